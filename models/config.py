@@ -1,0 +1,227 @@
+"""What a checkpoint is made of: the sizes of its networks, as frozen values.
+
+`models.config_parser` makes them from a checkpoint's yaml. The ratios between tokens, frames and
+samples are defined here once and derived everywhere else.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Family = Literal["cosyvoice1", "cosyvoice2", "cosyvoice3"]
+
+TOKEN_RATE_HZ = 25  # speech tokens, CosyVoice 2 and 3
+SAMPLE_RATE_HZ = 24_000
+FRAMES_PER_TOKEN = 2  # token_mel_ratio
+FRAME_RATE_HZ = TOKEN_RATE_HZ * FRAMES_PER_TOKEN  # 50
+SAMPLES_PER_FRAME = SAMPLE_RATE_HZ // FRAME_RATE_HZ  # 480
+SAMPLES_PER_TOKEN = SAMPLE_RATE_HZ // TOKEN_RATE_HZ  # 960
+NUM_MELS = 80
+SPEAKER_EMBEDDING_SIZE = 192
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingConfig:
+    """Repetition-aware sampling: nucleus of `top_p`, `top_k`; drawn again where an id repeats."""
+
+    top_p: float = 0.8
+    top_k: int = 25
+    win_size: int = 10
+    tau_r: float = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class ConformerConfig:
+    """Relative-attention layers; `chunk` tokens see each other and all before (0: all see all, 1: causal)."""
+
+    input_size: int
+    width: int
+    num_heads: int
+    feedforward_size: int
+    num_layers: int
+    chunk: int = 0
+    activation: Literal["silu", "relu"] = "silu"
+    has_input_relu: bool = False  # the published `linear_legacy`
+
+
+@dataclass(frozen=True, slots=True)
+class TransformerLMConfig:
+    """CosyVoice 1: conformer text encoder and a causal relative-attention decoder."""
+
+    text_token_size: int
+    speech_token_size: int
+    text_encoder: ConformerConfig
+    decoder: ConformerConfig
+    speaker_embedding_size: int = SPEAKER_EMBEDDING_SIZE
+    length_normalized_loss: bool = True
+    label_smoothing: float = 0.0
+    sampling: SamplingConfig = SamplingConfig()
+
+
+@dataclass(frozen=True, slots=True)
+class Qwen2Config:
+    """The decoder of Qwen2-0.5B, or a smaller one, as its own config.json says."""
+
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    rope_theta: float = 1e6
+    rms_norm_eps: float = 1e-6
+
+    @property
+    def head_dim(self) -> int:
+        return self.hidden_size // self.num_attention_heads
+
+
+@dataclass(frozen=True, slots=True)
+class Qwen2LMConfig:
+    """CosyVoice 2 and 3. `has_special_rows`: sos, task, eos and fill are rows of the speech table (3)."""
+
+    speech_token_size: int
+    qwen2: Qwen2Config
+    has_special_rows: bool
+    mix_ratio: tuple[int, int] = (5, 15)  # text tokens : speech tokens
+    length_normalized_loss: bool = True
+    label_smoothing: float = 0.0
+    sampling: SamplingConfig = SamplingConfig()
+
+
+LMConfig = TransformerLMConfig | Qwen2LMConfig
+
+
+@dataclass(frozen=True, slots=True)
+class CFMConfig:
+    """Conditional flow matching with classifier-free guidance."""
+
+    sigma_min: float = 1e-6
+    training_cfg_rate: float = 0.2
+    inference_cfg_rate: float = 0.7
+    num_steps: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class UNetConfig:
+    """The U-Net estimator: `channels` has one entry a resolution; `chunk` in mel frames, 0 for none."""
+
+    in_channels: int
+    out_channels: int
+    channels: tuple[int, ...]
+    head_dim: int
+    num_blocks: int
+    num_mid_blocks: int
+    num_heads: int
+    chunk: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DiTConfig:
+    """The diffusion transformer estimator of CosyVoice 3; `chunk` in mel frames."""
+
+    dim: int
+    depth: int
+    num_heads: int
+    head_dim: int
+    feedforward_mult: int
+    chunk: int
+    num_mels: int = NUM_MELS
+
+
+@dataclass(frozen=True, slots=True)
+class RegulatedFlowConfig:
+    """CosyVoice 1: conformer encoder, length regulator, two-level U-Net."""
+
+    vocab_size: int
+    encoder: ConformerConfig
+    estimator: UNetConfig
+    cfm: CFMConfig
+    token_rate_hz: int = 50
+    regulator_channels: int = NUM_MELS
+    num_regulator_layers: int = 4
+    speaker_embedding_size: int = SPEAKER_EMBEDDING_SIZE
+
+
+@dataclass(frozen=True, slots=True)
+class UNetFlowConfig:
+    """CosyVoice 2: upsampling conformer encoder with lookahead, causal U-Net."""
+
+    vocab_size: int
+    encoder: ConformerConfig
+    estimator: UNetConfig
+    cfm: CFMConfig
+    lookahead_tokens: int = 3
+    num_up_layers: int = 4
+    speaker_embedding_size: int = SPEAKER_EMBEDDING_SIZE
+
+
+@dataclass(frozen=True, slots=True)
+class DiTFlowConfig:
+    """CosyVoice 3: token embedding with lookahead, DiT."""
+
+    vocab_size: int
+    lookahead_channels: int
+    estimator: DiTConfig
+    cfm: CFMConfig
+    lookahead_tokens: int = 3
+    speaker_embedding_size: int = SPEAKER_EMBEDDING_SIZE
+
+
+FlowConfig = RegulatedFlowConfig | UNetFlowConfig | DiTFlowConfig
+
+
+@dataclass(frozen=True, slots=True)
+class HiFTConfig:
+    """The vocoder: F0 predictor, harmonic source, generator with an inverse STFT at its end."""
+
+    sample_rate_hz: int
+    base_channels: int
+    upsample_rates: tuple[int, ...]
+    upsample_kernel_sizes: tuple[int, ...]
+    resblock_kernel_sizes: tuple[int, ...]
+    resblock_dilation_sizes: tuple[tuple[int, ...], ...]
+    source_resblock_kernel_sizes: tuple[int, ...]
+    source_resblock_dilation_sizes: tuple[tuple[int, ...], ...]
+    f0_channels: int
+    is_causal: bool
+    lookahead_frames: int = 0  # of the generator's first convolution
+    num_mels: int = NUM_MELS
+    num_harmonics: int = 8  # overtones beside the fundamental
+    sine_amplitude: float = 0.1
+    noise_amplitude: float = 0.003
+    voiced_threshold_hz: float = 10.0
+    istft_n_fft: int = 16
+    istft_hop_samples: int = 4
+    leaky_relu_slope: float = 0.1
+    audio_limit: float = 0.99
+
+    @property
+    def samples_per_frame(self) -> int:
+        samples = self.istft_hop_samples
+        for rate in self.upsample_rates:
+            samples *= rate
+        return samples
+
+
+@dataclass(frozen=True, slots=True)
+class MelConfig:
+    """The prompt mel of a checkpoint; `fmax_hz` None means half the sample rate."""
+
+    sample_rate_hz: int
+    n_fft: int
+    hop_samples: int
+    win_samples: int
+    num_mels: int = NUM_MELS
+    fmin_hz: float = 0.0
+    fmax_hz: float | None = 8000.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    family: Family
+    sample_rate_hz: int
+    token_rate_hz: int
+    lm: LMConfig
+    flow: FlowConfig
+    hift: HiFTConfig
+    mel: MelConfig

@@ -1,0 +1,1 @@
+"""Flow matching: speech tokens to mel frames."""

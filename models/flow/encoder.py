@@ -1,0 +1,100 @@
+"""Speech tokens to `mu`, the mean the flow starts from, for CosyVoice 2 and 3."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.config import FRAMES_PER_TOKEN, UNetFlowConfig
+from models.conformer import ConformerLayer, InputEmbedding
+from models.memory import Memory
+
+UP_KERNEL_SIZE = 5
+LOOKAHEAD_KERNEL_SIZE = 3
+
+
+class Lookahead(nn.Module):
+    """Lets token i see the `lookahead` tokens after it and two before it."""
+
+    def __init__(self, width: int, hidden: int, lookahead: int):
+        super().__init__()
+        self._lookahead = lookahead
+        self.conv1 = nn.Conv1d(width, hidden, lookahead + 1)
+        self.conv2 = nn.Conv1d(hidden, width, LOOKAHEAD_KERNEL_SIZE)
+
+    def forward(self, x: Tensor, memory: Memory) -> Tensor:
+        """x (B, T + lookahead, C) -> (B, T, C)."""
+        y = F.leaky_relu(self.conv1(x.mT))
+        y = self.conv2(memory.extend_left(y, LOOKAHEAD_KERNEL_SIZE - 1)).mT
+        return y + x[:, : y.shape[1]]
+
+
+class UpsampleConformer(nn.Module):
+    """Conformer at token rate, doubling in time, conformer at frame rate (arXiv 2412.10117, section 2.3)."""
+
+    def __init__(self, config: UNetFlowConfig):
+        super().__init__()
+        layer = config.encoder
+        width = layer.width
+        self.embed = InputEmbedding(layer.input_size, width)
+        self.lookahead = Lookahead(width, width, config.lookahead_tokens)
+        self.layers = nn.ModuleList(ConformerLayer(layer) for _ in range(layer.num_layers))
+        self.up_conv = nn.Conv1d(width, width, UP_KERNEL_SIZE)
+        self.up_embed = InputEmbedding(width, width)
+        self.up_layers = nn.ModuleList(ConformerLayer(layer) for _ in range(config.num_up_layers))
+        self.norm = nn.LayerNorm(width, eps=1e-5)
+
+    def forward(self, x: Tensor, is_token: Tensor, token_memory: Memory, frame_memory: Memory) -> Tensor:
+        """x (B, T + lookahead, C_in), is_token (B, T + lookahead) -> (B, 2 T, C).
+
+        Where `is_token` is False the embedded vector is zero: no token has come there yet, or none will.
+        """
+        x = self.embed(x) * is_token[..., None]
+        x = self.lookahead(x, token_memory)
+        for layer in self.layers:
+            x = layer(x, token_memory)
+        x = x.repeat_interleave(FRAMES_PER_TOKEN, dim=1).mT  # (B, C, 2 T)
+        x = self.up_conv(frame_memory.extend_left(x, UP_KERNEL_SIZE - 1)).mT
+        x = self.up_embed(x)
+        for layer in self.up_layers:
+            x = layer(x, frame_memory)
+        return self.norm(x)
+
+
+class ConformerFront(nn.Module):
+    """CosyVoice 2: token embedding, upsampling conformer, projection to mel bins."""
+
+    def __init__(self, config: UNetFlowConfig, num_mels: int):
+        super().__init__()
+        self.embedding = nn.Embedding(config.vocab_size, config.encoder.input_size)
+        self.encoder = UpsampleConformer(config)
+        self.projection = nn.Linear(config.encoder.width, num_mels)
+
+    def forward(self, tokens: Tensor, token_memory: Memory, frame_memory: Memory) -> Tensor:
+        """tokens (B, T + lookahead), -1 where there is none -> mu (B, M, 2 T)."""
+        x = self.embedding(tokens.clamp(min=0))
+        return self.projection(self.encoder(x, tokens >= 0, token_memory, frame_memory)).mT
+
+
+class EmbeddingFront(nn.Module):
+    """CosyVoice 3: token embedding as wide as the mel, lookahead, each token twice."""
+
+    def __init__(self, vocab_size: int, num_mels: int, hidden: int, lookahead: int):
+        super().__init__()
+        self.embedding = nn.Embedding(vocab_size, num_mels)
+        self.lookahead = Lookahead(num_mels, hidden, lookahead)
+
+    def forward(self, tokens: Tensor, token_memory: Memory, frame_memory: Memory) -> Tensor:
+        """tokens (B, T + lookahead), -1 where there is none -> mu (B, M, 2 T)."""
+        x = self.embedding(tokens.clamp(min=0)) * (tokens >= 0)[..., None]
+        return self.lookahead(x, token_memory).repeat_interleave(FRAMES_PER_TOKEN, dim=1).mT
+
+
+def without_lookahead(tokens: Tensor, lookahead: int) -> Tensor:
+    """tokens (B, T) -> (B, T + lookahead): nothing comes after them."""
+    return F.pad(tokens, (0, lookahead), value=-1)
+
+
+def pack_tokens(rows: list[list[int]], device: torch.device) -> Tensor:
+    """Rows of ids -> (B, longest), -1 where a row has none."""
+    longest = max(len(row) for row in rows)
+    return torch.tensor([row + [-1] * (longest - len(row)) for row in rows], device=device)

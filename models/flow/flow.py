@@ -1,0 +1,82 @@
+"""The flows of CosyVoice 2 and 3: a front that makes `mu` and an estimator that moves noise to mel.
+
+Written once for both; `models.flow.incremental` runs the same parts chunk by chunk.
+"""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.config import FRAMES_PER_TOKEN, NUM_MELS, DiTFlowConfig, UNetFlowConfig
+from models.flow.dit import DiT
+from models.flow.encoder import ConformerFront, EmbeddingFront, without_lookahead
+from models.flow.solver import fixed_noise, noise_between, solve
+from models.flow.unet import CausalUNet
+from models.memory import WholeMemory, chunk_mask
+
+
+class Flow(nn.Module):
+    """Token ids and a speaker to mel frames. Weights, and the noise every solve starts from."""
+
+    def __init__(self, config: UNetFlowConfig | DiTFlowConfig):
+        super().__init__()
+        self.config = config
+        self.chunk_tokens = config.estimator.chunk // FRAMES_PER_TOKEN
+        self.speaker_projection = nn.Linear(config.speaker_embedding_size, NUM_MELS)
+        self.front: ConformerFront | EmbeddingFront
+        self.estimator: CausalUNet | DiT
+        if isinstance(config, UNetFlowConfig):
+            self.front = ConformerFront(config, NUM_MELS)
+            self.estimator = CausalUNet(config.estimator)
+        else:
+            self.front = EmbeddingFront(
+                config.vocab_size, NUM_MELS, config.lookahead_channels, config.lookahead_tokens
+            )
+            self.estimator = DiT(config.estimator)
+        self.noise = fixed_noise()  # (M, 15000), float32 whatever the weights are
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Flow":
+        super()._apply(fn, recurse)
+        self.noise = self.noise.to(self.speaker_projection.weight.device)
+        return self
+
+    def speaker_vector(self, embedding: Tensor) -> Tensor:
+        """embedding (B, 192), any length -> (B, M)."""
+        normal = F.normalize(embedding.float(), dim=1).to(self.speaker_projection.weight.dtype)
+        return self.speaker_projection(normal)
+
+    def mu(self, tokens: Tensor, is_streaming: bool) -> Tensor:
+        """tokens (B, T + lookahead), -1 where there is none -> (B, M, 2 T); chunk-causal if streaming."""
+        length = tokens.shape[1] - self.config.lookahead_tokens
+        token_chunk = self.chunk_tokens if is_streaming else 0
+        token_mask = chunk_mask(length, token_chunk, tokens.device)
+        frame_mask = chunk_mask(FRAMES_PER_TOKEN * length, FRAMES_PER_TOKEN * token_chunk, tokens.device)
+        return self.front(tokens, WholeMemory(token_mask), WholeMemory(frame_mask))
+
+    @torch.inference_mode()
+    def forward(
+        self,
+        tokens: Tensor,
+        prompt_tokens: Tensor,
+        prompt_mel: Tensor,
+        embedding: Tensor,
+        is_streaming: bool = False,
+        is_last: bool = True,
+    ) -> Tensor:
+        """One solve over prompt and tokens, from nothing.
+
+        tokens (B, N), prompt_tokens (B, P), prompt_mel (B, F, M), embedding (B, 192) -> mel (B, M, T)
+        float32, the prompt's F frames cut off. Not last: the last three tokens are lookahead only.
+        """
+        ids = torch.cat([prompt_tokens, tokens], dim=1)
+        lookahead = self.config.lookahead_tokens
+        mu = self.mu(without_lookahead(ids, lookahead) if is_last else ids, is_streaming)
+        num_frames, prompt_frames = mu.shape[-1], prompt_mel.shape[1]
+        cond = F.pad(prompt_mel.mT, (0, num_frames - prompt_frames))
+        mask = chunk_mask(num_frames, self.config.estimator.chunk if is_streaming else 0, mu.device)
+        noise = noise_between(self.noise, 0, num_frames).expand(len(mu), -1, -1)
+        spks = self.speaker_vector(embedding)
+        mel = solve(self.estimator, self.config.cfm, noise, mu, spks, cond, lambda _: WholeMemory(mask))
+        return mel[:, :, prompt_frames:]

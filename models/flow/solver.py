@@ -1,0 +1,79 @@
+"""The Euler solver with classifier-free guidance (arXiv 2412.10117, section 2.4) and its fixed noise."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from models.config import NUM_MELS, CFMConfig
+from models.memory import Memory
+
+NOISE_FRAMES = 15_000  # 300 s
+
+
+class Estimator(Protocol):
+    """The network that predicts the velocity."""
+
+    def __call__(
+        self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, memory: Memory
+    ) -> Tensor:
+        """x, mu, cond (B, M, T), t (B,), spks (B, M) -> velocity (B, M, T)."""
+        ...
+
+
+def fixed_noise() -> Tensor:
+    """The noise every CosyVoice 2 and 3 solve starts from: (M, NOISE_FRAMES), float32, drawn with seed 0."""
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(1, NUM_MELS, NOISE_FRAMES, generator=generator, device="cpu")[0]
+
+
+def noise_between(noise: Tensor, start: int, stop: int) -> Tensor:
+    """Frames [start, stop) of `noise` (M, N) -> (M, stop - start).
+
+    The published code fails past N frames; here the table starts again, a whole number of chunks later.
+    """
+    if stop <= noise.shape[-1]:
+        return noise[:, start:stop]
+    return noise[:, torch.arange(start, stop, device=noise.device) % noise.shape[-1]]
+
+
+def time_steps(num_steps: int) -> list[tuple[float, float]]:
+    """(t, dt) of each Euler step on the cosine schedule; t is accumulated in float32 as published."""
+    span = 1 - torch.cos(torch.linspace(0, 1, num_steps + 1) * 0.5 * torch.pi)
+    t, steps = span[0], []
+    for next_t in span[1:]:
+        dt = next_t - t
+        steps.append((float(t), float(dt)))
+        t = t + dt
+    return steps
+
+
+def guided(batch: Tensor) -> Tensor:
+    """(B, ...) -> (2B, ...): each row followed by its unconditional twin, which is zero."""
+    return torch.stack([batch, torch.zeros_like(batch)], dim=1).flatten(0, 1)
+
+
+def solve(
+    estimator: Estimator,
+    config: CFMConfig,
+    noise: Tensor,
+    mu: Tensor,
+    spks: Tensor,
+    cond: Tensor,
+    memory_of_step: Callable[[int], Memory],
+) -> Tensor:
+    """noise, mu, cond (B, M, T), spks (B, M) -> mel (B, M, T) float32.
+
+    Runs the estimator on 2B rows (row 2i conditional, 2i + 1 unconditional) `num_steps` times, in the
+    dtype of `mu`; the state of the equation stays float32.
+    """
+    x = noise.float()
+    inputs = {"mu": guided(mu), "spks": guided(spks.to(mu.dtype)), "cond": guided(cond.to(mu.dtype))}
+    rate = config.inference_cfg_rate
+    for step, (t, dt) in enumerate(time_steps(config.num_steps)):
+        times = torch.full((2 * x.shape[0],), t, device=x.device)
+        doubled = x.to(mu.dtype).repeat_interleave(2, dim=0)
+        velocity = estimator(doubled, t=times, memory=memory_of_step(step), **inputs).float()
+        x = x + dt * ((1 + rate) * velocity[0::2] - rate * velocity[1::2])
+    return x

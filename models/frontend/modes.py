@@ -1,0 +1,183 @@
+"""The request modes: what of the text and the speaker each network is given."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from models.config import Family
+from models.frontend.errors import ModeError
+from models.frontend.speaker import Speaker
+from models.tokenizer import TextTokenizer
+from models.tokenizer.special_tokens import END_OF_PROMPT
+
+Mode = Literal["sft", "zero_shot", "cross_lingual", "instruct", "instruct2", "voice_conversion"]
+
+MODES: dict[Family, tuple[Mode, ...]] = {
+    "cosyvoice1": ("sft", "zero_shot", "cross_lingual", "instruct", "voice_conversion"),
+    "cosyvoice2": ("sft", "zero_shot", "cross_lingual", "instruct2", "voice_conversion"),
+    "cosyvoice3": ("sft", "zero_shot", "cross_lingual", "instruct2", "voice_conversion"),
+}
+
+ASSISTANT = "You are a helpful assistant."  # opens every text CosyVoice 3 was trained on
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelInput:
+    """One request as the networks see it; what a mode leaves out is empty.
+
+    The language model reads prompt_text_ids, then text_ids, then continues lm_prompt_tokens; the flow
+    continues flow_prompt_mel. In voice conversion the recording's own speech tokens go to the flow.
+    """
+
+    text_ids: tuple[int, ...]
+    prompt_text_ids: tuple[int, ...]
+    lm_prompt_tokens: Tensor  # (P,) int64 or (0,)
+    flow_prompt_tokens: Tensor  # (P,) int64 or (0,)
+    flow_prompt_mel: Tensor  # (F, 80) float32 or (0, 80)
+    lm_embedding: Tensor | None  # (192,); only CosyVoice 1's language model has a use for it
+    flow_embedding: Tensor  # (192,)
+
+
+def sft(family: Family, speaker: Speaker, text_ids: Sequence[int], tokenizer: TextTokenizer) -> ModelInput:
+    """The speaker's embedding alone, as the model was fine-tuned to it; a prompt is not used."""
+    require_mode(family, "sft")
+    return _without_prompt(speaker, _with_assistant(family, text_ids, tokenizer), (), speaker.embedding)
+
+
+def zero_shot(
+    family: Family, speaker: Speaker, text_ids: Sequence[int], tokenizer: TextTokenizer
+) -> ModelInput:
+    """Both networks continue the prompt. Raises ModeError for a speaker without a prompt or its text."""
+    require_mode(family, "zero_shot")
+    _require_prompt(speaker, "zero_shot")
+    prompt_text_ids = speaker.prompt_text_ids
+    if prompt_text_ids is None:
+        prompt_text_ids = tuple(tokenizer.encode(speaker.prompt_text))
+    if not prompt_text_ids:
+        raise ModeError("zero_shot needs the text that the prompt says; without it, use cross_lingual")
+    prompt_text_ids = _with_assistant(family, prompt_text_ids, tokenizer)
+    return _with_prompt(speaker, text_ids, prompt_text_ids, lm_prompt_tokens=speaker.prompt_tokens)
+
+
+def cross_lingual(
+    family: Family, speaker: Speaker, text_ids: Sequence[int], tokenizer: TextTokenizer
+) -> ModelInput:
+    """The flow continues the prompt, the language model does not hear it: the languages may differ.
+
+    CosyVoice 1 wants the text's language in front of it, such as `<|en|>`; the caller writes it.
+    Raises ModeError for a speaker without a prompt.
+    """
+    require_mode(family, "cross_lingual")
+    _require_prompt(speaker, "cross_lingual")
+    return _with_prompt(speaker, _with_assistant(family, text_ids, tokenizer), ())
+
+
+def instruct(
+    family: Family, speaker: Speaker, text_ids: Sequence[int], instruction: str, tokenizer: TextTokenizer
+) -> ModelInput:
+    """CosyVoice 1: a description of the manner stands for the prompt text.
+
+    The language model is not given the embedding, so that the manner comes from the instruction.
+    Raises ModeError for another family or an empty instruction.
+    """
+    require_mode(family, "instruct")
+    _require_instruction(instruction, "instruct")
+    return _without_prompt(speaker, text_ids, tokenizer.encode(instruction), None)
+
+
+def instruct2(
+    family: Family, speaker: Speaker, text_ids: Sequence[int], instruction: str, tokenizer: TextTokenizer
+) -> ModelInput:
+    """CosyVoice 2 and 3: an instruction for the language model, the prompt for the flow.
+
+    The given instruction counts, for a stored speaker too; published code takes the speaker's prompt text
+    instead. Raises ModeError for CosyVoice 1, a speaker without a prompt or an empty instruction.
+    """
+    require_mode(family, "instruct2")
+    _require_prompt(speaker, "instruct2")
+    _require_instruction(instruction, "instruct2")
+    return _with_prompt(speaker, text_ids, tokenizer.encode(instruction_text(family, instruction)))
+
+
+def voice_conversion(family: Family, speaker: Speaker) -> ModelInput:
+    """The flow alone. Raises ModeError for a speaker without a prompt."""
+    require_mode(family, "voice_conversion")
+    _require_prompt(speaker, "voice_conversion")
+    return ModelInput(
+        text_ids=(),
+        prompt_text_ids=(),
+        lm_prompt_tokens=speaker.prompt_tokens[:0],
+        flow_prompt_tokens=speaker.prompt_tokens,
+        flow_prompt_mel=speaker.prompt_mel,
+        lm_embedding=None,
+        flow_embedding=speaker.embedding,
+    )
+
+
+def require_mode(family: Family, mode: Mode) -> None:
+    """Raises ModeError, listing the modes there are, where the family has no such mode."""
+    if mode not in MODES[family]:
+        raise ModeError(f"{family} has no mode {mode}; it has {', '.join(MODES[family])}")
+
+
+def instruction_text(family: Family, instruction: str) -> str:
+    """The instruction as the model was trained on it; one that has `<|endofprompt|>` already is left alone."""
+    if END_OF_PROMPT in instruction:
+        return instruction
+    if family == "cosyvoice3" and not instruction.startswith(ASSISTANT):
+        instruction = f"{ASSISTANT} {instruction}"
+    return instruction + END_OF_PROMPT
+
+
+def _with_assistant(family: Family, ids: Sequence[int], tokenizer: TextTokenizer) -> tuple[int, ...]:
+    """CosyVoice 3's `You are a helpful assistant.<|endofprompt|>` in front, unless there is an end of prompt.
+
+    Its language model refuses a text without one; the published front end adds nothing and leaves it to
+    the caller to write it.
+    """
+    if family != "cosyvoice3" or tokenizer.end_of_prompt_id in ids:
+        return tuple(ids)
+    return (*tokenizer.encode(ASSISTANT + END_OF_PROMPT), *ids)
+
+
+def _with_prompt(
+    speaker: Speaker,
+    text_ids: Sequence[int],
+    prompt_text_ids: Sequence[int],
+    lm_prompt_tokens: Tensor | None = None,
+) -> ModelInput:
+    return ModelInput(
+        text_ids=tuple(text_ids),
+        prompt_text_ids=tuple(prompt_text_ids),
+        lm_prompt_tokens=speaker.prompt_tokens[:0] if lm_prompt_tokens is None else lm_prompt_tokens,
+        flow_prompt_tokens=speaker.prompt_tokens,
+        flow_prompt_mel=speaker.prompt_mel,
+        lm_embedding=speaker.embedding,
+        flow_embedding=speaker.embedding,
+    )
+
+
+def _without_prompt(
+    speaker: Speaker, text_ids: Sequence[int], prompt_text_ids: Sequence[int], lm_embedding: Tensor | None
+) -> ModelInput:
+    return ModelInput(
+        text_ids=tuple(text_ids),
+        prompt_text_ids=tuple(prompt_text_ids),
+        lm_prompt_tokens=speaker.prompt_tokens[:0],
+        flow_prompt_tokens=speaker.prompt_tokens[:0],
+        flow_prompt_mel=speaker.prompt_mel[:0],
+        lm_embedding=lm_embedding,
+        flow_embedding=speaker.embedding,
+    )
+
+
+def _require_prompt(speaker: Speaker, mode: Mode) -> None:
+    if not speaker.has_prompt:
+        raise ModeError(f"{mode} needs a speaker with a recorded prompt; this one has none: use sft")
+
+
+def _require_instruction(instruction: str, mode: Mode) -> None:
+    if not instruction.strip():
+        raise ModeError(f"{mode} needs an instruction; the given one is empty")

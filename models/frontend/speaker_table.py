@@ -1,0 +1,121 @@
+"""Reads `spk2info.pt`, the published table of ready speakers."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from models.config import NUM_MELS, SPEAKER_EMBEDDING_SIZE
+from models.frontend.errors import FrontendError
+from models.frontend.speaker import Speaker
+
+
+def read_speaker_table(path: Path, text_vocab_size: int, speech_vocab_size: int) -> dict[str, Speaker]:
+    """Speakers by name, of both published kinds: embedding alone (SFT), or a whole zero-shot prompt.
+
+    Fields beyond those are ignored. Raises FrontendError, naming file, speaker and field, for anything
+    missing, of another shape or type, outside its vocabulary, or contradicting its stored length.
+    """
+    table = _load(path)
+    if not isinstance(table, dict) or not all(isinstance(name, str) for name in table):
+        raise FrontendError(
+            f"{path}: holds a {type(table).__name__}, expected a dict of speaker name to dict"
+        )
+    return {
+        name: _speaker(_Entry(path, name, entry), text_vocab_size, speech_vocab_size)
+        for name, entry in table.items()
+    }
+
+
+def _load(path: Path) -> Any:
+    if not path.is_file():
+        raise FrontendError(f"{path}: missing")
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a broken pickle may raise anything
+        raise FrontendError(f"{path}: not a file of tensors written by torch.save ({error})") from error
+
+
+class _Entry:
+    """One speaker's fields, each read with its checks."""
+
+    def __init__(self, path: Path, name: str, fields: object) -> None:
+        self._where = f"{path}: speaker {name!r}"
+        if not isinstance(fields, Mapping):
+            raise FrontendError(f"{self._where} is a {type(fields).__name__}, expected a dict")
+        self._fields = fields
+
+    def has(self, field: str) -> bool:
+        return field in self._fields
+
+    def fail(self, message: str) -> FrontendError:
+        return FrontendError(f"{self._where}, {message}")
+
+    def embedding(self, field: str) -> Tensor:
+        value = self._tensor(field)
+        if not value.is_floating_point() or value.numel() != SPEAKER_EMBEDDING_SIZE:
+            raise self._unexpected(field, f"{SPEAKER_EMBEDDING_SIZE} floats")
+        return self._finite(field, value.reshape(-1))  # (192,)
+
+    def mel(self, field: str) -> Tensor:
+        value = self._tensor(field)
+        if not value.is_floating_point() or value.ndim != 3 or value.shape[::2] != (1, NUM_MELS):
+            raise self._unexpected(field, f"floats (1, F, {NUM_MELS})")
+        self._check_length(field, value.shape[1])
+        return self._finite(field, value[0])  # (F, 80)
+
+    def ids(self, field: str, vocab_size: int) -> Tensor:
+        value = self._tensor(field)
+        if value.dtype not in (torch.int32, torch.int64) or value.ndim != 2 or len(value) != 1:
+            raise self._unexpected(field, "integers (1, L)")
+        self._check_length(field, value.shape[1])
+        ids = value[0].long()  # (L,)
+        outside = ids[(ids < 0) | (ids >= vocab_size)]
+        if len(outside):
+            raise self.fail(f"field {field}: id {int(outside[0])}, expected 0 to {vocab_size - 1}")
+        return ids.clone()
+
+    def _tensor(self, field: str) -> Tensor:
+        if field not in self._fields:
+            raise self.fail(f"field {field}: missing; the fields are {sorted(map(str, self._fields))}")
+        value = self._fields[field]
+        if not isinstance(value, Tensor):
+            raise self.fail(f"field {field}: a {type(value).__name__}, expected a tensor")
+        return value
+
+    def _check_length(self, field: str, length: int) -> None:
+        stored_field = f"{field}_len"
+        if not self.has(stored_field):
+            return
+        stored = self._tensor(stored_field)
+        if stored.numel() != 1 or int(stored) != length:
+            raise self.fail(f"field {stored_field}: {stored.tolist()}, but {field} has length {length}")
+
+    def _finite(self, field: str, value: Tensor) -> Tensor:
+        if not value.isfinite().all():
+            raise self.fail(f"field {field}: holds values that are not finite")
+        return value.to(torch.float32, copy=True).contiguous()
+
+    def _unexpected(self, field: str, expected: str) -> FrontendError:
+        value = self._fields[field]
+        return self.fail(f"field {field}: {value.dtype} {tuple(value.shape)}, expected {expected}")
+
+
+def _speaker(entry: _Entry, text_vocab_size: int, speech_vocab_size: int) -> Speaker:
+    if not entry.has("flow_embedding"):
+        return Speaker.without_prompt(entry.embedding("embedding"))
+    tokens = entry.ids("flow_prompt_speech_token", speech_vocab_size)
+    if not tokens.equal(entry.ids("llm_prompt_speech_token", speech_vocab_size)):
+        raise entry.fail("fields flow_prompt_speech_token and llm_prompt_speech_token: expected to be equal")
+    embedding = entry.embedding("flow_embedding")
+    if not embedding.equal(entry.embedding("llm_embedding")):
+        raise entry.fail("fields flow_embedding and llm_embedding: expected to be equal")
+    return Speaker(
+        prompt_text="",
+        prompt_tokens=tokens,
+        prompt_mel=entry.mel("prompt_speech_feat"),
+        embedding=embedding,
+        prompt_text_ids=tuple(entry.ids("prompt_text", text_vocab_size).tolist()),
+    )

@@ -1,0 +1,80 @@
+"""What a network sees beside the frames it is given: a convolution's left context, attention's keys.
+
+A network's `forward` is written once, against `Memory`. `WholeMemory` gives it the sequence alone
+(training, offline, recomputation); `models.lm.kv_cache` and `models.flow.stream_memory` give it what
+went before, kept from earlier calls.
+"""
+
+import math
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from models.relative_position import rotate, sinusoids
+
+
+class Memory(Protocol):
+    def extend_left(self, x: Tensor, frames: int) -> Tensor:
+        """x (B, C, T) -> (B, C, frames + T), with the `frames` that came before it in front."""
+        ...
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None) -> Tensor:
+        """Attention of q (B, H, T, D) over all that is visible, k and v (B, H_kv, T, D) the new part of it.
+
+        distance_query (B, H, T, W): adds distance_query . R(i - j) to the score. -> (B, H, T, D)
+        """
+        ...
+
+    def positions(self, length: int, device: torch.device) -> Tensor:
+        """Where the `length` given frames stand in the whole: (B, T), or (1, T) if all rows agree."""
+        ...
+
+
+class WholeMemory:
+    """The given sequence is all there is: zeros before it, attention within it under `mask`.
+
+    mask: bool, broadcastable to (B, H, T, T), True where a query (row) may see a key; None: everywhere.
+    """
+
+    def __init__(self, mask: Tensor | None = None):
+        self._mask = mask
+        self._table: Tensor | None = None  # (T, W)
+
+    def extend_left(self, x: Tensor, frames: int) -> Tensor:
+        return F.pad(x, (frames, 0))
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None) -> Tensor:
+        if distance_query is None:
+            return F.scaled_dot_product_attention(
+                q, k, v, attn_mask=self._mask, enable_gqa=k.shape[1] != q.shape[1]
+            )
+        length, width = distance_query.shape[-2:]
+        if self._table is None or self._table.shape != (length, width):
+            self._table = sinusoids(torch.arange(length, device=q.device), width, q.dtype)
+        scores = q @ k.mT + rotate(distance_query, self._table) @ self._table.mT  # (B, H, T, T)
+        return masked_softmax(scores / math.sqrt(q.shape[-1]), self._mask) @ v
+
+    def positions(self, length: int, device: torch.device) -> Tensor:
+        return torch.arange(length, device=device)[None]
+
+
+def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Softmax over the last dimension, zero where `mask` is False; a row that sees nothing is all zero."""
+    if mask is None:
+        return scores.softmax(-1)
+    return scores.masked_fill(~mask, float("-inf")).softmax(-1).masked_fill(~mask, 0.0)
+
+
+def chunk_mask(length: int, chunk: int, device: torch.device | None = None) -> Tensor | None:
+    """(T, T): query i sees key j iff j < (i // chunk + 1) * chunk; None for chunk 0, where all see all."""
+    if chunk == 0:
+        return None
+    index = torch.arange(length, device=device)
+    return index[None, :] < ((index // chunk + 1) * chunk)[:, None]
+
+
+def padding_mask(lengths: Tensor, length: int) -> Tensor:
+    """lengths (B,) -> (B, 1, 1, T): True for the keys that are no padding."""
+    return (torch.arange(length, device=lengths.device) < lengths[:, None])[:, None, None, :]

@@ -1,0 +1,20 @@
+"""Text to text tokens and back, from each family's published files; never from the network."""
+
+from pathlib import Path
+
+from models.config import Family
+from models.tokenizer.interface import TextTokenizer, TokenizerError
+from models.tokenizer.qwen2 import Qwen2Tokenizer
+from models.tokenizer.special_tokens import special_tokens
+from models.tokenizer.whisper import WhisperTokenizer, find_ranks_file
+
+__all__ = ["QWEN2_FOLDER", "TextTokenizer", "TokenizerError", "load_text_tokenizer"]
+
+QWEN2_FOLDER = "CosyVoice-BlankEN"
+
+
+def load_text_tokenizer(family: Family, model_dir: Path) -> TextTokenizer:
+    """The tokenizer of a model directory. Raises TokenizerError, naming the file at fault."""
+    if family == "cosyvoice1":
+        return WhisperTokenizer.from_file(find_ranks_file(model_dir))
+    return Qwen2Tokenizer.from_folder(model_dir / QWEN2_FOLDER, special_tokens(family))

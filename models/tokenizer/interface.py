@@ -1,0 +1,48 @@
+"""What every text tokenizer offers, and how it fails."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+
+class TokenizerError(ValueError):
+    """A tokenizer file is missing or malformed, or an id lies outside the vocabulary."""
+
+
+class TextTokenizer(Protocol):
+    """Read-only once loaded, so any number of threads may share one."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Highest id + 1, special tokens included."""
+        ...
+
+    @property
+    def end_of_prompt_id(self) -> int | None:
+        """The id of `<|endofprompt|>`; None where the vocabulary has none."""
+        ...
+
+    def encode(self, text: str) -> list[int]:
+        """Nothing is added around the text; special tokens written in it become their ids."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Special tokens come back as they are written. Raises TokenizerError for an unknown id."""
+        ...
+
+
+def read_text_file(path: Path) -> str:
+    """The file as UTF-8 with its line ends kept. Raises TokenizerError if that is impossible."""
+    try:
+        return path.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise TokenizerError(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise TokenizerError(f"{path}: not UTF-8 at byte {error.start}; is it the published file?") from error
+
+
+def replace_lone_surrogates(text: str) -> str:
+    """JSON can carry half a surrogate pair, which no UTF-8 encoder takes; U+FFFD stands in for it."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,184 @@
+"""Qwen2's byte-level BPE with CosyVoice's special tokens, built from the files of a Hugging Face folder."""
+
+import json
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers
+from tokenizers.models import BPE
+
+from models.tokenizer.interface import TokenizerError, read_text_file, replace_lone_surrogates
+from models.tokenizer.special_tokens import END_OF_PROMPT
+
+SPLIT_PATTERN = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+class Qwen2Tokenizer:
+    """Text is split at the special tokens, exactly as written; what lies between goes through NFC and BPE."""
+
+    def __init__(self, tokenizer: Tokenizer):
+        self._tokenizer = tokenizer
+        self._added = {
+            token_id: token.content for token_id, token in tokenizer.get_added_tokens_decoder().items()
+        }
+
+    @classmethod
+    def from_folder(cls, folder: Path, special_tokens: Sequence[str]) -> "Qwen2Tokenizer":
+        """`tokenizer.json` if there is one, else vocab.json and merges.txt, with tokenizer_config.json.
+
+        `special_tokens` the files do not know get the ids from the base length on, in their order. Raises
+        TokenizerError, naming the file, if one is missing, malformed or cut short.
+        """
+        whole = folder / "tokenizer.json"
+        if whole.is_file():
+            tokenizer = _read_whole(whole)
+        else:
+            tokenizer = _build(folder / "vocab.json", folder / "merges.txt")
+        config = folder / "tokenizer_config.json"
+        if config.is_file() or not whole.is_file():
+            _add_configured_tokens(tokenizer, config)
+        tokenizer.add_special_tokens([_special(token) for token in special_tokens])
+        _check_ids(tokenizer.get_vocab(with_added_tokens=True), folder)
+        return cls(tokenizer)
+
+    @property
+    def vocab_size(self) -> int:
+        return self._tokenizer.get_vocab_size(with_added_tokens=True)
+
+    @property
+    def end_of_prompt_id(self) -> int | None:
+        return self._tokenizer.token_to_id(END_OF_PROMPT)
+
+    def encode(self, text: str) -> list[int]:
+        return self._tokenizer.encode(replace_lone_surrogates(text), add_special_tokens=False).ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        unknown = [token_id for token_id in ids if not 0 <= token_id < self.vocab_size]
+        if unknown:
+            raise TokenizerError(f"text token {unknown[0]} is not in the vocabulary of {self.vocab_size}")
+        runs = groupby(ids, key=self._added.__contains__)
+        return "".join(self._decode_run(run, is_added) for is_added, run in runs)
+
+    def _decode_run(self, ids: Iterable[int], is_added: bool) -> str:
+        if is_added:  # the byte decoder would read the `ā` of `[ā]` as a byte
+            return "".join(self._added[token_id] for token_id in ids)
+        return self._tokenizer.decode(list(ids), skip_special_tokens=False)
+
+
+def _read_whole(path: Path) -> Tokenizer:
+    text = read_text_file(path)
+    try:
+        tokenizer = Tokenizer.from_str(text)
+    except Exception as error:  # the library raises bare Exception
+        raise TokenizerError(f"{path}: not a tokenizer of the `tokenizers` library ({error})") from error
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    _check_alphabet(tokenizer.get_vocab(with_added_tokens=False), path)
+    return tokenizer
+
+
+def _build(vocab_path: Path, merges_path: Path) -> Tokenizer:
+    vocab = _read_vocab(vocab_path)
+    merges = _read_merges(merges_path)
+    _check_alphabet(vocab, vocab_path)
+    _check_merges(vocab, merges, vocab_path, merges_path)
+    tokenizer = Tokenizer(BPE(vocab=vocab, merges=merges))
+    tokenizer.normalizer = normalizers.NFC()
+    split = pre_tokenizers.Split(Regex(SPLIT_PATTERN), behavior="isolated")
+    to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, to_bytes])
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
+def _read_vocab(path: Path) -> dict[str, int]:
+    vocab = _read_json_object(path)
+    if not all(type(token_id) is int for token_id in vocab.values()):
+        raise TokenizerError(f"{path}: expected an object of text to integer id")
+    return vocab
+
+
+def _read_merges(path: Path) -> list[tuple[str, str]]:
+    lines = read_text_file(path).split("\n")
+    merges: list[tuple[str, str]] = []
+    for number, line in enumerate((line.rstrip("\r") for line in lines), start=1):
+        if not line or (number == 1 and line.startswith("#version")):
+            continue
+        pair = tuple(line.split(" "))
+        if len(pair) != 2 or not all(pair):
+            raise TokenizerError(
+                f"{path}: line {number} is {line!r}, expected two pieces; is the file cut short?"
+            )
+        merges.append((pair[0], pair[1]))
+    return merges
+
+
+def _read_json_object(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(read_text_file(path))
+    except json.JSONDecodeError as error:
+        raise TokenizerError(f"{path}: not JSON ({error}); is the file cut short?") from error
+    if not isinstance(value, dict):
+        raise TokenizerError(f"{path}: holds a {type(value).__name__}, expected an object")
+    return value
+
+
+def _add_configured_tokens(tokenizer: Tokenizer, path: Path) -> None:
+    """Adds `added_tokens_decoder` of tokenizer_config.json, each token at the id the file says."""
+    entries = _read_json_object(path).get("added_tokens_decoder", {})
+    try:
+        tokens = sorted((int(token_id), _added_token(entry)) for token_id, entry in entries.items())
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise TokenizerError(f"{path}: added_tokens_decoder is malformed ({error!r})") from error
+    for expected_id, token in tokens:
+        tokenizer.add_tokens([token])
+        token_id = tokenizer.token_to_id(token.content)
+        if token_id != expected_id:
+            raise TokenizerError(
+                f"{path}: {token.content} has id {expected_id}, the vocabulary puts it at {token_id}"
+            )
+
+
+def _added_token(entry: dict[str, Any]) -> AddedToken:
+    flags = {name: bool(entry.get(name, False)) for name in ("lstrip", "normalized", "rstrip", "single_word")}
+    return AddedToken(str(entry["content"]), special=bool(entry.get("special", True)), **flags)
+
+
+def _special(token: str) -> AddedToken:
+    return AddedToken(token, normalized=False, special=True)
+
+
+def _check_alphabet(vocab: dict[str, int], path: Path) -> None:
+    missing = [character for character in pre_tokenizers.ByteLevel.alphabet() if character not in vocab]
+    if missing:
+        raise TokenizerError(
+            f"{path}: {len(missing)} of the 256 byte characters are missing, text would be lost"
+        )
+
+
+def _check_merges(
+    vocab: dict[str, int], merges: list[tuple[str, str]], vocab_path: Path, merges_path: Path
+) -> None:
+    """Every merge makes an entry, and every long entry comes from a merge: so a file cut short is noticed."""
+    made = {left + right for left, right in merges}
+    for left, right in merges:
+        if not {left, right, left + right} <= vocab.keys():
+            raise TokenizerError(f"{merges_path}: {left!r} + {right!r} is not in {vocab_path.name}")
+    unmade = [entry for entry in vocab if len(entry) > 1 and entry not in made]
+    if unmade:
+        raise TokenizerError(
+            f"{merges_path}: {len(unmade)} entries of {vocab_path.name} come from no merge, "
+            f"the first {unmade[0]!r}; is the file cut short?"
+        )
+
+
+def _check_ids(vocab: dict[str, int], folder: Path) -> None:
+    if sorted(vocab.values()) != list(range(len(vocab))):
+        raise TokenizerError(
+            f"{folder}: {len(vocab)} vocabulary entries do not have the ids 0 to {len(vocab) - 1}"
+        )

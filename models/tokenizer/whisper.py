@@ -1,0 +1,128 @@
+"""Whisper's multilingual byte-level BPE, as CosyVoice 1 reads text, built from its ranks file."""
+
+import base64
+import binascii
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+
+import tiktoken
+
+from models.tokenizer.interface import TokenizerError, read_text_file, replace_lone_surrogates
+
+RANKS_FILE = "multilingual.tiktoken"
+
+SPLIT_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+
+_LANGUAGES = """
+    en zh de es ru ko fr ja pt tr pl ca nl ar sv it id hi fi vi he uk el ms cs ro da hu ta no th ur hr bg
+    lt la mi ml cy sk te fa lv bn sr az sl kn et mk br eu is hy ne mn bs kk sq sw gl mr pa si km sn yo so
+    af oc ka be tg sd gu am yi lo uz fo ht ps tk nn mt sa lb my bo tl mg as tt haw ln ha ba jw su yue
+"""
+LANGUAGES = tuple(_LANGUAGES.split())  # 100, in the order of their ids
+
+TIMESTAMP_STEP_MS = 20
+NUM_TIMESTAMPS = 30_000 // TIMESTAMP_STEP_MS + 1  # 1501: 0.00 to 30.00 s
+
+SPECIAL_TOKENS = (
+    "<|endoftext|>",
+    "<|startoftranscript|>",
+    *(f"<|{language}|>" for language in LANGUAGES),
+    "<|translate|>",
+    "<|transcribe|>",
+    "<|startoflm|>",
+    "<|startofprev|>",
+    "<|nospeech|>",
+    "<|notimestamps|>",
+    *(f"<|{step * TIMESTAMP_STEP_MS / 1000:.2f}|>" for step in range(NUM_TIMESTAMPS)),
+)
+
+
+class WhisperTokenizer:
+    """The published ranks give 50257 + 1609 = 51866 ids; there is no `<|endofprompt|>` among them."""
+
+    def __init__(self, ranks: dict[bytes, int]):
+        """`ranks`: byte string to id, the ids 0 to len - 1; the special tokens follow them."""
+        self._encoding = tiktoken.Encoding(
+            "whisper",
+            pat_str=SPLIT_PATTERN,
+            mergeable_ranks=ranks,
+            special_tokens={token: len(ranks) + index for index, token in enumerate(SPECIAL_TOKENS)},
+            explicit_n_vocab=len(ranks) + len(SPECIAL_TOKENS),
+        )
+
+    @classmethod
+    def from_file(cls, path: Path) -> "WhisperTokenizer":
+        """Raises TokenizerError, naming the file, if it is missing or malformed."""
+        return cls(read_ranks(path))
+
+    @property
+    def vocab_size(self) -> int:
+        return self._encoding.n_vocab
+
+    @property
+    def end_of_prompt_id(self) -> int | None:
+        return None
+
+    def encode(self, text: str) -> list[int]:
+        return self._encoding.encode(replace_lone_surrogates(text), allowed_special="all")
+
+    def decode(self, ids: Sequence[int]) -> str:
+        unknown = [token_id for token_id in ids if not 0 <= token_id < self.vocab_size]
+        if unknown:
+            raise TokenizerError(f"text token {unknown[0]} is not in the vocabulary of {self.vocab_size}")
+        return self._encoding.decode(list(ids), errors="replace")
+
+
+def find_ranks_file(model_dir: Path) -> Path:
+    """In the model directory, else in the assets of an installed `whisper` package, which is not imported."""
+    candidates = [model_dir / RANKS_FILE]
+    package = importlib.util.find_spec("whisper")
+    for folder in (package and package.submodule_search_locations) or ():
+        candidates.append(Path(folder) / "assets" / RANKS_FILE)
+    for path in candidates:
+        if path.is_file():
+            return path
+    raise TokenizerError(
+        f"{model_dir / RANKS_FILE}: missing. CosyVoice 1 reads text with whisper's vocabulary: "
+        f"put {RANKS_FILE} there, or install openai-whisper, which brings it"
+    )
+
+
+def read_ranks(path: Path) -> dict[bytes, int]:
+    """A line an entry: base64 of its bytes, a blank, its rank. Raises TokenizerError for anything else."""
+    ranks: dict[bytes, int] = {}
+    for number, line in enumerate(read_text_file(path).splitlines(), start=1):
+        if not line:
+            continue
+        entry = _read_entry(line)
+        if entry is None or entry[0] in ranks:
+            raise TokenizerError(
+                f"{path}: line {number} is {line[:40]!r}, expected a new base64 entry and its rank; "
+                "is the file cut short?"
+            )
+        ranks[entry[0]] = entry[1]
+    _check_ranks(ranks, path)
+    return ranks
+
+
+def _read_entry(line: str) -> tuple[bytes, int] | None:
+    parts = line.split()
+    if len(parts) != 2 or not parts[1].isdecimal():
+        return None
+    if parts[0] == "=":  # how the published file writes its last entry, the empty string
+        return b"", int(parts[1])
+    try:
+        return base64.b64decode(parts[0], validate=True), int(parts[1])
+    except binascii.Error:
+        return None
+
+
+def _check_ranks(ranks: dict[bytes, int], path: Path) -> None:
+    if sorted(ranks.values()) != list(range(len(ranks))):
+        raise TokenizerError(f"{path}: {len(ranks)} entries do not have the ranks 0 to {len(ranks) - 1}")
+    missing = [byte for byte in range(256) if bytes([byte]) not in ranks]
+    if missing:
+        raise TokenizerError(
+            f"{path}: {len(missing)} of the 256 single bytes are missing, text would be lost"
+        )
