@@ -41,7 +41,9 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 def _named_tensors(path: Path, content: object) -> dict[str, Tensor]:
     if not isinstance(content, dict):
-        raise CheckpointError(f"{path}: expected a mapping of names to tensors, found {type(content).__name__}")
+        raise CheckpointError(
+            f"{path}: expected a mapping of names to tensors, found {type(content).__name__}"
+        )
     for name in TRAINING_ENTRIES:
         if isinstance(content.get(name), int):
             del content[name]
@@ -60,7 +62,7 @@ def _is_tensor(value: object) -> bool:
 
 
 def fold_weight_norm(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Every pair of magnitude g and direction v becomes `NAME.weight` = g v / |v|, the norm over all but dim 0.
+    """Every pair of magnitude g and direction v becomes `NAME.weight` = g v / |v|, norm over all but dim 0.
 
     A pair that does not fit together stays as it is, and is reported as surplus by `load_exactly`.
     """

@@ -4,6 +4,7 @@ Written once for both; `models.flow.incremental` runs the same parts chunk by ch
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -78,5 +79,6 @@ class Flow(nn.Module):
         mask = chunk_mask(num_frames, self.config.estimator.chunk if is_streaming else 0, mu.device)
         noise = noise_between(self.noise, 0, num_frames).expand(len(mu), -1, -1)
         spks = self.speaker_vector(embedding)
-        mel = solve(self.estimator, self.config.cfm, noise, mu, spks, cond, lambda _: WholeMemory(mask))
+        velocity = partial(self.estimator, memory=WholeMemory(mask))
+        mel = solve(velocity, self.config.cfm, noise, mu, spks, cond)
         return mel[:, :, prompt_frames:]

@@ -1,23 +1,19 @@
 """The Euler solver with classifier-free guidance (arXiv 2412.10117, section 2.4) and its fixed noise."""
 
-from collections.abc import Callable
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from models.config import NUM_MELS, CFMConfig
-from models.memory import Memory
 
 NOISE_FRAMES = 15_000  # 300 s
 
 
-class Estimator(Protocol):
-    """The network that predicts the velocity."""
+class Velocity(Protocol):
+    """An estimator with its memory given."""
 
-    def __call__(
-        self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, memory: Memory
-    ) -> Tensor:
+    def __call__(self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor) -> Tensor:
         """x, mu, cond (B, M, T), t (B,), spks (B, M) -> velocity (B, M, T)."""
         ...
 
@@ -55,13 +51,7 @@ def guided(batch: Tensor) -> Tensor:
 
 
 def solve(
-    estimator: Estimator,
-    config: CFMConfig,
-    noise: Tensor,
-    mu: Tensor,
-    spks: Tensor,
-    cond: Tensor,
-    memory_of_step: Callable[[int], Memory],
+    velocity: Velocity, config: CFMConfig, noise: Tensor, mu: Tensor, spks: Tensor, cond: Tensor
 ) -> Tensor:
     """noise, mu, cond (B, M, T), spks (B, M) -> mel (B, M, T) float32.
 
@@ -71,9 +61,8 @@ def solve(
     x = noise.float()
     inputs = {"mu": guided(mu), "spks": guided(spks.to(mu.dtype)), "cond": guided(cond.to(mu.dtype))}
     rate = config.inference_cfg_rate
-    for step, (t, dt) in enumerate(time_steps(config.num_steps)):
+    for t, dt in time_steps(config.num_steps):
         times = torch.full((2 * x.shape[0],), t, device=x.device)
-        doubled = x.to(mu.dtype).repeat_interleave(2, dim=0)
-        velocity = estimator(doubled, t=times, memory=memory_of_step(step), **inputs).float()
-        x = x + dt * ((1 + rate) * velocity[0::2] - rate * velocity[1::2])
+        v = velocity(x.to(mu.dtype).repeat_interleave(2, dim=0), t=times, **inputs).float()
+        x = x + dt * ((1 + rate) * v[0::2] - rate * v[1::2])
     return x

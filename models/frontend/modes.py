@@ -123,7 +123,7 @@ def require_mode(family: Family, mode: Mode) -> None:
 
 
 def instruction_text(family: Family, instruction: str) -> str:
-    """The instruction as the model was trained on it; one that has `<|endofprompt|>` already is left alone."""
+    """The instruction as the model was trained on it; one that has `<|endofprompt|>` is left alone."""
     if END_OF_PROMPT in instruction:
         return instruction
     if family == "cosyvoice3" and not instruction.startswith(ASSISTANT):
@@ -137,7 +137,10 @@ def _with_assistant(family: Family, ids: Sequence[int], tokenizer: TextTokenizer
     Its language model refuses a text without one; the published front end adds nothing and leaves it to
     the caller to write it.
     """
-    if family != "cosyvoice3" or tokenizer.end_of_prompt_id in ids:
+    if family != "cosyvoice3":
+        return tuple(ids)
+    assert tokenizer.end_of_prompt_id is not None, "CosyVoice 3 with a tokenizer of another family"
+    if tokenizer.end_of_prompt_id in ids:
         return tuple(ids)
     return (*tokenizer.encode(ASSISTANT + END_OF_PROMPT), *ids)
 

@@ -56,8 +56,8 @@ class SpeechTokenizer:
         expected = num_frames * self.token_rate_hz / WHISPER_FRAME_RATE_HZ
         if abs(len(tokens) - expected) > RATE_SLACK_TOKENS:
             raise FrontendError(
-                f"{self.path}: {len(tokens)} speech tokens from {num_frames} frames, "
-                f"expected about {expected:.0f} at {self.token_rate_hz} a second; is it the tokenizer of another model?"
+                f"{self.path}: {len(tokens)} speech tokens from {num_frames} frames, expected about "
+                f"{expected:.0f} at {self.token_rate_hz} a second; is it the tokenizer of another model?"
             )
         outside = tokens[(tokens < 0) | (tokens >= self.vocab_size)]
         if len(outside):

@@ -6,12 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.config import DiTFlowConfig, UNetFlowConfig
+from models.config import DiTFlowConfig, RegulatedFlowConfig, UNetFlowConfig
 from models.config_parser import parse_flow
 from models.flow.encoder import without_lookahead
 from models.flow.flow import Flow
+from models.flow.regulated_flow import OVERLAP_TOKENS, RegulatedFlow
 from models.memory import WholeMemory, chunk_mask
-from models.names import DIT_FLOW, UNET_FLOW
+from models.names import DIT_FLOW, REGULATED_FLOW, UNET_FLOW
 from models.weights import load_exactly
 from tests.parity.networks import flow_fields
 from tests.parity.reference import NETWORK_TOLERANCE, SOLVE_TOLERANCE, Case, assert_close, load_case
@@ -76,3 +77,17 @@ def test_recomputed_chunks_give_the_published_mel(name: str) -> None:
         visible = io["token"] if is_last else io["token"][:, : offset + hop + flow.config.lookahead_tokens]
         mel = flow(visible, io["prompt_token"], io["prompt_feat"], io["embedding"], True, bool(is_last))
         assert_close(mel[:, :, 2 * offset :], io[f"chunk_mel_{index}"], SOLVE_TOLERANCE)
+
+
+def test_regulated_flow_gives_the_published_mel_and_cache() -> None:
+    case = load_case("flow_v1")
+    config = parse_flow(flow_fields(case.config), case.config["kind"])
+    assert isinstance(config, RegulatedFlowConfig)
+    flow, io = RegulatedFlow(config), case.io
+    load_exactly(flow, case.weights, REGULATED_FLOW, Path(case.name))
+    prompt = (io["prompt_token"], io["prompt_feat"], io["embedding"], io["z"])
+    mel, cache = flow(io["token"], *prompt, flow.empty_cache())
+    assert_close(mel, io["mel"], SOLVE_TOLERANCE)
+    assert_close(cache, io["flow_cache"], SOLVE_TOLERANCE)
+    second, _ = flow(io["token"][:, OVERLAP_TOKENS:], *prompt, io["flow_cache"])
+    assert_close(second, io["mel_second_from_token20_with_cache"], SOLVE_TOLERANCE)

@@ -1,0 +1,219 @@
+"""What one stream keeps of its finished chunks for one network, and how a batch of streams attends to it.
+
+In streaming mode every mask is causal by chunks, so keys, values and left contexts of a finished
+chunk never change: a chunk is solved once. A prompt's part is read-only and shared by all streams of
+its speaker; a stream's own part is a ring of the last `window_chunks` chunks and the current one.
+"""
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from models.relative_position import rotate, sinusoids
+
+
+@dataclass(slots=True)
+class KeyValues:
+    """Keys and values at one attention site: (G, H, frames, D) each."""
+
+    keys: Tensor
+    values: Tensor
+
+    @property
+    def num_bytes(self) -> int:
+        return self.keys.nbytes + self.values.nbytes
+
+    def part(self, start: int, stop: int) -> "KeyValues":
+        return KeyValues(self.keys[:, :, start:stop], self.values[:, :, start:stop])
+
+
+@dataclass(frozen=True, slots=True)
+class PromptCache:
+    """The finished chunks of a speaker's prompt at every site; never written to again."""
+
+    num_chunks: int = 0
+    sites: tuple[KeyValues, ...] = ()
+    lefts: tuple[Tensor, ...] = ()  # (G, C, frames) for each convolution
+    positions: Tensor | None = (
+        None  # (frames, W): the keys' sinusoids, where the network has relative positions
+    )
+
+    @property
+    def num_bytes(self) -> int:
+        tensors = [*self.lefts] if self.positions is None else [*self.lefts, self.positions]
+        return sum(site.num_bytes for site in self.sites) + sum(tensor.nbytes for tensor in tensors)
+
+
+@dataclass(slots=True)
+class ChunkCache:
+    """One stream's memory of one network. Written in place, and finished by `commit`: until then the
+    current chunk can be computed again, so a failed batch leaves nothing behind.
+    """
+
+    chunk_frames: int
+    window_chunks: int | None  # own finished chunks that stay visible; None: all
+    prompt: PromptCache = field(default_factory=PromptCache)
+    num_chunks: int = 0  # own chunks finished
+    sites: list[KeyValues] = field(default_factory=list)
+    lefts: list[Tensor] = field(default_factory=list)
+    positions: Tensor | None = None
+    _next_lefts: dict[int, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.lefts = list(self.prompt.lefts)
+
+    @property
+    def start(self) -> int:
+        """Position of the current chunk's first frame, counted from the prompt's."""
+        return (self.prompt.num_chunks + self.num_chunks) * self.chunk_frames
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of this stream alone, the shared prompt not counted."""
+        positions = 0 if self.positions is None else self.positions.nbytes
+        own_lefts = () if self.num_chunks == 0 else self.lefts
+        return sum(site.num_bytes for site in self.sites) + sum(left.nbytes for left in own_lefts) + positions
+
+    def left(self, site: int, like: Tensor, frames: int) -> Tensor:
+        """The `frames` before the current chunk at a convolution: (G, C, frames), zeros at the very start."""
+        if site < len(self.lefts):
+            return self.lefts[site]
+        return like.new_zeros(*like.shape[:2], frames)
+
+    def keep_left(self, site: int, left: Tensor) -> None:
+        self._next_lefts[site] = left.clone()
+
+    def extend(self, site: int, keys: Tensor, values: Tensor) -> list[KeyValues]:
+        """Writes the current chunk's keys and values (G, H, n, D); -> all that it sees, itself included."""
+        if site == len(self.sites):
+            empty = keys.new_empty(*keys.shape[:2], 0, keys.shape[-1])
+            self.sites.append(KeyValues(empty, empty))
+        own, count = self.sites[site], keys.shape[2]
+        start = self._slot * self.chunk_frames
+        own.keys = self._with_room(own.keys)
+        own.values = self._with_room(own.values)
+        own.keys[:, :, start : start + count] = keys
+        own.values[:, :, start : start + count] = values
+        visible = [own.part(a, b) for a, b in self._visible(count)]
+        return [self.prompt.sites[site], *visible] if self.prompt.sites else visible
+
+    def extend_positions(self, count: int, width: int, like: Tensor) -> list[Tensor]:
+        """Sinusoids (n, W) of the keys that `extend` returns, in the same order."""
+        if self.positions is None:
+            self.positions = like.new_empty(0, width)
+        start = self._slot * self.chunk_frames
+        self.positions = self._with_room(self.positions)
+        self.positions[start : start + count] = self.current_positions(count, width, like)
+        visible = [self.positions[a:b] for a, b in self._visible(count)]
+        return visible if self.prompt.positions is None else [self.prompt.positions, *visible]
+
+    def current_positions(self, count: int, width: int, like: Tensor) -> Tensor:
+        return sinusoids(torch.arange(self.start, self.start + count, device=like.device), width, like.dtype)
+
+    def commit(self) -> None:
+        """The current chunk is finished."""
+        self.lefts = [self._next_lefts[site] for site in range(len(self._next_lefts))]
+        self._next_lefts = {}
+        self.num_chunks += 1
+
+    def as_prompt(self) -> PromptCache:
+        """All finished chunks, read-only. Only for a cache without window that follows no prompt."""
+        assert self.window_chunks is None, "a prompt is kept whole"
+        assert self.prompt.num_chunks == 0, "a prompt follows nothing"
+        frames = self.num_chunks * self.chunk_frames
+        sites = tuple(KeyValues(*(x[:, :, :frames].clone() for x in (s.keys, s.values))) for s in self.sites)
+        positions = None if self.positions is None else self.positions[:frames].clone()
+        return PromptCache(self.num_chunks, sites, tuple(self.lefts), positions)
+
+    @property
+    def _slot(self) -> int:
+        """Place of the current chunk in the ring, which has room for the window and the current chunk."""
+        return self.num_chunks if self.window_chunks is None else self.num_chunks % (self.window_chunks + 1)
+
+    def _visible(self, count: int) -> list[tuple[int, int]]:
+        """The ranges of the ring that the current chunk of `count` frames sees."""
+        current = self._slot * self.chunk_frames
+        used = self.num_chunks + 1
+        if self.window_chunks is not None:
+            used = min(used, self.window_chunks + 1)
+        after = (current + self.chunk_frames, used * self.chunk_frames)
+        return [(0, current + count), after] if after[0] < after[1] else [(0, current + count)]
+
+    def _with_room(self, ring: Tensor) -> Tensor:
+        """`ring` (..., frames, D) with a place for the current chunk, grown by half if need be."""
+        needed = (self._slot + 1) * self.chunk_frames
+        if ring.shape[-2] >= needed:
+            return ring
+        chunks = max(self._slot + 1, math.ceil(1.5 * self._slot))
+        if self.window_chunks is not None:
+            chunks = min(chunks, self.window_chunks + 1)
+        grown = ring.new_empty(*ring.shape[:-2], chunks * self.chunk_frames, ring.shape[-1])
+        grown[..., : ring.shape[-2], :] = ring
+        return grown
+
+
+class BatchMemory:
+    """`Memory` over the current chunks of several streams, each with its own past.
+
+    A stream owns `group` neighbouring rows (two where guidance doubles them). Row i's first
+    `lengths[i]` frames are real, what follows is padding that nobody sees. Sites are numbered in the
+    order in which the networks ask.
+    """
+
+    def __init__(self, caches: list[ChunkCache], lengths: list[int], group: int = 1):
+        self._caches = caches
+        self._lengths = lengths
+        self._group = group
+        self._attention_site = 0
+        self._conv_site = 0
+        self._key_positions: list[Tensor] = []
+
+    def positions(self, length: int, device: torch.device) -> Tensor:
+        starts = torch.tensor([cache.start for cache in self._caches], device=device)
+        rows = starts[:, None] + torch.arange(length, device=device)
+        return rows.repeat_interleave(self._group, dim=0)
+
+    def extend_left(self, x: Tensor, frames: int) -> Tensor:
+        site, self._conv_site = self._conv_site, self._conv_site + 1
+        parts = x.split(self._group)
+        lefts = [cache.left(site, part, frames) for cache, part in zip(self._caches, parts, strict=True)]
+        extended = torch.cat([torch.cat(lefts), x], dim=-1)
+        for cache, row, length in zip(self._caches, extended.split(self._group), self._lengths, strict=True):
+            cache.keep_left(site, row[:, :, length : length + frames])
+        return extended
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None) -> Tensor:
+        site, self._attention_site = self._attention_site, self._attention_site + 1
+        y = torch.zeros_like(q) if min(self._lengths) < q.shape[2] else torch.empty_like(q)
+        for index, (cache, count) in enumerate(zip(self._caches, self._lengths, strict=True)):
+            rows = slice(index * self._group, (index + 1) * self._group)
+            seen = cache.extend(site, k[rows, :, :count], v[rows, :, :count])
+            bias = None
+            if distance_query is not None:
+                bias = self._position_scores(index, distance_query[rows, :, :count])
+            y[rows, :, :count] = attend_parts(q[rows, :, :count], seen, bias)
+        return y
+
+    def _position_scores(self, index: int, distance_query: Tensor) -> Tensor:
+        """distance_query (1, H, n, W) -> scores with every visible key (1, H, n, keys), not yet scaled."""
+        cache, count, width = self._caches[index], *distance_query.shape[2:]
+        if index == len(self._key_positions):
+            self._key_positions.append(torch.cat(cache.extend_positions(count, width, distance_query)))
+        own = cache.current_positions(count, width, distance_query)
+        return rotate(distance_query, own) @ self._key_positions[index].mT
+
+
+def attend_parts(q: Tensor, parts: list[KeyValues], bias: Tensor | None) -> Tensor:
+    """Attention of q (G, H, T, D) over keys that lie in several places, without joining them first.
+
+    bias (G, H, T, keys): added to the scores before they are scaled.
+    """
+    if len(parts) == 1 and bias is None:
+        return F.scaled_dot_product_attention(q, parts[0].keys, parts[0].values)
+    scores = torch.cat([q @ part.keys.mT for part in parts], dim=-1)
+    weights = ((scores if bias is None else scores + bias) / math.sqrt(q.shape[-1])).softmax(-1)
+    pieces = weights.split([part.keys.shape[2] for part in parts], dim=-1)
+    return torch.stack([w @ part.values for w, part in zip(pieces, parts, strict=True)]).sum(0)

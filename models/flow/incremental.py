@@ -1,0 +1,175 @@
+"""The exact incremental flow: chunk by chunk, nothing solved twice.
+
+A chunk is 25 tokens of the grid the flow was trained on, counted from the start of the prompt. Its
+mel equals the one of a chunk-causal solve over everything, up to rounding, as long as all of the
+past is within the window.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from models.config import FRAMES_PER_TOKEN, NUM_MELS
+from models.flow.chunk_cache import BatchMemory, ChunkCache, PromptCache
+from models.flow.encoder import pack_tokens
+from models.flow.flow import Flow
+from models.flow.solver import noise_between, solve
+
+
+@dataclass(frozen=True, slots=True)
+class FlowPrompt:
+    """Everything a stream needs of its speaker: a pure function of prompt tokens, prompt mel and embedding.
+
+    The prompt's whole chunks are solved; its last tokens join the first generated chunk.
+    """
+
+    token_cache: PromptCache
+    frame_cache: PromptCache
+    estimator_cache: PromptCache
+    spks: Tensor  # (1, M)
+    pending_tokens: tuple[int, ...]
+    pending_mel: Tensor  # (M, 2 * pending)
+
+    @property
+    def num_bytes(self) -> int:
+        caches = (self.token_cache, self.frame_cache, self.estimator_cache)
+        return sum(cache.num_bytes for cache in caches) + self.spks.nbytes + self.pending_mel.nbytes
+
+
+@dataclass(slots=True)
+class FlowState:
+    """One stream's flow: its caches, and the tokens that no finished chunk holds yet."""
+
+    prompt: FlowPrompt
+    tokens: ChunkCache
+    frames: ChunkCache
+    estimator: ChunkCache
+    pending_tokens: list[int]
+    num_solved_frames: int = 0  # each counted once; the ten steps and the guidance not
+
+    @property
+    def num_bytes(self) -> int:
+        return self.tokens.num_bytes + self.frames.num_bytes + self.estimator.num_bytes
+
+    @property
+    def prompt_mel(self) -> Tensor:
+        """What of the prompt's mel lies at or after the start of the current chunk: (M, frames)."""
+        return self.prompt.pending_mel[:, self.estimator.num_chunks * self.estimator.chunk_frames :]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The next chunk of one stream: `tokens` to solve, then up to three of `lookahead`."""
+
+    state: FlowState
+    tokens: list[int]
+    lookahead: list[int]
+
+
+class IncrementalFlow:
+    def __init__(self, flow: Flow):
+        self.flow = flow
+        self.chunk_tokens = flow.chunk_tokens
+        self.lookahead_tokens = flow.config.lookahead_tokens
+
+    @torch.inference_mode()
+    def prepare(self, tokens: list[int], mel: Tensor, embedding: Tensor) -> FlowPrompt:
+        """Solves the whole chunks of a prompt, once for all streams of its speaker.
+
+        tokens: P ids. mel (2 P, M) float32. embedding (192,). Only chunks whose lookahead lies in the
+        prompt are whole: (P - 3) // 25 of them.
+        """
+        device = self.flow.speaker_projection.weight.device
+        prompt = FlowPrompt(
+            PromptCache(),
+            PromptCache(),
+            PromptCache(),
+            self.flow.speaker_vector(embedding.to(device)[None]),
+            tuple(tokens),
+            mel.mT.to(device, torch.float32),
+        )
+        state = self.start(prompt, window_chunks=None)
+        while piece := self.next_piece(state, is_last=False):
+            self._solve_chunk([piece])
+        solved = state.estimator.num_chunks * self.chunk_tokens
+        return FlowPrompt(
+            state.tokens.as_prompt(),
+            state.frames.as_prompt(),
+            state.estimator.as_prompt(),
+            prompt.spks,
+            tuple(tokens[solved:]),
+            prompt.pending_mel[:, FRAMES_PER_TOKEN * solved :].clone(),
+        )
+
+    def start(self, prompt: FlowPrompt, window_chunks: int | None) -> FlowState:
+        """window_chunks: own chunks that stay visible behind the current one; None: all of them."""
+        frames = FRAMES_PER_TOKEN * self.chunk_tokens
+        return FlowState(
+            prompt,
+            ChunkCache(self.chunk_tokens, window_chunks, prompt.token_cache),
+            ChunkCache(frames, window_chunks, prompt.frame_cache),
+            ChunkCache(frames, window_chunks, prompt.estimator_cache),
+            list(prompt.pending_tokens),
+        )
+
+    def next_piece(self, state: FlowState, is_last: bool) -> Piece | None:
+        """The next chunk of the pending tokens, if its lookahead is there too or nothing more comes."""
+        ready = len(state.pending_tokens)
+        if ready == 0 or (ready < self.chunk_tokens + self.lookahead_tokens and not is_last):
+            return None
+        tokens = state.pending_tokens[: self.chunk_tokens]
+        lookahead = state.pending_tokens[self.chunk_tokens : self.chunk_tokens + self.lookahead_tokens]
+        return Piece(state, tokens, lookahead)
+
+    @torch.inference_mode()
+    def solve_chunks(self, pieces: list[Piece]) -> list[Tensor]:
+        """Solves one chunk of each stream together; -> mel (M, frames) of each, the prompt's frames cut off.
+
+        If it raises, no stream has changed and the call can be repeated.
+        """
+        prompt_frames = [piece.state.prompt_mel.shape[1] for piece in pieces]
+        mels = self._solve_chunk(pieces)
+        return [mel[:, start:] for mel, start in zip(mels, prompt_frames, strict=True)]
+
+    def _solve_chunk(self, pieces: list[Piece]) -> list[Tensor]:
+        lengths = [FRAMES_PER_TOKEN * len(piece.tokens) for piece in pieces]
+        mu = self._mu(pieces, lengths)  # (B, M, T)
+        # One memory for all solver steps: it numbers on, since at another time t a layer sees other values.
+        memory = BatchMemory([piece.state.estimator for piece in pieces], lengths, group=2)
+        noise = torch.stack([self._noise(piece, mu.shape[-1]) for piece in pieces])
+        cond = torch.stack([self._cond(piece, mu.shape[-1]) for piece in pieces])
+        spks = torch.cat([piece.state.prompt.spks for piece in pieces])
+        velocity = partial(self.flow.estimator, memory=memory)
+        mel = solve(velocity, self.flow.config.cfm, noise, mu, spks, cond)
+        for piece, length in zip(pieces, lengths, strict=True):
+            self._commit(piece, length)
+        return [row[:, :length] for row, length in zip(mel, lengths, strict=True)]
+
+    def _mu(self, pieces: list[Piece], lengths: list[int]) -> Tensor:
+        rows = [piece.tokens + piece.lookahead for piece in pieces]
+        width = max(len(piece.tokens) for piece in pieces) + self.lookahead_tokens
+        ids = pack_tokens([[*row, *[-1] * (width - len(row))] for row in rows], self.flow.noise.device)
+        token_memory = BatchMemory([p.state.tokens for p in pieces], [len(p.tokens) for p in pieces])
+        frame_memory = BatchMemory([p.state.frames for p in pieces], lengths)
+        mu: Tensor = self.flow.front(ids, token_memory, frame_memory)
+        return mu
+
+    def _noise(self, piece: Piece, num_frames: int) -> Tensor:
+        start = piece.state.estimator.start
+        return noise_between(self.flow.noise, start, start + num_frames)
+
+    def _cond(self, piece: Piece, num_frames: int) -> Tensor:
+        """The prompt's mel where the chunk still is prompt, else zero: (M, T)."""
+        part = piece.state.prompt_mel[:, :num_frames]
+        cond = torch.zeros(NUM_MELS, num_frames, device=part.device)
+        cond[:, : part.shape[1]] = part
+        return cond
+
+    def _commit(self, piece: Piece, num_frames: int) -> None:
+        state = piece.state
+        for cache in (state.tokens, state.frames, state.estimator):
+            cache.commit()
+        del state.pending_tokens[: len(piece.tokens)]
+        state.num_solved_frames += num_frames

@@ -1,0 +1,141 @@
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+
+from models.config import MelConfig
+from models.frontend.errors import FrontendError, PromptError
+from models.frontend.onnx_models import SpeakerEncoder, SpeechTokenizer
+from models.frontend.prompt import PromptReader, align_prompt
+from models.frontend.speaker import Speaker
+from tests.models.frontend.graphs import write_speaker_encoder, write_speech_tokenizer
+
+MEL_24K = MelConfig(sample_rate_hz=24_000, n_fft=1920, hop_samples=480, win_samples=1920)
+MEL_22K = MelConfig(sample_rate_hz=22_050, n_fft=1024, hop_samples=256, win_samples=1024)
+
+
+def open_reader(folder: Path, token_rate_hz: int = 25, mel: MelConfig = MEL_24K) -> PromptReader:
+    write_speech_tokenizer(folder / "tokens.onnx", 100 // token_rate_hz)
+    write_speaker_encoder(folder / "campplus.onnx")
+    tokenizer = SpeechTokenizer(folder / "tokens.onnx", 6561, token_rate_hz, num_threads=1)
+    return PromptReader(tokenizer, SpeakerEncoder(folder / "campplus.onnx", num_threads=1), mel)
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> PromptReader:
+    return open_reader(tmp_path)
+
+
+def voice(duration_s: float, rate_hz: int) -> npt.NDArray[np.float32]:
+    times_s = np.arange(round(duration_s * rate_hz)) / rate_hz
+    harmonics = sum(np.sin(2 * np.pi * 150 * n * times_s) / n for n in range(1, 20))
+    return (0.1 * harmonics).astype(np.float32)
+
+
+@pytest.mark.parametrize("rate_hz", [16_000, 22_050, 24_000, 44_100, 48_000])
+@pytest.mark.parametrize("duration_s", [1.0, 1.337, 2.71])
+def test_a_prompt_has_two_frames_for_each_token(
+    reader: PromptReader, rate_hz: int, duration_s: float
+) -> None:
+    speaker = reader.read_speaker(voice(duration_s, rate_hz), rate_hz, "what it says")
+
+    assert speaker.prompt_text == "what it says"
+    assert speaker.prompt_mel.shape == (2 * len(speaker.prompt_tokens), 80)
+    assert len(speaker.prompt_tokens) == pytest.approx(25 * duration_s, abs=1)
+    assert speaker.embedding.shape == (192,)
+    types = (speaker.prompt_tokens.dtype, speaker.prompt_mel.dtype, speaker.embedding.dtype)
+    assert types == (torch.int64, torch.float32, torch.float32)
+
+
+def test_the_first_family_hears_the_prompt_at_its_own_rate_and_keeps_both_lengths(tmp_path: Path) -> None:
+    speaker = open_reader(tmp_path, 50, MEL_22K).read_speaker(voice(2.0, 44_100), 44_100)
+
+    assert len(speaker.prompt_tokens) == 100
+    assert len(speaker.prompt_mel) == 2 * 22_050 // 256  # not 2 * 24_000 // 256
+
+
+@pytest.mark.parametrize(
+    ("num_tokens", "num_frames", "length"), [(10, 20, 10), (10, 21, 10), (10, 19, 9), (9, 25, 9), (3, 1, 0)]
+)
+def test_prompts_are_cut_to_two_frames_a_token(num_tokens: int, num_frames: int, length: int) -> None:
+    mel = torch.arange(num_frames)[:, None].expand(-1, 80).float()
+
+    tokens, cut = align_prompt(torch.arange(num_tokens), mel)
+
+    assert tokens.tolist() == list(range(length))
+    assert cut[:, 0].tolist() == list(range(2 * length))
+
+
+def test_silence_around_the_prompt_does_not_count(reader: PromptReader) -> None:
+    pause = np.zeros(16_000 * 20, np.float32)
+    samples = np.concatenate([pause, voice(2.0, 16_000), pause])
+
+    speaker = reader.read_speaker(samples, 16_000)
+
+    assert len(speaker.prompt_tokens) == pytest.approx(25 * 2.2, abs=1)
+
+
+def test_stereo_and_mono_of_the_same_sound_are_one_speaker(reader: PromptReader) -> None:
+    samples = voice(1.5, 24_000)
+
+    mono = reader.read_speaker(samples, 24_000)
+    stereo = reader.read_speaker(np.stack([samples, samples]), 24_000)
+
+    assert_same_speaker(mono, stereo)
+
+
+def test_source_tokens_keep_the_pauses(reader: PromptReader) -> None:
+    samples = np.concatenate([np.zeros(16_000, np.float32), voice(1.0, 16_000)])
+
+    tokens = reader.read_source_tokens(samples, 16_000)
+
+    assert (tokens.shape, tokens.dtype) == ((50,), torch.int64)
+
+
+def test_exactly_30_s_are_taken(reader: PromptReader) -> None:
+    assert len(reader.read_speaker(voice(30.0, 44_100), 44_100).prompt_tokens) == 750
+
+
+@pytest.mark.parametrize(("duration_s", "found"), [(0.8, "0.80 s"), (30.2, "30.20 s")])
+def test_a_recording_too_short_or_too_long_is_refused(
+    reader: PromptReader, duration_s: float, found: str
+) -> None:
+    with pytest.raises(PromptError, match=f"{found} without the silence at its ends; expected 1 to 30 s"):
+        reader.read_speaker(voice(duration_s, 16_000), 16_000)
+    with pytest.raises(PromptError, match=f"{found}; expected 1 to 30 s"):
+        reader.read_source_tokens(voice(duration_s, 16_000), 16_000)
+
+
+def test_a_second_of_silence_with_a_click_is_too_short(reader: PromptReader) -> None:
+    samples = np.zeros(48_000, np.float32)
+    samples[24_000:24_800] = voice(0.05, 16_000)
+
+    with pytest.raises(PromptError, match="without the silence"):
+        reader.read_speaker(samples, 16_000)
+
+
+def test_a_silent_source_is_refused(reader: PromptReader) -> None:
+    with pytest.raises(PromptError, match="silent"):
+        reader.read_source_tokens(np.zeros(32_000, np.float32), 16_000)
+
+
+def test_the_shortest_prompt_can_be_chosen(tmp_path: Path) -> None:
+    open_reader(tmp_path)
+    tokenizer = SpeechTokenizer(tmp_path / "tokens.onnx", 6561, 25, num_threads=1)
+    encoder = SpeakerEncoder(tmp_path / "campplus.onnx", num_threads=1)
+    reader = PromptReader(tokenizer, encoder, MEL_24K, min_duration_s=0.3)
+
+    assert len(reader.read_speaker(voice(0.4, 16_000), 16_000).prompt_tokens) == 10
+
+
+def test_an_error_of_the_prompt_is_an_error_of_the_front_end() -> None:
+    assert issubclass(PromptError, FrontendError)
+    assert issubclass(FrontendError, ValueError)
+
+
+def assert_same_speaker(a: Speaker, b: Speaker) -> None:
+    assert a.prompt_tokens.equal(b.prompt_tokens)
+    torch.testing.assert_close(a.prompt_mel, b.prompt_mel)
+    torch.testing.assert_close(a.embedding, b.embedding)
