@@ -163,6 +163,22 @@ DIT_FLOW: Table = (
     *_SPEAKER,
 )
 
+HIFT: Table = (
+    ("f0_predictor.condnet", "f0.layers"),
+    ("f0_predictor.classifier", "f0.classifier"),
+    ("m_source.l_linear", "source.linear"),
+    ("conv_pre", "generator.conv_pre"),
+    ("conv_post", "generator.conv_post"),
+    ("ups.*", "generator.ups.*.conv"),
+    ("source_downs", "generator.source_downs"),
+    ("source_resblocks.*.activations1", "generator.source_resblocks.*.snakes1"),
+    ("source_resblocks.*.activations2", "generator.source_resblocks.*.snakes2"),
+    ("source_resblocks", "generator.source_resblocks"),
+    ("resblocks.*.activations1", "generator.resblocks.*.snakes1"),
+    ("resblocks.*.activations2", "generator.resblocks.*.snakes2"),
+    ("resblocks", "generator.resblocks"),
+)
+
 
 def to_ours(name: str, table: Table) -> str:
     return _rename(name, table)

@@ -51,7 +51,7 @@ class Stage(nn.Module):
         self.conv = conv
 
     def forward(self, x: Tensor, time: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """x (B, C_in, T), mask (B, 1, T) -> (B, C, T) before the convolution, and after it in its own rate."""
+        """x (B, C_in, T), mask (B, 1, T) -> (B, C, T) before the convolution, and after it (its own rate)."""
         x = self.resnet(x, time, mask).mT
         memory = WholeMemory(mask[:, :, None, :] > 0)
         for block in self.blocks:

@@ -41,8 +41,8 @@ class TensorSpec:
         return len(shape) == len(self.shape) and all(map(_agree, self.shape, shape))
 
     def __str__(self) -> str:
-        dims = "any shape" if self.shape is None else list(self.shape)
-        return f"{' or '.join(self.types)} {dims}"
+        types = " or ".join(self.types)
+        return types if self.shape is None else f"{types} {_written(self.shape)}"
 
 
 class OnnxSession:
@@ -90,12 +90,16 @@ def _open(path: Path, num_threads: int) -> onnxruntime.InferenceSession:
 def _check(
     path: Path, what: str, declared: Sequence[onnxruntime.NodeArg], expected: tuple[TensorSpec, ...]
 ) -> None:
-    came = [f"{value.name} {value.type} {value.shape}" for value in declared]
     agree = len(declared) == len(expected) and all(
         spec.admits(value.type, value.shape) for spec, value in zip(expected, declared, strict=True)
     )
     if not agree:
-        raise FrontendError(f"{path}: {what} are {came}, expected {[str(spec) for spec in expected]}")
+        came = ", ".join(f"{value.name} {value.type} {_written(value.shape)}" for value in declared)
+        raise FrontendError(f"{path}: {what} are {came}, expected {', '.join(map(str, expected))}")
+
+
+def _written(shape: Sequence[int | str | None]) -> str:
+    return "[" + ", ".join("?" if size is None else str(size) for size in shape) + "]"
 
 
 def _agree(expected: int | None, declared: int | str | None) -> bool:

@@ -23,6 +23,7 @@ class Qwen2Tokenizer:
 
     def __init__(self, tokenizer: Tokenizer):
         self._tokenizer = tokenizer
+        self._vocab_size = tokenizer.get_vocab_size(with_added_tokens=True)
         self._added = {
             token_id: token.content for token_id, token in tokenizer.get_added_tokens_decoder().items()
         }
@@ -48,7 +49,7 @@ class Qwen2Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        return self._tokenizer.get_vocab_size(with_added_tokens=True)
+        return self._vocab_size
 
     @property
     def end_of_prompt_id(self) -> int | None:
@@ -100,6 +101,7 @@ def _read_vocab(path: Path) -> dict[str, int]:
     vocab = _read_json_object(path)
     if not all(type(token_id) is int for token_id in vocab.values()):
         raise TokenizerError(f"{path}: expected an object of text to integer id")
+    _check_ids(vocab, path)
     return vocab
 
 
@@ -177,8 +179,8 @@ def _check_merges(
         )
 
 
-def _check_ids(vocab: dict[str, int], folder: Path) -> None:
+def _check_ids(vocab: dict[str, int], path: Path) -> None:
     if sorted(vocab.values()) != list(range(len(vocab))):
         raise TokenizerError(
-            f"{folder}: {len(vocab)} vocabulary entries do not have the ids 0 to {len(vocab) - 1}"
+            f"{path}: {len(vocab)} vocabulary entries do not have the ids 0 to {len(vocab) - 1}"
         )

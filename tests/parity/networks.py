@@ -1,13 +1,10 @@
-"""Builds the networks of the reference cases from the cases' own JSON, through the checkpoint's parser and names."""
+"""A reference case's JSON in the shape of a checkpoint's yaml, for the parser that reads checkpoints."""
 
 from pathlib import Path
 from typing import Any
 
-from models.config_parser import NETWORKS, parse_flow, parse_hift
 from models.fields import Fields
-from models.flow.flow import Flow
 from models.hyperyaml import HyperYaml, Tagged
-from tests.parity.reference import Case
 
 FLOW_ESTIMATORS = {
     "MaskedDiffWithXvec": "ConditionalDecoder",
@@ -37,4 +34,12 @@ def flow_fields(config: dict[str, Any]) -> Fields:
     cfm = Tagged("new", "DictConfig", {"content": values.pop("cfm")})
     estimator = Tagged("new", FLOW_ESTIMATORS[kind], values.pop("estimator"))
     values["decoder"] = Tagged("new", "CausalConditionalCFM", {"cfm_params": cfm, "estimator": estimator})
+    return fields(values)
+
+
+def hift_fields(config: dict[str, Any]) -> Fields:
+    kind = config["kind"]
+    predictor = "CausalConvRNNF0Predictor" if kind == "CausalHiFTGenerator" else "ConvRNNF0Predictor"
+    values = {name: value for name, value in config.items() if name not in ("kind", "note")}
+    values["f0_predictor"] = Tagged("new", predictor, values["f0_predictor"])
     return fields(values)

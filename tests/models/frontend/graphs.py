@@ -6,6 +6,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+Value = tuple[str, int, list[int | str]]  # name, element type, shape
+
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 
 
@@ -30,7 +32,7 @@ def write_speech_tokenizer(
         "ten": np.array(10, np.float32),
         "first_id": np.array(first_id, np.float32),
     }
-    inputs = [("feats", FLOAT, [1, 128, "T"]), ("feats_length", INT32, [1])]
+    inputs: list[Value] = [("feats", FLOAT, [1, 128, "T"]), ("feats_length", INT32, [1])]
     write_graph(path, nodes, inputs, [("indices", output_type, ["B", "L"])], constants)
 
 
@@ -42,15 +44,15 @@ def write_speaker_encoder(path: Path, num_values: int = 192, scale: float = 1.0)
         helper.make_node("ReduceMean", ["input"], ["means"], axes=[1], keepdims=0),
         helper.make_node("MatMul", ["means", "weights"], ["output"]),
     ]
-    inputs = [("input", FLOAT, ["B", "T", 80])]
+    inputs: list[Value] = [("input", FLOAT, ["B", "T", 80])]
     write_graph(path, nodes, inputs, [("output", FLOAT, ["B", "D"])], {"weights": weights})
 
 
 def write_graph(
     path: Path,
     nodes: list[onnx.NodeProto],
-    inputs: list[tuple[str, int, list[int | str]]],
-    outputs: list[tuple[str, int, list[int | str]]],
+    inputs: list[Value],
+    outputs: list[Value],
     constants: dict[str, np.ndarray],
 ) -> None:
     graph = helper.make_graph(

@@ -11,6 +11,7 @@ from tests.models.frontend.graphs import (
     FLOAT,
     INT32,
     INT64,
+    Value,
     write_graph,
     write_speaker_encoder,
     write_speech_tokenizer,
@@ -89,7 +90,16 @@ def test_the_embedding_is_the_graphs_output(path: Path) -> None:
 def test_an_embedding_of_another_size_is_refused(path: Path) -> None:
     write_speaker_encoder(path, num_values=512)
 
-    with pytest.raises(FrontendError, match=r"graph\.onnx: output of shape \(1, 512\)"):
+    with pytest.raises(FrontendError, match=r"outputs are output tensor\(float\) \[B, 512\]"):
+        SpeakerEncoder(path, num_threads=1)
+
+
+def test_an_embedding_whose_size_was_not_declared_is_refused(path: Path) -> None:
+    nodes = [helper.make_node("Reshape", ["fbank", "shape"], ["values"])]
+    inputs: list[Value] = [("fbank", FLOAT, ["B", "T", 80])]
+    write_graph(path, nodes, inputs, [("values", FLOAT, ["B", "D"])], {"shape": np.array([1, -1])})
+
+    with pytest.raises(FrontendError, match=r"graph\.onnx: output of shape \(1, 7840\)"):
         SpeakerEncoder(path, num_threads=1).embed(torch.rand(98, 80))
 
 
@@ -126,7 +136,7 @@ def test_the_two_files_exchanged_are_refused(path: Path, tmp_path: Path) -> None
     other = tmp_path / "campplus.onnx"
     write_speaker_encoder(other)
 
-    with pytest.raises(FrontendError, match=r"campplus\.onnx: inputs are \['input tensor\(float\)"):
+    with pytest.raises(FrontendError, match=r"campplus\.onnx: inputs are input tensor\(float\) \[B, T, 80\]"):
         speech_tokenizer(other)
     with pytest.raises(FrontendError, match=r"graph\.onnx: inputs are .* expected"):
         SpeakerEncoder(path, num_threads=1)
@@ -147,22 +157,22 @@ def test_inputs_of_another_type_or_shape_are_refused(
     nodes = [helper.make_node("Cast", ["lengths"], ["ids"], to=INT32)]
     write_graph(path, nodes, [("mel", *mel), ("lengths", *lengths)], [("ids", INT32, [1])], {})
 
-    with pytest.raises(FrontendError, match=r"expected \['tensor\(float\) \[1, 128, None\]'"):
+    with pytest.raises(FrontendError, match=r"expected tensor\(float\) \[1, 128, \?\], tensor\(int32\)"):
         speech_tokenizer(path)
 
 
 def test_an_output_of_another_type_is_refused(path: Path) -> None:
     nodes = [helper.make_node("Identity", ["mel"], ["features"])]
-    inputs: list[tuple[str, int, list[int | str]]] = [("mel", FLOAT, [1, 128, "T"]), ("n", INT32, [1])]
+    inputs: list[Value] = [("mel", FLOAT, [1, 128, "T"]), ("n", INT32, [1])]
     write_graph(path, nodes, inputs, [("features", FLOAT, [1, 128, "T"])], {})
 
-    with pytest.raises(FrontendError, match=r"outputs are \['features tensor\(float\)"):
+    with pytest.raises(FrontendError, match=r"outputs are features tensor\(float\)"):
         speech_tokenizer(path)
 
 
 def test_a_graph_that_fails_says_which(path: Path) -> None:
     nodes = [helper.make_node("Reshape", ["n", "shape"], ["ids"])]
-    inputs: list[tuple[str, int, list[int | str]]] = [("mel", FLOAT, [1, 128, "T"]), ("n", INT32, ["N"])]
+    inputs: list[Value] = [("mel", FLOAT, [1, 128, "T"]), ("n", INT32, ["N"])]
     write_graph(path, nodes, inputs, [("ids", INT32, ["A", "B"])], {"shape": np.array([3, 5])})
 
     with pytest.raises(FrontendError, match=r"graph\.onnx: the graph failed on inputs of shapes"):

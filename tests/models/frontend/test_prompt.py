@@ -5,7 +5,16 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from models.config import MelConfig
+from models.config import (
+    CFMConfig,
+    DiTConfig,
+    DiTFlowConfig,
+    HiFTConfig,
+    MelConfig,
+    ModelConfig,
+    Qwen2Config,
+    Qwen2LMConfig,
+)
 from models.frontend.errors import FrontendError, PromptError
 from models.frontend.onnx_models import SpeakerEncoder, SpeechTokenizer
 from models.frontend.prompt import PromptReader, align_prompt
@@ -30,8 +39,10 @@ def reader(tmp_path: Path) -> PromptReader:
 
 def voice(duration_s: float, rate_hz: int) -> npt.NDArray[np.float32]:
     times_s = np.arange(round(duration_s * rate_hz)) / rate_hz
-    harmonics = sum(np.sin(2 * np.pi * 150 * n * times_s) / n for n in range(1, 20))
-    return (0.1 * harmonics).astype(np.float32)
+    numbers = np.arange(1, 20)[:, None]
+    harmonics = np.sin(2 * np.pi * 150 * numbers * times_s) / numbers
+    samples: npt.NDArray[np.float32] = (0.1 * harmonics.sum(axis=0)).astype(np.float32)
+    return samples
 
 
 @pytest.mark.parametrize("rate_hz", [16_000, 22_050, 24_000, 44_100, 48_000])
@@ -128,6 +139,32 @@ def test_the_shortest_prompt_can_be_chosen(tmp_path: Path) -> None:
     reader = PromptReader(tokenizer, encoder, MEL_24K, min_duration_s=0.3)
 
     assert len(reader.read_speaker(voice(0.4, 16_000), 16_000).prompt_tokens) == 10
+
+
+def model_config() -> ModelConfig:
+    flow = DiTFlowConfig(6561, 4, DiTConfig(4, 1, 1, 4, 2, 50), CFMConfig())
+    lm = Qwen2LMConfig(6561, Qwen2Config(300, 4, 4, 1, 1, 1), has_special_rows=True)
+    hift = HiFTConfig(24_000, 4, (8, 5, 3), (16, 11, 7), (3,), ((1,),), (7,), ((1,),), 4, is_causal=True)
+    return ModelConfig("cosyvoice3", 24_000, 25, lm, flow, hift, MEL_24K)
+
+
+def test_a_model_directory_brings_its_own_extractors(tmp_path: Path) -> None:
+    write_speech_tokenizer(tmp_path / "speech_tokenizer_v3.onnx")
+    write_speaker_encoder(tmp_path / "campplus.onnx")
+
+    reader = PromptReader.from_folder(tmp_path, model_config(), num_threads=1)
+
+    assert len(reader.read_speaker(voice(2.0, 24_000), 24_000).prompt_tokens) == 50
+
+
+@pytest.mark.parametrize("name", ["speech_tokenizer_v3.onnx", "campplus.onnx"])
+def test_a_file_the_model_directory_lacks_is_named(tmp_path: Path, name: str) -> None:
+    write_speech_tokenizer(tmp_path / "speech_tokenizer_v3.onnx")
+    write_speaker_encoder(tmp_path / "campplus.onnx")
+    (tmp_path / name).unlink()
+
+    with pytest.raises(FrontendError, match=f"{name}: missing"):
+        PromptReader.from_folder(tmp_path, model_config(), num_threads=1)
 
 
 def test_an_error_of_the_prompt_is_an_error_of_the_front_end() -> None:

@@ -1,0 +1,1 @@
+"""The vocoder: mel frames to samples by a neural source filter and an inverse STFT."""

@@ -1,0 +1,134 @@
+"""Streaming through the causal vocoder of CosyVoice 3: equal to the whole utterance at once.
+
+Only the lookahead is withheld: four mel frames for the first convolution, and half a synthesis window.
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from models.hift.f0 import LOOKAHEAD_FRAMES
+from models.hift.hift import HiFT
+from models.hift.left_context import KeptContext
+
+
+@dataclass(slots=True)
+class CausalState:
+    """One stream's place: what each convolution, the phase and the inverse STFT go on from."""
+
+    mel: Tensor | None = None  # (M, frames) from the generator's place on
+    num_f0_frames: int = 0
+    num_generated_frames: int = 0
+    f0_lefts: list[Tensor] = field(default_factory=list)
+    generator_lefts: list[Tensor] = field(default_factory=list)
+    carry: Tensor | None = None  # (tones,) cycles
+    source: Tensor | None = None  # (samples,) from half a window before the next spectrum frame
+    overlap: Tensor | None = None  # (2, n_fft - hop): samples and envelope still to be added to
+
+    @property
+    def num_bytes(self) -> int:
+        tensors = (self.mel, self.carry, self.source, self.overlap, *self.f0_lefts, *self.generator_lefts)
+        return sum(tensor.nbytes for tensor in tensors if tensor is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """New mel frames (M, T) of one stream, T may be 0."""
+
+    state: CausalState
+    mel: Tensor
+    is_last: bool
+
+    @property
+    def shape(self) -> tuple[int, int, int, bool]:
+        """What the pieces of one batch have in common."""
+        buffered = 0 if self.state.mel is None else self.state.mel.shape[1]
+        lead = self.state.num_f0_frames - self.state.num_generated_frames
+        return buffered + self.mel.shape[1], lead, min(self.state.num_generated_frames, 1), self.is_last
+
+
+@dataclass(frozen=True, slots=True)
+class CausalVocoder:
+    hift: HiFT
+
+    def start(self, seed: int) -> CausalState:
+        """The noise is fixed, so that `seed` has no effect."""
+        return CausalState()
+
+    def step(self, pieces: list[Piece]) -> list[Tensor]:
+        """Pieces of one `shape` -> the samples of each that can be known by now, float32.
+
+        Changes the states only when everything is computed.
+        """
+        buffered = torch.stack([_buffered(piece) for piece in pieces])  # (B, M, T)
+        num_frames, lead, _, is_last = pieces[0].shape
+        ahead = 0 if is_last else self.hift.config.lookahead_frames
+        if num_frames <= ahead:
+            for piece, row in zip(pieces, buffered, strict=True):
+                piece.state.mel = row
+            return [row.new_zeros(0, dtype=torch.float32) for row in buffered]
+        new_frames = num_frames - ahead
+        f0_context = KeptContext([piece.state.f0_lefts for piece in pieces])
+        padding = LOOKAHEAD_FRAMES if is_last else 0
+        f0 = self.hift.f0(F.pad(buffered[:, :, lead:], (0, padding)), f0_context).float()
+        source, carries = self._source(pieces, f0, is_last)
+        spectrum, source = self._source_spectrum(pieces, source, new_frames, is_last)
+        context = KeptContext([piece.state.generator_lefts for piece in pieces])
+        dtype = self.hift.generator.conv_pre.weight.dtype
+        padded = F.pad(buffered, (0, self.hift.config.lookahead_frames if is_last else 0)).to(dtype)
+        made = self.hift.generator(padded, spectrum.to(dtype), context)
+        sums, counts = self.hift.stft.overlap_add(made)
+        out = []
+        for index, piece in enumerate(pieces):
+            samples, overlap = self._overlapped(piece, torch.stack([sums[index], counts[0]]))
+            out.append(samples)
+            state = piece.state
+            state.mel = buffered[index, :, new_frames:].clone()
+            state.num_f0_frames += f0.shape[1]
+            state.num_generated_frames += new_frames
+            state.f0_lefts, state.generator_lefts = f0_context.kept[index], context.kept[index]
+            state.carry, state.source, state.overlap = carries[index], source[index].clone(), overlap
+        return out
+
+    def _source(self, pieces: list[Piece], f0: Tensor, is_last: bool) -> tuple[Tensor, Tensor]:
+        """f0 (B, T) of the new frames -> their source (B, T L), the phases after it (B, tones)."""
+        length = self.hift.config.samples_per_frame
+        starts = [piece.state.num_f0_frames * length for piece in pieces]
+        noise = torch.stack([self.hift.fixed_noise(s, s + f0.shape[1] * length) for s in starts])
+        carried = [piece.state.carry for piece in pieces if piece.state.carry is not None]
+        source, carries = self.hift.source(f0, noise, torch.stack(carried) if carried else None, is_last)
+        return source, carries[:, -1].clone()
+
+    def _source_spectrum(
+        self, pieces: list[Piece], source: Tensor, new_frames: int, is_last: bool
+    ) -> tuple[Tensor, Tensor]:
+        """The spectrum frames that `new_frames` mel frames need, and the source from there on."""
+        stft = self.hift.stft
+        edge = stft.n_fft // 2
+        kept = [piece.state.source for piece in pieces if piece.state.source is not None]
+        is_first = not kept
+        left = source[:, 1 : edge + 1].flip(1) if is_first else torch.stack(kept)
+        source = torch.cat([left, source], dim=1)
+        if is_last:
+            source = torch.cat([source, source[:, -edge - 1 : -1].flip(1)], dim=1)
+        num_spectra = new_frames * self.hift.config.samples_per_frame // stft.hop + int(is_first)
+        spectrum = stft.analyse(source[:, : (num_spectra - 1) * stft.hop + stft.n_fft])
+        return spectrum, source[:, num_spectra * stft.hop :]
+
+    def _overlapped(self, piece: Piece, pair: Tensor) -> tuple[Tensor, Tensor]:
+        """pair (2, N): samples and envelope of the new spectra -> finished samples, what overlaps on."""
+        stft, limit = self.hift.stft, self.hift.config.audio_limit
+        tail = stft.n_fft - stft.hop
+        is_first = piece.state.overlap is None
+        if piece.state.overlap is not None:
+            pair = torch.cat([pair[:, :tail] + piece.state.overlap, pair[:, tail:]], dim=1)
+        start = stft.n_fft // 2 if is_first else 0
+        stop = pair.shape[1] - (stft.n_fft // 2 if piece.is_last else tail)
+        samples = (pair[0, start:stop] / pair[1, start:stop]).clamp(-limit, limit)
+        return samples, pair[:, pair.shape[1] - tail :].clone()
+
+
+def _buffered(piece: Piece) -> Tensor:
+    return piece.mel if piece.state.mel is None else torch.cat([piece.state.mel, piece.mel], dim=1)

@@ -1,0 +1,61 @@
+"""HiFT: F0, harmonic source and generator of one checkpoint, over a whole utterance.
+
+`models.hift.streaming` runs the same parts piece by piece.
+"""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.config import HiFTConfig
+from models.hift.f0 import LOOKAHEAD_FRAMES, F0Predictor
+from models.hift.generator import Generator
+from models.hift.left_context import ZeroContext
+from models.hift.source import HarmonicSource
+from models.hift.stft import ShortTimeFourier
+
+
+class HiFT(nn.Module):
+    """Weights and constants only. `noise` (N, tones): the fixed noise of a causal HiFT, set at load."""
+
+    def __init__(self, config: HiFTConfig):
+        super().__init__()
+        self.config = config
+        self.f0 = F0Predictor(config.num_mels, config.f0_channels, config.is_causal)
+        self.source = HarmonicSource(config)
+        self.generator = Generator(config)
+        self.stft = ShortTimeFourier(config.istft_n_fft)
+        self.noise: Tensor | None = None
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "HiFT":
+        super()._apply(fn, recurse)
+        self.f0.to(torch.float64 if self.config.is_causal else torch.float32)
+        device = self.source.linear.weight.device
+        self.stft = self.stft.to(device)
+        self.noise = None if self.noise is None else self.noise.to(device)
+        return self
+
+    def predict_f0(self, mel: Tensor) -> Tensor:
+        """mel (B, M, T) -> F0 in Hz (B, T) float32, nothing following the last frame."""
+        padded = F.pad(mel, (0, LOOKAHEAD_FRAMES)) if self.config.is_causal else mel
+        return self.f0(padded, ZeroContext()).float()
+
+    def fixed_noise(self, start: int, stop: int) -> Tensor:
+        """Samples [start, stop) of the noise table, which starts again at its end: (stop - start, tones)."""
+        assert self.noise is not None, "a causal HiFT has no noise table before it is loaded"
+        if stop <= len(self.noise):
+            return self.noise[start:stop]
+        return self.noise[torch.arange(start, stop, device=self.noise.device) % len(self.noise)]
+
+    def decode(self, mel: Tensor, source: Tensor) -> Tensor:
+        """mel (B, M, T), source (B, T L) -> samples (B, T L) float32."""
+        config = self.config
+        dtype = self.generator.conv_pre.weight.dtype
+        spectrum = self.stft.analyse(self.stft.centred(source)).to(dtype)
+        padded = F.pad(mel.to(dtype), (0, config.lookahead_frames))
+        samples, envelope = self.stft.overlap_add(self.generator(padded, spectrum, ZeroContext()))
+        edge = config.istft_n_fft // 2
+        inner = slice(edge, edge + source.shape[-1])
+        return (samples[:, inner] / envelope[:, inner]).clamp(-config.audio_limit, config.audio_limit)

@@ -1,0 +1,126 @@
+"""Streaming through the vocoder of CosyVoice 1 and 2, whose convolutions look to both sides.
+
+Every piece of mel gives exactly its samples at once. Its left context is real; its right context is
+its last frame held on, and the sound that this context gives past the piece's end fades into the
+next piece (raised cosines that add up to 1). The source runs through: phase and noise are those of
+one long utterance, whatever the pieces are.
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from models.hift.hift import HiFT
+from models.hift.left_context import ZeroContext
+
+LEFT_FRAMES = 12  # the generator's reach: 3 frames before upsampling, 9 within the stages
+RIGHT_FRAMES = 6
+FADE_FRAMES = 1
+
+
+@dataclass(slots=True)
+class WindowState:
+    """One stream's left context, the phase and noise to go on with, and the sound to fade from."""
+
+    generator: torch.Generator  # on the CPU, so that a seed means the same on every device
+    mel: Tensor | None = None  # (M, up to LEFT_FRAMES)
+    source: Tensor | None = None  # (as many frames' samples,)
+    carry: Tensor | None = None  # (tones,) cycles
+    noise: Tensor | None = None  # (RIGHT_FRAMES samples, tones): drawn for frames yet to come
+    tail: Tensor | None = None  # (FADE_FRAMES samples,)
+
+    @property
+    def num_bytes(self) -> int:
+        tensors = (self.mel, self.source, self.carry, self.noise, self.tail)
+        return sum(tensor.nbytes for tensor in tensors if tensor is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """New mel frames (M, T) of one stream."""
+
+    state: WindowState
+    mel: Tensor
+    is_last: bool
+
+    @property
+    def shape(self) -> tuple[int, int, bool]:
+        """What the pieces of one batch have in common."""
+        left = 0 if self.state.mel is None else self.state.mel.shape[1]
+        return left, self.mel.shape[1], self.is_last
+
+
+@dataclass(frozen=True, slots=True)
+class WindowedVocoder:
+    hift: HiFT
+    _fade_in: Tensor = field(init=False)
+
+    def __post_init__(self) -> None:
+        length = FADE_FRAMES * self.hift.config.samples_per_frame
+        ramp = (torch.arange(length, dtype=torch.float32) + 0.5) / length
+        object.__setattr__(self, "_fade_in", 0.5 - 0.5 * torch.cos(torch.pi * ramp))
+
+    def start(self, seed: int) -> WindowState:
+        return WindowState(torch.Generator().manual_seed(seed))
+
+    def step(self, pieces: list[Piece]) -> list[Tensor]:
+        """Pieces of one `shape`, at least one frame each -> samples (T L,) float32 of each, L a frame.
+
+        Changes the states only when everything is computed.
+        """
+        right = 0 if pieces[0].is_last else RIGHT_FRAMES
+        left, new, _ = pieces[0].shape
+        hift, length = self.hift, self.hift.config.samples_per_frame
+        mel = torch.stack([_window(piece, right) for piece in pieces])  # (B, M, left + new + right)
+        f0 = hift.f0(mel, ZeroContext()).float()[:, left:]
+        noises, generators = zip(*[self._noise(piece, new + right) for piece in pieces], strict=True)
+        carries = [piece.state.carry for piece in pieces]
+        carry = torch.stack([c for c in carries if c is not None]) if carries[0] is not None else None
+        source, ends = hift.source(f0, torch.stack(noises), carry, is_last=right == 0)
+        if left:
+            past = torch.stack([piece.state.source for piece in pieces if piece.state.source is not None])
+            source = torch.cat([past, source], dim=1)
+        samples = hift.decode(mel, source)[:, left * length :]
+        out = [self._faded(piece, row[: new * length]) for piece, row in zip(pieces, samples, strict=True)]
+        for index, piece in enumerate(pieces):
+            keep = slice(max(0, left + new - LEFT_FRAMES), left + new)
+            state = piece.state
+            state.mel = mel[index, :, keep].clone()
+            state.source = source[index, keep.start * length : keep.stop * length].clone()
+            state.carry = ends[index, new - 1].clone()
+            state.noise = noises[index][new * length :].clone()
+            state.tail = samples[index, new * length : (new + FADE_FRAMES) * length].clone()
+            state.generator = generators[index]
+        return out
+
+    def _noise(self, piece: Piece, num_frames: int) -> tuple[Tensor, torch.Generator]:
+        """The next frames of the stream's noise (samples, tones), and its generator after them.
+
+        Drawn frame by frame, so that a stream's noise does not depend on how it was cut.
+        """
+        length, tones = self.hift.config.samples_per_frame, self.hift.source.num_tones
+        generator = torch.Generator()
+        generator.set_state(piece.state.generator.get_state())
+        kept = piece.state.noise
+        missing = num_frames - (0 if kept is None else len(kept) // length)
+        device = piece.mel.device
+        drawn = [torch.randn(length, tones, generator=generator).to(device) for _ in range(missing)]
+        parts = drawn if kept is None else [kept, *drawn]
+        return torch.cat(parts)[: num_frames * length], generator
+
+    def _faded(self, piece: Piece, samples: Tensor) -> Tensor:
+        tail = piece.state.tail
+        if tail is None:
+            return samples
+        count = min(len(tail), len(samples))
+        fade_in = self._fade_in.to(samples.device)[:count]
+        head = samples[:count] * fade_in + tail[:count] * (1 - fade_in)
+        return torch.cat([head, samples[count:]])
+
+
+def _window(piece: Piece, right: int) -> Tensor:
+    """Left context, new frames, the last of them held on: (M, frames)."""
+    held = piece.mel[:, -1:].expand(-1, right)
+    parts = [piece.mel, held] if piece.state.mel is None else [piece.state.mel, piece.mel, held]
+    return torch.cat(parts, dim=1)
