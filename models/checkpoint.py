@@ -1,0 +1,186 @@
+"""Opens a model directory of CosyVoice 1, 2 or 3 as its publisher ships it, and loads its networks.
+
+Nothing in the directory is executed, and nothing outside it is read. A checkpoint loads exactly or
+not at all: everything that is wrong with a file stands in one CheckpointError.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from torch import nn
+
+from models import config_parser, hyperyaml
+from models.config import (
+    DiTFlowConfig,
+    Family,
+    ModelConfig,
+    Qwen2Config,
+    RegulatedFlowConfig,
+    TransformerLMConfig,
+)
+from models.errors import CheckpointError
+from models.fields import Fields
+from models.flow.flow import Flow
+from models.flow.regulated_flow import RegulatedFlow
+from models.frontend.errors import FrontendError
+from models.frontend.prompt import SPEAKER_ENCODER_FILE, SPEECH_TOKENIZER_FILES, PromptReader
+from models.frontend.speaker import Speaker
+from models.frontend.speaker_table import read_speaker_table
+from models.hift.hift import HiFT
+from models.hift.noise_table import causal_noise_table
+from models.lm.qwen2_lm import Qwen2LM
+from models.lm.transformer_lm import TransformerLM
+from models.names import DIT_FLOW, HIFT, QWEN2_LM, REGULATED_FLOW, TRANSFORMER_LM, UNET_FLOW, Table
+from models.tokenizer import QWEN2_FOLDER, TextTokenizer, TokenizerError, load_text_tokenizer
+from models.weights import fold_weight_norm, load_exactly, read_tensors
+
+YAML_FILES: dict[str, Family] = {
+    "cosyvoice.yaml": "cosyvoice1",
+    "cosyvoice2.yaml": "cosyvoice2",
+    "cosyvoice3.yaml": "cosyvoice3",
+}
+SPEAKER_TABLE_FILE = "spk2info.pt"
+QWEN2_CONFIG_FILE = f"{QWEN2_FOLDER}/config.json"
+
+UNUSED_TENSORS = frozenset({"llm.model.lm_head.weight", "decoder.estimator.rotary_embed.inv_freq"})
+"""Published files hold them; the networks do not need them."""
+
+MAX_JSON_BYTES = 1 << 20
+
+Network = TypeVar("Network", bound=nn.Module)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A model directory whose files are all there and whose sizes are known; weights are read on demand.
+
+    dtype: float32 or bfloat16, float16 on a GPU. Every method raises CheckpointError.
+    """
+
+    directory: Path
+    config: ModelConfig
+
+    def load_lm(
+        self, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
+    ) -> Qwen2LM | TransformerLM:
+        config = self.config.lm
+        if isinstance(config, TransformerLMConfig):
+            return self._load("llm", lambda: TransformerLM(config), TRANSFORMER_LM, dtype, device)
+        return self._load("llm", lambda: Qwen2LM(config), QWEN2_LM, dtype, device)
+
+    def load_flow(
+        self, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
+    ) -> Flow | RegulatedFlow:
+        config = self.config.flow
+        if isinstance(config, RegulatedFlowConfig):
+            return self._load("flow", lambda: RegulatedFlow(config), REGULATED_FLOW, dtype, device)
+        table = DIT_FLOW if isinstance(config, DiTFlowConfig) else UNET_FLOW
+        return self._load("flow", lambda: Flow(config), table, dtype, device)
+
+    def load_hift(self, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> HiFT:
+        hift = self._load("hift", lambda: HiFT(self.config.hift), HIFT, dtype, device)
+        if self.config.hift.is_causal:
+            hift.noise = causal_noise_table(self.config).to(device)
+        return hift
+
+    def load_tokenizer(self) -> TextTokenizer:
+        try:
+            return load_text_tokenizer(self.config.family, self.directory)
+        except TokenizerError as error:
+            raise CheckpointError(str(error)) from error
+
+    def load_prompt_reader(self, num_threads: int) -> PromptReader:
+        """What makes a speaker of a recording; num_threads: for each of its two ONNX graphs."""
+        try:
+            return PromptReader.from_folder(self.directory, self.config, num_threads)
+        except FrontendError as error:
+            raise CheckpointError(str(error)) from error
+
+    def load_speakers(self) -> dict[str, Speaker]:
+        """The speakers that the checkpoint itself brings, by name; empty where it has no table."""
+        if not (self.directory / SPEAKER_TABLE_FILE).exists():
+            return {}
+        path = _file_within(self.directory, SPEAKER_TABLE_FILE)
+        lm = self.config.lm
+        text_vocab = lm.text_token_size if isinstance(lm, TransformerLMConfig) else lm.qwen2.vocab_size
+        try:
+            return read_speaker_table(path, text_vocab, self.config.flow.vocab_size)
+        except FrontendError as error:
+            raise CheckpointError(str(error)) from error
+
+    def _load(
+        self,
+        stem: str,
+        build: Callable[[], Network],
+        table: Table,
+        dtype: torch.dtype,
+        device: torch.device | str,
+    ) -> Network:
+        path = _weights_file(self.directory, stem)
+        tensors = read_tensors(path)
+        if stem == "hift":  # published: a GAN's generator loads too
+            tensors = {name.replace("generator.", ""): tensor for name, tensor in tensors.items()}
+            tensors = fold_weight_norm(tensors)
+        with torch.device("meta"):
+            network = build()
+        load_exactly(network, tensors, table, path, UNUSED_TENSORS, dtype)
+        return network.to(device).eval()
+
+
+def open_checkpoint(directory: Path | str) -> Checkpoint:
+    """Checks that a directory is a whole checkpoint and reads its configuration.
+
+    Raises:
+        CheckpointError: no directory, no known yaml, a file missing, not a regular file or lying
+            outside the directory, a yaml or config.json that asks for anything but the published networks.
+    """
+    directory = Path(directory)
+    if not directory.is_dir():
+        raise CheckpointError(f"{directory}: not a directory; expected a CosyVoice model directory")
+    yaml_name = next((name for name in YAML_FILES if (directory / name).exists()), None)
+    if yaml_name is None:
+        raise CheckpointError(f"{directory}: expected one of {', '.join(YAML_FILES)}, found none")
+    family = YAML_FILES[yaml_name]
+    _check_files(directory, family)
+    file = hyperyaml.read(_file_within(directory, yaml_name))
+    qwen2 = None if family == "cosyvoice1" else _read_qwen2(directory)
+    return Checkpoint(directory, config_parser.parse(file, family, qwen2))
+
+
+def _check_files(directory: Path, family: Family) -> None:
+    for stem in ("llm", "flow", "hift"):
+        _weights_file(directory, stem)
+    _file_within(directory, SPEAKER_ENCODER_FILE)
+    _file_within(directory, SPEECH_TOKENIZER_FILES[family])
+
+
+def _weights_file(directory: Path, stem: str) -> Path:
+    """`STEM.safetensors` where it is there, else the published `STEM.pt`."""
+    name = f"{stem}.safetensors"
+    return _file_within(directory, name if (directory / name).exists() else f"{stem}.pt")
+
+
+def _file_within(directory: Path, name: str) -> Path:
+    path = directory / name
+    if not path.exists():
+        raise CheckpointError(f"{path}: missing")
+    if not path.is_file():
+        raise CheckpointError(f"{path}: not a regular file")
+    if not path.resolve().is_relative_to(directory.resolve()):
+        raise CheckpointError(f"{path}: a link to {path.resolve()}, outside the model directory")
+    return path
+
+
+def _read_qwen2(directory: Path) -> Qwen2Config:
+    path = _file_within(directory, QWEN2_CONFIG_FILE)
+    if path.stat().st_size > MAX_JSON_BYTES:
+        raise CheckpointError(f"{path}: larger than {MAX_JSON_BYTES} bytes")
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError, OSError) as error:
+        raise CheckpointError(f"{path}: not valid JSON: {error}") from error
+    return config_parser.parse_qwen2(Fields(hyperyaml.HyperYaml(path, {}), "top level", values))
