@@ -1,6 +1,7 @@
 """Parts that the estimators share."""
 
 import math
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -85,3 +86,18 @@ class TransformerBlock(nn.Module):
         """x (B, T, C) -> (B, T, C)."""
         x = x + self.attention(self.attention_norm(x), memory)
         return x + self.feedforward(self.feedforward_norm(x))
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSizes:
+    """How many values a stream keeps for one network: of each token and frame, and left of convolutions."""
+
+    values_per_token: int = 0
+    values_per_frame: int = 0
+    left_values: int = 0
+
+
+def left_values(module: nn.Module) -> int:
+    """Values that the causal convolutions within `module` keep of what is behind them."""
+    convs = [part for part in module.modules() if isinstance(part, nn.Conv1d)]
+    return sum(conv.in_channels * conv.dilation[0] * (conv.kernel_size[0] - 1) for conv in convs)

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.config import DiTConfig
-from models.flow.blocks import GeluFeedForward, TimeEmbedding
+from models.flow.blocks import CacheSizes, GeluFeedForward, TimeEmbedding, left_values
 from models.memory import Memory
 
 POSITION_KERNEL_SIZE = 31
@@ -108,12 +108,16 @@ class DiT(nn.Module):
     def __init__(self, config: DiTConfig):
         super().__init__()
         self.num_layers = config.depth
+        self._inner = config.num_heads * config.head_dim
         self._head_dim = config.head_dim
         self.time = TimeEmbedding(SINUSOID_WIDTH, config.dim)
         self.input = InputProjection(config)
         self.blocks = nn.ModuleList(DiTBlock(config) for _ in range(config.depth))
         self.modulation = nn.Linear(config.dim, 2 * config.dim)
         self.out = nn.Linear(config.dim, config.num_mels)
+
+    def cache_sizes(self) -> CacheSizes:
+        return CacheSizes(values_per_frame=2 * self._inner * self.num_layers, left_values=left_values(self))
 
     def forward(self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, memory: Memory) -> Tensor:
         """x, mu, cond (B, M, T), t (B,), spks (B, M) -> velocity (B, M, T)."""

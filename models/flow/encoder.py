@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from models.config import FRAMES_PER_TOKEN, UNetFlowConfig
 from models.conformer import ConformerLayer, InputEmbedding
+from models.flow.blocks import CacheSizes, left_values
 from models.memory import Memory
 
 UP_KERNEL_SIZE = 5
@@ -69,6 +70,15 @@ class ConformerFront(nn.Module):
         self.encoder = UpsampleConformer(config)
         self.projection = nn.Linear(config.encoder.width, num_mels)
 
+    def cache_sizes(self) -> CacheSizes:
+        encoder = self.encoder
+        width = self.projection.in_features  # a key and a value a layer, and the position once
+        return CacheSizes(
+            values_per_token=(2 * len(encoder.layers) + 1) * width,
+            values_per_frame=(2 * len(encoder.up_layers) + 1) * width,
+            left_values=left_values(encoder.lookahead.conv2) + left_values(encoder.up_conv),
+        )
+
     def forward(self, tokens: Tensor, token_memory: Memory, frame_memory: Memory) -> Tensor:
         """tokens (B, T + lookahead), -1 where there is none -> mu (B, M, 2 T)."""
         x = self.embedding(tokens.clamp(min=0))
@@ -82,6 +92,9 @@ class EmbeddingFront(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(vocab_size, num_mels)
         self.lookahead = Lookahead(num_mels, hidden, lookahead)
+
+    def cache_sizes(self) -> CacheSizes:
+        return CacheSizes(left_values=left_values(self.lookahead.conv2))
 
     def forward(self, tokens: Tensor, token_memory: Memory, frame_memory: Memory) -> Tensor:
         """tokens (B, T + lookahead), -1 where there is none -> mu (B, M, 2 T)."""

@@ -123,6 +123,17 @@ class IncrementalFlow:
         lookahead = state.pending_tokens[self.chunk_tokens : self.chunk_tokens + self.lookahead_tokens]
         return Piece(state, tokens, lookahead)
 
+    def state_bytes(self) -> tuple[int, int]:
+        """Memory of a stream: fixed bytes, and bytes for each chunk of its window and for the current one."""
+        size = self.flow.front.embedding.weight.element_size()
+        passes = 2 * self.flow.config.cfm.num_steps  # guidance doubles every step
+        front, estimator = self.flow.front.cache_sizes(), self.flow.estimator.cache_sizes()
+        fixed = front.left_values + passes * estimator.left_values
+        frame = estimator.values_per_frame * passes + front.values_per_frame
+        token = front.values_per_token
+        per_chunk = self.chunk_tokens * (token + FRAMES_PER_TOKEN * frame)
+        return fixed * size, per_chunk * size
+
     @torch.inference_mode()
     def solve_chunks(self, pieces: list[Piece]) -> list[Tensor]:
         """Solves one chunk of each stream together; -> mel (M, frames) of each, the prompt's frames cut off.

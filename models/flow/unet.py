@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.config import UNetConfig
-from models.flow.blocks import CausalConv1d, TimeEmbedding, TransformerBlock
+from models.flow.blocks import CacheSizes, CausalConv1d, TimeEmbedding, TransformerBlock, left_values
 from models.memory import Memory
 
 KERNEL_SIZE = 3
@@ -64,6 +64,7 @@ class CausalUNet(nn.Module):
         super().__init__()
         width = config.channels[0]
         self.num_layers = config.num_blocks * (config.num_mid_blocks + 2)
+        self._inner = config.num_heads * config.head_dim
         self.time = TimeEmbedding(config.in_channels, 4 * width)
         self.down = nn.ModuleList([CausalStage(config, config.in_channels, has_conv=True)])
         self.mid = nn.ModuleList(
@@ -72,6 +73,9 @@ class CausalUNet(nn.Module):
         self.up = nn.ModuleList([CausalStage(config, 2 * width, has_conv=True)])
         self.final = CausalBlock(width, width)
         self.out = nn.Conv1d(width, config.out_channels, 1)
+
+    def cache_sizes(self) -> CacheSizes:
+        return CacheSizes(values_per_frame=2 * self._inner * self.num_layers, left_values=left_values(self))
 
     def forward(self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, memory: Memory) -> Tensor:
         """x, mu, cond (B, M, T), t (B,), spks (B, M) -> velocity (B, M, T)."""

@@ -3,6 +3,7 @@
 Only the lookahead is withheld: four mel frames for the first convolution, and half a synthesis window.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 from models.hift.f0 import LOOKAHEAD_FRAMES
 from models.hift.hift import HiFT
 from models.hift.left_context import KeptContext
+from models.hift.stream import Piece
 
 
 @dataclass(slots=True)
@@ -34,42 +36,40 @@ class CausalState:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """New mel frames (M, T) of one stream, T may be 0."""
-
-    state: CausalState
-    mel: Tensor
+class Shape:
+    num_frames: int  # buffered and new
+    f0_lead_frames: int  # by which F0 is ahead of the generator
+    is_first: bool
     is_last: bool
 
-    @property
-    def shape(self) -> tuple[int, int, int, bool]:
-        """What the pieces of one batch have in common."""
-        buffered = 0 if self.state.mel is None else self.state.mel.shape[1]
-        lead = self.state.num_f0_frames - self.state.num_generated_frames
-        return buffered + self.mel.shape[1], lead, min(self.state.num_generated_frames, 1), self.is_last
 
-
-@dataclass(frozen=True, slots=True)
 class CausalVocoder:
-    hift: HiFT
+    """Holds the weights; the states hold the streams."""
+
+    def __init__(self, hift: HiFT):
+        self.hift = hift
 
     def start(self, seed: int) -> CausalState:
         """The noise is fixed, so that `seed` has no effect."""
         return CausalState()
 
-    def step(self, pieces: list[Piece]) -> list[Tensor]:
-        """Pieces of one `shape` -> the samples of each that can be known by now, float32.
+    def shape_of(self, piece: Piece[CausalState]) -> Shape | None:
+        state = piece.state
+        num_frames = piece.mel.shape[1] + (0 if state.mel is None else state.mel.shape[1])
+        lead = state.num_f0_frames - state.num_generated_frames
+        return Shape(num_frames, lead, state.num_generated_frames == 0, piece.is_last) if num_frames else None
 
-        Changes the states only when everything is computed.
-        """
+    def step(self, pieces: Sequence[Piece[CausalState]]) -> list[Tensor]:
+        """Pieces of one shape -> the samples of each that can be known by now, float32."""
+        shape = self.shape_of(pieces[0])
+        assert shape is not None, "a piece without frames"
+        is_last, lead = shape.is_last, shape.f0_lead_frames
         buffered = torch.stack([_buffered(piece) for piece in pieces])  # (B, M, T)
-        num_frames, lead, _, is_last = pieces[0].shape
-        ahead = 0 if is_last else self.hift.config.lookahead_frames
-        if num_frames <= ahead:
+        new_frames = shape.num_frames - (0 if is_last else self.hift.config.lookahead_frames)
+        if new_frames <= 0:
             for piece, row in zip(pieces, buffered, strict=True):
                 piece.state.mel = row
-            return [row.new_zeros(0, dtype=torch.float32) for row in buffered]
-        new_frames = num_frames - ahead
+            return [row.new_zeros(0) for row in buffered]
         f0_context = KeptContext([piece.state.f0_lefts for piece in pieces])
         padding = LOOKAHEAD_FRAMES if is_last else 0
         f0 = self.hift.f0(F.pad(buffered[:, :, lead:], (0, padding)), f0_context).float()
@@ -92,7 +92,9 @@ class CausalVocoder:
             state.carry, state.source, state.overlap = carries[index], source[index].clone(), overlap
         return out
 
-    def _source(self, pieces: list[Piece], f0: Tensor, is_last: bool) -> tuple[Tensor, Tensor]:
+    def _source(
+        self, pieces: Sequence[Piece[CausalState]], f0: Tensor, is_last: bool
+    ) -> tuple[Tensor, Tensor]:
         """f0 (B, T) of the new frames -> their source (B, T L), the phases after it (B, tones)."""
         length = self.hift.config.samples_per_frame
         starts = [piece.state.num_f0_frames * length for piece in pieces]
@@ -102,7 +104,7 @@ class CausalVocoder:
         return source, carries[:, -1].clone()
 
     def _source_spectrum(
-        self, pieces: list[Piece], source: Tensor, new_frames: int, is_last: bool
+        self, pieces: Sequence[Piece[CausalState]], source: Tensor, new_frames: int, is_last: bool
     ) -> tuple[Tensor, Tensor]:
         """The spectrum frames that `new_frames` mel frames need, and the source from there on."""
         stft = self.hift.stft
@@ -117,7 +119,7 @@ class CausalVocoder:
         spectrum = stft.analyse(source[:, : (num_spectra - 1) * stft.hop + stft.n_fft])
         return spectrum, source[:, num_spectra * stft.hop :]
 
-    def _overlapped(self, piece: Piece, pair: Tensor) -> tuple[Tensor, Tensor]:
+    def _overlapped(self, piece: Piece[CausalState], pair: Tensor) -> tuple[Tensor, Tensor]:
         """pair (2, N): samples and envelope of the new spectra -> finished samples, what overlaps on."""
         stft, limit = self.hift.stft, self.hift.config.audio_limit
         tail = stft.n_fft - stft.hop
@@ -130,5 +132,5 @@ class CausalVocoder:
         return samples, pair[:, pair.shape[1] - tail :].clone()
 
 
-def _buffered(piece: Piece) -> Tensor:
+def _buffered(piece: Piece[CausalState]) -> Tensor:
     return piece.mel if piece.state.mel is None else torch.cat([piece.state.mel, piece.mel], dim=1)

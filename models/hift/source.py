@@ -24,8 +24,8 @@ class HarmonicSource(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """f0 (B, T) Hz, noise (B, T L, tones), carry (B, tones) -> source (B, T L), carries (B, T, tones).
 
-        L samples a frame; the source is float32. `carries[:, i]`: the phases, in cycles, at the end of frame i, to go on from;
-        carry None: the utterance starts here. is_last: nothing follows frame T - 1.
+        L samples a frame; the source is float32. `carries[:, i]`: the phases, in cycles, at the end of
+        frame i, to go on from. carry None: the utterance starts here. is_last: nothing follows frame T - 1.
         """
         config = self._config
         tones = torch.arange(1, self.num_tones + 1, device=f0.device, dtype=torch.float64)

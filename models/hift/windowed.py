@@ -6,13 +6,15 @@ next piece (raised cosines that add up to 1). The source runs through: phase and
 one long utterance, whatever the pieces are.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from models.hift.hift import HiFT
 from models.hift.left_context import ZeroContext
+from models.hift.stream import Piece
 
 LEFT_FRAMES = 12  # the generator's reach: 3 frames before upsampling, 9 within the stages
 RIGHT_FRAMES = 6
@@ -37,40 +39,34 @@ class WindowState:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """New mel frames (M, T) of one stream."""
-
-    state: WindowState
-    mel: Tensor
+class Shape:
+    left_frames: int
+    new_frames: int
     is_last: bool
 
-    @property
-    def shape(self) -> tuple[int, int, bool]:
-        """What the pieces of one batch have in common."""
-        left = 0 if self.state.mel is None else self.state.mel.shape[1]
-        return left, self.mel.shape[1], self.is_last
 
-
-@dataclass(frozen=True, slots=True)
 class WindowedVocoder:
-    hift: HiFT
-    _fade_in: Tensor = field(init=False)
+    """Holds the weights; the states hold the streams."""
 
-    def __post_init__(self) -> None:
-        length = FADE_FRAMES * self.hift.config.samples_per_frame
+    def __init__(self, hift: HiFT):
+        self.hift = hift
+        length = FADE_FRAMES * hift.config.samples_per_frame
         ramp = (torch.arange(length, dtype=torch.float32) + 0.5) / length
-        object.__setattr__(self, "_fade_in", 0.5 - 0.5 * torch.cos(torch.pi * ramp))
+        self._fade_in = 0.5 - 0.5 * torch.cos(torch.pi * ramp)
 
     def start(self, seed: int) -> WindowState:
         return WindowState(torch.Generator().manual_seed(seed))
 
-    def step(self, pieces: list[Piece]) -> list[Tensor]:
-        """Pieces of one `shape`, at least one frame each -> samples (T L,) float32 of each, L a frame.
+    def shape_of(self, piece: Piece[WindowState]) -> Shape | None:
+        left = 0 if piece.state.mel is None else piece.state.mel.shape[1]
+        return Shape(left, piece.mel.shape[1], piece.is_last) if piece.mel.shape[1] else None
 
-        Changes the states only when everything is computed.
-        """
-        right = 0 if pieces[0].is_last else RIGHT_FRAMES
-        left, new, _ = pieces[0].shape
+    def step(self, pieces: Sequence[Piece[WindowState]]) -> list[Tensor]:
+        """Pieces of one shape -> samples (T L,) float32 of each, L a frame."""
+        shape = self.shape_of(pieces[0])
+        assert shape is not None, "a piece without frames"
+        left, new = shape.left_frames, shape.new_frames
+        right = 0 if shape.is_last else RIGHT_FRAMES
         hift, length = self.hift, self.hift.config.samples_per_frame
         mel = torch.stack([_window(piece, right) for piece in pieces])  # (B, M, left + new + right)
         f0 = hift.f0(mel, ZeroContext()).float()[:, left:]
@@ -94,7 +90,7 @@ class WindowedVocoder:
             state.generator = generators[index]
         return out
 
-    def _noise(self, piece: Piece, num_frames: int) -> tuple[Tensor, torch.Generator]:
+    def _noise(self, piece: Piece[WindowState], num_frames: int) -> tuple[Tensor, torch.Generator]:
         """The next frames of the stream's noise (samples, tones), and its generator after them.
 
         Drawn frame by frame, so that a stream's noise does not depend on how it was cut.
@@ -109,7 +105,7 @@ class WindowedVocoder:
         parts = drawn if kept is None else [kept, *drawn]
         return torch.cat(parts)[: num_frames * length], generator
 
-    def _faded(self, piece: Piece, samples: Tensor) -> Tensor:
+    def _faded(self, piece: Piece[WindowState], samples: Tensor) -> Tensor:
         tail = piece.state.tail
         if tail is None:
             return samples
@@ -119,7 +115,7 @@ class WindowedVocoder:
         return torch.cat([head, samples[count:]])
 
 
-def _window(piece: Piece, right: int) -> Tensor:
+def _window(piece: Piece[WindowState], right: int) -> Tensor:
     """Left context, new frames, the last of them held on: (M, frames)."""
     held = piece.mel[:, -1:].expand(-1, right)
     parts = [piece.mel, held] if piece.state.mel is None else [piece.state.mel, piece.mel, held]

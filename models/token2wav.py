@@ -1,0 +1,205 @@
+"""Speech tokens to samples, streaming: the exact incremental flow, then the vocoder (CosyVoice 2 and 3).
+
+A speaker is prepared once; its streams share the result. A step takes a batch of streams, each at its
+own place and of its own speaker, and gives each the samples that can be known by now. What a stream
+remembers hangs from its `StreamState`; deleting that frees everything.
+
+`models.regulated_token2wav` does the same for CosyVoice 1.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from models.config import FRAMES_PER_TOKEN
+from models.flow.flow import Flow
+from models.flow.incremental import FlowPrompt, FlowState, IncrementalFlow
+from models.frontend.speaker import Speaker
+from models.hift.causal import CausalVocoder
+from models.hift.hift import HiFT
+from models.hift.stream import Piece, Vocoder, VocoderState, vocode
+from models.hift.windowed import WindowedVocoder
+
+DEFAULT_FIRST_HOP_TOKENS = 10
+DEFAULT_WINDOW_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PromptState:
+    """A speaker, prepared: read-only, shared by its streams.
+
+    first_hop_tokens: how many tokens the first chunk of a stream takes, so that it ends on the grid
+    the flow was trained with; what was asked for, unless the prompt is too short for that.
+    """
+
+    flow: FlowPrompt
+    tokens: tuple[int, ...]  # the aligned prompt
+    first_hop_tokens: int
+
+    @property
+    def state_bytes(self) -> int:
+        return self.flow.num_bytes
+
+
+@dataclass(slots=True, eq=False)
+class StreamState:
+    """Everything one stream has. `window_chunks`: chunks of its own past that it attends to; None: all."""
+
+    flow: FlowState
+    vocoder: VocoderState
+    window_chunks: int | None
+    is_window_shortened: bool  # the memory budget did not allow the window that was asked for
+    pending_mel: list[Tensor] = field(default_factory=list)  # solved, not yet sounded
+    num_tokens: int = 0
+    has_all_tokens: bool = False
+    is_finished: bool = False
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of this stream alone; what it shares with its speaker is not counted."""
+        return self.flow.num_bytes + self.vocoder.num_bytes + sum(mel.nbytes for mel in self.pending_mel)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepInput:
+    """New speech tokens of one stream; is_last: there are no more."""
+
+    state: StreamState
+    tokens: Sequence[int]
+    is_last: bool
+
+
+class Token2Wav:
+    """Holds the weights. Threads may share it, as long as no two have the same state.
+
+    window_s: how much of its own past a stream attends to, beside its prompt; None: all of it.
+    max_state_bytes: memory budget of one stream. Where the window does not fit, it is shortened, and
+    the stream's state says so.
+    """
+
+    def __init__(
+        self,
+        flow: Flow,
+        hift: HiFT,
+        window_s: float | None = DEFAULT_WINDOW_S,
+        max_state_bytes: int | None = None,
+    ):
+        self._flow = IncrementalFlow(flow)
+        self._vocoder: Vocoder[Any] = CausalVocoder(hift) if hift.config.is_causal else WindowedVocoder(hift)
+        self._vocab_size = flow.config.vocab_size
+        self._max_state_bytes = max_state_bytes
+        self.chunk_tokens = self._flow.chunk_tokens
+        self.lookahead_tokens = self._flow.lookahead_tokens
+        self.sample_rate_hz = hift.config.sample_rate_hz
+        self.samples_per_token = FRAMES_PER_TOKEN * hift.config.samples_per_frame
+        chunk_s = self.chunk_tokens * self.samples_per_token / self.sample_rate_hz
+        self._window_chunks = None if window_s is None else round(window_s / chunk_s)
+
+    @torch.inference_mode()
+    def prepare(self, speaker: Speaker, first_hop_tokens: int = DEFAULT_FIRST_HOP_TOKENS) -> PromptState:
+        """Computes what a speaker's streams share. Tokens are cut from the prompt's start until a first
+        hop of `first_hop_tokens` (1..25) ends on the grid; a prompt too short for that stays whole.
+
+        Raises:
+            ValueError: first_hop_tokens out of range, a prompt whose mel is not two frames a token, or a
+                token that the flow does not know.
+        """
+        tokens, mel = speaker.prompt_tokens, speaker.prompt_mel
+        if not 1 <= first_hop_tokens <= self.chunk_tokens:
+            raise ValueError(f"first_hop_tokens is {first_hop_tokens}, expected 1..{self.chunk_tokens}")
+        if len(mel) != FRAMES_PER_TOKEN * len(tokens):
+            raise ValueError(
+                f"the prompt has {len(tokens)} tokens and {len(mel)} mel frames; expected two frames a token"
+            )
+        self._check_tokens(tokens.tolist())
+        cut = aligned_cut(len(tokens), first_hop_tokens, self.chunk_tokens)
+        kept = tokens[cut:].tolist()
+        prompt = self._flow.prepare(kept, mel[FRAMES_PER_TOKEN * cut :], speaker.embedding)
+        return PromptState(prompt, tuple(kept), self.chunk_tokens - len(kept) % self.chunk_tokens)
+
+    def start(self, prompt: PromptState, seed: int = 0) -> StreamState:
+        """A new stream of a prepared speaker; `seed` draws the vocoder's noise."""
+        window = self._affordable_window()
+        state = self._flow.start(prompt.flow, window)
+        return StreamState(state, self._vocoder.start(seed), window, window != self._window_chunks)
+
+    def tokens_wanted(self, state: StreamState) -> int:
+        """How many tokens more, lookahead included, until a step of this stream gives the next audio."""
+        num_prompt = state.flow.prompt_mel.shape[1] // FRAMES_PER_TOKEN
+        chunk_end = (num_prompt // self.chunk_tokens + 1) * self.chunk_tokens
+        return max(0, chunk_end + self.lookahead_tokens - len(state.flow.pending_tokens))
+
+    @torch.inference_mode()
+    def step(self, batch: Sequence[StepInput]) -> list[Tensor]:
+        """-> new samples (N,) float32 of each stream, in order, on the networks' device.
+
+        Every chunk of 25 grid tokens whose lookahead has come is solved; the rest waits. A solved hop
+        gives `samples_per_token` samples a token (CosyVoice 3 withholds the vocoder's four frames of
+        lookahead once, and gives them at the end). A stream's result does not depend on the others.
+
+        Raises:
+            ValueError: a finished stream, a stream twice in the batch, or a token the flow does not know;
+                nothing has changed then. After any other error the tokens are kept: step again with none.
+        """
+        self._check_batch(batch)
+        for item in batch:
+            item.state.flow.pending_tokens.extend(item.tokens)
+            item.state.num_tokens += len(item.tokens)
+            item.state.has_all_tokens = item.is_last
+        states = [item.state for item in batch]
+        self._solve_ready(states)
+        samples = vocode(
+            self._vocoder,
+            [Piece(state.vocoder, self._joined(state.pending_mel), state.has_all_tokens) for state in states],
+        )
+        for state in states:
+            state.pending_mel.clear()
+            state.is_finished = state.has_all_tokens
+        return samples
+
+    def _solve_ready(self, states: list[StreamState]) -> None:
+        """Solves, for all streams together, one chunk after the other."""
+        while True:
+            found = [(s, self._flow.next_piece(s.flow, s.has_all_tokens)) for s in states]
+            ready = [(state, piece) for state, piece in found if piece is not None]
+            if not ready:
+                return
+            mels = self._flow.solve_chunks([piece for _, piece in ready])
+            for (state, _), mel in zip(ready, mels, strict=True):
+                state.pending_mel.append(mel)
+
+    def _joined(self, mels: list[Tensor]) -> Tensor:
+        """-> mel frames (M, T); T may be 0."""
+        return torch.cat(mels, dim=1) if mels else self._flow.flow.noise[:, :0]
+
+    def _affordable_window(self) -> int | None:
+        if self._max_state_bytes is None:
+            return self._window_chunks
+        fixed, per_chunk = self._flow.state_bytes()
+        affordable = max(0, (self._max_state_bytes - fixed) // per_chunk - 1)  # 1: the current chunk
+        return affordable if self._window_chunks is None else min(affordable, self._window_chunks)
+
+    def _check_batch(self, batch: Sequence[StepInput]) -> None:
+        if len({id(item.state) for item in batch}) != len(batch):
+            raise ValueError("a stream stands twice in the batch")
+        for item in batch:
+            if item.state.has_all_tokens and (item.tokens or item.state.is_finished):
+                raise ValueError("the stream has had its last tokens; start a new one")
+            self._check_tokens(item.tokens)
+
+    def _check_tokens(self, tokens: Sequence[int]) -> None:
+        for token in tokens:
+            if not 0 <= token < self._vocab_size:
+                raise ValueError(f"speech token {token}; the flow knows 0..{self._vocab_size - 1}")
+
+
+def aligned_cut(num_tokens: int, first_hop_tokens: int, chunk_tokens: int) -> int:
+    """How many tokens to cut from a prompt's start so that its rest and the first hop fill whole chunks.
+
+    0 where the prompt is shorter than what would have to remain.
+    """
+    remaining = (chunk_tokens - first_hop_tokens) % chunk_tokens
+    return (num_tokens - remaining) % chunk_tokens if num_tokens >= remaining else 0

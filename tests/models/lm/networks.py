@@ -1,0 +1,40 @@
+"""Small language models with random weights, one a family."""
+
+import torch
+
+from models.config import ConformerConfig, Qwen2Config, Qwen2LMConfig, TransformerLMConfig
+from models.lm.qwen2_lm import Qwen2LM
+from models.lm.transformer_lm import TransformerLM
+
+NUM_SPEECH_IDS = 60
+NUM_TEXT_IDS = 40
+QWEN2 = Qwen2Config(
+    vocab_size=NUM_TEXT_IDS,
+    hidden_size=32,
+    intermediate_size=48,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+)
+COSYVOICE2 = Qwen2LMConfig(NUM_SPEECH_IDS, QWEN2, has_special_rows=False)
+COSYVOICE3 = Qwen2LMConfig(NUM_SPEECH_IDS, QWEN2, has_special_rows=True)
+COSYVOICE1 = TransformerLMConfig(
+    text_token_size=NUM_TEXT_IDS,
+    speech_token_size=NUM_SPEECH_IDS,
+    text_encoder=ConformerConfig(24, 24, 4, 48, 2, chunk=1),
+    decoder=ConformerConfig(24, 24, 4, 48, 2, chunk=1, activation="relu", has_input_relu=True),
+)
+FAMILIES = {"cosyvoice1": COSYVOICE1, "cosyvoice2": COSYVOICE2, "cosyvoice3": COSYVOICE3}
+
+
+def make_model(family: str, seed: int = 0, sharpness: float = 1.0) -> Qwen2LM | TransformerLM:
+    """sharpness: how far the logits are from each other."""
+    config = FAMILIES[family]
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = TransformerLM(config) if isinstance(config, TransformerLMConfig) else Qwen2LM(config)
+        for name, parameter in model.named_parameters():
+            if "bias" in name:
+                parameter.data.normal_(std=0.2)
+    model.head.weight.data.mul_(sharpness)
+    return model.requires_grad_(False).eval()

@@ -1,0 +1,85 @@
+"""Small networks with random weights, the same in every run."""
+
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+
+from models.config import (
+    CFMConfig,
+    ConformerConfig,
+    DiTConfig,
+    DiTFlowConfig,
+    HiFTConfig,
+    UNetConfig,
+    UNetFlowConfig,
+)
+from models.flow.flow import Flow
+from models.frontend.speaker import Speaker
+from models.hift.hift import HiFT
+
+VOCAB_SIZE = 120
+FLOWS = ("unet", "dit")
+
+_ENCODER = ConformerConfig(64, 64, 4, 128, 2, chunk=25)
+_UNET = UNetConfig(320, 80, (32,), 16, 1, 2, 2, chunk=50)
+
+
+def small_flow_config(kind: str) -> UNetFlowConfig | DiTFlowConfig:
+    if kind == "unet":
+        return UNetFlowConfig(VOCAB_SIZE, _ENCODER, _UNET, CFMConfig())
+    return DiTFlowConfig(VOCAB_SIZE, 64, DiTConfig(64, 3, 4, 16, 2, 50), CFMConfig())
+
+
+@cache
+def small_flow(kind: str) -> Flow:
+    """Its attention is made sharp, so that what a frame sees matters to it."""
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        flow = Flow(small_flow_config(kind))
+        for name, parameter in flow.named_parameters():
+            if ".query.weight" in name or ".key.weight" in name:
+                nn.init.normal_(parameter, std=0.35)
+            elif "content_bias" in name or "position_bias" in name:
+                nn.init.normal_(parameter, std=0.2)
+    return flow.requires_grad_(False).eval()
+
+
+def small_hift_config(is_causal: bool) -> HiFTConfig:
+    return HiFTConfig(
+        sample_rate_hz=24_000,
+        base_channels=32,
+        upsample_rates=(8, 5, 3),
+        upsample_kernel_sizes=(16, 11, 7),
+        resblock_kernel_sizes=(3, 7, 11),
+        resblock_dilation_sizes=((1, 3, 5),) * 3,
+        source_resblock_kernel_sizes=(7, 7, 11),
+        source_resblock_dilation_sizes=((1, 3, 5),) * 3,
+        f0_channels=32,
+        is_causal=is_causal,
+        lookahead_frames=4 if is_causal else 0,
+    )
+
+
+@cache
+def small_hift(is_causal: bool) -> HiFT:
+    """Its F0 is around 150 Hz, so that it is voiced."""
+    with torch.random.fork_rng():
+        torch.manual_seed(2)
+        hift = HiFT(small_hift_config(is_causal))
+        hift.f0.classifier.bias.data += 150.0
+        if is_causal:
+            hift.noise = torch.rand(480 * 3000, hift.source.num_tones)
+    return hift.requires_grad_(False).eval().to(torch.float32)
+
+
+def random_ids(seed: int, count: int) -> list[int]:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, VOCAB_SIZE, (count,), generator=generator).tolist()
+
+
+def small_speaker(seed: int, num_tokens: int) -> Speaker:
+    generator = torch.Generator().manual_seed(seed)
+    tokens = torch.tensor(random_ids(seed, num_tokens), dtype=torch.int64)
+    mel: Tensor = torch.randn(2 * num_tokens, 80, generator=generator)
+    return Speaker("", tokens, mel, torch.randn(192, generator=generator))

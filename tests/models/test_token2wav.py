@@ -1,0 +1,326 @@
+"""Streaming through flow and vocoder: equal to recomputation, at constant work, whoever the neighbours."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import Tensor
+
+from models.flow.incremental import FlowState, IncrementalFlow
+from models.token2wav import PromptState, StepInput, Token2Wav, aligned_cut
+from tests.models.networks import FLOWS, random_ids, small_flow, small_hift, small_speaker
+
+FLOW = pytest.mark.parametrize("kind", FLOWS)
+TOLERANCE = 1e-3  # of the joined mel against recomputation
+SECOND = 25  # tokens
+
+
+def make(kind: str, window_s: float | None = None, max_state_bytes: int | None = None) -> Token2Wav:
+    return Token2Wav(small_flow(kind), small_hift(kind == "dit"), window_s, max_state_bytes)
+
+
+def cut(tokens: list[int], hops: list[int]) -> list[list[int]]:
+    """The tokens in pieces of the given sizes, the last size repeated to the end."""
+    places = [0]
+    while places[-1] < len(tokens):
+        places.append(places[-1] + hops[min(len(places) - 1, len(hops) - 1)])
+    return [tokens[a:b] for a, b in pairwise(places)]
+
+
+def speak(session: Token2Wav, prompt: PromptState, pieces: list[list[int]], seed: int = 0) -> list[Tensor]:
+    state = session.start(prompt, seed)
+    last = len(pieces) - 1
+    return [session.step([StepInput(state, piece, i == last)])[0] for i, piece in enumerate(pieces)]
+
+
+def streamed_mel(
+    kind: str, prompt: PromptState, pieces: list[list[int]], window_chunks: int | None = None
+) -> tuple[Tensor, FlowState]:
+    """The joined mel (M, T) of the flow's chunks."""
+    flow = IncrementalFlow(small_flow(kind))
+    state = flow.start(prompt.flow, window_chunks)
+    mels: list[Tensor] = []
+    for index, piece in enumerate(pieces):
+        state.pending_tokens += piece
+        while chunk := flow.next_piece(state, is_last=index == len(pieces) - 1):
+            mels += flow.solve_chunks([chunk])
+    return torch.cat(mels, dim=1), state
+
+
+def whole_mel(kind: str, seed: int, num_prompt: int, prompt: PromptState, tokens: list[int]) -> Tensor:
+    """One chunk-causal solve over the aligned prompt and everything: (M, T)."""
+    speaker = small_speaker(seed, num_prompt)
+    start = num_prompt - len(prompt.tokens)
+    ids = speaker.prompt_tokens[None, start:]
+    mel = speaker.prompt_mel[None, 2 * start :]
+    return small_flow(kind)(torch.tensor([tokens]), ids, mel, speaker.embedding[None], is_streaming=True)[0]
+
+
+@contextmanager
+def counted_frames(kind: str) -> Iterator[list[int]]:
+    """Frames that the estimator is really given, rows of guidance included, one entry a call."""
+    counts: list[int] = []
+
+    def count(_: torch.nn.Module, args: tuple[Tensor, ...], kwargs: dict[str, Tensor]) -> None:
+        x = args[0] if args else kwargs["x"]
+        counts.append(x.shape[0] * x.shape[-1])
+
+    handle = small_flow(kind).estimator.register_forward_pre_hook(count, with_kwargs=True)
+    try:
+        yield counts
+    finally:
+        handle.remove()
+
+
+@FLOW
+@pytest.mark.parametrize("num_prompt", [0, 7, 25, 60, 200])
+@pytest.mark.parametrize(
+    ("first_hop", "hops"),
+    [(10, [10, 25]), (1, [1, 25, 50, 100]), (25, [25]), (24, [24, 50]), (13, [3, 1, 7, 40]), (20, [1000])],
+)
+def test_streamed_mel_equals_one_solve_over_everything(
+    kind: str, num_prompt: int, first_hop: int, hops: list[int]
+) -> None:
+    prompt = make(kind).prepare(small_speaker(5, num_prompt), first_hop)
+    tokens = random_ids(6, 137)
+    mel, _ = streamed_mel(kind, prompt, cut(tokens, hops))
+    expected = whole_mel(kind, 5, num_prompt, prompt, tokens)
+    assert mel.shape == expected.shape
+    assert float((mel - expected).abs().max()) < TOLERANCE
+
+
+@FLOW
+@pytest.mark.parametrize("rest", [1, 2, 3, 22, 24, 25, 26, 27, 28])
+def test_every_length_of_the_end_equals_one_solve(kind: str, rest: int) -> None:
+    prompt = make(kind).prepare(small_speaker(5, 40), 10)
+    tokens = random_ids(7, 10 + SECOND + rest)
+    mel, _ = streamed_mel(kind, prompt, cut(tokens, [10, 28, 25]))
+    assert float((mel - whole_mel(kind, 5, 40, prompt, tokens)).abs().max()) < TOLERANCE
+
+
+@FLOW
+def test_a_minute_equals_one_solve_over_everything(kind: str) -> None:
+    prompt = make(kind).prepare(small_speaker(5, 75), 10)
+    tokens = random_ids(8, 60 * SECOND)
+    mel, state = streamed_mel(kind, prompt, cut(tokens, [10, 25, 50, 100]))
+    expected = whole_mel(kind, 5, 75, prompt, tokens)
+    assert float((mel - expected).abs().max()) < TOLERANCE
+    windowed, _ = streamed_mel(kind, prompt, cut(tokens, [10, 25, 50, 100]), window_chunks=10)
+    within = 2 * 10 * SECOND
+    assert float((windowed - expected)[:, :within].abs().max()) < TOLERANCE
+    assert float((windowed - expected).abs().max()) > TOLERANCE, (
+        "the past has no effect: the test proves nothing"
+    )
+    assert state.num_solved_frames == 2 * (len(prompt.flow.pending_tokens) + len(tokens))
+
+
+@FLOW
+def test_default_window_is_the_prompt_and_ten_seconds(kind: str) -> None:
+    session = Token2Wav(small_flow(kind), small_hift(kind == "dit"))
+    assert session.start(session.prepare(small_speaker(5, 60))).window_chunks == 10
+
+
+@FLOW
+def test_every_frame_is_solved_exactly_once_a_pass(kind: str) -> None:
+    session = make(kind, window_s=2.0)
+    tokens = random_ids(6, 12 * SECOND + 3)
+    with counted_frames(kind) as of_prompt:
+        prompt = session.prepare(small_speaker(5, 60), 10)
+    with counted_frames(kind) as of_stream:
+        speak(session, prompt, cut(tokens, [10, 25, 50]))
+    passes = 2 * 10  # guidance, steps
+    assert sum(of_prompt) + sum(of_stream) == passes * 2 * (len(prompt.tokens) + len(tokens))
+    with counted_frames(kind) as of_second_stream:
+        speak(session, prompt, cut(tokens, [10, 100]))
+    assert sum(of_second_stream) == sum(of_stream), "the prompt was solved again"
+
+
+@FLOW
+@pytest.mark.parametrize("first_hop", range(1, 26))
+def test_first_hop_ends_on_the_grid_whatever_its_size(kind: str, first_hop: int) -> None:
+    session = make(kind)
+    prompt = session.prepare(small_speaker(5, 60), first_hop)
+    assert prompt.first_hop_tokens == first_hop
+    assert 60 - 25 < len(prompt.tokens) <= 60
+    state = session.start(prompt)
+    assert session.tokens_wanted(state) == first_hop + session.lookahead_tokens
+    tokens = random_ids(9, first_hop + session.lookahead_tokens)
+    assert len(session.step([StepInput(state, tokens[:-1], False)])[0]) == 0
+    withheld = 4 * 480 + 4 if kind == "dit" else 0
+    samples = session.step([StepInput(state, tokens[-1:], False)])[0]
+    assert len(samples) == max(0, 960 * first_hop - withheld)
+
+
+def test_prompt_too_short_for_the_first_hop_stays_whole() -> None:
+    assert aligned_cut(num_tokens=7, first_hop_tokens=10, chunk_tokens=25) == 0
+    prompt = make("unet").prepare(small_speaker(5, 7), 10)
+    assert len(prompt.tokens) == 7
+    assert prompt.first_hop_tokens == 18
+
+
+@FLOW
+def test_every_hop_gives_960_samples_a_token(kind: str) -> None:
+    session = make(kind, window_s=2.0)
+    prompt = session.prepare(small_speaker(5, 60), 10)
+    sizes = [len(x) for x in speak(session, prompt, [random_ids(1, n) for n in (13, 25, 50, 25, 17)])]
+    withheld = 4 * 480 + 4 if kind == "dit" else 0
+    assert sizes == [9600 - withheld, 24000, 48000, 24000, 960 * 20 + withheld]
+
+
+@torch.inference_mode()
+def test_causal_audio_equals_the_whole_utterance_at_once() -> None:
+    session, hift = make("dit"), small_hift(is_causal=True)
+    prompt = session.prepare(small_speaker(5, 60), 10)
+    tokens = random_ids(6, 111)
+    audio = torch.cat(speak(session, prompt, cut(tokens, [10, 31, 50])))
+    mel = whole_mel("dit", 5, 60, prompt, tokens)[None]
+    noise = hift.fixed_noise(0, mel.shape[-1] * 480)[None]
+    source, _ = hift.source(hift.predict_f0(mel), noise, None, is_last=True)
+    expected = hift.decode(mel, source)[0]
+    assert audio.shape == expected.shape
+    assert float((audio - expected).abs().max()) < 1e-3 * max(1.0, float(expected.abs().max()))
+
+
+@FLOW
+def test_rows_of_a_batch_do_not_know_each_other(kind: str) -> None:
+    session = make(kind, window_s=3.0)
+    speakers = ((1, 60, 10), (2, 0, 25), (3, 90, 7))  # seed, prompt tokens, first hop
+    prompts = [session.prepare(small_speaker(seed, count), hop) for seed, count, hop in speakers]
+    plans = [
+        cut(random_ids(11, 205), [13, 25]),
+        cut(random_ids(12, 90), [40]),
+        cut(random_ids(13, 160), [9, 50]),
+    ]
+    alone = [torch.cat(speak(session, prompts[seed], plan, seed)) for seed, plan in enumerate(plans)]
+
+    states = [session.start(prompt, seed) for seed, prompt in enumerate(prompts)]
+    joined: list[list[Tensor]] = [[], [], []]
+    for turn in range(max(map(len, plans)) + 2):  # each stream starts a turn after the one before
+        rows = [i for i, plan in enumerate(plans) if 0 <= turn - i < len(plan)]
+        items = [StepInput(states[i], plans[i][turn - i], turn - i == len(plans[i]) - 1) for i in rows]
+        for i, samples in zip(rows, session.step(items), strict=True):
+            joined[i].append(samples)
+    for i, expected in enumerate(alone):
+        assert float((torch.cat(joined[i]) - expected).abs().max()) < 1e-4
+
+
+@FLOW
+def test_schedule_of_the_tokens_does_not_change_the_length(kind: str) -> None:
+    session = make(kind)
+    prompt = session.prepare(small_speaker(5, 33), 10)
+    tokens = random_ids(4, 83)
+    for hops in ([1], [10, 25], [1000]):
+        assert len(torch.cat(speak(session, prompt, cut(tokens, hops)))) == 960 * len(tokens)
+
+
+@FLOW
+def test_memory_stays_the_same_once_the_window_is_full(kind: str) -> None:
+    session = make(kind, window_s=3.0)
+    prompt = session.prepare(small_speaker(5, 60), 10)
+    state = session.start(prompt)
+    sizes = []
+    session.step([StepInput(state, random_ids(0, 13), False)])
+    for second in range(12):
+        session.step([StepInput(state, random_ids(second, SECOND), False)])
+        sizes.append(state.state_bytes)
+    assert len(set(sizes[4:])) == 1
+    fixed, per_chunk = IncrementalFlow(small_flow(kind)).state_bytes()
+    assert state.flow.num_bytes == fixed + 4 * per_chunk
+
+
+@FLOW
+def test_tight_memory_shortens_the_window_and_says_so(kind: str) -> None:
+    fixed, per_chunk = IncrementalFlow(small_flow(kind)).state_bytes()
+    budget = fixed + 3 * per_chunk + per_chunk // 2
+    for window_s in (10.0, None):
+        session = make(kind, window_s, max_state_bytes=budget)
+        state = session.start(session.prepare(small_speaker(5, 60), 10))
+        assert state.window_chunks == 2
+        assert state.is_window_shortened
+        for _ in range(8):
+            session.step([StepInput(state, random_ids(1, SECOND), False)])
+        assert state.flow.num_bytes <= budget
+    generous = make(kind, 10.0, max_state_bytes=fixed + 11 * per_chunk)
+    assert not generous.start(generous.prepare(small_speaker(5, 60), 10)).is_window_shortened
+    nothing = make(kind, 10.0, max_state_bytes=0)
+    state = nothing.start(nothing.prepare(small_speaker(5, 60), 10))
+    assert state.window_chunks == 0
+    assert len(nothing.step([StepInput(state, random_ids(1, 60), True)])[0]) == 60 * 960
+
+
+@FLOW
+def test_streams_of_a_speaker_share_its_prompt_and_leave_it_alone(kind: str) -> None:
+    session = make(kind)
+    prompt = session.prepare(small_speaker(5, 60), 10)
+    before = [site.keys.clone() for site in prompt.flow.estimator_cache.sites]
+    tokens = random_ids(3, 60)
+    first = torch.cat(speak(session, prompt, cut(tokens, [10, 25])))
+    assert all(torch.equal(a, b.keys) for a, b in zip(before, prompt.flow.estimator_cache.sites, strict=True))
+    assert torch.equal(first, torch.cat(speak(session, prompt, cut(tokens, [10, 25]))))
+
+
+@FLOW
+def test_step_that_failed_can_be_repeated(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = make(kind)
+    prompt = session.prepare(small_speaker(5, 60), 10)
+    tokens = random_ids(3, 88)
+    expected = torch.cat(speak(session, prompt, [tokens[:13], tokens[13:]]))
+
+    state = session.start(prompt)
+    out = session.step([StepInput(state, tokens[:13], False)])
+    estimator = small_flow(kind).estimator
+    calls = iter(range(1000))
+
+    def fail_late(*_: object) -> None:
+        if next(calls) == 15:  # in the second of three chunks
+            raise MemoryError("no memory")
+
+    handle = estimator.register_forward_pre_hook(fail_late)
+    try:
+        with pytest.raises(MemoryError):
+            session.step([StepInput(state, tokens[13:], True)])
+    finally:
+        handle.remove()
+    out += session.step([StepInput(state, [], True)])
+    torch.testing.assert_close(torch.cat(out), expected, atol=1e-5, rtol=0)
+
+
+def test_wrong_input_is_refused_before_anything_changes() -> None:
+    session = make("unet")
+    speaker = small_speaker(5, 60)
+    with pytest.raises(ValueError, match=r"first_hop_tokens is 26, expected 1\.\.25"):
+        session.prepare(speaker, 26)
+    prompt = session.prepare(speaker, 10)
+    state, other = session.start(prompt), session.start(prompt)
+    with pytest.raises(ValueError, match=r"speech token 120; the flow knows 0\.\.119"):
+        session.step([StepInput(other, [1, 2], False), StepInput(state, [3, 120], False)])
+    assert other.num_tokens == 0
+    with pytest.raises(ValueError, match="twice in the batch"):
+        session.step([StepInput(state, [1], False), StepInput(state, [2], False)])
+    session.step([StepInput(state, random_ids(1, 5), True)])
+    with pytest.raises(ValueError, match="has had its last tokens"):
+        session.step([StepInput(state, [1], False)])
+
+
+@FLOW
+def test_stream_without_tokens_ends_silently(kind: str) -> None:
+    session = make(kind)
+    state = session.start(session.prepare(small_speaker(5, 25), 10))
+    assert len(session.step([StepInput(state, [], True)])[0]) == 0
+    assert state.is_finished
+
+
+@FLOW
+def test_bfloat16_stays_near_float32(kind: str) -> None:
+    hift = deepcopy(small_hift(kind == "dit")).bfloat16()
+    flow = deepcopy(small_flow(kind)).bfloat16()
+    half = Token2Wav(flow, hift, None)
+    speaker, pieces = small_speaker(5, 60), cut(random_ids(6, 70), [13, 25])
+    audio = torch.cat(speak(half, half.prepare(speaker), pieces))
+    assert audio.dtype == torch.float32
+    assert torch.isfinite(audio).all()
+    assert len(audio) == 70 * 960
+    assert flow.noise.dtype == torch.float32

@@ -1,0 +1,225 @@
+"""The language models against the published implementation: log-probabilities, tokens, losses."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from models.config import ConformerConfig, Qwen2Config, Qwen2LMConfig, TransformerLMConfig
+from models.lm.decoder import Emitted, RowRequest, SpeechDecoder
+from models.lm.interleaved_plan import InterleavedPlan
+from models.lm.layout import IGNORED, Layout, interleaved_layout, one_way_layout
+from models.lm.plan import OneWayPlan, Plan
+from models.lm.qwen2_lm import Qwen2LM
+from models.lm.training import LossConfig, teacher_forced, token_loss
+from models.lm.transformer_lm import TransformerLM
+from models.names import QWEN2_LM, TRANSFORMER_LM, to_published
+from models.weights import load_exactly
+from tests.parity.reference import NETWORK_TOLERANCE, Case, assert_close, load_case
+
+END_OF_PROMPT_ID = 151646
+QWEN2_CASES = pytest.mark.parametrize("name", ["llm_v2", "llm_v3"])
+ALL_CASES = pytest.mark.parametrize("name", ["llm_v1", "llm_v2", "llm_v3"])
+
+
+def load_lm(case: Case) -> Qwen2LM | TransformerLM:
+    if case.config["kind"] == "TransformerLM":
+        model: Qwen2LM | TransformerLM = TransformerLM(transformer_config(case.config))
+        load_exactly(model, case.weights, TRANSFORMER_LM, Path(case.name))
+        return model
+    model = Qwen2LM(qwen2_config(case.config))
+    weights = dict(case.weights)
+    if "embed_rows" in case.io:
+        table = torch.zeros(case.config["qwen2"]["vocab_size"], case.config["qwen2"]["hidden_size"])
+        table[case.io["embed_rows"]] = case.io["embed_rows_weight"]
+        weights[to_published("text_embedding.weight", QWEN2_LM)] = table
+    load_exactly(model, weights, QWEN2_LM, Path(case.name))
+    return model
+
+
+def qwen2_config(config: dict[str, Any]) -> Qwen2LMConfig:
+    sizes = {name: value for name, value in config["qwen2"].items() if name != "tie_word_embeddings"}
+    return Qwen2LMConfig(
+        speech_token_size=config["speech_token_size"],
+        qwen2=Qwen2Config(**sizes),
+        has_special_rows=config["kind"] == "CosyVoice3LM",
+        mix_ratio=tuple(config["mix_ratio"]),
+        length_normalized_loss=config["length_normalized_loss"],
+        label_smoothing=config["lsm_weight"],
+    )
+
+
+def transformer_config(config: dict[str, Any]) -> TransformerLMConfig:
+    return TransformerLMConfig(
+        text_token_size=config["text_token_size"],
+        speech_token_size=config["speech_token_size"],
+        text_encoder=conformer_config(config["text_encoder"]),
+        decoder=conformer_config(config["llm"], activation="relu"),
+    )
+
+
+def conformer_config(config: dict[str, Any], **changes: Any) -> ConformerConfig:
+    return ConformerConfig(
+        input_size=config["input_size"],
+        width=config["output_size"],
+        num_heads=config["attention_heads"],
+        feedforward_size=config["linear_units"],
+        num_layers=config["num_blocks"],
+        chunk=config["static_chunk_size"],
+        has_input_relu=config["input_layer"] == "linear_legacy",
+        **changes,
+    )
+
+
+def ids(tensor: Tensor) -> list[int]:
+    return tensor.flatten().tolist()
+
+
+def speaker_of(case: Case) -> Tensor | None:
+    return case.io["embedding"][0] if "embedding" in case.io else None
+
+
+def one_way_plan(case: Case, model: Qwen2LM | TransformerLM) -> OneWayPlan:
+    io = case.io
+    return OneWayPlan(
+        model.vocabulary, ids(io["text"]), ids(io["prompt_text"]), ids(io["prompt_speech_token"])
+    )
+
+
+def interleaved_plan(case: Case, model: Qwen2LM) -> tuple[InterleavedPlan, list[int]]:
+    """The plan and the instruction it starts with."""
+    prompt_text, cut = ids(case.io["prompt_text"]), 0
+    if model.config.has_special_rows:
+        cut = prompt_text.index(END_OF_PROMPT_ID) + 1
+    plan = InterleavedPlan(
+        model.vocabulary,
+        prompt_text[cut:],
+        ids(case.io["prompt_speech_token"]),
+        prompt_text[:cut],
+        mix_ratio=model.config.mix_ratio,
+    )
+    return plan, prompt_text[:cut]
+
+
+def decode(decoder: SpeechDecoder, plan: Plan) -> list[int]:
+    """Steps until the row stops or waits; -> the speech tokens it emitted."""
+    spoken: list[int] = []
+    while decoder.rows:
+        emitted = [event.speech_id for event in decoder.step() if isinstance(event, Emitted)]
+        if not emitted:
+            break
+        spoken += emitted
+    return spoken
+
+
+def allowed_argmax(model: Qwen2LM, layout: Layout) -> list[int]:
+    """For every place with a speech token as target: the most probable speech token there."""
+    logits, targets = teacher_forced(model, [layout])
+    is_speech = (targets != IGNORED) & (targets < model.vocabulary.num_speech_ids)
+    return logits[is_speech][:, : model.vocabulary.num_speech_ids].argmax(-1).tolist()
+
+
+@ALL_CASES
+@torch.inference_mode()
+def test_first_log_probabilities_are_the_published_ones(name: str) -> None:
+    case = load_case(name)
+    model = load_lm(case)
+    expected = case.io["greedy_logp_first8"]
+    prompt, spoken = ids(case.io["prompt_speech_token"]), ids(case.io["greedy_tokens"])
+    text = [*ids(case.io["prompt_text"]), *ids(case.io["text"])]
+    layout = one_way_layout(model.vocabulary, text, [*prompt, *spoken[: len(expected) - 1]])
+    logits, _ = teacher_forced(model, [layout], [speaker_of(case)])
+    log_p = logits[0, -len(expected) :].log_softmax(-1)
+    assert_close(log_p[expected.isfinite()], expected[expected.isfinite()], NETWORK_TOLERANCE)
+
+
+@ALL_CASES
+def test_greedy_decoding_gives_the_published_tokens(name: str) -> None:
+    case = load_case(name)
+    model = load_lm(case)
+    decoder = SpeechDecoder(model, model.config.sampling)
+    plan = one_way_plan(case, model)
+    decoder.add(RowRequest(plan, seed=0, is_greedy=True, speaker=speaker_of(case)))
+    assert decode(decoder, plan) == ids(case.io["greedy_tokens"])
+
+
+@QWEN2_CASES
+def test_text_in_pieces_gives_the_published_tokens_up_to_the_end_of_the_text(name: str) -> None:
+    case = load_case(name)
+    model = load_lm(case)
+    assert isinstance(model, Qwen2LM)
+    plan, instruct = interleaved_plan(case, model)
+    spoken = decode_pieces(model, plan, ids(case.io["text"]), ids(case.io["bistream_text_cuts"]))
+    published = ids(case.io["bistream_greedy_tokens"])
+    num_comparable = int(case.io["bistream_tokens_before_end_of_text"])
+    assert spoken[:num_comparable] == published[:num_comparable]
+    assert len(spoken) >= len(published)
+    layout = interleaved_layout(
+        model.vocabulary,
+        [*ids(case.io["prompt_text"])[len(instruct) :], *ids(case.io["text"])],
+        [*ids(case.io["prompt_speech_token"]), *spoken],
+        instruct,
+        model.config.mix_ratio,
+    )
+    assert allowed_argmax(model, layout)[-len(spoken) :] == spoken
+
+
+def decode_pieces(
+    model: Qwen2LM, plan: InterleavedPlan, text: Sequence[int], piece_lengths: Sequence[int]
+) -> list[int]:
+    decoder = SpeechDecoder(model, model.config.sampling)
+    decoder.add(RowRequest(plan, seed=0, is_greedy=True))
+    spoken, start = decode(decoder, plan), 0
+    for length in piece_lengths:
+        plan.push_text(text[start : start + length])
+        spoken += decode(decoder, plan)
+        start += length
+    assert start == len(text)
+    plan.finish_text()
+    return spoken + decode(decoder, plan)
+
+
+def rows(case: Case, name: str) -> list[list[int]]:
+    """A padded batch of ids as lists; nothing where the case has no such batch."""
+    if name not in case.io:
+        return []
+    lengths = case.io[f"{name}_len"].tolist()
+    return [row[:length].tolist() for row, length in zip(case.io[name], lengths, strict=True)]
+
+
+def loss_config(model: Qwen2LM) -> LossConfig:
+    return LossConfig(model.config.label_smoothing, model.config.length_normalized_loss)
+
+
+@QWEN2_CASES
+@torch.inference_mode()
+def test_one_way_training_loss_is_the_published_one(name: str) -> None:
+    case = load_case(name)
+    model = load_lm(case)
+    assert isinstance(model, Qwen2LM)
+    texts, speeches = rows(case, "train_text_token"), rows(case, "train_speech_token")
+    instructs = rows(case, "train_instruct_token") or [[] for _ in texts]
+    layouts = [
+        one_way_layout(model.vocabulary, text, speech, instruct)
+        for text, speech, instruct in zip(texts, speeches, instructs, strict=True)
+    ]
+    result = token_loss(model, layouts, config=loss_config(model))
+    assert_close(result.loss, case.io["train_loss_unistream"], NETWORK_TOLERANCE)
+    assert_close(result.accuracy, case.io["train_acc_unistream"], NETWORK_TOLERANCE)
+
+
+@torch.inference_mode()
+def test_interleaved_training_loss_is_the_published_one() -> None:
+    case = load_case("llm_v2")
+    model = load_lm(case)
+    assert isinstance(model, Qwen2LM)
+    texts, speeches = rows(case, "train_text_token"), rows(case, "train2_speech_token")
+    layouts = [
+        interleaved_layout(model.vocabulary, text, speech, mix_ratio=model.config.mix_ratio)
+        for text, speech in zip(texts, speeches, strict=True)
+    ]
+    result = token_loss(model, layouts, config=loss_config(model))
+    assert_close(result.loss, case.io["train2_loss_bistream"], NETWORK_TOLERANCE)
