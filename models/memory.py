@@ -78,3 +78,12 @@ def chunk_mask(length: int, chunk: int, device: torch.device | None = None) -> T
 def padding_mask(lengths: Tensor, length: int) -> Tensor:
     """lengths (B,) -> (B, 1, 1, T): True for the keys that are no padding."""
     return (torch.arange(length, device=lengths.device) < lengths[:, None])[:, None, None, :]
+
+
+def visibility(length: int, chunk: int, lengths: Tensor | None, device: torch.device) -> Tensor | None:
+    """What queries see in a padded batch: chunk by chunk, and no padding. Broadcastable to (B, H, T, T)."""
+    causal = chunk_mask(length, chunk, device)
+    if lengths is None:
+        return causal
+    padding = padding_mask(lengths, length)
+    return padding if causal is None else causal & padding

@@ -9,7 +9,7 @@ remembers hangs from its `StreamState`; deleting that frees everything.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -63,11 +63,14 @@ class StreamState:
         return self.flow.num_bytes + self.vocoder.num_bytes + sum(mel.nbytes for mel in self.pending_mel)
 
 
+State = TypeVar("State")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class StepInput:
+class StepInput(Generic[State]):
     """New speech tokens of one stream; is_last: there are no more."""
 
-    state: StreamState
+    state: State
     tokens: Sequence[int]
     is_last: bool
 
@@ -114,7 +117,7 @@ class Token2Wav:
             raise ValueError(
                 f"the prompt has {len(tokens)} tokens and {len(mel)} mel frames; expected two frames a token"
             )
-        self._check_tokens(tokens.tolist())
+        check_tokens(tokens.tolist(), self._vocab_size)
         cut = aligned_cut(len(tokens), first_hop_tokens, self.chunk_tokens)
         kept = tokens[cut:].tolist()
         prompt = self._flow.prepare(kept, mel[FRAMES_PER_TOKEN * cut :], speaker.embedding)
@@ -133,7 +136,7 @@ class Token2Wav:
         return max(0, chunk_end + self.lookahead_tokens - len(state.flow.pending_tokens))
 
     @torch.inference_mode()
-    def step(self, batch: Sequence[StepInput]) -> list[Tensor]:
+    def step(self, batch: Sequence[StepInput[StreamState]]) -> list[Tensor]:
         """-> new samples (N,) float32 of each stream, in order, on the networks' device.
 
         Every chunk of 25 grid tokens whose lookahead has come is solved; the rest waits. A solved hop
@@ -182,18 +185,13 @@ class Token2Wav:
         affordable = max(0, (self._max_state_bytes - fixed) // per_chunk - 1)  # 1: the current chunk
         return affordable if self._window_chunks is None else min(affordable, self._window_chunks)
 
-    def _check_batch(self, batch: Sequence[StepInput]) -> None:
+    def _check_batch(self, batch: Sequence[StepInput[StreamState]]) -> None:
         if len({id(item.state) for item in batch}) != len(batch):
             raise ValueError("a stream stands twice in the batch")
         for item in batch:
             if item.state.has_all_tokens and (item.tokens or item.state.is_finished):
                 raise ValueError("the stream has had its last tokens; start a new one")
-            self._check_tokens(item.tokens)
-
-    def _check_tokens(self, tokens: Sequence[int]) -> None:
-        for token in tokens:
-            if not 0 <= token < self._vocab_size:
-                raise ValueError(f"speech token {token}; the flow knows 0..{self._vocab_size - 1}")
+            check_tokens(item.tokens, self._vocab_size)
 
 
 def aligned_cut(num_tokens: int, first_hop_tokens: int, chunk_tokens: int) -> int:
@@ -203,3 +201,10 @@ def aligned_cut(num_tokens: int, first_hop_tokens: int, chunk_tokens: int) -> in
     """
     remaining = (chunk_tokens - first_hop_tokens) % chunk_tokens
     return (num_tokens - remaining) % chunk_tokens if num_tokens >= remaining else 0
+
+
+def check_tokens(tokens: Sequence[int], vocab_size: int) -> None:
+    """Raises ValueError for the first token that is not one of the flow's `vocab_size`."""
+    for token in tokens:
+        if not 0 <= token < vocab_size:
+            raise ValueError(f"speech token {token}; the flow knows 0..{vocab_size - 1}")

@@ -15,7 +15,7 @@ from models.flow.dit import DiT
 from models.flow.encoder import ConformerFront, EmbeddingFront, without_lookahead
 from models.flow.solver import fixed_noise, noise_between, solve
 from models.flow.unet import CausalUNet
-from models.memory import WholeMemory, chunk_mask
+from models.memory import WholeMemory, chunk_mask, visibility
 
 
 class Flow(nn.Module):
@@ -48,12 +48,18 @@ class Flow(nn.Module):
         normal = F.normalize(embedding.float(), dim=1).to(self.speaker_projection.weight.dtype)
         return self.speaker_projection(normal)
 
-    def mu(self, tokens: Tensor, is_streaming: bool) -> Tensor:
-        """tokens (B, T + lookahead), -1 where there is none -> (B, M, 2 T); chunk-causal if streaming."""
+    def mu(self, tokens: Tensor, is_streaming: bool, num_tokens: Tensor | None = None) -> Tensor:
+        """tokens (B, T + lookahead), -1 where there is none -> (B, M, 2 T); chunk-causal if streaming.
+
+        num_tokens (B,): what of each row is no padding; None: there is none.
+        """
         length = tokens.shape[1] - self.config.lookahead_tokens
-        token_chunk = self.chunk_tokens if is_streaming else 0
-        token_mask = chunk_mask(length, token_chunk, tokens.device)
-        frame_mask = chunk_mask(FRAMES_PER_TOKEN * length, FRAMES_PER_TOKEN * token_chunk, tokens.device)
+        chunk = self.chunk_tokens if is_streaming else 0
+        token_mask = visibility(length, chunk, num_tokens, tokens.device)
+        num_frames = None if num_tokens is None else FRAMES_PER_TOKEN * num_tokens
+        frame_mask = visibility(
+            FRAMES_PER_TOKEN * length, FRAMES_PER_TOKEN * chunk, num_frames, tokens.device
+        )
         return self.front(tokens, WholeMemory(token_mask), WholeMemory(frame_mask))
 
     @torch.inference_mode()

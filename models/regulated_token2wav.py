@@ -1,0 +1,156 @@
+"""Speech tokens to samples, streaming, for CosyVoice 1.
+
+Its flow sees everything it is given, so a chunk is solved with the prompt and the overlap before it:
+the overlap's noise and mean are kept, its mel is faded. Work a chunk is constant; nothing before the
+overlap is solved again. `models.token2wav` does the same for CosyVoice 2 and 3.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from models.config import NUM_MELS
+from models.flow.regulated_flow import CACHED_FRAMES, OVERLAP_TOKENS, RegulatedFlow
+from models.frontend.speaker import Speaker
+from models.hift.hift import HiFT
+from models.hift.stream import Piece, vocode
+from models.hift.windowed import WindowedVocoder, WindowState
+from models.token2wav import StepInput, check_tokens
+
+DEFAULT_HOP_TOKENS = 50  # one second
+MAX_HOP_TOKENS = 200  # published; more at once are solved in several hops
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RegulatedPrompt:
+    """A speaker on the networks' device: read-only, shared by its streams."""
+
+    tokens: Tensor  # (1, P)
+    mel: Tensor  # (1, F, M)
+    embedding: Tensor  # (1, 192)
+
+    @property
+    def state_bytes(self) -> int:
+        return self.tokens.nbytes + self.mel.nbytes + self.embedding.nbytes
+
+
+@dataclass(slots=True, eq=False)
+class RegulatedState:
+    """Everything one stream has."""
+
+    prompt: RegulatedPrompt
+    vocoder: WindowState
+    generator: torch.Generator  # of the flow's noise, on the CPU
+    cache: Tensor  # (1, M, F + 34, 2), or no frames at the start
+    mel_tail: Tensor | None = None  # (M, 34): withheld, to fade into the next chunk
+    pending_tokens: list[int] = field(default_factory=list)
+    pending_mel: list[Tensor] = field(default_factory=list)
+    has_all_tokens: bool = False
+    is_finished: bool = False
+
+    @property
+    def state_bytes(self) -> int:
+        tail = 0 if self.mel_tail is None else self.mel_tail.nbytes
+        return self.cache.nbytes + tail + self.vocoder.num_bytes + sum(mel.nbytes for mel in self.pending_mel)
+
+
+class RegulatedToken2Wav:
+    """Holds the weights. Threads may share it, as long as no two have the same state.
+
+    hop_tokens: how many new tokens a chunk takes at least; it also waits for the overlap behind them.
+    """
+
+    def __init__(self, flow: RegulatedFlow, hift: HiFT, hop_tokens: int = DEFAULT_HOP_TOKENS):
+        self._flow = flow
+        self._vocoder = WindowedVocoder(hift)
+        self._hop_tokens = hop_tokens
+        self.lookahead_tokens = OVERLAP_TOKENS
+        self.sample_rate_hz = hift.config.sample_rate_hz
+        ramp = (torch.arange(CACHED_FRAMES, dtype=torch.float32) + 0.5) / CACHED_FRAMES
+        self._fade_in = 0.5 - 0.5 * torch.cos(torch.pi * ramp)
+
+    def prepare(self, speaker: Speaker) -> RegulatedPrompt:
+        """Raises ValueError for a token that the flow does not know."""
+        check_tokens(speaker.prompt_tokens.tolist(), self._flow.config.vocab_size)
+        device = self._flow.projection.weight.device
+        return RegulatedPrompt(
+            speaker.prompt_tokens[None].to(device),
+            speaker.prompt_mel[None].to(device, torch.float32),
+            speaker.embedding[None].to(device),
+        )
+
+    def start(self, prompt: RegulatedPrompt, seed: int = 0) -> RegulatedState:
+        """A new stream; `seed` draws the noise of flow and vocoder."""
+        generator = torch.Generator().manual_seed(seed)
+        return RegulatedState(prompt, self._vocoder.start(seed), generator, self._flow.empty_cache())
+
+    def tokens_wanted(self, state: RegulatedState) -> int:
+        """How many tokens more, overlap included, until a step of this stream gives the next audio."""
+        return max(0, self._hop_tokens + OVERLAP_TOKENS - len(state.pending_tokens))
+
+    @torch.inference_mode()
+    def step(self, batch: Sequence[StepInput[RegulatedState]]) -> list[Tensor]:
+        """-> new samples (N,) float32 of each stream, in order, on the networks' device.
+
+        Raises:
+            ValueError: a finished stream, or a token the flow does not know; nothing has changed then.
+                After any other error the tokens are kept: step again with none.
+        """
+        for item in batch:
+            if item.state.has_all_tokens and (item.tokens or item.state.is_finished):
+                raise ValueError("the stream has had its last tokens; start a new one")
+            check_tokens(item.tokens, self._flow.config.vocab_size)
+        for item in batch:
+            item.state.pending_tokens.extend(item.tokens)
+            item.state.has_all_tokens = item.is_last
+        states = [item.state for item in batch]
+        for state in states:
+            while count := self._next_chunk(state):
+                self._solve(state, count)
+        samples = vocode(
+            self._vocoder, [Piece(s.vocoder, self._joined(s.pending_mel), s.has_all_tokens) for s in states]
+        )
+        for state in states:
+            state.pending_mel.clear()
+            state.is_finished = state.has_all_tokens
+        return samples
+
+    def _next_chunk(self, state: RegulatedState) -> int:
+        """How many of the pending tokens to solve now; 0: none."""
+        ready = len(state.pending_tokens)
+        if ready < self._hop_tokens + OVERLAP_TOKENS and not state.has_all_tokens:
+            return 0
+        return min(ready, MAX_HOP_TOKENS + OVERLAP_TOKENS)
+
+    def _solve(self, state: RegulatedState, count: int) -> None:
+        """Solves the first `count` pending tokens; all but the overlap at their end is done with then."""
+        prompt = state.prompt
+        tokens = torch.tensor([state.pending_tokens[:count]], device=prompt.tokens.device)
+        generator = torch.Generator()
+        generator.set_state(state.generator.get_state())
+        num_frames = prompt.mel.shape[1] + self._flow.num_frames(count)
+        noise = torch.randn(1, NUM_MELS, num_frames, generator=generator).to(tokens.device)
+        mel, cache = self._flow(tokens, prompt.tokens, prompt.mel, prompt.embedding, noise, state.cache)
+        mel = self._faded(mel[0], state.mel_tail)
+        is_end = state.has_all_tokens and count == len(state.pending_tokens)
+        if is_end:
+            state.pending_tokens, state.mel_tail = [], None
+        else:
+            del state.pending_tokens[: count - OVERLAP_TOKENS]
+            mel, state.mel_tail = mel[:, :-CACHED_FRAMES], mel[:, -CACHED_FRAMES:].clone()
+        state.cache, state.generator = cache, generator
+        state.pending_mel.append(mel)
+
+    def _faded(self, mel: Tensor, tail: Tensor | None) -> Tensor:
+        """mel (M, T), tail (M, 34) of the chunk before -> (M, T)."""
+        if tail is None:
+            return mel
+        count = min(CACHED_FRAMES, mel.shape[1])
+        fade_in = self._fade_in.to(mel.device)[:count]
+        return torch.cat([mel[:, :count] * fade_in + tail[:, :count] * (1 - fade_in), mel[:, count:]], dim=1)
+
+    def _joined(self, mels: list[Tensor]) -> Tensor:
+        """-> mel frames (M, T); T may be 0."""
+        return torch.cat(mels, dim=1) if mels else self._fade_in.new_zeros(NUM_MELS, 0)

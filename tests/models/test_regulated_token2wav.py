@@ -1,0 +1,101 @@
+"""Streaming through CosyVoice 1's flow and vocoder."""
+
+from functools import cache
+
+import pytest
+import torch
+
+from models.config import CFMConfig, ConformerConfig, HiFTConfig, RegulatedFlowConfig, UNetConfig
+from models.flow.regulated_flow import RegulatedFlow
+from models.frontend.speaker import Speaker
+from models.hift.hift import HiFT
+from models.regulated_token2wav import RegulatedToken2Wav
+from models.token2wav import StepInput
+from tests.models.networks import VOCAB_SIZE, random_ids
+
+
+@cache
+def session() -> RegulatedToken2Wav:
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        encoder = ConformerConfig(64, 64, 4, 128, 2)
+        flow = RegulatedFlow(
+            RegulatedFlowConfig(VOCAB_SIZE, encoder, UNetConfig(320, 80, (32, 32), 16, 1, 2, 2), CFMConfig())
+        )
+        hift = HiFT(
+            HiFTConfig(
+                sample_rate_hz=22_050,
+                base_channels=32,
+                upsample_rates=(8, 8),
+                upsample_kernel_sizes=(16, 16),
+                resblock_kernel_sizes=(3, 7, 11),
+                resblock_dilation_sizes=((1, 3, 5),) * 3,
+                source_resblock_kernel_sizes=(7, 11),
+                source_resblock_dilation_sizes=((1, 3, 5),) * 2,
+                f0_channels=32,
+                is_causal=False,
+            )
+        )
+    return RegulatedToken2Wav(flow.eval(), hift.eval())
+
+
+def speaker(num_tokens: int = 40) -> Speaker:
+    generator = torch.Generator().manual_seed(1)
+    mel = torch.randn(round(num_tokens * 1.72), 80, generator=generator)
+    return Speaker("", torch.tensor(random_ids(1, num_tokens)), mel, torch.randn(192, generator=generator))
+
+
+def speak(pieces: list[list[int]], seed: int = 0) -> torch.Tensor:
+    state = session().start(session().prepare(speaker()), seed)
+    last = len(pieces) - 1
+    steps = [session().step([StepInput(state, piece, i == last)])[0] for i, piece in enumerate(pieces)]
+    assert state.is_finished
+    return torch.cat(steps)
+
+
+@pytest.mark.parametrize("sizes", [[1], [19, 1], [70, 50, 50, 7], [70, 50, 20], [300], [650]])
+def test_stream_speaks_all_its_tokens(sizes: list[int]) -> None:
+    samples = speak([random_ids(i, size) for i, size in enumerate(sizes)])
+    seconds = sum(sizes) / 50
+    assert torch.isfinite(samples).all()
+    assert len(samples) % 256 == 0
+    assert len(samples) / 22_050 == pytest.approx(seconds, abs=0.012 * (2 + sum(sizes) // 50))
+
+
+def test_audio_starts_after_the_first_hop_and_its_overlap() -> None:
+    state = session().start(session().prepare(speaker()))
+    assert session().tokens_wanted(state) == 70
+    assert len(session().step([StepInput(state, random_ids(1, 69), False)])[0]) == 0
+    assert len(session().step([StepInput(state, [1], False)])[0]) > 0
+
+
+def test_same_seed_gives_the_same_audio_and_neighbours_do_not_matter() -> None:
+    pieces = [random_ids(1, 70), random_ids(2, 60)]
+    alone = speak(pieces, seed=4)
+    assert torch.equal(alone, speak(pieces, seed=4))
+    assert not torch.equal(alone, speak(pieces, seed=5))
+    prompt = session().prepare(speaker())
+    states = [session().start(prompt, seed) for seed in (3, 4)]
+    batch = [
+        session().step([StepInput(state, piece, i == 1) for state in states])
+        for i, piece in enumerate(pieces)
+    ]
+    torch.testing.assert_close(torch.cat([step[1] for step in batch]), alone, atol=1e-4, rtol=0)
+
+
+def test_memory_of_a_stream_does_not_grow() -> None:
+    state = session().start(session().prepare(speaker()))
+    sizes = []
+    for second in range(5):
+        session().step([StepInput(state, random_ids(second, 70 if second == 0 else 50), False)])
+        sizes.append(state.state_bytes)
+    assert len(set(sizes[1:])) == 1
+
+
+def test_wrong_input_is_refused() -> None:
+    state = session().start(session().prepare(speaker()))
+    with pytest.raises(ValueError, match="speech token 120"):
+        session().step([StepInput(state, [120], False)])
+    session().step([StepInput(state, [1], True)])
+    with pytest.raises(ValueError, match="last tokens"):
+        session().step([StepInput(state, [1], True)])
