@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from models import config_parser, hyperyaml
 from models.config import (
@@ -36,6 +36,7 @@ from models.lm.qwen2_lm import Qwen2LM
 from models.lm.transformer_lm import TransformerLM
 from models.names import DIT_FLOW, HIFT, QWEN2_LM, REGULATED_FLOW, TRANSFORMER_LM, UNET_FLOW, Table
 from models.tokenizer import QWEN2_FOLDER, TextTokenizer, TokenizerError, load_text_tokenizer
+from models.tokenizer.whisper import RANKS_FILE
 from models.weights import fold_weight_norm, load_exactly, read_tensors
 
 YAML_FILES: dict[str, Family] = {
@@ -45,6 +46,13 @@ YAML_FILES: dict[str, Family] = {
 }
 SPEAKER_TABLE_FILE = "spk2info.pt"
 QWEN2_CONFIG_FILE = f"{QWEN2_FOLDER}/config.json"
+TOKENIZER_FILES = (
+    RANKS_FILE,
+    *(
+        f"{QWEN2_FOLDER}/{name}"
+        for name in ("tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json")
+    ),
+)
 
 UNUSED_TENSORS = frozenset({"llm.model.lm_head.weight", "decoder.estimator.rotary_embed.inv_freq"})
 """Published files hold them; the networks do not need them."""
@@ -88,10 +96,19 @@ class Checkpoint:
         return hift
 
     def load_tokenizer(self) -> TextTokenizer:
+        for name in TOKENIZER_FILES:
+            if (self.directory / name).exists():
+                _file_within(self.directory, name)
         try:
-            return load_text_tokenizer(self.config.family, self.directory)
+            tokenizer = load_text_tokenizer(self.config.family, self.directory)
         except TokenizerError as error:
             raise CheckpointError(str(error)) from error
+        if tokenizer.vocab_size > self._text_vocab_size:
+            raise CheckpointError(
+                f"{self.directory}: the text tokenizer has {tokenizer.vocab_size} ids, the language model's "
+                f"table {self._text_vocab_size} rows"
+            )
+        return tokenizer
 
     def load_prompt_reader(self, num_threads: int) -> PromptReader:
         """What makes a speaker of a recording; num_threads: for each of its two ONNX graphs."""
@@ -105,12 +122,15 @@ class Checkpoint:
         if not (self.directory / SPEAKER_TABLE_FILE).exists():
             return {}
         path = _file_within(self.directory, SPEAKER_TABLE_FILE)
-        lm = self.config.lm
-        text_vocab = lm.text_token_size if isinstance(lm, TransformerLMConfig) else lm.qwen2.vocab_size
         try:
-            return read_speaker_table(path, text_vocab, self.config.flow.vocab_size)
+            return read_speaker_table(path, self._text_vocab_size, self.config.flow.vocab_size)
         except FrontendError as error:
             raise CheckpointError(str(error)) from error
+
+    @property
+    def _text_vocab_size(self) -> int:
+        lm = self.config.lm
+        return lm.text_token_size if isinstance(lm, TransformerLMConfig) else lm.qwen2.vocab_size
 
     def _load(
         self,
@@ -122,13 +142,25 @@ class Checkpoint:
     ) -> Network:
         path = _weights_file(self.directory, stem)
         tensors = read_tensors(path)
-        if stem == "hift":  # published: a GAN's generator loads too
-            tensors = {name.replace("generator.", ""): tensor for name, tensor in tensors.items()}
-            tensors = fold_weight_norm(tensors)
-        with torch.device("meta"):
-            network = build()
+        if stem == "hift":
+            tensors = fold_weight_norm(_without_gan_prefix(path, tensors))
+        try:
+            with torch.device("meta"):
+                network = build()
+        except (ValueError, RuntimeError) as error:  # groups that do not divide channels, and the like
+            raise CheckpointError(
+                f"{self.directory}: the sizes of {stem} make no network: {error}"
+            ) from error
         load_exactly(network, tensors, table, path, UNUSED_TENSORS, dtype)
         return network.to(device).eval()
+
+
+def _without_gan_prefix(path: Path, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The generator of a GAN checkpoint loads too."""
+    renamed = {name.replace("generator.", ""): tensor for name, tensor in tensors.items()}
+    if len(renamed) != len(tensors):
+        raise CheckpointError(f"{path}: holds tensors both with and without the prefix generator.")
+    return renamed
 
 
 def open_checkpoint(directory: Path | str) -> Checkpoint:

@@ -43,10 +43,10 @@ def parse(file: HyperYaml, family: Family, qwen2: Qwen2Config | None) -> ModelCo
     _, flow = top.tagged("flow", flow_class)
     _, hift = top.tagged("hift", hift_class)
     _, mel = top.tagged("feat_extractor", "mel_spectrogram")
-    sample_rate_hz = top.size("sample_rate")
+    sample_rate_hz = top.size("sample_rate", maximum=48_000)
     flow_config = parse_flow(flow, flow_class)
     token_rate_hz = flow_config.token_rate_hz if isinstance(flow_config, RegulatedFlowConfig) else 25
-    return ModelConfig(
+    config = ModelConfig(
         family=family,
         sample_rate_hz=sample_rate_hz,
         token_rate_hz=token_rate_hz,
@@ -55,6 +55,9 @@ def parse(file: HyperYaml, family: Family, qwen2: Qwen2Config | None) -> ModelCo
         hift=parse_hift(hift, hift_class),
         mel=parse_mel(mel),
     )
+    if {config.hift.sample_rate_hz, config.mel.sample_rate_hz} != {sample_rate_hz}:
+        raise top.error("sample_rate, hift and feat_extractor have different rates")
+    return config
 
 
 def parse_lm(fields: Fields, kind: str, qwen2: Qwen2Config | None) -> LMConfig:
@@ -64,12 +67,15 @@ def parse_lm(fields: Fields, kind: str, qwen2: Qwen2Config | None) -> LMConfig:
     sampling = _sampling(fields)
     if kind == "TransformerLM":
         _, encoder = fields.tagged("text_encoder", "ConformerEncoder")
-        _, decoder = fields.tagged("llm", "TransformerEncoder")
+        _, inner = fields.tagged("llm", "TransformerEncoder")
+        decoder = parse_conformer(inner, "relu")
+        if decoder.chunk != 1:
+            raise inner.error(f"static_chunk_size is {decoder.chunk}; expected 1, causal")
         config: LMConfig = TransformerLMConfig(
             text_token_size=fields.size("text_token_size"),
             speech_token_size=fields.size("speech_token_size"),
             text_encoder=parse_conformer(encoder, "silu"),
-            decoder=parse_conformer(decoder, "relu"),
+            decoder=decoder,
             speaker_embedding_size=fields.size("spk_embed_dim", 192),
             length_normalized_loss=loss,
             label_smoothing=smoothing,
@@ -131,7 +137,7 @@ def parse_conformer(fields: Fields, activation: Any) -> ConformerConfig:
         width=fields.size("output_size"),
         num_heads=fields.size("attention_heads"),
         feedforward_size=fields.size("linear_units"),
-        num_layers=fields.size("num_blocks"),
+        num_layers=fields.count("num_blocks"),
         chunk=fields.size_or_zero("static_chunk_size"),
         activation=activation,
         has_input_relu=fields.choice("input_layer", "linear", "linear_legacy") == "linear_legacy",
@@ -245,8 +251,8 @@ def _unet(fields: Fields) -> UNetConfig:
         out_channels=fields.size("out_channels"),
         channels=fields.sizes("channels"),
         head_dim=fields.size("attention_head_dim"),
-        num_blocks=fields.size("n_blocks"),
-        num_mid_blocks=fields.size("num_mid_blocks"),
+        num_blocks=fields.size("n_blocks", maximum=16),
+        num_mid_blocks=fields.count("num_mid_blocks"),
         num_heads=fields.size("num_heads"),
         chunk=fields.size_or_zero("static_chunk_size"),
     )
@@ -261,7 +267,7 @@ def _dit(fields: Fields) -> DiTConfig:
         fields.choice(name, 80)
     config = DiTConfig(
         dim=fields.size("dim"),
-        depth=fields.size("depth"),
+        depth=fields.count("depth"),
         num_heads=fields.size("heads"),
         head_dim=fields.size("dim_head", 64),
         feedforward_mult=fields.size("ff_mult", 4),
@@ -293,7 +299,7 @@ def parse_hift(fields: Fields, kind: str) -> HiFTConfig:
         sine_amplitude=fields.number("nsf_alpha", 0.1),
         noise_amplitude=fields.number("nsf_sigma", 0.003),
         voiced_threshold_hz=fields.number("nsf_voiced_threshold", 10),
-        istft_n_fft=istft.size("n_fft"),
+        istft_n_fft=istft.size("n_fft", maximum=1024),
         istft_hop_samples=istft.size("hop_len"),
         leaky_relu_slope=fields.number("lrelu_slope", 0.1),
         audio_limit=fields.number("audio_limit", 0.99),
@@ -311,6 +317,8 @@ def _check_hift(fields: Fields, config: HiFTConfig) -> None:
         raise fields.error(f"{stages} upsample rates need as many upsampling and source kernels")
     if len(config.source_resblock_dilation_sizes) != stages:
         raise fields.error(f"{stages} stages need as many lists of source dilations")
+    if config.base_channels % (1 << stages):
+        raise fields.error(f"base_channels {config.base_channels} cannot be halved {stages} times")
     if len(config.resblock_kernel_sizes) != len(config.resblock_dilation_sizes):
         raise fields.error("resblock_kernel_sizes and resblock_dilation_sizes differ in length")
     if config.istft_n_fft != 4 * config.istft_hop_samples:
@@ -321,10 +329,10 @@ def parse_mel(fields: Fields) -> MelConfig:
     fields.choice("center", False)
     config = MelConfig(
         sample_rate_hz=fields.size("sampling_rate"),
-        n_fft=fields.size("n_fft"),
+        n_fft=fields.size("n_fft", maximum=1 << 14),
         hop_samples=fields.size("hop_size"),
         win_samples=fields.size("win_size"),
-        num_mels=fields.size("num_mels"),
+        num_mels=fields.choice("num_mels", 80),
         fmin_hz=fields.number("fmin", 0.0),
         fmax_hz=fields.optional_number("fmax", None),
     )
@@ -341,7 +349,7 @@ def parse_qwen2(fields: Fields) -> Qwen2Config:
         vocab_size=fields.size("vocab_size"),
         hidden_size=fields.size("hidden_size"),
         intermediate_size=fields.size("intermediate_size"),
-        num_hidden_layers=fields.size("num_hidden_layers"),
+        num_hidden_layers=fields.count("num_hidden_layers"),
         num_attention_heads=fields.size("num_attention_heads"),
         num_key_value_heads=fields.size("num_key_value_heads"),
         rope_theta=fields.number("rope_theta", 1e6),

@@ -6,6 +6,8 @@ from models.errors import CheckpointError
 from models.hyperyaml import HyperYaml, Tagged
 
 MAX_SIZE = 1 << 20
+MAX_LAYERS = 64
+MAX_LIST = 16
 
 
 class Fields:
@@ -21,12 +23,16 @@ class Fields:
         self._place = place
         self._values = dict(values)
 
-    def size(self, name: str, default: int | None = None) -> int:
+    def size(self, name: str, default: int | None = None, maximum: int = MAX_SIZE) -> int:
         """A positive whole number that a real network can have."""
         value = self._take(name, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MAX_SIZE:
-            raise self.error(f"{name} is {value!r:.80}; expected a whole number from 1 to {MAX_SIZE}")
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= maximum:
+            raise self.error(f"{name} is {value!r:.80}; expected a whole number from 1 to {maximum}")
         return value
+
+    def count(self, name: str) -> int:
+        """How many of something are built one by one."""
+        return self.size(name, maximum=MAX_LAYERS)
 
     def size_or_zero(self, name: str) -> int:
         """A whole number that may be 0, and is 0 where it is not there."""
@@ -104,8 +110,8 @@ class Fields:
 
     def _list(self, name: str) -> list[Any]:
         value = self._take(name, None)
-        if not isinstance(value, list) or not 0 < len(value) <= 64:
-            raise self.error(f"{name} is {value!r:.80}; expected a list of 1 to 64 entries")
+        if not isinstance(value, list) or not 0 < len(value) <= MAX_LIST:
+            raise self.error(f"{name} is {value!r:.80}; expected a list of 1 to {MAX_LIST} entries")
         return value
 
     def _take(self, name: str, default: Any, is_optional: bool = False) -> Any:

@@ -19,6 +19,8 @@ MAX_BYTES = 1 << 20
 MAX_DEPTH = 24
 MAX_NODES = 20_000
 MAX_REFERENCE_DEPTH = 8
+MAX_FACTORS = 4  # of a product of references
+MAX_SCALAR_CHARACTERS = 100  # of a number, flag or null
 
 NETWORK_TARGETS = frozenset(
     {
@@ -101,7 +103,7 @@ class HyperYaml:
         if not isinstance(value, Reference):
             return value
         names = [_REFERENCE.fullmatch(part.strip()) for part in value.expression.split("*")]
-        if depth > MAX_REFERENCE_DEPTH or any(name is None for name in names):
+        if depth > MAX_REFERENCE_DEPTH or len(names) > MAX_FACTORS or any(name is None for name in names):
             raise self.error(f"!ref {value.expression[:80]!r} cannot be followed; expected !ref <name>")
         factors = [self._lookup(name[1], depth) for name in names if name is not None]
         if len(factors) == 1:
@@ -142,7 +144,11 @@ def read(path: Path) -> HyperYaml:
         text = content.decode("utf-8")
         _check_events(path, text)
         root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (
+        yaml.YAMLError,
+        ValueError,
+        OverflowError,
+    ) as error:  # the latter: `"\UFFFFFFFF"`, `%YAML 1.999...`
         raise CheckpointError(f"{path}: not valid YAML: {' '.join(str(error).split())[:300]}") from error
     if not isinstance(root, yaml.MappingNode):
         raise CheckpointError(f"{path}: expected a mapping of names to values at the top level")
@@ -204,9 +210,13 @@ class _Builder:
         )
 
     def _scalar(self, node: yaml.ScalarNode, name: str) -> Any:
+        if name == "str":
+            return node.value
         try:
+            if len(node.value) > MAX_SCALAR_CHARACTERS:  # 1:1:1:... takes quadratic time
+                raise ValueError("too long")
             return getattr(self._scalars, f"construct_yaml_{name}")(node)
-        except (ValueError, KeyError) as error:  # `!!int x`, `!!bool perhaps`
+        except (ValueError, KeyError, IndexError, OverflowError) as error:  # `!!int x`, `!!bool perhaps`
             raise CheckpointError(
                 f"{self._path}:{node.start_mark.line + 1}: {node.value[:80]!r} is not a {name}"
             ) from error

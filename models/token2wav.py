@@ -91,7 +91,7 @@ class Token2Wav:
         max_state_bytes: int | None = None,
     ):
         self._flow = IncrementalFlow(flow)
-        self._vocoder: Vocoder[Any] = CausalVocoder(hift) if hift.config.is_causal else WindowedVocoder(hift)
+        self.vocoder: Vocoder[Any] = CausalVocoder(hift) if hift.config.is_causal else WindowedVocoder(hift)
         self._vocab_size = flow.config.vocab_size
         self._max_state_bytes = max_state_bytes
         self.chunk_tokens = self._flow.chunk_tokens
@@ -127,7 +127,12 @@ class Token2Wav:
         """A new stream of a prepared speaker; `seed` draws the vocoder's noise."""
         window = self._affordable_window()
         state = self._flow.start(prompt.flow, window)
-        return StreamState(state, self._vocoder.start(seed), window, window != self._window_chunks)
+        return StreamState(state, self.vocoder.start(seed), window, window != self._window_chunks)
+
+    @property
+    def bytes_per_chunk(self) -> int:
+        """What a stream keeps of each chunk within its window."""
+        return self._flow.state_bytes()[1]
 
     def tokens_wanted(self, state: StreamState) -> int:
         """How many tokens more, lookahead included, until a step of this stream gives the next audio."""
@@ -155,7 +160,7 @@ class Token2Wav:
         states = [item.state for item in batch]
         self._solve_ready(states)
         samples = vocode(
-            self._vocoder,
+            self.vocoder,
             [Piece(state.vocoder, self._joined(state.pending_mel), state.has_all_tokens) for state in states],
         )
         for state in states:

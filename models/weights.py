@@ -15,6 +15,8 @@ from models.names import Table, to_ours, to_published
 TRAINING_ENTRIES = ("epoch", "step")
 """Whole numbers that training checkpoints hold beside the tensors."""
 
+FLOAT_TYPES = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
+
 WEIGHT_NORM_SPELLINGS = (
     (".parametrizations.weight.original0", ".parametrizations.weight.original1"),
     (".weight_g", ".weight_v"),
@@ -58,7 +60,14 @@ def _is_name(name: object) -> bool:
 
 
 def _is_tensor(value: object) -> bool:
-    return isinstance(value, Tensor) and value.layout == torch.strided and not value.is_quantized
+    return isinstance(value, Tensor) and is_dense(value)
+
+
+def is_dense(tensor: Tensor) -> bool:
+    """Every element has its own place in memory, so that a small file holds no huge tensor."""
+    if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
+        return False
+    return tensor.nbytes <= tensor.untyped_storage().nbytes()
 
 
 def fold_weight_norm(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -71,7 +80,9 @@ def fold_weight_norm(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         for name in [name for name in folded if name.endswith(g_suffix)]:
             stem = name.removesuffix(g_suffix)
             g, v = folded[name], folded.get(stem + v_suffix)
-            if v is None or g.shape != (len(v), *[1] * (v.dim() - 1)):
+            if v is None or v.dim() == 0 or g.shape != (len(v), *[1] * (v.dim() - 1)):
+                continue
+            if not {g.dtype, v.dtype} <= FLOAT_TYPES or f"{stem}.weight" in folded:
                 continue
             del folded[name], folded[stem + v_suffix]
             norm = v.float().flatten(1).norm(dim=1).view_as(g)
@@ -104,7 +115,7 @@ def load_exactly(
             problems.append(f"surplus {name} {tuple(tensor.shape)}")
         elif tensor.shape != expected[name]:
             problems.append(f"misshapen {name} {tuple(tensor.shape)}, expected {tuple(expected[name])}")
-        elif not tensor.is_floating_point():
+        elif tensor.dtype not in FLOAT_TYPES:
             problems.append(f"wrong type {name} {tensor.dtype}, expected floating point")
     if problems:
         raise CheckpointError(f"{file}: {len(problems)} tensors do not fit:\n  " + "\n  ".join(problems))

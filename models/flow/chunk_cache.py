@@ -3,9 +3,11 @@
 In streaming mode every mask is causal by chunks, so keys, values and left contexts of a finished
 chunk never change: a chunk is solved once. A prompt's part is read-only and shared by all streams of
 its speaker; a stream's own part is a ring of the last `window_chunks` chunks and the current one.
+Attention does not care for the order of its keys, so that nothing in a ring is ever moved.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -13,6 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from models.relative_position import rotate, sinusoids
+
+PAGE_CHUNKS = 4  # memory is taken in pages of so many chunks, and never moved
 
 
 @dataclass(slots=True)
@@ -57,9 +61,9 @@ class ChunkCache:
     window_chunks: int | None  # own finished chunks that stay visible; None: all
     prompt: PromptCache = field(default_factory=PromptCache)
     num_chunks: int = 0  # own chunks finished
-    sites: list[KeyValues] = field(default_factory=list)
+    sites: list[list[KeyValues]] = field(default_factory=list)  # pages
     lefts: list[Tensor] = field(default_factory=list)
-    positions: Tensor | None = None
+    positions: list[Tensor] = field(default_factory=list)  # pages of sinusoids (frames, W)
     _next_lefts: dict[int, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -73,9 +77,9 @@ class ChunkCache:
     @property
     def num_bytes(self) -> int:
         """Bytes of this stream alone, the shared prompt not counted."""
-        positions = 0 if self.positions is None else self.positions.nbytes
-        own_lefts = () if self.num_chunks == 0 else self.lefts
-        return sum(site.num_bytes for site in self.sites) + sum(left.nbytes for left in own_lefts) + positions
+        own_lefts = [] if self.num_chunks == 0 else self.lefts
+        pages = sum(page.num_bytes for site in self.sites for page in site)
+        return pages + sum(tensor.nbytes for tensor in (*own_lefts, *self.positions))
 
     def left(self, site: int, like: Tensor, frames: int) -> Tensor:
         """The `frames` before the current chunk at a convolution: (G, C, frames), zeros at the very start."""
@@ -89,25 +93,24 @@ class ChunkCache:
     def extend(self, site: int, keys: Tensor, values: Tensor) -> list[KeyValues]:
         """Writes the current chunk's keys and values (G, H, n, D); -> all that it sees, itself included."""
         if site == len(self.sites):
-            empty = keys.new_empty(*keys.shape[:2], 0, keys.shape[-1])
-            self.sites.append(KeyValues(empty, empty))
-        own, count = self.sites[site], keys.shape[2]
-        start = self._slot * self.chunk_frames
-        own.keys = self._with_room(own.keys)
-        own.values = self._with_room(own.values)
-        own.keys[:, :, start : start + count] = keys
-        own.values[:, :, start : start + count] = values
-        visible = [own.part(a, b) for a, b in self._visible(count)]
+            self.sites.append([])
+        pages, count = self.sites[site], keys.shape[2]
+        index, start = self._place
+        if index == len(pages):
+            shape = (*keys.shape[:2], self._page_frames(index), keys.shape[3])
+            pages.append(KeyValues(keys.new_empty(shape), keys.new_empty(shape)))
+        pages[index].keys[:, :, start : start + count] = keys
+        pages[index].values[:, :, start : start + count] = values
+        visible = [pages[i].part(a, b) for i, a, b in self._visible(count)]
         return [self.prompt.sites[site], *visible] if self.prompt.sites else visible
 
     def extend_positions(self, count: int, width: int, like: Tensor) -> list[Tensor]:
         """Sinusoids (n, W) of the keys that `extend` returns, in the same order."""
-        if self.positions is None:
-            self.positions = like.new_empty(0, width)
-        start = self._slot * self.chunk_frames
-        self.positions = self._with_room(self.positions)
-        self.positions[start : start + count] = self.current_positions(count, width, like)
-        visible = [self.positions[a:b] for a, b in self._visible(count)]
+        index, start = self._place
+        if index == len(self.positions):
+            self.positions.append(like.new_empty(self._page_frames(index), width))
+        self.positions[index][start : start + count] = self.current_positions(count, width, like)
+        visible = [self.positions[i][a:b] for i, a, b in self._visible(count)]
         return visible if self.prompt.positions is None else [self.prompt.positions, *visible]
 
     def current_positions(self, count: int, width: int, like: Tensor) -> Tensor:
@@ -124,8 +127,14 @@ class ChunkCache:
         assert self.window_chunks is None, "a prompt is kept whole"
         assert self.prompt.num_chunks == 0, "a prompt follows nothing"
         frames = self.num_chunks * self.chunk_frames
-        sites = tuple(KeyValues(*(x[:, :, :frames].clone() for x in (s.keys, s.values))) for s in self.sites)
-        positions = None if self.positions is None else self.positions[:frames].clone()
+        sites = tuple(
+            KeyValues(
+                torch.cat([page.keys for page in pages], dim=2)[:, :, :frames].clone(),
+                torch.cat([page.values for page in pages], dim=2)[:, :, :frames].clone(),
+            )
+            for pages in self.sites
+        )
+        positions = torch.cat(self.positions)[:frames].clone() if self.positions else None
         return PromptCache(self.num_chunks, sites, tuple(self.lefts), positions)
 
     @property
@@ -133,26 +142,31 @@ class ChunkCache:
         """Place of the current chunk in the ring, which has room for the window and the current chunk."""
         return self.num_chunks if self.window_chunks is None else self.num_chunks % (self.window_chunks + 1)
 
-    def _visible(self, count: int) -> list[tuple[int, int]]:
-        """The ranges of the ring that the current chunk of `count` frames sees."""
-        current = self._slot * self.chunk_frames
+    @property
+    def _place(self) -> tuple[int, int]:
+        """The current chunk's page, and its first frame there."""
+        page, chunk = divmod(self._slot, PAGE_CHUNKS)
+        return page, chunk * self.chunk_frames
+
+    def _page_frames(self, index: int) -> int:
+        if self.window_chunks is None:
+            return PAGE_CHUNKS * self.chunk_frames
+        return min(PAGE_CHUNKS, self.window_chunks + 1 - index * PAGE_CHUNKS) * self.chunk_frames
+
+    def _visible(self, count: int) -> Iterator[tuple[int, int, int]]:
+        """Pages and frame ranges in them that the current chunk of `count` frames sees."""
         used = self.num_chunks + 1
         if self.window_chunks is not None:
             used = min(used, self.window_chunks + 1)
-        after = (current + self.chunk_frames, used * self.chunk_frames)
-        return [(0, current + count), after] if after[0] < after[1] else [(0, current + count)]
-
-    def _with_room(self, ring: Tensor) -> Tensor:
-        """`ring` (..., frames, D) with a place for the current chunk, grown by half if need be."""
-        needed = (self._slot + 1) * self.chunk_frames
-        if ring.shape[-2] >= needed:
-            return ring
-        chunks = max(self._slot + 1, math.ceil(1.5 * self._slot))
-        if self.window_chunks is not None:
-            chunks = min(chunks, self.window_chunks + 1)
-        grown = ring.new_empty(*ring.shape[:-2], chunks * self.chunk_frames, ring.shape[-1])
-        grown[..., : ring.shape[-2], :] = ring
-        return grown
+        current, start = self._place
+        for index in range(math.ceil(used / PAGE_CHUNKS)):
+            stop = min(PAGE_CHUNKS, used - index * PAGE_CHUNKS) * self.chunk_frames
+            if index != current:
+                yield index, 0, stop
+                continue
+            yield index, 0, start + count
+            if start + self.chunk_frames < stop:
+                yield index, start + self.chunk_frames, stop
 
 
 class BatchMemory:
@@ -213,7 +227,13 @@ def attend_parts(q: Tensor, parts: list[KeyValues], bias: Tensor | None) -> Tens
     """
     if len(parts) == 1 and bias is None:
         return F.scaled_dot_product_attention(q, parts[0].keys, parts[0].values)
+    scale = 1 / math.sqrt(q.shape[-1])
+    q = q * scale
     scores = torch.cat([q @ part.keys.mT for part in parts], dim=-1)
-    weights = ((scores if bias is None else scores + bias) / math.sqrt(q.shape[-1])).softmax(-1)
-    pieces = weights.split([part.keys.shape[2] for part in parts], dim=-1)
-    return torch.stack([w @ part.values for w, part in zip(pieces, parts, strict=True)]).sum(0)
+    weights = (scores if bias is None else scores.add_(bias, alpha=scale)).softmax(-1)
+    pieces = zip(weights.split([part.keys.shape[2] for part in parts], dim=-1), parts, strict=True)
+    first, part = next(pieces)
+    y = first @ part.values
+    for piece, part in pieces:
+        y += piece @ part.values
+    return y

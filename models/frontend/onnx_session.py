@@ -82,8 +82,10 @@ def _open(path: Path, num_threads: int) -> onnxruntime.InferenceSession:
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
     options.log_severity_level = LOG_NOTHING
     try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except ONNX_ERRORS as error:
+        return onnxruntime.InferenceSession(
+            str(path), options, providers=["CPUExecutionProvider"], enable_fallback=0
+        )
+    except (*ONNX_ERRORS, UnicodeDecodeError) as error:  # the latter: its own message is not UTF-8
         raise FrontendError(f"{path}: not a readable ONNX file ({error}); download it again") from error
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from models.config import NUM_MELS, SPEAKER_EMBEDDING_SIZE
 from models.frontend.errors import FrontendError
 from models.frontend.speaker import Speaker
+from models.weights import is_dense
 
 
 def read_speaker_table(path: Path, text_vocab_size: int, speech_vocab_size: int) -> dict[str, Speaker]:
@@ -83,6 +84,8 @@ class _Entry:
         value = self._fields[field]
         if not isinstance(value, Tensor):
             raise self.fail(f"field {field}: a {type(value).__name__}, expected a tensor")
+        if not is_dense(value):
+            raise self.fail(f"field {field}: not a dense tensor")
         return value
 
     def _check_length(self, field: str, length: int) -> None:

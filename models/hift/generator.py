@@ -1,5 +1,7 @@
 """Mel and source to a spectrum: upsampling and Snake residual blocks (after HiFi-GAN, arXiv 2010.05646)."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -108,7 +110,7 @@ class Generator(nn.Module):
             Upsample(widths[i], widths[i + 1], kernels[i], rates[i], causal) for i in stages
         )
         spectrum_size = config.istft_n_fft + 2
-        strides = [int(torch.tensor(rates[i + 1 :]).prod()) if rates[i + 1 :] else 1 for i in stages]
+        strides = [math.prod(rates[i + 1 :]) for i in stages]
         self.source_downs = nn.ModuleList(
             SourceDown(spectrum_size, widths[i + 1], strides[i], causal) for i in stages
         )

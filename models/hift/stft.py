@@ -15,9 +15,9 @@ class ShortTimeFourier:
 
     def __init__(self, n_fft: int, device: torch.device | str = "cpu"):
         self.n_fft, self.hop = n_fft, n_fft // 4
-        time = torch.arange(n_fft, dtype=torch.float64)
+        time = torch.arange(n_fft, dtype=torch.float64, device="cpu")
         window = 0.5 - 0.5 * torch.cos(2 * math.pi * time / n_fft)
-        bins = torch.arange(n_fft // 2 + 1, dtype=torch.float64)[:, None]
+        bins = torch.arange(n_fft // 2 + 1, dtype=torch.float64, device="cpu")[:, None]
         angles = 2 * math.pi * bins * time / n_fft  # (bins, n_fft)
         weight = torch.full_like(bins, 2.0)  # both halves of the spectrum, but for the two real bins
         weight[0], weight[-1] = 1.0, 1.0

@@ -1,4 +1,4 @@
-"""Repetition-aware sampling against the published implementation, and against its two draws taken literally."""
+"""Repetition-aware sampling against published numbers, and against its two draws taken literally."""
 
 from dataclasses import dataclass
 from typing import Any

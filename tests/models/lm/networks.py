@@ -2,7 +2,7 @@
 
 import torch
 
-from models.config import ConformerConfig, Qwen2Config, Qwen2LMConfig, TransformerLMConfig
+from models.config import ConformerConfig, LMConfig, Qwen2Config, Qwen2LMConfig, TransformerLMConfig
 from models.lm.qwen2_lm import Qwen2LM
 from models.lm.transformer_lm import TransformerLM
 
@@ -24,7 +24,7 @@ COSYVOICE1 = TransformerLMConfig(
     text_encoder=ConformerConfig(24, 24, 4, 48, 2, chunk=1),
     decoder=ConformerConfig(24, 24, 4, 48, 2, chunk=1, activation="relu", has_input_relu=True),
 )
-FAMILIES = {"cosyvoice1": COSYVOICE1, "cosyvoice2": COSYVOICE2, "cosyvoice3": COSYVOICE3}
+FAMILIES: dict[str, LMConfig] = {"cosyvoice1": COSYVOICE1, "cosyvoice2": COSYVOICE2, "cosyvoice3": COSYVOICE3}
 
 
 def make_model(family: str, seed: int = 0, sharpness: float = 1.0) -> Qwen2LM | TransformerLM:

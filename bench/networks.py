@@ -1,0 +1,184 @@
+"""What the networks cost at their published sizes, with random weights and without a server.
+
+`python -m bench.networks --family cosyvoice2 --dtype bfloat16` prints one table: language model
+milliseconds a token, chunk cost at second 2 and 60 (timed in turn, so that a noisy machine hits both
+alike), real-time factor, bytes a stream keeps, parameters.
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from models.config import DiTFlowConfig, ModelConfig, Qwen2LMConfig, UNetFlowConfig
+from models.flow.flow import Flow
+from models.frontend.speaker import Speaker
+from models.hift.hift import HiFT
+from models.hift.stream import Piece
+from models.lm.decoder import RowRequest, SpeechDecoder
+from models.lm.plan import LengthRatios, OneWayPlan
+from models.lm.qwen2_lm import Qwen2LM
+from models.random_checkpoint import write_configuration
+from models.token2wav import StepInput, StreamState, Token2Wav
+
+PROMPT_TOKENS = 75  # 3 s
+TEXT_TOKENS = 20
+PAIRS = 5  # chunks timed at each place
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+Network = TypeVar("Network", bound=nn.Module)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.networks", description=__doc__)
+    parser.add_argument("--family", choices=["cosyvoice2", "cosyvoice3"], default="cosyvoice2")
+    parser.add_argument("--size", choices=["full", "small"], default="full")
+    parser.add_argument("--dtype", choices=list(DTYPES), default="bfloat16")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seconds", type=int, default=60, help="where the late chunks are timed")
+    parser.add_argument("--tokens", type=int, default=60, help="language model tokens timed")
+    parser.add_argument("--json", type=Path, help="also write the results here")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    torch.manual_seed(0)
+    with tempfile.TemporaryDirectory() as folder:
+        config = write_configuration(Path(folder), arguments.family, arguments.size)
+    dtype = DTYPES[arguments.dtype]
+    results: dict[str, Any] = {"family": arguments.family, "size": arguments.size, "dtype": arguments.dtype}
+    results |= measure_lm(config, dtype, arguments.tokens)
+    results |= measure_token2wav(config, dtype, arguments.seconds)
+    for name, value in results.items():
+        print(f"{name:32} {value:.4g}" if isinstance(value, float) else f"{name:32} {value}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+def measure_lm(config: ModelConfig, dtype: torch.dtype, num_tokens: int) -> dict[str, Any]:
+    """One stream: 20 tokens of text after a prompt of 3 s and its 20 tokens of text."""
+    lm_config = config.lm
+    assert isinstance(lm_config, Qwen2LMConfig), "CosyVoice 1 is not measured here"
+    lm = ready(lambda: Qwen2LM(lm_config), dtype)
+    decoder = SpeechDecoder(lm, lm_config.sampling)
+    text, prompt = list(range(TEXT_TOKENS)), list(range(PROMPT_TOKENS))
+    endless = LengthRatios(minimum=num_tokens, maximum=num_tokens)
+    decoder.add(RowRequest(OneWayPlan(lm.vocabulary, text, text, prompt, endless), seed=0))
+    times = [timed(decoder.step) for _ in range(num_tokens)]
+    return {
+        "lm_parameters": count_parameters(lm),
+        "lm_first_token_ms": 1000 * times[0],
+        "lm_ms_per_token": 1000 * statistics.median(times[1:]),
+        "lm_cache_mb": decoder.num_cache_bytes / 1e6,
+    }
+
+
+def measure_token2wav(config: ModelConfig, dtype: torch.dtype, late_second: int) -> dict[str, Any]:
+    flow_config = config.flow
+    assert isinstance(flow_config, UNetFlowConfig | DiTFlowConfig), "CosyVoice 1 is not measured here"
+    flow, hift = ready(lambda: Flow(flow_config), dtype), ready(lambda: HiFT(config.hift), dtype)
+    if config.hift.is_causal:
+        hift.noise = torch.rand(config.sample_rate_hz * 100, hift.source.num_tones)
+    session = Token2Wav(flow, hift)
+    started = time.perf_counter()
+    prompt = session.prepare(random_speaker(flow_config.vocab_size))
+    prepare_s = time.perf_counter() - started
+    late = session.start(prompt)
+    first_hop_s = begin(session, late)
+    chunk_times = [chunk(session, late) for _ in range(late_second - 1)]
+    early_times, late_times = [], []
+    for _ in range(PAIRS):
+        early = session.start(prompt)
+        begin(session, early)
+        chunk(session, early)
+        early_times.append(chunk(session, early))
+        late_times.append(chunk(session, late))
+    with counted_frames(flow.estimator) as frames:
+        chunk(session, late)
+    chunk_s = session.chunk_tokens * session.samples_per_token / session.sample_rate_hz
+    passes = 2 * flow_config.cfm.num_steps
+    return {
+        "flow_parameters": count_parameters(flow),
+        "hift_parameters": count_parameters(hift),
+        "prepare_3_s_prompt_s": prepare_s,
+        f"first_hop_of_{prompt.first_hop_tokens}_tokens_s": first_hop_s,
+        "chunk_at_2_s_s": statistics.median(early_times),
+        f"chunk_at_{late_second}_s_s": statistics.median(late_times),
+        "late_over_early": statistics.median(b / a for a, b in zip(early_times, late_times, strict=True)),
+        "rtf_flow_and_vocoder": statistics.median(chunk_times) / chunk_s,
+        "rtf_vocoder_alone": vocoder_rtf(session, hift),
+        "frames_per_second_and_pass": sum(frames) / passes / chunk_s,
+        "prompt_state_mb": prompt.state_bytes / 1e6,
+        "stream_state_mb": late.state_bytes / 1e6,
+        "stream_state_mb_per_second": session.bytes_per_chunk / 1e6 / chunk_s,
+    }
+
+
+def vocoder_rtf(session: Token2Wav, hift: HiFT) -> float:
+    """Pieces of one second, after the first."""
+    vocoder = session.vocoder
+    state = vocoder.start(0)
+    mel = torch.randn(80, 2 * session.chunk_tokens)
+    times = [timed(lambda: vocoder.step([Piece(state, mel, False)])) for _ in range(PAIRS + 1)]
+    return statistics.median(times[1:]) / (
+        mel.shape[1] * hift.config.samples_per_frame / session.sample_rate_hz
+    )
+
+
+def random_speaker(vocab_size: int) -> Speaker:
+    tokens = torch.randint(0, vocab_size, (PROMPT_TOKENS,))
+    return Speaker("", tokens, torch.randn(2 * PROMPT_TOKENS, 80), torch.randn(192))
+
+
+def begin(session: Token2Wav, state: StreamState) -> float:
+    """The first hop and its lookahead; -> seconds."""
+    return feed(session, state, session.tokens_wanted(state))
+
+
+def chunk(session: Token2Wav, state: StreamState) -> float:
+    return feed(session, state, session.chunk_tokens)
+
+
+def feed(session: Token2Wav, state: StreamState, num_tokens: int) -> float:
+    tokens = torch.randint(0, 6000, (num_tokens,)).tolist()
+    return timed(lambda: session.step([StepInput(state, tokens, False)]))
+
+
+def timed(call: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
+def ready(build: Callable[[], Network], dtype: torch.dtype) -> Network:
+    return build().requires_grad_(False).eval().to(dtype)
+
+
+def count_parameters(network: nn.Module) -> int:
+    """Weight-norm pairs, folded here, counted as one weight."""
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+@contextmanager
+def counted_frames(estimator: nn.Module) -> Iterator[list[int]]:
+    """Frames times rows of every call."""
+    frames: list[int] = []
+
+    def count(_: nn.Module, args: tuple[Tensor, ...]) -> None:
+        frames.append(args[0].shape[0] * args[0].shape[-1])
+
+    handle = estimator.register_forward_pre_hook(count)
+    try:
+        yield frames
+    finally:
+        handle.remove()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The speech-token language models: text in, speech tokens out."""

@@ -1,0 +1,228 @@
+"""Continuous batching: many utterances through one language model, joining and leaving at any step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from models.config import SamplingConfig
+from models.lm.interface import SpeechLM
+from models.lm.kv_cache import CachePass
+from models.lm.plan import Action, ForceFill, Plan, Run, Sample, Stop, StopReason, WaitForText
+from models.lm.sampling import class_masks, sample
+from models.lm.transfer import to_device
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowRequest:
+    plan: Plan
+    seed: int
+    is_greedy: bool = False
+    speaker: Tensor | None = None  # (192,), for CosyVoice 1
+
+
+@dataclass(slots=True, eq=False)
+class Row:
+    """One utterance in a decoder. Its draws are its own: they do not depend on its neighbours."""
+
+    request: RowRequest
+    index: int  # of its cache row; -1 once it has left
+    arrival: int  # how many came before it
+    generator: torch.Generator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.generator = torch.Generator().manual_seed(self.request.seed)
+
+    @property
+    def plan(self) -> Plan:
+        return self.request.plan
+
+    def next_uniform(self) -> float:
+        return torch.rand((), generator=self.generator, dtype=torch.float64).item()
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    row: Row
+    speech_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The row does nothing until its plan gets more text."""
+
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The row has left the decoder. "not_finite": its logits were no numbers, nothing could be drawn."""
+
+    row: Row
+    reason: StopReason | Literal["not_finite"]
+
+
+Event = Emitted | Waiting | Stopped
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    row: Row
+    ids: tuple[int, ...]
+
+
+class SpeechDecoder:
+    """Used by one thread at a time. Text may be pushed to a row's plan between two steps."""
+
+    def __init__(self, model: SpeechLM, sampling: SamplingConfig):
+        self._model = model
+        self._sampling = sampling
+        self._cache = model.new_cache()
+        self._masks: Tensor | None = None  # (4, V)
+        self._num_arrivals = 0
+        self.rows: list[Row] = []  # row i owns row i of the cache
+
+    @property
+    def num_cache_bytes(self) -> int:
+        return self._cache.num_bytes
+
+    @torch.inference_mode()
+    def add(self, request: RowRequest) -> Row:
+        row = Row(request, self._cache.add_row(), self._num_arrivals)
+        self._num_arrivals += 1
+        self.rows.append(row)
+        return row
+
+    @torch.inference_mode()
+    def remove(self, row: Row) -> None:
+        """Frees the row's place; does nothing for a row that has left already."""
+        if row.index < 0:
+            return
+        assert self.rows[row.index] is row, "a row of another decoder"
+        self._cache.remove_row(row.index)
+        last = self.rows.pop()
+        if last is not row:
+            self.rows[row.index] = last
+            last.index = row.index
+        row.index = -1
+
+    @torch.inference_mode()
+    def step(self) -> list[Event]:
+        """One token for every row that can go on, and for the new one that came first: what the rows did.
+
+        Only one new row a step, since all others wait for its prefill. Nothing has advanced if a run of
+        the network raises.
+        """
+        events, pending = self._resolve()
+        if not pending:
+            return events
+        groups = _grouped(pending, self._cache.lengths)
+        with self._cache.all_or_nothing():
+            hidden = torch.cat([self._run(group) for group in groups])  # (R, C)
+            logits = self._model.logits(hidden)  # (R, V)
+        rows = [one.row for group in groups for one in group]
+        for row in rows:
+            row.plan.mark_run()
+        for row, id in zip(rows, self._draw(rows, logits), strict=True):
+            events += self._accept(row, id)
+        return events
+
+    def _resolve(self) -> tuple[list[Event], list[_Pending]]:
+        """Asks every row what it does next: the events that need no network, and the ids to be run."""
+        events: list[Event] = []
+        pending: list[_Pending] = []
+        for row in list(self.rows):
+            action = self._action(row)
+            if isinstance(action, Run):
+                pending.append(_Pending(row, action.ids))
+            elif isinstance(action, WaitForText):
+                events.append(Waiting(row))
+            else:
+                assert isinstance(action, Stop), action
+                events.append(self._stop(row, action.reason))
+        return events, pending
+
+    def _action(self, row: Row) -> Action:
+        action = row.plan.next_action()
+        while isinstance(action, ForceFill):
+            fill = self._model.vocabulary.fill
+            assert fill is not None, "a fill in a model without one"
+            row.plan.accept(fill)
+            action = row.plan.next_action()
+        return action
+
+    def _run(self, group: Sequence[_Pending]) -> Tensor:
+        """Runs the network; -> the hidden state of each row's last id (rows of the group, C)."""
+        x, memory = self._open(group)
+        hidden = self._model(x, memory)  # (B, T, C)
+        memory.commit()
+        rows = [one.row.index - memory.rows.start for one in group]
+        lasts = [memory.counts[row] - 1 for row in rows]
+        index = to_device([rows, lasts], hidden.device)
+        return hidden[index[0], index[1]]
+
+    def _open(self, group: Sequence[_Pending]) -> tuple[Tensor, CachePass]:
+        """The group's embeddings, padded on the right, and its pass over all rows from first to last."""
+        indices = [one.row.index for one in group]
+        rows = range(min(indices), max(indices) + 1)
+        if self._cache.lengths[rows.start] == 0 and len(group) == 1:
+            (one,) = group
+            x = self._model.prompt_embeddings(one.ids, one.row.request.speaker)  # (1, T, C)
+            return x, self._cache.open_pass(rows, [x.shape[1]])
+        counts, width = [0] * len(rows), max(len(one.ids) for one in group)
+        ids = [[0] * width for _ in rows]
+        for one in group:
+            counts[one.row.index - rows.start] = len(one.ids)
+            ids[one.row.index - rows.start][: len(one.ids)] = one.ids
+        x = self._model.embed(to_device(ids, self._cache.device))  # (B, T, C)
+        return x, self._cache.open_pass(rows, counts)
+
+    def _draw(self, rows: Sequence[Row], logits: Tensor) -> list[int]:
+        """logits (R, V) -> an id for each row, -1 where there is none. The step's one wait for the device."""
+        rules, histories = [], []
+        for row in rows:
+            action = row.plan.next_action()
+            assert isinstance(action, Sample), action
+            rules.append(action.forbidden)
+            window = list(row.plan.history[-self._sampling.win_size :])
+            histories.append([-1] * (self._sampling.win_size - len(window)) + window)
+        device = logits.device
+        if self._masks is None:
+            self._masks = class_masks(self._model.vocabulary, device)
+        ids = sample(
+            logits,
+            forbidden=self._masks[to_device(rules, device)],
+            history=to_device(histories, device),
+            uniforms=to_device([row.next_uniform() for row in rows], device, torch.float64),
+            is_greedy=to_device([row.request.is_greedy for row in rows], device),
+            config=self._sampling,
+        )
+        return ids.tolist()
+
+    def _accept(self, row: Row, id: int) -> list[Event]:
+        if id < 0:
+            return [self._stop(row, "not_finite")]
+        row.plan.accept(id)
+        events: list[Event] = []
+        if id < self._model.vocabulary.num_speech_ids:
+            events.append(Emitted(row, id))
+        action = row.plan.next_action()
+        if isinstance(action, Stop):
+            events.append(self._stop(row, action.reason))
+        return events
+
+    def _stop(self, row: Row, reason: StopReason | Literal["not_finite"]) -> Stopped:
+        self.remove(row)
+        return Stopped(row, reason)
+
+
+def _grouped(pending: Sequence[_Pending], lengths: Sequence[int]) -> list[list[_Pending]]:
+    """Which rows run together: the new one that came first alone, all with one id, all with several."""
+    new = [one for one in pending if lengths[one.row.index] == 0]
+    going_on = [one for one in pending if lengths[one.row.index] > 0]
+    first = sorted(new, key=lambda one: one.row.arrival)[:1]
+    single = [one for one in going_on if len(one.ids) == 1]
+    several = [one for one in going_on if len(one.ids) > 1]
+    return [group for group in (first, single, several) if group]

@@ -1,0 +1,179 @@
+"""Keys and values of many utterances at once, in dense rows that join and leave at any step."""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from models.lm.transfer import to_device
+from models.memory import masked_softmax
+from models.relative_position import rotate, sinusoids
+
+FIRST_LENGTH = 256  # positions a row has room for before it grows
+
+
+@dataclass(frozen=True, slots=True)
+class CacheShape:
+    num_layers: int
+    num_heads: int  # of keys and values
+    head_dim: int
+
+
+class KeyValueCache:
+    """Per layer (rows, H, length, D), grown by doubling. Rows 0 to len(lengths) - 1 are in use.
+
+    All places beyond a row's length are finite: what attention masks is still multiplied by zero.
+    """
+
+    def __init__(self, shape: CacheShape, dtype: torch.dtype, device: torch.device):
+        self.device = device
+        self.lengths: list[int] = []  # positions finished, for every row in use
+        empty = torch.zeros(0, shape.num_heads, 0, shape.head_dim, dtype=dtype, device=device)
+        self._keys = [empty] * shape.num_layers
+        self._values = [empty] * shape.num_layers
+        self._table: Tensor | None = None  # (length, W), sinusoids of the positions
+
+    @property
+    def num_bytes(self) -> int:
+        table = 0 if self._table is None else self._table.nbytes
+        return sum(tensor.nbytes for tensor in (*self._keys, *self._values)) + table
+
+    def add_row(self) -> int:
+        """-> the index of a new row, the last one, with nothing in it."""
+        self.lengths.append(0)
+        self._make_room(len(self.lengths), FIRST_LENGTH)
+        return len(self.lengths) - 1
+
+    def remove_row(self, row: int) -> None:
+        """The last row takes the place of `row`; the last place is wiped."""
+        last = len(self.lengths) - 1
+        assert 0 <= row <= last, row
+        for tensor in (*self._keys, *self._values):
+            tensor[row] = tensor[last]
+            tensor[last] = 0
+        self.lengths[row] = self.lengths[last]
+        self.lengths.pop()
+
+    def open_pass(self, rows: range, counts: Sequence[int]) -> "CachePass":
+        """A pass over the neighbouring `rows`, in which row i gets `counts[i]` new positions, 0 for none."""
+        assert len(rows) == len(counts), (rows, counts)
+        starts = self.lengths[rows.start : rows.stop]
+        self._make_room(len(self.lengths), max(starts) + max(counts))
+        return CachePass(self, rows, starts, counts)
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """If what is done within raises, no pass of it counts."""
+        before = [*self.lengths]
+        try:
+            yield
+        except BaseException:
+            self.lengths[:] = before
+            raise
+
+    def write(
+        self, layer: int, rows: range, positions: Tensor, k: Tensor, v: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """k, v (B, H, T, D) at positions (B, T) -> all keys and values of the rows (B, H, length, D)."""
+        index = torch.arange(len(rows), device=k.device)[:, None]
+        keys = self._keys[layer][rows.start : rows.stop]
+        values = self._values[layer][rows.start : rows.stop]
+        keys[index, :, positions] = k.transpose(1, 2)
+        values[index, :, positions] = v.transpose(1, 2)
+        return keys, values
+
+    def position_table(self, width: int, like: Tensor) -> Tensor:
+        """Sinusoids of every position there is room for: (length, width)."""
+        length = self._keys[0].shape[2]
+        if self._table is None or len(self._table) < length:
+            self._table = sinusoids(torch.arange(length, device=like.device), width, like.dtype)
+        return self._table
+
+    def _make_room(self, num_rows: int, length: int) -> None:
+        has_rows, _, has_length, _ = self._keys[0].shape
+        if num_rows <= has_rows and length <= has_length:
+            return
+        num_rows, length = _doubled(has_rows, num_rows), _doubled(has_length, length)
+        self._keys = [_grown(tensor, num_rows, length) for tensor in self._keys]
+        self._values = [_grown(tensor, num_rows, length) for tensor in self._values]
+
+
+class CachePass:
+    """`Memory` of one run of the network over some rows, padded on the right to the longest.
+
+    Nothing of it counts until `commit`, which comes before the next pass is opened. A row whose count
+    is 0 computes something that nobody reads, behind its end; cheaper than gathering the others.
+    """
+
+    def __init__(self, cache: KeyValueCache, rows: range, starts: Sequence[int], counts: Sequence[int]):
+        self._cache = cache
+        self.rows = rows
+        self.counts = counts
+        self._starts = starts
+        self._layer = 0
+        ends = [start + count for start, count in zip(starts, counts, strict=True) if count]
+        self.num_visible = max(ends)
+        self._positions: Tensor | None = None  # (B, T)
+        self._mask: Tensor | None = None  # (B, 1, T, visible)
+        self._own_table: Tensor | None = None  # (B, 1, T, W)
+
+    def extend_left(self, x: Tensor, frames: int) -> Tensor:
+        raise NotImplementedError("the language models have no convolution")
+
+    def positions(self, length: int, device: torch.device) -> Tensor:
+        if self._positions is None:
+            assert length == max(self.counts), (length, self.counts)
+            starts = to_device(self._starts, device)
+            self._positions = starts[:, None] + torch.arange(length, device=device)
+            keys = torch.arange(self.num_visible, device=device)
+            self._mask = (keys <= self._positions[..., None])[:, None]
+        return self._positions
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None) -> Tensor:
+        positions = self.positions(q.shape[2], q.device)
+        keys, values = self._cache.write(self._layer, self.rows, positions, k, v)
+        keys, values = keys[:, :, : self.num_visible], values[:, :, : self.num_visible]
+        self._layer += 1
+        assert self._mask is not None
+        if distance_query is None:
+            return attend_grouped(q, keys, values, self._mask)
+        scores = q @ keys.mT + self._position_scores(distance_query, positions)
+        return masked_softmax(scores / math.sqrt(q.shape[-1]), self._mask) @ values
+
+    def commit(self) -> None:
+        """The new positions are finished."""
+        for row, start, count in zip(self.rows, self._starts, self.counts, strict=True):
+            self._cache.lengths[row] = start + count
+
+    def _position_scores(self, distance_query: Tensor, positions: Tensor) -> Tensor:
+        """distance_query (B, H, T, W) -> (B, H, T, visible), not yet scaled."""
+        table = self._cache.position_table(distance_query.shape[-1], distance_query)
+        if self._own_table is None:
+            self._own_table = table[positions][:, None]
+        return rotate(distance_query, self._own_table) @ table[: self.num_visible].mT
+
+
+def attend_grouped(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+    """q (B, H, T, D), keys and values (B, G, L, D), mask (B, 1, T, L) -> (B, H, T, D).
+
+    The H / G queries of a key head stand behind each other in time, so no key is copied for them.
+    """
+    groups, length = keys.shape[1], q.shape[2]
+    folded = q.unflatten(1, (groups, -1)).flatten(2, 3)  # (B, G, H / G * T, D)
+    mask = mask.repeat(1, 1, q.shape[1] // groups, 1)
+    y = F.scaled_dot_product_attention(folded, keys, values, attn_mask=mask)
+    return y.unflatten(2, (-1, length)).flatten(1, 2)
+
+
+def _doubled(has: int, needs: int) -> int:
+    return has if needs <= has else max(needs, 2 * has)
+
+
+def _grown(tensor: Tensor, num_rows: int, length: int) -> Tensor:
+    grown = tensor.new_zeros(num_rows, tensor.shape[1], length, tensor.shape[3])
+    grown[: tensor.shape[0], :, : tensor.shape[2]] = tensor
+    return grown

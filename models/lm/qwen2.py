@@ -1,0 +1,86 @@
+"""The decoder of Qwen2 (arXiv 2407.10671): RMSNorm, rotary positions, grouped queries, SwiGLU."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.config import Qwen2Config
+from models.memory import Memory
+
+
+class Qwen2Attention(nn.Module):
+    def __init__(self, config: Qwen2Config):
+        super().__init__()
+        self.head_dim = config.head_dim
+        key_size = config.num_key_value_heads * config.head_dim
+        self.query = nn.Linear(config.hidden_size, config.hidden_size)
+        self.key = nn.Linear(config.hidden_size, key_size)
+        self.value = nn.Linear(config.hidden_size, key_size)
+        self.out = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
+
+    def forward(self, x: Tensor, rotation: Tensor, memory: Memory) -> Tensor:
+        """x (B, T, C), rotation (2, B, 1, T, D / 2) -> (B, T, C)."""
+        q, k, v = (
+            layer(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
+            for layer in (self.query, self.key, self.value)
+        )  # (B, H, T, D), (B, H_kv, T, D) twice
+        y = memory.attend(rotate_halves(q, rotation), rotate_halves(k, rotation), v)
+        return self.out(y.transpose(1, 2).flatten(2))
+
+
+class Qwen2MLP(nn.Module):
+    def __init__(self, config: Qwen2Config):
+        super().__init__()
+        self.gate = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.up = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.down = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B, T, C) -> (B, T, C)."""
+        return self.down(F.silu(self.gate(x)) * self.up(x))
+
+
+class Qwen2Layer(nn.Module):
+    def __init__(self, config: Qwen2Config):
+        super().__init__()
+        self.attention_norm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.attention = Qwen2Attention(config)
+        self.mlp_norm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.mlp = Qwen2MLP(config)
+
+    def forward(self, x: Tensor, rotation: Tensor, memory: Memory) -> Tensor:
+        """x (B, T, C), rotation (2, B, 1, T, D / 2) -> (B, T, C)."""
+        x = x + self.attention(self.attention_norm(x), rotation, memory)
+        return x + self.mlp(self.mlp_norm(x))
+
+
+class Qwen2Decoder(nn.Module):
+    """The layers and the final norm. Norms and rotations are computed in float32 whatever the weights are."""
+
+    def __init__(self, config: Qwen2Config):
+        super().__init__()
+        self.config = config
+        self.layers = nn.ModuleList(Qwen2Layer(config) for _ in range(config.num_hidden_layers))
+        self.norm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+
+    def forward(self, x: Tensor, memory: Memory) -> Tensor:
+        """x (B, T, C) -> (B, T, C)."""
+        positions = memory.positions(x.shape[1], x.device)  # (B or 1, T)
+        rotation = rotary_table(positions, self.config.head_dim, self.config.rope_theta)
+        for layer in self.layers:
+            x = layer(x, rotation, memory)
+        return self.norm(x)
+
+
+def rotary_table(positions: Tensor, head_dim: int, theta: float) -> Tensor:
+    """positions (B, T) -> cosines and sines of n theta^(-2k / D), stacked: (2, B, 1, T, D / 2) float32."""
+    exponents = torch.arange(0, head_dim, 2, dtype=torch.float32, device=positions.device) / head_dim
+    angles = positions[:, None, :, None] * (1.0 / theta**exponents)
+    return torch.stack([angles.cos(), angles.sin()])
+
+
+def rotate_halves(x: Tensor, rotation: Tensor) -> Tensor:
+    """x (B, H, T, D): dims k and k + D / 2 are one pair, turned by the angle of its position."""
+    cos, sin = rotation
+    a, b = x.float().chunk(2, dim=-1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1).to(x.dtype)

@@ -1,0 +1,134 @@
+"""Repetition-aware sampling (VALL-E 2, arXiv 2406.05370; as CosyVoice does it) on a batch of logits.
+
+The published procedure draws from the nucleus and, where the drawn id repeats, draws again from all
+other ids. Here the two draws are one distribution in closed form, so a row needs one uniform number,
+nothing waits for the device, and an engine that draws by itself can be given the distribution.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from models.config import SamplingConfig
+from models.lm.vocabulary import Forbidden, Vocabulary
+
+
+def class_masks(vocabulary: Vocabulary, device: torch.device | None = None) -> Tensor:
+    """(4, V) bool: row `Forbidden` is True for the classes that must not be drawn."""
+    masks = torch.zeros(len(Forbidden), vocabulary.num_classes, dtype=torch.bool)
+    for rule in Forbidden:
+        masks[rule, list(vocabulary.forbidden_ids(rule))] = True
+    return masks.to(device)
+
+
+def repeated_ids(history: Tensor, num_classes: int, config: SamplingConfig) -> Tensor:
+    """history (B, W): the last `win_size` ids, -1 where there are fewer -> (B, V), True where an id repeats.
+
+    An id repeats if it is there at least win_size * tau_r times.
+    """
+    slots = torch.where(history < 0, num_classes, history)
+    counts = torch.zeros(len(history), num_classes + 1, dtype=torch.long, device=history.device)
+    counts.scatter_add_(1, slots, torch.ones_like(slots))
+    return counts[:, :num_classes] >= math.ceil(config.win_size * config.tau_r)
+
+
+def nucleus_probabilities(probabilities: Tensor, config: SamplingConfig) -> Tensor:
+    """probabilities (B, V) float32 -> those of the nucleus, renormalised, else 0: (B, V)."""
+    ids, weights = nucleus(probabilities, config)
+    return torch.zeros_like(probabilities).scatter(1, ids, weights)
+
+
+def nucleus(probabilities: Tensor, config: SamplingConfig) -> tuple[Tensor, Tensor]:
+    """The candidates of each row, most probable first, and their renormalised probabilities: (B, K) each.
+
+    A candidate is taken while the sum of those before it is below `top_p`, so the one that crosses it
+    is included, and at most `top_k` are; what stands behind the last one has probability 0.
+    """
+    ids = _most_probable(probabilities, min(config.top_k, probabilities.shape[1]))
+    weights = probabilities.gather(1, ids)
+    before = F.pad(weights.cumsum(1)[:, :-1], (1, 0), value=-1.0)  # the first is always taken
+    weights = weights.masked_fill(before >= config.top_p, 0.0)
+    return ids, weights / weights.sum(1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
+
+
+def repetition_aware_probabilities(
+    logits: Tensor, forbidden: Tensor, history: Tensor, config: SamplingConfig
+) -> Tensor:
+    """logits (B, V), forbidden (B, V) bool, history (B, W) as in `repeated_ids` -> P (B, V) float32.
+
+    P(x) = N(x) [x not in R] + F(x) sum over r in R, r != x of N(r) / (1 - F(r)), with F the softmax of
+    what is not forbidden, N its nucleus, R the ids that repeat. A row of NaN or without any possible
+    id is all 0. If nothing but one repeating id is possible, it is kept.
+    """
+    scores = logits.float().masked_fill(forbidden, -math.inf)
+    full = _softmax(scores)  # F
+    ids, weights = nucleus(full, config)  # N, (B, K)
+    is_repeated = repeated_ids(history, scores.shape[1], config).gather(1, ids)
+    kept = weights.masked_fill(is_repeated, 0.0)
+    refused = weights.masked_fill(~is_repeated, 0.0)
+    top_refused = refused[:, :1]  # the only id that can have F > 1 / 2, where 1 - F(r) would cancel
+    without_top = _softmax(scores.scatter(1, ids[:, :1], -math.inf))  # F(x) / (1 - F(top)), exactly
+    has_others = without_top.sum(1, keepdim=True) > 0
+    terms = F.pad(refused[:, 1:] / (1 - full.gather(1, ids[:, 1:])), (1, 0))  # N(r) / (1 - F(r))
+    result = full * _sum_of_others(terms, ids, scores.shape[1]) + without_top * top_refused
+    kept[:, :1] += top_refused * ~has_others
+    return result.scatter_add(1, ids, kept)
+
+
+def draw(probabilities: Tensor, uniforms: Tensor) -> Tensor:
+    """probabilities (B, V), uniforms (B,) float64 in [0, 1) -> ids (B,); -1 for a row that is all 0.
+
+    By the inverse of the distribution function, in float64: one uniform a row, an id of probability 0
+    is never drawn, however a device orders its sums.
+    """
+    is_possible = probabilities > 0
+    cumulative = probabilities.double().cumsum(1)
+    total = cumulative.masked_fill(~is_possible, 0.0).amax(1)
+    target = torch.minimum(uniforms * total, total.nextafter(torch.zeros_like(total)))
+    is_hit = (cumulative > target[:, None]) & is_possible
+    return torch.where(total > 0, is_hit.int().argmax(1), -1)
+
+
+def sample(
+    logits: Tensor,
+    forbidden: Tensor,
+    history: Tensor,
+    uniforms: Tensor,
+    is_greedy: Tensor,
+    config: SamplingConfig,
+) -> Tensor:
+    """One id a row (B,): drawn, or the most probable where is_greedy (B,); -1 for a row that has none."""
+    scores = logits.float().masked_fill(forbidden, -math.inf)
+    best, greedy = scores.max(1)
+    drawn = draw(repetition_aware_probabilities(logits, forbidden, history, config), uniforms)
+    return torch.where(best.isfinite(), torch.where(is_greedy, greedy, drawn), -1)
+
+
+def _softmax(scores: Tensor) -> Tensor:
+    """Softmax; a row of NaN or of nothing but -inf is all 0."""
+    return scores.softmax(1).nan_to_num(0.0)
+
+
+def _sum_of_others(terms: Tensor, ids: Tensor, num_classes: int) -> Tensor:
+    """terms (B, K) of ids (B, K) -> for every class the sum of all terms but its own: (B, V).
+
+    Summed without the own term, not subtracted from the whole, which would leave its rounding behind.
+    """
+    size = terms.shape[1]
+    others = 1 - torch.eye(size, dtype=terms.dtype, device=terms.device)
+    whole = terms.sum(1, keepdim=True).expand(-1, num_classes)
+    return whole.scatter(1, ids, terms @ others)
+
+
+def _most_probable(probabilities: Tensor, count: int) -> Tensor:
+    """The `count` most probable ids of (B, V) in the order of a stable descending sort: (B, count).
+
+    The bits of a float that is not negative are ordered as the float is; behind them stands the id, so
+    equal probabilities, frequent in 16 bit, keep their order without a sort of all of them.
+    """
+    num_classes = probabilities.shape[1]
+    backwards = torch.arange(num_classes - 1, -1, -1, device=probabilities.device)
+    keys = (probabilities.float().view(torch.int32).long() << 32) + backwards
+    return num_classes - 1 - (keys.topk(count, dim=1).values & 0xFFFFFFFF)

@@ -1,0 +1,26 @@
+"""Withholds long runs of silence from the flow (CosyVoice 3); the language model keeps them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+SILENT_IDS = frozenset({1, 2, 28, 29, 55, 248, 494, 2241, 2242, 2322, 2323})
+"""CosyVoice 3's speech tokens of silence; the other families' list is empty."""
+
+MAX_SILENT_RUN_TOKENS = 5
+
+
+@dataclass(slots=True)
+class SilentTokenFilter:
+    """One per stream. Lets through at most `max_run_tokens` silent tokens in a row."""
+
+    silent_ids: frozenset[int] = SILENT_IDS
+    max_run_tokens: int = MAX_SILENT_RUN_TOKENS
+    run_tokens: int = 0
+
+    def keep(self, ids: Iterable[int]) -> list[int]:
+        """The speech tokens that the flow is given; runs go on from call to call."""
+        return [id for id in ids if self._is_kept(id)]
+
+    def _is_kept(self, id: int) -> bool:
+        self.run_tokens = self.run_tokens + 1 if id in self.silent_ids else 0
+        return self.run_tokens <= self.max_run_tokens

@@ -1,0 +1,77 @@
+"""The language model of CosyVoice 1: a text encoder, a speaker vector and a relative-attention decoder
+(CosyVoice, arXiv 2407.05407, section 2.2).
+"""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.config import TransformerLMConfig
+from models.conformer import Conformer
+from models.lm.kv_cache import CacheShape, KeyValueCache
+from models.lm.transfer import to_device
+from models.lm.vocabulary import Vocabulary
+from models.memory import Memory, WholeMemory, chunk_mask
+
+
+class TransformerLM(nn.Module):
+    def __init__(self, config: TransformerLMConfig):
+        """Raises ValueError for a decoder that is not causal (chunk 1): it could not speak token by token."""
+        super().__init__()
+        if config.decoder.chunk != 1:
+            raise ValueError(f"the decoder's chunk is {config.decoder.chunk}; expected 1, causal")
+        self.config = config
+        self.vocabulary = Vocabulary.of(config)
+        width = config.decoder.input_size
+        self.text_embedding = nn.Embedding(config.text_token_size, config.text_encoder.input_size)
+        self.text_encoder = Conformer(config.text_encoder)
+        self.text_projection = nn.Linear(config.text_encoder.width, width)
+        self.speaker_projection = nn.Linear(config.speaker_embedding_size, width)
+        self.special_embedding = nn.Embedding(2, width)  # sos, task
+        self.speech_embedding = nn.Embedding(config.speech_token_size, width)
+        self.decoder = Conformer(config.decoder)
+        self.head = nn.Linear(config.decoder.width, self.vocabulary.num_classes)
+
+    def new_cache(self) -> KeyValueCache:
+        decoder, weight = self.config.decoder, self.head.weight
+        shape = CacheShape(decoder.num_layers, decoder.num_heads, decoder.width // decoder.num_heads)
+        return KeyValueCache(shape, weight.dtype, weight.device)
+
+    def prompt_embeddings(self, ids: Sequence[int], speaker: Tensor | None = None) -> Tensor:
+        """sos, text, task, speech -> (1, T, C), with the speaker's position behind sos if there is one."""
+        first_text = self.vocabulary.first_text
+        num_text_ids = sum(id >= first_text for id in ids)
+        row = to_device([*ids], self.head.weight.device)[None]
+        text = row[:, 1 : 1 + num_text_ids] - first_text
+        parts = [self.embed(row[:, :1]), self.encode_text(text), self.embed(row[:, 1 + num_text_ids :])]
+        if speaker is not None:
+            parts.insert(1, self.speaker_vector(speaker[None])[:, None])
+        return torch.cat(parts, dim=1)
+
+    def encode_text(self, text: Tensor) -> Tensor:
+        """text (B, T), the tokenizer's ids -> (B, T, C)."""
+        memory = WholeMemory(chunk_mask(text.shape[1], self.config.text_encoder.chunk, text.device))
+        return self.text_projection(self.text_encoder(self.text_embedding(text), memory))
+
+    def speaker_vector(self, speaker: Tensor) -> Tensor:
+        """speaker embedding (B, 192) -> (B, C)."""
+        weight = self.speaker_projection.weight
+        normalized = F.normalize(speaker.to(weight.device, torch.float32), dim=1)
+        return self.speaker_projection(normalized.to(weight.dtype))
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """ids (B, T): speech, sos and task -> (B, T, C)."""
+        names = self.vocabulary
+        speech = self.speech_embedding(ids.clamp(max=names.num_speech_rows - 1))
+        special = self.special_embedding((ids - names.sos).clamp(0, 1))
+        return torch.where((ids >= names.sos)[..., None], special, speech)
+
+    def forward(self, x: Tensor, memory: Memory) -> Tensor:
+        """x (B, T, C) -> hidden (B, T, C) after the final norm."""
+        return self.decoder(x, memory)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """hidden (..., C) -> (..., V)."""
+        return self.head(hidden)

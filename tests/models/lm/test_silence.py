@@ -1,0 +1,16 @@
+from models.lm.silence import SilentTokenFilter
+
+
+def test_at_most_five_silent_tokens_in_a_row_pass() -> None:
+    silence = SilentTokenFilter()
+    assert silence.keep([1, 2, 28, 29, 55, 248, 494, 100, 2241]) == [1, 2, 28, 29, 55, 100, 2241]
+
+
+def test_a_run_goes_on_from_call_to_call() -> None:
+    silence = SilentTokenFilter()
+    assert [id for _ in range(8) for id in silence.keep([2322])] == [2322] * 5
+    assert silence.keep([7, 2322]) == [7, 2322]
+
+
+def test_without_a_list_nothing_is_withheld() -> None:
+    assert SilentTokenFilter(frozenset()).keep([1] * 20) == [1] * 20
