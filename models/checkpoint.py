@@ -90,7 +90,9 @@ class Checkpoint:
         return self._load("flow", lambda: Flow(config), table, dtype, device)
 
     def load_hift(self, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> HiFT:
-        hift = self._load("hift", lambda: HiFT(self.config.hift), HIFT, dtype, device)
+        """`dtype` is the generator's: F0 is integrated over the whole utterance, so nothing of it is rounded."""
+        hift = self._load("hift", lambda: HiFT(self.config.hift), HIFT, torch.float32, device)
+        hift.generator.to(dtype)
         if self.config.hift.is_causal:
             hift.noise = causal_noise_table(self.config).to(device)
         return hift

@@ -115,9 +115,21 @@ class SpeechDecoder:
         Only one new row a step, since all others wait for its prefill. Nothing has advanced if a run of
         the network raises.
         """
-        events, pending = self._resolve()
-        if not pending:
-            return events
+        actions = [(row, self._action(row)) for row in self.rows]
+        pending = [_Pending(row, action.ids) for row, action in actions if isinstance(action, Run)]
+        drawn = self._advance(pending) if pending else []
+        events: list[Event] = []
+        for row, action in actions:
+            if isinstance(action, WaitForText):
+                events.append(Waiting(row))
+            elif isinstance(action, Stop):
+                events.append(self._stop(row, action.reason))
+        for row, id in drawn:
+            events += self._accept(row, id)
+        return events
+
+    def _advance(self, pending: Sequence[_Pending]) -> list[tuple[Row, int]]:
+        """Runs what is pending and draws: an id for each row that was run, -1 where there is none."""
         groups = _grouped(pending, self._cache.lengths)
         with self._cache.all_or_nothing():
             hidden = torch.cat([self._run(group) for group in groups])  # (R, C)
@@ -125,24 +137,7 @@ class SpeechDecoder:
         rows = [one.row for group in groups for one in group]
         for row in rows:
             row.plan.mark_run()
-        for row, id in zip(rows, self._draw(rows, logits), strict=True):
-            events += self._accept(row, id)
-        return events
-
-    def _resolve(self) -> tuple[list[Event], list[_Pending]]:
-        """Asks every row what it does next: the events that need no network, and the ids to be run."""
-        events: list[Event] = []
-        pending: list[_Pending] = []
-        for row in list(self.rows):
-            action = self._action(row)
-            if isinstance(action, Run):
-                pending.append(_Pending(row, action.ids))
-            elif isinstance(action, WaitForText):
-                events.append(Waiting(row))
-            else:
-                assert isinstance(action, Stop), action
-                events.append(self._stop(row, action.reason))
-        return events, pending
+        return list(zip(rows, self._draw(rows, logits), strict=True))
 
     def _action(self, row: Row) -> Action:
         action = row.plan.next_action()

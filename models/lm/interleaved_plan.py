@@ -1,5 +1,5 @@
 """Speech while the text is still coming: N text tokens, then M speech tokens, in turn
-(CosyVoice 2, arXiv 2412.10117, section 2.3, the streaming mode).
+(CosyVoice 2, arXiv 2412.10117, its streaming mode).
 """
 
 from collections import deque

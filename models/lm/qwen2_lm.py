@@ -1,5 +1,5 @@
 """The language model of CosyVoice 2 and 3: a Qwen2 decoder over text and speech ids
-(CosyVoice 2, arXiv 2412.10117, section 2.3).
+(CosyVoice 2, arXiv 2412.10117).
 """
 
 from collections.abc import Sequence

@@ -57,7 +57,7 @@ def preference_loss(
     beta: float = DPO_BETA,
     config: LossConfig = LossConfig(),
 ) -> PreferenceLoss:
-    """Direct preference optimisation (arXiv 2305.18290, equation 7) plus the loss on the chosen half.
+    """Direct preference optimisation (arXiv 2305.18290) plus the loss on the chosen half.
 
     reference_chosen, reference_rejected (B,): `sequence_scores` of the frozen model on the same layouts.
     """

@@ -1,5 +1,5 @@
 """The language model of CosyVoice 1: a text encoder, a speaker vector and a relative-attention decoder
-(CosyVoice, arXiv 2407.05407, section 2.2).
+(CosyVoice, arXiv 2407.05407).
 """
 
 from collections.abc import Sequence
