@@ -24,7 +24,9 @@ def small_checkpoint(family: Family, weights_format: WeightsFormat = "pt") -> Pa
     return directory
 
 
-def copied_checkpoint(parent: Path, family: Family = "cosyvoice2", weights_format: WeightsFormat = "pt") -> Path:
+def copied_checkpoint(
+    parent: Path, family: Family = "cosyvoice2", weights_format: WeightsFormat = "pt"
+) -> Path:
     """A copy under `parent` that the test may change."""
     return Path(shutil.copytree(small_checkpoint(family, weights_format), parent / "model"))
 
