@@ -30,8 +30,12 @@ class HiFT(nn.Module):
         self.noise: Tensor | None = None
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "HiFT":
-        super()._apply(fn, recurse)
-        self.f0.to(torch.float64 if self.config.is_causal else torch.float32)
+        """Moves and casts as any module does, but F0 and source stay whole: they are integrated."""
+        for part in (self.f0, self.source):
+            part._apply(lambda tensor: tensor.to(fn(tensor).device))
+        if self.config.is_causal:
+            self.f0._apply(torch.Tensor.double)
+        self.generator._apply(fn)
         device = self.source.linear.weight.device
         self.stft = self.stft.to(device)
         self.noise = None if self.noise is None else self.noise.to(device)

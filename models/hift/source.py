@@ -38,8 +38,7 @@ class HarmonicSource(nn.Module):
         sines = torch.sin(2 * math.pi * (phase % 1.0)).float() * config.sine_amplitude
         noise_amplitude = torch.where(voiced > 0, config.noise_amplitude, config.sine_amplitude / 3)
         tones_and_noise = sines * voiced + noise_amplitude * noise
-        weight, bias = self.linear.weight.float(), self.linear.bias.float()
-        return torch.tanh(tones_and_noise @ weight[0] + bias), carries
+        return torch.tanh(self.linear(tones_and_noise)[..., 0]), carries
 
     def _phase(self, advance: Tensor, carry: Tensor | None, is_last: bool) -> tuple[Tensor, Tensor]:
         """advance (B, T, tones) cycles a sample -> phase (B, T L, tones) cycles, carries (B, T, tones)."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from models.config import Family, Qwen2Config
-from models.random_checkpoint.vocabulary import BASE_SIZE
+from models.random_checkpoint.vocabulary import entries
 from models.tokenizer.special_tokens import special_tokens
 from models.tokenizer.whisper import SPECIAL_TOKENS
 
@@ -86,7 +86,7 @@ def _small(qwen2: Qwen2Config | None) -> Sizes:
         text_width=64,
         text_encoder=RelativeAttentionSizes(64, 4, 128, 2),
         decoder=RelativeAttentionSizes(64, 4, 128, 2),
-        num_ranks=BASE_SIZE + 1,  # the last is the empty string, as published
+        num_ranks=len(entries()) + 1,  # the last is the empty string, as published
         qwen2=qwen2,
         flow_encoder=RelativeAttentionSizes(64, 4, 128, 2),
         unet=UNetSizes(width=32, head_dim=16, num_blocks=1, num_mid_blocks=2, num_heads=2),
@@ -99,5 +99,5 @@ def _small(qwen2: Qwen2Config | None) -> Sizes:
 def _qwen2(family: Family, size: Size) -> Qwen2Config:
     if size == "full":
         return Qwen2Config(151_936, 896, 4864, 24, 14, 2)
-    num_ids = BASE_SIZE + len(special_tokens(family))
+    num_ids = len(entries()) + len(special_tokens(family))
     return Qwen2Config(-(-num_ids // ROW_MULTIPLE) * ROW_MULTIPLE, 64, 128, 2, 4, 2)

@@ -6,7 +6,7 @@ from itertools import chain, islice, product
 from pathlib import Path
 
 from models.config import Family
-from models.random_checkpoint.vocabulary import BASE_SIZE, ENTRIES, MERGES
+from models.random_checkpoint.vocabulary import entries, merges
 from models.tokenizer import QWEN2_FOLDER
 from models.tokenizer.special_tokens import BASE_TOKENS
 from models.tokenizer.whisper import RANKS_FILE
@@ -24,12 +24,12 @@ def write_tokenizer(directory: Path, family: Family, num_ranks: int) -> None:
 
 
 def _write_ranks(path: Path, count: int) -> None:
-    """`ENTRIES` first, then other pairs of bytes, and the empty string last, which the published file has."""
-    known = frozenset(ENTRIES)
+    """The vocabulary first, then other pairs of bytes, and the empty string last, which the published file has."""
+    known = frozenset(entries())
     pairs = (bytes(pair) for pair in product(range(256), repeat=2))
-    entries = chain(ENTRIES, (pair for pair in pairs if pair not in known))
+    ranked = chain(entries(), (pair for pair in pairs if pair not in known))
     lines = [
-        f"{base64.b64encode(entry).decode()} {rank}" for rank, entry in enumerate(islice(entries, count - 1))
+        f"{base64.b64encode(entry).decode()} {rank}" for rank, entry in enumerate(islice(ranked, count - 1))
     ]
     assert len(lines) == count - 1, f"{count} ranks asked for, {len(lines)} entries"
     path.write_text("\n".join([*lines, f"= {count - 1}"]) + "\n", encoding="ascii")
@@ -37,15 +37,16 @@ def _write_ranks(path: Path, count: int) -> None:
 
 def _write_qwen2(folder: Path) -> None:
     characters = _byte_characters()
-    vocab = {_written(entry, characters): token_id for token_id, entry in enumerate(ENTRIES)}
+    vocab = {_written(entry, characters): token_id for token_id, entry in enumerate(entries())}
     (folder / "vocab.json").write_text(json.dumps(vocab, ensure_ascii=False), encoding="utf-8")
-    merges = [f"{_written(left, characters)} {_written(right, characters)}" for left, right in MERGES]
-    (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *merges]) + "\n", encoding="utf-8")
+    lines = [f"{_written(left, characters)} {_written(right, characters)}" for left, right in merges()]
+    (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *lines]) + "\n", encoding="utf-8")
     flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
     config = {
         "add_prefix_space": False,
         "added_tokens_decoder": {
-            str(BASE_SIZE + index): {"content": token, **flags} for index, token in enumerate(BASE_TOKENS)
+            str(len(entries()) + index): {"content": token, **flags}
+            for index, token in enumerate(BASE_TOKENS)
         },
         "additional_special_tokens": ["<|im_start|>", "<|im_end|>"],
         "bos_token": None,

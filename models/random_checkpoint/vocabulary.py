@@ -1,7 +1,11 @@
-"""A small byte-level vocabulary: the 256 bytes, and English words built up byte by byte.
+"""A small byte-level vocabulary: the 256 bytes, and what byte-pair encoding makes of some English words.
 
-It needs no training and no data, and is the same everywhere.
+It needs no data beside them and is the same everywhere.
 """
+
+from collections import Counter
+from functools import cache
+from itertools import pairwise
 
 _WORDS = """
     the of and to in is it you that he was for on are with as his they be at one have this from or had by
@@ -15,25 +19,42 @@ _WORDS = """
     such follow act why ask men change went light kind off need house picture try us again animal point
     hello world voice speech listen speaker assistant helpful
 """
-_TEXT = " ".join(_WORDS.split())
+
+Merge = tuple[bytes, bytes]
 
 
-def _merges() -> tuple[tuple[bytes, bytes], ...]:
-    """Each word from its left end, with the blank in front of it and without; the shortest first."""
-    found: dict[tuple[bytes, bytes], None] = {}
-    words = sorted(
-        {*_TEXT.split(), *(f" {word}" for word in _TEXT.split())}, key=lambda word: (len(word), word)
-    )
-    for word in (word.encode() for word in words):
-        for end in range(2, len(word) + 1):
-            found.setdefault((word[: end - 1], word[end - 1 : end]))
+@cache
+def merges() -> tuple[Merge, ...]:
+    """Pairs of entries in the order of their precedence, until every word is one entry.
+
+    The most frequent pair comes first (arXiv 1508.07909, section 3.2), of several the first in the alphabet.
+    """
+    words = [[bytes([byte]) for byte in word.encode()] for word in sorted({*_forms()})]
+    found: list[Merge] = []
+    while counts := Counter(pair for word in words for pair in pairwise(word)):
+        best = min(counts, key=lambda pair: (-counts[pair], pair))
+        found.append(best)
+        words = [_merged(word, best) for word in words]
     return tuple(found)
 
 
-MERGES = _merges()
-"""Pairs of entries, in the order of their precedence; each makes the entry that joins them."""
+@cache
+def entries() -> tuple[bytes, ...]:
+    """All different, in the order of their ids."""
+    return (*(bytes([byte]) for byte in range(256)), *(left + right for left, right in merges()))
 
-ENTRIES = (*(bytes([byte]) for byte in range(256)), *(left + right for left, right in MERGES))
-"""All different, in the order of their ids."""
 
-BASE_SIZE = len(ENTRIES)
+def _forms() -> list[str]:
+    """Each word with the blank in front of it, and without."""
+    words = _WORDS.split()
+    return [*words, *(f" {word}" for word in words)]
+
+
+def _merged(word: list[bytes], pair: Merge) -> list[bytes]:
+    out: list[bytes] = []
+    for part in word:
+        if out and (out[-1], part) == pair:
+            out[-1] += part
+        else:
+            out.append(part)
+    return out

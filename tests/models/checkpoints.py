@@ -16,12 +16,9 @@ FAMILIES: tuple[Family, ...] = ("cosyvoice1", "cosyvoice2", "cosyvoice3")
 FORMATS: tuple[WeightsFormat, ...] = ("pt", "safetensors")
 
 
-@cache
 def small_checkpoint(family: Family, weights_format: WeightsFormat = "pt") -> Path:
     """The directory is for reading only: all tests share it."""
-    directory = _directory_of_this_run() / f"{family}-{weights_format}"
-    write_random_checkpoint(directory, family, "small", weights_format=weights_format)
-    return directory
+    return _written_once(family, weights_format)
 
 
 def copied_checkpoint(
@@ -41,6 +38,13 @@ def load_everything(directory: Path, dtype: torch.dtype = torch.float32) -> Chec
     checkpoint.load_flow(dtype)
     checkpoint.load_hift(dtype)
     return checkpoint
+
+
+@cache
+def _written_once(family: Family, weights_format: WeightsFormat) -> Path:
+    directory = _directory_of_this_run() / f"{family}-{weights_format}"
+    write_random_checkpoint(directory, family, "small", weights_format=weights_format)
+    return directory
 
 
 @cache

@@ -1,5 +1,7 @@
 """The vocoders piece by piece."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 from torch import Tensor
@@ -115,3 +117,13 @@ def test_rows_at_different_places_do_not_know_each_other(is_causal: bool) -> Non
     ]
     for row, expected in enumerate(alone):
         assert float((torch.cat([step[row] for step in steps]) - expected).abs().max()) <= 1e-5
+
+
+def test_half_precision_leaves_f0_and_source_whole() -> None:
+    hift = deepcopy(small_hift(is_causal=True))
+    weight = hift.f0.classifier.weight.clone()
+    hift.to(torch.bfloat16)
+    assert hift.generator.conv_pre.weight.dtype == torch.bfloat16
+    assert torch.equal(hift.f0.classifier.weight, weight)
+    assert hift.f0.classifier.weight.dtype == torch.float64
+    assert hift.source.linear.weight.dtype == torch.float32

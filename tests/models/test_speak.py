@@ -23,9 +23,7 @@ from tests.models.checkpoints import FAMILIES, small_checkpoint
 TEXT = "hello world, this is my voice."
 
 
-def recording(
-    seconds: float = 3.0, sample_rate_hz: int = 24_000
-) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+def recording(seconds: float = 3.0, sample_rate_hz: int = 24_000) -> npt.NDArray[np.float32]:
     """Something voiced, with noise: (N,)."""
     time = np.arange(int(seconds * sample_rate_hz)) / sample_rate_hz
     tone = sum(np.sin(2 * np.pi * 140 * k * time) / k for k in range(1, 12))
