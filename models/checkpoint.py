@@ -90,7 +90,7 @@ class Checkpoint:
         return self._load("flow", lambda: Flow(config), table, dtype, device)
 
     def load_hift(self, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> HiFT:
-        """`dtype` is the generator's: F0 is integrated over the whole utterance, so nothing of it is rounded."""
+        """`dtype` is the generator's: F0, which is integrated over time, is not rounded to it."""
         hift = self._load("hift", lambda: HiFT(self.config.hift), HIFT, torch.float32, device)
         hift.generator.to(dtype)
         if self.config.hift.is_causal:

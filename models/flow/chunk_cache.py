@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from models.relative_position import rotate, sinusoids
@@ -207,12 +206,12 @@ class BatchMemory:
             seen = cache.extend(site, k[rows, :, :count], v[rows, :, :count])
             bias = None
             if distance_query is not None:
-                bias = self._position_scores(index, distance_query[rows, :, :count])
+                bias = self._position_scores(index, distance_query[rows, :, :count]) / math.sqrt(q.shape[-1])
             y[rows, :, :count] = attend_parts(q[rows, :, :count], seen, bias)
         return y
 
     def _position_scores(self, index: int, distance_query: Tensor) -> Tensor:
-        """distance_query (1, H, n, W) -> scores with every visible key (1, H, n, keys), not yet scaled."""
+        """distance_query (1, H, n, W) -> scores with every visible key (1, H, n, keys), scaled."""
         cache, count, width = self._caches[index], *distance_query.shape[2:]
         if index == len(self._key_positions):
             self._key_positions.append(torch.cat(cache.extend_positions(count, width, distance_query)))
@@ -220,20 +219,38 @@ class BatchMemory:
         return rotate(distance_query, own) @ self._key_positions[index].mT
 
 
-def attend_parts(q: Tensor, parts: list[KeyValues], bias: Tensor | None) -> Tensor:
+def attend_parts(q: Tensor, parts: list[KeyValues], bias: Tensor | None = None) -> Tensor:
     """Attention of q (G, H, T, D) over keys that lie in several places, without joining them first.
 
-    bias (G, H, T, keys): added to the scores before they are scaled.
+    bias (G, H, T, keys): added to the scores after they are scaled. Each place is attended to on its
+    own, and the results are weighed by their share of the whole softmax.
     """
-    if len(parts) == 1 and bias is None:
-        return F.scaled_dot_product_attention(q, parts[0].keys, parts[0].values)
-    scale = 1 / math.sqrt(q.shape[-1])
-    q = q * scale
-    scores = torch.cat([q @ part.keys.mT for part in parts], dim=-1)
-    weights = (scores if bias is None else scores.add_(bias, alpha=scale)).softmax(-1)
-    pieces = zip(weights.split([part.keys.shape[2] for part in parts], dim=-1), parts, strict=True)
-    first, part = next(pieces)
-    y = first @ part.values
-    for piece, part in pieces:
-        y += piece @ part.values
+    sizes = [part.keys.shape[2] for part in parts]
+    biases = [None] * len(parts) if bias is None else bias.split(sizes, dim=-1)
+    done = [attend_part(q, part, part_bias) for part, part_bias in zip(parts, biases, strict=True)]
+    y, log_sum = done[0]
+    if len(done) == 1:
+        return y
+    shares = (
+        torch.stack([log_sum for _, log_sum in done]).softmax(0).to(q.dtype)[..., None]
+    )  # (parts, G, H, T, 1)
+    y = y * shares[0]
+    for share, (part_y, _) in zip(shares[1:], done[1:], strict=True):
+        y = torch.addcmul(y, part_y, share)
     return y
+
+
+def attend_part(q: Tensor, part: KeyValues, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+    """-> attention over one place (G, H, T, D), and the logarithm of its softmax's denominator (G, H, T).
+
+    On the CPU by the kernel behind torch's own attention, whose public form keeps the denominator to
+    itself: four times as fast as products and softmax for a ten-second window, twenty times in bfloat16.
+    """
+    if q.device.type == "cpu":
+        kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+        y, log_sum = kernel(q, part.keys, part.values, attn_mask=bias)
+        return y, log_sum
+    scores = (q @ part.keys.mT).float() / math.sqrt(q.shape[-1])
+    scores = scores if bias is None else scores + bias
+    log_sum = scores.logsumexp(-1)
+    return (scores - log_sum[..., None]).exp().to(q.dtype) @ part.values, log_sum

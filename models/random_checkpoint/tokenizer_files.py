@@ -14,6 +14,21 @@ from models.tokenizer.whisper import RANKS_FILE
 PRINTABLE = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
 """Bytes that byte-level BPE writes as the character of the same number; the others follow from U+0100 on."""
 
+FLAGS = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
+CONFIG = {
+    "add_prefix_space": False,
+    "additional_special_tokens": ["<|im_start|>", "<|im_end|>"],
+    "bos_token": None,
+    "clean_up_tokenization_spaces": False,
+    "eos_token": "<|endoftext|>",
+    "errors": "replace",
+    "model_max_length": 32768,
+    "pad_token": "<|endoftext|>",
+    "split_special_tokens": False,
+    "tokenizer_class": "Qwen2Tokenizer",
+    "unk_token": None,
+}
+
 
 def write_tokenizer(directory: Path, family: Family, num_ranks: int) -> None:
     if family == "cosyvoice1":
@@ -24,7 +39,7 @@ def write_tokenizer(directory: Path, family: Family, num_ranks: int) -> None:
 
 
 def _write_ranks(path: Path, count: int) -> None:
-    """The vocabulary first, then other pairs of bytes, and the empty string last, which the published file has."""
+    """The vocabulary first, then other pairs of bytes, and last the empty string, as published."""
     known = frozenset(entries())
     pairs = (bytes(pair) for pair in product(range(256), repeat=2))
     ranked = chain(entries(), (pair for pair in pairs if pair not in known))
@@ -41,25 +56,11 @@ def _write_qwen2(folder: Path) -> None:
     (folder / "vocab.json").write_text(json.dumps(vocab, ensure_ascii=False), encoding="utf-8")
     lines = [f"{_written(left, characters)} {_written(right, characters)}" for left, right in merges()]
     (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *lines]) + "\n", encoding="utf-8")
-    flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
-    config = {
-        "add_prefix_space": False,
-        "added_tokens_decoder": {
-            str(len(entries()) + index): {"content": token, **flags}
-            for index, token in enumerate(BASE_TOKENS)
-        },
-        "additional_special_tokens": ["<|im_start|>", "<|im_end|>"],
-        "bos_token": None,
-        "clean_up_tokenization_spaces": False,
-        "eos_token": "<|endoftext|>",
-        "errors": "replace",
-        "model_max_length": 32768,
-        "pad_token": "<|endoftext|>",
-        "split_special_tokens": False,
-        "tokenizer_class": "Qwen2Tokenizer",
-        "unk_token": None,
+    tokens = {
+        str(len(entries()) + index): {"content": token} | FLAGS for index, token in enumerate(BASE_TOKENS)
     }
-    (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2), encoding="utf-8")
+    config = json.dumps({"added_tokens_decoder": tokens} | CONFIG, indent=2)
+    (folder / "tokenizer_config.json").write_text(config, encoding="utf-8")
 
 
 def _byte_characters() -> dict[int, str]:

@@ -1,0 +1,41 @@
+"""Attention over keys that lie in several places."""
+
+import pytest
+import torch
+
+from models.flow.chunk_cache import KeyValues, attend_part, attend_parts
+
+SIZES = [7, 1, 50]
+
+
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_parts_equal_the_whole(has_bias: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    q = torch.randn(2, 3, 5, 16, generator=generator)
+    keys = 4 * torch.randn(2, 3, sum(SIZES), 16, generator=generator)
+    values = torch.randn(2, 3, sum(SIZES), 16, generator=generator)
+    bias = torch.randn(2, 3, 5, sum(SIZES), generator=generator) if has_bias else None
+    parts = [KeyValues(k, v) for k, v in zip(keys.split(SIZES, 2), values.split(SIZES, 2), strict=True)]
+    expected = torch.nn.functional.scaled_dot_product_attention(q, keys, values, attn_mask=bias)
+    torch.testing.assert_close(attend_parts(q, parts, bias), expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_kernel_equals_products_and_softmax(has_bias: bool) -> None:
+    """The form for other devices, computed here on the CPU's."""
+
+    class Elsewhere(torch.Tensor):
+        @property
+        def device(self) -> torch.device:  # type: ignore[override]
+            return torch.device("meta")
+
+    generator = torch.Generator().manual_seed(0)
+    q = torch.randn(2, 3, 5, 16, generator=generator)
+    part = KeyValues(
+        torch.randn(2, 3, 9, 16, generator=generator), torch.randn(2, 3, 9, 16, generator=generator)
+    )
+    bias = torch.randn(2, 3, 5, 9, generator=generator) if has_bias else None
+    for actual, expected in zip(
+        attend_part(q, part, bias), attend_part(q.as_subclass(Elsewhere), part, bias), strict=True
+    ):
+        torch.testing.assert_close(actual, expected.as_subclass(torch.Tensor), atol=1e-5, rtol=1e-5)
