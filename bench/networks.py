@@ -29,9 +29,8 @@ from models.lm.qwen2_lm import Qwen2LM
 from models.random_checkpoint import write_configuration
 from models.token2wav import StepInput, StreamState, Token2Wav
 
-PROMPT_TOKENS = 75  # 3 s
 TEXT_TOKENS = 20
-PAIRS = 5  # chunks timed at each place
+VOCODER_PIECES = 5
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 Network = TypeVar("Network", bound=nn.Module)
@@ -44,6 +43,8 @@ def main() -> None:
     parser.add_argument("--dtype", choices=list(DTYPES), default="bfloat16")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=int, default=60, help="where the late chunks are timed")
+    parser.add_argument("--pairs", type=int, default=5, help="chunks timed early and late, in turn")
+    parser.add_argument("--prompt-tokens", type=int, default=75)
     parser.add_argument("--tokens", type=int, default=60, help="language model tokens timed")
     parser.add_argument("--json", type=Path, help="also write the results here")
     arguments = parser.parse_args()
@@ -53,33 +54,37 @@ def main() -> None:
         config = write_configuration(Path(folder), arguments.family, arguments.size)
     dtype = DTYPES[arguments.dtype]
     results: dict[str, Any] = {"family": arguments.family, "size": arguments.size, "dtype": arguments.dtype}
-    results |= measure_lm(config, dtype, arguments.tokens)
-    results |= measure_token2wav(config, dtype, arguments.seconds)
+    results |= measure_lm(config, dtype, arguments.prompt_tokens, arguments.tokens)
+    results |= measure_token2wav(config, dtype, arguments.prompt_tokens, arguments.seconds, arguments.pairs)
     for name, value in results.items():
         print(f"{name:32} {value:.4g}" if isinstance(value, float) else f"{name:32} {value}")
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
-def measure_lm(config: ModelConfig, dtype: torch.dtype, num_tokens: int) -> dict[str, Any]:
-    """One stream: 20 tokens of text after a prompt of 3 s and its 20 tokens of text."""
+def measure_lm(
+    config: ModelConfig, dtype: torch.dtype, prompt_tokens: int, num_tokens: int
+) -> dict[str, Any]:
+    """One stream: 20 tokens of text after a prompt and its 20 tokens of text."""
     lm_config = config.lm
     assert isinstance(lm_config, Qwen2LMConfig), "CosyVoice 1 is not measured here"
     lm = ready(lambda: Qwen2LM(lm_config), dtype)
     decoder = SpeechDecoder(lm, lm_config.sampling)
-    text, prompt = list(range(TEXT_TOKENS)), list(range(PROMPT_TOKENS))
+    text, prompt = list(range(TEXT_TOKENS)), list(range(prompt_tokens))
     endless = LengthRatios(minimum=num_tokens, maximum=num_tokens)
     decoder.add(RowRequest(OneWayPlan(lm.vocabulary, text, text, prompt, endless), seed=0))
     times = [timed(decoder.step) for _ in range(num_tokens)]
     return {
         "lm_parameters": count_parameters(lm),
         "lm_first_token_ms": 1000 * times[0],
-        "lm_ms_per_token": 1000 * statistics.median(times[1:]),
+        "lm_ms_per_token": 1000 * median(times[1:]),
         "lm_cache_mb": decoder.num_cache_bytes / 1e6,
     }
 
 
-def measure_token2wav(config: ModelConfig, dtype: torch.dtype, late_second: int) -> dict[str, Any]:
+def measure_token2wav(
+    config: ModelConfig, dtype: torch.dtype, prompt_tokens: int, late_second: int, pairs: int
+) -> dict[str, Any]:
     flow_config = config.flow
     assert isinstance(flow_config, UNetFlowConfig | DiTFlowConfig), "CosyVoice 1 is not measured here"
     flow, hift = ready(lambda: Flow(flow_config), dtype), ready(lambda: HiFT(config.hift), dtype)
@@ -87,13 +92,13 @@ def measure_token2wav(config: ModelConfig, dtype: torch.dtype, late_second: int)
         hift.noise = torch.rand(config.sample_rate_hz * 100, hift.source.num_tones)
     session = Token2Wav(flow, hift)
     started = time.perf_counter()
-    prompt = session.prepare(random_speaker(flow_config.vocab_size))
+    prompt = session.prepare(random_speaker(flow_config.vocab_size, prompt_tokens))
     prepare_s = time.perf_counter() - started
     late = session.start(prompt)
     first_hop_s = begin(session, late)
     chunk_times = [chunk(session, late) for _ in range(late_second - 1)]
     early_times, late_times = [], []
-    for _ in range(PAIRS):
+    for _ in range(pairs):
         early = session.start(prompt)
         begin(session, early)
         chunk(session, early)
@@ -106,12 +111,12 @@ def measure_token2wav(config: ModelConfig, dtype: torch.dtype, late_second: int)
     return {
         "flow_parameters": count_parameters(flow),
         "hift_parameters": count_parameters(hift),
-        "prepare_3_s_prompt_s": prepare_s,
+        "prepare_prompt_s": prepare_s,
         f"first_hop_of_{prompt.first_hop_tokens}_tokens_s": first_hop_s,
-        "chunk_at_2_s_s": statistics.median(early_times),
-        f"chunk_at_{late_second}_s_s": statistics.median(late_times),
-        "late_over_early": statistics.median(b / a for a, b in zip(early_times, late_times, strict=True)),
-        "rtf_flow_and_vocoder": statistics.median(chunk_times) / chunk_s,
+        "chunk_at_2_s_s": median(early_times),
+        f"chunk_at_{late_second}_s_s": median(late_times),
+        "late_over_early": median([b / a for a, b in zip(early_times, late_times, strict=True)]),
+        "rtf_flow_and_vocoder": median(chunk_times) / chunk_s,
         "rtf_vocoder_alone": vocoder_rtf(session, hift),
         "frames_per_second_and_pass": sum(frames) / passes / chunk_s,
         "prompt_state_mb": prompt.state_bytes / 1e6,
@@ -125,15 +130,15 @@ def vocoder_rtf(session: Token2Wav, hift: HiFT) -> float:
     vocoder = session.vocoder
     state = vocoder.start(0)
     mel = torch.randn(80, 2 * session.chunk_tokens)
-    times = [timed(lambda: vocoder.step([Piece(state, mel, False)])) for _ in range(PAIRS + 1)]
+    times = [timed(lambda: vocoder.step([Piece(state, mel, False)])) for _ in range(VOCODER_PIECES + 1)]
     return statistics.median(times[1:]) / (
         mel.shape[1] * hift.config.samples_per_frame / session.sample_rate_hz
     )
 
 
-def random_speaker(vocab_size: int) -> Speaker:
-    tokens = torch.randint(0, vocab_size, (PROMPT_TOKENS,))
-    return Speaker("", tokens, torch.randn(2 * PROMPT_TOKENS, 80), torch.randn(192))
+def random_speaker(vocab_size: int, num_tokens: int) -> Speaker:
+    tokens = torch.randint(0, vocab_size, (num_tokens,))
+    return Speaker("", tokens, torch.randn(2 * num_tokens, 80), torch.randn(192))
 
 
 def begin(session: Token2Wav, state: StreamState) -> float:
@@ -148,6 +153,10 @@ def chunk(session: Token2Wav, state: StreamState) -> float:
 def feed(session: Token2Wav, state: StreamState, num_tokens: int) -> float:
     tokens = torch.randint(0, 6000, (num_tokens,)).tolist()
     return timed(lambda: session.step([StepInput(state, tokens, False)]))
+
+
+def median(values: list[float]) -> float:
+    return statistics.median(values) if values else float("nan")
 
 
 def timed(call: Callable[[], object]) -> float:

@@ -228,15 +228,12 @@ def attend_parts(q: Tensor, parts: list[KeyValues], bias: Tensor | None = None) 
     sizes = [part.keys.shape[2] for part in parts]
     biases = [None] * len(parts) if bias is None else bias.split(sizes, dim=-1)
     done = [attend_part(q, part, part_bias) for part, part_bias in zip(parts, biases, strict=True)]
-    y, log_sum = done[0]
     if len(done) == 1:
-        return y
-    shares = (
-        torch.stack([log_sum for _, log_sum in done]).softmax(0).to(q.dtype)[..., None]
-    )  # (parts, G, H, T, 1)
-    y = y * shares[0]
-    for share, (part_y, _) in zip(shares[1:], done[1:], strict=True):
-        y = torch.addcmul(y, part_y, share)
+        return done[0][0]
+    shares = torch.stack([log_sum for _, log_sum in done]).softmax(0).to(q.dtype)  # (parts, G, H, T)
+    y = torch.zeros_like(q)
+    for share, (part_y, _) in zip(shares, done, strict=True):
+        y = torch.addcmul(y, part_y, share[..., None])
     return y
 
 
