@@ -18,6 +18,14 @@ def time_sinusoids(t: Tensor, width: int) -> Tensor:
     return torch.cat([angles.sin(), angles.cos()], dim=-1)
 
 
+class SpeakerProjection(nn.Linear):
+    """A speaker embedding of any length to the width of the mel."""
+
+    def forward(self, embedding: Tensor) -> Tensor:
+        """embedding (B, 192) -> (B, M), in the weights' dtype."""
+        return super().forward(F.normalize(embedding.float(), dim=1).to(self.weight.dtype))
+
+
 class TimeEmbedding(nn.Module):
     def __init__(self, sinusoid_width: int, width: int):
         super().__init__()

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.config import FRAMES_PER_TOKEN, NUM_MELS, DiTFlowConfig, UNetFlowConfig
+from models.flow.blocks import SpeakerProjection
 from models.flow.dit import DiT
 from models.flow.encoder import ConformerFront, EmbeddingFront, without_lookahead
 from models.flow.solver import fixed_noise, noise_between, solve
@@ -25,7 +26,7 @@ class Flow(nn.Module):
         super().__init__()
         self.config = config
         self.chunk_tokens = config.estimator.chunk // FRAMES_PER_TOKEN
-        self.speaker_projection = nn.Linear(config.speaker_embedding_size, NUM_MELS)
+        self.speaker_projection = SpeakerProjection(config.speaker_embedding_size, NUM_MELS)
         self.front: ConformerFront | EmbeddingFront
         self.estimator: CausalUNet | DiT
         if isinstance(config, UNetFlowConfig):
@@ -42,11 +43,6 @@ class Flow(nn.Module):
         super()._apply(fn, recurse)
         self.noise = self.noise.to(self.speaker_projection.weight.device)
         return self
-
-    def speaker_vector(self, embedding: Tensor) -> Tensor:
-        """embedding (B, 192), any length -> (B, M)."""
-        normal = F.normalize(embedding.float(), dim=1).to(self.speaker_projection.weight.dtype)
-        return self.speaker_projection(normal)
 
     def mu(self, tokens: Tensor, is_streaming: bool, num_tokens: Tensor | None = None) -> Tensor:
         """tokens (B, T + lookahead), -1 where there is none -> (B, M, 2 T); chunk-causal if streaming.
@@ -84,7 +80,7 @@ class Flow(nn.Module):
         cond = F.pad(prompt_mel.mT, (0, num_frames - prompt_frames))
         mask = chunk_mask(num_frames, self.config.estimator.chunk if is_streaming else 0, mu.device)
         noise = noise_between(self.noise, 0, num_frames).expand(len(mu), -1, -1)
-        spks = self.speaker_vector(embedding)
+        spks = self.speaker_projection(embedding)
         velocity = partial(self.estimator, memory=WholeMemory(mask))
         mel = solve(velocity, self.config.cfm, noise, mu, spks, cond)
         return mel[:, :, prompt_frames:]

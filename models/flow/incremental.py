@@ -86,7 +86,7 @@ class IncrementalFlow:
             PromptCache(),
             PromptCache(),
             PromptCache(),
-            self.flow.speaker_vector(embedding.to(device)[None]),
+            self.flow.speaker_projection(embedding.to(device)[None]),
             tuple(tokens),
             mel.mT.to(device, torch.float32),
         )

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from models.config import NUM_MELS, RegulatedFlowConfig
 from models.conformer import Conformer
+from models.flow.blocks import SpeakerProjection
 from models.flow.pyramid_unet import PyramidUNet
 from models.flow.solver import solve
 from models.memory import WholeMemory
@@ -61,16 +62,11 @@ class RegulatedFlow(nn.Module):
         super().__init__()
         self.config = config
         self.embedding = nn.Embedding(config.vocab_size, config.encoder.input_size)
-        self.speaker_projection = nn.Linear(config.speaker_embedding_size, NUM_MELS)
+        self.speaker_projection = SpeakerProjection(config.speaker_embedding_size, NUM_MELS)
         self.encoder = Conformer(config.encoder)
         self.projection = nn.Linear(config.encoder.width, NUM_MELS)
         self.regulator = LengthRegulator(config.regulator_channels, config.num_regulator_layers)
         self.estimator = PyramidUNet(config.estimator)
-
-    def speaker_vector(self, embedding: Tensor) -> Tensor:
-        """embedding (B, 192), any length -> (B, M)."""
-        normal = F.normalize(embedding.float(), dim=1).to(self.speaker_projection.weight.dtype)
-        return self.speaker_projection(normal)
 
     def empty_cache(self) -> Tensor:
         return torch.zeros(1, NUM_MELS, 0, 2, device=self.projection.weight.device)
@@ -106,7 +102,7 @@ class RegulatedFlow(nn.Module):
         cond = F.pad(prompt_mel.mT, (0, new_frames))
         mask = mu.new_ones(2, 1, mu.shape[-1])
         velocity = partial(self.estimator, mask=mask)
-        mel = solve(velocity, self.config.cfm, z, mu, self.speaker_vector(embedding), cond)
+        mel = solve(velocity, self.config.cfm, z, mu, self.speaker_projection(embedding), cond)
         return mel[:, :, prompt_frames:], torch.stack(kept, dim=-1)
 
     def _mu(self, tokens: Tensor, prompt_tokens: Tensor, prompt_frames: int, new_frames: int) -> Tensor:

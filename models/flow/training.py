@@ -60,7 +60,7 @@ def flow_matching_loss(flow: Flow, batch: FlowBatch, draws: FlowDraws) -> Tensor
     dtype = mu.dtype
     cond = (mel * (frame < draws.prompt_frames[:, None])[:, None]).to(dtype)
     keep = (~draws.is_unconditional)[:, None].to(dtype)
-    spks = flow.speaker_vector(batch.embedding) * keep
+    spks = flow.speaker_projection(batch.embedding) * keep
     t, sigma = draws.t[:, None, None], flow.config.cfm.sigma_min
     x = (1 - (1 - sigma) * t) * draws.noise + t * mel
     target = mel - (1 - sigma) * draws.noise
