@@ -37,7 +37,7 @@ from models.lm.transformer_lm import TransformerLM
 from models.names import DIT_FLOW, HIFT, QWEN2_LM, REGULATED_FLOW, TRANSFORMER_LM, UNET_FLOW, Table
 from models.tokenizer import QWEN2_FOLDER, TextTokenizer, TokenizerError, load_text_tokenizer
 from models.tokenizer.whisper import RANKS_FILE
-from models.weights import fold_weight_norm, load_exactly, read_tensors
+from models.weights import fold_weight_norm, load_exactly, published_shapes, read_tensors
 
 YAML_FILES: dict[str, Family] = {
     "cosyvoice.yaml": "cosyvoice1",
@@ -144,8 +144,6 @@ class Checkpoint:
     ) -> Network:
         path = _weights_file(self.directory, stem)
         tensors = read_tensors(path)
-        if stem == "hift":
-            tensors = fold_weight_norm(_without_gan_prefix(path, tensors))
         try:
             with torch.device("meta"):
                 network = build()
@@ -153,6 +151,9 @@ class Checkpoint:
             raise CheckpointError(
                 f"{self.directory}: the sizes of {stem} make no network: {error}"
             ) from error
+        if stem == "hift":
+            shapes = published_shapes(network, table)
+            tensors = fold_weight_norm(_without_gan_prefix(path, tensors), shapes)
         load_exactly(network, tensors, table, path, UNUSED_TENSORS, dtype)
         return network.to(device).eval()
 
@@ -205,7 +206,11 @@ def _file_within(directory: Path, name: str) -> Path:
     if not path.is_file():
         raise CheckpointError(f"{path}: not a regular file")
     if not path.resolve().is_relative_to(directory.resolve()):
-        raise CheckpointError(f"{path}: a link to {path.resolve()}, outside the model directory")
+        raise CheckpointError(
+            f"{path}: a link to {path.resolve()}, outside the model directory. Hugging Face's cache is made "
+            "of such links: download into a directory of its own, with `hf download REPOSITORY --local-dir "
+            "DIRECTORY`, or copy it with `cp -rL`"
+        )
     return path
 
 

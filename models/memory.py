@@ -1,7 +1,7 @@
 """What a network sees beside the frames it is given: a convolution's left context, attention's keys.
 
 A network's `forward` is written once, against `Memory`. `WholeMemory` gives it the sequence alone
-(training, offline, recomputation); `models.lm.kv_cache` and `models.flow.stream_memory` give it what
+(training, offline, recomputation); `models.lm.kv_cache` and `models.flow.chunk_cache` give it what
 went before, kept from earlier calls.
 """
 

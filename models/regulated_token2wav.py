@@ -15,12 +15,11 @@ from models.config import NUM_MELS
 from models.flow.regulated_flow import CACHED_FRAMES, OVERLAP_TOKENS, RegulatedFlow
 from models.frontend.speaker import Speaker
 from models.hift.hift import HiFT
-from models.hift.stream import Piece, vocode
+from models.hift.stream import Sound, vocode
 from models.hift.windowed import WindowedVocoder, WindowState
-from models.token2wav import StepInput, check_tokens
+from models.token2wav import StepInput, check_batch, check_tokens
 
 DEFAULT_HOP_TOKENS = 50  # one second
-MAX_HOP_TOKENS = 200  # published; more at once are solved in several hops
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,28 +40,30 @@ class RegulatedState:
     """Everything one stream has."""
 
     prompt: RegulatedPrompt
-    vocoder: WindowState
+    sound: Sound[WindowState]
     generator: torch.Generator  # of the flow's noise, on the CPU
     cache: Tensor  # (1, M, F + 34, 2), or no frames at the start
     mel_tail: Tensor | None = None  # (M, 34): withheld, to fade into the next chunk
     pending_tokens: list[int] = field(default_factory=list)
-    pending_mel: list[Tensor] = field(default_factory=list)
     has_all_tokens: bool = False
     is_finished: bool = False
 
     @property
     def state_bytes(self) -> int:
         tail = 0 if self.mel_tail is None else self.mel_tail.nbytes
-        return self.cache.nbytes + tail + self.vocoder.num_bytes + sum(mel.nbytes for mel in self.pending_mel)
+        return self.cache.nbytes + tail + self.sound.num_bytes
 
 
 class RegulatedToken2Wav:
     """Holds the weights. Threads may share it, as long as no two have the same state.
 
-    hop_tokens: how many new tokens a chunk takes at least; it also waits for the overlap behind them.
+    hop_tokens: how many new tokens a chunk takes; it is solved with the overlap behind them, once it is
+    known that there is more. Raises ValueError where it is not positive.
     """
 
     def __init__(self, flow: RegulatedFlow, hift: HiFT, hop_tokens: int = DEFAULT_HOP_TOKENS):
+        if hop_tokens < 1:
+            raise ValueError(f"hop_tokens is {hop_tokens}, expected at least 1")
         self._flow = flow
         self._vocoder = WindowedVocoder(hift)
         self._hop_tokens = hop_tokens
@@ -84,45 +85,47 @@ class RegulatedToken2Wav:
     def start(self, prompt: RegulatedPrompt, seed: int = 0) -> RegulatedState:
         """A new stream; `seed` draws the noise of flow and vocoder."""
         generator = torch.Generator().manual_seed(seed)
-        return RegulatedState(prompt, self._vocoder.start(seed), generator, self._flow.empty_cache())
+        sound = Sound(self._vocoder.start(seed))
+        return RegulatedState(prompt, sound, generator, self._flow.empty_cache())
 
     def tokens_wanted(self, state: RegulatedState) -> int:
         """How many tokens more, overlap included, until a step of this stream gives the next audio."""
-        return max(0, self._hop_tokens + OVERLAP_TOKENS - len(state.pending_tokens))
+        return max(0, self._chunk_tokens + 1 - len(state.pending_tokens))
+
+    @property
+    def _chunk_tokens(self) -> int:
+        return self._hop_tokens + OVERLAP_TOKENS
 
     @torch.inference_mode()
     def step(self, batch: Sequence[StepInput[RegulatedState]]) -> list[Tensor]:
         """-> new samples (N,) float32 of each stream, in order, on the networks' device.
 
         Raises:
-            ValueError: a finished stream, or a token the flow does not know; nothing has changed then.
-                After any other error the tokens are kept: step again with none.
+            ValueError: a finished stream, a stream twice in the batch, or a token the flow does not know;
+                nothing has changed then. After any other error the tokens are kept: step again with none.
         """
-        for item in batch:
-            if item.state.has_all_tokens and (item.tokens or item.state.is_finished):
-                raise ValueError("the stream has had its last tokens; start a new one")
-            check_tokens(item.tokens, self._flow.config.vocab_size)
+        check_batch(batch, self._flow.config.vocab_size)
         for item in batch:
             item.state.pending_tokens.extend(item.tokens)
-            item.state.has_all_tokens = item.is_last
+            item.state.has_all_tokens |= item.is_last
         states = [item.state for item in batch]
         for state in states:
             while count := self._next_chunk(state):
                 self._solve(state, count)
-        samples = vocode(
-            self._vocoder, [Piece(s.vocoder, self._joined(s.pending_mel), s.has_all_tokens) for s in states]
-        )
+        vocode(self._vocoder, [state.sound for state in states])
         for state in states:
-            state.pending_mel.clear()
             state.is_finished = state.has_all_tokens
-        return samples
+        return [state.sound.take() for state in states]
 
     def _next_chunk(self, state: RegulatedState) -> int:
-        """How many of the pending tokens to solve now; 0: none."""
+        """How many of the pending tokens to solve now; 0: none.
+
+        Whole chunks, then what is left: a stream sounds the same however its tokens came.
+        """
         ready = len(state.pending_tokens)
-        if ready < self._hop_tokens + OVERLAP_TOKENS and not state.has_all_tokens:
-            return 0
-        return min(ready, MAX_HOP_TOKENS + OVERLAP_TOKENS)
+        if ready > self._chunk_tokens:
+            return self._chunk_tokens
+        return ready if state.has_all_tokens else 0
 
     def _solve(self, state: RegulatedState, count: int) -> None:
         """Solves the first `count` pending tokens; all but the overlap at their end is done with then."""
@@ -141,7 +144,7 @@ class RegulatedToken2Wav:
             del state.pending_tokens[: count - OVERLAP_TOKENS]
             mel, state.mel_tail = mel[:, :-CACHED_FRAMES], mel[:, -CACHED_FRAMES:].clone()
         state.cache, state.generator = cache, generator
-        state.pending_mel.append(mel)
+        state.sound.pending.append((mel, is_end))
 
     def _faded(self, mel: Tensor, tail: Tensor | None) -> Tensor:
         """mel (M, T), tail (M, 34) of the chunk before -> (M, T)."""
@@ -150,7 +153,3 @@ class RegulatedToken2Wav:
         count = min(CACHED_FRAMES, mel.shape[1])
         fade_in = self._fade_in.to(mel.device)[:count]
         return torch.cat([mel[:, :count] * fade_in + tail[:, :count] * (1 - fade_in), mel[:, count:]], dim=1)
-
-    def _joined(self, mels: list[Tensor]) -> Tensor:
-        """-> mel frames (M, T); T may be 0."""
-        return torch.cat(mels, dim=1) if mels else self._fade_in.new_zeros(NUM_MELS, 0)

@@ -8,19 +8,19 @@ remembers hangs from its `StreamState`; deleting that frees everything.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
-from models.config import FRAMES_PER_TOKEN
+from models.config import FRAME_RATE_HZ, FRAMES_PER_TOKEN, NUM_MELS
 from models.flow.flow import Flow
 from models.flow.incremental import FlowPrompt, FlowState, IncrementalFlow
-from models.frontend.speaker import Speaker
+from models.frontend.speaker import Speaker, align_prompt
 from models.hift.causal import CausalVocoder
 from models.hift.hift import HiFT
-from models.hift.stream import Piece, Vocoder, VocoderState, vocode
+from models.hift.stream import Sound, Vocoder, vocode
 from models.hift.windowed import WindowedVocoder
 
 DEFAULT_FIRST_HOP_TOKENS = 10
@@ -49,18 +49,16 @@ class StreamState:
     """Everything one stream has. `window_chunks`: chunks of its own past that it attends to; None: all."""
 
     flow: FlowState
-    vocoder: VocoderState
+    sound: Sound[Any]
     window_chunks: int | None
     is_window_shortened: bool  # the memory budget did not allow the window that was asked for
-    pending_mel: list[Tensor] = field(default_factory=list)  # solved, not yet sounded
-    num_tokens: int = 0
     has_all_tokens: bool = False
     is_finished: bool = False
 
     @property
     def state_bytes(self) -> int:
         """Bytes of this stream alone; what it shares with its speaker is not counted."""
-        return self.flow.num_bytes + self.vocoder.num_bytes + sum(mel.nbytes for mel in self.pending_mel)
+        return self.flow.num_bytes + self.sound.num_bytes
 
 
 State = TypeVar("State")
@@ -80,7 +78,7 @@ class Token2Wav:
 
     window_s: how much of its own past a stream attends to, beside its prompt; None: all of it.
     max_state_bytes: memory budget of one stream. Where the window does not fit, it is shortened, and
-    the stream's state says so.
+    the stream's state says so; without any window a stream has the least it can.
     """
 
     def __init__(
@@ -94,6 +92,7 @@ class Token2Wav:
         self.vocoder: Vocoder[Any] = CausalVocoder(hift) if hift.config.is_causal else WindowedVocoder(hift)
         self._vocab_size = flow.config.vocab_size
         self._max_state_bytes = max_state_bytes
+        self._sound_bytes = 0 if max_state_bytes is None else self._measured_sound_bytes()
         self.chunk_tokens = self._flow.chunk_tokens
         self.lookahead_tokens = self._flow.lookahead_tokens
         self.sample_rate_hz = hift.config.sample_rate_hz
@@ -105,18 +104,14 @@ class Token2Wav:
     def prepare(self, speaker: Speaker, first_hop_tokens: int = DEFAULT_FIRST_HOP_TOKENS) -> PromptState:
         """Computes what a speaker's streams share. Tokens are cut from the prompt's start until a first
         hop of `first_hop_tokens` (1..25) ends on the grid; a prompt too short for that stays whole.
+        Before that its end is cut to two mel frames a token.
 
         Raises:
-            ValueError: first_hop_tokens out of range, a prompt whose mel is not two frames a token, or a
-                token that the flow does not know.
+            ValueError: first_hop_tokens out of range, or a token that the flow does not know.
         """
-        tokens, mel = speaker.prompt_tokens, speaker.prompt_mel
+        tokens, mel = align_prompt(speaker.prompt_tokens, speaker.prompt_mel)
         if not 1 <= first_hop_tokens <= self.chunk_tokens:
             raise ValueError(f"first_hop_tokens is {first_hop_tokens}, expected 1..{self.chunk_tokens}")
-        if len(mel) != FRAMES_PER_TOKEN * len(tokens):
-            raise ValueError(
-                f"the prompt has {len(tokens)} tokens and {len(mel)} mel frames; expected two frames a token"
-            )
         check_tokens(tokens.tolist(), self._vocab_size)
         cut = aligned_cut(len(tokens), first_hop_tokens, self.chunk_tokens)
         kept = tokens[cut:].tolist()
@@ -125,9 +120,11 @@ class Token2Wav:
 
     def start(self, prompt: PromptState, seed: int = 0) -> StreamState:
         """A new stream of a prepared speaker; `seed` draws the vocoder's noise."""
-        window = self._affordable_window()
-        state = self._flow.start(prompt.flow, window)
-        return StreamState(state, self.vocoder.start(seed), window, window != self._window_chunks)
+        window = self._affordable_window(prompt)
+        sound = Sound(self.vocoder.start(seed))
+        return StreamState(
+            self._flow.start(prompt.flow, window), sound, window, window != self._window_chunks
+        )
 
     @property
     def bytes_per_chunk(self) -> int:
@@ -135,7 +132,10 @@ class Token2Wav:
         return self._flow.state_bytes()[1]
 
     def tokens_wanted(self, state: StreamState) -> int:
-        """How many tokens more, lookahead included, until a step of this stream gives the next audio."""
+        """How many tokens more, lookahead included, until a step solves this stream's next hop.
+
+        A hop gives audio, but for a first one of 1 or 2 tokens with CosyVoice 3: its vocoder withholds more.
+        """
         num_prompt = state.flow.prompt_mel.shape[1] // FRAMES_PER_TOKEN
         chunk_end = (num_prompt // self.chunk_tokens + 1) * self.chunk_tokens
         return max(0, chunk_end + self.lookahead_tokens - len(state.flow.pending_tokens))
@@ -152,24 +152,22 @@ class Token2Wav:
             ValueError: a finished stream, a stream twice in the batch, or a token the flow does not know;
                 nothing has changed then. After any other error the tokens are kept: step again with none.
         """
-        self._check_batch(batch)
+        check_batch(batch, self._vocab_size)
         for item in batch:
             item.state.flow.pending_tokens.extend(item.tokens)
-            item.state.num_tokens += len(item.tokens)
-            item.state.has_all_tokens = item.is_last
+            item.state.has_all_tokens |= item.is_last
         states = [item.state for item in batch]
         self._solve_ready(states)
-        samples = vocode(
-            self.vocoder,
-            [Piece(state.vocoder, self._joined(state.pending_mel), state.has_all_tokens) for state in states],
-        )
+        vocode(self.vocoder, [state.sound for state in states])
         for state in states:
-            state.pending_mel.clear()
             state.is_finished = state.has_all_tokens
-        return samples
+        return [state.sound.take() for state in states]
 
     def _solve_ready(self, states: list[StreamState]) -> None:
-        """Solves, for all streams together, one chunk after the other."""
+        """Solves, for all streams together, one chunk after the other.
+
+        Each chunk is a piece of its own for the vocoder: so a stream sounds the same however its tokens came.
+        """
         while True:
             found = [(s, self._flow.next_piece(s.flow, s.has_all_tokens)) for s in states]
             ready = [(state, piece) for state, piece in found if piece is not None]
@@ -177,26 +175,24 @@ class Token2Wav:
                 return
             mels = self._flow.solve_chunks([piece for _, piece in ready])
             for (state, _), mel in zip(ready, mels, strict=True):
-                state.pending_mel.append(mel)
+                is_last = state.has_all_tokens and not state.flow.pending_tokens
+                state.sound.pending.append((mel, is_last))
 
-    def _joined(self, mels: list[Tensor]) -> Tensor:
-        """-> mel frames (M, T); T may be 0."""
-        return torch.cat(mels, dim=1) if mels else self._flow.flow.noise[:, :0]
+    @torch.inference_mode()
+    def _measured_sound_bytes(self) -> int:
+        """Memory of a stream's vocoder in full flow: that of a second of silence."""
+        mel = self._flow.flow.noise.new_zeros(NUM_MELS, FRAME_RATE_HZ)
+        sound = Sound(self.vocoder.start(0), [(mel, False)])
+        vocode(self.vocoder, [sound])
+        return sound.num_bytes
 
-    def _affordable_window(self) -> int | None:
+    def _affordable_window(self, prompt: PromptState) -> int | None:
         if self._max_state_bytes is None:
             return self._window_chunks
         fixed, per_chunk = self._flow.state_bytes()
-        affordable = max(0, (self._max_state_bytes - fixed) // per_chunk - 1)  # 1: the current chunk
-        return affordable if self._window_chunks is None else min(affordable, self._window_chunks)
-
-    def _check_batch(self, batch: Sequence[StepInput[StreamState]]) -> None:
-        if len({id(item.state) for item in batch}) != len(batch):
-            raise ValueError("a stream stands twice in the batch")
-        for item in batch:
-            if item.state.has_all_tokens and (item.tokens or item.state.is_finished):
-                raise ValueError("the stream has had its last tokens; start a new one")
-            check_tokens(item.tokens, self._vocab_size)
+        spare = self._max_state_bytes - fixed - self._sound_bytes
+        places = spare // per_chunk - self._flow.pinned_chunks(prompt.flow) - 1  # 1: the current chunk
+        return max(0, places if self._window_chunks is None else min(places, self._window_chunks))
 
 
 def aligned_cut(num_tokens: int, first_hop_tokens: int, chunk_tokens: int) -> int:
@@ -206,6 +202,16 @@ def aligned_cut(num_tokens: int, first_hop_tokens: int, chunk_tokens: int) -> in
     """
     remaining = (chunk_tokens - first_hop_tokens) % chunk_tokens
     return (num_tokens - remaining) % chunk_tokens if num_tokens >= remaining else 0
+
+
+def check_batch(batch: Sequence[StepInput[Any]], vocab_size: int) -> None:
+    """Raises ValueError for a stream that stands twice in the batch or has ended, or for a foreign token."""
+    if len({id(item.state) for item in batch}) != len(batch):
+        raise ValueError("a stream stands twice in the batch")
+    for item in batch:
+        if item.state.has_all_tokens and (item.tokens or item.state.is_finished):
+            raise ValueError("the stream has had its last tokens; start a new one")
+        check_tokens(item.tokens, vocab_size)
 
 
 def check_tokens(tokens: Sequence[int], vocab_size: int) -> None:

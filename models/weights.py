@@ -1,6 +1,5 @@
 """Reads a file of named tensors without executing anything in it, and loads it into a module exactly."""
 
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,9 +10,13 @@ from torch import Tensor, nn
 
 from models.errors import CheckpointError
 from models.names import Table, to_ours, to_published
+from models.torch_file import TorchFileError, read_torch_file
 
 TRAINING_ENTRIES = ("epoch", "step")
 """Whole numbers that training checkpoints hold beside the tensors."""
+
+MAX_SHARING = 2
+"""How often a file's bytes may be used: tied tables share theirs, and no small file fills the memory."""
 
 FLOAT_TYPES = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 
@@ -24,7 +27,7 @@ WEIGHT_NORM_SPELLINGS = (
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """A `.safetensors` file, or a `.pt` read with `weights_only=True`; on the CPU, in the file's dtype.
+    """A `.safetensors` or `.pt` file; on the CPU, in the file's dtype.
 
     Raises:
         CheckpointError: truncated, not such a file, or holding anything but named tensors.
@@ -32,12 +35,11 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     try:
         if path.suffix == ".safetensors":
             return safetensors.torch.load_file(path, device="cpu")
-        content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+        content = read_torch_file(path)
+    except TorchFileError as error:
+        raise CheckpointError(str(error)) from error
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path}: cannot be read: {error}") from error
-    except Exception as error:  # a damaged pickle makes its reader raise almost any type
-        reason = " ".join(str(error).split())[:200]
-        raise CheckpointError(f"{path}: not a file of tensors that torch.load accepts: {reason}") from error
     return _named_tensors(path, content)
 
 
@@ -52,6 +54,11 @@ def _named_tensors(path: Path, content: object) -> dict[str, Tensor]:
     wrong = [f"{name!r:.80}" for name, value in content.items() if not (_is_name(name) and _is_tensor(value))]
     if wrong:
         raise CheckpointError(f"{path}: not a named dense tensor: {', '.join(wrong[:20])}")
+    num_bytes, num_file_bytes = sum(value.nbytes for value in content.values()), path.stat().st_size
+    if num_bytes > MAX_SHARING * num_file_bytes:
+        raise CheckpointError(
+            f"{path}: {num_bytes} bytes of tensors in a file of {num_file_bytes}: they share their memory"
+        )
     return content
 
 
@@ -70,10 +77,18 @@ def is_dense(tensor: Tensor) -> bool:
     return tensor.nbytes <= tensor.untyped_storage().nbytes()
 
 
-def fold_weight_norm(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def published_shapes(module: nn.Module, table: Table) -> dict[str, torch.Size]:
+    """What `load_exactly` expects of a file."""
+    return {to_published(name, table): value.shape for name, value in module.state_dict().items()}
+
+
+def fold_weight_norm(
+    tensors: Mapping[str, Tensor], expected: Mapping[str, torch.Size]
+) -> dict[str, Tensor]:
     """Every pair of magnitude g and direction v becomes `NAME.weight` = g v / |v|, norm over all but dim 0.
 
-    A pair that does not fit together stays as it is, and is reported as surplus by `load_exactly`.
+    A pair that does not fit together, or whose weight is not `expected` (`published_shapes`), stays as it
+    is, and is reported as surplus by `load_exactly`.
     """
     folded = dict(tensors)
     for g_suffix, v_suffix in WEIGHT_NORM_SPELLINGS:
@@ -83,6 +98,8 @@ def fold_weight_norm(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
             if v is None or v.dim() == 0 or g.shape != (len(v), *[1] * (v.dim() - 1)):
                 continue
             if not {g.dtype, v.dtype} <= FLOAT_TYPES or f"{stem}.weight" in folded:
+                continue
+            if expected.get(f"{stem}.weight") != v.shape:
                 continue
             del folded[name], folded[stem + v_suffix]
             norm = v.float().flatten(1).norm(dim=1).view_as(g)
@@ -106,7 +123,7 @@ def load_exactly(
     Raises:
         CheckpointError: lists every tensor that is missing, surplus, misshapen or no floating-point one.
     """
-    expected = {to_published(name, table): value.shape for name, value in module.state_dict().items()}
+    expected = published_shapes(module, table)
     problems = [f"missing {name} {tuple(shape)}" for name, shape in expected.items() if name not in tensors]
     for name, tensor in tensors.items():
         if name in optional:

@@ -4,7 +4,7 @@ An unknown field, a missing one, or a value that would ask for another network t
 ones is a CheckpointError; fields that matter to training only are passed over by name.
 """
 
-from models.config import Family, MelConfig, ModelConfig, Qwen2Config, RegulatedFlowConfig
+from models.config import FRAME_RATE_HZ, Family, MelConfig, ModelConfig, Qwen2Config, RegulatedFlowConfig
 from models.config_parser.flow import parse_flow
 from models.config_parser.hift import parse_hift
 from models.config_parser.lm import parse_lm, parse_qwen2
@@ -40,9 +40,25 @@ def parse(file: HyperYaml, family: Family, qwen2: Qwen2Config | None) -> ModelCo
         hift=parse_hift(hift, hift_class),
         mel=parse_mel(mel),
     )
-    if {config.hift.sample_rate_hz, config.mel.sample_rate_hz} != {sample_rate_hz}:
-        raise top.error("sample_rate, hift and feat_extractor have different rates")
+    _check_rates(top, config)
     return config
+
+
+def _check_rates(top: Fields, config: ModelConfig) -> None:
+    """The networks agree on what a sample and a frame are."""
+    if {config.hift.sample_rate_hz, config.mel.sample_rate_hz} != {config.sample_rate_hz}:
+        raise top.error("sample_rate, hift and feat_extractor have different rates")
+    samples_per_frame = config.hift.samples_per_frame
+    if samples_per_frame != config.mel.hop_samples:
+        raise top.error(
+            f"hift makes {samples_per_frame} samples of a frame; hop_size of feat_extractor is "
+            f"{config.mel.hop_samples}"
+        )
+    if config.family != "cosyvoice1" and samples_per_frame * FRAME_RATE_HZ != config.sample_rate_hz:
+        raise top.error(
+            f"hift makes {samples_per_frame} samples of a frame; expected {FRAME_RATE_HZ} frames in a "
+            f"second of {config.sample_rate_hz} samples"
+        )
 
 
 def parse_mel(fields: Fields) -> MelConfig:

@@ -1,6 +1,9 @@
 """The flows' sizes."""
 
 from models.config import (
+    FRAMES_PER_TOKEN,
+    NUM_MELS,
+    TOKEN_RATE_HZ,
     CFMConfig,
     DiTConfig,
     DiTFlowConfig,
@@ -11,6 +14,10 @@ from models.config import (
 )
 from models.config_parser.conformer import parse_conformer
 from models.fields import Fields
+
+CHUNK_TOKENS = TOKEN_RATE_HZ  # 25: a second, the one chunk that the networks were trained with
+CHUNK_FRAMES = CHUNK_TOKENS * FRAMES_PER_TOKEN  # 50
+REGULATED_TOKEN_RATE_HZ = 50  # CosyVoice 1
 
 
 def parse_flow(fields: Fields, kind: str) -> FlowConfig:
@@ -33,8 +40,8 @@ def parse_flow(fields: Fields, kind: str) -> FlowConfig:
 
 def _token_grid(fields: Fields) -> int:
     """The fields that fix 25 tokens and 50 frames a second; -> lookahead in tokens."""
-    fields.choice("input_frame_rate", 25)
-    fields.choice("token_mel_ratio", 2)
+    fields.choice("input_frame_rate", TOKEN_RATE_HZ)
+    fields.choice("token_mel_ratio", FRAMES_PER_TOKEN)
     return fields.size("pre_lookahead_len", 3)
 
 
@@ -59,6 +66,12 @@ def _regulated_flow(
     fields: Fields, decoder: Fields, vocab_size: int, speaker_size: int, cfm: CFMConfig
 ) -> RegulatedFlowConfig:
     fields.ignore("input_size")
+    token_rate_hz = fields.size("input_frame_rate", REGULATED_TOKEN_RATE_HZ)
+    if token_rate_hz != REGULATED_TOKEN_RATE_HZ:
+        raise fields.error(
+            f"input_frame_rate is {token_rate_hz}; only CosyVoice 1's recipe of {REGULATED_TOKEN_RATE_HZ} "
+            "tokens a second is supported, for which the overlap that the flow keeps is fixed"
+        )
     _, encoder = fields.tagged("encoder", "ConformerEncoder")
     _, regulator = fields.tagged("length_regulator", "InterpolateRegulator")
     ratios = regulator.sizes("sampling_ratios")
@@ -68,12 +81,14 @@ def _regulated_flow(
         encoder=parse_conformer(encoder, "silu"),
         estimator=_unet(estimator),
         cfm=cfm,
-        token_rate_hz=fields.size("input_frame_rate", 50),
+        token_rate_hz=token_rate_hz,
         regulator_channels=regulator.size("channels", 80),
         num_regulator_layers=len(ratios),
         speaker_embedding_size=speaker_size,
     )
     regulator.done()
+    if (config.encoder.chunk, config.estimator.chunk) != (0, 0):
+        raise fields.error("static_chunk_size is only supported where it is 0, in encoder and estimator")
     return config
 
 
@@ -87,8 +102,13 @@ def _unet_flow(
     config = UNetFlowConfig(
         vocab_size, parse_conformer(encoder, "silu"), _unet(estimator), cfm, lookahead, 4, speaker_size
     )
-    if config.estimator.chunk != 2 * config.encoder.chunk or len(config.estimator.channels) != 1:
-        raise fields.error("the estimator's chunk must be twice the encoder's, and it has one resolution")
+    if (config.encoder.chunk, config.estimator.chunk) != (CHUNK_TOKENS, CHUNK_FRAMES):
+        raise fields.error(
+            f"static_chunk_size is {config.encoder.chunk} in the encoder, {config.estimator.chunk} in the "
+            f"estimator; only {CHUNK_TOKENS} and {CHUNK_FRAMES} are supported"
+        )
+    if len(config.estimator.channels) != 1:
+        raise decoder.error(f"{len(config.estimator.channels)} resolutions; the causal estimator has one")
     return config
 
 
@@ -110,8 +130,8 @@ def _unet(fields: Fields) -> UNetConfig:
     fields.ignore("dropout", "num_decoding_left_chunks")
     fields.choice("act_fn", "gelu")
     config = UNetConfig(
-        in_channels=fields.size("in_channels"),
-        out_channels=fields.size("out_channels"),
+        in_channels=fields.choice("in_channels", 4 * NUM_MELS),  # noise, mean, speaker, prompt
+        out_channels=fields.choice("out_channels", NUM_MELS),
         channels=fields.sizes("channels"),
         head_dim=fields.size("attention_head_dim"),
         num_blocks=fields.size("n_blocks", maximum=16),
@@ -134,7 +154,7 @@ def _dit(fields: Fields) -> DiTConfig:
         num_heads=fields.size("heads"),
         head_dim=fields.size("dim_head", 64),
         feedforward_mult=fields.size("ff_mult", 4),
-        chunk=fields.size("static_chunk_size"),
+        chunk=fields.choice("static_chunk_size", CHUNK_FRAMES),
     )
     fields.done()
     return config

@@ -1,6 +1,6 @@
 """The vocoders' sizes."""
 
-from models.config import HiFTConfig
+from models.config import NUM_MELS, HiFTConfig
 from models.fields import Fields
 
 
@@ -21,8 +21,8 @@ def parse_hift(fields: Fields, kind: str) -> HiFTConfig:
         f0_channels=f0.size("cond_channels", 512),
         is_causal=is_causal,
         lookahead_frames=fields.size("conv_pre_look_right", 4) if is_causal else 0,
-        num_mels=fields.size("in_channels", 80),
-        num_harmonics=fields.size("nb_harmonics", 8),
+        num_mels=fields.choice("in_channels", NUM_MELS),
+        num_harmonics=fields.choice("nb_harmonics", 8),
         sine_amplitude=fields.number("nsf_alpha", 0.1),
         noise_amplitude=fields.number("nsf_sigma", 0.003),
         voiced_threshold_hz=fields.number("nsf_voiced_threshold", 10),
@@ -42,6 +42,9 @@ def _check_hift(fields: Fields, config: HiFTConfig) -> None:
     stages = len(config.upsample_rates)
     if not stages == len(config.upsample_kernel_sizes) == len(config.source_resblock_kernel_sizes):
         raise fields.error(f"{stages} upsample rates need as many upsampling and source kernels")
+    for rate, kernel in zip(config.upsample_rates, config.upsample_kernel_sizes, strict=True):
+        if kernel < rate or (kernel - rate) % 2 and not config.is_causal:
+            raise fields.error(f"an upsampling kernel of {kernel} does not go with a rate of {rate}")
     if len(config.source_resblock_dilation_sizes) != stages:
         raise fields.error(f"{stages} stages need as many lists of source dilations")
     if config.base_channels % (1 << stages):

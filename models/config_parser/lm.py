@@ -68,6 +68,8 @@ def parse_qwen2(fields: Fields) -> Qwen2Config:
     fields.choice("hidden_act", "silu")
     fields.choice("model_type", "qwen2")
     fields.choice("use_sliding_window", False)
+    if fields.has("rope_scaling"):
+        fields.choice("rope_scaling", None)
     config = Qwen2Config(
         vocab_size=fields.size("vocab_size"),
         hidden_size=fields.size("hidden_size"),

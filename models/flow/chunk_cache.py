@@ -2,7 +2,8 @@
 
 In streaming mode every mask is causal by chunks, so keys, values and left contexts of a finished
 chunk never change: a chunk is solved once. A prompt's part is read-only and shared by all streams of
-its speaker; a stream's own part is a ring of the last `window_chunks` chunks and the current one.
+its speaker; a stream's own part is a ring of the last `window_chunks` chunks and the current one,
+behind the one or two chunks that hold the rest of the prompt.
 Attention does not care for the order of its keys, so that nothing in a ring is ever moved.
 """
 
@@ -59,6 +60,7 @@ class ChunkCache:
     chunk_frames: int
     window_chunks: int | None  # own finished chunks that stay visible; None: all
     prompt: PromptCache = field(default_factory=PromptCache)
+    pinned_chunks: int = 0  # the first own chunks, which hold the prompt's rest and stay visible too
     num_chunks: int = 0  # own chunks finished
     sites: list[list[KeyValues]] = field(default_factory=list)  # pages
     lefts: list[Tensor] = field(default_factory=list)
@@ -138,8 +140,14 @@ class ChunkCache:
 
     @property
     def _slot(self) -> int:
-        """Place of the current chunk in the ring, which has room for the window and the current chunk."""
-        return self.num_chunks if self.window_chunks is None else self.num_chunks % (self.window_chunks + 1)
+        """Place of the current chunk: behind what is pinned, a ring of the window and the current chunk."""
+        if self.window_chunks is None or self.num_chunks < self.pinned_chunks:
+            return self.num_chunks
+        return self.pinned_chunks + (self.num_chunks - self.pinned_chunks) % (self.window_chunks + 1)
+
+    @property
+    def _num_slots(self) -> int | None:
+        return None if self.window_chunks is None else self.pinned_chunks + self.window_chunks + 1
 
     @property
     def _place(self) -> tuple[int, int]:
@@ -148,15 +156,14 @@ class ChunkCache:
         return page, chunk * self.chunk_frames
 
     def _page_frames(self, index: int) -> int:
-        if self.window_chunks is None:
-            return PAGE_CHUNKS * self.chunk_frames
-        return min(PAGE_CHUNKS, self.window_chunks + 1 - index * PAGE_CHUNKS) * self.chunk_frames
+        left = PAGE_CHUNKS if self._num_slots is None else self._num_slots - index * PAGE_CHUNKS
+        return min(PAGE_CHUNKS, left) * self.chunk_frames
 
     def _visible(self, count: int) -> Iterator[tuple[int, int, int]]:
         """Pages and frame ranges in them that the current chunk of `count` frames sees."""
         used = self.num_chunks + 1
-        if self.window_chunks is not None:
-            used = min(used, self.window_chunks + 1)
+        if self._num_slots is not None:
+            used = min(used, self._num_slots)
         current, start = self._place
         for index in range(math.ceil(used / PAGE_CHUNKS)):
             stop = min(PAGE_CHUNKS, used - index * PAGE_CHUNKS) * self.chunk_frames

@@ -5,6 +5,7 @@ mel equals the one of a chunk-causal solve over everything, up to rounding, as l
 past is within the window.
 """
 
+import math
 from dataclasses import dataclass
 from functools import partial
 
@@ -105,14 +106,18 @@ class IncrementalFlow:
 
     def start(self, prompt: FlowPrompt, window_chunks: int | None) -> FlowState:
         """window_chunks: own chunks that stay visible behind the current one; None: all of them."""
-        frames = FRAMES_PER_TOKEN * self.chunk_tokens
+        frames, pinned = FRAMES_PER_TOKEN * self.chunk_tokens, self.pinned_chunks(prompt)
         return FlowState(
             prompt,
-            ChunkCache(self.chunk_tokens, window_chunks, prompt.token_cache),
-            ChunkCache(frames, window_chunks, prompt.frame_cache),
-            ChunkCache(frames, window_chunks, prompt.estimator_cache),
+            ChunkCache(self.chunk_tokens, window_chunks, prompt.token_cache, pinned),
+            ChunkCache(frames, window_chunks, prompt.frame_cache, pinned),
+            ChunkCache(frames, window_chunks, prompt.estimator_cache, pinned),
             list(prompt.pending_tokens),
         )
+
+    def pinned_chunks(self, prompt: FlowPrompt) -> int:
+        """How many of a stream's own chunks hold a rest of its prompt, and so never leave its view."""
+        return math.ceil(len(prompt.pending_tokens) / self.chunk_tokens)
 
     def next_piece(self, state: FlowState, is_last: bool) -> Piece | None:
         """The next chunk of the pending tokens, if its lookahead is there too or nothing more comes."""
@@ -124,7 +129,7 @@ class IncrementalFlow:
         return Piece(state, tokens, lookahead)
 
     def state_bytes(self) -> tuple[int, int]:
-        """Memory of a stream: fixed bytes, and bytes for each chunk of its window and for the current one."""
+        """Memory of a stream: fixed bytes, and bytes for each chunk pinned, in the window, or current."""
         size = self.flow.front.embedding.weight.element_size()
         passes = 2 * self.flow.config.cfm.num_steps  # guidance doubles every step
         front, estimator = self.flow.front.cache_sizes(), self.flow.estimator.cache_sizes()

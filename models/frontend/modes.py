@@ -39,11 +39,17 @@ class ModelInput:
     lm_embedding: Tensor | None  # (192,); only CosyVoice 1's language model has a use for it
     flow_embedding: Tensor  # (192,)
 
+    @property
+    def flow_speaker(self) -> Speaker:
+        """What of the speaker the flow is given in this mode, for `Token2Wav.prepare`."""
+        return Speaker("", self.flow_prompt_tokens, self.flow_prompt_mel, self.flow_embedding)
+
 
 def sft(family: Family, speaker: Speaker, text_ids: Sequence[int], tokenizer: TextTokenizer) -> ModelInput:
     """The speaker's embedding alone, as the model was fine-tuned to it; a prompt is not used."""
     require_mode(family, "sft")
-    return _without_prompt(speaker, _with_assistant(family, text_ids, tokenizer), (), speaker.embedding)
+    prefix, text_ids = _split_prefix(family, text_ids, tokenizer)
+    return _without_prompt(speaker, text_ids, prefix, speaker.embedding)
 
 
 def zero_shot(
@@ -57,8 +63,8 @@ def zero_shot(
         prompt_text_ids = tuple(tokenizer.encode(speaker.prompt_text))
     if not prompt_text_ids:
         raise ModeError("zero_shot needs the text that the prompt says; without it, use cross_lingual")
-    prompt_text_ids = _with_assistant(family, prompt_text_ids, tokenizer)
-    return _with_prompt(speaker, text_ids, prompt_text_ids, lm_prompt_tokens=speaker.prompt_tokens)
+    prefix, prompt_text_ids = _split_prefix(family, prompt_text_ids, tokenizer)
+    return _with_prompt(speaker, text_ids, (*prefix, *prompt_text_ids), speaker.prompt_tokens)
 
 
 def cross_lingual(
@@ -71,7 +77,8 @@ def cross_lingual(
     """
     require_mode(family, "cross_lingual")
     _require_prompt(speaker, "cross_lingual")
-    return _with_prompt(speaker, _with_assistant(family, text_ids, tokenizer), ())
+    prefix, text_ids = _split_prefix(family, text_ids, tokenizer)
+    return _with_prompt(speaker, text_ids, prefix)
 
 
 def instruct(
@@ -131,18 +138,23 @@ def instruction_text(family: Family, instruction: str) -> str:
     return instruction + END_OF_PROMPT
 
 
-def _with_assistant(family: Family, ids: Sequence[int], tokenizer: TextTokenizer) -> tuple[int, ...]:
-    """CosyVoice 3's `You are a helpful assistant.<|endofprompt|>` in front, unless there is an end of prompt.
+def _split_prefix(
+    family: Family, ids: Sequence[int], tokenizer: TextTokenizer
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """CosyVoice 3's `You are a helpful assistant.<|endofprompt|>`, and the ids behind it.
 
-    Its language model refuses a text without one; the published front end adds nothing and leaves it to
-    the caller to write it.
+    Its language model refuses a text without an end of prompt; the published front end leaves it to the
+    caller to write one in front of the text. It is no text to be spoken: as prompt text it reads the
+    same and does not count into the minimum and maximum length. Other families have no prefix.
     """
     if family != "cosyvoice3":
-        return tuple(ids)
-    assert tokenizer.end_of_prompt_id is not None, "CosyVoice 3 with a tokenizer of another family"
-    if tokenizer.end_of_prompt_id in ids:
-        return tuple(ids)
-    return (*tokenizer.encode(ASSISTANT + END_OF_PROMPT), *ids)
+        return (), tuple(ids)
+    end = tokenizer.end_of_prompt_id
+    assert end is not None, "CosyVoice 3 with a tokenizer of another family"
+    if end not in ids:
+        return tuple(tokenizer.encode(ASSISTANT + END_OF_PROMPT)), tuple(ids)
+    place = tuple(ids).index(end) + 1
+    return tuple(ids[:place]), tuple(ids[place:])
 
 
 def _with_prompt(

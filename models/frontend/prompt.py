@@ -12,7 +12,7 @@ from models.frontend.fbank import FBANK_SAMPLE_RATE_HZ, kaldi_fbank, without_mea
 from models.frontend.mel import WHISPER_SAMPLE_RATE_HZ, MelExtractor, WhisperMelExtractor
 from models.frontend.onnx_models import MAX_RECORDING_S, SpeakerEncoder, SpeechTokenizer
 from models.frontend.recording import Recording
-from models.frontend.speaker import Speaker
+from models.frontend.speaker import Speaker, align_prompt
 
 SPEAKER_ENCODER_FILE = "campplus.onnx"
 SPEECH_TOKENIZER_FILES: dict[Family, str] = {
@@ -96,9 +96,3 @@ class PromptReader:
         if not shortest <= recording.duration_s <= longest:
             found = f"{recording.duration_s:.2f} s {note}".rstrip()
             raise PromptError(f"the recording lasts {found}; expected {shortest:g} to {longest:g} s")
-
-
-def align_prompt(tokens: Tensor, mel: Tensor) -> tuple[Tensor, Tensor]:
-    """tokens (Ls,), mel (F, 80) -> (L,), (2 L, 80) with L the longest that both can fill, cut at the end."""
-    length = min(len(mel) // FRAMES_PER_TOKEN, len(tokens))
-    return tokens[:length], mel[: FRAMES_PER_TOKEN * length]

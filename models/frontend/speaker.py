@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from models.config import NUM_MELS, SPEAKER_EMBEDDING_SIZE
+from models.config import FRAMES_PER_TOKEN, NUM_MELS, SPEAKER_EMBEDDING_SIZE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,3 +35,9 @@ class Speaker:
     @property
     def has_prompt(self) -> bool:
         return len(self.prompt_tokens) > 0
+
+
+def align_prompt(tokens: Tensor, mel: Tensor) -> tuple[Tensor, Tensor]:
+    """tokens (Ls,), mel (F, 80) -> (L,), (2 L, 80) with L the longest that both can fill, cut at the end."""
+    length = min(len(mel) // FRAMES_PER_TOKEN, len(tokens))
+    return tokens[:length], mel[: FRAMES_PER_TOKEN * length]

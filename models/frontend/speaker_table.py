@@ -10,7 +10,11 @@ from torch import Tensor
 from models.config import NUM_MELS, SPEAKER_EMBEDDING_SIZE
 from models.frontend.errors import FrontendError
 from models.frontend.speaker import Speaker
-from models.weights import is_dense
+from models.torch_file import TorchFileError, read_torch_file
+from models.weights import FLOAT_TYPES, is_dense
+
+MAX_BYTES = 256 << 20
+INTEGER_TYPES = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
 
 
 def read_speaker_table(path: Path, text_vocab_size: int, speech_vocab_size: int) -> dict[str, Speaker]:
@@ -33,10 +37,13 @@ def read_speaker_table(path: Path, text_vocab_size: int, speech_vocab_size: int)
 def _load(path: Path) -> Any:
     if not path.is_file():
         raise FrontendError(f"{path}: missing")
+    num_bytes = path.stat().st_size
+    if num_bytes > MAX_BYTES:
+        raise FrontendError(f"{path}: {num_bytes} bytes; a table of speakers has {MAX_BYTES} at most")
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a broken pickle may raise anything
-        raise FrontendError(f"{path}: not a file of tensors written by torch.save ({error})") from error
+        return read_torch_file(path)
+    except TorchFileError as error:
+        raise FrontendError(str(error)) from error
 
 
 class _Entry:
@@ -56,13 +63,13 @@ class _Entry:
 
     def embedding(self, field: str) -> Tensor:
         value = self._tensor(field)
-        if not value.is_floating_point() or value.numel() != SPEAKER_EMBEDDING_SIZE:
+        if value.dtype not in FLOAT_TYPES or value.numel() != SPEAKER_EMBEDDING_SIZE:
             raise self._unexpected(field, f"{SPEAKER_EMBEDDING_SIZE} floats")
         return self._finite(field, value.reshape(-1))  # (192,)
 
     def mel(self, field: str) -> Tensor:
         value = self._tensor(field)
-        if not value.is_floating_point() or value.ndim != 3 or value.shape[::2] != (1, NUM_MELS):
+        if value.dtype not in FLOAT_TYPES or value.ndim != 3 or value.shape[::2] != (1, NUM_MELS):
             raise self._unexpected(field, f"floats (1, F, {NUM_MELS})")
         self._check_length(field, value.shape[1])
         return self._finite(field, value[0])  # (F, 80)
@@ -93,7 +100,9 @@ class _Entry:
         if not self.has(stored_field):
             return
         stored = self._tensor(stored_field)
-        if stored.numel() != 1 or int(stored) != length:
+        if stored.dtype not in INTEGER_TYPES or stored.numel() != 1:
+            raise self._unexpected(stored_field, "one integer")
+        if int(stored) != length:
             raise self.fail(f"field {stored_field}: {stored.tolist()}, but {field} has length {length}")
 
     def _finite(self, field: str, value: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ Only the lookahead is withheld: four mel frames for the first convolution, and h
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -16,15 +16,15 @@ from models.hift.left_context import KeptContext
 from models.hift.stream import Piece
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class CausalState:
     """One stream's place: what each convolution, the phase and the inverse STFT go on from."""
 
     mel: Tensor | None = None  # (M, frames) from the generator's place on
     num_f0_frames: int = 0
     num_generated_frames: int = 0
-    f0_lefts: list[Tensor] = field(default_factory=list)
-    generator_lefts: list[Tensor] = field(default_factory=list)
+    f0_lefts: tuple[Tensor, ...] = ()
+    generator_lefts: tuple[Tensor, ...] = ()
     carry: Tensor | None = None  # (tones,) cycles
     source: Tensor | None = None  # (samples,) from half a window before the next spectrum frame
     overlap: Tensor | None = None  # (2, n_fft - hop): samples and envelope still to be added to
@@ -59,38 +59,43 @@ class CausalVocoder:
         lead = state.num_f0_frames - state.num_generated_frames
         return Shape(num_frames, lead, state.num_generated_frames == 0, piece.is_last) if num_frames else None
 
-    def step(self, pieces: Sequence[Piece[CausalState]]) -> list[Tensor]:
-        """Pieces of one shape -> the samples of each that can be known by now, float32."""
+    def step(self, pieces: Sequence[Piece[CausalState]]) -> list[tuple[Tensor, CausalState]]:
+        """Pieces of one shape -> what can be known by now (N,) float32, and the next state of each."""
         shape = self.shape_of(pieces[0])
         assert shape is not None, "a piece without frames"
-        is_last, lead = shape.is_last, shape.f0_lead_frames
+        lookahead = self.hift.config.lookahead_frames
         buffered = torch.stack([_buffered(piece) for piece in pieces])  # (B, M, T)
-        new_frames = shape.num_frames - (0 if is_last else self.hift.config.lookahead_frames)
+        new_frames = shape.num_frames - (0 if shape.is_last else lookahead)
         if new_frames <= 0:
-            for piece, row in zip(pieces, buffered, strict=True):
-                piece.state.mel = row
-            return [row.new_zeros(0) for row in buffered]
+            return [
+                (row.new_zeros(0), replace(piece.state, mel=row.clone()))
+                for piece, row in zip(pieces, buffered, strict=True)
+            ]
         f0_context = KeptContext([piece.state.f0_lefts for piece in pieces])
-        padding = LOOKAHEAD_FRAMES if is_last else 0
-        f0 = self.hift.f0(F.pad(buffered[:, :, lead:], (0, padding)), f0_context).float()
-        source, carries = self._source(pieces, f0, is_last)
-        spectrum, source = self._source_spectrum(pieces, source, new_frames, is_last)
+        f0_mel = F.pad(buffered[:, :, shape.f0_lead_frames :], (0, LOOKAHEAD_FRAMES if shape.is_last else 0))
+        f0 = self.hift.f0(f0_mel, f0_context).float()
+        source, carries = self._source(pieces, f0, shape.is_last)
+        spectrum, source = self._source_spectrum(pieces, source, new_frames, shape.is_last)
         context = KeptContext([piece.state.generator_lefts for piece in pieces])
         dtype = self.hift.generator.conv_pre.weight.dtype
-        padded = F.pad(buffered, (0, self.hift.config.lookahead_frames if is_last else 0)).to(dtype)
+        padded = F.pad(buffered, (0, lookahead if shape.is_last else 0)).to(dtype)
         made = self.hift.generator(padded, spectrum.to(dtype), context)
         sums, counts = self.hift.stft.overlap_add(made)
-        out = []
+        done = []
         for index, piece in enumerate(pieces):
-            samples, overlap = self._overlapped(piece, torch.stack([sums[index], counts[0]]))
-            out.append(samples)
-            state = piece.state
-            state.mel = buffered[index, :, new_frames:].clone()
-            state.num_f0_frames += f0.shape[1]
-            state.num_generated_frames += new_frames
-            state.f0_lefts, state.generator_lefts = f0_context.kept[index], context.kept[index]
-            state.carry, state.source, state.overlap = carries[index], source[index].clone(), overlap
-        return out
+            samples, overlap = self._overlapped(piece, torch.stack([sums[index], counts]))
+            state = CausalState(
+                mel=buffered[index, :, new_frames:].clone(),
+                num_f0_frames=piece.state.num_f0_frames + f0.shape[1],
+                num_generated_frames=piece.state.num_generated_frames + new_frames,
+                f0_lefts=tuple(f0_context.kept[index]),
+                generator_lefts=tuple(context.kept[index]),
+                carry=carries[index].clone(),
+                source=source[index].clone(),
+                overlap=overlap,
+            )
+            done.append((samples, state))
+        return done
 
     def _source(
         self, pieces: Sequence[Piece[CausalState]], f0: Tensor, is_last: bool

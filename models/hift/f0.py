@@ -11,8 +11,8 @@ LOOKAHEAD_FRAMES = 3  # of the causal predictor
 class F0Predictor(nn.Module):
     """Five convolutions and a linear layer; -> Hz, one value a frame.
 
-    The causal one looks `LOOKAHEAD_FRAMES` ahead in its first convolution and back in the others. Its
-    result is integrated, so its weights are kept in float64.
+    The causal one looks `LOOKAHEAD_FRAMES` ahead in its first convolution and back in the others. The
+    result is integrated, so a loaded HiFT keeps the weights in float64.
     """
 
     def __init__(self, num_mels: int, channels: int, is_causal: bool):

@@ -39,7 +39,8 @@ class Snake(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x (B, C, T) -> (B, C, T)."""
         alpha = self.alpha[:, None]
-        return x + torch.sin(x * alpha).square() / (alpha + SNAKE_EPS)
+        scale = (alpha.float() + SNAKE_EPS).reciprocal().clamp(max=torch.finfo(x.dtype).max).to(x.dtype)
+        return x + torch.sin(x * alpha).square() * scale
 
 
 class ResBlock(nn.Module):

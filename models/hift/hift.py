@@ -33,8 +33,7 @@ class HiFT(nn.Module):
         """Moves and casts as any module does, but F0 and source stay whole: they are integrated."""
         for part in (self.f0, self.source):
             part._apply(lambda tensor: tensor.to(fn(tensor).device))
-        if self.config.is_causal:
-            self.f0._apply(torch.Tensor.double)
+        self.f0.double()
         self.generator._apply(fn)
         device = self.source.linear.weight.device
         self.stft = self.stft.to(device)
@@ -62,4 +61,4 @@ class HiFT(nn.Module):
         samples, envelope = self.stft.overlap_add(self.generator(padded, spectrum, ZeroContext()))
         edge = config.istft_n_fft // 2
         inner = slice(edge, edge + source.shape[-1])
-        return (samples[:, inner] / envelope[:, inner]).clamp(-config.audio_limit, config.audio_limit)
+        return (samples[:, inner] / envelope[inner]).clamp(-config.audio_limit, config.audio_limit)

@@ -1,5 +1,6 @@
 """What a causal convolution of the vocoder sees to its left: nothing, or what earlier calls kept."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
@@ -34,7 +35,7 @@ class KeptContext:
     empty at the start. `kept` is what to keep for the next call, in the same form.
     """
 
-    def __init__(self, rows: list[list[Tensor]]):
+    def __init__(self, rows: Sequence[Sequence[Tensor]]):
         self._rows = rows
         self.is_first = not rows[0]
         self.kept: list[list[Tensor]] = [[] for _ in rows]

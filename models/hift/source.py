@@ -18,6 +18,16 @@ class HarmonicSource(nn.Module):
         self._config = config
         self.num_tones = config.num_harmonics + 1
         self.linear = nn.Linear(self.num_tones, 1)
+        # How the published code tells its two generators apart.
+        self._is_running_sum = not config.is_causal and config.sample_rate_hz == 22_050
+
+    def initial_phases(self, generator: torch.Generator) -> Tensor | None:
+        """Where an utterance begins, in cycles: random overtones for CosyVoice 1; None: nowhere special."""
+        if not self._is_running_sum:
+            return None
+        phases = torch.rand(self.num_tones, generator=generator, dtype=torch.float64) - 0.5
+        phases[0] = 0.0
+        return phases
 
     def forward(
         self, f0: Tensor, noise: Tensor, carry: Tensor | None, is_last: bool
@@ -44,7 +54,7 @@ class HarmonicSource(nn.Module):
         """advance (B, T, tones) cycles a sample -> phase (B, T L, tones) cycles, carries (B, T, tones)."""
         if self._config.is_causal:
             return self._staircase(advance, carry)
-        if self._config.sample_rate_hz == 22_050:  # how the published code tells its two generators apart
+        if self._is_running_sum:
             return self._running_sum(advance, carry)
         return self._interpolated(advance, carry, is_last)
 

@@ -1,4 +1,6 @@
-"""Short-time Fourier transform of a few points as convolutions, with a Hann window (periodic)."""
+"""Short-time Fourier transform of a few points with a periodic Hann window.
+
+Written as matrix products, which stay float32 on every device; convolutions on a GPU may not."""
 
 import math
 
@@ -32,16 +34,25 @@ class ShortTimeFourier:
 
     def analyse(self, samples: Tensor) -> Tensor:
         """samples (B, N) -> (B, n_fft + 2, (N - n_fft) / hop + 1)."""
-        return F.conv1d(samples[:, None].float(), self._analysis, stride=self.hop)
+        frames = samples.float().unfold(1, self.n_fft, self.hop)  # (B, J, n_fft)
+        return (frames @ self._analysis.mT).mT
 
     def overlap_add(self, spectrum: Tensor) -> tuple[Tensor, Tensor]:
         """spectrum (B, n_fft + 2, J) -> samples (B, hop (J - 1) + n_fft) not yet normalised, their envelope.
 
-        Samples divided by the envelope are the signal; both add up across neighbouring pieces.
+        Samples divided by the envelope (as many,) are the signal; both add up across neighbouring pieces.
         """
-        samples = F.conv_transpose1d(spectrum.float(), self._synthesis, stride=self.hop)[:, 0]
-        ones = torch.ones(1, 1, spectrum.shape[-1], device=spectrum.device)
-        return samples, F.conv_transpose1d(ones, self._envelope, stride=self.hop)[0]
+        samples = self._overlapped(spectrum.float().mT @ self._synthesis)
+        return samples, self._overlapped(self._envelope.expand(1, spectrum.shape[-1], -1))[0]
+
+    def _overlapped(self, frames: Tensor) -> Tensor:
+        """frames (B, J, n_fft), a hop apart -> their sum (B, hop (J - 1) + n_fft)."""
+        hops = frames.unflatten(-1, (-1, self.hop))  # (B, J, n_fft / hop, hop)
+        count, overlap = hops.shape[1:3]
+        total = frames.new_zeros(len(frames), count + overlap - 1, self.hop)
+        for index in range(overlap):
+            total[:, index : index + count] += hops[:, :, index]
+        return total.flatten(1)
 
     def centred(self, samples: Tensor) -> Tensor:
         """samples (B, N) -> (B, N + n_fft), reflected at both ends."""
@@ -49,4 +60,4 @@ class ShortTimeFourier:
 
 
 def _bank(rows: Tensor, device: torch.device | str) -> Tensor:
-    return rows.to(torch.float32)[:, None].to(device)  # (rows, 1, n_fft)
+    return rows.to(device, torch.float32)  # (rows, n_fft)

@@ -21,7 +21,7 @@ RIGHT_FRAMES = 6
 FADE_FRAMES = 1
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class WindowState:
     """One stream's left context, the phase and noise to go on with, and the sound to fade from."""
 
@@ -55,40 +55,45 @@ class WindowedVocoder:
         self._fade_in = 0.5 - 0.5 * torch.cos(torch.pi * ramp)
 
     def start(self, seed: int) -> WindowState:
-        return WindowState(torch.Generator().manual_seed(seed))
+        generator = torch.Generator().manual_seed(seed)
+        return WindowState(generator, carry=self.hift.source.initial_phases(generator))
 
     def shape_of(self, piece: Piece[WindowState]) -> Shape | None:
         left = 0 if piece.state.mel is None else piece.state.mel.shape[1]
         return Shape(left, piece.mel.shape[1], piece.is_last) if piece.mel.shape[1] else None
 
-    def step(self, pieces: Sequence[Piece[WindowState]]) -> list[Tensor]:
-        """Pieces of one shape -> samples (T L,) float32 of each, L a frame."""
+    def step(self, pieces: Sequence[Piece[WindowState]]) -> list[tuple[Tensor, WindowState]]:
+        """Pieces of one shape -> samples (T L,) float32, L a frame, and the next state of each."""
         shape = self.shape_of(pieces[0])
         assert shape is not None, "a piece without frames"
-        left, new = shape.left_frames, shape.new_frames
         right = 0 if shape.is_last else RIGHT_FRAMES
         hift, length = self.hift, self.hift.config.samples_per_frame
         mel = torch.stack([_window(piece, right) for piece in pieces])  # (B, M, left + new + right)
-        f0 = hift.f0(mel, ZeroContext()).float()[:, left:]
-        noises, generators = zip(*[self._noise(piece, new + right) for piece in pieces], strict=True)
-        carries = [piece.state.carry for piece in pieces]
-        carry = torch.stack([c for c in carries if c is not None]) if carries[0] is not None else None
-        source, ends = hift.source(f0, torch.stack(noises), carry, is_last=right == 0)
-        if left:
-            past = torch.stack([piece.state.source for piece in pieces if piece.state.source is not None])
-            source = torch.cat([past, source], dim=1)
-        samples = hift.decode(mel, source)[:, left * length :]
-        out = [self._faded(piece, row[: new * length]) for piece, row in zip(pieces, samples, strict=True)]
-        for index, piece in enumerate(pieces):
-            keep = slice(max(0, left + new - LEFT_FRAMES), left + new)
-            state = piece.state
-            state.mel = mel[index, :, keep].clone()
-            state.source = source[index, keep.start * length : keep.stop * length].clone()
-            state.carry = ends[index, new - 1].clone()
-            state.noise = noises[index][new * length :].clone()
-            state.tail = samples[index, new * length : (new + FADE_FRAMES) * length].clone()
-            state.generator = generators[index]
-        return out
+        f0 = hift.f0(mel, ZeroContext()).float()[:, shape.left_frames :]
+        drawn = [self._noise(piece, shape.new_frames + right) for piece in pieces]
+        carries = [piece.state.carry for piece in pieces if piece.state.carry is not None]
+        carry = torch.stack(carries).to(mel.device) if carries else None
+        source, ends = hift.source(f0, torch.stack([n for n, _ in drawn]), carry, is_last=right == 0)
+        past = [piece.state.source for piece in pieces if piece.state.source is not None]
+        if past:
+            source = torch.cat([torch.stack(past), source], dim=1)
+        samples = hift.decode(mel, source)[:, shape.left_frames * length :]
+        new_samples = shape.new_frames * length
+        keep = slice(
+            max(0, shape.left_frames + shape.new_frames - LEFT_FRAMES), shape.left_frames + shape.new_frames
+        )
+        done = []
+        for index, (piece, (noise, generator)) in enumerate(zip(pieces, drawn, strict=True)):
+            state = WindowState(
+                generator,
+                mel=mel[index, :, keep].clone(),
+                source=source[index, keep.start * length : keep.stop * length].clone(),
+                carry=ends[index, shape.new_frames - 1].clone(),
+                noise=noise[new_samples:].clone(),
+                tail=samples[index, new_samples : new_samples + FADE_FRAMES * length].clone(),
+            )
+            done.append((self._faded(piece, samples[index, :new_samples]), state))
+        return done
 
     def _noise(self, piece: Piece[WindowState], num_frames: int) -> tuple[Tensor, torch.Generator]:
         """The next frames of the stream's noise (samples, tones), and its generator after them.
@@ -108,7 +113,7 @@ class WindowedVocoder:
     def _faded(self, piece: Piece[WindowState], samples: Tensor) -> Tensor:
         tail = piece.state.tail
         if tail is None:
-            return samples
+            return samples.clone()
         count = min(len(tail), len(samples))
         fade_in = self._fade_in.to(samples.device)[:count]
         head = samples[:count] * fade_in + tail[:count] * (1 - fade_in)

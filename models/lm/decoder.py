@@ -10,7 +10,7 @@ from torch import Tensor
 from models.config import SamplingConfig
 from models.lm.interface import SpeechLM
 from models.lm.kv_cache import CachePass
-from models.lm.plan import Action, ForceFill, Plan, Run, Sample, Stop, StopReason, WaitForText
+from models.lm.plan import Action, ForceFill, Plan, Run, Stop, StopReason, WaitForText
 from models.lm.sampling import class_masks, sample
 from models.lm.transfer import to_device
 
@@ -31,6 +31,7 @@ class Row:
     index: int  # of its cache row; -1 once it has left
     arrival: int  # how many came before it
     generator: torch.Generator = field(init=False)
+    _uniform: float | None = field(default=None, init=False)  # taken, not used yet
 
     def __post_init__(self) -> None:
         self.generator = torch.Generator().manual_seed(self.request.seed)
@@ -40,7 +41,15 @@ class Row:
         return self.request.plan
 
     def next_uniform(self) -> float:
-        return torch.rand((), generator=self.generator, dtype=torch.float64).item()
+        """The next draw's number; the same one until `mark_run`, so a draw that failed can be repeated."""
+        if self._uniform is None:
+            self._uniform = torch.rand((), generator=self.generator, dtype=torch.float64).item()
+        return self._uniform
+
+    def mark_run(self) -> None:
+        """What was pending has run, and from its logits was drawn."""
+        self._uniform = None
+        self.plan.mark_run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +99,8 @@ class SpeechDecoder:
 
     @torch.inference_mode()
     def add(self, request: RowRequest) -> Row:
-        row = Row(request, self._cache.add_row(), self._num_arrivals)
+        row = Row(request, index=-1, arrival=self._num_arrivals)
+        row.index = self._cache.add_row()
         self._num_arrivals += 1
         self.rows.append(row)
         return row
@@ -113,7 +123,7 @@ class SpeechDecoder:
         """One token for every row that can go on, and for the new one that came first: what the rows did.
 
         Only one new row a step, since all others wait for its prefill. Nothing has advanced if a run of
-        the network raises.
+        the network or the draw raises: the step can be repeated.
         """
         actions = [(row, self._action(row)) for row in self.rows]
         pending = [_Pending(row, action.ids) for row, action in actions if isinstance(action, Run)]
@@ -134,10 +144,11 @@ class SpeechDecoder:
         with self._cache.all_or_nothing():
             hidden = torch.cat([self._run(group) for group in groups])  # (R, C)
             logits = self._model.logits(hidden)  # (R, V)
-        rows = [one.row for group in groups for one in group]
+            rows = [one.row for group in groups for one in group]
+            ids = self._draw(rows, logits)
         for row in rows:
-            row.plan.mark_run()
-        return list(zip(rows, self._draw(rows, logits), strict=True))
+            row.mark_run()
+        return list(zip(rows, ids, strict=True))
 
     def _action(self, row: Row) -> Action:
         action = row.plan.next_action()
@@ -178,9 +189,7 @@ class SpeechDecoder:
         """logits (R, V) -> an id for each row, -1 where there is none. The step's one wait for the device."""
         rules, histories = [], []
         for row in rows:
-            action = row.plan.next_action()
-            assert isinstance(action, Sample), action
-            rules.append(action.forbidden)
+            rules.append(row.plan.forbidden)
             window = list(row.plan.history[-self._sampling.win_size :])
             histories.append([-1] * (self._sampling.win_size - len(window)) + window)
         device = logits.device

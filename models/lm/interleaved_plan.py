@@ -40,10 +40,13 @@ class InterleavedPlan:
         prompt_text_ids: Sequence[int] = (),
         prompt_speech_ids: Sequence[int] = (),
         prefix_text_ids: Sequence[int] = (),
-        mix_ratio: tuple[int, int] = (5, 15),
+        *,
+        mix_ratio: tuple[int, int],
         ratios: LengthRatios = DEFAULT_RATIOS,
     ):
         """prefix_text_ids: CosyVoice 3's instruction up to and including `<|endofprompt|>`, right after sos.
+
+        mix_ratio: text : speech tokens of a block, as the model's config has it.
 
         Raises ValueError for a model without a fill class, and for ids that the model does not have.
         """
@@ -87,7 +90,7 @@ class InterleavedPlan:
             return WaitForText()
         if self._is_block_full:
             return ForceFill()
-        return Run(tuple(self._pending)) if self._pending else Sample(self._forbidden)
+        return Run(tuple(self._pending)) if self._pending else Sample(self.forbidden)
 
     def mark_run(self) -> None:
         self._pending.clear()
@@ -96,7 +99,7 @@ class InterleavedPlan:
         assert self._phase is not _Phase.TEXT, "accept while text is missing"
         assert self._is_block_full or not self._pending, "accept before the pending ids were run"
         assert 0 <= id < self._vocabulary.num_classes, id
-        assert id not in self._vocabulary.forbidden_ids(self._forbidden), id
+        assert id not in self._vocabulary.forbidden_ids(self.forbidden), id
         if id == self._vocabulary.eos:
             self._reason = "eos"
             return
@@ -113,7 +116,7 @@ class InterleavedPlan:
         return self._phase is _Phase.SPEECH and len(self.history) == self._next_fill
 
     @property
-    def _forbidden(self) -> Forbidden:
+    def forbidden(self) -> Forbidden:
         if self._phase is _Phase.SPEECH:
             return Forbidden.ALL_BUT_FILL
         is_short = len(self.speech_ids) < self._scaled(self._ratios.minimum)

@@ -44,8 +44,8 @@ class KeyValueCache:
 
     def add_row(self) -> int:
         """-> the index of a new row, the last one, with nothing in it."""
+        self._make_room(len(self.lengths) + 1, FIRST_LENGTH)
         self.lengths.append(0)
-        self._make_room(len(self.lengths), FIRST_LENGTH)
         return len(self.lengths) - 1
 
     def remove_row(self, row: int) -> None:
@@ -98,8 +98,9 @@ class KeyValueCache:
         if num_rows <= has_rows and length <= has_length:
             return
         num_rows, length = _doubled(has_rows, num_rows), _doubled(has_length, length)
-        self._keys = [_grown(tensor, num_rows, length) for tensor in self._keys]
-        self._values = [_grown(tensor, num_rows, length) for tensor in self._values]
+        keys = [_grown(tensor, num_rows, length) for tensor in self._keys]
+        values = [_grown(tensor, num_rows, length) for tensor in self._values]
+        self._keys, self._values = keys, values  # both or, if the memory does not suffice, neither
 
 
 class CachePass:

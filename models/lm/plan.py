@@ -54,6 +54,11 @@ class Plan(Protocol):
         """The speech tokens among them."""
         ...
 
+    @property
+    def forbidden(self) -> Forbidden:
+        """What may not be drawn next, known before what is pending has run."""
+        ...
+
     def next_action(self) -> Action: ...
 
     def mark_run(self) -> None: ...
@@ -102,15 +107,16 @@ class OneWayPlan:
     def history(self) -> Sequence[int]:
         return self.speech_ids
 
+    @property
+    def forbidden(self) -> Forbidden:
+        return Forbidden.STOPS if len(self.speech_ids) < self._min_tokens else Forbidden.NOTHING
+
     def next_action(self) -> Action:
         if self._reason is not None:
             return Stop(self._reason)
         if len(self.speech_ids) >= self._max_tokens:
             return Stop("max_tokens")
-        if self._pending:
-            return Run(self._pending)
-        is_short = len(self.speech_ids) < self._min_tokens
-        return Sample(Forbidden.STOPS if is_short else Forbidden.NOTHING)
+        return Run(self._pending) if self._pending else Sample(self.forbidden)
 
     def mark_run(self) -> None:
         self._pending = ()

@@ -1,19 +1,24 @@
-"""Withholds long runs of silence from the flow (CosyVoice 3); the language model keeps them."""
+"""Withholds long runs of silence from the flow; the language model keeps them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-SILENT_IDS = frozenset({1, 2, 28, 29, 55, 248, 494, 2241, 2242, 2322, 2323})
-"""CosyVoice 3's speech tokens of silence; the other families' list is empty."""
+from models.config import Family
 
+COSYVOICE3_SILENT_IDS = frozenset({1, 2, 28, 29, 55, 248, 494, 2241, 2242, 2322, 2323})
 MAX_SILENT_RUN_TOKENS = 5
+
+
+def silent_ids(family: Family) -> frozenset[int]:
+    """The speech tokens of silence that published code knows of; it has a list for CosyVoice 3 only."""
+    return COSYVOICE3_SILENT_IDS if family == "cosyvoice3" else frozenset()
 
 
 @dataclass(slots=True)
 class SilentTokenFilter:
     """One per stream. Lets through at most `max_run_tokens` silent tokens in a row."""
 
-    silent_ids: frozenset[int] = SILENT_IDS
+    silent_ids: frozenset[int]
     max_run_tokens: int = MAX_SILENT_RUN_TOKENS
     run_tokens: int = 0
 

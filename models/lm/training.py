@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from models.config import LMConfig
 from models.lm.interface import SpeechLM
 from models.lm.layout import IGNORED, Layout
 from models.memory import WholeMemory, chunk_mask
@@ -17,10 +18,14 @@ DPO_BETA = 0.01
 
 @dataclass(frozen=True, slots=True)
 class LossConfig:
-    """Of a model's config: `label_smoothing` and `length_normalized_loss`."""
+    """How a loss is smoothed and normalised; `of` takes it from a model's config."""
 
     label_smoothing: float = 0.0
     is_length_normalized: bool = True
+
+    @classmethod
+    def of(cls, config: LMConfig) -> "LossConfig":
+        return cls(config.label_smoothing, config.length_normalized_loss)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +46,8 @@ def token_loss(
     model: SpeechLM,
     layouts: Sequence[Layout],
     speakers: Sequence[Tensor | None] | None = None,
-    config: LossConfig = LossConfig(),
+    *,
+    config: LossConfig,
 ) -> TokenLoss:
     """The next-token loss of a batch; speakers: (192,) each, for CosyVoice 1."""
     logits, targets = teacher_forced(model, layouts, speakers)
@@ -55,7 +61,8 @@ def preference_loss(
     reference_chosen: Tensor,
     reference_rejected: Tensor,
     beta: float = DPO_BETA,
-    config: LossConfig = LossConfig(),
+    *,
+    config: LossConfig,
 ) -> PreferenceLoss:
     """Direct preference optimisation (arXiv 2305.18290) plus the loss on the chosen half.
 

@@ -5,6 +5,9 @@ from pathlib import Path
 from typing import Protocol
 
 
+MAX_FILE_BYTES = 64 << 20  # the published files have 11 MB at most
+
+
 class TokenizerError(ValueError):
     """A tokenizer file is missing or malformed, or an id lies outside the vocabulary."""
 
@@ -34,7 +37,11 @@ class TextTokenizer(Protocol):
 def read_text_file(path: Path) -> str:
     """The file as UTF-8 with its line ends kept. Raises TokenizerError if that is impossible."""
     try:
-        return path.read_bytes().decode("utf-8")
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            raise TokenizerError(f"{path}: larger than {MAX_FILE_BYTES} bytes; is it the published file?")
+        return content.decode("utf-8")
     except OSError as error:
         raise TokenizerError(f"{path}: cannot be read ({error.strerror})") from error
     except UnicodeDecodeError as error:

@@ -121,9 +121,10 @@ def _read_merges(path: Path) -> list[tuple[str, str]]:
 
 
 def _read_json_object(path: Path) -> dict[str, Any]:
+    text = read_text_file(path)
     try:
-        value = json.loads(read_text_file(path))
-    except json.JSONDecodeError as error:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:  # the latter: `[[[[...`
         raise TokenizerError(f"{path}: not JSON ({error}); is the file cut short?") from error
     if not isinstance(value, dict):
         raise TokenizerError(f"{path}: holds a {type(value).__name__}, expected an object")

@@ -1,7 +1,6 @@
 """Whisper's multilingual byte-level BPE, as CosyVoice 1 reads text, built from its ranks file."""
 
 import base64
-import binascii
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
@@ -84,8 +83,9 @@ def find_ranks_file(model_dir: Path) -> Path:
         if path.is_file():
             return path
     raise TokenizerError(
-        f"{model_dir / RANKS_FILE}: missing. CosyVoice 1 reads text with whisper's vocabulary: "
-        f"put {RANKS_FILE} there, or install openai-whisper, which brings it"
+        f"{model_dir / RANKS_FILE}: missing. CosyVoice 1 reads text with whisper's vocabulary, which its "
+        f"checkpoints do not bring: put whisper/assets/{RANKS_FILE} of the openai-whisper package there, "
+        "or install that package"
     )
 
 
@@ -110,11 +110,10 @@ def _read_entry(line: str) -> tuple[bytes, int] | None:
     parts = line.split()
     if len(parts) != 2 or not parts[1].isdecimal():
         return None
-    if parts[0] == "=":  # how the published file writes its last entry, the empty string
-        return b"", int(parts[1])
+    is_empty = parts[0] == "="  # how the published file writes its last entry
     try:
-        return base64.b64decode(parts[0], validate=True), int(parts[1])
-    except binascii.Error:
+        return b"" if is_empty else base64.b64decode(parts[0], validate=True), int(parts[1])
+    except ValueError:  # no base64, or a rank of thousands of digits
         return None
 
 

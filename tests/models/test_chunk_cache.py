@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from models.flow.chunk_cache import KeyValues, attend_part, attend_parts
+from models.flow.chunk_cache import ChunkCache, KeyValues, attend_part, attend_parts
 
 SIZES = [7, 1, 50]
 
@@ -37,3 +37,19 @@ def test_kernel_equals_products_and_softmax(has_bias: bool) -> None:
     on_cpu, elsewhere = attend_part(q, part, bias), attend_part(q.as_subclass(Elsewhere), part, bias)
     for actual, expected in zip(on_cpu, elsewhere, strict=True):
         torch.testing.assert_close(actual, expected.as_subclass(torch.Tensor), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("window", "pinned"), [(0, 0), (0, 1), (2, 0), (3, 1), (4, 2), (9, 1), (None, 1)])
+def test_prompt_window_and_the_chunk_itself_are_what_is_seen(window: int | None, pinned: int) -> None:
+    """Keys say which chunk they are of; the last chunk is shorter than the others."""
+    frames, num_chunks = 5, 24
+    cache = ChunkCache(frames, window, pinned_chunks=pinned)
+    for chunk in range(num_chunks):
+        count = frames if chunk < num_chunks - 1 else 3
+        keys = torch.full((1, 1, count, 2), float(chunk))
+        seen = torch.cat([part.keys[0, 0, :, 0] for part in cache.extend(0, keys, keys)])
+        first = 0 if window is None else max(0, chunk - window)
+        visible = sorted({*range(min(pinned, chunk)), *range(first, chunk)})
+        expected = [float(c) for c in visible for _ in range(frames)] + [float(chunk)] * count
+        assert sorted(seen.tolist()) == expected
+        cache.commit()

@@ -1,13 +1,14 @@
 """The vocoders piece by piece."""
 
 from copy import deepcopy
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from models.hift.causal import CausalVocoder
-from models.hift.stream import Piece, Vocoder, vocode
+from models.hift.stream import Sound, Vocoder, vocode
 from models.hift.windowed import FADE_FRAMES, WindowedVocoder
 from tests.models.networks import small_hift
 
@@ -21,10 +22,13 @@ def random_mel(num_frames: int, seed: int = 0) -> Tensor:
     return torch.nn.functional.interpolate(coarse, num_frames, mode="linear")[0]
 
 
-def speak(vocoder: Vocoder, mel: Tensor, cuts: list[int], seed: int = 0) -> list[Tensor]:  # type: ignore[type-arg]
-    state, pieces = vocoder.start(seed), mel.split(cuts, dim=1)
-    last = len(pieces) - 1
-    return [vocode(vocoder, [Piece(state, piece, i == last)])[0] for i, piece in enumerate(pieces)]
+def speak(vocoder: Vocoder[Any], mel: Tensor, cuts: list[int], seed: int = 0) -> list[Tensor]:
+    sound, pieces, samples = Sound(vocoder.start(seed)), mel.split(cuts, dim=1), []
+    for index, piece in enumerate(pieces):
+        sound.pending.append((piece, index == len(pieces) - 1))
+        vocode(vocoder, [sound])
+        samples.append(sound.take())
+    return samples
 
 
 @pytest.mark.parametrize("cuts", [*CUTS, [50, 40, 0]])
@@ -100,23 +104,42 @@ def test_windowed_phase_and_noise_do_not_depend_on_the_cuts() -> None:
 @torch.inference_mode()
 def test_rows_at_different_places_do_not_know_each_other(is_causal: bool) -> None:
     hift = small_hift(is_causal)
-    vocoder: Vocoder = CausalVocoder(hift) if is_causal else WindowedVocoder(hift)  # type: ignore[type-arg]
+    vocoder: Vocoder[Any] = CausalVocoder(hift) if is_causal else WindowedVocoder(hift)
     mels = [random_mel(90, seed) for seed in range(3)]
     cuts = [[20, 50, 20], [50, 20, 20], [20, 50, 20]]
     alone = [
         torch.cat(speak(vocoder, mel, cut, seed))
         for seed, (mel, cut) in enumerate(zip(mels, cuts, strict=True))
     ]
-    states = [vocoder.start(seed) for seed in range(3)]
-    parts = [mel.split(cut, dim=1) for mel, cut in zip(mels, cuts, strict=True)]
-    steps = [
-        vocode(
-            vocoder, [Piece(state, part[turn], turn == 2) for state, part in zip(states, parts, strict=True)]
-        )
-        for turn in range(3)
-    ]
-    for row, expected in enumerate(alone):
-        assert float((torch.cat([step[row] for step in steps]) - expected).abs().max()) <= 1e-5
+    sounds = [Sound(vocoder.start(seed)) for seed in range(3)]
+    for sound, mel, cut in zip(sounds, mels, cuts, strict=True):
+        sound.pending += [(piece, index == 2) for index, piece in enumerate(mel.split(cut, dim=1))]
+    vocode(vocoder, sounds)
+    for sound, expected in zip(sounds, alone, strict=True):
+        assert float((sound.take() - expected).abs().max()) <= 1e-5
+
+
+@torch.inference_mode()
+def test_streams_that_were_done_before_an_error_are_not_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    vocoder = WindowedVocoder(small_hift(is_causal=False))
+    mels, cuts = [random_mel(60, seed) for seed in range(2)], [[30, 30], [20, 40]]
+    expected = [torch.cat(speak(vocoder, mel, cut)) for mel, cut in zip(mels, cuts, strict=True)]
+    sounds = [Sound(vocoder.start(0)) for _ in mels]
+    for sound, mel, cut in zip(sounds, mels, cuts, strict=True):
+        sound.pending += [(piece, index == 1) for index, piece in enumerate(mel.split(cut, dim=1))]
+    decode, calls = vocoder.hift.decode, iter(range(100))
+
+    def fail_once(mel: Tensor, source: Tensor) -> Tensor:
+        if next(calls) == 3:
+            raise MemoryError("no memory")
+        return decode(mel, source)
+
+    monkeypatch.setattr(vocoder.hift, "decode", fail_once)
+    with pytest.raises(MemoryError):
+        vocode(vocoder, sounds)
+    vocode(vocoder, sounds)
+    for sound, samples in zip(sounds, expected, strict=True):
+        assert torch.equal(sound.take(), samples)
 
 
 def test_half_precision_leaves_f0_and_source_whole() -> None:

@@ -9,6 +9,7 @@ from models.config import CFMConfig, ConformerConfig, HiFTConfig, RegulatedFlowC
 from models.flow.regulated_flow import RegulatedFlow
 from models.frontend.speaker import Speaker
 from models.hift.hift import HiFT
+from models.hift.windowed import WindowedVocoder
 from models.regulated_token2wav import RegulatedToken2Wav
 from models.token2wav import StepInput
 from tests.models.networks import VOCAB_SIZE, random_ids
@@ -62,11 +63,32 @@ def test_stream_speaks_all_its_tokens(sizes: list[int]) -> None:
     assert len(samples) / 22_050 == pytest.approx(seconds, abs=0.012 * (2 + sum(sizes) // 50))
 
 
-def test_audio_starts_after_the_first_hop_and_its_overlap() -> None:
+def test_audio_starts_after_the_first_hop_its_overlap_and_one_more() -> None:
     state = session().start(session().prepare(speaker()))
-    assert session().tokens_wanted(state) == 70
-    assert len(session().step([StepInput(state, random_ids(1, 69), False)])[0]) == 0
+    assert session().tokens_wanted(state) == 71
+    assert len(session().step([StepInput(state, random_ids(1, 70), False)])[0]) == 0
     assert len(session().step([StepInput(state, [1], False)])[0]) > 0
+
+
+@pytest.mark.parametrize("sizes", [[70, 50, 50], [90, 80], [1] * 170, [170]])
+def test_audio_does_not_depend_on_how_the_tokens_came(sizes: list[int]) -> None:
+    tokens, pieces = random_ids(9, 170), []
+    for size in sizes:
+        pieces.append(tokens[:size])
+        tokens = tokens[size:]
+    assert torch.equal(speak(pieces), speak([random_ids(9, 170)]))
+
+
+def test_overtones_start_at_random_phases_of_the_seed() -> None:
+    vocoder = WindowedVocoder(session()._vocoder.hift)
+    one, same, other = (vocoder.start(seed).carry for seed in (1, 1, 2))
+    assert one is not None
+    assert same is not None
+    assert other is not None
+    assert torch.equal(one, same)
+    assert float(one[0]) == 0.0
+    assert not torch.equal(one[1:], other[1:])
+    assert float(one.abs().max()) <= 0.5
 
 
 def test_same_seed_gives_the_same_audio_and_neighbours_do_not_matter() -> None:
@@ -87,13 +109,17 @@ def test_memory_of_a_stream_does_not_grow() -> None:
     state = session().start(session().prepare(speaker()))
     sizes = []
     for second in range(5):
-        session().step([StepInput(state, random_ids(second, 70 if second == 0 else 50), False)])
+        session().step([StepInput(state, random_ids(second, 71 if second == 0 else 50), False)])
         sizes.append(state.state_bytes)
     assert len(set(sizes[1:])) == 1
 
 
 def test_wrong_input_is_refused() -> None:
     state = session().start(session().prepare(speaker()))
+    with pytest.raises(ValueError, match="twice in the batch"):
+        session().step([StepInput(state, [1], False), StepInput(state, [2], False)])
+    with pytest.raises(ValueError, match="hop_tokens is 0"):
+        RegulatedToken2Wav(session()._flow, session()._vocoder.hift, hop_tokens=0)
     with pytest.raises(ValueError, match="speech token 120"):
         session().step([StepInput(state, [120], False)])
     session().step([StepInput(state, [1], True)])

@@ -89,7 +89,11 @@ def test_text_arriving_in_pieces_becomes_samples(family: Family) -> None:
         end = prompt_text.index(tokenizer.end_of_prompt_id) + 1
         prefix, prompt_text = prompt_text[:end], prompt_text[end:]
     plan = InterleavedPlan(
-        Vocabulary.of(checkpoint.config.lm), prompt_text, given.lm_prompt_tokens.tolist(), prefix
+        Vocabulary.of(checkpoint.config.lm),
+        prompt_text,
+        given.lm_prompt_tokens.tolist(),
+        prefix,
+        mix_ratio=checkpoint.config.lm.mix_ratio,
     )
     decoder = SpeechDecoder(checkpoint.load_lm(), checkpoint.config.lm.sampling)
     decoder.add(RowRequest(plan, seed=3))

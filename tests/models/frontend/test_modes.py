@@ -46,13 +46,13 @@ def summary(model_input: ModelInput) -> tuple[str, str, int, int, int]:
 
 
 @pytest.mark.parametrize(
-    ("family", "text"), [("cosyvoice1", "hello"), ("cosyvoice2", "hello"), ("cosyvoice3", PREFIX + "hello")]
+    ("family", "prefix"), [("cosyvoice1", ""), ("cosyvoice2", ""), ("cosyvoice3", PREFIX)]
 )
 @pytest.mark.parametrize("speaker", [BARE, PROMPTED])
-def test_sft_takes_the_embedding_alone(family: Family, text: str, speaker: Speaker) -> None:
+def test_sft_takes_the_embedding_alone(family: Family, prefix: str, speaker: Speaker) -> None:
     model_input = modes.sft(family, speaker, TEXT, TOKENIZER)
 
-    assert summary(model_input) == (text, "", 0, 0, 0)
+    assert summary(model_input) == ("hello", prefix, 0, 0, 0)
     assert model_input.lm_embedding is speaker.embedding
     assert model_input.flow_embedding is speaker.embedding
 
@@ -70,12 +70,12 @@ def test_zero_shot_gives_both_networks_the_prompt(family: Family, prompt_text: s
 
 
 @pytest.mark.parametrize(
-    ("family", "text"), [("cosyvoice1", "hello"), ("cosyvoice2", "hello"), ("cosyvoice3", PREFIX + "hello")]
+    ("family", "prefix"), [("cosyvoice1", ""), ("cosyvoice2", ""), ("cosyvoice3", PREFIX)]
 )
-def test_cross_lingual_keeps_the_prompt_from_the_language_model(family: Family, text: str) -> None:
+def test_cross_lingual_keeps_the_prompt_from_the_language_model(family: Family, prefix: str) -> None:
     model_input = modes.cross_lingual(family, PROMPTED, TEXT, TOKENIZER)
 
-    assert summary(model_input) == (text, "", 0, 6, 12)
+    assert summary(model_input) == ("hello", prefix, 0, 6, 12)
     assert model_input.lm_embedding is PROMPTED.embedding
 
 
@@ -145,12 +145,20 @@ def test_a_prompt_text_with_its_own_end_of_prompt_is_left_alone(prompt_text: str
     assert TOKENIZER.decode(model_input.prompt_text_ids) == prompt_text
 
 
-def test_a_text_with_its_own_end_of_prompt_is_left_alone() -> None:
+def test_a_text_with_its_own_end_of_prompt_keeps_it() -> None:
     text_ids = TOKENIZER.encode("Be brief.<|endofprompt|>hello")
+    for mode in (modes.sft, modes.cross_lingual):
+        model_input = mode("cosyvoice3", PROMPTED, text_ids, TOKENIZER)
+        assert TOKENIZER.decode(model_input.prompt_text_ids) == "Be brief.<|endofprompt|>"
+        assert TOKENIZER.decode(model_input.text_ids) == "hello"
 
-    model_input = modes.cross_lingual("cosyvoice3", PROMPTED, text_ids, TOKENIZER)
 
-    assert model_input.text_ids == tuple(text_ids)
+def test_the_flow_is_given_what_the_mode_says() -> None:
+    given = modes.sft("cosyvoice2", PROMPTED, TEXT, TOKENIZER).flow_speaker
+    assert not given.has_prompt
+    assert given.embedding is PROMPTED.embedding
+    given = modes.zero_shot("cosyvoice2", PROMPTED, TEXT, TOKENIZER).flow_speaker
+    assert given.prompt_mel is PROMPTED.prompt_mel
 
 
 @pytest.mark.parametrize("family", ["cosyvoice2", "cosyvoice3"])

@@ -140,7 +140,12 @@ def test_decoding_equals_one_forward_pass_over_the_training_layout(family: str) 
 def test_interleaved_rows_in_a_batch_equal_one_forward_pass_over_the_training_layout(family: str) -> None:
     model = make_model(family, seed=2)
     decoder = RecordingDecoder(model)
-    plans = [InterleavedPlan(model.vocabulary, [1, 2], [3] * p, ratios=LengthRatios(2, 4)) for p in (0, 4, 7)]
+    plans = [
+        InterleavedPlan(
+            model.vocabulary, [1, 2], [3] * num_prompt, mix_ratio=(5, 15), ratios=LengthRatios(2, 4)
+        )
+        for num_prompt in (0, 4, 7)
+    ]
     rows = [decoder.add(make_request(family, index, plan)) for index, plan in enumerate(plans)]
     decoder.add(make_request(family, 9))
     texts = [[(i * 7 + j) % 40 for j in range(11 + i)] for i in range(3)]
@@ -176,7 +181,7 @@ def has_whole_blocks(plan: InterleavedPlan, num_prompt: int) -> bool:
 def test_a_row_that_waits_for_text_says_so_and_holds_up_nobody() -> None:
     model = make_model("cosyvoice2")
     decoder = SpeechDecoder(model, SamplingConfig())
-    plan = InterleavedPlan(model.vocabulary)
+    plan = InterleavedPlan(model.vocabulary, mix_ratio=(5, 15))
     waiting = decoder.add(make_request("cosyvoice2", 0, plan))
     other = decoder.add(make_request("cosyvoice2", 1))
     events = decoder.step()
@@ -205,7 +210,7 @@ def test_an_interleaved_minimum_is_enforced_and_no_other_stop_is_drawn(config: L
     names = Vocabulary.of(config)
     favoured = [id for id in names.stop_ids if id != names.fill]
     decoder = SpeechDecoder(ScriptedLM(config, favoured), SamplingConfig())
-    plan = InterleavedPlan(names)
+    plan = InterleavedPlan(names, mix_ratio=(5, 15))
     plan.push_text([1, 2, 3, 4, 5, 6, 7, 8, 9])
     plan.finish_text()
     row = decoder.add(RowRequest(plan, seed=4))

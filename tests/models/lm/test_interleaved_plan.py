@@ -13,6 +13,7 @@ from models.lm.plan import ForceFill, LengthRatios, Run, Sample, Stop, WaitForTe
 from models.lm.vocabulary import Forbidden, Vocabulary
 from tests.models.lm.networks import COSYVOICE1, COSYVOICE2, COSYVOICE3, NUM_SPEECH_IDS, NUM_TEXT_IDS
 
+MIX_RATIO = (5, 15)
 TWO, THREE = Vocabulary.of(COSYVOICE2), Vocabulary.of(COSYVOICE3)
 
 
@@ -25,7 +26,9 @@ class Utterance:
     prefix: list[int]
 
     def plan(self) -> InterleavedPlan:
-        return InterleavedPlan(self.vocabulary, self.prompt_text, self.prompt_speech, self.prefix)
+        return InterleavedPlan(
+            self.vocabulary, self.prompt_text, self.prompt_speech, self.prefix, mix_ratio=MIX_RATIO
+        )
 
 
 @dataclass(slots=True)
@@ -169,7 +172,7 @@ def step(plan: InterleavedPlan, id: int) -> tuple[Run, Sample]:
 
 
 def test_the_last_token_before_a_forced_fill_is_run_once_with_the_next_text() -> None:
-    plan = InterleavedPlan(TWO)
+    plan = InterleavedPlan(TWO, mix_ratio=MIX_RATIO)
     plan.push_text([1, 2, 3, 4, 5])
     runs = [step(plan, id)[0].ids for id in range(15)]
     assert runs[0] == (TWO.sos, *TWO.text([1, 2, 3, 4, 5]))
@@ -184,7 +187,7 @@ def test_the_last_token_before_a_forced_fill_is_run_once_with_the_next_text() ->
 
 
 def test_the_last_token_before_a_forced_fill_is_run_once_at_the_end_of_the_text() -> None:
-    plan = InterleavedPlan(TWO)
+    plan = InterleavedPlan(TWO, mix_ratio=MIX_RATIO)
     plan.push_text([1, 2, 3, 4, 5])
     for id in range(15):
         step(plan, id)
@@ -195,7 +198,7 @@ def test_the_last_token_before_a_forced_fill_is_run_once_at_the_end_of_the_text(
 
 
 def test_a_fill_drawn_early_ends_the_block_and_the_next_one_is_whole() -> None:
-    plan = InterleavedPlan(TWO)
+    plan = InterleavedPlan(TWO, mix_ratio=MIX_RATIO)
     plan.push_text([1] * 10)
     step(plan, 8)
     step(plan, TWO.fill or -1)
@@ -207,7 +210,7 @@ def test_a_fill_drawn_early_ends_the_block_and_the_next_one_is_whole() -> None:
 
 
 def test_text_that_ends_within_a_block_lets_the_block_run_to_its_fill() -> None:
-    plan = InterleavedPlan(TWO)
+    plan = InterleavedPlan(TWO, mix_ratio=MIX_RATIO)
     plan.push_text([1] * 6)
     step(plan, 8)
     plan.finish_text()
@@ -217,7 +220,7 @@ def test_text_that_ends_within_a_block_lets_the_block_run_to_its_fill() -> None:
 
 
 def test_text_that_ends_while_prompt_speech_remains_drops_none_of_it() -> None:
-    plan = InterleavedPlan(TWO, [1, 2, 3], [*range(40)])
+    plan = InterleavedPlan(TWO, [1, 2, 3], [*range(40)], mix_ratio=MIX_RATIO)
     plan.push_text([4, 5, 6])
     plan.finish_text()
     first = (*TWO.text([1, 2, 3, 4, 5]), *range(15))
@@ -227,14 +230,14 @@ def test_text_that_ends_while_prompt_speech_remains_drops_none_of_it() -> None:
 
 
 def test_a_prompt_of_whole_blocks_is_answered_with_the_fill_allowed() -> None:
-    plan = InterleavedPlan(TWO, [1, 2, 3, 4, 5], [*range(15)])
+    plan = InterleavedPlan(TWO, [1, 2, 3, 4, 5], [*range(15)], mix_ratio=MIX_RATIO)
     assert plan.next_action() == Run((TWO.sos, *TWO.text([1, 2, 3, 4, 5]), *range(15)))
     plan.mark_run()
     assert plan.next_action() == Sample(Forbidden.ALL_BUT_FILL)
 
 
 def test_without_prompt_speech_decoding_waits_for_the_first_block_of_text() -> None:
-    plan = InterleavedPlan(THREE, prefix_text_ids=[7, 8, 9])
+    plan = InterleavedPlan(THREE, prefix_text_ids=[7, 8, 9], mix_ratio=MIX_RATIO)
     assert plan.next_action() == WaitForText()
     plan.push_text([1, 2, 3, 4])
     assert plan.next_action() == WaitForText()
@@ -244,7 +247,7 @@ def test_without_prompt_speech_decoding_waits_for_the_first_block_of_text() -> N
 
 @pytest.mark.parametrize("names", [TWO, THREE])
 def test_the_minimum_holds_in_the_last_leg_and_the_maximum_ends_it(names: Vocabulary) -> None:
-    plan = InterleavedPlan(names, ratios=LengthRatios(minimum=2, maximum=4))
+    plan = InterleavedPlan(names, ratios=LengthRatios(minimum=2, maximum=4), mix_ratio=MIX_RATIO)
     plan.push_text([1, 2, 3])
     plan.finish_text()
     rules = [step(plan, 9)[1].forbidden for _ in range(12)]
@@ -253,7 +256,7 @@ def test_the_minimum_holds_in_the_last_leg_and_the_maximum_ends_it(names: Vocabu
 
 
 def test_eos_ends_the_last_leg() -> None:
-    plan = InterleavedPlan(THREE, ratios=LengthRatios(minimum=0))
+    plan = InterleavedPlan(THREE, ratios=LengthRatios(minimum=0), mix_ratio=MIX_RATIO)
     plan.push_text([1])
     plan.finish_text()
     step(plan, THREE.eos)
@@ -271,7 +274,7 @@ def test_a_mix_ratio_of_its_own_is_kept() -> None:
 
 
 def test_a_text_that_ends_empty_is_refused() -> None:
-    plan = InterleavedPlan(TWO, [1, 2], [3])
+    plan = InterleavedPlan(TWO, [1, 2], [3], mix_ratio=MIX_RATIO)
     plan.push_text([])
     with pytest.raises(ValueError, match="ended with 0 text tokens; expected at least 1"):
         plan.finish_text()
@@ -279,4 +282,4 @@ def test_a_text_that_ends_empty_is_refused() -> None:
 
 def test_a_model_without_a_fill_class_is_refused() -> None:
     with pytest.raises(ValueError, match="no fill class"):
-        InterleavedPlan(Vocabulary.of(COSYVOICE1))
+        InterleavedPlan(Vocabulary.of(COSYVOICE1), mix_ratio=MIX_RATIO)
