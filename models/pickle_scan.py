@@ -91,10 +91,10 @@ class _Scan:
         """What the operation takes; for FILLS what goes into the container, which stays."""
         before = opcode.stack_before
         if pickletools.markobject in before:
-            start = len(self._stack) - 1 - self._stack[::-1].index(MARK) if MARK in self._stack else -1
-            entries = self._stack[start + 1 :]
-            del self._stack[start:]
-            return entries
+            entries = []
+            while (kind := self._stack.pop()) != MARK:
+                entries.append(kind)
+            return entries[::-1]
         count = len(before) - (opcode.name in FILLS)
         entries = self._stack[len(self._stack) - count :]
         if len(entries) < count or MARK in entries:

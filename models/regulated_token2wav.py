@@ -115,7 +115,7 @@ class RegulatedToken2Wav:
         vocode(self._vocoder, [state.sound for state in states])
         for state in states:
             state.is_finished = state.has_all_tokens
-        return [state.sound.take() for state in states]
+        return [state.sound.take().to(self._flow.projection.weight.device) for state in states]
 
     def _next_chunk(self, state: RegulatedState) -> int:
         """How many of the pending tokens to solve now; 0: none.

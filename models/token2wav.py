@@ -161,7 +161,7 @@ class Token2Wav:
         vocode(self.vocoder, [state.sound for state in states])
         for state in states:
             state.is_finished = state.has_all_tokens
-        return [state.sound.take() for state in states]
+        return [state.sound.take().to(self._flow.flow.noise.device) for state in states]
 
     def _solve_ready(self, states: list[StreamState]) -> None:
         """Solves, for all streams together, one chunk after the other.

@@ -46,7 +46,9 @@ def _pickle(path: Path) -> bytes:
         if len(pickles) != 1:
             raise ValueError(f"{len(pickles)} entries named data.pkl; expected 1")
         if pickles[0].file_size > MAX_PICKLE_BYTES:
-            raise ValueError(f"data.pkl has {pickles[0].file_size} bytes; expected {MAX_PICKLE_BYTES} at most")
+            raise ValueError(
+                f"data.pkl has {pickles[0].file_size} bytes; expected {MAX_PICKLE_BYTES} at most"
+            )
         return archive.read(pickles[0])
 
 

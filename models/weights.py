@@ -82,9 +82,7 @@ def published_shapes(module: nn.Module, table: Table) -> dict[str, torch.Size]:
     return {to_published(name, table): value.shape for name, value in module.state_dict().items()}
 
 
-def fold_weight_norm(
-    tensors: Mapping[str, Tensor], expected: Mapping[str, torch.Size]
-) -> dict[str, Tensor]:
+def fold_weight_norm(tensors: Mapping[str, Tensor], expected: Mapping[str, torch.Size]) -> dict[str, Tensor]:
     """Every pair of magnitude g and direction v becomes `NAME.weight` = g v / |v|, norm over all but dim 0.
 
     A pair that does not fit together, or whose weight is not `expected` (`published_shapes`), stays as it

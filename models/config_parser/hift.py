@@ -43,7 +43,7 @@ def _check_hift(fields: Fields, config: HiFTConfig) -> None:
     if not stages == len(config.upsample_kernel_sizes) == len(config.source_resblock_kernel_sizes):
         raise fields.error(f"{stages} upsample rates need as many upsampling and source kernels")
     for rate, kernel in zip(config.upsample_rates, config.upsample_kernel_sizes, strict=True):
-        if kernel < rate or (kernel - rate) % 2 and not config.is_causal:
+        if kernel < rate or ((kernel - rate) % 2 and not config.is_causal):
             raise fields.error(f"an upsampling kernel of {kernel} does not go with a rate of {rate}")
     if len(config.source_resblock_dilation_sizes) != stages:
         raise fields.error(f"{stages} stages need as many lists of source dilations")

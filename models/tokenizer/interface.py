@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-
 MAX_FILE_BYTES = 64 << 20  # the published files have 11 MB at most
 
 

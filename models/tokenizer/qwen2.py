@@ -101,6 +101,10 @@ def _read_vocab(path: Path) -> dict[str, int]:
     vocab = _read_json_object(path)
     if not all(type(token_id) is int for token_id in vocab.values()):
         raise TokenizerError(f"{path}: expected an object of text to integer id")
+    try:
+        "".join(vocab).encode("utf-8")
+    except UnicodeEncodeError as error:  # `"\ud800"`
+        raise TokenizerError(f"{path}: an entry is half a surrogate pair, no text") from error
     _check_ids(vocab, path)
     return vocab
 

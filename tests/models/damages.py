@@ -218,7 +218,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "llm.safetensors a pipe": (fifo("llm.safetensors"), "llm.safetensors: not a regular file"),
     "llm.pt empty": (content("llm.pt", b""), "llm.pt: not a file of tensors"),
     "llm.pt cut short": (cut("llm.pt", 0.9), "llm.pt: not a file of tensors"),
-    "flow.pt cut to its head": (cut("flow.pt", 0.01), "flow.pt: cannot be read"),
+    "flow.pt cut to its head": (cut("flow.pt", 0.01), "flow.pt: not a file of tensors"),
     "hift.pt a list": (
         lambda d: rewrite(d / "hift.pt", lambda all: [*all.values()]),
         "hift.pt: expected a mapping",
@@ -231,8 +231,8 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         tensor("conv_pre.bias", lambda t: 1.0),
         "hift.pt: not a named dense tensor: 'conv_pre.bias'",
     ),
-    "a sparse tensor": (tensor("conv_pre.bias", Tensor.to_sparse), "hift.pt: not a named dense tensor"),
-    "a tensor without values": (tensor(V0, lambda t: t.to("meta")), "hift.pt: not a named dense tensor"),
+    "a sparse tensor": (tensor("conv_pre.bias", Tensor.to_sparse), "hift.pt: not a file of tensors"),
+    "a tensor without values": (tensor(V0, lambda t: t.to("meta")), "hift.pt: not a file of tensors"),
     "a huge tensor of one value": (
         tensor(V0, lambda t: t[0, 0, 0].expand(10**6, 10**6, 10**3)),
         "hift.pt: not a named dense",
@@ -262,6 +262,11 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "tokenizer_config.json missing": (
         missing("CosyVoice-BlankEN/tokenizer_config.json"),
         "tokenizer_config.json",
+    ),
+    "vocab.json too deep": (content("CosyVoice-BlankEN/vocab.json", b"[" * 100_000), "vocab.json: not JSON"),
+    "tokenizer_config.json too deep": (
+        content("CosyVoice-BlankEN/tokenizer_config.json", b"[" * 100_000),
+        "tokenizer_config.json: not JSON",
     ),
     "vocab.json a pipe": (fifo("CosyVoice-BlankEN/vocab.json"), "vocab.json: not a regular file"),
     "merges.txt elsewhere": (link_out("CosyVoice-BlankEN/merges.txt"), "merges.txt: a link to"),

@@ -27,7 +27,7 @@ from models.names import (
 from models.random_checkpoint import WeightsFormat
 from models.weights import read_tensors
 from tests.models.checkpoints import FAMILIES, FORMATS, copied_checkpoint, load_everything, small_checkpoint
-from tests.models.damages import DAMAGES, Damage, G, V, config_value, replaced, rewrite
+from tests.models.damages import DAMAGES, Damage, G, V, config_value, link_out, replaced, rewrite
 
 MAX_SECONDS = 5.0
 FAMILY = pytest.mark.parametrize("family", FAMILIES)
@@ -137,6 +137,14 @@ def test_a_link_to_the_directory_itself_is_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(small_checkpoint("cosyvoice2"))
 
     load_everything(tmp_path / "link")
+
+
+def test_a_link_out_of_the_directory_says_how_to_download_without(tmp_path: Path) -> None:
+    directory = copied_checkpoint(tmp_path)
+    link_out("llm.pt")(directory)
+
+    with pytest.raises(CheckpointError, match=r"llm\.pt: a link to .*outside, outside .* --local-dir"):
+        open_checkpoint(directory)
 
 
 def test_all_that_is_wrong_stands_in_one_message(tmp_path: Path) -> None:

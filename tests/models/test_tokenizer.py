@@ -231,6 +231,32 @@ def test_a_vocabulary_of_another_form_is_refused(tmp_path: Path, content: str) -
         load_text_tokenizer("cosyvoice2", tmp_path)
 
 
+@pytest.mark.parametrize("name", ["vocab.json", "tokenizer_config.json"])
+@pytest.mark.parametrize("content", ["[" * 100_000, f'{{"a": {"1" * 5000}}}', '{"a": NaN', "\ufeff{}"])
+def test_json_that_no_parser_takes_is_named(tmp_path: Path, name: str, content: str) -> None:
+    (write_qwen2(tmp_path) / name).write_text(content, encoding="utf-8")
+
+    with pytest.raises(TokenizerError, match=rf"{name}: not JSON"):
+        load_text_tokenizer("cosyvoice2", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["vocab.json", "merges.txt", "tokenizer_config.json", "tokenizer.json"])
+def test_a_file_of_absurd_size_is_named(tmp_path: Path, name: str) -> None:
+    with (write_qwen2(tmp_path) / name).open("wb") as file:
+        file.truncate((64 << 20) + 1)
+
+    with pytest.raises(TokenizerError, match=rf"{name}: larger than 67108864 bytes"):
+        load_text_tokenizer("cosyvoice2", tmp_path)
+
+
+def test_half_a_surrogate_pair_in_the_vocabulary_is_refused(tmp_path: Path) -> None:
+    folder = write_qwen2(tmp_path, num_configured=0)
+    (folder / "vocab.json").write_text(json.dumps(entries() | {"\ud800": BASE_SIZE}))
+
+    with pytest.raises(TokenizerError, match=r"vocab\.json"):
+        load_text_tokenizer("cosyvoice2", tmp_path)
+
+
 @pytest.mark.parametrize("token_id", [-1, 0, 900, 2**40])
 def test_ids_with_a_gap_are_refused(tmp_path: Path, token_id: int) -> None:
     folder = write_qwen2(tmp_path, num_configured=0)
@@ -309,12 +335,18 @@ def test_ranks_of_an_installed_whisper_are_found(tmp_path: Path, monkeypatch: py
 def test_missing_ranks_say_where_to_put_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [])
 
-    with pytest.raises(TokenizerError, match=r"multilingual\.tiktoken: missing.*put .* there"):
+    with pytest.raises(
+        TokenizerError, match=r"multilingual\.tiktoken: missing.*put .* of the openai-whisper package there"
+    ):
         load_text_tokenizer("cosyvoice1", tmp_path)
 
 
 @pytest.mark.parametrize(
-    "line", ["aGVsbG8", "aGVsbG8= x", "aGVsbG8= 261 7", "aGVsb 261", "AA== 261", "aGk= 300"]
+    "line",
+    [
+        *("aGVsbG8", "aGVsbG8= x", "aGVsbG8= 261 7", "aGVsb 261", "AA== 261", "aGk= 300"),
+        *("é 0", f"aGk= {'9' * 5000}", f"= {'9' * 5000}"),
+    ],
 )
 def test_a_malformed_ranks_file_is_named(tmp_path: Path, line: str) -> None:
     path = write_whisper(tmp_path)

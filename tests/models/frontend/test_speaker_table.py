@@ -105,6 +105,9 @@ def test_an_entry_of_neither_kind_is_named(path: Path) -> None:
         ("prompt_text", torch.tensor([[5, 1000, 7]]), "id 1000, expected 0 to 999"),
         ("flow_prompt_speech_token", torch.tensor([[0, -1, 2, 3, 4, 5, 6]]), "id -1, expected 0 to 6560"),
         ("prompt_speech_feat_len", torch.tensor([13]), "but prompt_speech_feat has length 14"),
+        ("prompt_speech_feat_len", torch.tensor([float("nan")]), "torch.float32 .*expected one integer"),
+        ("prompt_text_len", torch.tensor([3, 3]), "expected one integer"),
+        ("prompt_text_len", torch.tensor([True]), "torch.bool .*expected one integer"),
         ("prompt_speech_feat", torch.full((1, 14, 80), float("nan")), "not finite"),
         ("llm_embedding", torch.full((1, 192), float("inf")), "not finite"),
     ],
@@ -112,6 +115,23 @@ def test_an_entry_of_neither_kind_is_named(path: Path) -> None:
 def test_a_value_that_cannot_be_is_refused(path: Path, field: str, value: torch.Tensor, reason: str) -> None:
     with pytest.raises(FrontendError, match=rf"speaker 'me', field {field}: .*{reason}"):
         read(path, {"me": zero_shot_entry() | {field: value}})
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.float8_e4m3fn])
+@pytest.mark.parametrize("field", ["prompt_speech_feat_len", "flow_embedding", "prompt_speech_feat"])
+def test_a_tensor_of_a_type_that_no_table_has_is_refused(path: Path, field: str, dtype: torch.dtype) -> None:
+    entry = zero_shot_entry()
+
+    with pytest.raises(FrontendError, match=r"spk2info\.pt: not a file of tensors"):
+        read(path, {"me": entry | {field: entry[field].to(dtype)}})
+
+
+def test_a_table_of_absurd_size_is_refused(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate((256 << 20) + 1)
+
+    with pytest.raises(FrontendError, match=r"spk2info\.pt: 268435457 bytes; a table of speakers has"):
+        read_speaker_table(path, TEXT_VOCAB_SIZE, SPEECH_VOCAB_SIZE)
 
 
 def test_two_prompts_in_one_speaker_are_refused(path: Path) -> None:

@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from models.lm import kv_cache
 from models.lm.kv_cache import FIRST_LENGTH, CacheShape, KeyValueCache
 from models.memory import WholeMemory, chunk_mask
 from tests.models.lm.networks import FAMILIES, make_model
@@ -113,3 +114,29 @@ def test_only_the_longest_row_of_a_pass_is_read() -> None:
     x = torch.randn(1, 2, 1, 4)
     memory.attend(x, x, x)
     assert memory.num_visible == 4
+
+
+@pytest.mark.parametrize("num_grown", [0, 1])
+def test_a_growth_that_fails_leaves_the_cache_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, num_grown: int
+) -> None:
+    cache = make_cache(1)
+    before, left, original = cache.num_bytes, num_grown, kv_cache._grown
+
+    def grown(tensor: Tensor, num_rows: int, length: int) -> Tensor:
+        nonlocal left
+        if left == 0:
+            raise RuntimeError("out of memory")
+        left -= 1
+        return original(tensor, num_rows, length)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kv_cache, "_grown", grown)
+        with pytest.raises(RuntimeError, match="out of memory"):
+            cache.add_row()
+    assert (cache.lengths, cache.num_bytes) == ([0], before)
+
+    assert cache.add_row() == 1
+    x = torch.randn(2, 2, 3, 4)
+    y = attend(cache, range(2), [3, 3], x)
+    torch.testing.assert_close(y, WholeMemory(chunk_mask(3, 1)).attend(x, x, x))

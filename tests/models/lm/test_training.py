@@ -1,9 +1,11 @@
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 import torch.nn.functional as F
 
+from models.config import LMConfig
 from models.lm.layout import IGNORED, Layout, interleaved_layout, one_way_layout
 from models.lm.training import (
     LossConfig,
@@ -16,7 +18,7 @@ from models.lm.training import (
 )
 from models.lm.transformer_lm import TransformerLM
 from models.memory import WholeMemory, chunk_mask
-from tests.models.lm.networks import FAMILIES, make_model
+from tests.models.lm.networks import COSYVOICE1, COSYVOICE2, FAMILIES, make_model
 
 TARGETS = torch.tensor([[IGNORED, 2, 0, IGNORED], [1, 1, IGNORED, IGNORED]])
 
@@ -35,6 +37,12 @@ def test_with_smoothing_it_is_the_full_divergence() -> None:
     q = torch.full((4, 5), 0.1 / 4).scatter(1, TARGETS[counts][:, None], 0.9)
     expected = F.kl_div(logits[counts].log_softmax(-1), q, reduction="sum") / 4
     torch.testing.assert_close(smoothed_divergence(logits, TARGETS, LossConfig(0.1)), expected)
+
+
+@pytest.mark.parametrize("config", [COSYVOICE1, COSYVOICE2])
+def test_a_loss_is_the_one_of_the_models_config(config: LMConfig) -> None:
+    config = replace(config, label_smoothing=0.1, length_normalized_loss=False)
+    assert LossConfig.of(config) == LossConfig(label_smoothing=0.1, is_length_normalized=False)
 
 
 def test_accuracy_counts_the_places_that_count() -> None:
@@ -62,7 +70,7 @@ def test_cosyvoice1_learns_speech_and_eos_behind_speaker_and_text() -> None:
     assert isinstance(model, TransformerLM)
     text, speech, speaker = [3, 4, 5], [10, 11], torch.randn(192)
     layout = one_way_layout(model.vocabulary, text, speech)
-    result = token_loss(model, [layout], [speaker])
+    result = token_loss(model, [layout], [speaker], config=LossConfig.of(model.config))
     special = model.special_embedding.weight
     x = torch.cat(
         [
@@ -84,7 +92,7 @@ def test_cosyvoice1_learns_speech_and_eos_behind_speaker_and_text() -> None:
 def test_every_parameter_learns_from_an_interleaved_utterance(family: str) -> None:
     model = make_model(family).requires_grad_(True)
     layout = interleaved_layout(model.vocabulary, range(7), range(25))
-    token_loss(model, [layout]).loss.backward()
+    token_loss(model, [layout], config=LossConfig.of(model.config)).loss.backward()
     assert all(bool(parameter.grad is not None and parameter.grad.any()) for parameter in model.parameters())
 
 
@@ -114,9 +122,12 @@ def test_preference_loss_is_the_one_computed_by_hand(family: str) -> None:
         for a, b, c, d in zip(chosen, rejected, reference_chosen, reference_rejected, strict=True)
     ]
     by_hand = sum(-math.log(1 / (1 + math.exp(-0.5 * margin))) for margin in margins) / 2
-    result = preference_loss(model, chosen, rejected, reference_chosen, reference_rejected, beta=0.5)
+    config = LossConfig.of(model.config)
+    result = preference_loss(
+        model, chosen, rejected, reference_chosen, reference_rejected, beta=0.5, config=config
+    )
     assert float(result.preference) == pytest.approx(by_hand, rel=1e-4)
-    supervised = token_loss(model, chosen)
+    supervised = token_loss(model, chosen, config=config)
     torch.testing.assert_close(result.chosen.loss, supervised.loss, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(result.loss, result.preference + result.chosen.loss)
     assert float(result.accuracy) == sum(margin > 0 for margin in margins) / 2
