@@ -1,0 +1,1 @@
+"""Text on its way to the tokenizer: pure functions, no I/O."""
