@@ -1,12 +1,13 @@
 """The fixed noise of CosyVoice 3's vocoder, and of the flows, at the published sizes."""
 
+from dataclasses import replace
+
 import torch
 
 from models.config import (
     CFMConfig,
     DiTConfig,
     DiTFlowConfig,
-    HiFTConfig,
     MelConfig,
     ModelConfig,
     Qwen2Config,
@@ -14,6 +15,7 @@ from models.config import (
 )
 from models.flow.solver import NOISE_FRAMES, fixed_noise, noise_between
 from models.hift.noise_table import causal_noise_table
+from tests.models.networks import small_hift_config
 
 PUBLISHED = ModelConfig(
     family="cosyvoice3",
@@ -21,19 +23,7 @@ PUBLISHED = ModelConfig(
     token_rate_hz=25,
     lm=Qwen2LMConfig(6561, Qwen2Config(151_936, 896, 4864, 24, 14, 2), has_special_rows=True),
     flow=DiTFlowConfig(6561, 1024, DiTConfig(1024, 22, 16, 64, 2, 50), CFMConfig()),
-    hift=HiFTConfig(
-        sample_rate_hz=24_000,
-        base_channels=512,
-        upsample_rates=(8, 5, 3),
-        upsample_kernel_sizes=(16, 11, 7),
-        resblock_kernel_sizes=(3, 7, 11),
-        resblock_dilation_sizes=((1, 3, 5),) * 3,
-        source_resblock_kernel_sizes=(7, 7, 11),
-        source_resblock_dilation_sizes=((1, 3, 5),) * 3,
-        f0_channels=512,
-        is_causal=True,
-        lookahead_frames=4,
-    ),
+    hift=replace(small_hift_config(is_causal=True), base_channels=512, f0_channels=512),
     mel=MelConfig(24_000, 1920, 480, 1920, fmax_hz=None),
 )
 
