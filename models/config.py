@@ -15,6 +15,8 @@ FRAMES_PER_TOKEN = 2  # token_mel_ratio
 FRAME_RATE_HZ = TOKEN_RATE_HZ * FRAMES_PER_TOKEN  # 50
 SAMPLES_PER_FRAME = SAMPLE_RATE_HZ // FRAME_RATE_HZ  # 480
 SAMPLES_PER_TOKEN = SAMPLE_RATE_HZ // TOKEN_RATE_HZ  # 960
+REGULATED_TOKEN_RATE_HZ = 50  # CosyVoice 1
+REGULATED_FRAME_RATE_HZ = 22_050 / 256
 NUM_MELS = 80
 SPEAKER_EMBEDDING_SIZE = 192
 
@@ -136,7 +138,7 @@ class RegulatedFlowConfig:
     encoder: ConformerConfig
     estimator: UNetConfig
     cfm: CFMConfig
-    token_rate_hz: int = 50
+    token_rate_hz: int = REGULATED_TOKEN_RATE_HZ
     regulator_channels: int = NUM_MELS
     num_regulator_layers: int = 4
     speaker_embedding_size: int = SPEAKER_EMBEDDING_SIZE

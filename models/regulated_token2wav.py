@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from models.config import NUM_MELS
+from models.crossfade import crossfaded
 from models.flow.regulated_flow import CACHED_FRAMES, OVERLAP_TOKENS, RegulatedFlow
 from models.frontend.speaker import Speaker
 from models.hift.hift import HiFT
@@ -69,8 +70,6 @@ class RegulatedToken2Wav:
         self._hop_tokens = hop_tokens
         self.lookahead_tokens = OVERLAP_TOKENS
         self.sample_rate_hz = hift.config.sample_rate_hz
-        ramp = (torch.arange(CACHED_FRAMES, dtype=torch.float32) + 0.5) / CACHED_FRAMES
-        self._fade_in = 0.5 - 0.5 * torch.cos(torch.pi * ramp)
 
     def prepare(self, speaker: Speaker) -> RegulatedPrompt:
         """Raises ValueError for a token that the flow does not know."""
@@ -131,12 +130,11 @@ class RegulatedToken2Wav:
         """Solves the first `count` pending tokens; all but the overlap at their end is done with then."""
         prompt = state.prompt
         tokens = torch.tensor([state.pending_tokens[:count]], device=prompt.tokens.device)
-        generator = torch.Generator()
-        generator.set_state(state.generator.get_state())
+        generator = state.generator.clone_state()
         num_frames = prompt.mel.shape[1] + self._flow.num_frames(count)
         noise = torch.randn(1, NUM_MELS, num_frames, generator=generator).to(tokens.device)
         mel, cache = self._flow(tokens, prompt.tokens, prompt.mel, prompt.embedding, noise, state.cache)
-        mel = self._faded(mel[0], state.mel_tail)
+        mel = crossfaded(mel[0], state.mel_tail)
         is_end = state.has_all_tokens and count == len(state.pending_tokens)
         if is_end:
             state.pending_tokens, state.mel_tail = [], None
@@ -145,11 +143,3 @@ class RegulatedToken2Wav:
             mel, state.mel_tail = mel[:, :-CACHED_FRAMES], mel[:, -CACHED_FRAMES:].clone()
         state.cache, state.generator = cache, generator
         state.sound.pending.append((mel, is_end))
-
-    def _faded(self, mel: Tensor, tail: Tensor | None) -> Tensor:
-        """mel (M, T), tail (M, 34) of the chunk before -> (M, T)."""
-        if tail is None:
-            return mel
-        count = min(CACHED_FRAMES, mel.shape[1])
-        fade_in = self._fade_in.to(mel.device)[:count]
-        return torch.cat([mel[:, :count] * fade_in + tail[:, :count] * (1 - fade_in), mel[:, count:]], dim=1)

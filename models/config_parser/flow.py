@@ -3,6 +3,7 @@
 from models.config import (
     FRAMES_PER_TOKEN,
     NUM_MELS,
+    REGULATED_TOKEN_RATE_HZ,
     TOKEN_RATE_HZ,
     CFMConfig,
     DiTConfig,
@@ -17,7 +18,6 @@ from models.fields import Fields
 
 CHUNK_TOKENS = TOKEN_RATE_HZ  # 25: a second, the one chunk that the networks were trained with
 CHUNK_FRAMES = CHUNK_TOKENS * FRAMES_PER_TOKEN  # 50
-REGULATED_TOKEN_RATE_HZ = 50  # CosyVoice 1
 
 
 def parse_flow(fields: Fields, kind: str) -> FlowConfig:

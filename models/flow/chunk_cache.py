@@ -41,9 +41,7 @@ class PromptCache:
     num_chunks: int = 0
     sites: tuple[KeyValues, ...] = ()
     lefts: tuple[Tensor, ...] = ()  # (G, C, frames) for each convolution
-    positions: Tensor | None = (
-        None  # (frames, W): the keys' sinusoids, where the network has relative positions
-    )
+    positions: Tensor | None = None  # (frames, W), the keys' sinusoids; None: no relative positions
 
     @property
     def num_bytes(self) -> int:
@@ -105,17 +103,16 @@ class ChunkCache:
         visible = [pages[i].part(a, b) for i, a, b in self._visible(count)]
         return [self.prompt.sites[site], *visible] if self.prompt.sites else visible
 
-    def extend_positions(self, count: int, width: int, like: Tensor) -> list[Tensor]:
-        """Sinusoids (n, W) of the keys that `extend` returns, in the same order."""
+    def extend_positions(self, count: int, width: int, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Sinusoids (count, W) of the current chunk, and (keys, W) of what `extend` returns, in its order."""
         index, start = self._place
         if index == len(self.positions):
             self.positions.append(like.new_empty(self._page_frames(index), width))
-        self.positions[index][start : start + count] = self.current_positions(count, width, like)
-        visible = [self.positions[i][a:b] for i, a, b in self._visible(count)]
-        return visible if self.prompt.positions is None else [self.prompt.positions, *visible]
-
-    def current_positions(self, count: int, width: int, like: Tensor) -> Tensor:
-        return sinusoids(torch.arange(self.start, self.start + count, device=like.device), width, like.dtype)
+        frames = torch.arange(self.start, self.start + count, device=like.device)
+        current = sinusoids(frames, width, like.dtype)
+        self.positions[index][start : start + count] = current
+        shared = [] if self.prompt.positions is None else [self.prompt.positions]
+        return current, torch.cat([*shared, *(self.positions[i][a:b] for i, a, b in self._visible(count))])
 
     def commit(self) -> None:
         """The current chunk is finished."""
@@ -189,7 +186,7 @@ class BatchMemory:
         self._group = group
         self._attention_site = 0
         self._conv_site = 0
-        self._key_positions: list[Tensor] = []
+        self._positions: list[tuple[Tensor, Tensor]] = []  # of each stream: its chunk, all it sees
 
     def positions(self, length: int, device: torch.device) -> Tensor:
         starts = torch.tensor([cache.start for cache in self._caches], device=device)
@@ -218,12 +215,12 @@ class BatchMemory:
         return y
 
     def _position_scores(self, index: int, distance_query: Tensor) -> Tensor:
-        """distance_query (1, H, n, W) -> scores with every visible key (1, H, n, keys), scaled."""
-        cache, count, width = self._caches[index], *distance_query.shape[2:]
-        if index == len(self._key_positions):
-            self._key_positions.append(torch.cat(cache.extend_positions(count, width, distance_query)))
-        own = cache.current_positions(count, width, distance_query)
-        return rotate(distance_query, own) @ self._key_positions[index].mT
+        """distance_query (1, H, n, W) -> scores with every visible key (1, H, n, keys), not yet scaled."""
+        if index == len(self._positions):
+            count, width = distance_query.shape[2:]
+            self._positions.append(self._caches[index].extend_positions(count, width, distance_query))
+        own, keys = self._positions[index]
+        return rotate(distance_query, own) @ keys.mT
 
 
 def attend_parts(q: Tensor, parts: list[KeyValues], bias: Tensor | None = None) -> Tensor:

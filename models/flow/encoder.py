@@ -107,7 +107,6 @@ def without_lookahead(tokens: Tensor, lookahead: int) -> Tensor:
     return F.pad(tokens, (0, lookahead), value=-1)
 
 
-def pack_tokens(rows: list[list[int]], device: torch.device) -> Tensor:
-    """Rows of ids -> (B, longest), -1 where a row has none."""
-    longest = max(len(row) for row in rows)
-    return torch.tensor([row + [-1] * (longest - len(row)) for row in rows], device=device)
+def pack_tokens(rows: list[list[int]], width: int, device: torch.device) -> Tensor:
+    """Rows of at most `width` ids -> (B, width), -1 where a row has none."""
+    return torch.tensor([row + [-1] * (width - len(row)) for row in rows], device=device)

@@ -166,7 +166,7 @@ class IncrementalFlow:
     def _mu(self, pieces: list[Piece], lengths: list[int]) -> Tensor:
         rows = [piece.tokens + piece.lookahead for piece in pieces]
         width = max(len(piece.tokens) for piece in pieces) + self.lookahead_tokens
-        ids = pack_tokens([[*row, *[-1] * (width - len(row))] for row in rows], self.flow.noise.device)
+        ids = pack_tokens(rows, width, self.flow.noise.device)
         token_memory = BatchMemory([p.state.tokens for p in pieces], [len(p.tokens) for p in pieces])
         frame_memory = BatchMemory([p.state.frames for p in pieces], lengths)
         mu: Tensor = self.flow.front(ids, token_memory, frame_memory)

@@ -10,20 +10,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.config import NUM_MELS, RegulatedFlowConfig
+from models.config import NUM_MELS, REGULATED_FRAME_RATE_HZ, RegulatedFlowConfig
 from models.conformer import Conformer
 from models.flow.blocks import SpeakerProjection
 from models.flow.pyramid_unet import PyramidUNet
 from models.flow.solver import solve
 from models.memory import WholeMemory
 
-MEL_RATE_HZ = 22_050 / 256
 OVERLAP_TOKENS = 20  # also the ends that the regulator stretches on their own
 CACHED_FRAMES = 34  # int(20 / 50 * 22050 / 256), fixed in the published code whatever the token rate
 
 
 def frames_of(num_tokens: int, token_rate_hz: int) -> int:
-    return int(num_tokens / token_rate_hz * MEL_RATE_HZ)
+    return int(num_tokens / token_rate_hz * REGULATED_FRAME_RATE_HZ)
 
 
 class LengthRegulator(nn.Sequential):

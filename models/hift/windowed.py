@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from models.crossfade import crossfaded
 from models.hift.hift import HiFT
 from models.hift.left_context import ZeroContext
 from models.hift.stream import Piece
@@ -50,9 +51,6 @@ class WindowedVocoder:
 
     def __init__(self, hift: HiFT):
         self.hift = hift
-        length = FADE_FRAMES * hift.config.samples_per_frame
-        ramp = (torch.arange(length, dtype=torch.float32) + 0.5) / length
-        self._fade_in = 0.5 - 0.5 * torch.cos(torch.pi * ramp)
 
     def start(self, seed: int) -> WindowState:
         generator = torch.Generator().manual_seed(seed)
@@ -92,7 +90,7 @@ class WindowedVocoder:
                 noise=noise[new_samples:].clone(),
                 tail=samples[index, new_samples : new_samples + FADE_FRAMES * length].clone(),
             )
-            done.append((self._faded(piece, samples[index, :new_samples]), state))
+            done.append((crossfaded(samples[index, :new_samples], piece.state.tail), state))
         return done
 
     def _noise(self, piece: Piece[WindowState], num_frames: int) -> tuple[Tensor, torch.Generator]:
@@ -101,23 +99,13 @@ class WindowedVocoder:
         Drawn frame by frame, so that a stream's noise does not depend on how it was cut.
         """
         length, tones = self.hift.config.samples_per_frame, self.hift.source.num_tones
-        generator = torch.Generator()
-        generator.set_state(piece.state.generator.get_state())
+        generator = piece.state.generator.clone_state()
         kept = piece.state.noise
         missing = num_frames - (0 if kept is None else len(kept) // length)
         device = piece.mel.device
         drawn = [torch.randn(length, tones, generator=generator).to(device) for _ in range(missing)]
         parts = drawn if kept is None else [kept, *drawn]
         return torch.cat(parts)[: num_frames * length], generator
-
-    def _faded(self, piece: Piece[WindowState], samples: Tensor) -> Tensor:
-        tail = piece.state.tail
-        if tail is None:
-            return samples.clone()
-        count = min(len(tail), len(samples))
-        fade_in = self._fade_in.to(samples.device)[:count]
-        head = samples[:count] * fade_in + tail[:count] * (1 - fade_in)
-        return torch.cat([head, samples[count:]])
 
 
 def _window(piece: Piece[WindowState], right: int) -> Tensor:

@@ -5,7 +5,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from models.config import FRAMES_PER_TOKEN, NUM_MELS, SPEAKER_EMBEDDING_SIZE, TOKEN_RATE_HZ, Family
+from models.config import (
+    FRAMES_PER_TOKEN,
+    NUM_MELS,
+    REGULATED_FRAME_RATE_HZ,
+    REGULATED_TOKEN_RATE_HZ,
+    SPEAKER_EMBEDDING_SIZE,
+    TOKEN_RATE_HZ,
+    Family,
+)
 from models.tokenizer import load_text_tokenizer
 
 EMBEDDING_SPEAKER = "random-embedding"
@@ -14,8 +22,6 @@ PROMPT_SPEAKER = "random-prompt"
 PROMPT_S = 3
 PROMPT_TEXT = "hello world, this is my voice."
 SYSTEM_TEXT = "You are a helpful assistant.<|endofprompt|>"  # in front of every prompt text of CosyVoice 3
-REGULATED_TOKEN_RATE_HZ = 50  # CosyVoice 1
-REGULATED_FRAME_RATE_HZ = 22_050 / 256
 
 
 def write_speakers(path: Path, family: Family, vocab_size: int, seed: int) -> None:
