@@ -49,8 +49,19 @@ def draw(flow: Flow, batch: FlowBatch, generator: torch.Generator) -> FlowDraws:
     )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FlowLosses:
+    matching: Tensor  # (), mean squared error of the velocity, what the published recipe minimises
+    prior: Tensor  # (), mean absolute error of `mu` taken as a mel; the published recipe has none
+
+
 def flow_matching_loss(flow: Flow, batch: FlowBatch, draws: FlowDraws) -> Tensor:
     """Mean squared error of the velocity over the frames that are no padding: a scalar, differentiable."""
+    return flow_losses(flow, batch, draws).matching
+
+
+def flow_losses(flow: Flow, batch: FlowBatch, draws: FlowDraws) -> FlowLosses:
+    """Both over the frames that are no padding, differentiable."""
     num_frames = FRAMES_PER_TOKEN * batch.num_tokens
     frame = torch.arange(batch.mel.shape[1], device=batch.mel.device)
     is_frame = (frame < num_frames[:, None])[:, None]  # (B, 1, 2 T)
@@ -70,4 +81,6 @@ def flow_matching_loss(flow: Flow, batch: FlowBatch, draws: FlowDraws) -> Tensor
         x.to(dtype), mu * keep[..., None], draws.t, spks, cond * keep[..., None], memory
     )
     error = (velocity.float() - target) * is_frame
-    return error.square().sum() / (num_frames.sum() * mel.shape[1])
+    num_values = num_frames.sum() * mel.shape[1]
+    prior = ((mu.float() - mel) * is_frame).abs().sum() / num_values
+    return FlowLosses(error.square().sum() / num_values, prior)

@@ -139,6 +139,10 @@ class Generator(nn.Module):
         U frames of the spectrum a mel frame. Causal: mel has `lookahead_frames` more behind the T; the
         first piece of a stream has U T + 1 spectrum frames, a later one U T.
         """
+        return self.spectrum(self.features(mel, source_spectrum, context), context)
+
+    def features(self, mel: Tensor, source_spectrum: Tensor, context: LeftContext) -> Tensor:
+        """As forward, up to the last convolution -> (B, C, U T + 1)."""
         x = self.conv_pre(mel)
         per_stage = len(self._config.resblock_kernel_sizes)
         for index, (up, down, resblock) in enumerate(
@@ -150,6 +154,10 @@ class Generator(nn.Module):
             x = x + resblock(down(source_spectrum, context), context)
             blocks = self.resblocks[index * per_stage : (index + 1) * per_stage]
             x = torch.stack([block(x, context) for block in blocks]).mean(0)
+        return x
+
+    def spectrum(self, x: Tensor, context: LeftContext) -> Tensor:
+        """features (B, C, U T + 1) -> spectrum (B, n_fft + 2, U T + 1) float32."""
         x = self.conv_post(F.leaky_relu(x, POST_SLOPE), context).float()
         log_magnitude, phase = x.chunk(2, dim=1)
         magnitude, angle = log_magnitude.exp().clamp(max=MAX_MAGNITUDE), phase.sin()

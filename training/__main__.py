@@ -1,0 +1,27 @@
+"""`python -m training [stage ...]`: all stages in their order, or those named."""
+
+import argparse
+import importlib
+from pathlib import Path
+
+from training.settings import DEFAULT, read_settings
+
+STAGES = (
+    "corpus", "features", "speech_tokenizer", "speaker_encoder", "language_model", "vocoder", "flow", "export",
+)  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m training", description="Builds the built-in voice.")
+    parser.add_argument("stages", nargs="*", metavar="stage", help=f"of {', '.join(STAGES)}; all when none is named")
+    parser.add_argument("--settings", type=Path, default=DEFAULT)
+    arguments = parser.parse_args()
+    if unknown := set(arguments.stages) - set(STAGES):
+        parser.error(f"no stage is named {', '.join(sorted(unknown))}; there are {', '.join(STAGES)}")
+    settings = read_settings(arguments.settings)
+    for stage in arguments.stages or STAGES:
+        importlib.import_module(f"training.{stage}").run(settings)
+
+
+if __name__ == "__main__":
+    main()

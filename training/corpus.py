@@ -1,0 +1,101 @@
+"""Stage 1: what the teachers say, and how they say it."""
+
+import random
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training.flite import SPEAKERS, Flite, Spoken
+from training.progress import Progress
+from training.settings import Settings
+from training.text.corpus import make_texts
+
+_SILENCE_BEFORE_S = 0.10
+_SILENCE_AFTER_S = 0.16
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """What one speaker says in one file of the corpus."""
+
+    path: Path
+    speaker: str
+    texts: tuple[str, ...]
+
+
+def run(settings: Settings) -> None:
+    """Writes <folder>/corpus/<speaker>-<number>.npz; those already there are kept."""
+    shards = plan(settings)
+    waiting = [shard for shard in shards if not shard.path.exists()]
+    with ProcessPoolExecutor(settings.processes) as pool, Progress(settings, "corpus", len(shards)) as progress:
+        progress.at(len(shards) - len(waiting))
+        for done in as_completed([pool.submit(speak_shard, shard) for shard in waiting]):
+            progress.step(hours=done.result())
+
+
+def plan(settings: Settings) -> list[Shard]:
+    """Which speaker says what: the same from one run to the next, the texts being kept in a file."""
+    folder = settings.path / "corpus"
+    folder.mkdir(parents=True, exist_ok=True)
+    texts_path = folder / "texts.txt"
+    if not texts_path.exists():
+        texts_path.write_text("\n".join(make_texts(settings.corpus, random.Random(settings.seed))) + "\n")
+    texts = texts_path.read_text().splitlines()
+    size = settings.corpus.shard
+    shards = []
+    for number, start in enumerate(range(0, len(texts), size)):
+        speaker = SPEAKERS[number % len(SPEAKERS)]
+        shards.append(Shard(folder / f"{number:04d}-{speaker}.npz", speaker, tuple(texts[start : start + size])))
+    return shards
+
+
+def speak_shard(shard: Shard) -> float:
+    """Returns the hours spoken."""
+    flite = Flite(shard.speaker)
+    spoken = [trim(flite.speak(text)) for text in shard.texts]
+    arrays = {
+        "texts": np.array(shard.texts),
+        "num_words": np.array([one.num_words for one in spoken]),
+        **_join("samples", [one.samples for one in spoken]),
+        **_join("phones", [one.phones for one in spoken]),
+        **_join("ends_s", [one.ends_s for one in spoken]),
+        **_join("words", [one.words for one in spoken]),
+        **_join("f0_hz", [one.f0_hz for one in spoken]),
+    }
+    partial = shard.path.with_suffix(".partial")
+    with partial.open("wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+    partial.rename(shard.path)
+    return sum(len(one.samples) for one in spoken) / 16000 / 3600
+
+
+def read_shard(path: Path) -> list[tuple[str, Spoken]]:
+    with np.load(path) as data:
+        fields = {name: np.split(data[name], data[f"{name}_at"][:-1]) for name in ("samples", "phones", "ends_s", "words", "f0_hz")}
+        return [
+            (str(text), Spoken(**{name: values[i] for name, values in fields.items()}, num_words=int(num_words)))
+            for i, (text, num_words) in enumerate(zip(data["texts"], data["num_words"], strict=True))
+        ]
+
+
+def trim(spoken: Spoken) -> Spoken:
+    """Cuts the silence at both ends to what the voice shall keep."""
+    first = float(spoken.ends_s[0]) - _SILENCE_BEFORE_S if spoken.phones[0] == 0 else 0.0
+    last = float(spoken.ends_s[-2]) + _SILENCE_AFTER_S if spoken.phones[-1] == 0 else float(spoken.ends_s[-1])
+    start = max(0, round(first * 200))  # steps of the F0 contour, so that both are cut alike
+    stop = min(len(spoken.f0_hz), round(last * 200))
+    return Spoken(
+        spoken.samples[start * 80 : stop * 80],
+        spoken.phones,
+        np.clip(spoken.ends_s - start / 200, 0.0, (stop - start) / 200).astype(np.float32),
+        spoken.words,
+        spoken.num_words,
+        spoken.f0_hz[start:stop],
+    )
+
+
+def _join(name: str, parts: list[NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
+    return {name: np.concatenate(parts), f"{name}_at": np.cumsum([len(part) for part in parts])}

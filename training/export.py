@@ -1,0 +1,135 @@
+"""Stage 8: the trained networks become a model directory, `models/builtin`, with four speakers."""
+
+import shutil
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from models.checkpoint import QWEN2_CONFIG_FILE, SPEAKER_TABLE_FILE, open_checkpoint
+from models.config import NUM_MELS, SPEAKER_EMBEDDING_SIZE
+from models.frontend.prompt import SPEAKER_ENCODER_FILE, SPEECH_TOKENIZER_FILES
+from models.names import HIFT, QWEN2_LM, UNET_FLOW, Table, to_published
+from models.tokenizer import QWEN2_FOLDER
+from training import flow, language_model, speaker_encoder, speech_tokenizer, vocoder
+from training.checkpoint_yaml import qwen2_json, voice_yaml
+from training.flite import SAMPLE_RATE_HZ, SPEAKERS, Flite
+from training.networks.speech_tokenizer import TokenEncoder
+from training.settings import Settings
+from training.text_tokenizer import read_tokenizer
+from training.trainer import load_average
+
+BUILTIN = Path(__file__).parent.parent / "models" / "builtin"
+PROMPT_TEXT = "hello, my voice was made on a small machine, and i am glad that you are listening."
+_FAMILY = "cosyvoice2"
+
+
+def run(settings: Settings) -> None:
+    """Writes models/builtin; MODEL_CARD.md in it is written by hand and stays."""
+    write_checkpoint(settings, BUILTIN)
+
+
+def write_checkpoint(settings: Settings, directory: Path) -> None:
+    """From what the stages left, finished or not. Raises FileNotFoundError naming a stage that never ran."""
+    tokenizer = read_tokenizer(settings)
+    lm = language_model.build(settings, tokenizer.vocab_size)
+    load_average(settings, language_model.STAGE, lm)
+    acoustic = load_average(settings, flow.STAGE, flow.build(settings))
+    hift = load_average(settings, vocoder.STAGE, vocoder.build(settings))
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / QWEN2_FOLDER).mkdir(exist_ok=True)
+    yaml = voice_yaml(lm.lm.config, flow.config(settings), vocoder.config(settings))
+    (directory / "cosyvoice2.yaml").write_text(yaml)
+    (directory / QWEN2_CONFIG_FILE).write_text(qwen2_json(lm.lm.config.qwen2))
+    shutil.copy(settings.path / "tokenizer" / "tokenizer.json", directory / QWEN2_FOLDER / "tokenizer.json")
+    _save(lm.folded(), QWEN2_LM, directory / "llm.safetensors", torch.float16)
+    _save(acoustic, UNET_FLOW, directory / "flow.safetensors", torch.float16)
+    _save(hift, HIFT, directory / "hift.safetensors", torch.float32)
+    write_onnx(settings, directory)
+    write_speakers(directory)
+
+
+def write_onnx(settings: Settings, directory: Path) -> None:
+    """The two networks that hear a recording, with the published inputs and outputs."""
+    speech = speech_tokenizer.build(settings)
+    load_average(settings, speech_tokenizer.STAGE, speech)
+    voices = speaker_encoder.build(settings)
+    load_average(settings, speaker_encoder.STAGE, voices)
+    mel = torch.randn(1, 128, 404)
+    length = torch.tensor([404], dtype=torch.int32)
+    _export(
+        _Tokens(speech.encoder),
+        (mel, length),
+        directory / SPEECH_TOKENIZER_FILES[_FAMILY],
+        ["feats", "feats_length"],
+        "indices",
+        {"feats": {2: torch.export.Dim("T", min=8, max=3000)}, "feats_length": None},
+    )
+    _export(
+        voices.encoder.eval(),
+        (torch.randn(1, 300, NUM_MELS),),
+        directory / SPEAKER_ENCODER_FILE,
+        ["input"],
+        "output",
+        {"fbank": {1: torch.export.Dim("T", min=20, max=3000)}},
+    )
+
+
+def write_speakers(directory: Path) -> None:
+    """Each teacher reads the prompt; its recording is enrolled as any other would be."""
+    checkpoint = open_checkpoint(directory)
+    reader, tokenizer = checkpoint.load_prompt_reader(num_threads=1), checkpoint.load_tokenizer()
+    text_ids = torch.tensor([tokenizer.encode(PROMPT_TEXT)], dtype=torch.int32)
+    table = {}
+    for name in SPEAKERS:
+        samples = torch.from_numpy(Flite(name).speak(PROMPT_TEXT).samples).float() / 32768
+        speaker = reader.read_speaker(samples.numpy(), SAMPLE_RATE_HZ, PROMPT_TEXT)
+        assert speaker.embedding.shape == (SPEAKER_EMBEDDING_SIZE,), speaker.embedding.shape
+        parts: dict[str, Tensor] = {
+            "prompt_text": text_ids,
+            "llm_prompt_speech_token": speaker.prompt_tokens[None].int(),
+            "flow_prompt_speech_token": speaker.prompt_tokens[None].int(),
+            "prompt_speech_feat": speaker.prompt_mel[None],
+        }
+        lengths = {f"{key}_len": torch.tensor([part.shape[1]], dtype=torch.int32) for key, part in parts.items()}
+        embedding = speaker.embedding[None]
+        table[name] = {**parts, **lengths, "llm_embedding": embedding, "flow_embedding": embedding}
+    torch.save(table, directory / SPEAKER_TABLE_FILE)
+
+
+class _Tokens(nn.Module):
+    """The tokenizer's encoder as its graph is called."""
+
+    def __init__(self, encoder: TokenEncoder) -> None:
+        super().__init__()
+        self.encoder = encoder.eval()
+
+    def forward(self, feats: Tensor, feats_length: Tensor) -> Tensor:
+        """feats (1, 128, T), feats_length (1,) -> speech tokens (1, T / 4), int32."""
+        whole = torch.arange(feats.shape[2]) < feats_length  # (T,)
+        return self.encoder(feats * whole).int()
+
+
+def _export(
+    network: nn.Module,
+    arguments: tuple[Tensor, ...],
+    path: Path,
+    inputs: list[str],
+    output: str,
+    dynamic_shapes: dict[str, object],
+) -> None:
+    program = torch.onnx.export(
+        network, arguments, input_names=inputs, output_names=[output], opset_version=18,
+        dynamic_shapes=dynamic_shapes, verbose=False,
+    )  # fmt: skip
+    assert program is not None, path
+    program.save(str(path), external_data=False)
+
+
+def _save(network: nn.Module, table: Table, path: Path, dtype: torch.dtype) -> None:
+    tensors = {
+        to_published(name, table): tensor.detach().to(dtype).contiguous()
+        for name, tensor in network.state_dict().items()
+    }
+    safetensors.torch.save_file(tensors, path)

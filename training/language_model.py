@@ -1,0 +1,205 @@
+"""Stage 5: the language model, from text to speech tokens, alone and behind a prompt, whole and interleaved."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from models.config import Qwen2Config, Qwen2LMConfig
+from models.lm.layout import IGNORED, training_layout
+from models.lm.qwen2_lm import Qwen2LM
+from models.lm.vocabulary import Vocabulary
+from models.tokenizer.qwen2 import Qwen2Tokenizer
+from training import trainer
+from training.features import Utterance, read_features
+from training.flite import PHONES
+from training.networks.language_model import LanguageModelTrainer, LMBatch
+from training.networks.speech_tokenizer import NUM_CODES
+from training.settings import LanguageModelSettings, Settings
+from training.speech_tokenizer import read_tokens
+from training.text.corpus import read_words
+from training.text_tokenizer import read_tokenizer
+
+STAGE = "language_model"
+_HELD = 96  # utterances kept from the training, to see how it goes
+_PROMPTED = 0.6  # of the rows continue another utterance of their speaker
+_PROMPT_TOKENS = (40, 220)
+_INTERLEAVED = 0.4
+_PHONE_WEIGHT = 0.3
+_GUIDE_WEIGHTS = (0.3, 0.06)  # in the first and the second half
+_POOL = 1500  # rows sorted by length together
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """One utterance as the language model sees it."""
+
+    speaker: str
+    text: NDArray[np.int64]  # (X,) text ids
+    text_words: NDArray[np.int64]  # (X,), the word a text id is of; -1: of none
+    tokens: NDArray[np.int64]  # (T,)
+    words: NDArray[np.int64]  # (T,), the word a speech token is of; -1: not known
+    phones: NDArray[np.int64]  # (T,)
+
+
+def run(settings: Settings) -> None:
+    """Writes <folder>/language_model.pt."""
+    plan = settings.language_model
+    dice = trainer.seeded(settings, STAGE)
+    tokenizer = read_tokenizer(settings)
+    lines = [
+        as_line(one, tokens.astype(np.int64), tokenizer)
+        for one, tokens in zip(read_features(settings), read_tokens(settings), strict=True)
+    ]
+    held, lines = lines[:_HELD], lines[_HELD:]
+    model = build(settings, tokenizer.vocab_size)
+    vocabulary = model.lm.vocabulary
+    rows = _Rows(lines, plan, vocabulary, dice.numpy)
+    check = as_batch([(None, line) for line in held], [False] * len(held), vocabulary, plan)
+
+    def losses_of(share: float) -> trainer.Losses:
+        token, phone, guide, right = model(next(rows), is_guided=True)
+        weight = _GUIDE_WEIGHTS[share >= 0.5]
+        loss = token + _PHONE_WEIGHT * phone + weight * guide
+        return {"loss": loss, "token": token, "right": right, "phone": phone, "guide": guide}
+
+    def after(_: int) -> dict[str, float]:
+        token, phone, guide, right = model(check, is_guided=True)
+        return {"held token": float(token), "right": float(right), "phone": float(phone), "guide": float(guide)}
+
+    trainer.train(settings, STAGE, plan.train, model, dice, losses_of, after)
+
+
+def build(settings: Settings, text_vocab_size: int) -> LanguageModelTrainer:
+    middle = settings.language_model.layers // 2
+    return LanguageModelTrainer(
+        Qwen2LM(config(settings.language_model, text_vocab_size)), len(PHONES), (middle - 1, middle), middle
+    )
+
+
+def config(plan: LanguageModelSettings, text_vocab_size: int) -> Qwen2LMConfig:
+    qwen2 = Qwen2Config(
+        vocab_size=text_vocab_size,
+        hidden_size=plan.width,
+        intermediate_size=plan.feedforward,
+        num_hidden_layers=plan.layers,
+        num_attention_heads=plan.heads,
+        num_key_value_heads=plan.kv_heads,
+        rope_theta=10_000.0,
+    )
+    block_text, block_speech = plan.mix_ratio
+    return Qwen2LMConfig(NUM_CODES, qwen2, has_special_rows=False, mix_ratio=(block_text, block_speech))
+
+
+def as_line(one: Utterance, tokens: NDArray[np.int64], tokenizer: Qwen2Tokenizer) -> Line:
+    ids = tokenizer.encode(one.text)
+    spoken = read_words(one.text)
+    words = one.words[1::2].astype(np.int64)
+    if one.num_words != len(spoken):
+        words = np.full(len(tokens), -1)
+    return Line(
+        one.speaker, np.array(ids), words_of_ids([tokenizer.decode([i]) for i in ids]), tokens, words,
+        one.phones[1::2].astype(np.int64),
+    )  # fmt: skip
+
+
+def words_of_ids(pieces: list[str]) -> NDArray[np.int64]:
+    """The number of the word each piece of text stands in, -1 for punctuation."""
+    text = "".join(pieces)
+    words = np.full(len(text), -1)
+    for number, match in enumerate(re.finditer(r"[a-z']*[a-z][a-z']*", text)):
+        words[match.start() : match.end()] = number
+    ends = np.cumsum([len(piece) for piece in pieces])
+    return np.array([words[end - len(piece) : end].max() for piece, end in zip(pieces, ends, strict=True)])
+
+
+def as_batch(
+    pairs: list[tuple[Line | None, Line]],
+    are_interleaved: list[bool],
+    vocabulary: Vocabulary,
+    plan: LanguageModelSettings,
+) -> LMBatch:
+    """Each row a line, behind a prompt or alone."""
+    block_text, block_speech = plan.mix_ratio
+    rows = []
+    for (prompt, line), is_interleaved in zip(pairs, are_interleaved, strict=True):
+        whole = line if prompt is None else _joined(prompt, line)
+        layout = training_layout(
+            vocabulary, whole.text.tolist(), whole.tokens.tolist(), (), (block_text, block_speech), is_interleaved
+        )
+        rows.append((whole, np.array(layout.input_ids), np.array(layout.targets)))
+    length = max(len(ids) for _, ids, _ in rows)
+    shape = (len(rows), length)
+    ids, targets, phones = np.zeros(shape, np.int64), np.full(shape, IGNORED), np.full(shape, IGNORED)
+    read = np.zeros((*shape, length), bool)
+    for row, (whole, row_ids, row_targets) in enumerate(rows):
+        ids[row, : len(row_ids)] = row_ids
+        targets[row, : len(row_targets)] = row_targets
+        answers = np.flatnonzero((row_targets >= 0) & (row_targets < vocabulary.num_speech_ids))
+        phones[row, answers] = whole.phones
+        text = np.flatnonzero(row_ids >= vocabulary.first_text)
+        about = (whole.words[:, None] == whole.text_words) & (whole.words >= 0)[:, None]
+        read[np.ix_([row], answers, text)] = about & (text <= answers[:, None])
+    return LMBatch(*(torch.from_numpy(part) for part in (ids, targets, phones, read)))
+
+
+def _joined(prompt: Line, line: Line) -> Line:
+    shift = max(prompt.text_words.max(initial=-1), prompt.words.max(initial=-1)) + 1
+    moved = [np.where(words >= 0, words + shift, -1) for words in (line.text_words, line.words)]
+    return Line(
+        line.speaker,
+        np.concatenate([prompt.text, line.text]),
+        np.concatenate([prompt.text_words, moved[0]]),
+        np.concatenate([prompt.tokens, line.tokens]),
+        np.concatenate([prompt.words, moved[1]]),
+        np.concatenate([prompt.phones, line.phones]),
+    )
+
+
+class _Rows(Iterator[LMBatch]):
+    """Batches of about as many positions each, of rows about equally long, for ever."""
+
+    def __init__(
+        self, lines: list[Line], plan: LanguageModelSettings, vocabulary: Vocabulary, rng: np.random.Generator
+    ) -> None:
+        self._lines, self._plan, self._vocabulary, self._rng = lines, plan, vocabulary, rng
+        shortest, longest = _PROMPT_TOKENS
+        self._prompts = {
+            speaker: [one for one in lines if one.speaker == speaker and shortest <= len(one.tokens) <= longest]
+            for speaker in {one.speaker for one in lines}
+        }
+        self._waiting: list[list[tuple[Line | None, Line]]] = []
+
+    def __next__(self) -> LMBatch:
+        if not self._waiting:
+            self._waiting = self._pool()
+        pairs = self._waiting.pop()
+        chosen = (self._rng.random(len(pairs)) < _INTERLEAVED).tolist()
+        return as_batch(pairs, chosen, self._vocabulary, self._plan)
+
+    def _pool(self) -> list[list[tuple[Line | None, Line]]]:
+        pairs = [self._pair() for _ in range(_POOL)]
+        pairs.sort(key=_length)
+        batches: list[list[tuple[Line | None, Line]]] = [[]]
+        for pair in pairs:
+            if (len(batches[-1]) + 1) * _length(pair) > self._plan.train.batch and batches[-1]:
+                batches.append([])
+            batches[-1].append(pair)
+        self._rng.shuffle(batches)  # type: ignore[arg-type]
+        return batches
+
+    def _pair(self) -> tuple[Line | None, Line]:
+        line = self._lines[self._rng.integers(len(self._lines))]
+        prompts = self._prompts[line.speaker]
+        if self._rng.random() < _PROMPTED and prompts:
+            prompt = prompts[self._rng.integers(len(prompts))]
+            if len(prompt.tokens) + len(line.tokens) <= self._plan.max_tokens:
+                return prompt, line
+        return None, line
+
+
+def _length(pair: tuple[Line | None, Line]) -> int:
+    return sum(len(one.text) + len(one.tokens) for one in pair if one is not None) + 2

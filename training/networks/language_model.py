@@ -1,0 +1,162 @@
+"""What the language model is trained with and does not keep.
+
+Three things make it learn to read from hours instead of thousands of hours: one head of two layers is
+shown which text a speech token is about, the middle of the network has to name the phone, and the tables
+of speech tokens begin as sums over the eight digits of a token.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.lm.layout import IGNORED
+from models.lm.qwen2_lm import Qwen2LM
+from training.networks.speech_tokenizer import NUM_CODES, NUM_DIGITS, NUM_LEVELS
+
+_HIDDEN = -30_000.0  # a score that softmax does not see; finite, so that bfloat16 has no infinities
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LMBatch:
+    """Rows padded on the right; their targets there are IGNORED."""
+
+    ids: Tensor  # (B, T) of the joint vocabulary
+    targets: Tensor  # (B, T) output classes
+    phones: Tensor  # (B, T), IGNORED where no speech token is answered
+    read: Tensor  # (B, T, T) bool: the text that the token answered at a place is about
+
+
+class GuidedMemory:
+    """Causal attention over the whole row. In `layers`, head 0 should look at the text being read."""
+
+    def __init__(self, read: Tensor | None, layers: tuple[int, ...]) -> None:
+        self._read, self._layers, self._layer = read, layers, 0
+        self._mask: Tensor | None = None
+        self.losses: list[Tensor] = []
+
+    def positions(self, length: int, device: torch.device) -> Tensor:
+        return torch.arange(length, device=device)[None]
+
+    def extend_left(self, x: Tensor, frames: int) -> Tensor:
+        raise NotImplementedError("the language model has no convolutions")
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None) -> Tensor:
+        groups = q.shape[1] // k.shape[1]
+        k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
+        scores = (q @ k.mT) * (1 / math.sqrt(q.shape[-1]))  # (B, H, T, T)
+        if self._mask is None:
+            length = q.shape[2]
+            self._mask = torch.full((length, length), _HIDDEN, device=q.device).triu(1).to(scores.dtype)
+        scores = scores + self._mask
+        if self._read is not None and self._layer in self._layers:
+            self.losses.append(_guide(scores[:, 0].float(), self._read))
+        self._layer += 1
+        return scores.softmax(-1) @ v
+
+
+def _guide(scores: Tensor, read: Tensor) -> Tensor:
+    """scores, read (B, T, T) -> minus the log of the attention that falls on what is read, on average."""
+    rows = read.any(-1)
+    on_text = scores.masked_fill(~read, _HIDDEN).logsumexp(-1) - scores.logsumexp(-1)
+    return -on_text[rows].mean()
+
+
+class LanguageModelTrainer(nn.Module):
+    def __init__(self, lm: Qwen2LM, num_phones: int, guided_layers: tuple[int, ...], phone_layer: int) -> None:
+        super().__init__()
+        width = lm.config.qwen2.hidden_size
+        self.lm = lm
+        self.phones = nn.Linear(width, num_phones)
+        self.embedding_digits = nn.Parameter(torch.randn(NUM_DIGITS * NUM_LEVELS, width) * 0.02)
+        self.head_digits = nn.Parameter(torch.randn(NUM_DIGITS * NUM_LEVELS, width) * 0.02)
+        self._guided_layers, self._phone_layer = guided_layers, phone_layer
+        codes = torch.arange(NUM_CODES)[:, None] // NUM_LEVELS ** torch.arange(NUM_DIGITS) % NUM_LEVELS
+        self.register_buffer("digits", F.one_hot(codes, NUM_LEVELS).flatten(1).float(), persistent=False)
+        self._initialise()
+
+    @torch.no_grad()
+    def _initialise(self) -> None:
+        nn.init.normal_(self.lm.text_embedding.weight, std=0.05)
+        nn.init.normal_(self.lm.special_embedding.weight, std=0.05)
+        nn.init.normal_(self.lm.speech_embedding.weight, std=0.005)
+        nn.init.zeros_(self.lm.head.weight)
+        nn.init.zeros_(self.lm.head.bias)
+        layers = self.lm.decoder.layers
+        for layer in layers:
+            for part in (layer.attention.query, layer.attention.key, layer.attention.value):
+                nn.init.normal_(part.weight, std=0.04)
+                nn.init.zeros_(part.bias)
+            for part in (layer.mlp.gate, layer.mlp.up):
+                nn.init.normal_(part.weight, std=0.04)
+            for part in (layer.attention.out, layer.mlp.down):
+                nn.init.normal_(part.weight, std=0.02 / math.sqrt(2 * len(layers)))
+
+    def forward(self, batch: LMBatch, is_guided: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """-> next-token, phone and guide losses, and the share of next tokens that are right."""
+        memory = GuidedMemory(batch.read if is_guided else None, self._guided_layers)
+        x = F.embedding(batch.ids, torch.cat([self._speech_table(), *self._other_tables()]))
+        middle: list[Tensor] = []
+        hook = self.lm.decoder.layers[self._phone_layer].register_forward_hook(lambda _, __, y: middle.append(y))
+        hidden = self.lm.decoder(x, memory)
+        hook.remove()
+        answered = batch.targets != IGNORED
+        spoken = batch.phones != IGNORED
+        phone = F.cross_entropy(self.phones(middle[0][spoken]).float(), batch.phones[spoken])
+        loss, right = TokenCrossEntropy.apply(
+            hidden[answered], self._head_table(), self.lm.head.bias, batch.targets[answered]
+        )
+        guide = torch.stack(memory.losses).mean() if memory.losses else loss.new_zeros(())
+        return loss, phone, guide, right
+
+    @torch.no_grad()
+    def folded(self) -> Qwen2LM:
+        """The language model alone, the digit tables added into its own. Changes this module's."""
+        self.lm.speech_embedding.weight.copy_(self._speech_table())
+        self.lm.head.weight.copy_(self._head_table())
+        self.embedding_digits.zero_()
+        self.head_digits.zero_()
+        return self.lm
+
+    def _speech_table(self) -> Tensor:
+        table = self.lm.speech_embedding.weight
+        return table + F.pad(self.digits @ self.embedding_digits, (0, 0, 0, len(table) - NUM_CODES))
+
+    def _other_tables(self) -> tuple[Tensor, Tensor]:
+        return self.lm.special_embedding.weight, self.lm.text_embedding.weight
+
+    def _head_table(self) -> Tensor:
+        table = self.lm.head.weight
+        return table + F.pad(self.digits @ self.head_digits, (0, 0, 0, len(table) - NUM_CODES))
+
+
+class TokenCrossEntropy(torch.autograd.Function):
+    """Cross-entropy over thousands of classes without ever holding their float32 probabilities."""
+
+    @staticmethod
+    def forward(ctx, hidden: Tensor, table: Tensor, bias: Tensor, targets: Tensor):  # type: ignore[no-untyped-def, override]
+        """hidden (N, C), table (V, C), bias (V,), targets (N,) -> mean loss, share that is right."""
+        dtype = torch.bfloat16 if torch.is_autocast_enabled(hidden.device.type) else torch.float32
+        hidden, table = hidden.to(dtype), table.to(dtype)
+        logits = torch.addmm(bias.to(dtype), hidden, table.T)
+        wanted = logits.gather(1, targets[:, None])[:, 0].float()
+        highest, best = logits.max(1, keepdim=True)
+        exponentials = logits.sub_(highest).exp_()
+        total = exponentials.sum(1, dtype=torch.float32)
+        loss = (total.log() + highest[:, 0].float() - wanted).mean()
+        right = (best[:, 0] == targets).float().mean()
+        ctx.save_for_backward(hidden, table, targets, exponentials, total)
+        ctx.mark_non_differentiable(right)
+        return loss, right
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor, _):  # type: ignore[no-untyped-def, override]
+        hidden, table, targets, probabilities, total = ctx.saved_tensors
+        probabilities.mul_(total.reciprocal().to(probabilities.dtype)[:, None])
+        probabilities[torch.arange(len(targets)), targets] -= 1
+        scale = gradient / len(targets)
+        to_hidden = (probabilities @ table) * scale
+        to_table = (probabilities.T @ hidden).float() * scale
+        return to_hidden.float(), to_table, probabilities.sum(0, dtype=torch.float32) * scale, None

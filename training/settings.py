@@ -1,0 +1,140 @@
+"""The settings of the recipe, read from voice.yaml."""
+
+import dataclasses
+import types
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+import yaml
+
+DEFAULT = Path(__file__).parent / "voice.yaml"
+_T = TypeVar("_T")
+
+
+class SettingsError(ValueError):
+    """A settings file that lacks something or says something unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusSettings:
+    everyday: int
+    documents: int
+    words: int
+    short: int
+    long: int
+    shard: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrainSettings:
+    """How a network is trained: AdamW, a rate that rises, stays and falls, gradients clipped to a norm."""
+
+    steps: int
+    batch: int
+    rate: float
+    warmup: int  # steps
+    fall: float  # share of the steps
+    weight_decay: float
+    beta1: float
+    beta2: float
+    clip: float
+    bf16: bool
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechTokenizerSettings:
+    shards: int
+    crop_tokens: int
+    frame_width: int
+    token_width: int
+    train: TrainSettings
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageModelSettings:
+    merges: int  # of the text tokenizer
+    mix_ratio: tuple[int, ...]  # text tokens : speech tokens, where they are interleaved
+    width: int
+    feedforward: int
+    layers: int
+    heads: int
+    kv_heads: int
+    max_tokens: int  # speech tokens of a row, its prompt included
+    train: TrainSettings  # its batch: positions, not rows
+
+
+@dataclass(frozen=True, slots=True)
+class SpeakerEncoderSettings:
+    recordings: int  # of each teacher
+    width: int
+    train: TrainSettings
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSettings:
+    encoder_width: int
+    encoder_feedforward: int
+    encoder_layers: int  # before the upsampling; four follow
+    width: int
+    heads: int
+    head_dim: int
+    mid_blocks: int
+    train: TrainSettings  # its batch: speech tokens, not rows
+
+
+@dataclass(frozen=True, slots=True)
+class VocoderSettings:
+    shards: int
+    crop_frames: int
+    channels: int
+    kernels: tuple[int, ...]
+    f0_channels: int
+    is_half: bool
+    train: TrainSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    folder: str
+    seed: int
+    processes: int
+    corpus: CorpusSettings
+    speech_tokenizer: SpeechTokenizerSettings
+    language_model: LanguageModelSettings
+    vocoder: VocoderSettings
+    speaker_encoder: SpeakerEncoderSettings
+    flow: FlowSettings
+
+    @property
+    def path(self) -> Path:
+        return Path(self.folder)
+
+
+def read_settings(path: Path = DEFAULT) -> Settings:
+    """Raises SettingsError naming what is missing, unknown or of another type."""
+    return _read(Settings, yaml.safe_load(path.read_text()), path.name)
+
+
+def _read(kind: type[_T], values: Any, where: str) -> _T:
+    if not isinstance(values, dict):
+        raise SettingsError(f"{where}: expected fields, got {values!r}")
+    hints = get_type_hints(kind)
+    names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    if set(values) != set(names):
+        missing, unknown = sorted(set(names) - set(values)), sorted(set(values) - set(names))
+        raise SettingsError(f"{where}: missing {missing}, unknown {unknown}")
+    return kind(**{name: _value(hints[name], values[name], f"{where}.{name}") for name in names})
+
+
+def _value(kind: Any, value: Any, where: str) -> Any:
+    if dataclasses.is_dataclass(kind):
+        return _read(kind, value, where)  # type: ignore[arg-type]
+    if isinstance(kind, types.GenericAlias):
+        return tuple(_value(kind.__args__[0], one, where) for one in value)
+    if kind is float and isinstance(value, int):
+        return float(value)
+    if type(value) is not kind:
+        raise SettingsError(f"{where}: expected {kind.__name__}, got {value!r}")
+    return value

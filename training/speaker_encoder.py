@@ -1,0 +1,90 @@
+"""Stage 4: the speaker encoder, and the embeddings of the teachers that the flow is trained with.
+
+Four teachers are few voices, so each is also heard faster and slower, that is higher and lower: those
+count as voices of their own.
+"""
+
+from itertools import product
+
+import numpy as np
+import soxr
+import torch
+from torch import Tensor
+
+from models.frontend.fbank import FBANK_SAMPLE_RATE_HZ, kaldi_fbank, without_mean
+from training import corpus, trainer
+from training.flite import SPEAKERS
+from training.networks.speaker_encoder import SpeakerNet, SpeakerTrainer
+from training.progress import Progress
+from training.settings import Settings
+
+STAGE = "speaker_encoder"
+_RATES = (0.82, 0.88, 0.94, 1.0, 1.06, 1.13, 1.2)
+_CROP_FRAMES = (100, 300)
+_MIN_S = 1.5
+
+
+def run(settings: Settings) -> None:
+    """Writes <folder>/speaker_encoder.pt and <folder>/embeddings.npz."""
+    plan = settings.speaker_encoder
+    dice = trainer.seeded(settings, STAGE)
+    model = SpeakerTrainer(plan.width, len(SPEAKERS) * len(_RATES))
+    heard = _recordings(settings)
+    voices = list(product(SPEAKERS, _RATES))
+    features = [[_fbank(samples, rate) for samples in heard[speaker]] for speaker, rate in voices]
+
+    def losses_of(_: float) -> trainer.Losses:
+        frames = int(dice.numpy.integers(*_CROP_FRAMES))
+        rows, labels = [], dice.numpy.integers(len(voices), size=plan.train.batch)
+        for label in labels:
+            mine = features[label]
+            one = mine[dice.numpy.integers(len(mine))]
+            start = dice.numpy.integers(max(1, len(one) - frames))
+            piece = one[start:][:frames]
+            rows.append(without_mean(piece.repeat(-(-frames // len(piece)), 1)[:frames]))
+        noise = torch.randn(len(rows), frames, 80, generator=dice.torch) * 0.2
+        loss, right = model(torch.stack(rows) + noise, torch.from_numpy(labels))
+        return {"loss": loss, "right": right}
+
+    trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
+    write_embeddings(settings, model.encoder)
+
+
+def build(settings: Settings) -> SpeakerTrainer:
+    return SpeakerTrainer(settings.speaker_encoder.width, len(SPEAKERS) * len(_RATES))
+
+
+@torch.inference_mode()
+def write_embeddings(settings: Settings, encoder: SpeakerNet) -> None:
+    embeddings = {
+        speaker: torch.cat([encoder(without_mean(_fbank(samples, 1.0))[None]) for samples in recordings]).numpy()
+        for speaker, recordings in _recordings(settings).items()
+    }
+    np.savez(settings.path / "embeddings.npz", **embeddings)
+
+
+def read_embeddings(settings: Settings) -> dict[str, Tensor]:
+    """(N, 192) of each teacher, one a recording."""
+    with np.load(settings.path / "embeddings.npz") as data:
+        return {speaker: torch.from_numpy(data[speaker]) for speaker in SPEAKERS}
+
+
+def _recordings(settings: Settings) -> dict[str, list[np.ndarray]]:  # type: ignore[type-arg]
+    heard: dict[str, list[np.ndarray]] = {speaker: [] for speaker in SPEAKERS}  # type: ignore[type-arg]
+    wanted = settings.speaker_encoder.recordings
+    with Progress(settings, "recordings", len(SPEAKERS) * wanted) as progress:
+        for shard in corpus.plan(settings):
+            if len(heard[shard.speaker]) >= wanted:
+                continue
+            for _, spoken in corpus.read_shard(shard.path):
+                if len(spoken.samples) >= _MIN_S * FBANK_SAMPLE_RATE_HZ and len(heard[shard.speaker]) < wanted:
+                    heard[shard.speaker].append(spoken.samples.astype(np.float32) / 32768)
+                    progress.step()
+    return heard
+
+
+def _fbank(samples: np.ndarray, rate: float) -> Tensor:  # type: ignore[type-arg]
+    """(n,) at 16 kHz, spoken `rate` times as fast -> (T, 80) with its mean."""
+    if rate != 1.0:
+        samples = soxr.resample(samples, FBANK_SAMPLE_RATE_HZ * rate, FBANK_SAMPLE_RATE_HZ)
+    return kaldi_fbank(torch.from_numpy(samples))

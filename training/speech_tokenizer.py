@@ -1,0 +1,110 @@
+"""Stage 3: learns the speech tokens, then writes those of the whole corpus."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+
+from models.config import FRAMES_PER_TOKEN
+from training import trainer
+from training.features import WHISPER_FRAMES_PER_TOKEN, Utterance, read_features
+from training.flite import PHONES, SPEAKERS
+from training.networks.speech_tokenizer import NUM_CODES, TokenizerTrainer
+from training.settings import Settings
+
+STAGE = "speech_tokenizer"
+_GAIN = 0.25  # louder or softer by up to this, in the units of whisper's log-mel (10 dB)
+_PHONE_WEIGHT = 0.5
+_BATCH = 64  # of equally long utterances, when the corpus is tokenised
+
+
+def run(settings: Settings) -> None:
+    """Writes <folder>/tokens.npz."""
+    if (settings.path / "tokens.npz").exists():
+        return
+    plan = settings.speech_tokenizer
+    dice = trainer.seeded(settings, STAGE)
+    utterances = read_features(settings, whisper=True, max_shards=plan.shards)
+    model = build(settings)
+    sample = np.concatenate([one.mel for one in utterances[::40]]).astype(np.float32)
+    model.mel_mean.copy_(torch.from_numpy(sample.mean(0)))
+    model.mel_std.copy_(torch.from_numpy(sample.std(0)))
+    crops = _Crops(utterances, plan.crop_tokens)
+
+    def losses_of(_: float) -> trainer.Losses:
+        whisper, mel, phones, speakers = crops.draw(plan.train.batch, dice.numpy)
+        gain = (torch.rand(len(whisper), 1, 1, generator=dice.torch) * 2 - 1) * _GAIN
+        target = (mel - model.mel_mean) / model.mel_std
+        guess, logits = model(whisper.mT + gain, speakers)
+        near, far = (guess - target).abs().mean(), (guess - target).square().mean()
+        phone = F.cross_entropy(logits.flatten(0, 1), phones.flatten())
+        right = (logits.argmax(-1) == phones).float().mean()
+        return {"loss": near + 0.5 * far + _PHONE_WEIGHT * phone, "l1": near, "phone": phone, "right": right}
+
+    trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
+    write_tokens(settings, model)
+
+
+def build(settings: Settings) -> TokenizerTrainer:
+    plan = settings.speech_tokenizer
+    return TokenizerTrainer(plan.frame_width, plan.token_width, len(SPEAKERS), len(PHONES))
+
+
+@torch.inference_mode()
+def write_tokens(settings: Settings, model: TokenizerTrainer) -> None:
+    utterances = read_features(settings, whisper=True)
+    tokens: list[NDArray[np.int16]] = [np.zeros(0, np.int16)] * len(utterances)
+    by_length: dict[int, list[int]] = {}
+    for i, one in enumerate(utterances):
+        by_length.setdefault(one.num_tokens, []).append(i)
+    for places in by_length.values():
+        for start in range(0, len(places), _BATCH):
+            chosen = places[start : start + _BATCH]
+            whisper = np.stack([utterances[i].whisper for i in chosen])  # type: ignore[arg-type]
+            for i, ids in zip(chosen, model.encoder(torch.from_numpy(whisper).float().mT), strict=True):
+                tokens[i] = ids.numpy().astype(np.int16)
+    counts = np.bincount(np.concatenate(tokens), minlength=NUM_CODES)
+    share = counts[counts > 0] / counts.sum()
+    print_line = f"{(counts > 0).sum()} of {NUM_CODES} codes used, {-(share * np.log2(share)).sum():.2f} bits\n"
+    (settings.path / "tokens.txt").write_text(print_line)
+    np.savez(settings.path / "tokens.npz", tokens=np.concatenate(tokens), at=np.cumsum([len(one) for one in tokens]))
+
+
+def read_tokens(settings: Settings) -> list[NDArray[np.int16]]:
+    """The speech tokens of every utterance, in the corpus' order."""
+    with np.load(settings.path / "tokens.npz") as data:
+        return np.split(data["tokens"], data["at"][:-1])
+
+
+class _Crops:
+    """Pieces of one length out of the corpus, utterances of a speaker standing one after the other."""
+
+    def __init__(self, utterances: list[Utterance], crop_tokens: int) -> None:
+        self._crop = crop_tokens
+        self._speakers = []
+        self._parts = []
+        for speaker in SPEAKERS:
+            mine = [one for one in utterances if one.speaker == speaker]
+            if mine:
+                self._speakers.append(SPEAKERS.index(speaker))
+                self._parts.append(
+                    tuple(np.concatenate([getattr(one, name) for one in mine]) for name in ("whisper", "mel", "phones"))
+                )
+
+    def draw(self, number: int, rng: np.random.Generator) -> tuple[torch.Tensor, ...]:
+        """-> whisper (B, 4 T, 128), mel (B, 2 T, 80), phones (B, 2 T), speakers (B,)."""
+        chosen = rng.integers(len(self._parts), size=number)
+        rows = []
+        for place in chosen:
+            whisper, mel, phones = self._parts[place]
+            start = rng.integers(len(mel) // FRAMES_PER_TOKEN - self._crop)
+            rows.append(
+                (
+                    whisper[WHISPER_FRAMES_PER_TOKEN * start :][: WHISPER_FRAMES_PER_TOKEN * self._crop],
+                    mel[FRAMES_PER_TOKEN * start :][: FRAMES_PER_TOKEN * self._crop],
+                    phones[FRAMES_PER_TOKEN * start :][: FRAMES_PER_TOKEN * self._crop],
+                )
+            )
+        whisper, mel, phones = (torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True))
+        speakers = torch.tensor([self._speakers[place] for place in chosen])
+        return whisper.float(), mel.float(), phones.long(), speakers

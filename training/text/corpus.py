@@ -1,0 +1,88 @@
+"""Writes down what the teachers will say, leaving out whatever the evaluation will ask."""
+
+import random
+import re
+from pathlib import Path
+
+from training.settings import CorpusSettings
+from training.text import documents, numbers
+from training.text.grammar import Grammar
+from training.text.lexicon import lexicon
+
+_FOLDER = Path(__file__).parent
+_KEPT_OUT_WORDS = 4
+_COMMON = 60  # the words that stand between rare ones
+_LONG_WORDS = 60
+
+
+def evaluation_sentences() -> list[str]:
+    """The 100 everyday sentences no voice is trained on."""
+    return (_FOLDER / "evaluation.txt").read_text().splitlines()
+
+
+def read_words(text: str) -> list[str]:
+    """The words of a text in small letters, as flite counts them."""
+    return re.findall(r"[a-z']*[a-z][a-z']*", text.lower())
+
+
+def make_texts(settings: CorpusSettings, rng: random.Random) -> list[str]:
+    """Different sentences in small letters, numbers in words, shuffled; short ones may come back."""
+    grammar = Grammar(_FOLDER / "everyday.txt", {**numbers.WORDS, "word": rare_word})
+    kept_out = _KeptOut(evaluation_sentences())
+    everyday = _different(settings.everyday + 4 * settings.long, kept_out, lambda: grammar.sentence(rng))
+    long = [_join(everyday[settings.everyday + 4 * i :][: rng.randrange(2, 5)]) for i in range(settings.long)]
+    texts = everyday[: settings.everyday] + long
+    texts += [text for text in documents.sentences(rng, settings.documents) if kept_out.allows(text)]
+    texts += _different(settings.words, kept_out, lambda: _words(rng))
+    texts += [grammar.sentence(rng, "short") for _ in range(settings.short)]
+    rng.shuffle(texts)
+    return texts
+
+
+def rare_word(rng: random.Random) -> str:
+    """Any word of the lexicon, common ones more often."""
+    reach = rng.choice([6_000, 6_000, 6_000, 40_000, 40_000, 40_000, len(lexicon())])
+    return lexicon()[int(reach * rng.random() ** 1.2)]
+
+
+class _KeptOut:
+    """The evaluation's sentences and every four words in a row of theirs."""
+
+    def __init__(self, sentences: list[str]) -> None:
+        self._runs = {run for sentence in sentences for run in self._cut(read_words(sentence))}
+
+    def allows(self, text: str) -> bool:
+        return self._runs.isdisjoint(self._cut(read_words(text)))
+
+    def _cut(self, words: list[str]) -> list[tuple[str, ...]]:
+        last = max(1, len(words) - _KEPT_OUT_WORDS + 1)
+        return [tuple(words[i : i + _KEPT_OUT_WORDS]) for i in range(last)]
+
+
+def _different(number: int, kept_out: _KeptOut, make) -> list[str]:  # type: ignore[no-untyped-def]
+    texts: dict[str, None] = {}
+    while len(texts) < number:
+        text = make()
+        if len(read_words(text)) <= _LONG_WORDS and kept_out.allows(text):
+            texts[text] = None
+    return list(texts)
+
+
+def _join(sentences: list[str]) -> str:
+    words = 0
+    taken = []
+    for sentence in sentences:
+        words += len(read_words(sentence))
+        if words > _LONG_WORDS:
+            break
+        taken.append(sentence)
+    return " ".join(taken)
+
+
+def _words(rng: random.Random) -> str:
+    said = []
+    for _ in range(rng.randrange(2, 8)):
+        if rng.random() < 0.35:
+            said.append(rng.choice(lexicon()[:_COMMON]))
+        said.append(rare_word(rng) + ("," if rng.random() < 0.08 else ""))
+    return " ".join(said).rstrip(",") + rng.choice("..?!")

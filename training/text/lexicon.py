@@ -1,0 +1,25 @@
+"""The words of the recogniser's pronouncing dictionary, commonest first.
+
+pocketsphinx brings them: its dictionary (Carnegie Mellon's, BSD-like licence) says which words exist, the
+unigrams of its language model how common they are.
+"""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pocketsphinx
+
+_SHORT = frozenset("a i am an as at be by do go he hi if in is it me my no of oh ok on or ox so to up us we".split())
+
+
+@cache
+def lexicon() -> tuple[str, ...]:
+    """Every word of plain letters, in falling order of its probability; words of one or two letters only
+    where they are words and not abbreviations."""
+    folder = Path(pocketsphinx.get_model_path()) / "en-us"
+    words = {line.split()[0] for line in (folder / "cmudict-en-us.dict").read_text().splitlines()}
+    words = {word for word in words if re.fullmatch(r"[a-z]+('[a-z]+)?", word) and (len(word) > 2 or word in _SHORT)}
+    model = pocketsphinx.NGramModel(pocketsphinx.Config(), pocketsphinx.LogMath(), str(folder / "en-us.lm.bin"))
+    # Words the language model does not know share one probability and stay in order of the alphabet.
+    return tuple(sorted(words, key=lambda word: (-model.prob([word]), word)))

@@ -1,0 +1,53 @@
+"""The text tokenizer of the voice: a small byte-pair vocabulary over small letters.
+
+Its file says how text is read before it is cut: capitals as small letters, accents dropped, typographic
+quotes and dashes as plain ones, brackets and quotation marks not at all.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers, trainers
+from tokenizers.models import BPE
+
+from models.tokenizer.qwen2 import SPLIT_PATTERN, Qwen2Tokenizer
+from models.tokenizer.special_tokens import special_tokens
+from training import corpus
+from training.settings import Settings
+
+_READ_AS = (
+    ("[’‘ʼ`´]", "'"),
+    (r"[\"“”„«»()\[\]{}*_~^|<>#]", ""),
+    (r"\s*[;:…–—]+\s*", ", "),
+    (r"(?<=\p{L})-(?=\p{L})", " "),
+    (r"\s+([,.?!])", "$1"),
+)
+
+
+def read_tokenizer(settings: Settings) -> Qwen2Tokenizer:
+    """Trained on the corpus the first time; afterwards the file in <folder>/tokenizer."""
+    folder = settings.path / "tokenizer"
+    if not (folder / "tokenizer.json").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        texts = [text for shard in corpus.plan(settings) for text in shard.texts]
+        write_tokenizer(folder, texts, settings.language_model.merges)
+    return Qwen2Tokenizer.from_folder(folder, special_tokens("cosyvoice2"))
+
+
+def write_tokenizer(folder: Path, texts: Iterable[str], num_merges: int) -> None:
+    """Writes `tokenizer.json`."""
+    tokenizer = Tokenizer(BPE())
+    replacements = [normalizers.Replace(Regex(pattern), said) for pattern, said in _READ_AS[:4]]
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(), *replacements]
+    )
+    split = pre_tokenizers.Split(Regex(SPLIT_PATTERN), behavior="isolated")
+    to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, to_bytes])
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=len(alphabet) + num_merges, initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.save(str(folder / "tokenizer.json"))

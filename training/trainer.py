@@ -1,0 +1,162 @@
+"""The loop every network is trained in: schedule, average of the weights, checkpoints, log."""
+
+import math
+import os
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from training.progress import Progress
+from training.settings import Settings, TrainSettings
+
+_AVERAGE_DECAY = 0.999
+_SAVE_EVERY = 200  # steps
+
+Losses = dict[str, Tensor]  # "loss" is what is minimised, the others are logged beside it
+
+
+@dataclass(slots=True)
+class Dice:
+    """All that is random in a stage, so that it can be kept with a checkpoint."""
+
+    numpy: np.random.Generator
+    torch: torch.Generator
+
+    def state(self) -> dict[str, object]:
+        return {"numpy": self.numpy.bit_generator.state, "torch": self.torch.get_state()}
+
+    def restore(self, state: dict[str, object]) -> None:
+        self.numpy.bit_generator.state = state["numpy"]  # type: ignore[assignment]
+        self.torch.set_state(state["torch"])  # type: ignore[arg-type]
+
+
+def device() -> torch.device:
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def seeded(settings: Settings, stage: str) -> Dice:
+    """Fixes torch's and Python's own generators too: networks are initialised from them."""
+    seed = settings.seed + sum(stage.encode())
+    torch.manual_seed(seed)
+    random.seed(seed)
+    return Dice(np.random.default_rng(seed), torch.Generator().manual_seed(seed))
+
+
+def train(
+    settings: Settings,
+    stage: str,
+    plan: TrainSettings,
+    model: nn.Module,
+    dice: Dice,
+    losses_of: Callable[[float], Losses],
+    after: Callable[[int], dict[str, float]] | None = None,
+) -> None:
+    """Trains `model` for plan.steps, going on from <folder>/<stage>.pt if it is there; ends with the average.
+
+    losses_of: takes the share of the training that is done, draws a batch with `dice`. after: takes the
+    step, called at each save with the averaged weights in place; what it returns is logged.
+    """
+    torch.set_num_threads(plan.threads)
+    path = settings.path / f"{stage}.pt"
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    matrices = [parameter for parameter in parameters if parameter.ndim > 1]
+    vectors = [parameter for parameter in parameters if parameter.ndim <= 1]
+    groups = [{"params": matrices, "weight_decay": plan.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, plan.rate, betas=(plan.beta1, plan.beta2), fused=True)
+    average = _Average(model)
+    done = 0
+    if path.exists():
+        state = torch.load(path, weights_only=False)
+        model.load_state_dict(state["model"])
+        average.values = state["average"]
+        optimizer.load_state_dict(state["optimizer"])
+        dice.restore(state["dice"])
+        done = state["step"]
+    with Progress(settings, stage, plan.steps) as progress:
+        progress.note(f"{sum(parameter.numel() for parameter in parameters)} parameters, from step {done}")
+        progress.at(done)
+        for step in range(done, plan.steps):
+            for group in optimizer.param_groups:
+                group["lr"] = plan.rate * schedule(step, plan)
+            model.train()
+            with torch.autocast(device().type, torch.bfloat16, enabled=plan.bf16):
+                losses = losses_of(step / plan.steps)
+            optimizer.zero_grad(set_to_none=True)
+            losses["loss"].backward()
+            norm = nn.utils.clip_grad_norm_(parameters, plan.clip)
+            if norm.isfinite():
+                optimizer.step()
+                average.update(model, step)
+            values = {name: float(value.detach()) for name, value in losses.items()}
+            if (step + 1) % _SAVE_EVERY == 0 or step + 1 == plan.steps:
+                _save(path, model, average, optimizer, dice, step + 1)
+                if after is not None:
+                    with average.in_place(model), torch.no_grad():
+                        model.eval()
+                        progress.note("  ".join(f"{k} {v:.4g}" for k, v in after(step + 1).items()))
+            progress.step(**values, norm=float(norm), rate=optimizer.param_groups[0]["lr"])
+    model.load_state_dict(average.values)
+    model.eval()
+
+
+def load_average(settings: Settings, stage: str, model: nn.Module) -> nn.Module:
+    """The averaged weights of a stage, finished or not. Raises FileNotFoundError naming the stage."""
+    path = settings.path / f"{stage}.pt"
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: missing; run `python -m training {stage}` first")
+    model.load_state_dict(torch.load(path, weights_only=False, map_location="cpu")["average"])
+    return model.eval()
+
+
+def schedule(step: int, plan: TrainSettings) -> float:
+    """Rises for plan.warmup steps, stays, falls on a cosine over the last plan.fall of the steps."""
+    rising = min(1.0, (step + 1) / plan.warmup)
+    begin = plan.steps * (1 - plan.fall)
+    if step < begin:
+        return rising
+    share = (step - begin) / max(1.0, plan.steps - begin)
+    return rising * max(0.02, 0.5 * (1 + math.cos(math.pi * share)))
+
+
+class _Average:
+    """The exponential average of a model's weights."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.values = {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+    @torch.no_grad()
+    def update(self, model: nn.Module, step: int) -> None:
+        decay = min(_AVERAGE_DECAY, (1 + step) / (20 + step))
+        now = model.state_dict()
+        floats = [name for name, value in now.items() if value.is_floating_point()]
+        torch._foreach_lerp_([self.values[name] for name in floats], [now[name] for name in floats], 1 - decay)
+
+    def in_place(self, model: nn.Module) -> "_InPlace":
+        return _InPlace(self, model)
+
+
+class _InPlace:
+    def __init__(self, average: _Average, model: nn.Module) -> None:
+        self._average, self._model = average, model
+
+    def __enter__(self) -> None:
+        self._kept = {name: value.clone() for name, value in self._model.state_dict().items()}
+        self._model.load_state_dict(self._average.values)
+
+    def __exit__(self, *_: object) -> None:
+        self._model.load_state_dict(self._kept)
+
+
+def _save(path: Path, model: nn.Module, average: _Average, optimizer: torch.optim.Optimizer, dice: Dice, step: int) -> None:
+    state = {
+        "model": model.state_dict(), "average": average.values, "optimizer": optimizer.state_dict(),
+        "dice": dice.state(), "step": step,
+    }  # fmt: skip
+    partial = path.with_suffix(".partial")
+    torch.save(state, partial)
+    os.replace(partial, path)

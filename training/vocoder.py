@@ -1,0 +1,128 @@
+"""Stage 6: the vocoder, from the teachers' mel and F0 to their samples."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from models.config import NUM_MELS, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME, HiFTConfig
+from models.hift.hift import HiFT
+from models.hift.left_context import ZeroContext
+from models.frontend.mel import MelExtractor
+from training import trainer
+from training.features import MEL, Utterance, read_features
+from training.settings import Settings
+
+STAGE = "vocoder"
+_RESOLUTIONS = ((2048, 300), (1024, 150), (512, 75), (256, 40))  # n_fft, hop: no multiple of another
+_MEL_WEIGHT = 2.0
+_F0_WEIGHT = 0.02  # a Hz
+
+
+def run(settings: Settings) -> None:
+    """Writes <folder>/vocoder.pt."""
+    plan = settings.vocoder
+    dice = trainer.seeded(settings, STAGE)
+    utterances = [
+        one for one in read_features(settings, samples=True, max_shards=plan.shards) if len(one.mel) >= plan.crop_frames
+    ]
+    model = build(settings)
+    if not (settings.path / f"{STAGE}.pt").exists():
+        initialise(model, np.concatenate([one.mel for one in utterances[::40]]))
+    spectra = SpectralLoss()
+
+    def losses_of(_: float) -> trainer.Losses:
+        mel, f0, samples = _draw(utterances, plan.crop_frames, plan.train.batch, dice.numpy)
+        noise = torch.randn(*samples.shape, model.source.num_tones, generator=dice.torch)
+        f0_error = (model.f0(mel, ZeroContext()) - f0).abs().mean()
+        source, _ = model.source(f0, noise, None, is_last=True)
+        convergence, magnitude, mel_error = spectra(decode(model, mel, source, plan.is_half), samples)
+        loss = convergence + magnitude + _MEL_WEIGHT * mel_error + _F0_WEIGHT * f0_error
+        return {"loss": loss, "convergence": convergence, "magnitude": magnitude, "mel": mel_error, "f0": f0_error}
+
+    trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
+
+
+def config(settings: Settings) -> HiFTConfig:
+    plan = settings.vocoder
+    return HiFTConfig(
+        sample_rate_hz=SAMPLE_RATE_HZ,
+        base_channels=plan.channels,
+        upsample_rates=(8, 5, 3),
+        upsample_kernel_sizes=(16, 11, 7),
+        resblock_kernel_sizes=plan.kernels,
+        resblock_dilation_sizes=tuple((1, 3, 5) for _ in plan.kernels),
+        source_resblock_kernel_sizes=(7, 7, 11),
+        source_resblock_dilation_sizes=((1, 3, 5),) * 3,
+        f0_channels=plan.f0_channels,
+        is_causal=False,
+    )
+
+
+def build(settings: Settings) -> HiFT:
+    return HiFT(config(settings))
+
+
+@torch.no_grad()
+def initialise(model: HiFT, mel: NDArray[np.float16]) -> None:
+    """Lets the first convolutions see the mel as if it were normalised, and the residual branches begin small."""
+    mean, std = torch.from_numpy(mel.astype(np.float32).mean(0)), torch.from_numpy(mel.astype(np.float32).std(0))
+    for conv in (model.generator.conv_pre, model.f0.layers[0]):
+        conv.weight.div_(std[:, None])
+        conv.bias.sub_((conv.weight * mean[:, None]).sum((1, 2)))
+    for block in (*model.generator.resblocks, *model.generator.source_resblocks):
+        for conv in block.convs2:
+            conv.weight.mul_(0.3)
+    model.f0.classifier.weight.mul_(100)
+    model.f0.classifier.bias.fill_(80.0)
+
+
+def decode(model: HiFT, mel: Tensor, source: Tensor, is_half: bool) -> Tensor:
+    """As HiFT.decode; with `is_half` the body runs in bfloat16. The last convolution and the Fourier
+    transforms never do: their rounding would be a noise at -48 dB that no training can take away."""
+    spectrum = model.stft.analyse(model.stft.centred(source))
+    with torch.autocast(mel.device.type, torch.bfloat16, enabled=is_half):
+        features = model.generator.features(mel, spectrum, ZeroContext())
+    samples, envelope = model.stft.overlap_add(model.generator.spectrum(features.float(), ZeroContext()))
+    edge = model.config.istft_n_fft // 2
+    inner = slice(edge, edge + source.shape[-1])
+    return samples[:, inner] / envelope[inner]
+
+
+class SpectralLoss:
+    """Multi-resolution spectra (arXiv 1910.11480) and the mel of the flow."""
+
+    def __init__(self) -> None:
+        self._windows = {n_fft: torch.hann_window(n_fft) for n_fft, _ in _RESOLUTIONS}
+        self._mel = MelExtractor(MEL)
+
+    def __call__(self, made: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """made, wanted (B, N) -> spectral convergence, log-magnitude and log-mel errors."""
+        convergence, magnitude = made.new_zeros(()), made.new_zeros(())
+        for n_fft, hop in _RESOLUTIONS:
+            a, b = (self._magnitudes(x, n_fft, hop) for x in (made, wanted))
+            convergence = convergence + (a - b).norm() / b.norm()
+            magnitude = magnitude + (a.log() - b.log()).abs().mean()
+        mel = (self._mel(made) - self._mel(wanted)).abs().mean()
+        return convergence / len(_RESOLUTIONS), magnitude / len(_RESOLUTIONS), mel
+
+    def _magnitudes(self, samples: Tensor, n_fft: int, hop: int) -> Tensor:
+        spectrum = torch.stft(samples, n_fft, hop, window=self._windows[n_fft], return_complex=True)
+        return (spectrum.real.square() + spectrum.imag.square() + 1e-7).sqrt()
+
+
+def _draw(
+    utterances: list[Utterance], frames: int, number: int, rng: np.random.Generator
+) -> tuple[Tensor, Tensor, Tensor]:
+    """-> mel (B, 80, T), F0 (B, T), samples (B, 480 T)."""
+    rows = []
+    for place in rng.integers(len(utterances), size=number):
+        one = utterances[place]
+        start = rng.integers(len(one.mel) - frames + 1)
+        assert one.samples is not None, one.text
+        samples = one.samples[start * SAMPLES_PER_FRAME :][: frames * SAMPLES_PER_FRAME]
+        rows.append((one.mel[start:][:frames].T, one.f0_hz[start:][:frames], samples))
+    mel, f0, samples = (torch.from_numpy(np.stack(column)).float() for column in zip(*rows, strict=True))
+    assert mel.shape[1] == NUM_MELS, mel.shape
+    return mel, f0, samples / 32768
