@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: setup lint check test bench clean
+.PHONY: setup lint check test bench voice voice-eval clean
 
 setup: $(INSTALLED)
 
@@ -29,6 +29,13 @@ test: setup
 
 bench: setup
 	$(BIN)/python -m bench.networks
+
+# Needs Debian's flite (apt-get install flite); hours on two cores. Goes on where it was stopped.
+voice: setup
+	$(BIN)/python -m training
+
+voice-eval: setup
+	$(BIN)/python -m training.evaluate
 
 clean:
 	rm -rf $(VENV) *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -7,13 +7,22 @@ from pathlib import Path
 from training.settings import DEFAULT, read_settings
 
 STAGES = (
-    "corpus", "features", "speech_tokenizer", "speaker_encoder", "language_model", "vocoder", "flow", "export",
-)  # fmt: skip
+    "corpus",
+    "features",
+    "speech_tokenizer",
+    "speaker_encoder",
+    "language_model",
+    "vocoder",
+    "flow",
+    "export",
+)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m training", description="Builds the built-in voice.")
-    parser.add_argument("stages", nargs="*", metavar="stage", help=f"of {', '.join(STAGES)}; all when none is named")
+    parser.add_argument(
+        "stages", nargs="*", metavar="stage", help=f"of {', '.join(STAGES)}; all when none is named"
+    )
     parser.add_argument("--settings", type=Path, default=DEFAULT)
     arguments = parser.parse_args()
     if unknown := set(arguments.stages) - set(STAGES):

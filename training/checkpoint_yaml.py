@@ -1,10 +1,10 @@
-"""The hyper-parameter file and the Qwen2 configuration of the built-in voice, as the published ones are written."""
+"""The built-in voice's hyper-parameter file and Qwen2 configuration, as the published ones are written."""
 
 import json
 
 from models.config import HiFTConfig, Qwen2Config, Qwen2LMConfig, UNetFlowConfig
 
-_YAML = """# The built-in voice of Firstword: a small checkpoint of the CosyVoice 2 architecture. See MODEL_CARD.md.
+_YAML = """# Firstword's built-in voice, a small checkpoint of the architecture of CosyVoice 2: MODEL_CARD.md.
 sample_rate: 24000
 llm_input_size: {lm_width}
 llm_output_size: {lm_width}

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from training.flite import SPEAKERS, Flite, Spoken
+from training.flite import SAMPLE_RATE_HZ, SPEAKERS, Flite, Spoken
 from training.progress import Progress
 from training.settings import Settings
 from training.text.corpus import make_texts
@@ -30,7 +30,10 @@ def run(settings: Settings) -> None:
     """Writes <folder>/corpus/<speaker>-<number>.npz; those already there are kept."""
     shards = plan(settings)
     waiting = [shard for shard in shards if not shard.path.exists()]
-    with ProcessPoolExecutor(settings.processes) as pool, Progress(settings, "corpus", len(shards)) as progress:
+    with (
+        ProcessPoolExecutor(settings.processes) as pool,
+        Progress(settings, "corpus", len(shards)) as progress,
+    ):
         progress.at(len(shards) - len(waiting))
         for done in as_completed([pool.submit(speak_shard, shard) for shard in waiting]):
             progress.step(hours=done.result())
@@ -48,7 +51,9 @@ def plan(settings: Settings) -> list[Shard]:
     shards = []
     for number, start in enumerate(range(0, len(texts), size)):
         speaker = SPEAKERS[number % len(SPEAKERS)]
-        shards.append(Shard(folder / f"{number:04d}-{speaker}.npz", speaker, tuple(texts[start : start + size])))
+        shards.append(
+            Shard(folder / f"{number:04d}-{speaker}.npz", speaker, tuple(texts[start : start + size]))
+        )
     return shards
 
 
@@ -56,6 +61,12 @@ def speak_shard(shard: Shard) -> float:
     """Returns the hours spoken."""
     flite = Flite(shard.speaker)
     spoken = [trim(flite.speak(text)) for text in shard.texts]
+    write_shard(shard, spoken)
+    return sum(len(one.samples) for one in spoken) / SAMPLE_RATE_HZ / 3600
+
+
+def write_shard(shard: Shard, spoken: list[Spoken]) -> None:
+    """What its speaker said for each of its texts."""
     arrays = {
         "texts": np.array(shard.texts),
         "num_words": np.array([one.num_words for one in spoken]),
@@ -69,14 +80,19 @@ def speak_shard(shard: Shard) -> float:
     with partial.open("wb") as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]
     partial.rename(shard.path)
-    return sum(len(one.samples) for one in spoken) / 16000 / 3600
 
 
 def read_shard(path: Path) -> list[tuple[str, Spoken]]:
     with np.load(path) as data:
-        fields = {name: np.split(data[name], data[f"{name}_at"][:-1]) for name in ("samples", "phones", "ends_s", "words", "f0_hz")}
+        fields = {
+            name: np.split(data[name], data[f"{name}_at"][:-1])
+            for name in ("samples", "phones", "ends_s", "words", "f0_hz")
+        }
         return [
-            (str(text), Spoken(**{name: values[i] for name, values in fields.items()}, num_words=int(num_words)))
+            (
+                str(text),
+                Spoken(**{name: values[i] for name, values in fields.items()}, num_words=int(num_words)),
+            )
             for i, (text, num_words) in enumerate(zip(data["texts"], data["num_words"], strict=True))
         ]
 

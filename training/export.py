@@ -1,6 +1,7 @@
 """Stage 8: the trained networks become a model directory, `models/builtin`, with four speakers."""
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import safetensors.torch
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from models.checkpoint import QWEN2_CONFIG_FILE, SPEAKER_TABLE_FILE, open_checkpoint
-from models.config import NUM_MELS, SPEAKER_EMBEDDING_SIZE
+from models.config import NUM_MELS, SPEAKER_EMBEDDING_SIZE, Family
 from models.frontend.prompt import SPEAKER_ENCODER_FILE, SPEECH_TOKENIZER_FILES
 from models.names import HIFT, QWEN2_LM, UNET_FLOW, Table, to_published
 from models.tokenizer import QWEN2_FOLDER
@@ -19,19 +20,24 @@ from training.networks.speech_tokenizer import TokenEncoder
 from training.settings import Settings
 from training.text_tokenizer import read_tokenizer
 from training.trainer import load_average
+from training.voice import Samples
 
 BUILTIN = Path(__file__).parent.parent / "models" / "builtin"
 PROMPT_TEXT = "hello, my voice was made on a small machine, and i am glad that you are listening."
-_FAMILY = "cosyvoice2"
+_FAMILY: Family = "cosyvoice2"
 
 
 def run(settings: Settings) -> None:
     """Writes models/builtin; MODEL_CARD.md in it is written by hand and stays."""
-    write_checkpoint(settings, BUILTIN)
+    recordings = {name: Flite(name).speak(PROMPT_TEXT).waveform for name in SPEAKERS}
+    write_checkpoint(settings, BUILTIN, recordings)
 
 
-def write_checkpoint(settings: Settings, directory: Path) -> None:
-    """From what the stages left, finished or not. Raises FileNotFoundError naming a stage that never ran."""
+def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[str, Samples]) -> None:
+    """From what the stages left, finished or not; recordings: each speaker saying PROMPT_TEXT, at 16 kHz.
+
+    Raises FileNotFoundError naming a stage that never ran.
+    """
     tokenizer = read_tokenizer(settings)
     lm = language_model.build(settings, tokenizer.vocab_size)
     load_average(settings, language_model.STAGE, lm)
@@ -47,7 +53,7 @@ def write_checkpoint(settings: Settings, directory: Path) -> None:
     _save(acoustic, UNET_FLOW, directory / "flow.safetensors", torch.float16)
     _save(hift, HIFT, directory / "hift.safetensors", torch.float32)
     write_onnx(settings, directory)
-    write_speakers(directory)
+    write_speakers(directory, recordings)
 
 
 def write_onnx(settings: Settings, directory: Path) -> None:
@@ -76,15 +82,14 @@ def write_onnx(settings: Settings, directory: Path) -> None:
     )
 
 
-def write_speakers(directory: Path) -> None:
-    """Each teacher reads the prompt; its recording is enrolled as any other would be."""
+def write_speakers(directory: Path, recordings: Mapping[str, Samples]) -> None:
+    """Each recording of the prompt is enrolled as any other would be."""
     checkpoint = open_checkpoint(directory)
     reader, tokenizer = checkpoint.load_prompt_reader(num_threads=1), checkpoint.load_tokenizer()
     text_ids = torch.tensor([tokenizer.encode(PROMPT_TEXT)], dtype=torch.int32)
     table = {}
-    for name in SPEAKERS:
-        samples = torch.from_numpy(Flite(name).speak(PROMPT_TEXT).samples).float() / 32768
-        speaker = reader.read_speaker(samples.numpy(), SAMPLE_RATE_HZ, PROMPT_TEXT)
+    for name, samples in recordings.items():
+        speaker = reader.read_speaker(samples, SAMPLE_RATE_HZ, PROMPT_TEXT)
         assert speaker.embedding.shape == (SPEAKER_EMBEDDING_SIZE,), speaker.embedding.shape
         parts: dict[str, Tensor] = {
             "prompt_text": text_ids,
@@ -92,7 +97,9 @@ def write_speakers(directory: Path) -> None:
             "flow_prompt_speech_token": speaker.prompt_tokens[None].int(),
             "prompt_speech_feat": speaker.prompt_mel[None],
         }
-        lengths = {f"{key}_len": torch.tensor([part.shape[1]], dtype=torch.int32) for key, part in parts.items()}
+        lengths = {
+            f"{key}_len": torch.tensor([part.shape[1]], dtype=torch.int32) for key, part in parts.items()
+        }
         embedding = speaker.embedding[None]
         table[name] = {**parts, **lengths, "llm_embedding": embedding, "flow_embedding": embedding}
     torch.save(table, directory / SPEAKER_TABLE_FILE)
@@ -120,9 +127,14 @@ def _export(
     dynamic_shapes: dict[str, object],
 ) -> None:
     program = torch.onnx.export(
-        network, arguments, input_names=inputs, output_names=[output], opset_version=18,
-        dynamic_shapes=dynamic_shapes, verbose=False,
-    )  # fmt: skip
+        network.eval(),
+        arguments,
+        input_names=inputs,
+        output_names=[output],
+        opset_version=18,
+        dynamic_shapes=dynamic_shapes,
+        verbose=False,
+    )
     assert program is not None, path
     program.save(str(path), external_data=False)
 

@@ -1,15 +1,24 @@
 """Stage 2: what the networks read and answer, computed once from the teachers' samples."""
 
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import soxr
 import torch
 from numpy.typing import NDArray
 
-from models.config import FRAME_RATE_HZ, FRAMES_PER_TOKEN, SAMPLE_RATE_HZ, SAMPLES_PER_TOKEN, TOKEN_RATE_HZ, MelConfig
+from models.config import (
+    FRAME_RATE_HZ,
+    FRAMES_PER_TOKEN,
+    SAMPLE_RATE_HZ,
+    SAMPLES_PER_TOKEN,
+    TOKEN_RATE_HZ,
+    MelConfig,
+)
 from models.frontend.mel import WHISPER_FRAME_RATE_HZ, MelExtractor, WhisperMelExtractor
 from training import corpus
 from training.flite import F0_STEP_S, Spoken
@@ -21,6 +30,9 @@ MEL = MelConfig(sample_rate_hz=SAMPLE_RATE_HZ, n_fft=1920, hop_samples=480, win_
 WHISPER_FRAMES_PER_TOKEN = WHISPER_FRAME_RATE_HZ // TOKEN_RATE_HZ  # 4
 _TEACHER_SAMPLES_PER_TOKEN = TEACHER_RATE_HZ // TOKEN_RATE_HZ  # 640
 _MIN_TOKENS, _MAX_TOKENS = 6, 750
+
+Array = NDArray[Any]
+Parts = list[Array]  # one an utterance
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +60,10 @@ def run(settings: Settings) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     shards = corpus.plan(settings)
     waiting = [shard.path for shard in shards if not (folder / f"{shard.path.stem}.frames.npz").exists()]
-    with ProcessPoolExecutor(settings.processes) as pool, Progress(settings, "features", len(shards)) as progress:
+    with (
+        ProcessPoolExecutor(settings.processes) as pool,
+        Progress(settings, "features", len(shards)) as progress,
+    ):
         progress.at(len(shards) - len(waiting))
         for done in as_completed([pool.submit(write_features, path, folder) for path in waiting]):
             progress.step(hours=done.result())
@@ -84,28 +99,29 @@ def write_features(shard: Path, folder: Path) -> float:
         num_tokens = len(spoken.samples) // _TEACHER_SAMPLES_PER_TOKEN
         if not _MIN_TOKENS <= num_tokens <= _MAX_TOKENS:
             continue
-        heard = spoken.samples[: num_tokens * _TEACHER_SAMPLES_PER_TOKEN].astype(np.float32) / 32768
+        heard = spoken.waveform[: num_tokens * _TEACHER_SAMPLES_PER_TOKEN]
         samples = upsampled(heard, num_tokens)
         phones, words, f0_hz = _per_frame(spoken, num_tokens * FRAMES_PER_TOKEN)
         kept.append(
-            (
-                Utterance(
-                    "",
-                    text,
-                    spoken.num_words,
-                    mel_of(torch.from_numpy(samples)).T.half().numpy(),
-                    phones,
-                    words,
-                    f0_hz,
-                    whisper_of(torch.from_numpy(heard)).T.half().numpy(),
-                    (samples.clip(-1, 1) * 32767).astype(np.int16),
-                )
+            Utterance(
+                "",
+                text,
+                spoken.num_words,
+                mel_of(torch.from_numpy(samples)).T.half().numpy(),
+                phones,
+                words,
+                f0_hz,
+                whisper_of(torch.from_numpy(heard)).T.half().numpy(),
+                (samples.clip(-1, 1) * 32767).astype(np.int16),
             )
         )
     _save(folder / f"{shard.stem}.whisper.npz", {"whisper": [one.whisper for one in kept]})
     _save(folder / f"{shard.stem}.samples.npz", {"samples": [one.samples for one in kept]})
     fields = {name: [getattr(one, name) for one in kept] for name in ("mel", "phones", "words", "f0_hz")}
-    texts = {"texts": np.array([one.text for one in kept]), "num_words": np.array([one.num_words for one in kept])}
+    texts = {
+        "texts": np.array([one.text for one in kept]),
+        "num_words": np.array([one.num_words for one in kept]),
+    }
     _save(folder / f"{shard.stem}.frames.npz", fields, texts)
     return sum(len(one.mel) for one in kept) / FRAME_RATE_HZ / 3600
 
@@ -134,7 +150,7 @@ def _per_frame(
     return spoken.phones[at], words[at], spoken.f0_hz[steps].astype(np.float16)
 
 
-def _save(path: Path, fields: dict[str, list], whole: dict[str, NDArray] | None = None) -> None:  # type: ignore[type-arg]
+def _save(path: Path, fields: dict[str, Parts], whole: dict[str, Array] | None = None) -> None:
     arrays = dict(whole or {})
     for name, parts in fields.items():
         arrays[name] = np.concatenate(parts)
@@ -145,6 +161,6 @@ def _save(path: Path, fields: dict[str, list], whole: dict[str, NDArray] | None 
     partial.rename(path)
 
 
-def _split(data) -> dict[str, list]:  # type: ignore[no-untyped-def, type-arg]
+def _split(data: Mapping[str, Array]) -> dict[str, Parts]:
     names = [name for name in data if f"{name}_at" in data]
     return {name: np.split(data[name], data[f"{name}_at"][:-1]) for name in names}

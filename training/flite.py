@@ -5,6 +5,7 @@ flite (Carnegie Mellon University, BSD-like licence) is reached through its shar
 """
 
 import ctypes
+from collections.abc import Iterator
 from ctypes import POINTER, c_char_p, c_float, c_int, c_short, c_void_p
 from dataclasses import dataclass
 
@@ -16,11 +17,12 @@ SAMPLE_RATE_HZ = 16000
 F0_STEP_S = 0.005
 
 # flite's US English phones; silence is 0.
-PHONES = tuple(
-    "pau aa ae ah ao aw ax ay b ch d dh eh er ey f g hh ih iy jh k l m n ng ow oy p r s sh t th uh uw v w y z zh"
-    .split()
-)
-VOICED = frozenset(PHONES) - frozenset("pau ch f hh k p s sh t th".split())
+_PHONES = """
+    pau aa ae ah ao aw ax ay b ch d dh eh er ey f g hh ih iy jh k l m n ng ow oy p r s sh t th uh uw v w y z
+    zh
+"""
+PHONES = tuple(_PHONES.split())
+VOICED = frozenset(PHONES) - frozenset(["pau", "ch", "f", "hh", "k", "p", "s", "sh", "t", "th"])
 
 
 class FliteError(RuntimeError):
@@ -37,6 +39,11 @@ class Spoken:
     words: NDArray[np.int32]  # (num_phones,), which word the phone belongs to; -1 for silence
     num_words: int
     f0_hz: NDArray[np.float32]  # (num_samples / 80,), every F0_STEP_S; 0 where unvoiced
+
+    @property
+    def waveform(self) -> NDArray[np.float32]:
+        """(num_samples,) within ±1."""
+        return (self.samples / 32768).astype(np.float32)
 
 
 class _Utterance(ctypes.Structure):
@@ -140,7 +147,11 @@ class Flite:
         return place
 
     def _f0(
-        self, utterance: "ctypes._Pointer[_Utterance]", names: list[str], ends_s: NDArray[np.float32], num_steps: int
+        self,
+        utterance: "ctypes._Pointer[_Utterance]",
+        names: list[str],
+        ends_s: NDArray[np.float32],
+        num_steps: int,
     ) -> NDArray[np.float32]:
         """The contour the voice was driven with: a track (rms, slt, awb) or targets to join (kal16)."""
         value = self._lib.feat_val(utterance.contents.features, b"param_track")
@@ -159,7 +170,7 @@ class Flite:
         voiced = np.array([name in VOICED for name in names])[places]
         return np.where(voiced, f0, 0.0).astype(np.float32)
 
-    def _items(self, utterance: "ctypes._Pointer[_Utterance]", relation: bytes):  # type: ignore[no-untyped-def]
+    def _items(self, utterance: "ctypes._Pointer[_Utterance]", relation: bytes) -> Iterator[int]:
         if not self._lib.utt_relation_present(utterance, relation):
             return
         item = self._lib.relation_head(self._lib.utt_relation(utterance, relation))

@@ -6,8 +6,10 @@ from numpy.typing import NDArray
 
 from models.config import FRAMES_PER_TOKEN, NUM_MELS, CFMConfig, ConformerConfig, UNetConfig, UNetFlowConfig
 from models.config_parser.flow import CHUNK_FRAMES, CHUNK_TOKENS
+from models.flow.encoder import ConformerFront
 from models.flow.flow import Flow
 from models.flow.training import FlowBatch, draw, flow_losses
+from models.flow.unet import CausalStage, CausalUNet
 from training import trainer
 from training.features import read_features
 from training.flite import SPEAKERS
@@ -34,7 +36,11 @@ def run(settings: Settings) -> None:
         length = int(dice.numpy.choice(_LENGTHS))
         batch = streams.draw(max(1, round(plan.train.batch / length)), length, dice.numpy)
         losses = flow_losses(model, batch, draw(model, batch, dice.torch))
-        return {"loss": losses.matching + _PRIOR_WEIGHT * losses.prior, "matching": losses.matching, "prior": losses.prior}
+        return {
+            "loss": losses.matching + _PRIOR_WEIGHT * losses.prior,
+            "matching": losses.matching,
+            "prior": losses.prior,
+        }
 
     trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
 
@@ -42,7 +48,12 @@ def run(settings: Settings) -> None:
 def config(settings: Settings) -> UNetFlowConfig:
     plan = settings.flow
     encoder = ConformerConfig(
-        plan.encoder_width, plan.encoder_width, plan.heads, plan.encoder_feedforward, plan.encoder_layers, CHUNK_TOKENS
+        plan.encoder_width,
+        plan.encoder_width,
+        plan.heads,
+        plan.encoder_feedforward,
+        plan.encoder_layers,
+        CHUNK_TOKENS,
     )
     estimator = UNetConfig(
         in_channels=4 * NUM_MELS,
@@ -64,12 +75,17 @@ def build(settings: Settings) -> Flow:
 @torch.no_grad()
 def initialise(model: Flow, mel: NDArray[np.float16]) -> None:
     """The answers begin at the mean mel; raw log-mel, far from zero, comes in small."""
+    front, estimator = model.front, model.estimator
+    assert isinstance(front, ConformerFront), front
+    assert isinstance(estimator, CausalUNet), estimator
     mean = torch.from_numpy(mel.astype(np.float32).mean(0))
-    model.front.projection.bias.copy_(mean)  # type: ignore[union-attr]
-    model.estimator.out.bias.copy_(mean)  # type: ignore[union-attr]
-    model.estimator.out.weight.mul_(0.3)  # type: ignore[union-attr]
-    resnet = model.estimator.down[0].resnet  # type: ignore[union-attr, index]
-    for conv in (resnet.block1.conv, resnet.residual):  # type: ignore[union-attr]
+    front.projection.bias.copy_(mean)
+    assert estimator.out.bias is not None, estimator.out
+    estimator.out.bias.copy_(mean)
+    estimator.out.weight.mul_(0.3)
+    first = estimator.down[0]
+    assert isinstance(first, CausalStage), first
+    for conv in (first.resnet.block1.conv, first.resnet.residual):
         conv.weight[:, : 2 * NUM_MELS].div_(3)  # noise on its way to mel, and mu
         conv.weight[:, 3 * NUM_MELS :].div_(3)  # the prompt
 

@@ -1,4 +1,4 @@
-"""Stage 5: the language model, from text to speech tokens, alone and behind a prompt, whole and interleaved."""
+"""Stage 5: the language model, text to speech tokens: alone and behind a prompt, whole and interleaved."""
 
 import re
 from collections.abc import Iterator
@@ -68,7 +68,12 @@ def run(settings: Settings) -> None:
 
     def after(_: int) -> dict[str, float]:
         token, phone, guide, right = model(check, is_guided=True)
-        return {"held token": float(token), "right": float(right), "phone": float(phone), "guide": float(guide)}
+        return {
+            "held token": float(token),
+            "right": float(right),
+            "phone": float(phone),
+            "guide": float(guide),
+        }
 
     trainer.train(settings, STAGE, plan.train, model, dice, losses_of, after)
 
@@ -100,10 +105,9 @@ def as_line(one: Utterance, tokens: NDArray[np.int64], tokenizer: Qwen2Tokenizer
     words = one.words[1::2].astype(np.int64)
     if one.num_words != len(spoken):
         words = np.full(len(tokens), -1)
-    return Line(
-        one.speaker, np.array(ids), words_of_ids([tokenizer.decode([i]) for i in ids]), tokens, words,
-        one.phones[1::2].astype(np.int64),
-    )  # fmt: skip
+    pieces = [tokenizer.decode([id]) for id in ids]
+    phones = one.phones[1::2].astype(np.int64)
+    return Line(one.speaker, np.array(ids), words_of_ids(pieces), tokens, words, phones)
 
 
 def words_of_ids(pieces: list[str]) -> NDArray[np.int64]:
@@ -128,7 +132,12 @@ def as_batch(
     for (prompt, line), is_interleaved in zip(pairs, are_interleaved, strict=True):
         whole = line if prompt is None else _joined(prompt, line)
         layout = training_layout(
-            vocabulary, whole.text.tolist(), whole.tokens.tolist(), (), (block_text, block_speech), is_interleaved
+            vocabulary,
+            whole.text.tolist(),
+            whole.tokens.tolist(),
+            (),
+            (block_text, block_speech),
+            is_interleaved,
         )
         rows.append((whole, np.array(layout.input_ids), np.array(layout.targets)))
     length = max(len(ids) for _, ids, _ in rows)
@@ -142,7 +151,7 @@ def as_batch(
         phones[row, answers] = whole.phones
         text = np.flatnonzero(row_ids >= vocabulary.first_text)
         about = (whole.words[:, None] == whole.text_words) & (whole.words >= 0)[:, None]
-        read[np.ix_([row], answers, text)] = about & (text <= answers[:, None])
+        read[np.ix_(np.array([row]), answers, text)] = about & (text <= answers[:, None])
     return LMBatch(*(torch.from_numpy(part) for part in (ids, targets, phones, read)))
 
 
@@ -168,7 +177,9 @@ class _Rows(Iterator[LMBatch]):
         self._lines, self._plan, self._vocabulary, self._rng = lines, plan, vocabulary, rng
         shortest, longest = _PROMPT_TOKENS
         self._prompts = {
-            speaker: [one for one in lines if one.speaker == speaker and shortest <= len(one.tokens) <= longest]
+            speaker: [
+                one for one in lines if one.speaker == speaker and shortest <= len(one.tokens) <= longest
+            ]
             for speaker in {one.speaker for one in lines}
         }
         self._waiting: list[list[tuple[Line | None, Line]]] = []
@@ -188,7 +199,7 @@ class _Rows(Iterator[LMBatch]):
             if (len(batches[-1]) + 1) * _length(pair) > self._plan.train.batch and batches[-1]:
                 batches.append([])
             batches[-1].append(pair)
-        self._rng.shuffle(batches)  # type: ignore[arg-type]
+        self._rng.shuffle(batches)
         return batches
 
     def _pair(self) -> tuple[Line | None, Line]:

@@ -24,9 +24,13 @@ class Progress:
         self._handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
         self._log.addHandler(self._handler)
         self._bar = Bar(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
             TextColumn("{task.fields[values]}"),
-        )  # fmt: skip
+        )
         self._task = self._bar.add_task(stage, total=total, values="")
         self._total = total
         self._done = 0
@@ -37,7 +41,9 @@ class Progress:
         self._bar.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
         self._write()
         self._bar.stop()
         self._log.removeHandler(self._handler)

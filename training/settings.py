@@ -121,7 +121,7 @@ def _read(kind: type[_T], values: Any, where: str) -> _T:
     if not isinstance(values, dict):
         raise SettingsError(f"{where}: expected fields, got {values!r}")
     hints = get_type_hints(kind)
-    names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    names = list(hints)
     if set(values) != set(names):
         missing, unknown = sorted(set(names) - set(values)), sorted(set(values) - set(names))
         raise SettingsError(f"{where}: missing {missing}, unknown {unknown}")
@@ -129,8 +129,8 @@ def _read(kind: type[_T], values: Any, where: str) -> _T:
 
 
 def _value(kind: Any, value: Any, where: str) -> Any:
-    if dataclasses.is_dataclass(kind):
-        return _read(kind, value, where)  # type: ignore[arg-type]
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return _read(kind, value, where)
     if isinstance(kind, types.GenericAlias):
         return tuple(_value(kind.__args__[0], one, where) for one in value)
     if kind is float and isinstance(value, int):

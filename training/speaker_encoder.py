@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 import soxr
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from models.frontend.fbank import FBANK_SAMPLE_RATE_HZ, kaldi_fbank, without_mean
@@ -57,7 +58,9 @@ def build(settings: Settings) -> SpeakerTrainer:
 @torch.inference_mode()
 def write_embeddings(settings: Settings, encoder: SpeakerNet) -> None:
     embeddings = {
-        speaker: torch.cat([encoder(without_mean(_fbank(samples, 1.0))[None]) for samples in recordings]).numpy()
+        speaker: torch.cat(
+            [encoder(without_mean(_fbank(samples, 1.0))[None]) for samples in recordings]
+        ).numpy()
         for speaker, recordings in _recordings(settings).items()
     }
     np.savez(settings.path / "embeddings.npz", **embeddings)
@@ -69,21 +72,24 @@ def read_embeddings(settings: Settings) -> dict[str, Tensor]:
         return {speaker: torch.from_numpy(data[speaker]) for speaker in SPEAKERS}
 
 
-def _recordings(settings: Settings) -> dict[str, list[np.ndarray]]:  # type: ignore[type-arg]
-    heard: dict[str, list[np.ndarray]] = {speaker: [] for speaker in SPEAKERS}  # type: ignore[type-arg]
+def _recordings(settings: Settings) -> dict[str, list[NDArray[np.float32]]]:
+    heard: dict[str, list[NDArray[np.float32]]] = {speaker: [] for speaker in SPEAKERS}
     wanted = settings.speaker_encoder.recordings
     with Progress(settings, "recordings", len(SPEAKERS) * wanted) as progress:
         for shard in corpus.plan(settings):
             if len(heard[shard.speaker]) >= wanted:
                 continue
             for _, spoken in corpus.read_shard(shard.path):
-                if len(spoken.samples) >= _MIN_S * FBANK_SAMPLE_RATE_HZ and len(heard[shard.speaker]) < wanted:
-                    heard[shard.speaker].append(spoken.samples.astype(np.float32) / 32768)
+                if (
+                    len(spoken.samples) >= _MIN_S * FBANK_SAMPLE_RATE_HZ
+                    and len(heard[shard.speaker]) < wanted
+                ):
+                    heard[shard.speaker].append(spoken.waveform)
                     progress.step()
     return heard
 
 
-def _fbank(samples: np.ndarray, rate: float) -> Tensor:  # type: ignore[type-arg]
+def _fbank(samples: NDArray[np.float32], rate: float) -> Tensor:
     """(n,) at 16 kHz, spoken `rate` times as fast -> (T, 80) with its mean."""
     if rate != 1.0:
         samples = soxr.resample(samples, FBANK_SAMPLE_RATE_HZ * rate, FBANK_SAMPLE_RATE_HZ)

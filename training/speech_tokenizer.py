@@ -65,9 +65,15 @@ def write_tokens(settings: Settings, model: TokenizerTrainer) -> None:
                 tokens[i] = ids.numpy().astype(np.int16)
     counts = np.bincount(np.concatenate(tokens), minlength=NUM_CODES)
     share = counts[counts > 0] / counts.sum()
-    print_line = f"{(counts > 0).sum()} of {NUM_CODES} codes used, {-(share * np.log2(share)).sum():.2f} bits\n"
+    print_line = (
+        f"{(counts > 0).sum()} of {NUM_CODES} codes used, {-(share * np.log2(share)).sum():.2f} bits\n"
+    )
     (settings.path / "tokens.txt").write_text(print_line)
-    np.savez(settings.path / "tokens.npz", tokens=np.concatenate(tokens), at=np.cumsum([len(one) for one in tokens]))
+    np.savez(
+        settings.path / "tokens.npz",
+        tokens=np.concatenate(tokens),
+        at=np.cumsum([len(one) for one in tokens]),
+    )
 
 
 def read_tokens(settings: Settings) -> list[NDArray[np.int16]]:
@@ -88,7 +94,10 @@ class _Crops:
             if mine:
                 self._speakers.append(SPEAKERS.index(speaker))
                 self._parts.append(
-                    tuple(np.concatenate([getattr(one, name) for one in mine]) for name in ("whisper", "mel", "phones"))
+                    tuple(
+                        np.concatenate([getattr(one, name) for one in mine])
+                        for name in ("whisper", "mel", "phones")
+                    )
                 )
 
     def draw(self, number: int, rng: np.random.Generator) -> tuple[torch.Tensor, ...]:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,12 +28,12 @@ class Dice:
     numpy: np.random.Generator
     torch: torch.Generator
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> dict[str, Any]:
         return {"numpy": self.numpy.bit_generator.state, "torch": self.torch.get_state()}
 
-    def restore(self, state: dict[str, object]) -> None:
-        self.numpy.bit_generator.state = state["numpy"]  # type: ignore[assignment]
-        self.torch.set_state(state["torch"])  # type: ignore[arg-type]
+    def restore(self, state: dict[str, Any]) -> None:
+        self.numpy.bit_generator.state = state["numpy"]
+        self.torch.set_state(state["torch"])
 
 
 def device() -> torch.device:
@@ -66,7 +67,10 @@ def train(
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     matrices = [parameter for parameter in parameters if parameter.ndim > 1]
     vectors = [parameter for parameter in parameters if parameter.ndim <= 1]
-    groups = [{"params": matrices, "weight_decay": plan.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    groups = [
+        {"params": matrices, "weight_decay": plan.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
     optimizer = torch.optim.AdamW(groups, plan.rate, betas=(plan.beta1, plan.beta2), fused=True)
     average = _Average(model)
     done = 0
@@ -134,7 +138,9 @@ class _Average:
         decay = min(_AVERAGE_DECAY, (1 + step) / (20 + step))
         now = model.state_dict()
         floats = [name for name, value in now.items() if value.is_floating_point()]
-        torch._foreach_lerp_([self.values[name] for name in floats], [now[name] for name in floats], 1 - decay)
+        torch._foreach_lerp_(
+            [self.values[name] for name in floats], [now[name] for name in floats], 1 - decay
+        )
 
     def in_place(self, model: nn.Module) -> "_InPlace":
         return _InPlace(self, model)
@@ -152,11 +158,16 @@ class _InPlace:
         self._model.load_state_dict(self._kept)
 
 
-def _save(path: Path, model: nn.Module, average: _Average, optimizer: torch.optim.Optimizer, dice: Dice, step: int) -> None:
+def _save(
+    path: Path, model: nn.Module, average: _Average, optimizer: torch.optim.Optimizer, dice: Dice, step: int
+) -> None:
     state = {
-        "model": model.state_dict(), "average": average.values, "optimizer": optimizer.state_dict(),
-        "dice": dice.state(), "step": step,
-    }  # fmt: skip
+        "model": model.state_dict(),
+        "average": average.values,
+        "optimizer": optimizer.state_dict(),
+        "dice": dice.state(),
+        "step": step,
+    }
     partial = path.with_suffix(".partial")
     torch.save(state, partial)
     os.replace(partial, path)

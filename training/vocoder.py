@@ -2,14 +2,13 @@
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from models.config import NUM_MELS, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME, HiFTConfig
+from models.frontend.mel import MelExtractor
 from models.hift.hift import HiFT
 from models.hift.left_context import ZeroContext
-from models.frontend.mel import MelExtractor
 from training import trainer
 from training.features import MEL, Utterance, read_features
 from training.settings import Settings
@@ -25,7 +24,9 @@ def run(settings: Settings) -> None:
     plan = settings.vocoder
     dice = trainer.seeded(settings, STAGE)
     utterances = [
-        one for one in read_features(settings, samples=True, max_shards=plan.shards) if len(one.mel) >= plan.crop_frames
+        one
+        for one in read_features(settings, samples=True, max_shards=plan.shards)
+        if len(one.mel) >= plan.crop_frames
     ]
     model = build(settings)
     if not (settings.path / f"{STAGE}.pt").exists():
@@ -39,7 +40,13 @@ def run(settings: Settings) -> None:
         source, _ = model.source(f0, noise, None, is_last=True)
         convergence, magnitude, mel_error = spectra(decode(model, mel, source, plan.is_half), samples)
         loss = convergence + magnitude + _MEL_WEIGHT * mel_error + _F0_WEIGHT * f0_error
-        return {"loss": loss, "convergence": convergence, "magnitude": magnitude, "mel": mel_error, "f0": f0_error}
+        return {
+            "loss": loss,
+            "convergence": convergence,
+            "magnitude": magnitude,
+            "mel": mel_error,
+            "f0": f0_error,
+        }
 
     trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
 
@@ -66,14 +73,20 @@ def build(settings: Settings) -> HiFT:
 
 @torch.no_grad()
 def initialise(model: HiFT, mel: NDArray[np.float16]) -> None:
-    """Lets the first convolutions see the mel as if it were normalised, and the residual branches begin small."""
-    mean, std = torch.from_numpy(mel.astype(np.float32).mean(0)), torch.from_numpy(mel.astype(np.float32).std(0))
-    for conv in (model.generator.conv_pre, model.f0.layers[0]):
+    """The first convolutions see the mel as if it were normalised; the residual branches begin small."""
+    mean, std = (
+        torch.from_numpy(mel.astype(np.float32).mean(0)),
+        torch.from_numpy(mel.astype(np.float32).std(0)),
+    )
+    first = model.f0.layers[0]
+    assert isinstance(first, nn.Conv1d), first
+    for conv in (model.generator.conv_pre, first):
+        assert conv.bias is not None, conv
         conv.weight.div_(std[:, None])
         conv.bias.sub_((conv.weight * mean[:, None]).sum((1, 2)))
-    for block in (*model.generator.resblocks, *model.generator.source_resblocks):
-        for conv in block.convs2:
-            conv.weight.mul_(0.3)
+    for name, parameter in model.generator.named_parameters():
+        if ".convs2." in name and name.endswith("weight"):
+            parameter.mul_(0.3)
     model.f0.classifier.weight.mul_(100)
     model.f0.classifier.bias.fill_(80.0)
 

@@ -65,7 +65,11 @@ def _guide(scores: Tensor, read: Tensor) -> Tensor:
 
 
 class LanguageModelTrainer(nn.Module):
-    def __init__(self, lm: Qwen2LM, num_phones: int, guided_layers: tuple[int, ...], phone_layer: int) -> None:
+    digits: Tensor  # (codes, 24), which three values of eight digits a code has
+
+    def __init__(
+        self, lm: Qwen2LM, num_phones: int, guided_layers: tuple[int, ...], phone_layer: int
+    ) -> None:
         super().__init__()
         width = lm.config.qwen2.hidden_size
         self.lm = lm
@@ -84,22 +88,23 @@ class LanguageModelTrainer(nn.Module):
         nn.init.normal_(self.lm.speech_embedding.weight, std=0.005)
         nn.init.zeros_(self.lm.head.weight)
         nn.init.zeros_(self.lm.head.bias)
-        layers = self.lm.decoder.layers
-        for layer in layers:
-            for part in (layer.attention.query, layer.attention.key, layer.attention.value):
-                nn.init.normal_(part.weight, std=0.04)
-                nn.init.zeros_(part.bias)
-            for part in (layer.mlp.gate, layer.mlp.up):
-                nn.init.normal_(part.weight, std=0.04)
-            for part in (layer.attention.out, layer.mlp.down):
-                nn.init.normal_(part.weight, std=0.02 / math.sqrt(2 * len(layers)))
+        residual = 0.02 / math.sqrt(2 * len(self.lm.decoder.layers))
+        for name, parameter in self.lm.decoder.named_parameters():
+            if name.endswith("bias"):
+                nn.init.zeros_(parameter)
+            elif name.endswith(("attention.out.weight", "mlp.down.weight")):
+                nn.init.normal_(parameter, std=residual)
+            elif parameter.ndim == 2:
+                nn.init.normal_(parameter, std=0.04)
 
     def forward(self, batch: LMBatch, is_guided: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """-> next-token, phone and guide losses, and the share of next tokens that are right."""
         memory = GuidedMemory(batch.read if is_guided else None, self._guided_layers)
         x = F.embedding(batch.ids, torch.cat([self._speech_table(), *self._other_tables()]))
         middle: list[Tensor] = []
-        hook = self.lm.decoder.layers[self._phone_layer].register_forward_hook(lambda _, __, y: middle.append(y))
+        hook = self.lm.decoder.layers[self._phone_layer].register_forward_hook(
+            lambda _, __, y: middle.append(y)
+        )
         hidden = self.lm.decoder(x, memory)
         hook.remove()
         answered = batch.targets != IGNORED
@@ -136,7 +141,7 @@ class TokenCrossEntropy(torch.autograd.Function):
     """Cross-entropy over thousands of classes without ever holding their float32 probabilities."""
 
     @staticmethod
-    def forward(ctx, hidden: Tensor, table: Tensor, bias: Tensor, targets: Tensor):  # type: ignore[no-untyped-def, override]
+    def forward(ctx, hidden: Tensor, table: Tensor, bias: Tensor, targets: Tensor):  # type: ignore[no-untyped-def]
         """hidden (N, C), table (V, C), bias (V,), targets (N,) -> mean loss, share that is right."""
         dtype = torch.bfloat16 if torch.is_autocast_enabled(hidden.device.type) else torch.float32
         hidden, table = hidden.to(dtype), table.to(dtype)
@@ -152,7 +157,7 @@ class TokenCrossEntropy(torch.autograd.Function):
         return loss, right
 
     @staticmethod
-    def backward(ctx, gradient: Tensor, _):  # type: ignore[no-untyped-def, override]
+    def backward(ctx, gradient: Tensor, _):  # type: ignore[no-untyped-def]
         hidden, table, targets, probabilities, total = ctx.saved_tensors
         probabilities.mul_(total.reciprocal().to(probabilities.dtype)[:, None])
         probabilities[torch.arange(len(targets)), targets] -= 1

@@ -2,6 +2,7 @@
 
 import random
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from training.settings import CorpusSettings
@@ -59,7 +60,7 @@ class _KeptOut:
         return [tuple(words[i : i + _KEPT_OUT_WORDS]) for i in range(last)]
 
 
-def _different(number: int, kept_out: _KeptOut, make) -> list[str]:  # type: ignore[no-untyped-def]
+def _different(number: int, kept_out: _KeptOut, make: Callable[[], str]) -> list[str]:
     texts: dict[str, None] = {}
     while len(texts) < number:
         text = make()

@@ -5,6 +5,7 @@ import html
 import random
 import re
 import sysconfig
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +15,17 @@ from training.text.numbers import in_words
 
 _STDLIB = sysconfig.get_paths()["stdlib"]
 _PLACES = (
-    ("/usr/share/perl", "*.pod"), ("/usr/share/perl", "*.pm"), ("/usr/share/man", "*.gz"), ("/usr/share/doc", "*"),
-    ("/usr/share/info", "*.gz"), ("/usr/share/common-licenses", "*"), ("/usr/share/vim", "*.txt"),
-    (_STDLIB, "*.py"), (sysconfig.get_paths()["purelib"], "*.py"), (sysconfig.get_paths()["purelib"], "*.md"),
-)  # fmt: skip
+    ("/usr/share/perl", "*.pod"),
+    ("/usr/share/perl", "*.pm"),
+    ("/usr/share/man", "*.gz"),
+    ("/usr/share/doc", "*"),
+    ("/usr/share/info", "*.gz"),
+    ("/usr/share/common-licenses", "*"),
+    ("/usr/share/vim", "*.txt"),
+    (_STDLIB, "*.py"),
+    (sysconfig.get_paths()["purelib"], "*.py"),
+    (sysconfig.get_paths()["purelib"], "*.md"),
+)
 _MAX_BYTES = 2_000_000
 _MAX_FILES = 3000  # a place
 _SENTENCE = re.compile(r"(?:(?<=[.?!] )|^ ?)[A-Z][^.?!]{12,160}[.?!](?= |$)")
@@ -34,7 +42,11 @@ def sentences(rng: random.Random, limit: int) -> list[str]:
             for match in _SENTENCE.finditer(paragraph):
                 sentence = plain(match[0])
                 said = re.findall(r"[a-z']+", sentence)
-                if re.search(r"[^a-z' ,.?!]", sentence) or not 3 <= len(said) <= 20 or not words.issuperset(said):
+                if (
+                    re.search(r"[^a-z' ,.?!]", sentence)
+                    or not 3 <= len(said) <= 20
+                    or not words.issuperset(said)
+                ):
                     continue
                 beginning = " ".join(said[:3])
                 if sentence not in found and beginnings[beginning] < _ALIKE:
@@ -49,7 +61,7 @@ def sentences(rng: random.Random, limit: int) -> list[str]:
 
 def plain(text: str) -> str:
     """Small letters, numbers in words, and of the punctuation only commas and ends."""
-    text = re.sub(r"[“”\"`*]", "", text.replace("’", "'"))
+    text = re.sub('[\u201c\u201d"`*]', "", text.replace("\u2019", "'"))
     text = re.sub(r"\b\d{1,4}\b", lambda match: in_words(int(match[0])), text)
     text = re.sub(r" - |;|:|[()]", ", ", text).replace("-", " ")
     text = re.sub(r"[\s,]*,[\s,]*", ", ", text)
@@ -59,7 +71,11 @@ def plain(text: str) -> str:
 def _files(rng: random.Random) -> Iterator[Path]:
     everything = []
     for folder, pattern in _PLACES:
-        files = [path for path in Path(folder).rglob(pattern) if path.is_file() and path.stat().st_size < _MAX_BYTES]
+        files = [
+            path
+            for path in Path(folder).rglob(pattern)
+            if path.is_file() and path.stat().st_size < _MAX_BYTES
+        ]
         files.sort()
         rng.shuffle(files)
         everything += files[:_MAX_FILES]
@@ -69,14 +85,18 @@ def _files(rng: random.Random) -> Iterator[Path]:
 
 def _paragraphs(path: Path) -> Iterator[str]:
     try:
-        data = gzip.open(path).read(_MAX_BYTES) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError):
-        return  # unreadable, or compressed in a way its name does not say: there is other text
+        data = path.read_bytes()
+        if path.suffix == ".gz":
+            data = gzip.decompress(data)[:_MAX_BYTES]
+    except (OSError, EOFError, zlib.error):
+        return  # unreadable, or not compressed as its name says: there is other text
     text = data.decode("utf-8", "ignore")
     if "/man/" in str(path):
         text = re.sub(r"(?m)^\.[A-Z]+.*$", "\n", re.sub(r"\\f[BIRP]", "", text)).replace("\\-", "-")
     if path.suffix in (".html", ".htm"):
-        text = re.sub(r"</?(p|li|h\d|div|pre|td)[^>]*>", "\n\n", re.sub(r"(?s)<(script|style).*?</\1>", "", text))
+        text = re.sub(
+            r"</?(p|li|h\d|div|pre|td)[^>]*>", "\n\n", re.sub(r"(?s)<(script|style).*?</\1>", "", text)
+        )
         text = html.unescape(re.sub(r"<[^>]+>", "", text))
     text = re.sub(r"(?m)^\s*(#+|//+|\*)\s?", "", re.sub(r"[A-Z]<([^<>]*)>", r"\1", text))
     for paragraph in re.split(r"\n\s*\n|\"\"\"", text):

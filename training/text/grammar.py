@@ -13,7 +13,7 @@ class GrammarError(ValueError):
 
 
 class Grammar:
-    """`name = one | another` rules; {name} puts one in, [ ... ] is there half of the time, {a} is "a" or "an".
+    """`name = one | another`; {name} puts one in, [ ... ] is there half of the time, {a} is "a" or "an".
 
     `words` gives what the rules do not list (numbers, rare words): a function of the random numbers each.
     """
@@ -27,7 +27,9 @@ class Grammar:
                 continue
             name, equals, alternatives = line.partition(" =")
             if not equals or not name.isidentifier():
-                raise GrammarError(f"{path.name}, rule {number}: expected `name = one | another`, got {line[:60]!r}")
+                raise GrammarError(
+                    f"{path.name}, rule {number}: expected `name = one | another`, got {line[:60]!r}"
+                )
             self._rules[name] = [alternative.strip() for alternative in alternatives.split("|")]
         known = self._rules.keys() | words.keys() | {"a"}
         for name, alternatives in self._rules.items():

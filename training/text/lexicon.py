@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pocketsphinx
 
-_SHORT = frozenset("a i am an as at be by do go he hi if in is it me my no of oh ok on or ox so to up us we".split())
+_SHORT = "a i am an as at be by do go he hi if in is it me my no of oh ok on or ox so to up us we"
+_SHORT_WORDS = frozenset(_SHORT.split())
 
 
 @cache
@@ -19,7 +20,13 @@ def lexicon() -> tuple[str, ...]:
     where they are words and not abbreviations."""
     folder = Path(pocketsphinx.get_model_path()) / "en-us"
     words = {line.split()[0] for line in (folder / "cmudict-en-us.dict").read_text().splitlines()}
-    words = {word for word in words if re.fullmatch(r"[a-z]+('[a-z]+)?", word) and (len(word) > 2 or word in _SHORT)}
-    model = pocketsphinx.NGramModel(pocketsphinx.Config(), pocketsphinx.LogMath(), str(folder / "en-us.lm.bin"))
+    words = {
+        word
+        for word in words
+        if re.fullmatch(r"[a-z]+('[a-z]+)?", word) and (len(word) > 2 or word in _SHORT_WORDS)
+    }
+    model = pocketsphinx.NGramModel(
+        pocketsphinx.Config(), pocketsphinx.LogMath(), str(folder / "en-us.lm.bin")
+    )
     # Words the language model does not know share one probability and stay in order of the alphabet.
     return tuple(sorted(words, key=lambda word: (-model.prob([word]), word)))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import inflect
 
 _ENGINE = inflect.engine()
-_DIGITS = "zero one two three four five six seven eight nine".split()
+_DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 
 
 def in_words(number: int) -> str:
@@ -65,5 +65,11 @@ def _plain(words: str) -> str:
 
 
 WORDS: Mapping[str, Callable[[random.Random], str]] = {
-    "count": count, "digit": digit, "digits": digits, "year": year, "clock": clock, "money": money, "ordinal": ordinal,
+    "count": count,
+    "digit": digit,
+    "digits": digits,
+    "year": year,
+    "clock": clock,
+    "money": money,
+    "ordinal": ordinal,
 }

@@ -1,0 +1,96 @@
+"""A recipe so small that its stages take seconds, and a corpus for it that no teacher spoke."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from training import corpus
+from training.flite import PHONES, SPEAKERS, Spoken
+from training.settings import Settings, TrainSettings, read_settings
+
+TEXTS = ("hello there, my friend.", "seven days a week.", "where is the nearest station?", "yes, of course.")
+
+
+def tiny_settings(folder: Path) -> Settings:
+    """Networks of a few thousand weights, two steps each."""
+    whole = read_settings()
+
+    def short(plan: TrainSettings, batch: int) -> TrainSettings:
+        return replace(plan, steps=2, batch=batch, warmup=1, bf16=False)
+
+    return replace(
+        whole,
+        folder=str(folder),
+        processes=1,
+        corpus=replace(whole.corpus, shard=30),
+        speech_tokenizer=replace(
+            whole.speech_tokenizer,
+            crop_tokens=20,
+            frame_width=16,
+            token_width=16,
+            train=short(whole.speech_tokenizer.train, 2),
+        ),
+        speaker_encoder=replace(
+            whole.speaker_encoder, recordings=2, width=16, train=short(whole.speaker_encoder.train, 4)
+        ),
+        language_model=replace(
+            whole.language_model,
+            merges=20,
+            width=32,
+            feedforward=32,
+            layers=2,
+            heads=2,
+            kv_heads=1,
+            train=short(whole.language_model.train, 300),
+        ),
+        vocoder=replace(
+            whole.vocoder,
+            channels=16,
+            kernels=(3,),
+            f0_channels=8,
+            is_half=False,
+            train=short(whole.vocoder.train, 2),
+        ),
+        flow=replace(
+            whole.flow,
+            encoder_width=16,
+            encoder_feedforward=16,
+            encoder_layers=1,
+            width=16,
+            heads=2,
+            head_dim=8,
+            mid_blocks=1,
+            train=short(whole.flow.train, 400),
+        ),
+    )
+
+
+def write_corpus(settings: Settings) -> None:
+    """What `training.corpus` would leave: a hum of its own for each speaker, one shard each."""
+    folder = settings.path / "corpus"
+    folder.mkdir(parents=True)
+    lines = [TEXTS[i % len(TEXTS)] for i in range(settings.corpus.shard * len(SPEAKERS))]
+    (folder / "texts.txt").write_text("\n".join(lines) + "\n")
+    for number, shard in enumerate(corpus.plan(settings)):
+        corpus.write_shard(shard, [hum(100.0 + 40 * number, text) for text in shard.texts])
+
+
+def hum(f0_hz: float, text: str) -> Spoken:
+    """Two seconds of a voice-like tone with as many words as the text, one phone a word."""
+    rng = np.random.default_rng(len(text))
+    time = np.arange(32_000) / 16_000
+    tone = sum(np.sin(2 * np.pi * f0_hz * k * time) / k for k in range(1, 12))
+    samples = 3000 * tone + 100 * rng.standard_normal(len(time))
+    num_words = len(text.split())
+    ends = np.linspace(0, 2.0, num_words + 3)[1:]
+    phones = np.array([0, *rng.integers(1, len(PHONES), num_words), 0], np.uint8)
+    words = np.array([-1, *range(num_words), -1], np.int32)
+    return Spoken(
+        samples.astype(np.int16),
+        phones,
+        ends.astype(np.float32),
+        words,
+        num_words,
+        np.full(400, f0_hz, np.float32),
+    )

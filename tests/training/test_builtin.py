@@ -1,0 +1,61 @@
+"""The shipped voice: it opens, is complete and small, and says what it is asked."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from training.export import BUILTIN
+from training.recognise import Recogniser, word_errors
+from training.text.corpus import read_words
+from training.voice import Voice
+
+
+@pytest.fixture(scope="module")
+def voice() -> Voice:
+    return Voice(BUILTIN)
+
+
+def test_it_is_small_and_has_its_card() -> None:
+    files = [path for path in BUILTIN.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) <= 60_000_000
+    assert "# " in (BUILTIN / "MODEL_CARD.md").read_text()
+
+
+def test_it_has_four_speakers(voice: Voice) -> None:
+    assert sorted(voice.speakers) == ["awb", "kal16", "rms", "slt"]
+    assert all(speaker.has_prompt for speaker in voice.speakers.values())
+
+
+@pytest.mark.parametrize("speaker", ["rms", "slt", "awb", "kal16"])
+def test_it_is_understood(voice: Voice, speaker: str) -> None:
+    recogniser = Recogniser()
+    errors = words = 0
+    for text in (
+        "The weather is going to be cold and windy tomorrow.",
+        "Please write your address on this piece of paper.",
+        "I will be there in half an hour.",
+        "Thank you very much for your help.",
+    ):
+        tokens = voice.read(text, voice.speakers[speaker], seed=1)
+        assert tokens.reason == "eos"
+        samples = np.concatenate(voice.stream(tokens.ids, voice.speakers[speaker], seed=1))
+        assert len(samples) == 960 * len(tokens.ids)
+        heard = recogniser(samples, voice.sample_rate_hz)
+        errors += word_errors(read_words(text), heard)
+        words += len(read_words(text))
+    assert errors <= 0.4 * words
+
+
+def test_saying_from_the_command_line_writes_a_wav(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+    import wave
+
+    path = tmp_path / "out.wav"
+    command = [sys.executable, "-m", "training.say", "Hello.", "--speaker", "kal16", "-o", str(path)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert "RTF" in done.stdout
+    with wave.open(str(path)) as file:
+        assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (24_000, 1, 2)
+        assert 0.3 < file.getnframes() / 24_000 < 3

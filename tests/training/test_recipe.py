@@ -1,0 +1,127 @@
+"""The whole recipe on a corpus of hums: what comes out is a checkpoint that opens and speaks."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from models.checkpoint import open_checkpoint
+from models.config import Qwen2LMConfig
+from tests.training.recipe import hum, tiny_settings, write_corpus
+from training import (
+    export,
+    features,
+    flow,
+    language_model,
+    speaker_encoder,
+    speech_tokenizer,
+    trainer,
+    vocoder,
+)
+from training.settings import Settings
+from training.text_tokenizer import read_tokenizer
+from training.voice import Voice
+
+# torch.onnx.export speaks of itself.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """All stages but the first and the last have run."""
+    made = tiny_settings(tmp_path_factory.mktemp("voice"))
+    write_corpus(made)
+    for stage in (features, speech_tokenizer, speaker_encoder, language_model, vocoder, flow):
+        stage.run(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def directory(settings: Settings) -> Path:
+    directory = settings.path / "checkpoint"
+    recordings = {name: hum(100.0 + 40 * i, "").waveform for i, name in enumerate(("low", "high"))}
+    export.write_checkpoint(settings, directory, recordings)
+    return directory
+
+
+def test_the_checkpoint_speaks(directory: Path) -> None:
+    voice = Voice(directory)
+    assert sorted(voice.speakers) == ["high", "low"]
+    speaker = voice.speakers["low"]
+    tokens = voice.read("Hello there.", speaker)
+    chunks = voice.stream(tokens.ids, speaker)
+    assert sum(map(len, chunks)) == 960 * len(tokens.ids)
+    assert len(voice.offline(tokens.ids, speaker)) == 960 * len(tokens.ids)
+    pieces = voice.read_pieces(["Hello", " there", "."], speaker)
+    assert len(pieces.ids) > 0
+    again = voice.enrol(hum(140.0, "").waveform, 16_000, "hello there")
+    assert len(again.prompt_mel) == 2 * len(again.prompt_tokens)
+
+
+def test_the_yaml_says_what_was_trained(directory: Path, settings: Settings) -> None:
+    config = open_checkpoint(directory).config
+    tokenizer = read_tokenizer(settings)
+    assert config.lm == language_model.config(settings.language_model, tokenizer.vocab_size)
+    assert isinstance(config.lm, Qwen2LMConfig)
+    assert config.lm.mix_ratio == (5, 13)
+    assert config.flow == flow.config(settings)
+    assert config.hift == vocoder.config(settings)
+    assert config.mel == features.MEL
+
+
+def test_exported_graphs_hear_what_the_networks_hear(directory: Path, settings: Settings) -> None:
+    reader = open_checkpoint(directory).load_prompt_reader(num_threads=1)
+    network = speech_tokenizer.build(settings)
+    trainer.load_average(settings, speech_tokenizer.STAGE, network)
+    (one, *_) = features.read_features(settings, samples=True)
+    assert one.samples is not None
+    samples = (one.samples / 32768).astype(np.float32)
+    heard = reader.read_source_tokens(samples, 24_000)
+    whisper = reader._whisper_mel(reader_input(samples))
+    with torch.inference_mode():
+        assert heard.tolist() == network.encoder(whisper[None])[0].tolist()
+    # What the language model was trained on is what a recording of it gives, but for resampling.
+    trained = torch.from_numpy(speech_tokenizer.read_tokens(settings)[0].astype(np.int64))
+    assert len(trained) == len(heard)
+    assert (trained == heard).float().mean() > 0.8
+
+
+def reader_input(samples: np.ndarray) -> torch.Tensor:  # type: ignore[type-arg]
+    from models.frontend.recording import Recording
+
+    return Recording(samples, 24_000).resampled(16_000)
+
+
+def test_a_stage_goes_on_where_it_stopped(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    before = torch.load(settings.path / "flow.pt", weights_only=False)
+    assert before["step"] == 2
+    flow.run(settings)  # nothing is left to do
+    after = torch.load(settings.path / "flow.pt", weights_only=False)
+    assert after["step"] == 2
+    for name, value in before["average"].items():
+        assert torch.equal(value, after["average"][name]), name
+
+
+def test_folding_the_digit_tables_changes_no_answer(settings: Settings) -> None:
+    torch.manual_seed(0)
+    tokenizer = read_tokenizer(settings)
+    model = language_model.build(settings, tokenizer.vocab_size).eval()
+    lines = [
+        language_model.as_line(one, tokens.astype(np.int64), tokenizer)
+        for one, tokens in zip(
+            features.read_features(settings)[:4], speech_tokenizer.read_tokens(settings)[:4], strict=True
+        )
+    ]
+    batch = language_model.as_batch(
+        [(lines[0], lines[1]), (None, lines[2])], [True, False], model.lm.vocabulary, settings.language_model
+    )
+    with torch.no_grad():
+        before = model(batch, is_guided=True)
+        model.folded()
+        after = model(batch, is_guided=True)
+    for one, other in zip(before, after, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)

@@ -1,0 +1,119 @@
+"""The corpus' text: grammar, numbers, what is kept out; and how the voice's tokenizer reads."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from models.tokenizer.qwen2 import Qwen2Tokenizer
+from models.tokenizer.special_tokens import special_tokens
+from training.recognise import word_errors
+from training.settings import DEFAULT, CorpusSettings, SettingsError, read_settings
+from training.text import corpus, documents, numbers
+from training.text.grammar import Grammar, GrammarError
+from training.text.lexicon import lexicon
+from training.text_tokenizer import write_tokenizer
+
+
+def test_the_same_seed_gives_the_same_texts_and_none_of_the_evaluation() -> None:
+    settings = CorpusSettings(everyday=200, documents=5, words=50, short=20, long=10, shard=10)
+    texts = corpus.make_texts(settings, random.Random(3))
+    assert texts == corpus.make_texts(settings, random.Random(3))
+    assert len(texts) >= 280
+    runs = {
+        tuple(words[i : i + 4])
+        for words in map(corpus.read_words, corpus.evaluation_sentences())
+        for i in range(len(words) - 3)
+    }
+    for text in texts:
+        words = corpus.read_words(text)
+        assert 1 <= len(words) <= 60, text
+        assert runs.isdisjoint(tuple(words[i : i + 4]) for i in range(len(words) - 3)), text
+        assert text == text.strip()
+        assert not any(mark in text for mark in "{}[]|\u0001"), text
+
+
+def test_there_are_a_hundred_different_sentences_to_evaluate() -> None:
+    assert len(set(corpus.evaluation_sentences())) == 100
+
+
+def test_a_short_sentence_of_the_evaluation_is_kept_out_too() -> None:
+    kept_out = corpus._KeptOut(["her favorite color is green.", "nice day."])
+    assert not kept_out.allows("Nice day!")
+    assert not kept_out.allows("I think her favorite color is red.")
+    assert kept_out.allows("her color is green.")
+
+
+def test_a_grammar_chooses_articles_and_options(tmp_path: Path) -> None:
+    path = tmp_path / "grammar.txt"
+    path.write_text("# a comment\nsentence = {a} {thing} [and {a} {thing}] .\nthing = apple\n    | pear\n")
+    grammar = Grammar(path, {})
+    said = {grammar.sentence(random.Random(seed)) for seed in range(60)}
+    assert {"an apple.", "a pear.", "a pear and an apple.", "an apple and an apple."} <= said
+    assert len(said) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("sentence = {nothing}\n", "nothing"), ("what is this\n", "name = one")]
+)
+def test_a_broken_grammar_says_where(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "grammar.txt"
+    path.write_text(text)
+    with pytest.raises(GrammarError, match=message):
+        Grammar(path, {})
+
+
+def test_numbers_are_words_without_hyphens() -> None:
+    for name, make in numbers.WORDS.items():
+        for seed in range(50):
+            said = make(random.Random(seed))
+            assert all(part.replace("'", "").replace(",", "").isalpha() for part in said.split()), (
+                name,
+                said,
+            )
+
+
+def test_documentation_becomes_plain_sentences() -> None:
+    assert (
+        documents.plain("See “foo” (or bar); it's 42 - or not.") == "see foo, or bar, it's forty two, or not."
+    )
+    for sentence in documents.sentences(random.Random(0), 20):
+        assert set(corpus.read_words(sentence)) <= set(lexicon())
+
+
+def test_common_words_come_first() -> None:
+    assert lexicon()[:3] == ("the", "to", "i")
+    assert len(lexicon()) > 100_000
+
+
+def test_the_tokenizer_reads_capitals_quotes_and_dashes_as_plain_text(tmp_path: Path) -> None:
+    write_tokenizer(tmp_path, ["hello there, it's a nice day.", "hello again, twenty five."] * 5, 30)
+    tokenizer = Qwen2Tokenizer.from_folder(tmp_path, special_tokens("cosyvoice2"))
+
+    def read(text: str) -> str:
+        return tokenizer.decode(tokenizer.encode(text))
+
+    assert read("Hello THERE") == "hello there"
+    assert read("\u201cit\u2019s\u201d twenty-five") == "it's twenty five"
+    assert read("hello \u2014 again; there") == "hello, again, there"
+    assert read("a caf\u00e9 (nice)") == "a cafe nice"
+    assert tokenizer.encode("[breath]") == [tokenizer.encode("[breath]")[0]]
+    assert len(tokenizer.encode("hello there")) < len("hello there") / 2
+
+
+def test_word_errors_count_what_was_changed() -> None:
+    wanted = ["the", "cat", "sat", "on", "the", "mat"]
+    assert word_errors(wanted, wanted) == 0
+    assert word_errors(wanted, ["the", "hat", "sat", "on", "mat", "today"]) == 3
+    assert word_errors(wanted, []) == 6
+    assert word_errors([], wanted) == 6
+
+
+def test_settings_name_what_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "voice.yaml"
+    path.write_text(DEFAULT.read_text().replace("shard: 200", "shards: 200"))
+    with pytest.raises(SettingsError, match=r"corpus: missing \['shard'\], unknown \['shards'\]"):
+        read_settings(path)
+    path.write_text(DEFAULT.read_text().replace("seed: 20261121", "seed: soon"))
+    with pytest.raises(SettingsError, match="seed: expected int, got 'soon'"):
+        read_settings(path)

@@ -1,0 +1,135 @@
+"""A checkpoint that speaks in this process: text to speech tokens to samples, whole or as a stream would.
+
+The service does the same with queues and batches; here one utterance is spoken at a time.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from models.checkpoint import open_checkpoint
+from models.config import FRAMES_PER_TOKEN, Qwen2LMConfig, UNetFlowConfig
+from models.flow.flow import Flow
+from models.frontend.modes import zero_shot
+from models.frontend.speaker import Speaker
+from models.lm.decoder import Emitted, RowRequest, SpeechDecoder, Stopped, Waiting
+from models.lm.interleaved_plan import InterleavedPlan
+from models.lm.plan import OneWayPlan, Plan
+from models.token2wav import PromptState, StepInput, Token2Wav
+
+Samples = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """What the language model said, and why it stopped: "eos", or "max_tokens" where it did not by itself."""
+
+    ids: tuple[int, ...]
+    reason: str
+
+
+class Voice:
+    """A CosyVoice 2 model directory. Not to be shared between threads."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises CheckpointError."""
+        self.checkpoint = open_checkpoint(directory)
+        config = self.checkpoint.config
+        assert isinstance(config.lm, Qwen2LMConfig), config.family
+        assert isinstance(config.flow, UNetFlowConfig), config.family
+        self._mix_ratio = config.lm.mix_ratio
+        self.sample_rate_hz = config.sample_rate_hz
+        self.tokenizer = self.checkpoint.load_tokenizer()
+        self.speakers = self.checkpoint.load_speakers()
+        lm, flow = self.checkpoint.load_lm(), self.checkpoint.load_flow()
+        assert isinstance(flow, Flow)
+        self._lm, self._flow, self._hift = lm, flow, self.checkpoint.load_hift()
+        self._token2wav = Token2Wav(flow, self._hift)
+        self._prompts: dict[int, tuple[Speaker, PromptState]] = {}
+
+    def read(self, text: str, speaker: Speaker, seed: int = 0) -> Tokens:
+        """All the text first, as a request with its whole text is read."""
+        given = zero_shot("cosyvoice2", speaker, self.tokenizer.encode(text), self.tokenizer)
+        prompt = given.lm_prompt_tokens.tolist()
+        return self._run(
+            OneWayPlan(self._lm.vocabulary, given.text_ids, given.prompt_text_ids, prompt), (), seed
+        )
+
+    def read_pieces(self, pieces: Sequence[str], speaker: Speaker, seed: int = 0) -> Tokens:
+        """Text that comes piece by piece, each only when all that could be said before has been said."""
+        given = zero_shot("cosyvoice2", speaker, (), self.tokenizer)
+        plan = InterleavedPlan(
+            self._lm.vocabulary,
+            given.prompt_text_ids,
+            given.lm_prompt_tokens.tolist(),
+            mix_ratio=self._mix_ratio,
+        )
+        return self._run(plan, pieces, seed)
+
+    def stream(self, tokens: Sequence[int], speaker: Speaker, seed: int = 0) -> list[Samples]:
+        """The chunks a listener gets, when every token comes alone."""
+        session = self._token2wav
+        state = session.start(self._prepared(speaker), seed)
+        chunks, waiting = [], []
+        for place, token in enumerate(tokens):
+            waiting.append(token)
+            is_last = place == len(tokens) - 1
+            if is_last or len(waiting) >= session.tokens_wanted(state):
+                (chunk,) = session.step([StepInput(state, waiting, is_last)])
+                waiting = []
+                if len(chunk):
+                    chunks.append(chunk.numpy())
+        return chunks
+
+    @torch.inference_mode()
+    def offline(self, tokens: Sequence[int], speaker: Speaker, seed: int = 0) -> Samples:
+        """The same utterance solved and vocoded in one piece."""
+        mel = self._flow(
+            torch.tensor([list(tokens)]),
+            speaker.prompt_tokens[None],
+            speaker.prompt_mel[None],
+            speaker.embedding[None],
+        )
+        assert mel.shape[-1] == FRAMES_PER_TOKEN * len(tokens), mel.shape
+        f0 = self._hift.predict_f0(mel)
+        generator = torch.Generator().manual_seed(seed)
+        num_samples = mel.shape[-1] * self._hift.config.samples_per_frame
+        noise = torch.randn(1, num_samples, self._hift.source.num_tones, generator=generator)
+        source, _ = self._hift.source(f0, noise, None, is_last=True)
+        samples: Samples = self._hift.decode(mel, source)[0].numpy()
+        return samples
+
+    def enrol(self, samples: Samples, sample_rate_hz: int, text: str) -> Speaker:
+        """Raises PromptError."""
+        return self.checkpoint.load_prompt_reader(num_threads=1).read_speaker(samples, sample_rate_hz, text)
+
+    def _prepared(self, speaker: Speaker) -> PromptState:
+        if id(speaker) not in self._prompts:
+            self._prompts[id(speaker)] = speaker, self._token2wav.prepare(speaker)
+        return self._prompts[id(speaker)][1]
+
+    def _run(self, plan: Plan, pieces: Sequence[str], seed: int) -> Tokens:
+        decoder = SpeechDecoder(self._lm, self.checkpoint.config.lm.sampling)
+        decoder.add(RowRequest(plan, seed))
+        coming = iter(pieces)
+        ids: list[int] = []
+        while True:
+            for event in decoder.step():
+                if isinstance(event, Emitted):
+                    ids.append(event.speech_id)
+                elif isinstance(event, Stopped):
+                    return Tokens(tuple(ids), event.reason)
+                elif isinstance(event, Waiting):
+                    self._push(plan, coming)
+
+    def _push(self, plan: Plan, coming: Iterator[str]) -> None:
+        assert isinstance(plan, InterleavedPlan), plan
+        piece = next(coming, None)
+        if piece is None:
+            plan.finish_text()
+        else:
+            plan.push_text(self.tokenizer.encode(piece))
