@@ -3,9 +3,11 @@
 The service does the same with queues and batches; here one utterance is spoken at a time.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Queue
 
 import numpy as np
 import torch
@@ -19,7 +21,7 @@ from models.frontend.speaker import Speaker
 from models.lm.decoder import Emitted, RowRequest, SpeechDecoder, Stopped, Waiting
 from models.lm.interleaved_plan import InterleavedPlan
 from models.lm.plan import OneWayPlan, Plan
-from models.token2wav import PromptState, StepInput, Token2Wav
+from models.token2wav import PromptState, StepInput, StreamState, Token2Wav
 
 Samples = NDArray[np.float32]
 
@@ -51,13 +53,14 @@ class Voice:
         self._token2wav = Token2Wav(flow, self._hift)
         self._prompts: dict[int, tuple[Speaker, PromptState]] = {}
 
-    def read(self, text: str, speaker: Speaker, seed: int = 0) -> Tokens:
-        """All the text first, as a request with its whole text is read."""
+    def read(
+        self, text: str, speaker: Speaker, seed: int = 0, tell: Callable[[int], None] | None = None
+    ) -> Tokens:
+        """All the text first, as a request with its whole text is read; `tell` gets each token at once."""
         given = zero_shot("cosyvoice2", speaker, self.tokenizer.encode(text), self.tokenizer)
         prompt = given.lm_prompt_tokens.tolist()
-        return self._run(
-            OneWayPlan(self._lm.vocabulary, given.text_ids, given.prompt_text_ids, prompt), (), seed
-        )
+        plan = OneWayPlan(self._lm.vocabulary, given.text_ids, given.prompt_text_ids, prompt)
+        return self._run(plan, (), seed, tell)
 
     def read_pieces(self, pieces: Sequence[str], speaker: Speaker, seed: int = 0) -> Tokens:
         """Text that comes piece by piece, each only when all that could be said before has been said."""
@@ -70,20 +73,17 @@ class Voice:
         )
         return self._run(plan, pieces, seed)
 
+    def speak(self, text: str, speaker: Speaker, seed: int = 0) -> Iterator[Samples]:
+        """Chunks of samples, the first while the text is still being read: in a second thread."""
+        with ThreadPoolExecutor(1) as pool:
+            said: Queue[int | None] = Queue()
+            reading = pool.submit(self._read_into, said, text, speaker, seed)
+            yield from self._chunks(iter(said.get, None), speaker, seed)
+            reading.result()
+
     def stream(self, tokens: Sequence[int], speaker: Speaker, seed: int = 0) -> list[Samples]:
         """The chunks a listener gets, when every token comes alone."""
-        session = self._token2wav
-        state = session.start(self._prepared(speaker), seed)
-        chunks, waiting = [], []
-        for place, token in enumerate(tokens):
-            waiting.append(token)
-            is_last = place == len(tokens) - 1
-            if is_last or len(waiting) >= session.tokens_wanted(state):
-                (chunk,) = session.step([StepInput(state, waiting, is_last)])
-                waiting = []
-                if len(chunk):
-                    chunks.append(chunk.numpy())
-        return chunks
+        return list(self._chunks(tokens, speaker, seed))
 
     @torch.inference_mode()
     def offline(self, tokens: Sequence[int], speaker: Speaker, seed: int = 0) -> Samples:
@@ -107,12 +107,36 @@ class Voice:
         """Raises PromptError."""
         return self.checkpoint.load_prompt_reader(num_threads=1).read_speaker(samples, sample_rate_hz, text)
 
+    def _read_into(self, said: "Queue[int | None]", text: str, speaker: Speaker, seed: int) -> None:
+        try:
+            self.read(text, speaker, seed, said.put)
+        finally:
+            said.put(None)
+
+    def _chunks(self, tokens: Iterable[int], speaker: Speaker, seed: int) -> Iterator[Samples]:
+        session = self._token2wav
+        state = session.start(self._prepared(speaker), seed)
+        waiting: list[int] = []
+        for token in tokens:
+            waiting.append(token)
+            if len(waiting) >= session.tokens_wanted(state):
+                yield from self._step(StepInput(state, waiting, is_last=False))
+                waiting = []
+        yield from self._step(StepInput(state, waiting, is_last=True))
+
+    def _step(self, given: StepInput[StreamState]) -> Iterator[Samples]:
+        (chunk,) = self._token2wav.step([given])
+        if len(chunk):
+            yield chunk.numpy()
+
     def _prepared(self, speaker: Speaker) -> PromptState:
         if id(speaker) not in self._prompts:
             self._prompts[id(speaker)] = speaker, self._token2wav.prepare(speaker)
         return self._prompts[id(speaker)][1]
 
-    def _run(self, plan: Plan, pieces: Sequence[str], seed: int) -> Tokens:
+    def _run(
+        self, plan: Plan, pieces: Sequence[str], seed: int, tell: Callable[[int], None] | None = None
+    ) -> Tokens:
         decoder = SpeechDecoder(self._lm, self.checkpoint.config.lm.sampling)
         decoder.add(RowRequest(plan, seed))
         coming = iter(pieces)
@@ -121,6 +145,8 @@ class Voice:
             for event in decoder.step():
                 if isinstance(event, Emitted):
                     ids.append(event.speech_id)
+                    if tell is not None:
+                        tell(event.speech_id)
                 elif isinstance(event, Stopped):
                     return Tokens(tuple(ids), event.reason)
                 elif isinstance(event, Waiting):

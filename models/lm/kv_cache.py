@@ -76,9 +76,17 @@ class KeyValueCache:
             raise
 
     def write(
-        self, layer: int, rows: range, positions: Tensor, k: Tensor, v: Tensor
+        self, layer: int, rows: range, start: int, positions: Tensor, k: Tensor, v: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """k, v (B, H, T, D) at positions (B, T) -> all keys and values of the rows (B, H, length, D)."""
+        """k, v (B, H, T, D) at positions (B, T) -> all keys and values of the rows (B, H, length, D).
+
+        start: the first row's first position.
+        """
+        if len(rows) == 1:  # a slice is written in a fraction of the time
+            keys, values = self._keys[layer][rows.start], self._values[layer][rows.start]
+            keys[:, start : start + k.shape[2]] = k[0]
+            values[:, start : start + k.shape[2]] = v[0]
+            return keys[None], values[None]
         index = torch.arange(len(rows), device=k.device)[:, None]
         keys = self._keys[layer][rows.start : rows.stop]
         values = self._values[layer][rows.start : rows.stop]
@@ -130,16 +138,16 @@ class CachePass:
             assert length == max(self.counts), (length, self.counts)
             starts = to_device(self._starts, device)
             self._positions = starts[:, None] + torch.arange(length, device=device)
-            keys = torch.arange(self.num_visible, device=device)
-            self._mask = (keys <= self._positions[..., None])[:, None]
+            if len(self.rows) > 1 or length > 1:  # a single token sees everything
+                keys = torch.arange(self.num_visible, device=device)
+                self._mask = (keys <= self._positions[..., None])[:, None]
         return self._positions
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None) -> Tensor:
         positions = self.positions(q.shape[2], q.device)
-        keys, values = self._cache.write(self._layer, self.rows, positions, k, v)
+        keys, values = self._cache.write(self._layer, self.rows, self._starts[0], positions, k, v)
         keys, values = keys[:, :, : self.num_visible], values[:, :, : self.num_visible]
         self._layer += 1
-        assert self._mask is not None
         if distance_query is None:
             return attend_grouped(q, keys, values, self._mask)
         scores = q @ keys.mT + self._position_scores(distance_query, positions)
@@ -158,14 +166,15 @@ class CachePass:
         return rotate(distance_query, self._own_table) @ table[: self.num_visible].mT
 
 
-def attend_grouped(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
-    """q (B, H, T, D), keys and values (B, G, L, D), mask (B, 1, T, L) -> (B, H, T, D).
+def attend_grouped(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+    """q (B, H, T, D), keys and values (B, G, L, D), mask (B, 1, T, L), None: all -> (B, H, T, D).
 
     The H / G queries of a key head stand behind each other in time, so no key is copied for them.
     """
     groups, length = keys.shape[1], q.shape[2]
     folded = q.unflatten(1, (groups, -1)).flatten(2, 3)  # (B, G, H / G * T, D)
-    mask = mask.repeat(1, 1, q.shape[1] // groups, 1)
+    if mask is not None:
+        mask = mask.repeat(1, 1, q.shape[1] // groups, 1)
     y = F.scaled_dot_product_attention(folded, keys, values, attn_mask=mask)
     return y.unflatten(2, (-1, length)).flatten(1, 2)
 

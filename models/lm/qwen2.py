@@ -19,13 +19,15 @@ class Qwen2Attention(nn.Module):
         self.out = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
 
     def forward(self, x: Tensor, rotation: Tensor, memory: Memory) -> Tensor:
-        """x (B, T, C), rotation (2, B, 1, T, D / 2) -> (B, T, C)."""
-        q, k, v = (
-            layer(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
-            for layer in (self.query, self.key, self.value)
-        )  # (B, H, T, D), (B, H_kv, T, D) twice
-        y = memory.attend(rotate_halves(q, rotation), rotate_halves(k, rotation), v)
+        """x (B, T, C), rotation (2, B, 1, T, D) -> (B, T, C)."""
+        q, k = self.query(x), self.key(x)
+        turned = rotate_halves(self._heads(torch.cat([q, k], dim=-1)), rotation)  # both at once: one token's
+        q, k = turned.tensor_split((q.shape[-1] // self.head_dim,), dim=1)  # cost is in the number of calls
+        y = memory.attend(q, k, self._heads(self.value(x)))
         return self.out(y.transpose(1, 2).flatten(2))
+
+    def _heads(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)  # (B, H, T, D)
 
 
 class Qwen2MLP(nn.Module):
@@ -49,7 +51,7 @@ class Qwen2Layer(nn.Module):
         self.mlp = Qwen2MLP(config)
 
     def forward(self, x: Tensor, rotation: Tensor, memory: Memory) -> Tensor:
-        """x (B, T, C), rotation (2, B, 1, T, D / 2) -> (B, T, C)."""
+        """x (B, T, C), rotation (2, B, 1, T, D) -> (B, T, C)."""
         x = x + self.attention(self.attention_norm(x), rotation, memory)
         return x + self.mlp(self.mlp_norm(x))
 
@@ -73,14 +75,18 @@ class Qwen2Decoder(nn.Module):
 
 
 def rotary_table(positions: Tensor, head_dim: int, theta: float) -> Tensor:
-    """positions (B, T) -> cosines and sines of n theta^(-2k / D), stacked: (2, B, 1, T, D / 2) float32."""
+    """positions (B, T) -> cosines and sines of n theta^(-2k / D) as `rotate_halves` takes them.
+
+    Stacked (2, B, 1, T, D) float32: each twice, the first half of the sines negative.
+    """
     exponents = torch.arange(0, head_dim, 2, dtype=torch.float32, device=positions.device) / head_dim
     angles = positions[:, None, :, None] * (1.0 / theta**exponents)
-    return torch.stack([angles.cos(), angles.sin()])
+    cos, sin = angles.cos(), angles.sin()
+    return torch.stack([torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)])
 
 
 def rotate_halves(x: Tensor, rotation: Tensor) -> Tensor:
     """x (B, H, T, D): dims k and k + D / 2 are one pair, turned by the angle of its position."""
     cos, sin = rotation
-    a, b = x.float().chunk(2, dim=-1)
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1).to(x.dtype)
+    wide = x.float()
+    return torch.addcmul(wide * cos, wide.roll(x.shape[-1] // 2, dims=-1), sin).to(x.dtype)

@@ -23,15 +23,13 @@ def class_masks(vocabulary: Vocabulary, device: torch.device | None = None) -> T
     return masks.to(device)
 
 
-def repeated_ids(history: Tensor, num_classes: int, config: SamplingConfig) -> Tensor:
-    """history (B, W): the last `win_size` ids, -1 where there are fewer -> (B, V), True where an id repeats.
+def are_repeated(ids: Tensor, history: Tensor, config: SamplingConfig) -> Tensor:
+    """ids (B, K), history (B, W): the last `win_size` ids, -1 where there are fewer -> (B, K) bool.
 
-    An id repeats if it is there at least win_size * tau_r times.
+    An id repeats if it is in the history at least win_size * tau_r times.
     """
-    slots = torch.where(history < 0, num_classes, history)
-    counts = torch.zeros(len(history), num_classes + 1, dtype=torch.long, device=history.device)
-    counts.scatter_add_(1, slots, torch.ones_like(slots))
-    return counts[:, :num_classes] >= math.ceil(config.win_size * config.tau_r)
+    counts = (ids[:, :, None] == history[:, None]).sum(-1)
+    return counts >= math.ceil(config.win_size * config.tau_r)
 
 
 def nucleus_probabilities(probabilities: Tensor, config: SamplingConfig) -> Tensor:
@@ -56,7 +54,7 @@ def nucleus(probabilities: Tensor, config: SamplingConfig) -> tuple[Tensor, Tens
 def repetition_aware_probabilities(
     logits: Tensor, forbidden: Tensor, history: Tensor, config: SamplingConfig
 ) -> Tensor:
-    """logits (B, V), forbidden (B, V) bool, history (B, W) as in `repeated_ids` -> P (B, V) float32.
+    """logits (B, V), forbidden (B, V) bool, history (B, W) as in `are_repeated` -> P (B, V) float32.
 
     P(x) = N(x) [x not in R] + F(x) sum over r in R, r != x of N(r) / (1 - F(r)), with F the softmax of
     what is not forbidden, N its nucleus, R the ids that repeat. A row of NaN or without any possible
@@ -65,7 +63,9 @@ def repetition_aware_probabilities(
     scores = logits.float().masked_fill(forbidden, -math.inf)
     full = _softmax(scores)  # F
     ids, weights = nucleus(full, config)  # N, (B, K)
-    is_repeated = repeated_ids(history, scores.shape[1], config).gather(1, ids)
+    is_repeated = are_repeated(ids, history, config)
+    if full.device.type == "cpu" and not is_repeated.any():  # elsewhere, asking would wait for the device
+        return torch.zeros_like(full).scatter(1, ids, weights)
     kept = weights.masked_fill(is_repeated, 0.0)
     refused = weights.masked_fill(~is_repeated, 0.0)
     top_refused = refused[:, :1]  # the only id that can have F > 1 / 2, where 1 - F(r) would cancel

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from models.config import SamplingConfig
-from models.lm.sampling import draw, nucleus, repeated_ids, repetition_aware_probabilities
+from models.lm.sampling import are_repeated, draw, nucleus, repetition_aware_probabilities
 from tests.parity.reference import assert_close, load_json
 
 WEIGHT_TOLERANCE = 1e-6
@@ -33,7 +33,8 @@ class RasCase:
         return self.logits.softmax(1)
 
     def repeats(self) -> set[int]:
-        repeated = repeated_ids(self.history, self.logits.shape[1], self.sampling)[0]
+        every_id = torch.arange(self.logits.shape[1])[None]
+        repeated = are_repeated(every_id, self.history, self.sampling)[0]
         return set(repeated.nonzero().flatten().tolist())
 
     def closed_form(self) -> Tensor:

@@ -6,10 +6,10 @@ from torch import Tensor
 
 from models.config import SamplingConfig
 from models.lm.sampling import (
+    are_repeated,
     draw,
     nucleus,
     nucleus_probabilities,
-    repeated_ids,
     repetition_aware_probabilities,
     sample,
 )
@@ -98,8 +98,9 @@ def test_nucleus_is_the_published_walk_also_where_probabilities_are_equal() -> N
 
 def test_an_id_repeats_from_win_size_times_tau_on() -> None:
     history = torch.tensor([[-1, 4, 4, 2], [2, 2, 2, 5]])
-    once = repeated_ids(history, 6, SamplingConfig(win_size=10, tau_r=0.1))
-    thrice = repeated_ids(history, 6, SamplingConfig(win_size=10, tau_r=0.3))
+    ids = torch.arange(6).expand(2, -1)
+    once = are_repeated(ids, history, SamplingConfig(win_size=10, tau_r=0.1))
+    thrice = are_repeated(ids, history, SamplingConfig(win_size=10, tau_r=0.3))
     assert once.int().tolist() == [[0, 0, 1, 0, 1, 0], [0, 0, 1, 0, 0, 1]]
     assert thrice.int().tolist() == [[0] * 6, [0, 0, 1, 0, 0, 0]]
 
@@ -108,7 +109,7 @@ def test_the_repetition_threshold_is_compared_in_float64_as_published() -> None:
     assert 50 * 0.14 > 7
     seven = torch.full((1, 50), -1)
     seven[0, :7] = 3
-    assert not repeated_ids(seven, 6, SamplingConfig(win_size=50, tau_r=0.14)).any()
+    assert not are_repeated(torch.arange(6)[None], seven, SamplingConfig(win_size=50, tau_r=0.14)).any()
 
 
 def test_a_forbidden_class_has_no_probability() -> None:
