@@ -16,8 +16,11 @@ from models.relative_position import rotate, sinusoids
 
 
 class Memory(Protocol):
-    def extend_left(self, x: Tensor, frames: int) -> Tensor:
-        """x (B, C, T) -> (B, C, frames + T), with the `frames` that came before it in front."""
+    def extend_left(self, x: Tensor, frames: int, dim: int = 2) -> Tensor:
+        """x (B, C, T) -> (B, C, frames + T), with the `frames` that came before it in front.
+
+        dim: which one is time; 1: x (B, T, C) -> (B, frames + T, C).
+        """
         ...
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None) -> Tensor:
@@ -42,8 +45,8 @@ class WholeMemory:
         self._mask = mask
         self._table: Tensor | None = None  # (T, W)
 
-    def extend_left(self, x: Tensor, frames: int) -> Tensor:
-        return F.pad(x, (frames, 0))
+    def extend_left(self, x: Tensor, frames: int, dim: int = 2) -> Tensor:
+        return F.pad(x, (frames, 0) if dim == 2 else (0, 0, frames, 0))
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None) -> Tensor:
         if distance_query is None:

@@ -21,13 +21,12 @@ from models.frontend.mel import MelExtractor
 from models.frontend.speaker import Speaker
 from training import report
 from training.corpus import trim
-from training.export import BUILTIN
 from training.features import MEL, upsampled
 from training.flite import SAMPLE_RATE_HZ as TEACHER_RATE_HZ
 from training.flite import SPEAKERS, Flite
 from training.recognise import Recogniser, word_errors
 from training.text.corpus import evaluation_sentences, read_words
-from training.voice import Samples, Tokens, Voice
+from training.voice import BUILTIN, Samples, Tokens, Voice
 
 PATHS = ("teacher", "tokens", "offline", "streamed", "by words", "enrolled")
 SINGLE_WORDS = ("Hello.", "Yes.", "Seven.", "Okay.", "No.", "Thank you.", "Goodbye.", "Tomorrow.")

@@ -20,10 +20,9 @@ from training.networks.speech_tokenizer import TokenEncoder
 from training.settings import Settings
 from training.text_tokenizer import read_tokenizer
 from training.trainer import load_average
-from training.voice import Samples
+from training.voice import BUILTIN, Samples
 
-BUILTIN = Path(__file__).parent.parent / "models" / "builtin"
-PROMPT_TEXT = "hello, my voice was made on a small machine, and i am glad that you are listening."
+PROMPT_TEXT = "hello, my voice was made on a small machine, so please be kind."
 _FAMILY: Family = "cosyvoice2"
 
 

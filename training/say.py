@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from training.export import BUILTIN
-from training.voice import Samples, Voice
+from training.voice import BUILTIN, Samples, Voice
 
 
 def main() -> None:

@@ -23,7 +23,9 @@ from models.lm.interleaved_plan import InterleavedPlan
 from models.lm.plan import OneWayPlan, Plan
 from models.token2wav import PromptState, StepInput, StreamState, Token2Wav
 
-Samples = NDArray[np.float32]
+BUILTIN = Path(__file__).parent.parent / "models" / "builtin"
+
+Samples = NDArray[np.float32]  # (n,)
 
 
 @dataclass(frozen=True, slots=True)

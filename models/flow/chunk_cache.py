@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from models.relative_position import rotate, sinusoids
@@ -80,11 +81,16 @@ class ChunkCache:
         pages = sum(page.num_bytes for site in self.sites for page in site)
         return pages + sum(tensor.nbytes for tensor in (*own_lefts, *self.positions))
 
-    def left(self, site: int, like: Tensor, frames: int) -> Tensor:
-        """The `frames` before the current chunk at a convolution: (G, C, frames), zeros at the very start."""
+    def left(self, site: int, like: Tensor, frames: int, dim: int) -> Tensor:
+        """The `frames` before the current chunk at a convolution, zeros at the very start.
+
+        As long as that along `dim`, otherwise of the shape of `like`.
+        """
         if site < len(self.lefts):
             return self.lefts[site]
-        return like.new_zeros(*like.shape[:2], frames)
+        shape = list(like.shape)
+        shape[dim] = frames
+        return like.new_zeros(shape)
 
     def keep_left(self, site: int, left: Tensor) -> None:
         self._next_lefts[site] = left.clone()
@@ -193,26 +199,27 @@ class BatchMemory:
         rows = starts[:, None] + torch.arange(length, device=device)
         return rows.repeat_interleave(self._group, dim=0)
 
-    def extend_left(self, x: Tensor, frames: int) -> Tensor:
+    def extend_left(self, x: Tensor, frames: int, dim: int = 2) -> Tensor:
         site, self._conv_site = self._conv_site, self._conv_site + 1
         parts = x.split(self._group)
-        lefts = [cache.left(site, part, frames) for cache, part in zip(self._caches, parts, strict=True)]
-        extended = torch.cat([torch.cat(lefts), x], dim=-1)
+        lefts = [cache.left(site, part, frames, dim) for cache, part in zip(self._caches, parts, strict=True)]
+        extended = torch.cat([torch.cat(lefts), x], dim=dim)
         for cache, row, length in zip(self._caches, extended.split(self._group), self._lengths, strict=True):
-            cache.keep_left(site, row[:, :, length : length + frames])
+            cache.keep_left(site, row.narrow(dim, length, frames))
         return extended
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None) -> Tensor:
         site, self._attention_site = self._attention_site, self._attention_site + 1
-        y = torch.zeros_like(q) if min(self._lengths) < q.shape[2] else torch.empty_like(q)
+        parts = []
         for index, (cache, count) in enumerate(zip(self._caches, self._lengths, strict=True)):
             rows = slice(index * self._group, (index + 1) * self._group)
             seen = cache.extend(site, k[rows, :, :count], v[rows, :, :count])
             bias = None
             if distance_query is not None:
                 bias = self._position_scores(index, distance_query[rows, :, :count]) / math.sqrt(q.shape[-1])
-            y[rows, :, :count] = attend_parts(q[rows, :, :count], seen, bias)
-        return y
+            y = attend_parts(q[rows, :, :count], seen, bias)
+            parts.append(F.pad(y, (0, 0, 0, q.shape[2] - count)) if count < q.shape[2] else y)
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _position_scores(self, index: int, distance_query: Tensor) -> Tensor:
         """distance_query (1, H, n, W) -> scores with every visible key (1, H, n, keys), not yet scaled."""
@@ -235,10 +242,7 @@ def attend_parts(q: Tensor, parts: list[KeyValues], bias: Tensor | None = None) 
     if len(done) == 1:
         return done[0][0]
     shares = torch.stack([log_sum for _, log_sum in done]).softmax(0).to(q.dtype)  # (parts, G, H, T)
-    y = torch.zeros_like(q)
-    for share, (part_y, _) in zip(shares, done, strict=True):
-        y = torch.addcmul(y, part_y, share[..., None])
-    return y
+    return (torch.stack([part_y for part_y, _ in done]) * shares[..., None]).sum(0)
 
 
 def attend_part(q: Tensor, part: KeyValues, bias: Tensor | None) -> tuple[Tensor, Tensor]:

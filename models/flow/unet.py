@@ -5,7 +5,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.config import UNetConfig
-from models.flow.blocks import CacheSizes, CausalConv1d, TimeEmbedding, TransformerBlock, left_values
+from models.flow.blocks import (
+    CacheSizes,
+    CausalConv1d,
+    PointwiseConv1d,
+    TimeEmbedding,
+    TransformerBlock,
+    left_values,
+)
 from models.memory import Memory
 
 KERNEL_SIZE = 3
@@ -20,8 +27,8 @@ class CausalBlock(nn.Module):
         self.norm = nn.LayerNorm(out_channels)
 
     def forward(self, x: Tensor, memory: Memory) -> Tensor:
-        """x (B, C_in, T) -> (B, C_out, T)."""
-        return F.mish(self.norm(self.conv(x, memory).mT).mT)
+        """x (B, T, C_in) -> (B, T, C_out)."""
+        return F.mish(self.norm(self.conv(x, memory)))
 
 
 class CausalResnet(nn.Module):
@@ -30,11 +37,11 @@ class CausalResnet(nn.Module):
         self.time = nn.Linear(time_width, out_channels)
         self.block1 = CausalBlock(in_channels, out_channels)
         self.block2 = CausalBlock(out_channels, out_channels)
-        self.residual = nn.Conv1d(in_channels, out_channels, 1)
+        self.residual = PointwiseConv1d(in_channels, out_channels)
 
     def forward(self, x: Tensor, time: Tensor, memory: Memory) -> Tensor:
-        """x (B, C_in, T), time (B, C_time) after its activation -> (B, C_out, T)."""
-        h = self.block1(x, memory) + self.time(time)[:, :, None]
+        """x (B, T, C_in), time (B, C_time) after its activation -> (B, T, C_out)."""
+        h = self.block1(x, memory) + self.time(time)[:, None]
         return self.block2(h, memory) + self.residual(x)
 
 
@@ -51,11 +58,10 @@ class CausalStage(nn.Module):
         self.conv = CausalConv1d(width, width, KERNEL_SIZE) if has_conv else None
 
     def forward(self, x: Tensor, time: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """x (B, C_in, T) -> the same after the blocks, and after the convolution (B, C, T)."""
-        x = self.resnet(x, time, memory).mT
+        """x (B, T, C_in) -> the same after the blocks, and after the convolution (B, T, C)."""
+        x = self.resnet(x, time, memory)
         for block in self.blocks:
             x = block(x, memory)
-        x = x.mT
         return x, x if self.conv is None else self.conv(x, memory)
 
 
@@ -72,7 +78,7 @@ class CausalUNet(nn.Module):
         )
         self.up = nn.ModuleList([CausalStage(config, 2 * width, has_conv=True)])
         self.final = CausalBlock(width, width)
-        self.out = nn.Conv1d(width, config.out_channels, 1)
+        self.out = PointwiseConv1d(width, config.out_channels)
 
     def cache_sizes(self) -> CacheSizes:
         return CacheSizes(values_per_frame=2 * self._inner * self.num_layers, left_values=left_values(self))
@@ -80,9 +86,9 @@ class CausalUNet(nn.Module):
     def forward(self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, memory: Memory) -> Tensor:
         """x, mu, cond (B, M, T), t (B,), spks (B, M) -> velocity (B, M, T)."""
         time = F.mish(self.time(t))
-        h = torch.cat([x, mu, spks[:, :, None].expand_as(x), cond], dim=1)  # (B, 4 M, T)
+        h = torch.cat([x.mT, mu.mT, spks[:, None].expand_as(x.mT), cond.mT], dim=2)  # (B, T, 4 M)
         skip, h = self.down[0](h, time, memory)
         for stage in self.mid:
             _, h = stage(h, time, memory)
-        _, h = self.up[0](torch.cat([h, skip], dim=1), time, memory)
-        return self.out(self.final(h, memory))
+        _, h = self.up[0](torch.cat([h, skip], dim=2), time, memory)
+        return self.out(self.final(h, memory)).mT

@@ -130,7 +130,7 @@ class CachePass:
         self._mask: Tensor | None = None  # (B, 1, T, visible)
         self._own_table: Tensor | None = None  # (B, 1, T, W)
 
-    def extend_left(self, x: Tensor, frames: int) -> Tensor:
+    def extend_left(self, x: Tensor, frames: int, dim: int = 2) -> Tensor:
         raise NotImplementedError("the language models have no convolution")
 
     def positions(self, length: int, device: torch.device) -> Tensor:

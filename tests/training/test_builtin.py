@@ -1,14 +1,16 @@
 """The shipped voice: it opens, is complete and small, and says what it is asked."""
 
+import subprocess
+import sys
+import wave
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from training.export import BUILTIN
 from training.recognise import Recogniser, word_errors
 from training.text.corpus import read_words
-from training.voice import Voice
+from training.voice import BUILTIN, Voice
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +50,6 @@ def test_it_is_understood(voice: Voice, speaker: str) -> None:
 
 
 def test_saying_from_the_command_line_writes_a_wav(tmp_path: Path) -> None:
-    import subprocess
-    import sys
-    import wave
-
     path = tmp_path / "out.wav"
     command = [sys.executable, "-m", "training.say", "Hello.", "--speaker", "kal16", "-o", str(path)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)

@@ -40,7 +40,7 @@ class GuidedMemory:
     def positions(self, length: int, device: torch.device) -> Tensor:
         return torch.arange(length, device=device)[None]
 
-    def extend_left(self, x: Tensor, frames: int) -> Tensor:
+    def extend_left(self, x: Tensor, frames: int, dim: int = 2) -> Tensor:
         raise NotImplementedError("the language model has no convolutions")
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None) -> Tensor:
