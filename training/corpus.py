@@ -78,7 +78,7 @@ def write_shard(shard: Shard, spoken: list[Spoken]) -> None:
     }
     partial = shard.path.with_suffix(".partial")
     with partial.open("wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
+        np.savez(file, **arrays)  # type: ignore[arg-type]  # takes any name but allow_pickle
     partial.rename(shard.path)
 
 

@@ -50,6 +50,12 @@ class Utterance:
     samples: NDArray[np.int16] | None = None  # (960 T,)
 
     @property
+    def heard(self) -> NDArray[np.float16]:
+        """`whisper`, where it was read."""
+        assert self.whisper is not None, "read_features without whisper"
+        return self.whisper
+
+    @property
     def num_tokens(self) -> int:
         return len(self.mel) // FRAMES_PER_TOKEN
 
@@ -115,8 +121,8 @@ def write_features(shard: Path, folder: Path) -> float:
                 (samples.clip(-1, 1) * 32767).astype(np.int16),
             )
         )
-    _save(folder / f"{shard.stem}.whisper.npz", {"whisper": [one.whisper for one in kept]})
-    _save(folder / f"{shard.stem}.samples.npz", {"samples": [one.samples for one in kept]})
+    for name in ("whisper", "samples"):
+        _save(folder / f"{shard.stem}.{name}.npz", {name: [getattr(one, name) for one in kept]})
     fields = {name: [getattr(one, name) for one in kept] for name in ("mel", "phones", "words", "f0_hz")}
     texts = {
         "texts": np.array([one.text for one in kept]),
@@ -157,7 +163,7 @@ def _save(path: Path, fields: dict[str, Parts], whole: dict[str, Array] | None =
         arrays[f"{name}_at"] = np.cumsum([len(part) for part in parts])
     partial = path.with_suffix(".partial")
     with partial.open("wb") as file:
-        np.savez(file, **arrays)
+        np.savez(file, **arrays)  # type: ignore[arg-type]  # takes any name but allow_pickle
     partial.rename(path)
 
 

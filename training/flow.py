@@ -35,7 +35,8 @@ def run(settings: Settings) -> None:
     def losses_of(_: float) -> trainer.Losses:
         length = int(dice.numpy.choice(_LENGTHS))
         batch = streams.draw(max(1, round(plan.train.batch / length)), length, dice.numpy)
-        losses = flow_losses(model, batch, draw(model, batch, dice.torch))
+        draws = draw(model, batch, dice.torch)
+        losses = flow_losses(model, trainer.on_device(batch), trainer.on_device(draws))
         return {
             "loss": losses.matching + _PRIOR_WEIGHT * losses.prior,
             "matching": losses.matching,

@@ -44,7 +44,7 @@ def run(settings: Settings) -> None:
             piece = one[start:][:frames]
             rows.append(without_mean(piece.repeat(-(-frames // len(piece)), 1)[:frames]))
         noise = torch.randn(len(rows), frames, 80, generator=dice.torch) * 0.2
-        loss, right = model(torch.stack(rows) + noise, torch.from_numpy(labels))
+        loss, right = model(*trainer.on_device((torch.stack(rows) + noise, torch.from_numpy(labels))))
         return {"loss": loss, "right": right}
 
     trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
@@ -63,7 +63,7 @@ def write_embeddings(settings: Settings, encoder: SpeakerNet) -> None:
         ).numpy()
         for speaker, recordings in _recordings(settings).items()
     }
-    np.savez(settings.path / "embeddings.npz", **embeddings)
+    np.savez(settings.path / "embeddings.npz", **embeddings)  # type: ignore[arg-type]  # as in features
 
 
 def read_embeddings(settings: Settings) -> dict[str, Tensor]:

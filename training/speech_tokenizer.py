@@ -32,8 +32,9 @@ def run(settings: Settings) -> None:
     crops = _Crops(utterances, plan.crop_tokens)
 
     def losses_of(_: float) -> trainer.Losses:
-        whisper, mel, phones, speakers = crops.draw(plan.train.batch, dice.numpy)
-        gain = (torch.rand(len(whisper), 1, 1, generator=dice.torch) * 2 - 1) * _GAIN
+        gain = (torch.rand(plan.train.batch, 1, 1, generator=dice.torch) * 2 - 1) * _GAIN
+        drawn = (*crops.draw(plan.train.batch, dice.numpy), gain)
+        whisper, mel, phones, speakers, gain = trainer.on_device(drawn)
         target = (mel - model.mel_mean) / model.mel_std
         guess, logits = model(whisper.mT + gain, speakers)
         near, far = (guess - target).abs().mean(), (guess - target).square().mean()
@@ -60,7 +61,7 @@ def write_tokens(settings: Settings, model: TokenizerTrainer) -> None:
     for places in by_length.values():
         for start in range(0, len(places), _BATCH):
             chosen = places[start : start + _BATCH]
-            whisper = np.stack([utterances[i].whisper for i in chosen])  # type: ignore[arg-type]
+            whisper = np.stack([utterances[i].heard for i in chosen])
             for i, ids in zip(chosen, model.encoder(torch.from_numpy(whisper).float().mT), strict=True):
                 tokens[i] = ids.numpy().astype(np.int16)
     counts = np.bincount(np.concatenate(tokens), minlength=NUM_CODES)

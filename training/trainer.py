@@ -1,12 +1,13 @@
 """The loop every network is trained in: schedule, average of the weights, checkpoints, log."""
 
+import dataclasses
 import math
 import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from training.settings import Settings, TrainSettings
 _AVERAGE_DECAY = 0.999
 _SAVE_EVERY = 200  # steps
 
+Values = TypeVar("Values")
 Losses = dict[str, Tensor]  # "loss" is what is minimised, the others are logged beside it
 
 
@@ -38,6 +40,18 @@ class Dice:
 
 def device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def on_device(values: Values) -> Values:
+    """A dataclass of tensors, or a tuple of them, moved to where the training is."""
+    if isinstance(values, tuple):
+        return type(values)(value.to(device()) for value in values)
+    moved = {
+        field.name: getattr(values, field.name).to(device())
+        for field in dataclasses.fields(values)  # type: ignore[arg-type]
+        if isinstance(getattr(values, field.name), Tensor)
+    }
+    return dataclasses.replace(values, **moved)  # type: ignore[type-var]
 
 
 def seeded(settings: Settings, stage: str) -> Dice:
@@ -64,6 +78,8 @@ def train(
     """
     torch.set_num_threads(plan.threads)
     path = settings.path / f"{stage}.pt"
+    if device().type != "cpu":
+        model.to(device())
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     matrices = [parameter for parameter in parameters if parameter.ndim > 1]
     vectors = [parameter for parameter in parameters if parameter.ndim <= 1]
@@ -75,11 +91,11 @@ def train(
     average = _Average(model)
     done = 0
     if path.exists():
-        state = torch.load(path, weights_only=False)
+        state = torch.load(path, weights_only=False, map_location=device())
         model.load_state_dict(state["model"])
         average.values = state["average"]
         optimizer.load_state_dict(state["optimizer"])
-        dice.restore(state["dice"])
+        dice.restore(state["dice"])  # which rows come next is drawn anew, so a resumed run is another run
         done = state["step"]
     with Progress(settings, stage, plan.steps) as progress:
         progress.note(f"{sum(parameter.numel() for parameter in parameters)} parameters, from step {done}")
@@ -105,7 +121,7 @@ def train(
                         progress.note("  ".join(f"{k} {v:.4g}" for k, v in after(step + 1).items()))
             progress.step(**values, norm=float(norm), rate=optimizer.param_groups[0]["lr"])
     model.load_state_dict(average.values)
-    model.eval()
+    model.cpu().eval()
 
 
 def load_average(settings: Settings, stage: str, model: nn.Module) -> nn.Module:

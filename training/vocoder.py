@@ -34,9 +34,10 @@ def run(settings: Settings) -> None:
     spectra = SpectralLoss()
 
     def losses_of(_: float) -> trainer.Losses:
-        mel, f0, samples = _draw(utterances, plan.crop_frames, plan.train.batch, dice.numpy)
-        noise = torch.randn(*samples.shape, model.source.num_tones, generator=dice.torch)
-        f0_error = (model.f0(mel, ZeroContext()) - f0).abs().mean()
+        drawn = _draw(utterances, plan.crop_frames, plan.train.batch, dice.numpy)
+        noise = torch.randn(*drawn[2].shape, model.source.num_tones, generator=dice.torch)
+        mel, f0, samples, noise = trainer.on_device((*drawn, noise))
+        f0_error = (model.f0(mel, ZeroContext()).float() - f0).abs().mean()
         source, _ = model.source(f0, noise, None, is_last=True)
         convergence, magnitude, mel_error = spectra(decode(model, mel, source, plan.is_half), samples)
         loss = convergence + magnitude + _MEL_WEIGHT * mel_error + _F0_WEIGHT * f0_error
@@ -107,8 +108,8 @@ class SpectralLoss:
     """Multi-resolution spectra (arXiv 1910.11480) and the mel of the flow."""
 
     def __init__(self) -> None:
-        self._windows = {n_fft: torch.hann_window(n_fft) for n_fft, _ in _RESOLUTIONS}
-        self._mel = MelExtractor(MEL)
+        self._windows = {n_fft: torch.hann_window(n_fft).to(trainer.device()) for n_fft, _ in _RESOLUTIONS}
+        self._mel = MelExtractor(MEL, trainer.device())
 
     def __call__(self, made: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """made, wanted (B, N) -> spectral convergence, log-magnitude and log-mel errors."""

@@ -28,14 +28,14 @@ class MelExtractor:
     configurations in one process get each other's.
     """
 
-    def __init__(self, config: MelConfig):
+    def __init__(self, config: MelConfig, device: torch.device | str = "cpu"):
         self.config = config
         nyquist_hz = config.sample_rate_hz / 2
         fmax_hz = nyquist_hz if config.fmax_hz is None else config.fmax_hz
         self._filters = slaney_filterbank(
             config.sample_rate_hz, config.n_fft, config.num_mels, config.fmin_hz, fmax_hz
-        )
-        self._window = torch.hann_window(config.win_samples)
+        ).to(device)
+        self._window = torch.hann_window(config.win_samples, device=device)
 
     def __call__(self, samples: Tensor) -> Tensor:
         """samples (n,) or (B, n), float32 at the config's rate -> natural log-mel (80, T) or (B, 80, T).

@@ -33,6 +33,8 @@ class ResidualConv(nn.Module):
 class TokenEncoder(nn.Module):
     """What becomes `speech_tokenizer_v2.onnx`."""
 
+    powers: Tensor  # (8,), what a digit counts in a code
+
     def __init__(self, frame_width: int, token_width: int) -> None:
         super().__init__()
         self.input = nn.Conv1d(WHISPER_NUM_MELS, frame_width, _KERNEL, stride=2, padding=_KERNEL // 2)
@@ -79,6 +81,9 @@ class MelDecoder(nn.Module):
 
 class TokenizerTrainer(nn.Module):
     """Encoder, rounding that passes gradients on, decoder; and the mel's statistics."""
+
+    mel_mean: Tensor  # (80,)
+    mel_std: Tensor  # (80,)
 
     def __init__(self, frame_width: int, token_width: int, num_speakers: int, num_phones: int) -> None:
         super().__init__()

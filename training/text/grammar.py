@@ -32,8 +32,8 @@ class Grammar:
                 )
             self._rules[name] = [alternative.strip() for alternative in alternatives.split("|")]
         known = self._rules.keys() | words.keys() | {"a"}
-        for name, alternatives in self._rules.items():
-            for used in re.findall(r"\{(\w+)\}", " ".join(alternatives)):
+        for name, listed in self._rules.items():
+            for used in re.findall(r"\{(\w+)\}", " ".join(listed)):
                 if used not in known:
                     raise GrammarError(f"{path.name}: rule {name!r} uses {{{used}}}, which no rule gives")
 

@@ -57,7 +57,7 @@ def money(rng: random.Random) -> str:
 
 
 def ordinal(rng: random.Random) -> str:
-    return _plain(str(_ENGINE.ordinal(in_words(rng.randrange(1, 32)))))  # type: ignore[arg-type]
+    return _plain(str(_ENGINE.ordinal(in_words(rng.randrange(1, 32)))))
 
 
 def _plain(words: str) -> str:
