@@ -30,6 +30,7 @@ def main() -> None:
     speaker = voice.speakers[arguments.speaker]
     voice.stream([0] * 30, speaker)  # prepares the speaker and warms the networks
     torch.set_num_threads(1)  # two threads speak: one reads, one makes sound
+    sys.setswitchinterval(1e-4)  # and hand the interpreter to each other often
     began = time.perf_counter()
     chunks = voice.speak(arguments.text, speaker, arguments.seed)
     first = next(chunks)

@@ -33,9 +33,10 @@ def make_texts(settings: CorpusSettings, rng: random.Random) -> list[str]:
     everyday = _different(settings.everyday + 4 * settings.long, kept_out, lambda: grammar.sentence(rng))
     long = [_join(everyday[settings.everyday + 4 * i :][: rng.randrange(2, 5)]) for i in range(settings.long)]
     texts = everyday[: settings.everyday] + long
-    texts += [text for text in documents.sentences(rng, settings.documents) if kept_out.allows(text)]
+    texts += documents.sentences(rng, settings.documents)
     texts += _different(settings.words, kept_out, lambda: _words(rng))
     texts += [grammar.sentence(rng, "short") for _ in range(settings.short)]
+    texts = [text for text in texts if kept_out.allows(text)]  # joined ones have new neighbours
     rng.shuffle(texts)
     return texts
 
