@@ -96,7 +96,13 @@ def config(plan: LanguageModelSettings, text_vocab_size: int) -> Qwen2LMConfig:
         rope_theta=10_000.0,
     )
     block_text, block_speech = plan.mix_ratio
-    return Qwen2LMConfig(NUM_CODES, qwen2, has_special_rows=False, mix_ratio=(block_text, block_speech))
+    return Qwen2LMConfig(
+        NUM_CODES,
+        qwen2,
+        has_special_rows=False,
+        mix_ratio=(block_text, block_speech),
+        sampling=plan.sampling,
+    )
 
 
 def as_line(one: Utterance, tokens: NDArray[np.int64], tokenizer: Qwen2Tokenizer) -> Line:

@@ -8,6 +8,8 @@ from typing import Any, TypeVar, get_type_hints
 
 import yaml
 
+from models.config import SamplingConfig
+
 DEFAULT = Path(__file__).parent / "voice.yaml"
 _T = TypeVar("_T")
 
@@ -62,6 +64,7 @@ class LanguageModelSettings:
     heads: int
     kv_heads: int
     max_tokens: int  # speech tokens of a row, its prompt included
+    sampling: SamplingConfig  # of the exported checkpoint
     train: TrainSettings  # its batch: positions, not rows
 
 
