@@ -4,6 +4,7 @@ Four teachers are few voices, so each is also heard faster and slower, that is h
 count as voices of their own.
 """
 
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch import Tensor
 from models.frontend.fbank import FBANK_SAMPLE_RATE_HZ, kaldi_fbank, without_mean
 from training import corpus, trainer
 from training.flite import SPEAKERS
-from training.networks.speaker_encoder import SpeakerNet, SpeakerTrainer
+from training.networks.speaker_encoder import SpeakerTrainer
 from training.progress import Progress
 from training.settings import Settings
 
@@ -48,19 +49,18 @@ def run(settings: Settings) -> None:
         return {"loss": loss, "right": right}
 
     trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
-    write_embeddings(settings, model.encoder)
+    with torch.inference_mode():
+        save_embeddings(settings, lambda samples: model.encoder(without_mean(_fbank(samples, 1.0))[None])[0])
 
 
 def build(settings: Settings) -> SpeakerTrainer:
     return SpeakerTrainer(settings.speaker_encoder.width, len(SPEAKERS) * len(_RATES))
 
 
-@torch.inference_mode()
-def write_embeddings(settings: Settings, encoder: SpeakerNet) -> None:
+def save_embeddings(settings: Settings, embed: Callable[[NDArray[np.float32]], Tensor]) -> None:
+    """embed: samples (n,) at 16 kHz -> (192,)."""
     embeddings = {
-        speaker: torch.cat(
-            [encoder(without_mean(_fbank(samples, 1.0))[None]) for samples in recordings]
-        ).numpy()
+        speaker: torch.stack([embed(samples) for samples in recordings]).numpy()
         for speaker, recordings in _recordings(settings).items()
     }
     np.savez(settings.path / "embeddings.npz", **embeddings)  # type: ignore[arg-type]  # as in features

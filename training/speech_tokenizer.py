@@ -64,12 +64,17 @@ def write_tokens(settings: Settings, model: TokenizerTrainer) -> None:
             whisper = np.stack([utterances[i].heard for i in chosen])
             for i, ids in zip(chosen, model.encoder(torch.from_numpy(whisper).float().mT), strict=True):
                 tokens[i] = ids.numpy().astype(np.int16)
+    save_tokens(settings, tokens)
+
+
+def save_tokens(settings: Settings, tokens: list[NDArray[np.int16]]) -> None:
+    """Of every utterance, in the corpus' order; and a line of what they are like."""
     counts = np.bincount(np.concatenate(tokens), minlength=NUM_CODES)
     share = counts[counts > 0] / counts.sum()
-    print_line = (
+    line = (
         f"{(counts > 0).sum()} of {NUM_CODES} codes used, {-(share * np.log2(share)).sum():.2f} bits\n"
     )
-    (settings.path / "tokens.txt").write_text(print_line)
+    (settings.path / "tokens.txt").write_text(line)
     np.savez(
         settings.path / "tokens.npz",
         tokens=np.concatenate(tokens),

@@ -92,11 +92,12 @@ def train(
     done = 0
     if path.exists():
         state = torch.load(path, weights_only=False, map_location=device())
-        model.load_state_dict(state["model"])
         average.values = state["average"]
-        optimizer.load_state_dict(state["optimizer"])
-        dice.restore(state["dice"])  # which rows come next is drawn anew, so a resumed run is another run
-        done = state["step"]
+        model.load_state_dict(state.get("model", average.values))
+        if "step" in state:  # else weights to begin from
+            optimizer.load_state_dict(state["optimizer"])
+            dice.restore(state["dice"])  # which rows come next is drawn anew, so it is another run
+            done = state["step"]
     with Progress(settings, stage, plan.steps) as progress:
         progress.note(f"{sum(parameter.numel() for parameter in parameters)} parameters, from step {done}")
         progress.at(done)

@@ -1,9 +1,12 @@
 """The whole recipe on a corpus of hums: what comes out is a checkpoint that opens and speaks."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 
 from models.checkpoint import open_checkpoint
@@ -14,6 +17,7 @@ from training import (
     features,
     flow,
     language_model,
+    shipped,
     speaker_encoder,
     speech_tokenizer,
     trainer,
@@ -125,3 +129,24 @@ def test_folding_the_digit_tables_changes_no_answer(settings: Settings) -> None:
         after = model(batch, is_guided=True)
     for one, other in zip(before, after, strict=True):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+def test_a_stage_goes_on_from_the_shipped_voice(directory: Path, settings: Settings, tmp_path: Path) -> None:
+    fresh = replace(settings, folder=str(tmp_path / "fresh"))
+    fresh.path.mkdir()
+    for name in ("corpus", "features"):
+        (fresh.path / name).symlink_to(settings.path / name)
+    shipped.take(fresh, directory)
+    assert [tokens.tolist() for tokens in speech_tokenizer.read_tokens(fresh)] == [
+        tokens.tolist() for tokens in speech_tokenizer.read_tokens(settings)
+    ]
+    again = tmp_path / "again"
+    shutil.copytree(directory, again)
+    export.write_checkpoint(fresh, again, {"low": hum(100.0, "").waveform})
+    for name in ("llm", "flow", "hift"):
+        before = safetensors.torch.load_file(directory / f"{name}.safetensors")
+        after = safetensors.torch.load_file(again / f"{name}.safetensors")
+        for key, tensor in before.items():
+            assert torch.equal(tensor, after[key]), key
+    flow.run(fresh)
+    assert torch.load(fresh.path / "flow.pt", weights_only=False)["step"] == 2

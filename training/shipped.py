@@ -1,0 +1,70 @@
+"""`python -m training.shipped`: one stage can be trained further without the others.
+
+Fills the folder, after the stages corpus and features, with what the shipped checkpoint knows: its text
+tokenizer, the corpus in its speech tokens, the teachers' embeddings, its weights to begin from. Then, for
+instance, `python -m training flow export`.
+"""
+
+import argparse
+import shutil
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from models.checkpoint import open_checkpoint
+from models.config import TOKEN_RATE_HZ
+from models.flow.flow import Flow
+from models.frontend.fbank import kaldi_fbank, without_mean
+from models.frontend.onnx_models import SpeakerEncoder, SpeechTokenizer
+from models.frontend.prompt import SPEAKER_ENCODER_FILE, SPEECH_TOKENIZER_FILES
+from models.lm.qwen2_lm import Qwen2LM
+from models.tokenizer import QWEN2_FOLDER
+from training import flow, language_model, speaker_encoder, vocoder
+from training.features import read_features
+from training.networks.speech_tokenizer import NUM_CODES
+from training.settings import DEFAULT, Settings, read_settings
+from training.speech_tokenizer import save_tokens
+from training.text_tokenizer import read_tokenizer
+from training.voice import BUILTIN
+
+
+def take(settings: Settings, directory: Path) -> None:
+    """Raises CheckpointError for a broken checkpoint, RuntimeError where the settings ask for other sizes."""
+    checkpoint = open_checkpoint(directory)
+    (settings.path / "tokenizer").mkdir(parents=True, exist_ok=True)
+    shutil.copy(directory / QWEN2_FOLDER / "tokenizer.json", settings.path / "tokenizer")
+    tokenizer = SpeechTokenizer(
+        directory / SPEECH_TOKENIZER_FILES["cosyvoice2"], NUM_CODES, TOKEN_RATE_HZ, settings.processes
+    )
+    heard = (torch.from_numpy(one.heard.T).float() for one in read_features(settings, whisper=True))
+    save_tokens(settings, [tokenizer.encode(log_mel).numpy().astype(np.int16) for log_mel in heard])
+    encoder = SpeakerEncoder(directory / SPEAKER_ENCODER_FILE, settings.processes)
+    speaker_encoder.save_embeddings(
+        settings, lambda samples: encoder.embed(without_mean(kaldi_fbank(torch.from_numpy(samples))))
+    )
+    lm, acoustic, hift = checkpoint.load_lm(), checkpoint.load_flow(), checkpoint.load_hift()
+    assert isinstance(lm, Qwen2LM), lm
+    assert isinstance(acoustic, Flow), acoustic
+    reader = language_model.build(settings, read_tokenizer(settings).vocab_size)
+    with torch.no_grad():
+        reader.embedding_digits.zero_()
+        reader.head_digits.zero_()
+    reader.lm.load_state_dict(lm.state_dict())
+    sizes = {flow.STAGE: flow.build(settings), vocoder.STAGE: vocoder.build(settings)}
+    sizes[flow.STAGE].load_state_dict(acoustic.state_dict())
+    sizes[vocoder.STAGE].load_state_dict(hift.state_dict())
+    for stage, network in {language_model.STAGE: reader, **sizes}.items():
+        torch.save({"average": network.state_dict()}, settings.path / f"{stage}.pt")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m training.shipped", description=__doc__.split("\n")[0])
+    parser.add_argument("--settings", type=Path, default=DEFAULT)
+    parser.add_argument("--checkpoint", type=Path, default=BUILTIN)
+    arguments = parser.parse_args()
+    take(read_settings(arguments.settings), arguments.checkpoint)
+
+
+if __name__ == "__main__":
+    main()
