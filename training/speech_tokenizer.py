@@ -71,9 +71,7 @@ def save_tokens(settings: Settings, tokens: list[NDArray[np.int16]]) -> None:
     """Of every utterance, in the corpus' order; and a line of what they are like."""
     counts = np.bincount(np.concatenate(tokens), minlength=NUM_CODES)
     share = counts[counts > 0] / counts.sum()
-    line = (
-        f"{(counts > 0).sum()} of {NUM_CODES} codes used, {-(share * np.log2(share)).sum():.2f} bits\n"
-    )
+    line = f"{(counts > 0).sum()} of {NUM_CODES} codes used, {-(share * np.log2(share)).sum():.2f} bits\n"
     (settings.path / "tokens.txt").write_text(line)
     np.savez(
         settings.path / "tokens.npz",
