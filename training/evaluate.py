@@ -7,7 +7,6 @@ enrolled from a recording, single words and a sentence of 60 words.
 
 import argparse
 import json
-from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -46,9 +45,9 @@ class Result:
     """One speaker's figures; lists go along the sentences."""
 
     speaker: str
-    errors: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
-    words: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
-    heard: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    errors: dict[str, list[int]] = field(default_factory=dict)
+    words: dict[str, list[int]] = field(default_factory=dict)
+    heard: dict[str, list[str]] = field(default_factory=dict)
     durations: list[float] = field(default_factory=list)  # streamed / teacher
     faults: list[str] = field(default_factory=list)
     join_jumps: list[float] = field(default_factory=list)  # the largest of an utterance
@@ -120,9 +119,9 @@ class Examiner:
 
     def _listen(self, path: str, text: str, samples: Samples) -> None:
         wanted, heard = read_words(text), self.recogniser(samples, self.voice.sample_rate_hz)
-        self.result.errors[path].append(word_errors(wanted, heard))
-        self.result.words[path].append(len(wanted))
-        self.result.heard[path].append(" ".join(heard))
+        self.result.errors.setdefault(path, []).append(word_errors(wanted, heard))
+        self.result.words.setdefault(path, []).append(len(wanted))
+        self.result.heard.setdefault(path, []).append(" ".join(heard))
 
     def _check(self, text: str, tokens: Tokens, samples: Samples, teacher_samples: int) -> None:
         ratio = len(samples) / teacher_samples
