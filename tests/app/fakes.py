@@ -1,0 +1,282 @@
+"""An engine and speakers without networks, for tests of everything that stands above them."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+
+import numpy as np
+
+from app.engine.interface import (
+    Audio,
+    CancelReason,
+    EngineInfo,
+    EngineStatus,
+    Flushed,
+    InvalidRequest,
+    Samples,
+    SpeakerExists,
+    SpeakerNotFound,
+    StreamEvent,
+    StreamStats,
+    SynthesisRequest,
+    TextTooLong,
+)
+from app.speakers.interface import Quality, SpeakerInfo
+
+SAMPLE_RATE_HZ = 24_000
+SAMPLES_PER_CHARACTER = 1200  # 50 ms
+SENTENCE_ENDS = ".!?。！？"  # noqa: RUF001  Chinese ones are meant
+INFO = EngineInfo(
+    checkpoint="fake-voice",
+    backend="fake",
+    sample_rate_hz=SAMPLE_RATE_HZ,
+    default_speaker="hum",
+    can_continue_text=True,
+    takes_instruct=True,
+    languages=("en", "zh"),
+    max_streams=8,
+    max_text_chars=4096,
+)
+
+READY = EngineStatus(is_ready=True)
+
+
+def tone(character: str, num_samples: int = SAMPLES_PER_CHARACTER) -> Samples:
+    """What a character sounds like: a sine of its own pitch, the same each time."""
+    pitch_hz = 200 + 25 * (ord(character) % 64)
+    time_s = np.arange(num_samples) / SAMPLE_RATE_HZ
+    return (0.3 * np.sin(2 * np.pi * pitch_hz * time_s)).astype(np.float32)
+
+
+def speech(text: str, num_samples: int = SAMPLES_PER_CHARACTER) -> Samples:
+    """What a whole text sounds like."""
+    return np.concatenate([tone(character, num_samples) for character in text] or [tone(" ", 0)])
+
+
+@dataclass(eq=False)
+class FakeEngine:
+    """Opens streams that do what the fields say; a field counts for streams opened after it is set.
+
+    Chunk counts are of audio given out by one stream: with 0, `failure` and `pause` strike before the first.
+    """
+
+    info: EngineInfo = INFO
+    status: EngineStatus = READY
+    refusal: Exception | None = None  # raised by `open`
+    speakers: frozenset[str] = frozenset({"hum", "anna"})
+    samples_per_character: int = SAMPLES_PER_CHARACTER
+    failure: Exception | None = None
+    fails_after_chunks: int = 0
+    pause: asyncio.Event | None = None  # the stream waits for it
+    pauses_after_chunks: int = 0
+    streams: list["FakeStream"] = field(default_factory=list)  # every one that was opened
+
+    @property
+    def open_streams(self) -> list["FakeStream"]:
+        return [stream for stream in self.streams if stream.is_open]
+
+    async def open(self, request: SynthesisRequest) -> "FakeStream":
+        if self.refusal is not None:
+            raise self.refusal
+        name = request.speaker or self.info.default_speaker
+        if name not in self.speakers:
+            raise SpeakerNotFound(f"No speaker is named {name!r}; GET /speakers lists them.")
+        if request.instruct is not None and not self.info.takes_instruct:
+            raise InvalidRequest("This checkpoint takes no instruct; leave it out.", param="instruct")
+        stream = FakeStream(self, request, name)
+        self.streams.append(stream)
+        return stream
+
+
+class FakeStream:
+    """Says each character as one chunk of `tone`, and makes a chunk only when somebody takes it."""
+
+    def __init__(self, engine: FakeEngine, request: SynthesisRequest, speaker: str) -> None:
+        self.request = request
+        self.speaker = speaker
+        self.sample_rate_hz = engine.info.sample_rate_hz
+        self.stats = StreamStats()
+        self.is_open = True  # until it is left, or its iteration ended
+        self.cancels: list[CancelReason] = []  # at most one: later ones do nothing
+        self.text = ""  # all that was pushed
+        self.num_chunks = 0  # of audio made so far
+        self.closed = asyncio.Event()
+        # What of the engine counts for this stream is fixed when it is opened.
+        self._engine = replace(engine)
+        self._waiting = ""  # pushed, not yet due
+        self._due: deque[str | Flushed] = deque()
+        self._is_finished = False
+        self._changed = asyncio.Event()
+
+    async def __aenter__(self) -> "FakeStream":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
+
+    def push_text(self, text: str) -> None:
+        limit = self._engine.info.max_text_chars
+        if len(self.text) + len(text) > limit:
+            raise TextTooLong(f"The text is longer than {limit} characters; send less.", param="text")
+        self.text += text
+        self.stats.characters += len(text)
+        for character in text:
+            self._waiting += character
+            is_sentence = self.request.mode == "segments" and character in SENTENCE_ENDS
+            if is_sentence or self.request.mode == "continuous":
+                self._speak()
+
+    def flush(self) -> None:
+        self._speak()
+        self._due.append(Flushed())
+        self._changed.set()
+
+    def finish_text(self) -> None:
+        if not any(character.isalnum() for character in self.text):
+            raise InvalidRequest("The text has nothing that can be spoken; send words.", param="text")
+        self._is_finished = True
+        self._speak()
+
+    def cancel(self, reason: CancelReason) -> None:
+        if self.is_open:
+            self.cancels.append(reason)
+            self._close()
+
+    def spoken_text(self, num_samples: int) -> str:
+        num_characters = num_samples // self._engine.samples_per_character
+        if num_characters >= len(self.text) or self.text[num_characters].isspace():
+            return self.text[:num_characters]
+        return self.text[: self.text.rfind(" ", 0, num_characters) + 1].rstrip()
+
+    def __aiter__(self) -> AsyncIterator[StreamEvent]:
+        return self._events()
+
+    async def _events(self) -> AsyncIterator[StreamEvent]:
+        while await self._has_due():
+            event = self._due.popleft()
+            if isinstance(event, Flushed):
+                yield event
+                continue
+            if not await self._may_speak():
+                return
+            samples = tone(event, self._engine.samples_per_character)
+            self.num_chunks += 1
+            self.stats.speech_tokens += 1
+            self.stats.audio_samples += len(samples)
+            yield Audio(samples)
+        self._close()
+
+    async def _has_due(self) -> bool:
+        """Waits for something to speak; False once nothing will come."""
+        while self.is_open and not self._due and not self._is_finished:
+            self._changed.clear()
+            await self._changed.wait()
+        return self.is_open and bool(self._due)
+
+    async def _may_speak(self) -> bool:
+        """Fails and pauses as told; False if the stream was cancelled meanwhile."""
+        engine = self._engine
+        if engine.pause is not None and self.num_chunks >= engine.pauses_after_chunks:
+            await _first_of(engine.pause, self.closed)
+        if self.is_open and engine.failure is not None and self.num_chunks >= engine.fails_after_chunks:
+            self._close()
+            raise engine.failure
+        return self.is_open
+
+    def _speak(self) -> None:
+        self._due.extend(self._waiting)
+        self._waiting = ""
+        self._changed.set()
+
+    def _close(self) -> None:
+        self.is_open = False
+        self.closed.set()
+        self._changed.set()
+
+
+async def _first_of(*events: asyncio.Event) -> None:
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
+QUALITY = Quality(snr_db=40.0, clipping=0.0, speech_ratio=0.9)
+HUM = SpeakerInfo(
+    name="hum",
+    kind="builtin",
+    created_at="2025-01-01T00:00:00Z",
+    duration_s=5.0,
+    transcript="Hum.",
+    language="en",
+    quality=None,
+    prompt_tokens=125,
+    cached=True,
+)
+ANNA = replace(HUM, name="anna", kind="registered", transcript="I am Anna.", quality=QUALITY)
+
+
+@dataclass(eq=False)
+class FakeSpeakers:
+    """Keeps speakers in a dict; a recording is whatever bytes come, a bundle is the name it holds."""
+
+    speakers: dict[str, SpeakerInfo] = field(default_factory=lambda: {"hum": HUM, "anna": ANNA})
+    failure: Exception | None = None  # raised by whatever writes
+
+    def list(self) -> list[SpeakerInfo]:
+        return sorted(self.speakers.values(), key=lambda speaker: (speaker.kind != "builtin", speaker.name))
+
+    def get(self, name: str) -> SpeakerInfo:
+        if name not in self.speakers:
+            raise SpeakerNotFound(f"No speaker is named {name!r}; GET /speakers lists them.")
+        return self.speakers[name]
+
+    async def enrol(
+        self, name: str, recording: bytes, transcript: str = "", language: str | None = None
+    ) -> SpeakerInfo:
+        self._check(name)
+        return self._keep(replace(ANNA, name=name, transcript=transcript, language=language))
+
+    async def update(
+        self, name: str, transcript: str | None = None, language: str | None = None
+    ) -> SpeakerInfo:
+        old = self._registered(name)
+        return self._keep(
+            replace(
+                old,
+                transcript=old.transcript if transcript is None else transcript,
+                language=old.language if language is None else language,
+            )
+        )
+
+    async def delete(self, name: str) -> None:
+        del self.speakers[self._registered(name).name]
+
+    async def export(self, name: str) -> bytes:
+        return self.get(name).name.encode()
+
+    async def import_bundle(self, bundle: bytes, name: str | None = None) -> SpeakerInfo:
+        name = name or bundle.decode()
+        self._check(name)
+        return self._keep(replace(ANNA, name=name))
+
+    def _check(self, name: str) -> None:
+        if self.failure is not None:
+            raise self.failure
+        if name in self.speakers:
+            raise SpeakerExists(f"A speaker is named {name!r} already; take another name or delete it first.")
+
+    def _registered(self, name: str) -> SpeakerInfo:
+        if self.get(name).kind == "builtin":
+            raise InvalidRequest(f"{name!r} is built in and cannot be changed.", param="name")
+        return self.get(name)
+
+    def _keep(self, speaker: SpeakerInfo) -> SpeakerInfo:
+        self.speakers[speaker.name] = speaker
+        return speaker
