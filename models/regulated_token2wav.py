@@ -7,6 +7,7 @@ overlap is solved again. `models.token2wav` does the same for CosyVoice 2 and 3.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from time import perf_counter
 
 import torch
 from torch import Tensor
@@ -18,7 +19,7 @@ from models.frontend.speaker import Speaker
 from models.hift.hift import HiFT
 from models.hift.stream import Sound, vocode
 from models.hift.windowed import WindowedVocoder, WindowState
-from models.token2wav import StepInput, check_batch, check_tokens
+from models.token2wav import StepInput, StepTimes, check_batch, check_tokens
 
 DEFAULT_HOP_TOKENS = 50  # one second
 
@@ -96,8 +97,10 @@ class RegulatedToken2Wav:
         return self._hop_tokens + OVERLAP_TOKENS
 
     @torch.inference_mode()
-    def step(self, batch: Sequence[StepInput[RegulatedState]]) -> list[Tensor]:
-        """-> new samples (N,) float32 of each stream, in order, on the networks' device.
+    def step(
+        self, batch: Sequence[StepInput[RegulatedState]], times: StepTimes | None = None
+    ) -> list[Tensor]:
+        """-> new samples (N,) float32 of each stream, in order, on the networks' device; fills `times`.
 
         Raises:
             ValueError: a finished stream, a stream twice in the batch, or a token the flow does not know;
@@ -108,10 +111,14 @@ class RegulatedToken2Wav:
             item.state.pending_tokens.extend(item.tokens)
             item.state.has_all_tokens |= item.is_last
         states = [item.state for item in batch]
+        began = perf_counter()
         for state in states:
             while count := self._next_chunk(state):
                 self._solve(state, count)
+        solved = perf_counter()
         vocode(self._vocoder, [state.sound for state in states])
+        if times is not None:
+            times.flow_s, times.vocoder_s = solved - began, perf_counter() - solved
         for state in states:
             state.is_finished = state.has_all_tokens
         return [state.sound.take().to(self._flow.projection.weight.device) for state in states]

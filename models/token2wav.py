@@ -9,6 +9,7 @@ remembers hangs from its `StreamState`; deleting that frees everything.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -71,6 +72,14 @@ class StepInput(Generic[State]):
     state: State
     tokens: Sequence[int]
     is_last: bool
+
+
+@dataclass(slots=True)
+class StepTimes:
+    """What a step took in each network, in seconds of the clock."""
+
+    flow_s: float = 0.0
+    vocoder_s: float = 0.0
 
 
 class Token2Wav:
@@ -141,8 +150,10 @@ class Token2Wav:
         return max(0, chunk_end + self.lookahead_tokens - len(state.flow.pending_tokens))
 
     @torch.inference_mode()
-    def step(self, batch: Sequence[StepInput[StreamState]]) -> list[Tensor]:
-        """-> new samples (N,) float32 of each stream, in order, on the networks' device.
+    def step(
+        self, batch: Sequence[StepInput[StreamState]], times: StepTimes | None = None
+    ) -> list[Tensor]:
+        """-> new samples (N,) float32 of each stream, in order, on the networks' device; fills `times`.
 
         Every chunk of 25 grid tokens whose lookahead has come is solved; the rest waits. A solved hop
         gives `samples_per_token` samples a token (CosyVoice 3 withholds the vocoder's four frames of
@@ -157,8 +168,12 @@ class Token2Wav:
             item.state.flow.pending_tokens.extend(item.tokens)
             item.state.has_all_tokens |= item.is_last
         states = [item.state for item in batch]
+        began = perf_counter()
         self._solve_ready(states)
+        solved = perf_counter()
         vocode(self.vocoder, [state.sound for state in states])
+        if times is not None:
+            times.flow_s, times.vocoder_s = solved - began, perf_counter() - solved
         for state in states:
             state.is_finished = state.has_all_tokens
         return [state.sound.take().to(self._flow.flow.noise.device) for state in states]

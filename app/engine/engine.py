@@ -1,0 +1,124 @@
+"""The engine: admits requests, gives each its stream, drains and stops."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from app.engine.admission import Admission, Place
+from app.engine.interface import (
+    Draining,
+    EngineInfo,
+    EngineStatus,
+    InvalidRequest,
+    Mode,
+    SynthesisRequest,
+)
+from app.engine.resources import Resources
+from app.engine.synthesis import Synthesis
+from app.speakers.enrolment import PreparedSpeaker
+
+_WARM_UP_TEXT = "Good morning. Everything is ready now, and the first listener will not have to wait."
+_log = logging.getLogger(__name__)
+
+
+class SpeechEngine:
+    """Used within one event loop.
+
+    prepared: a speaker by its name, None for the default one; raises SpeakerNotFound.
+    """
+
+    def __init__(
+        self,
+        info: EngineInfo,
+        resources: Resources,
+        admission: Admission,
+        prepared: Callable[[str | None], Awaitable[PreparedSpeaker]],
+    ) -> None:
+        self._info, self._shared, self._admission, self._prepared = info, resources, admission, prepared
+        self._streams: set[Synthesis] = set()
+        self._is_warm = False
+
+    @property
+    def info(self) -> EngineInfo:
+        return self._info
+
+    @property
+    def status(self) -> EngineStatus:
+        if not self._is_warm:
+            return EngineStatus(False, "warming up")
+        if self._admission.is_draining:
+            return EngineStatus(False, "draining: the server is shutting down")
+        if self._admission.is_full:
+            return EngineStatus(False, f"full: {self._info.max_streams} streams run and the queue is full")
+        return EngineStatus(True)
+
+    async def open(self, request: SynthesisRequest) -> Synthesis:
+        self._check(request)
+        metrics, clock = self._shared.metrics, self._shared.clock
+        came = clock()
+        metrics.queue_depth.inc()
+        try:
+            place = await self._admission.acquire()
+        finally:
+            metrics.queue_depth.dec()
+        admitted = clock()
+        try:
+            speaker = await self._prepared(request.speaker)
+        except BaseException:
+            place.release()
+            raise
+        metrics.queue_wait_seconds.observe(admitted - came)
+        metrics.stage_seconds.labels(stage="speaker").observe(clock() - admitted)
+        stream = self._stream(request, speaker, place)
+        stream.stats.queue_wait_s = admitted - came
+        return stream
+
+    async def warm_up(self) -> None:
+        """Speaks in every mode, so that every shape has been run once before the first listener comes."""
+        modes: list[Mode] = ["whole"]
+        if self._info.can_continue_text:
+            modes.append("continuous")
+        for mode in modes:
+            request = SynthesisRequest("warm-up", "cli", mode, seed=0)
+            async with await self.open(request) as stream:
+                stream.push_text(_WARM_UP_TEXT)
+                stream.finish_text()
+                await _hear_out(stream.__aiter__())
+        self._is_warm = True
+        self._shared.metrics.ready.set(1)
+
+    async def drain(self, timeout_s: float) -> None:
+        """Admits nobody more, lets the streams finish, then ends the rest with an error they can see."""
+        self._admission.drain()
+        self._shared.metrics.ready.set(0)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._admission.wait_until_idle()
+        except TimeoutError:
+            _log.warning("%d streams did not finish within %g s and are ended", len(self._streams), timeout_s)
+        for stream in list(self._streams):
+            stream.fail(Draining("the server had to shut down before the speech was finished", 1))
+
+    async def aclose(self) -> None:
+        await self.drain(0)
+        await self._shared.generator.aclose()
+        await self._shared.pool.aclose()
+
+    def _stream(self, request: SynthesisRequest, speaker: PreparedSpeaker, place: Place) -> Synthesis:
+        name = request.speaker or self._info.default_speaker
+        stream = Synthesis(request, name, speaker, self._shared, place, self._streams.discard)
+        self._streams.add(stream)
+        return stream
+
+    def _check(self, request: SynthesisRequest) -> None:
+        if request.mode == "continuous" and not self._info.can_continue_text:
+            raise InvalidRequest(
+                f"{self._info.checkpoint} cannot speak while its text comes; use mode segments", "mode"
+            )
+        if request.instruct is not None and not self._info.takes_instruct:
+            raise InvalidRequest(f"{self._info.checkpoint} takes no instructions; leave instruct out", "instruct")
+
+
+async def _hear_out(events: AsyncIterator[object]) -> None:
+    async for _ in events:
+        pass

@@ -1,0 +1,160 @@
+"""Worker threads that turn token chunks into samples, the most urgent listener first, in batches."""
+
+import asyncio
+import heapq
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from app.engine.interface import Samples, SynthesisFailed
+from models.token2wav import StepInput, StepTimes
+
+_log = logging.getLogger(__name__)
+
+
+class StreamingToken2Wav(Protocol):
+    """`models.token2wav.Token2Wav`, and `RegulatedToken2Wav` for CosyVoice 1."""
+
+    sample_rate_hz: int
+
+    def start(self, prompt: Any, seed: int = 0) -> Any: ...
+
+    def tokens_wanted(self, state: Any) -> int: ...
+
+    def step(self, batch: Sequence[StepInput[Any]], times: StepTimes | None = None) -> list[Tensor]: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wave:
+    """compute_s: this chunk's share of its batch."""
+
+    samples: Samples
+    compute_s: float
+
+
+@dataclass(slots=True, order=True)
+class _Job:
+    deadline_s: float
+    number: int  # of two equally urgent the first comes first
+    given: StepInput[Any] = field(compare=False)
+    done: asyncio.Future[Wave] = field(compare=False)
+
+
+class Token2WavPool:
+    """Threads share the weights; a state is in one batch at a time, since its stream waits for each chunk.
+
+    on_batch: told the size of a batch and what it took, from a worker thread.
+    """
+
+    def __init__(
+        self,
+        token2wav: StreamingToken2Wav,
+        num_workers: int,
+        max_batch: int,
+        on_batch: Callable[[int, StepTimes], None] = lambda size, times: None,
+    ) -> None:
+        assert num_workers >= 1, num_workers
+        assert max_batch >= 1, max_batch
+        self._token2wav, self._max_batch, self._on_batch = token2wav, max_batch, on_batch
+        self._loop = asyncio.get_running_loop()
+        self._jobs: list[_Job] = []
+        self._num_jobs = 0
+        self._wake = threading.Condition()
+        self._is_closing = False
+        self._threads = [
+            threading.Thread(target=self._work, name=f"token2wav {number}", daemon=True)
+            for number in range(num_workers)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    async def run(self, given: StepInput[Any], deadline_s: float) -> Wave:
+        """A task that is cancelled while it waits must not use its state again.
+
+        Raises SynthesisFailed, for this chunk alone, where a network does.
+        """
+        done: asyncio.Future[Wave] = self._loop.create_future()
+        with self._wake:
+            if self._is_closing:
+                raise SynthesisFailed("the server stopped before the speech was finished")
+            self._num_jobs += 1
+            heapq.heappush(self._jobs, _Job(deadline_s, self._num_jobs, given, done))
+            self._wake.notify()
+        return await done
+
+    async def aclose(self) -> None:
+        """Fails what still waits; what is being computed is finished first."""
+        with self._wake:
+            self._is_closing = True
+            waiting, self._jobs = self._jobs, []
+            self._wake.notify_all()
+        for job in waiting:
+            _settle(job.done, SynthesisFailed("the server stopped before the speech was finished"))
+        for thread in self._threads:
+            await asyncio.to_thread(thread.join)
+
+    def _work(self) -> None:
+        while jobs := self._next_batch():
+            results = self._computed(jobs)
+            self._loop.call_soon_threadsafe(_settle_all, jobs, results)
+
+    def _next_batch(self) -> list[_Job]:
+        """The most urgent jobs; [] once the pool closes."""
+        with self._wake:
+            while True:
+                while not self._jobs and not self._is_closing:
+                    self._wake.wait()
+                if self._is_closing:
+                    return []
+                batch: list[_Job] = []
+                while self._jobs and len(batch) < self._max_batch:
+                    job = heapq.heappop(self._jobs)
+                    if not job.done.cancelled():
+                        batch.append(job)
+                if batch:
+                    return batch
+
+    def _computed(self, jobs: list[_Job]) -> "list[Wave | SynthesisFailed]":
+        try:
+            return list(self._step([job.given for job in jobs]))
+        except ValueError:  # refused as a whole: nothing has changed
+            _log.exception("a batch of %d chunks was refused; trying each alone", len(jobs))
+            return [self._alone(job.given) for job in jobs]
+        except Exception:  # one failing stream must not end the others; the states have kept their tokens
+            _log.exception("a batch of %d chunks failed; trying each alone", len(jobs))
+            return [self._alone(replace(job.given, tokens=())) for job in jobs]
+
+    def _alone(self, given: StepInput[Any]) -> "Wave | SynthesisFailed":
+        try:
+            (wave,) = self._step([given])
+        except Exception:
+            _log.exception("a chunk failed alone too; its stream ends")
+            return SynthesisFailed("the speech could not be computed")
+        return wave
+
+    def _step(self, batch: list[StepInput[Any]]) -> list[Wave]:
+        times = StepTimes()
+        tensors = self._token2wav.step(batch, times)
+        self._on_batch(len(batch), times)
+        share = (times.flow_s + times.vocoder_s) / len(batch)
+        return [Wave(tensor.to("cpu", torch.float32).numpy(), share) for tensor in tensors]
+
+
+def _settle_all(jobs: Sequence[_Job], results: "Sequence[Wave | SynthesisFailed]") -> None:
+    for job, result in zip(jobs, results, strict=True):
+        _settle(job.done, result)
+
+
+def _settle(done: "asyncio.Future[Wave]", result: "Wave | SynthesisFailed") -> None:
+    """Nobody waits any more for what was cancelled."""
+    if done.done():
+        return
+    if isinstance(result, SynthesisFailed):
+        done.set_exception(result)
+    else:
+        done.set_result(result)
