@@ -1,0 +1,103 @@
+"""Reads a request's body before the application sees the request: so much, in so much time, no more."""
+
+import asyncio
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api.errors import error_response, rejection_of
+from app.api.limits import Limits
+from app.engine.interface import StreamTimeout, TextTooLong, TtsError, UploadTooLarge
+from app.telemetry.metrics import Metrics
+
+UPLOAD_PATHS = frozenset({"/speakers", "/speakers/import"})
+FORM_BYTES = 64 * 1024  # what an upload's form may add to its file
+
+
+class ClientGone(Exception):
+    """The client left before it had sent its body."""
+
+
+class BodyLimitMiddleware:
+    """Pure ASGI. Of a body that is too large it reads no more than shows that; then the connection closes.
+
+    Bodies are small against what a stream needs, so each is held in memory.
+    """
+
+    def __init__(self, app: ASGIApp, limits: Limits, metrics: Metrics) -> None:
+        self._app = app
+        self._limits = limits
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        try:
+            body = await self._read(scope, receive)
+        except ClientGone:
+            return
+        except TtsError as error:
+            return await self._refuse(error, scope, receive, send)
+        await self._app(scope, _replayed(body, receive), send)
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes:
+        """Raises TextTooLong, UploadTooLarge, StreamTimeout, ClientGone."""
+        timeout_s = self._limits.body_timeout_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._read_within_limit(scope, receive)
+        except TimeoutError:
+            raise StreamTimeout(f"The body did not come within {timeout_s:g} s; send it faster.") from None
+
+    async def _read_within_limit(self, scope: Scope, receive: Receive) -> bytes:
+        too_large, max_bytes = self._limit_of(scope)
+        if _declared_bytes(scope) > max_bytes:
+            raise too_large
+        body = bytearray()
+        more_body = True
+        while more_body:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            body += message.get("body", b"")
+            more_body = message.get("more_body", False)
+            if len(body) > max_bytes:
+                raise too_large
+        return bytes(body)
+
+    def _limit_of(self, scope: Scope) -> tuple[TtsError, int]:
+        if scope["path"].rstrip("/") in UPLOAD_PATHS:
+            return upload_too_large(self._limits), self._limits.max_upload_bytes + FORM_BYTES
+        max_bytes = self._limits.max_json_bytes
+        return TextTooLong(f"The body is larger than {max_bytes} bytes; send a shorter text."), max_bytes
+
+    async def _refuse(self, error: TtsError, scope: Scope, receive: Receive, send: Send) -> None:
+        reason = rejection_of(error)
+        if reason is not None:
+            self._metrics.rejected.labels(reason).inc()
+        response = error_response(error)
+        response.headers["Connection"] = "close"  # or the server would go on to read the rest
+        await response(scope, receive, send)
+
+
+def upload_too_large(limits: Limits) -> UploadTooLarge:
+    max_mib = limits.max_upload_bytes / 1024**2
+    return UploadTooLarge(f"The upload is larger than {max_mib:g} MiB; send a shorter or compressed file.")
+
+
+def _declared_bytes(scope: Scope) -> int:
+    """What Content-Length says; 0 without one. The server has refused one that is no number."""
+    return next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Gives the body in one message, then what the server gives."""
+    has_replayed = False
+
+    async def replay() -> Message:
+        nonlocal has_replayed
+        if has_replayed:
+            return await receive()
+        has_replayed = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay

@@ -1,0 +1,33 @@
+"""What the routes are given: the parts of the service behind their interfaces, and plain values."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from starlette.requests import HTTPConnection
+
+from app.api.auth import KeyRing
+from app.api.limits import Limits, Quotas
+from app.engine.interface import Engine
+from app.speakers.interface import Speakers
+from app.telemetry.metrics import Metrics
+
+Clock = Callable[[], float]  # seconds, monotonic
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    engine: Engine
+    speakers: Speakers
+    metrics: Metrics
+    keys: KeyRing
+    limits: Limits
+    quotas: Quotas
+    model_id: str  # what OpenAI's clients call our model
+    voices: Mapping[str, str]  # OpenAI's names of voices -> our speakers
+    clock: Clock
+
+
+def services_of(connection: HTTPConnection) -> Services:
+    """A dependency of the routes, HTTP and WebSocket."""
+    services: Services = connection.app.state.services
+    return services
