@@ -1,0 +1,131 @@
+"""Every metric of the server, in a registry of its own."""
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import product
+from typing import Literal, get_args
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
+
+from app.engine.interface import CancelReason, Wire
+
+Outcome = Literal["ok", "rejected", "failed", "cancelled"]
+RejectReason = Literal["queue_full", "rate_limit", "auth", "draining", "too_long"]
+Stage = Literal["normalize", "speaker", "llm_first_token", "llm_first_hop", "flow", "vocoder", "encode"]
+BatchStage = Literal["llm", "flow", "vocoder"]
+Anomaly = Literal["token_loop", "empty", "max_tokens", "silence"]
+CONTINUITY_THRESHOLDS_MS = (0, 100)
+
+TTFB_BUCKETS = (0.03, 0.05, 0.075, 0.1, 0.125, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10)
+STAGE_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1, 2, 5)
+RTF_BUCKETS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5, 2, 5)
+GAP_BUCKETS = (0, 0.005, 0.01, 0.02, 0.04, 0.06, 0.1, 0.15, 0.2, 0.3, 0.5, 1, 2, 5)
+BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64)
+
+
+class Metrics:
+    """An attribute is a family without its prefix `tts_` and its suffix `_total`.
+
+    Any thread may count. Labels take the values of the types above and of the engine's interface, no
+    others; each of their series is there from the start, so that a rate begins at 0.
+    """
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        counter = partial(Counter, namespace="tts", registry=self._registry)
+        gauge = partial(Gauge, namespace="tts", registry=self._registry)
+        histogram = partial(Histogram, namespace="tts", registry=self._registry)
+
+        self.requests = counter("requests", "Requests by how they ended", ["protocol", "outcome"])
+        self.requests_in_flight = gauge("requests_in_flight", "Requests that have not ended")
+        self.rejected = counter("rejected", "Requests turned away", ["reason"])
+        self.cancelled = counter("cancelled", "Streams stopped before their end", ["reason"])
+
+        self.queue_depth = gauge("queue_depth", "Requests that wait for a place")
+        self.queue_wait_seconds = histogram(
+            "queue_wait_seconds", "Wait for a place, of those that got one", buckets=GAP_BUCKETS
+        )
+        self.time_to_first_byte_seconds = histogram(
+            "time_to_first_byte_seconds",
+            "Request received to first audio payload handed to the transport",
+            ["protocol"],
+            buckets=TTFB_BUCKETS,
+        )
+        self.first_text_to_first_byte_seconds = histogram(
+            "first_text_to_first_byte_seconds",
+            "First text of a WebSocket's context to its first audio payload",
+            buckets=TTFB_BUCKETS,
+        )
+        self.stage_seconds = histogram(
+            "stage_seconds", "Time of one pass through a stage", ["stage"], buckets=STAGE_BUCKETS
+        )
+        self.batch_size = histogram(
+            "batch_size", "Streams that went through a stage at once", ["stage"], buckets=BATCH_BUCKETS
+        )
+        self.chunk_interval_seconds = histogram(
+            "chunk_interval_seconds", "Time between two audio payloads of a stream", buckets=GAP_BUCKETS
+        )
+        self.underrun_seconds = histogram(
+            "underrun_seconds",
+            "Worst deficit of a listener without pre-buffer, of completed streams",
+            buckets=GAP_BUCKETS,
+        )
+        self.continuity_ok = counter(
+            "continuity_ok", "Completed streams with no underrun over the threshold", ["threshold_ms"]
+        )
+        self.real_time_factor = histogram(
+            "real_time_factor", "Compute time / audio time, of completed streams", buckets=RTF_BUCKETS
+        )
+        self.cancel_to_stop_seconds = histogram(
+            "cancel_to_stop_seconds", "Cancel to everything freed", buckets=STAGE_BUCKETS
+        )
+
+        self.audio_seconds = counter("audio_seconds", "Audio handed to transports")
+        self.speech_tokens = counter("speech_tokens", "Speech tokens generated")
+        self.input_characters = counter("input_characters", "Characters of text taken in")
+        self.generation_anomalies = counter("generation_anomalies", "Generations that went astray", ["kind"])
+
+        self.ws_connections = gauge("ws_connections", "Open WebSockets")
+        self.ws_contexts = gauge("ws_contexts", "Open contexts of all WebSockets")
+
+        self.speakers = gauge("speakers", "Speakers that can be asked for")
+        self.speaker_cache_hits = counter("speaker_cache_hits", "Speakers found ready in memory")
+        self.speaker_cache_misses = counter("speaker_cache_misses", "Speakers computed again on demand")
+
+        self.device_memory_bytes = gauge("device_memory_bytes", "Memory in use on the device")
+        self.ready = gauge("ready", "1: warm and admitting")
+        self.build_info = Info("build", "What is running", namespace="tts", registry=self._registry)
+
+        self._create_label_sets()
+        ProcessCollector(registry=self._registry)
+        PlatformCollector(registry=self._registry)
+
+    def exposition(self) -> tuple[bytes, str]:
+        """The body of an answer to Prometheus, in its text format, and its content type."""
+        return generate_latest(self._registry), CONTENT_TYPE_LATEST
+
+    def _create_label_sets(self) -> None:
+        wires = get_args(Wire)
+        label_sets: list[tuple[Counter | Histogram, Sequence[Sequence[object]]]] = [
+            (self.requests, [wires, get_args(Outcome)]),
+            (self.time_to_first_byte_seconds, [wires]),
+            (self.stage_seconds, [get_args(Stage)]),
+            (self.batch_size, [get_args(BatchStage)]),
+            (self.continuity_ok, [CONTINUITY_THRESHOLDS_MS]),
+            (self.rejected, [get_args(RejectReason)]),
+            (self.cancelled, [get_args(CancelReason)]),
+            (self.generation_anomalies, [get_args(Anomaly)]),
+        ]
+        for family, values in label_sets:
+            for labels in product(*values):
+                family.labels(*labels)
