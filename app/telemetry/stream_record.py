@@ -1,0 +1,153 @@
+"""Follows one stream from its request to its end, into the metrics and into one line of the log."""
+
+import logging
+from collections.abc import Callable
+from typing import get_args
+
+from app.engine.interface import CancelReason, StreamStats, Wire
+from app.telemetry.metrics import CONTINUITY_THRESHOLDS_MS, Metrics, Outcome, RejectReason
+from app.telemetry.playback import Playback
+
+logger = logging.getLogger(__name__)
+
+
+class StreamRecord:
+    """One per stream, used within one event loop. Never sees the text.
+
+    It counts as in flight from its making on, so whoever makes one must end it.
+    clock: seconds. received_s: when the request came, by that clock; left out, now.
+    """
+
+    def __init__(
+        self, metrics: Metrics, clock: Callable[[], float], wire: Wire, received_s: float | None = None
+    ) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._wire = wire
+        self._received_s = clock() if received_s is None else received_s
+        self._request_id: str | None = None
+        self._speaker: str | None = None
+        self._first_text_s: float | None = None
+        self._last_audio_s: float | None = None
+        self._ttfb_s: float | None = None
+        self._playback: Playback | None = None  # None: no audio yet
+        self._has_ended = False
+        metrics.requests_in_flight.inc()
+
+    def named(self, request_id: str, speaker: str) -> None:
+        """What the line of the log will call this stream."""
+        self._request_id = request_id
+        self._speaker = speaker
+
+    def text_came(self) -> None:
+        """For a stream whose text comes in pieces; the first call counts."""
+        if self._first_text_s is None:
+            self._first_text_s = self._clock()
+
+    def audio_went(self, num_samples: int, sample_rate_hz: int) -> None:
+        """A payload that holds `num_samples` was handed to the transport; one without any is no audio."""
+        if num_samples == 0:
+            return
+        now_s = self._clock()
+        if self._playback is None:
+            self._playback = Playback(sample_rate_hz)
+            self._observe_first_audio(now_s)
+        assert sample_rate_hz == self._playback.sample_rate_hz, sample_rate_hz
+        if self._last_audio_s is not None:
+            self._metrics.chunk_interval_seconds.observe(now_s - self._last_audio_s)
+        self._last_audio_s = now_s
+        self._playback.heard(num_samples, now_s)
+        self._metrics.audio_seconds.inc(num_samples / sample_rate_hz)
+
+    def encoded(self, seconds: float) -> None:
+        """Encoding one payload took so long."""
+        self._metrics.stage_seconds.labels("encode").observe(seconds)
+
+    @property
+    def ttfb_ms(self) -> float | None:
+        """None before the first audio."""
+        return None if self._ttfb_s is None else 1000 * self._ttfb_s
+
+    @property
+    def audio_s(self) -> float:
+        """Handed to the transport so far."""
+        return 0.0 if self._playback is None else self._playback.audio_s
+
+    def rtf(self, stats: StreamStats) -> float | None:
+        """Compute time over audio time so far; None before the first audio."""
+        return stats.compute_s / self.audio_s if self.audio_s else None
+
+    def server_timing(self, stats: StreamStats | None = None) -> str:
+        """The value of a Server-Timing header, in ms.
+
+        A header leaves before the first audio does: then `ttfb` is the time until now.
+        """
+        ttfb_ms = self.ttfb_ms
+        if ttfb_ms is None:
+            ttfb_ms = 1000 * (self._clock() - self._received_s)
+        queue_ms = 0.0 if stats is None else 1000 * stats.queue_wait_s
+        return f"queue;dur={queue_ms:.1f}, ttfb;dur={ttfb_ms:.1f}"
+
+    def end(
+        self,
+        outcome: Outcome,
+        reason: RejectReason | CancelReason | None = None,
+        stats: StreamStats | None = None,
+    ) -> None:
+        """The first call counts the stream and logs it; later ones do nothing.
+
+        reason: required of a cancelled stream. A request may be rejected for another reason than those
+        that are counted, a bad value say: then None. stats: None if the engine never opened the stream.
+        """
+        if self._has_ended:
+            return
+        self._has_ended = True
+        self._metrics.requests_in_flight.dec()
+        self._metrics.requests.labels(self._wire, outcome).inc()
+        self._count_reason(outcome, reason)
+        if stats is not None:
+            self._metrics.input_characters.inc(stats.characters)
+            self._metrics.speech_tokens.inc(stats.speech_tokens)
+        if outcome == "ok" and self._playback is not None:
+            self._observe_completed(self._playback, stats)
+        self._log(outcome, reason, stats)
+
+    def _observe_first_audio(self, now_s: float) -> None:
+        self._ttfb_s = now_s - self._received_s
+        self._metrics.time_to_first_byte_seconds.labels(self._wire).observe(self._ttfb_s)
+        if self._first_text_s is not None:
+            self._metrics.first_text_to_first_byte_seconds.observe(now_s - self._first_text_s)
+
+    def _count_reason(self, outcome: Outcome, reason: RejectReason | CancelReason | None) -> None:
+        if outcome == "rejected" and reason is not None:
+            assert reason in get_args(RejectReason), reason
+            self._metrics.rejected.labels(reason).inc()
+        elif outcome == "cancelled":
+            assert reason in get_args(CancelReason), reason
+            self._metrics.cancelled.labels(reason).inc()
+
+    def _observe_completed(self, playback: Playback, stats: StreamStats | None) -> None:
+        """Of other streams the underrun looks better and the real-time factor worse than it is."""
+        self._metrics.underrun_seconds.observe(playback.worst_deficit_s)
+        for threshold_ms in CONTINUITY_THRESHOLDS_MS:
+            if 1000 * playback.worst_deficit_s <= threshold_ms:
+                self._metrics.continuity_ok.labels(threshold_ms).inc()
+        rtf = None if stats is None else self.rtf(stats)
+        if rtf is not None:
+            self._metrics.real_time_factor.observe(rtf)
+
+    def _log(
+        self, outcome: Outcome, reason: RejectReason | CancelReason | None, stats: StreamStats | None
+    ) -> None:
+        rtf = None if stats is None else self.rtf(stats)
+        fields = {
+            "id": self._request_id,
+            "speaker": self._speaker,
+            "characters": None if stats is None else stats.characters,
+            "audio_ms": round(1000 * self.audio_s),
+            "ttfb_ms": None if self.ttfb_ms is None else round(self.ttfb_ms, 1),
+            "rtf": None if rtf is None else round(rtf, 3),
+            "outcome": outcome,
+            "reason": reason,
+        }
+        logger.info("stream ended", extra=fields)
