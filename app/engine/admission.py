@@ -52,7 +52,7 @@ class Admission:
         return self.num_running >= self._max_streams and self.num_queued >= self._max_queued
 
     async def acquire(self) -> Place:
-        """Raises Overloaded where the queue is full or its deadline passes, Draining once `drain` is called."""
+        """Raises Overloaded where the queue is full or its deadline passes, Draining after `drain`."""
         self._refuse_if_draining()
         if self.num_running >= self._max_streams or self._queue:
             await self._queued()

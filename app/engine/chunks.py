@@ -29,7 +29,7 @@ class ChunkSchedule:
         return self.handed_tokens + wanted_tokens
 
     def next_chunk(self, ready_tokens: int, wanted_tokens: int, has_ended: bool) -> TokenChunk | None:
-        """ready_tokens: of the whole utterance so far; has_ended: no more come. None: wait, or all is done."""
+        """ready_tokens: of the utterance so far; has_ended: no more come. None: wait, or all is done."""
         assert ready_tokens >= self.handed_tokens, (ready_tokens, self.handed_tokens)
         due = self.tokens_due(wanted_tokens)
         if self.is_finished or (ready_tokens < due and not has_ended):

@@ -116,7 +116,9 @@ class SpeechEngine:
                 f"{self._info.checkpoint} cannot speak while its text comes; use mode segments", "mode"
             )
         if request.instruct is not None and not self._info.takes_instruct:
-            raise InvalidRequest(f"{self._info.checkpoint} takes no instructions; leave instruct out", "instruct")
+            raise InvalidRequest(
+                f"{self._info.checkpoint} takes no instructions; leave instruct out", "instruct"
+            )
 
 
 async def _hear_out(events: AsyncIterator[object]) -> None:

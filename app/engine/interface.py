@@ -1,21 +1,21 @@
 """What the engine takes and gives, and everything that can go wrong. Knows no torch and no HTTP.
 
-    TtsError
-    ├── InvalidRequest          a value that cannot be served; `param` names the field
-    │   └── TextTooLong
-    ├── SpeakerNotFound
-    ├── SpeakerExists
-    ├── SpeakerIncompatible     made with another checkpoint
-    ├── BadAudio                an upload that is no usable recording
-    │   ├── AudioTooShort
-    │   └── AudioTooLong
-    ├── UploadTooLarge
-    ├── Refused                 come again in `retry_after_s`
-    │   ├── RateLimited
-    │   ├── Overloaded
-    │   └── Draining
-    ├── StreamTimeout           nothing came, or nothing was taken, for too long
-    └── SynthesisFailed         our own fault
+TtsError
+├── InvalidRequest          a value that cannot be served; `param` names the field
+│   └── TextTooLong
+├── SpeakerNotFound
+├── SpeakerExists
+├── SpeakerIncompatible     made with another checkpoint
+├── BadAudio                an upload that is no usable recording
+│   ├── AudioTooShort
+│   └── AudioTooLong
+├── UploadTooLarge
+├── Refused                 come again in `retry_after_s`
+│   ├── RateLimited
+│   ├── Overloaded
+│   └── Draining
+├── StreamTimeout           nothing came, or nothing was taken, for too long
+└── SynthesisFailed         our own fault
 """
 
 from collections.abc import AsyncIterator

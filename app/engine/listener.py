@@ -52,7 +52,7 @@ class ListenerBuffer:
         self._changed.set()
 
     async def take(self) -> StreamEvent | None:
-        """The next event; None at the end. Raises the error that ended the stream, after all events before it."""
+        """The next event; None at the end. Raises the error that ended the stream, after what came before."""
         while not self._events:
             if self._error is not None:
                 raise self._error

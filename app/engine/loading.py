@@ -40,7 +40,10 @@ def load_networks(
     window_s: float | None = None,
     max_state_bytes: int | None = None,
 ) -> Networks:
-    """window_s and max_state_bytes as `Token2Wav` takes them. Raises CheckpointError, and ValueError for a device that is not there."""
+    """window_s and max_state_bytes as `Token2Wav` takes them.
+
+    Raises CheckpointError, and ValueError for a device that is not there.
+    """
     place, dtype = found_device(device), getattr(torch, precision)
     checkpoint = open_checkpoint(directory)
     flow, hift = checkpoint.load_flow(dtype, place), checkpoint.load_hift(dtype, place)
@@ -58,5 +61,7 @@ def found_device(device: Device) -> str:
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device cuda was asked for, but torch finds none; use cpu or auto, or mend the driver")
+        raise ValueError(
+            "device cuda was asked for, but torch finds none; use cpu or auto, or mend the driver"
+        )
     return device

@@ -70,9 +70,7 @@ class Reader:
             self.shared.generator.stop(tokens)
         self._alive.clear()
 
-    async def _segments(
-        self, work: Callable[..., Sequence[Segment]], *arguments: str
-    ) -> Sequence[Segment]:
+    async def _segments(self, work: Callable[..., Sequence[Segment]], *arguments: str) -> Sequence[Segment]:
         began = self.shared.clock()
         segments = await asyncio.to_thread(work, *arguments)
         took = self.shared.clock() - began

@@ -29,7 +29,7 @@ class Said:
 
 
 def spoken_text(said: Sequence[Said], num_samples: int, sample_rate_hz: int) -> str:
-    """The text of the first `num_samples` samples; within an utterance in proportion, cut after a whole word."""
+    """The text of the first `num_samples` samples; within an utterance in proportion, to a whole word."""
     spoken = ""
     for one in said:
         expected = one.expected_samples(sample_rate_hz)

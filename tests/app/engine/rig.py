@@ -1,0 +1,181 @@
+"""An engine whose networks are toys in the test's hands: everything else is the real thing."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from app.text.segments import Segment
+from torch import Tensor
+
+from app.engine.admission import Admission
+from app.engine.engine import SpeechEngine
+from app.engine.interface import EngineInfo, InvalidRequest, Mode, SpeakerNotFound, SynthesisRequest
+from app.engine.resources import Resources
+from app.engine.token2wav_pool import Token2WavPool
+from app.engine.tokens.interface import EndReason, TokenStream, Utterance
+from app.speakers.enrolment import PreparedSpeaker
+from app.telemetry.metrics import Metrics
+from models.frontend.speaker import Speaker
+from models.token2wav import StepInput, StepTimes
+from tests.app.engine.pace import Clock
+
+HOP, LOOKAHEAD, SAMPLES_PER_TOKEN, RATE_HZ = 4, 1, 100, 2500
+
+
+class ToyGenerator:
+    """Says the letters of a text, each as one token; by itself, or only when the test says `say`."""
+
+    def __init__(self) -> None:
+        self.is_by_hand = False
+        self.reason: EndReason = "eos"
+        self.started: list[tuple[TokenStream, Utterance]] = []
+        self.coming: asyncio.Queue[TokenStream] = asyncio.Queue()  # of those, in order
+        self.stopped: list[TokenStream] = []
+        self._pushed: dict[TokenStream, list[int]] = {}
+
+    def start(self, utterance: Utterance) -> TokenStream:
+        stream = TokenStream()
+        self.started.append((stream, utterance))
+        self.coming.put_nowait(stream)
+        if utterance.text_ids is None:
+            self._pushed[stream] = []
+        elif not self.is_by_hand:
+            self.say(stream, utterance.text_ids)
+        return stream
+
+    def say(self, stream: TokenStream, ids: Sequence[int], ends: bool = True) -> None:
+        stream.deliver(ids, 0.5)
+        if ends:
+            stream.end(self.reason)
+
+    def push_text(self, stream: TokenStream, ids: Sequence[int]) -> None:
+        self._pushed[stream].extend(ids)
+        if not self.is_by_hand:
+            self.say(stream, ids, ends=False)
+
+    def finish_text(self, stream: TokenStream) -> None:
+        if not self.is_by_hand:
+            stream.end(self.reason)
+
+    def stop(self, stream: TokenStream) -> None:
+        stream.end("stopped")
+        self.stopped.append(stream)
+
+    async def aclose(self) -> None:
+        for stream, _ in self.started:
+            self.stop(stream)
+
+
+@dataclass(eq=False)
+class ToyState:
+    pending: list[int] = field(default_factory=list)
+    is_first: bool = True
+
+
+class ToyToken2Wav:
+    """SAMPLES_PER_TOKEN samples a token, all of its value ÷ 1000, a hop at a time."""
+
+    sample_rate_hz = RATE_HZ
+
+    def __init__(self) -> None:
+        self.failure: Exception | None = None
+
+    def start(self, prompt: Any, seed: int = 0) -> ToyState:
+        return ToyState()
+
+    def tokens_wanted(self, state: ToyState) -> int:
+        return max(0, HOP + LOOKAHEAD - len(state.pending))
+
+    def step(self, batch: Sequence[StepInput[ToyState]], times: StepTimes | None = None) -> list[Tensor]:
+        if self.failure is not None:
+            raise self.failure
+        if times is not None:
+            times.flow_s = 1.0
+        return [self._one(item) for item in batch]
+
+    def _one(self, item: StepInput[ToyState]) -> Tensor:
+        pending = item.state.pending
+        pending.extend(item.tokens)
+        count = len(pending) if item.is_last else max(0, len(pending) - LOOKAHEAD) // HOP * HOP
+        said, item.state.pending = pending[:count], pending[count:]
+        return torch.tensor(said, dtype=torch.float32).repeat_interleave(SAMPLES_PER_TOKEN) / 1000
+
+
+class ToyTokenizer:
+    def encode(self, text: str) -> list[int]:
+        return [ord(character) % 1000 for character in text]
+
+
+class ToyPrompting:
+    tokenizer = ToyTokenizer()
+
+    def utterance(
+        self, speaker: Speaker, text: str, mode: Mode, instruction: str | None, seed: int
+    ) -> Utterance:
+        if instruction == "refused":
+            raise InvalidRequest("no such instruction", "instruct")
+        ids = None if mode == "continuous" else tuple(self.tokenizer.encode(text))
+        return Utterance(ids, (), (), (), None, seed)
+
+
+class ToyFeed:
+    """A segment for each sentence that ends in a full stop; in continuous mode each piece as it comes."""
+
+    def __init__(self, mode: Mode) -> None:
+        self._mode, self._held = mode, ""
+
+    def push(self, piece: str) -> list[Segment]:
+        if self._mode == "continuous":
+            return [Segment(piece, piece, "en")]
+        self._held += piece
+        *whole, self._held = self._held.split(".")
+        return [Segment(f"{sentence}.", f"{sentence}.", "en") for sentence in whole]
+
+    def flush(self) -> list[Segment]:
+        rest, self._held = self._held, ""
+        return [Segment(rest, rest, "en")] if rest else []
+
+
+class Rig:
+    """Made inside a running event loop; `aclose` at the end."""
+
+    def __init__(self, max_streams: int = 2, max_queued: int = 2, listener_buffer_s: float = 60.0) -> None:
+        self.generator, self.token2wav, self.clock = ToyGenerator(), ToyToken2Wav(), Clock()
+        self.metrics = Metrics()
+        self.admission = Admission(max_streams, max_queued, 60.0, self.clock)
+        resources = Resources(
+            generator=self.generator,
+            prompting=ToyPrompting(),  # type: ignore[arg-type]
+            token2wav=self.token2wav,
+            pool=Token2WavPool(self.token2wav, num_workers=1, max_batch=4),
+            feed=lambda mode, language, normalize: ToyFeed(mode),
+            metrics=self.metrics,
+            clock=self.clock,
+            max_text_chars=200,
+            listener_buffer_s=listener_buffer_s,
+        )
+        info = EngineInfo("toy", "toy", RATE_HZ, "hum", True, True, ("en",), max_streams, 200)
+        self.engine = SpeechEngine(info, resources, self.admission, self._prepared)
+
+    async def __aenter__(self) -> "Rig":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        async with asyncio.timeout(30):
+            await self.engine.aclose()
+
+    def anomalies(self, kind: str) -> float:
+        value = self.metrics.registry.get_sample_value("tts_generation_anomalies_total", {"kind": kind})
+        assert value is not None, kind
+        return value
+
+    async def _prepared(self, name: str | None) -> PreparedSpeaker:
+        if name not in (None, "hum"):
+            raise SpeakerNotFound(f"no speaker is named {name!r}")
+        return PreparedSpeaker(Speaker.without_prompt(torch.zeros(192)), prompt=None)  # type: ignore[arg-type]
+
+
+def asked(mode: Mode = "whole", **fields: Any) -> SynthesisRequest:
+    return SynthesisRequest("test", "http", mode, **fields)

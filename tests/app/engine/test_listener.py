@@ -1,0 +1,82 @@
+"""The buffer ahead of one listener."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from app.engine.interface import Audio, Flushed, SynthesisFailed
+from app.engine.listener import ListenerBuffer
+from tests.app.engine.pace import Clock, until_idle
+
+RATE_HZ = 1000
+pytestmark = pytest.mark.anyio
+
+
+def audio(seconds: float) -> Audio:
+    return Audio(np.zeros(round(seconds * RATE_HZ), np.float32))
+
+
+def buffer(max_ahead_s: float = 1.0, clock: Clock | None = None) -> ListenerBuffer:
+    return ListenerBuffer(RATE_HZ, max_ahead_s, clock or Clock())
+
+
+async def test_events_come_out_in_order_and_then_the_end() -> None:
+    listener = buffer()
+    first, second = audio(0.1), audio(0.2)
+    for event in (first, Flushed(), second):
+        await listener.put(event)
+    listener.close()
+    assert [await listener.take() for _ in range(4)] == [first, Flushed(), second, None]
+
+
+async def test_a_listener_who_does_not_take_pauses_the_one_who_puts() -> None:
+    listener = buffer(max_ahead_s=1.0)
+    await listener.put(audio(1.5))
+    putting = asyncio.create_task(listener.put(audio(0.1)))
+    await until_idle()
+    assert not putting.done()
+    await listener.take()
+    await putting
+
+
+async def test_closing_releases_the_one_who_puts_and_drops_what_it_had() -> None:
+    listener = buffer(max_ahead_s=1.0)
+    await listener.put(audio(1.5))
+    putting = asyncio.create_task(listener.put(audio(0.1)))
+    await until_idle()
+    listener.close()
+    await putting
+    assert listener.num_samples_put == 1500
+
+
+async def test_an_error_comes_after_the_audio_before_it() -> None:
+    listener = buffer()
+    await listener.put(audio(0.1))
+    listener.close(SynthesisFailed("broken"))
+    listener.close()
+    assert isinstance(await listener.take(), Audio)
+    with pytest.raises(SynthesisFailed, match="broken"):
+        await listener.take()
+
+
+async def test_taking_waits_for_what_is_put() -> None:
+    listener = buffer()
+    taking = asyncio.create_task(listener.take())
+    await until_idle()
+    assert not taking.done()
+    await listener.put(Flushed())
+    assert await taking == Flushed()
+
+
+async def test_the_deadline_is_when_the_listener_runs_dry() -> None:
+    clock = Clock()
+    listener = buffer(10, clock)
+    assert listener.dry_at_s == 100.0
+    await listener.put(audio(0.5))
+    clock.now = 103.0
+    assert listener.dry_at_s == 100.0  # nobody plays yet
+    await listener.take()
+    assert listener.dry_at_s == 103.5
+    await listener.put(audio(2.0))
+    assert listener.dry_at_s == 105.5

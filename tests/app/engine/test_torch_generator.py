@@ -1,0 +1,132 @@
+"""The torch token generator, on a small checkpoint with random weights."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from functools import cache
+
+import pytest
+
+from app.engine.interface import InvalidRequest, SynthesisFailed
+from app.engine.tokens.interface import TokenStream, Utterance
+from app.engine.tokens.torch_generator import TorchTokenGenerator
+from models.checkpoint import open_checkpoint
+from models.config import Qwen2LMConfig
+from models.lm.qwen2_lm import Qwen2LM
+from tests.models.checkpoints import small_checkpoint
+
+pytestmark = pytest.mark.anyio
+
+TEXT = (3, 1, 4, 1, 5, 9, 2, 6)
+
+
+@cache
+def small_lm() -> Qwen2LM:
+    lm = open_checkpoint(small_checkpoint("cosyvoice2")).load_lm()
+    assert isinstance(lm, Qwen2LM)
+    return lm
+
+
+@pytest.fixture
+async def generator() -> AsyncIterator[TorchTokenGenerator]:
+    generator = new_generator()
+    yield generator
+    await generator.aclose()
+
+
+def new_generator() -> TorchTokenGenerator:
+    config = open_checkpoint(small_checkpoint("cosyvoice2")).config.lm
+    assert isinstance(config, Qwen2LMConfig)
+    return TorchTokenGenerator(small_lm(), config.sampling, config.mix_ratio)
+
+
+def utterance(text: tuple[int, ...] | None = TEXT, seed: int = 1) -> Utterance:
+    return Utterance(text, (7, 8), (10, 11, 12), (), None, seed)
+
+
+async def finished(stream: TokenStream) -> list[int]:
+    async with asyncio.timeout(60):
+        await stream.wait_until_ended()
+    await stream.wait_for(0)
+    return stream.ids
+
+
+async def test_equal_seeds_and_texts_speak_alike_alone_and_among_others(
+    generator: TorchTokenGenerator,
+) -> None:
+    alone = await finished(generator.start(utterance()))
+    others = [generator.start(utterance(seed=seed)) for seed in range(2, 6)]
+    same = [generator.start(utterance()) for _ in range(3)]
+    assert [await finished(stream) for stream in same] == [alone] * 3
+    spoken = [await finished(stream) for stream in others]
+    assert any(ids != alone for ids in spoken)
+    assert len(alone) > 0
+
+
+async def test_pushed_text_speaks_the_same_however_it_is_cut(generator: TorchTokenGenerator) -> None:
+    async def spoken(pieces: list[tuple[int, ...]]) -> list[int]:
+        stream = generator.start(utterance(None))
+        for piece in pieces:
+            generator.push_text(stream, piece)
+        generator.finish_text(stream)
+        return await finished(stream)
+
+    whole = await spoken([TEXT])
+    assert whole == await spoken([(id,) for id in TEXT])
+    assert len(whole) > 0
+
+
+async def test_speech_begins_before_the_text_has_ended(generator: TorchTokenGenerator) -> None:
+    stream = generator.start(utterance(None))
+    generator.push_text(stream, TEXT * 3)
+    async with asyncio.timeout(60):
+        await stream.wait_for(5)
+    assert not stream.has_ended
+    generator.finish_text(stream)
+    await finished(stream)
+
+
+async def test_a_stopped_utterance_ends_at_once_and_the_others_go_on(generator: TorchTokenGenerator) -> None:
+    alone = await finished(generator.start(utterance()))
+    stopped, staying = generator.start(utterance(None)), generator.start(utterance())
+    generator.push_text(stopped, TEXT)
+    generator.stop(stopped)
+    assert stopped.reason == "stopped"
+    generator.push_text(stopped, TEXT)  # too late: nothing happens
+    generator.stop(stopped)
+    assert await finished(staying) == alone
+
+
+async def test_ids_that_the_model_does_not_have_are_refused(generator: TorchTokenGenerator) -> None:
+    with pytest.raises(InvalidRequest, match="text"):
+        generator.start(utterance((10_000_000,)))
+    with pytest.raises(InvalidRequest):
+        generator.start(utterance(()))
+
+
+async def test_a_failing_step_costs_the_newest_utterance_only(
+    generator: TorchTokenGenerator, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    poison = (9, 9, 9, 9)
+    run = Qwen2LM.prompt_embeddings
+
+    def failing(model: Qwen2LM, ids: tuple[int, ...], speaker: object) -> object:
+        if model.vocabulary.text((9,))[0] in ids:
+            raise RuntimeError("a network failed")
+        return run(model, ids, None)
+
+    alone = await finished(generator.start(utterance((1, 2, 3))))
+    monkeypatch.setattr(Qwen2LM, "prompt_embeddings", failing)
+    with caplog.at_level(logging.CRITICAL, "app.engine.tokens.torch_generator"):
+        well, broken = generator.start(utterance((1, 2, 3))), generator.start(utterance(poison))
+        with pytest.raises(SynthesisFailed):
+            await finished(broken)
+        assert await finished(well) == alone
+
+
+async def test_closing_fails_what_still_runs() -> None:
+    generator = new_generator()
+    stream = generator.start(utterance(None))
+    await generator.aclose()
+    with pytest.raises(SynthesisFailed, match="stopped"):
+        await stream.wait_for(1)
