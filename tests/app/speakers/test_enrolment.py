@@ -1,0 +1,211 @@
+"""The real thing: the shipped checkpoint reads recordings, and speaks as whom it read."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+import models
+from app.engine.interface import AudioTooLong, AudioTooShort, BadAudio, InvalidRequest, SynthesisFailed
+from app.speakers.enrolment import MAX_PROMPT_TOKENS, Enroller
+from app.speakers.registry import SpeakerRegistry
+from app.speakers.store import SpeakerStore
+from app.speakers.tensor_file import pack, unpack
+from models.checkpoint import open_checkpoint
+from models.frontend.errors import FrontendError
+from models.frontend.speaker import Speaker
+from models.token2wav import StepInput, Token2Wav
+from tests.app.speakers.recordings import RATE_HZ, voice, wav
+
+BUILTIN = Path(models.__file__).parent / "builtin"
+
+
+@pytest.fixture(scope="module")
+def token2wav() -> Token2Wav:
+    checkpoint = open_checkpoint(BUILTIN)
+    return Token2Wav(checkpoint.load_flow(), checkpoint.load_hift())
+
+
+@pytest.fixture(scope="module")
+def enroller(token2wav: Token2Wav) -> Enroller:
+    return Enroller(open_checkpoint(BUILTIN), token2wav, num_threads=1)
+
+
+@pytest.fixture(scope="module")
+def speech(enroller: Enroller, token2wav: Token2Wav) -> NDArray[np.float32]:
+    """A built-in speaker says its own prompt again."""
+    speaker = enroller.builtin["slt"].speaker
+    return spoken(token2wav, enroller.prepare(speaker).prompt, speaker.prompt_tokens.tolist())
+
+
+def spoken(token2wav: Token2Wav, prompt: Any, tokens: list[int]) -> NDArray[np.float32]:
+    (samples,) = token2wav.step([StepInput(token2wav.start(prompt), tokens, is_last=True)])
+    return np.clip(samples.numpy(), -1, 1)
+
+
+@pytest.mark.anyio
+async def test_a_recorded_voice_is_enrolled_carried_over_and_speaks(
+    tmp_path: Path, enroller: Enroller, token2wav: Token2Wav, speech: NDArray[np.float32]
+) -> None:
+    store = await asyncio.to_thread(SpeakerStore, tmp_path / "speakers.sqlite")
+    async with SpeakerRegistry(store, enroller, max_cache_bytes=1 << 30) as registry:
+        info = await registry.enrol("mia", wav(speech), "Hello, this is my voice.", "en")
+        assert info.cached
+        assert info.duration_s == pytest.approx(len(speech) / RATE_HZ)
+        assert info.prompt_tokens == pytest.approx(25 * info.duration_s, abs=25)
+        assert info.quality is not None
+        assert info.quality.warnings == ()
+        fresh = await registry.prepared("mia")
+        await registry.import_bundle(await registry.export("mia"), "carried")
+
+    store = await asyncio.to_thread(SpeakerStore, tmp_path / "speakers.sqlite")
+    async with SpeakerRegistry(store, enroller, max_cache_bytes=1 << 30) as registry:
+        tokens = list(range(40))
+        expected = spoken(token2wav, fresh.prompt, tokens)
+        assert np.abs(expected).max() > 0.01
+        for name in ("mia", "carried"):
+            kept = await registry.prepared(name)
+            assert kept.speaker.prompt_text == "Hello, this is my voice."
+            np.testing.assert_array_equal(spoken(token2wav, kept.prompt, tokens), expected)
+
+
+def test_the_built_in_speakers_say_what_their_prompt_says(enroller: Enroller) -> None:
+    assert list(enroller.builtin) == sorted(enroller.builtin)
+    for builtin in enroller.builtin.values():
+        assert builtin.transcript.isprintable()
+        assert len(builtin.transcript) > 20
+        assert builtin.duration_s == len(builtin.speaker.prompt_tokens) / 25
+        assert builtin.created_at.endswith("+00:00")
+
+
+def test_the_bytes_of_a_prepared_speaker_are_counted(enroller: Enroller) -> None:
+    prepared = enroller.prepare(enroller.builtin["slt"].speaker)
+
+    assert prepared.state_bytes > prepared.prompt.state_bytes > 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("samples", "rate_hz", "error", "reason"),
+    [
+        (np.zeros(2 * RATE_HZ), RATE_HZ, BadAudio, "silent"),
+        (np.zeros(0), RATE_HZ, BadAudio, "empty"),
+        (voice(2.0), 8000, BadAudio, "8000 Hz"),
+        (np.full(2 * RATE_HZ, np.nan), RATE_HZ, BadAudio, "not numbers"),
+        (voice(0.5), RATE_HZ, AudioTooShort, r"0\.50 s"),
+        (np.pad(voice(0.5), RATE_HZ), RATE_HZ, AudioTooShort, "without the silence"),
+        (voice(31.0), RATE_HZ, AudioTooLong, r"31\.00 s"),
+    ],
+)
+def test_a_recording_that_is_no_prompt_is_refused_by_its_kind(
+    enroller: Enroller, samples: NDArray[np.float32], rate_hz: int, error: type[BadAudio], reason: str
+) -> None:
+    with pytest.raises(BadAudio, match=reason) as caught:
+        enroller.read(samples.astype(np.float32), rate_hz, "")
+
+    assert type(caught.value) is error
+
+
+def test_a_network_that_fails_is_our_fault_and_shows_no_path(
+    enroller: Enroller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise FrontendError("/secret/campplus.onnx: the graph failed")
+
+    monkeypatch.setattr(enroller._reader, "read_speaker", fail)
+
+    with pytest.raises(SynthesisFailed) as caught:
+        enroller.read(voice(2.0), RATE_HZ, "")
+    assert "/" not in caught.value.message
+
+
+def test_features_come_back_as_they_were(enroller: Enroller) -> None:
+    speaker = replace(enroller.builtin["slt"].speaker, prompt_text_ids=None)
+
+    tensors, _ = unpack(pack(enroller.features(speaker)))
+    again = enroller.speaker(tensors, "Hello.")
+
+    assert again.prompt_text == "Hello."
+    for name in ("prompt_tokens", "prompt_mel", "embedding"):
+        assert torch.equal(getattr(again, name), getattr(speaker, name))
+        assert getattr(again, name).dtype == getattr(speaker, name).dtype
+
+
+def changed(name: str, change: Callable[[Any], Any]) -> Callable[[dict[str, Any]], None]:
+    def apply(features: dict[str, Any]) -> None:
+        features[name] = change(features[name])
+
+    return apply
+
+
+def with_value(place: int, value: float) -> Callable[[Any], Any]:
+    def apply(array: Any) -> Any:
+        array.reshape(-1)[place] = value
+        return array
+
+    return apply
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda f: f.pop("embedding"), "expected .*embedding"),
+        (lambda f: f.update(more=np.zeros(1)), "more"),
+        (changed("prompt_tokens", lambda t: t.astype(np.int32)), "int32; expected int64"),
+        (changed("prompt_mel", lambda m: m.astype(np.float64)), "float64; expected float32"),
+        (changed("prompt_tokens", lambda t: t[:0]), r"\(0,\); expected \(1\.\."),
+        (changed("prompt_tokens", lambda t: t[None]), r"prompt_tokens \(1, "),
+        (changed("prompt_tokens", lambda t: np.resize(t, MAX_PROMPT_TOKENS + 1)), "expected"),
+        (changed("prompt_tokens", lambda t: t[1:]), "prompt_mel"),
+        (changed("prompt_mel", lambda m: m[:, :79].copy()), "79"),
+        (changed("embedding", lambda e: e[:191]), "191"),
+        (changed("embedding", lambda e: e[None]), "embedding"),
+        (changed("prompt_tokens", with_value(3, -1)), "speech token -1; expected 0"),
+        (changed("prompt_tokens", with_value(3, 6561)), "speech token 6561"),
+        (changed("prompt_mel", with_value(7, np.nan)), "prompt_mel holds numbers"),
+        (changed("embedding", with_value(7, np.inf)), "embedding holds numbers"),
+        (changed("embedding", with_value(7, 1e30)), "embedding holds numbers"),
+    ],
+)
+def test_features_that_no_recording_gives_are_refused(
+    enroller: Enroller, change: Callable[[dict[str, Any]], None], reason: str
+) -> None:
+    features = {
+        name: np.array(value) for name, value in enroller.features(enroller.builtin["slt"].speaker).items()
+    }
+    change(features)
+
+    with pytest.raises(ValueError, match=reason):
+        enroller.speaker(features, "")
+
+
+@pytest.mark.anyio
+async def test_a_bundle_with_a_foreign_token_is_refused(
+    tmp_path: Path, enroller: Enroller, speech: NDArray[np.float32]
+) -> None:
+    store = await asyncio.to_thread(SpeakerStore, tmp_path / "speakers.sqlite")
+    async with SpeakerRegistry(store, enroller, max_cache_bytes=1 << 30) as registry:
+        await registry.enrol("mia", wav(speech))
+        tensors, metadata = unpack(await registry.export("mia"))
+        tensors["prompt_tokens"][0] = 100_000
+
+        with pytest.raises(InvalidRequest, match="speech token 100000"):
+            await registry.import_bundle(pack(tensors, metadata), "eva")
+
+
+def test_a_transcript_can_be_changed_without_preparing_again(enroller: Enroller) -> None:
+    speaker = Speaker(
+        "",
+        *(getattr(enroller.builtin["slt"].speaker, n) for n in ("prompt_tokens", "prompt_mel", "embedding")),
+    )
+    prepared = enroller.prepare(speaker)
+
+    changed_one = prepared.with_transcript("Hello.")
+
+    assert (prepared.transcript, changed_one.transcript) == ("", "Hello.")
+    assert changed_one.prompt is prepared.prompt
