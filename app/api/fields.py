@@ -1,0 +1,17 @@
+"""The fields that a request for speech has on every wire of our own."""
+
+from pydantic import BaseModel, Field
+
+MIN_SPEED, MAX_SPEED = 0.5, 2.0
+MAX_SEED = 2**53 - 1  # the largest that every reader of JSON takes for itself
+
+
+class VoiceFields(BaseModel):
+    """Who speaks, and how."""
+
+    speaker: str | None = Field(None, description="A name of GET /speakers; left out, the default one.")
+    sample_rate: int | None = Field(None, description="In Hz. 24000 if left out; 8000 for ulaw and alaw.")
+    speed: float = Field(1.0, ge=MIN_SPEED, le=MAX_SPEED)
+    language: str | None = Field(None, description="Found in the text if left out.")
+    instruct: str | None = Field(None, description="How to say it, on checkpoints that take such.")
+    seed: int | None = Field(None, ge=0, le=MAX_SEED, description="The same one says it the same way again.")

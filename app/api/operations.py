@@ -1,0 +1,108 @@
+"""Whether the server lives, whether it may be sent work, what it counts, what it can do."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from app.api.documentation import ERROR_ANSWERS, Answers
+from app.api.fields import MAX_SPEED, MIN_SPEED
+from app.api.services import Services, services_of
+from app.audio.formats import FORMATS, AudioFormat
+
+router = APIRouter(tags=["operations"], responses=ERROR_ANSWERS)
+metrics_router = APIRouter(tags=["operations"], responses=ERROR_ANSWERS)
+
+ServicesHere = Annotated[Services, Depends(services_of)]
+
+
+class Health(BaseModel):
+    status: str = "ok"
+
+
+class Readiness(BaseModel):
+    ready: bool
+    reason: str  # in one line why not
+
+
+class WireLimits(BaseModel):
+    max_text_chars: int
+    max_streams: int
+    max_json_bytes: int
+    max_upload_bytes: int
+    max_contexts: int
+    max_message_bytes: int
+    idle_timeout_s: float
+    min_speed: float = MIN_SPEED
+    max_speed: float = MAX_SPEED
+
+
+class Capabilities(BaseModel):
+    model: str
+    checkpoint: str
+    backend: str
+    formats: list[AudioFormat]
+    sample_rates: dict[AudioFormat, tuple[int, ...]]  # Hz
+    default_sample_rate: int
+    speakers: int
+    default_speaker: str
+    continuous_text: bool
+    instruct: bool
+    languages: tuple[str, ...]
+    limits: WireLimits
+
+
+UNREADY: Answers = {503: {"model": Readiness, "description": "Loading, full or draining."}}
+
+
+@router.get("/livez")
+@router.get("/health")
+async def livez() -> Health:
+    """The process answers."""
+    return Health()
+
+
+@router.get("/readyz", responses=UNREADY)
+async def readyz(response: Response, services: ServicesHere) -> Readiness:
+    """Warm and admitting; else 503."""
+    status = services.engine.status
+    if not status.is_ready:
+        response.status_code = 503
+        response.headers["Retry-After"] = "1"
+    return Readiness(ready=status.is_ready, reason=status.reason)
+
+
+@router.get("/v1/capabilities")
+async def capabilities(services: ServicesHere) -> Capabilities:
+    """What this server can do with the checkpoint it runs."""
+    info, limits = services.engine.info, services.limits
+    return Capabilities(
+        model=services.model_id,
+        checkpoint=info.checkpoint,
+        backend=info.backend,
+        formats=list(FORMATS),
+        sample_rates={name: carried.sample_rates_hz for name, carried in FORMATS.items()},
+        default_sample_rate=info.sample_rate_hz,
+        speakers=len(services.speakers.list()),
+        default_speaker=info.default_speaker,
+        continuous_text=info.can_continue_text,
+        instruct=info.takes_instruct,
+        languages=info.languages,
+        limits=WireLimits(
+            max_text_chars=info.max_text_chars,
+            max_streams=info.max_streams,
+            max_json_bytes=limits.max_json_bytes,
+            max_upload_bytes=limits.max_upload_bytes,
+            max_contexts=limits.max_contexts,
+            max_message_bytes=limits.max_message_bytes,
+            idle_timeout_s=limits.idle_timeout_s,
+        ),
+    )
+
+
+@metrics_router.get("/metrics", response_class=Response)
+async def metrics(services: ServicesHere) -> Response:
+    """In Prometheus' text format."""
+    body, content_type = services.metrics.exposition()
+    return Response(body, headers={"Content-Type": content_type})

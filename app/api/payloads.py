@@ -1,0 +1,105 @@
+"""A turn's audio as encoded payloads, made without holding up the event loop."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import ParamSpec
+
+import numpy as np
+
+from app.api.turns import Turn
+from app.audio.encoder import encode_whole, open_encoder
+from app.audio.formats import AudioFormat, sample_rate_of
+from app.engine.interface import Audio, InvalidRequest, Samples, SynthesisFailed
+
+PLAIN_FORMATS = frozenset({"pcm", "wav"})  # encoding them takes microseconds
+
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True, slots=True)
+class AudioForm:
+    """How a listener wants the audio."""
+
+    format: AudioFormat
+    sample_rate_hz: int
+    speed: float = 1.0
+
+    def is_plain(self, source_rate_hz: int) -> bool:
+        """Cheap enough to be encoded on the event loop."""
+        is_untouched = self.sample_rate_hz == source_rate_hz and self.speed == 1
+        return is_untouched and self.format in PLAIN_FORMATS
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    data: bytes
+    num_samples: int  # that the listener plays for what went in since the last; a codec keeps some back
+
+
+def wanted_form(format: AudioFormat, sample_rate_hz: int | None, speed: float, default_hz: int) -> AudioForm:
+    """sample_rate_hz: None for the format's own or the default one. Raises InvalidRequest for an odd one."""
+    try:
+        return AudioForm(format, sample_rate_of(format, sample_rate_hz, default_hz), speed)
+    except ValueError as error:
+        raise InvalidRequest(str(error), param="sample_rate") from None
+
+
+class TurnEncoder:
+    """Takes all that a turn says and encodes it; what costs time is done in a thread.
+
+    Both ways raise what the stream raises, and SynthesisFailed if it says nothing at all.
+    """
+
+    def __init__(self, turn: Turn, form: AudioForm) -> None:
+        """turn: entered."""
+        self._turn = turn
+        self._form = form
+        self._source_rate_hz = turn.stream.sample_rate_hz
+        self._is_plain = form.is_plain(self._source_rate_hz)
+        self._encoder = open_encoder(form.format, self._source_rate_hz, form.sample_rate_hz, form.speed)
+        self._num_source_samples = 0
+        self._num_played_samples = 0
+        self.media_type = self._encoder.media_type
+
+    async def payloads(self) -> AsyncGenerator[Payload]:
+        """As the audio comes. The first one is the container's header with audio behind it; none is empty."""
+        held = await self._run(self._encoder.start)
+        async for samples in self._speech():
+            encoded = await self._run(self._encoder.encode, samples)
+            if encoded:
+                yield self._payload(held + encoded)
+                held = b""
+        held += await self._run(self._encoder.finish)
+        if held:
+            yield self._payload(held)
+
+    async def whole(self) -> Payload:
+        """All of it, as one complete file."""
+        samples = np.concatenate([piece async for piece in self._speech()])
+        form = self._form
+        data = await self._run(
+            encode_whole, form.format, samples, self._source_rate_hz, form.sample_rate_hz, form.speed
+        )
+        return self._payload(data)
+
+    async def _speech(self) -> AsyncIterator[Samples]:
+        async for event in self._turn.stream:
+            if isinstance(event, Audio) and event.samples.size:
+                self._num_source_samples += event.samples.size
+                yield event.samples
+        if not self._num_source_samples:
+            raise SynthesisFailed("The stream ended without any audio.")
+
+    def _payload(self, data: bytes) -> Payload:
+        ratio = self._form.sample_rate_hz / self._source_rate_hz / self._form.speed
+        num_samples = round(self._num_source_samples * ratio) - self._num_played_samples
+        self._num_played_samples += num_samples
+        return Payload(data, num_samples)
+
+    async def _run(self, step: Callable[P, bytes], *args: P.args, **kwargs: P.kwargs) -> bytes:
+        started_s = time.perf_counter()
+        data = step(*args, **kwargs) if self._is_plain else await asyncio.to_thread(step, *args, **kwargs)
+        self._turn.record.encoded(time.perf_counter() - started_s)
+        return data

@@ -1,0 +1,105 @@
+"""`/speakers`: who can speak here, and how somebody new comes to."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Form, UploadFile
+from pydantic import BaseModel, ConfigDict
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.api.bodies import upload_too_large
+from app.api.documentation import ERROR_ANSWERS, binary_answers
+from app.api.services import Services, services_of
+from app.speakers.interface import SpeakerInfo
+
+router = APIRouter(prefix="/speakers", tags=["speakers"], responses=ERROR_ANSWERS)
+
+BUNDLE_TYPE = "application/octet-stream"
+BUNDLE_ANSWERS = binary_answers(BUNDLE_TYPE, description="A safetensors file.")
+
+ServicesHere = Annotated[Services, Depends(services_of)]
+
+
+class SpeakerList(BaseModel):
+    speakers: list[SpeakerInfo]
+
+
+class OwnMessage(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Enrolment(OwnMessage):
+    name: str
+    audio: UploadFile
+    transcript: str = ""
+    language: str | None = None
+
+
+class Import(OwnMessage):
+    bundle: UploadFile
+    name: str | None = None
+
+
+class Change(OwnMessage):
+    """A field that is left out stays as it is."""
+
+    transcript: str | None = None
+    language: str | None = None
+
+
+@router.get("")
+async def list_speakers(services: ServicesHere) -> SpeakerList:
+    return SpeakerList(speakers=services.speakers.list())
+
+
+@router.get("/{name}")
+async def get_speaker(name: str, services: ServicesHere) -> SpeakerInfo:
+    return services.speakers.get(name)
+
+
+@router.post("", status_code=201)
+async def enrol(
+    form: Annotated[Enrolment, Form(media_type="multipart/form-data")],
+    request: Request,
+    services: ServicesHere,
+) -> SpeakerInfo:
+    """Makes a speaker of a recording of 1 to 30 s. It answers when the speaker is ready to speak."""
+    services.quotas.charge(request.state.key_owner)
+    recording = await _content(form.audio, services)
+    return await services.speakers.enrol(form.name, recording, form.transcript, form.language)
+
+
+@router.post("/import", status_code=201)
+async def import_speaker(
+    form: Annotated[Import, Form(media_type="multipart/form-data")], request: Request, services: ServicesHere
+) -> SpeakerInfo:
+    """Takes in what another server's export gave."""
+    services.quotas.charge(request.state.key_owner)
+    return await services.speakers.import_bundle(await _content(form.bundle, services), form.name)
+
+
+@router.patch("/{name}")
+async def update_speaker(name: str, change: Change, services: ServicesHere) -> SpeakerInfo:
+    return await services.speakers.update(name, change.transcript, change.language)
+
+
+@router.delete("/{name}", status_code=204)
+async def delete_speaker(name: str, services: ServicesHere) -> None:
+    """Streams that run finish."""
+    await services.speakers.delete(name)
+
+
+@router.get("/{name}/export", response_class=Response, responses=BUNDLE_ANSWERS)
+async def export_speaker(name: str, services: ServicesHere) -> Response:
+    """All that makes the speaker, for another server with the same checkpoint."""
+    bundle = await services.speakers.export(name)
+    headers = {"Content-Disposition": f'attachment; filename="{name}.safetensors"'}
+    return Response(bundle, media_type=BUNDLE_TYPE, headers=headers)
+
+
+async def _content(file: UploadFile, services: Services) -> bytes:
+    """Raises UploadTooLarge: a form may be a little larger than the file it holds."""
+    content = await file.read()
+    if len(content) > services.limits.max_upload_bytes:
+        raise upload_too_large(services.limits)
+    return content
