@@ -1,0 +1,175 @@
+"""What may be set, which place goes first, and what a mistake is told."""
+
+import os
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from app.settings import (
+    BUILTIN_CHECKPOINT,
+    OPENAI_VOICES,
+    PREFIX,
+    InvalidSettings,
+    Settings,
+    load_settings,
+    variable_of,
+)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.upper().startswith(PREFIX)]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def refusal(**given: object) -> str:
+    with pytest.raises(InvalidSettings) as caught:
+        load_settings(**given)
+    return str(caught.value)
+
+
+def test_defaults_serve_the_builtin_voice_to_this_machine_alone() -> None:
+    settings = load_settings()
+    assert settings.host == "127.0.0.1"
+    assert settings.checkpoint == BUILTIN_CHECKPOINT
+    assert (BUILTIN_CHECKPOINT / "cosyvoice2.yaml").is_file()
+    assert settings.api_keys == ()
+
+
+def test_argument_goes_before_environment_before_file_before_default(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / ".env").write_text("FIRSTWORD_PORT=1\nFIRSTWORD_MAX_STREAMS=2\nFIRSTWORD_MAX_QUEUED=3\n")
+    monkeypatch.setenv("FIRSTWORD_PORT", "10")
+    monkeypatch.setenv("FIRSTWORD_MAX_STREAMS", "20")
+    settings = load_settings(port=100, host=None)
+    assert (settings.port, settings.max_streams, settings.max_queued) == (100, 20, 3)
+    assert settings.host == "127.0.0.1"  # None leaves it
+
+
+def test_empty_value_is_the_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FIRSTWORD_CHECKPOINT", "")
+    (tmp_path / ".env").write_text("FIRSTWORD_MAX_STATE_MB=\n")
+    settings = load_settings()
+    assert settings.checkpoint == BUILTIN_CHECKPOINT
+    assert settings.max_state_mb is None
+
+
+def test_unknown_variable_is_refused_with_the_nearest_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRSTWORD_PROT", "8001")
+    monkeypatch.setenv("FIRSTWORD_API_KEY", "anna:secret")
+    message = refusal()
+    assert "FIRSTWORD_PROT in the environment is no setting; did you mean FIRSTWORD_PORT?" in message
+    assert "did you mean FIRSTWORD_API_KEYS?" in message  # else the server would stand open
+    assert "secret" not in message
+
+
+def test_unknown_variable_in_the_file_is_refused_too(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("FIRSTWORD_CHEKPOINT=/models\n")
+    assert (
+        "FIRSTWORD_CHEKPOINT in the .env file is no setting; did you mean FIRSTWORD_CHECKPOINT?" in refusal()
+    )
+
+
+def test_variables_of_others_and_of_our_client_are_let_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / ".env").write_text("COMPOSE_PROJECT_NAME=speech\nPORT=9\nFIRSTWORD_CLIENT_URL=http://a\n")
+    monkeypatch.setenv("FIRSTWORD_CLIENT_API_KEY", "secret")
+    monkeypatch.setenv("HOST", "elsewhere")
+    settings = load_settings()
+    assert (settings.host, settings.port) == ("127.0.0.1", 8000)
+
+
+def test_unknown_argument_is_refused() -> None:
+    with pytest.raises(ValidationError, match="prot"):
+        Settings(prot=1)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "expected"),
+    [
+        ("FIRSTWORD_PORT", "eight", "valid integer"),
+        ("FIRSTWORD_PORT", "70000", "less than or equal to 65535"),
+        ("FIRSTWORD_METRICS_PORT", "0", "greater than or equal to 1"),
+        ("FIRSTWORD_BACKEND", "tensorrt", "'auto', 'torch' or 'vllm'"),
+        ("FIRSTWORD_DEVICE", "gpu", "'auto', 'cpu' or 'cuda'"),
+        ("FIRSTWORD_PRECISION", "float16", "'float32' or 'bfloat16'"),
+        ("FIRSTWORD_MAX_STREAMS", "0", "greater than or equal to 1"),
+        ("FIRSTWORD_MAX_QUEUED", "-1", "greater than or equal to 0"),
+        ("FIRSTWORD_FIRST_HOP_TOKENS", "26", "less than or equal to 25"),
+        ("FIRSTWORD_QUEUE_TIMEOUT_S", "0", "greater than 0"),
+        ("FIRSTWORD_QUEUE_TIMEOUT_S", "nan", "finite"),
+        ("FIRSTWORD_IDLE_TIMEOUT_S", "inf", "finite"),
+        ("FIRSTWORD_LOG_FORMAT", "yaml", "'text' or 'json'"),
+    ],
+)
+def test_bad_value_is_named_with_what_was_expected(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, expected: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    message = refusal()
+    assert message.startswith(f"{variable} is '{value}': ")
+    assert expected in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("pairs", ["alloy", "=slt", "alloy=", "alloy=slt=rms", "alloy=slt,onyx"])
+def test_voice_map_that_is_no_map_is_refused(monkeypatch: pytest.MonkeyPatch, pairs: str) -> None:
+    monkeypatch.setenv("FIRSTWORD_OPENAI_VOICES", pairs)
+    assert "FIRSTWORD_OPENAI_VOICES: expected name=speaker pairs" in refusal()
+
+
+def test_all_mistakes_come_at_once() -> None:
+    message = refusal(port=-1, max_streams=0)
+    assert "FIRSTWORD_PORT" in message
+    assert "FIRSTWORD_MAX_STREAMS" in message
+
+
+def test_every_openai_voice_is_the_default_speaker_unless_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(set(OPENAI_VOICES)) == 13
+    monkeypatch.setenv("FIRSTWORD_OPENAI_VOICES", " alloy = slt, narrator=rms,")
+    voices = load_settings().voices("kal16")
+    assert voices == dict.fromkeys(OPENAI_VOICES, "kal16") | {"alloy": "slt", "narrator": "rms"}
+
+
+def test_keys_and_origins_are_split_at_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRSTWORD_API_KEYS", "anna:s3cret, bob:other ,")
+    monkeypatch.setenv("FIRSTWORD_CORS_ORIGINS", "https://a.example,https://b.example")
+    settings = load_settings()
+    assert [key.get_secret_value() for key in settings.api_keys] == ["anna:s3cret", "bob:other"]
+    assert settings.cors_origins == ("https://a.example", "https://b.example")
+
+
+def test_keys_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRSTWORD_API_KEYS", "anna:s3cret")
+    settings = load_settings()
+    assert "s3cret" not in f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()}"
+    assert "s3cret" not in refusal(api_keys={"anna": "s3cret"})
+    with pytest.raises(ValidationError) as caught:
+        Settings(port=-1)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_settings_cannot_be_changed_once_read() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        load_settings().port = 1  # type: ignore[misc]
+
+
+def test_log_level_is_taken_in_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRSTWORD_LOG_LEVEL", "WARNING")
+    assert load_settings().log_level == "warning"
+
+
+def test_home_directory_is_found() -> None:
+    assert load_settings(data_dir="~/speech").data_dir == Path.home() / "speech"
+
+
+def test_every_setting_says_what_it_is_in_one_line() -> None:
+    for name, field in Settings.model_fields.items():
+        description = field.description or ""
+        assert description, variable_of(name)
+        assert "\n" not in description
+        assert not description.endswith(".")
