@@ -1,0 +1,29 @@
+"""The command line `firstword`: what there is, and nothing of how it is done."""
+
+from typing import Final
+
+import typer
+
+from app.commands.console import CommandGroup
+from app.commands.doctor import doctor
+from app.commands.say import say
+from app.commands.serve import serve
+from app.commands.settings import settings
+from app.commands.speakers import speakers
+
+cli: Final = typer.Typer(
+    name="firstword",
+    help="Text to speech with CosyVoice-architecture models, the first word soon.",
+    cls=CommandGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,  # they may hold keys, and text that people speak
+)
+for command in (serve, say, doctor, settings):
+    cli.command()(command)
+cli.add_typer(speakers)
+
+
+def main() -> None:
+    """The entry point that pyproject.toml names."""
+    cli()

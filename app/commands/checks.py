@@ -1,0 +1,168 @@
+"""What must be right before the service can start, each told with the command that mends it."""
+
+import importlib.util
+import os
+import platform
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final, Literal
+
+from app.settings import Settings, variable_of
+
+MIN_PYTHON: Final = (3, 11)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """note: works, but should be known. wrong: the service cannot start."""
+
+    subject: str
+    state: Literal["ok", "note", "wrong"]
+    said: str
+    mend: str = ""  # what to do about it, a command where there is one
+
+
+Check = Callable[[Settings], Finding]
+
+
+def check_python(settings: Settings) -> Finding:
+    said = f"Python {platform.python_version()}"
+    if sys.version_info < MIN_PYTHON:
+        needed = ".".join(map(str, MIN_PYTHON))
+        return Finding("python", "wrong", f"{said}, needs {needed} or newer", f"python{needed} -m venv .venv")
+    return Finding("python", "ok", said)
+
+
+def check_torch(settings: Settings) -> Finding:
+    try:
+        import torch
+    except (ImportError, OSError) as error:  # OSError: a shared library of it is missing
+        return Finding("torch", "wrong", f"torch cannot be imported: {error}", "make setup")
+    return Finding("torch", "ok", f"torch {torch.__version__}, {torch.get_num_threads()} threads")
+
+
+def check_device(settings: Settings) -> Finding:
+    import torch
+
+    if torch.cuda.is_available():
+        name = torch.cuda.get_device_name()
+        return Finding("device", "ok", "the CPU, as set" if settings.device == "cpu" else name)
+    if settings.device != "cuda":
+        return Finding("device", "ok", f"the CPU, {os.cpu_count()} cores")
+    return Finding(
+        "device",
+        "wrong",
+        f"{variable_of('device')} is cuda, but torch finds no GPU",
+        f"look at nvidia-smi, or set {variable_of('device')}=cpu",
+    )
+
+
+def check_backend(settings: Settings) -> Finding:
+    if settings.backend == "vllm":
+        said = f"{variable_of('backend')} is vllm, which is not available yet"
+        return Finding("backend", "wrong", said, f"set {variable_of('backend')}=torch")
+    return Finding("backend", "ok", "torch makes the speech tokens")
+
+
+def check_checkpoint(settings: Settings) -> Finding:
+    from models.checkpoint import open_checkpoint
+    from models.errors import CheckpointError
+
+    try:
+        checkpoint = open_checkpoint(settings.checkpoint)
+    except (CheckpointError, OSError) as error:
+        mend = f"set {variable_of('checkpoint')} to a model directory, or to nothing for the built-in voice"
+        return Finding("checkpoint", "wrong", str(error), mend)
+    return Finding("checkpoint", "ok", f"{checkpoint.config.family} in {settings.checkpoint}")
+
+
+def check_data_dir(settings: Settings) -> Finding:
+    directory = settings.data_dir.absolute()
+    existing = next(path for path in (directory, *directory.parents) if path.exists())
+    try:
+        _write_into(existing)
+    except OSError as error:
+        said = f"{variable_of('data_dir')} is {settings.data_dir}, which cannot be written: {error.strerror}"
+        mend = f'mkdir -p "{directory}" && chown "$(id -u)" "{directory}"'
+        return Finding("data directory", "wrong", said, mend)
+    said = (
+        f"{settings.data_dir} can be written"
+        if existing == directory
+        else f"{settings.data_dir} will be made"
+    )
+    return Finding("data directory", "ok", said)
+
+
+def check_port(settings: Settings) -> Finding:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind, protocol) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server will
+            listener.bind(address)
+    except OSError as error:
+        said = f"{settings.host}:{settings.port} cannot be listened on: {error.strerror}"
+        return Finding(
+            "port", "wrong", said, f"stop what listens there, or set {variable_of('port')} to another"
+        )
+    return Finding("port", "ok", f"{settings.host}:{settings.port} is free")
+
+
+def check_keys(settings: Settings) -> Finding:
+    from app.api.auth import KeyRing
+
+    variable = variable_of("api_keys")
+    try:
+        keys = KeyRing(key.get_secret_value() for key in settings.api_keys)
+    except ValueError as error:
+        return Finding("keys", "wrong", f"{variable}: {error}", f"set {variable}=name:key,other:key")
+    if keys.is_open and not _is_loopback(settings.host):
+        said = f"whoever reaches {settings.host} may use the server: it asks for no key"
+        return Finding("keys", "note", said, f"set {variable}=name:$(openssl rand -hex 24)")
+    count = len(settings.api_keys)
+    return Finding(
+        "keys", "ok", f"{count} of them" if count else "none asked for, and only this machine can call"
+    )
+
+
+def check_vllm(settings: Settings) -> Finding:
+    if importlib.util.find_spec("vllm") is None:
+        return Finding("vllm", "note", "not installed; nothing needs it yet")
+    return Finding("vllm", "ok", "installed, though nothing uses it yet")
+
+
+ESSENTIAL: Final[tuple[Check, ...]] = (
+    check_backend,
+    check_keys,
+    check_port,
+    check_data_dir,
+    check_checkpoint,
+)
+"""Quick ones, which `serve` asks before it loads anything."""
+
+
+def findings(settings: Settings) -> list[Finding]:
+    """Everything, in the order in which one would mend it."""
+    torch = check_torch(settings)
+    needs_torch = [check_device, check_checkpoint] if torch.state == "ok" else []
+    others = [check_backend, *needs_torch, check_data_dir, check_port, check_keys, check_vllm]
+    return [check_python(settings), torch, *(check(settings) for check in others)]
+
+
+def _write_into(directory: Path) -> None:
+    """Raises OSError where nothing can be written."""
+    with tempfile.TemporaryFile(dir=directory):
+        pass
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

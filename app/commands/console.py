@@ -1,0 +1,59 @@
+"""What every command shares: where it writes, and how it says that the world is not as it should be."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Console
+from typer import Exit
+from typer.core import TyperGroup
+
+
+class CommandFailed(Exception):
+    """The message says what came, what was expected, what to do; it is all that the user sees."""
+
+
+class CommandGroup(TyperGroup):
+    """Ends with one line and exit code 1 on what the world can break; a bug keeps its traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            causes = list(_leaves(error))
+            if not all(_is_of_the_world(cause) for cause in causes):
+                raise
+            line = "; ".join(" ".join(str(cause).split()) for cause in causes)
+            to_stderr().print(
+                f"firstword: {line}", style="red", markup=False, highlight=False, soft_wrap=True
+            )
+            raise Exit(1) from None
+
+
+def to_stdout() -> Console:
+    return Console()
+
+
+def to_stderr() -> Console:
+    return Console(stderr=True)
+
+
+def _leaves(error: Exception) -> Iterator[Exception]:
+    """The errors that a group of tasks gathered, however deep; of a single one, itself."""
+    if not isinstance(error, ExceptionGroup):
+        yield error
+        return
+    for inner in error.exceptions:
+        yield from _leaves(inner)
+
+
+def _is_of_the_world(error: Exception) -> bool:
+    # Imported when something failed: numpy behind them would slow down every start.
+    from app.engine.interface import TtsError
+    from app.settings import InvalidSettings
+    from app.speakers.store_file import SpeakerStoreError
+    from models.errors import CheckpointError
+    from models.frontend.errors import FrontendError
+
+    known = (CommandFailed, InvalidSettings, TtsError, SpeakerStoreError, CheckpointError, FrontendError)
+    # A broken pipe is no error here: whoever read our output has enough.
+    return isinstance(error, (*known, OSError)) and not isinstance(error, BrokenPipeError)

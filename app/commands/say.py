@@ -1,0 +1,102 @@
+"""`firstword say`: speaks a text into a file or a pipe, in this process and without a server."""
+
+import asyncio
+import sys
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn
+
+from app.commands.console import CommandFailed, to_stderr
+from app.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from app.commands.output import Output
+    from app.engine.interface import Engine, SynthesisRequest
+
+STANDARD_INPUT: Final = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """audio_s: as the engine made it, before any change of speed."""
+
+    audio_s: float
+    first_audio_s: float
+    compute_s: float
+
+    def __str__(self) -> str:
+        first_ms = round(1000 * self.first_audio_s)
+        rtf = self.compute_s / self.audio_s
+        return f"{self.audio_s:.2f} s of speech, the first after {first_ms} ms, real-time factor {rtf:.2f}"
+
+
+def say(
+    text: Annotated[str, typer.Argument(help="What is to be said; - reads it from standard input.")],
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="File to write; - sends s16le PCM to standard output.")
+    ] = "out.wav",
+    speaker: Annotated[str | None, typer.Option(help="Who says it.")] = None,
+    speed: Annotated[
+        float, typer.Option(min=0.5, max=2.0, help="2: twice as fast, at the same pitch.")
+    ] = 1.0,
+    seed: Annotated[int | None, typer.Option(min=0, help="The same one says it the same way again.")] = None,
+    format: Annotated[
+        str | None, typer.Option(help="wav, pcm, mp3, opus, aac, flac, ulaw or alaw; else by the suffix.")
+    ] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="Model directory.")] = None,
+) -> None:
+    """Speak a text without a server."""
+    from app.commands.output import open_output
+    from app.engine.interface import SynthesisRequest
+    from app.telemetry.logs import configure_logging
+
+    settings = load_settings(checkpoint=checkpoint)
+    audio_output = open_output(output, format, speed)
+    words = sys.stdin.read() if text == STANDARD_INPUT else text
+    request = SynthesisRequest(request_id=uuid.uuid4().hex, wire="cli", speaker=speaker, seed=seed)
+    configure_logging("warning", settings.log_format)
+    spoken = asyncio.run(_say(settings, request, words, audio_output))
+    to_stderr().print(f"{output}: {spoken}", markup=False, highlight=False, soft_wrap=True)
+
+
+async def _say(settings: Settings, request: "SynthesisRequest", text: str, output: "Output") -> Spoken:
+    from app.main import running
+
+    async with running(settings) as services:
+        spoken = await _speak(services.engine, request, text, output)
+    await output.finish()
+    return spoken
+
+
+async def _speak(engine: "Engine", request: "SynthesisRequest", text: str, output: "Output") -> Spoken:
+    """Raises TtsError; CommandFailed where nothing at all was spoken."""
+    from app.engine.interface import Audio
+
+    began_s, first_audio_s, num_samples = time.perf_counter(), 0.0, 0
+    async with await engine.open(request) as stream:
+        stream.push_text(text)
+        stream.finish_text()
+        with _progress() as progress:
+            task = progress.add_task("speaking", total=len(text.strip()), rtf="")
+            async for event in stream:
+                if not isinstance(event, Audio) or not event.samples.size:
+                    continue
+                first_audio_s = first_audio_s or time.perf_counter() - began_s
+                num_samples += event.samples.size
+                await output.take(event.samples, stream.sample_rate_hz)
+                said = len(stream.spoken_text(num_samples).strip())
+                rtf = stream.stats.compute_s * stream.sample_rate_hz / num_samples
+                progress.update(task, completed=said, rtf=f"real-time factor {rtf:.2f}")
+        if not num_samples:
+            raise CommandFailed("the engine spoke nothing; give it words to say")
+        return Spoken(num_samples / stream.sample_rate_hz, first_audio_s, stream.stats.compute_s)
+
+
+def _progress() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rtf]}"))
+    return Progress(*columns, console=to_stderr(), transient=True)

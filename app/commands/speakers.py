@@ -1,0 +1,120 @@
+"""`firstword speakers`: registers, shows and moves the speakers of a running server."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from app.commands.console import to_stdout
+from app.settings import PREFIX
+
+if TYPE_CHECKING:
+    pass
+
+speakers = typer.Typer(name="speakers", help="Register, show and move the speakers of a running server.")
+
+Name = Annotated[str, typer.Argument(help="The speaker's name: letters, digits, _ and -, at most 64.")]
+Url = Annotated[str, typer.Option("--url", envvar=f"{PREFIX}CLIENT_URL", help="Where the server is.")]
+ApiKey = Annotated[
+    str | None, typer.Option("--api-key", envvar=f"{PREFIX}CLIENT_API_KEY", help="A key, if it asks for one.")
+]
+LOCAL_URL = "http://127.0.0.1:8000"
+
+
+@speakers.command()
+def add(
+    name: Name,
+    recording: Annotated[Path, typer.Argument(help="wav, flac, mp3 or ogg, 1 to 30 s of one voice.")],
+    transcript: Annotated[str, typer.Option(help="What is said in it, word for word.")] = "",
+    language: Annotated[str | None, typer.Option(help="Such as en.")] = None,
+    url: Url = LOCAL_URL,
+    api_key: ApiKey = None,
+) -> None:
+    """Register a speaker from a recording."""
+    form = {"name": name, "transcript": transcript} | ({"language": language} if language else {})
+    _show(_sent(url, api_key, "/speakers", form, "audio", recording))
+
+
+@speakers.command(name="list")
+def list_all(url: Url = LOCAL_URL, api_key: ApiKey = None) -> None:
+    """List all speakers."""
+    from app.commands.client import ask, json_of, open_client
+
+    with open_client(url, api_key) as client:
+        known = json_of(ask(client, "GET", "/speakers"))["speakers"]
+    table = Table("name", "kind", "seconds", "language", "transcript", box=None)
+    for speaker in known:
+        fields = (speaker["kind"], f"{speaker['duration_s']:.1f}", speaker["language"] or "")
+        table.add_row(*map(_plain, (speaker["name"], *fields, speaker["transcript"])))
+    to_stdout().print(table)
+
+
+@speakers.command()
+def show(name: Name, url: Url = LOCAL_URL, api_key: ApiKey = None) -> None:
+    """Show one speaker, and how good its recording is."""
+    from app.commands.client import ask, json_of, open_client, speaker_path
+
+    with open_client(url, api_key) as client:
+        _show(json_of(ask(client, "GET", speaker_path(name))))
+
+
+@speakers.command()
+def rm(name: Name, url: Url = LOCAL_URL, api_key: ApiKey = None) -> None:
+    """Delete a registered speaker; what it is saying it says to the end."""
+    from app.commands.client import ask, open_client, speaker_path
+
+    with open_client(url, api_key) as client:
+        ask(client, "DELETE", speaker_path(name))
+    typer.echo(f"{name} is deleted")
+
+
+@speakers.command()
+def export(
+    name: Name,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Left out: NAME.safetensors.")] = None,
+    url: Url = LOCAL_URL,
+    api_key: ApiKey = None,
+) -> None:
+    """Save a speaker as one file, which another server with the same checkpoint imports."""
+    from app.commands.client import ask, open_client, speaker_path
+
+    with open_client(url, api_key) as client:
+        bundle = ask(client, "GET", speaker_path(name, "export")).content
+    path = output or Path(f"{name}.safetensors")
+    path.write_bytes(bundle)
+    typer.echo(f"{path}: {len(bundle)} bytes")
+
+
+@speakers.command(name="import")
+def import_bundle(
+    bundle: Annotated[Path, typer.Argument(help="A file that `firstword speakers export` wrote.")],
+    name: Annotated[str | None, typer.Option(help="Another name than the one it had.")] = None,
+    url: Url = LOCAL_URL,
+    api_key: ApiKey = None,
+) -> None:
+    """Register a speaker from an exported file."""
+    _show(_sent(url, api_key, "/speakers/import", {"name": name} if name else {}, "bundle", bundle))
+
+
+def _sent(url: str, api_key: str | None, path: str, form: dict[str, str], field: str, file: Path) -> Any:
+    from app.commands.client import ask, json_of, open_client
+
+    with open_client(url, api_key) as client, file.open("rb") as content:
+        response = ask(client, "POST", path, data=form, files={field: (file.name, content)})
+    return json_of(response)
+
+
+def _show(speaker: dict[str, Any]) -> None:
+    quality = speaker.get("quality") or {}
+    warnings = quality.get("warnings", [])
+    figures = {name: value for name, value in quality.items() if name != "warnings"}
+    for name, value in ({key: speaker[key] for key in speaker if key != "quality"} | figures).items():
+        typer.echo(f"{name}: {'' if value is None else _plain(value)}")
+    for warning in warnings:
+        typer.echo(f"warning: {_plain(warning)}")
+
+
+def _plain(value: object) -> str:
+    """What a server sends cannot steer the terminal."""
+    return "".join(character if character.isprintable() else "?" for character in str(value))
