@@ -11,7 +11,7 @@ from app.api.audio_response import AudioResponse, CompleteAudioResponse, Speech,
 from app.api.documentation import AUDIO_ANSWERS, ERROR_ANSWERS
 from app.api.errors import ModelNotFound
 from app.api.event_response import EventResponse
-from app.api.fields import MAX_SEED
+from app.api.fields import MAX_SEED, Instruct, Name
 from app.api.payloads import wanted_form
 from app.api.services import Services, services_of
 from app.audio.formats import AudioFormat
@@ -25,25 +25,25 @@ ServicesHere = Annotated[Services, Depends(services_of)]
 
 
 class VoiceId(BaseModel):
-    id: str
+    id: Name
 
 
 class SpeechRequest(BaseModel):
     """OpenAI's fields, then those that other open servers share; clients send more, which are ignored."""
 
-    model: str | None = None
+    model: Name | None = None
     input: str = Field(min_length=1)
-    voice: str | VoiceId | None = Field(None, description="A speaker, or one of OpenAI's voices.")
-    instructions: str | None = Field(None, description="How to say it, on checkpoints that take such.")
+    voice: Name | VoiceId | None = Field(None, description="A speaker, or one of OpenAI's voices.")
+    instructions: Instruct | None = Field(None, description="How to say it, on checkpoints that take such.")
     response_format: AudioFormat = "mp3"
     speed: float = Field(1.0, ge=0.25, le=4.0)
     stream_format: Literal["audio", "sse"] = "audio"
 
     stream: bool = Field(True, description="false: one complete body with its length.")
-    language: str | None = None
+    language: Name | None = None
     seed: int | None = Field(None, ge=0, le=MAX_SEED)
     sample_rate: int | None = None
-    speaker: str | None = Field(None, description="The same as `voice`, and before it.")
+    speaker: Name | None = Field(None, description="The same as `voice`, and before it.")
 
 
 class Model(BaseModel):

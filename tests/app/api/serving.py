@@ -1,0 +1,92 @@
+"""The transport over fakes, called in-process or through a real server on a real socket."""
+
+import asyncio
+import io
+import socket
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import av
+import httpx
+import numpy as np
+import uvicorn
+from numpy.typing import NDArray
+
+from app.api.application import build_app
+from app.api.auth import KeyRing
+from app.api.documentation import ErrorAnswer
+from app.api.limits import Limits, Quotas
+from app.api.services import Clock, Services
+from app.telemetry.metrics import Metrics
+from tests.app.fakes import FakeEngine, FakeSpeakers
+
+VOICES = {"alloy": "hum", "nova": "anna"}
+MODEL_ID = "firstword-test"
+
+
+def make_services(
+    engine: FakeEngine | None = None,
+    speakers: FakeSpeakers | None = None,
+    keys: Sequence[str] = (),
+    limits: Limits = Limits(),  # noqa: B008  frozen
+    clock: Clock = time.perf_counter,
+) -> Services:
+    return Services(
+        engine=engine or FakeEngine(),
+        speakers=speakers or FakeSpeakers(),
+        metrics=Metrics(),
+        keys=KeyRing(keys),
+        limits=limits,
+        quotas=Quotas(limits, clock),
+        model_id=MODEL_ID,
+        voices=VOICES,
+        clock=clock,
+    )
+
+
+def in_process(services: Services) -> httpx.AsyncClient:
+    """A client without a socket: answers come whole."""
+    transport = httpx.ASGITransport(build_app(services))
+    return httpx.AsyncClient(transport=transport, base_url="http://test")
+
+
+@asynccontextmanager
+async def serving(services: Services) -> AsyncIterator[str]:
+    """A real server in this event loop; gives its base URL. On leaving, all its requests have ended."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        # The socket listens from here on: a client that is early waits in its backlog.
+        host, port = listening.getsockname()
+        config = uvicorn.Config(build_app(services), lifespan="off", log_config=None, access_log=False)
+        server = uvicorn.Server(config)
+        running = asyncio.create_task(server.serve([listening]))
+        try:
+            yield f"http://{host}:{port}"
+        finally:
+            server.should_exit = True
+            await running
+
+
+def counted(services: Services, family: str, **labels: str) -> float:
+    """A sample of the metrics, by its full name."""
+    value = services.metrics.registry.get_sample_value(family, labels)
+    assert value is not None, f"no series {family} {labels}"
+    return value
+
+
+def decoded(file: bytes) -> tuple[NDArray[np.float32], int]:
+    """The samples (n,) of a file in any format that says what it is, and their rate in Hz."""
+    with av.open(io.BytesIO(file)) as container:
+        resampler = av.AudioResampler("fltp", "mono")
+        frames = [plain for frame in container.decode(audio=0) for plain in resampler.resample(frame)]
+    return np.concatenate([frame.to_ndarray()[0] for frame in frames]), frames[0].sample_rate
+
+
+def error_of(answer: httpx.Response) -> dict[str, str | None]:
+    """What an answer says went wrong: the four keys that OpenAI's clients expect, and no others."""
+    content = answer.json()
+    ErrorAnswer.model_validate(content)
+    assert list(content) == ["error"]
+    error: dict[str, str | None] = content["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    return error

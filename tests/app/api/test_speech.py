@@ -1,0 +1,247 @@
+"""`/tts` does what protocol.md says, whatever text comes."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.app.api.serving import counted, decoded, error_of, in_process, make_services
+from tests.app.fakes import SAMPLE_RATE_HZ, FakeEngine, speech
+
+pytestmark = pytest.mark.anyio
+
+HELLO = "Hello, you."
+
+
+def pcm_of(text: str) -> bytes:
+    return np.round(speech(text) * 32767).astype("<i2").tobytes()
+
+
+def samples_in(pcm: bytes) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return np.frombuffer(pcm, "<i2") / 32768
+
+
+async def test_a_text_is_spoken_in_the_default_form() -> None:
+    services = make_services()
+    async with in_process(services) as client:
+        answer = await client.post("/tts", json={"text": HELLO})
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "audio/wav"
+    assert answer.headers["x-sample-rate"] == "24000"
+    assert answer.headers["x-channels"] == "1"
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["x-accel-buffering"] == "no"
+    assert answer.headers["server-timing"].startswith("queue;dur=")
+    assert "ttfb;dur=" in answer.headers["server-timing"]
+    assert "content-length" not in answer.headers
+    assert answer.content[4:8] == b"\xff" * 4
+    np.testing.assert_allclose(samples_in(answer.content[44:]), speech(HELLO), atol=1e-4)
+
+
+async def test_the_request_reaches_the_engine_as_it_was_sent() -> None:
+    engine = FakeEngine()
+    asked = {"text": HELLO, "speaker": "anna", "language": "en", "instruct": "gladly", "seed": 7}
+    async with in_process(make_services(engine)) as client:
+        answer = await client.post(
+            "/tts", json={**asked, "normalize": False}, headers={"X-Request-Id": "mine-1"}
+        )
+    assert answer.headers["x-request-id"] == "mine-1"
+    (stream,) = engine.streams
+    request = stream.request
+    assert (request.request_id, request.wire, request.mode) == ("mine-1", "http", "whole")
+    assert (request.speaker, request.language, request.instruct) == ("anna", "en", "gladly")
+    assert (request.seed, request.normalize, stream.text) == (7, False, HELLO)
+
+
+@pytest.mark.parametrize("format", ["wav", "pcm", "ulaw", "alaw"])
+async def test_a_complete_body_says_what_a_streamed_one_says(format: str) -> None:
+    header_bytes = 44 if format == "wav" else 0
+    async with in_process(make_services()) as client:
+        asked = {"text": HELLO, "format": format, "speed": 1.5}
+        streamed = await client.post("/tts", json=asked)
+        complete = await client.post("/tts", json={**asked, "stream": False})
+    assert complete.headers["content-length"] == str(len(complete.content))
+    assert complete.content[header_bytes:] == streamed.content[header_bytes:]
+    assert complete.headers["content-type"] == streamed.headers["content-type"]
+
+
+async def test_a_complete_wav_has_true_sizes() -> None:
+    async with in_process(make_services()) as client:
+        answer = await client.post("/tts", json={"text": HELLO, "stream": False})
+    assert int.from_bytes(answer.content[40:44], "little") == len(answer.content) - 44
+
+
+@pytest.mark.parametrize(
+    ("format", "media_type"),
+    [("mp3", "audio/mpeg"), ("opus", "audio/ogg"), ("flac", "audio/flac")],
+)
+@pytest.mark.parametrize("is_streamed", [True, False])
+async def test_a_compressed_body_decodes_to_the_speech(
+    format: str, media_type: str, is_streamed: bool
+) -> None:
+    async with in_process(make_services()) as client:
+        answer = await client.post("/tts", json={"text": HELLO, "format": format, "stream": is_streamed})
+    assert answer.headers["content-type"] == media_type
+    samples, rate_hz = decoded(answer.content)
+    assert len(samples) / rate_hz == pytest.approx(len(speech(HELLO)) / SAMPLE_RATE_HZ, abs=0.15)
+    assert np.sqrt(np.mean(samples**2)) > 0.1
+
+
+async def test_an_audio_element_gets_the_same_by_a_query() -> None:
+    async with in_process(make_services()) as client:
+        posted = await client.post("/tts", json={"text": HELLO, "speaker": "anna", "format": "pcm"})
+        query = {"text": HELLO, "speaker": "anna", "format": "pcm", "cache_buster": "17"}
+        got = await client.get("/tts", params=query)
+    assert (got.status_code, got.content) == (200, posted.content)
+
+
+async def test_ulaw_is_sent_at_8_khz_unless_told() -> None:
+    async with in_process(make_services()) as client:
+        answer = await client.post("/tts", json={"text": HELLO, "format": "ulaw"})
+        refused = await client.post("/tts", json={"text": HELLO, "format": "ulaw", "sample_rate": 24000})
+    assert answer.headers["x-sample-rate"] == "8000"
+    assert len(answer.content) == len(speech(HELLO)) // 3
+    assert refused.status_code == 400
+    assert error_of(refused)["param"] == "sample_rate"
+
+
+@pytest.mark.parametrize("sample_rate", [8000, 16000, 22050, 44100, 48000])
+async def test_every_rate_lasts_as_long(sample_rate: int) -> None:
+    async with in_process(make_services()) as client:
+        asked = {"text": HELLO, "format": "pcm", "sample_rate": sample_rate}
+        answer = await client.post("/tts", json=asked)
+    assert answer.headers["x-sample-rate"] == str(sample_rate)
+    duration_s = len(answer.content) / 2 / sample_rate
+    assert duration_s == pytest.approx(len(speech(HELLO)) / SAMPLE_RATE_HZ, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({}, "text"),
+        ({"text": ""}, "text"),
+        ({"text": None}, "text"),
+        ({"text": 5}, "text"),
+        ({"text": ["a"]}, "text"),
+        ({"text": " \n\t"}, "text"),
+        ({"text": "…!?。"}, "text"),
+        ({"text": "hi", "speed": 0.49}, "speed"),
+        ({"text": "hi", "speed": 2.01}, "speed"),
+        ({"text": "hi", "speed": "quick"}, "speed"),
+        ({"text": "hi", "sample_rate": 11025}, "sample_rate"),
+        ({"text": "hi", "format": "midi"}, "format"),
+        ({"text": "hi", "seed": -1}, "seed"),
+        ({"text": "hi", "seed": 2**70}, "seed"),
+        ({"text": "hi", "spaeker": "anna"}, "spaeker"),
+        ({"text": "hi", "x" * 100_000: 1}, "x" * 60 + "…"),
+    ],
+)
+async def test_a_bad_value_is_refused_by_the_name_of_its_field(body: dict[str, object], param: str) -> None:
+    engine = FakeEngine()
+    async with in_process(make_services(engine)) as client:
+        answer = await client.post("/tts", json=body)
+    error = error_of(answer)
+    assert answer.status_code == 400
+    assert (error["type"], error["code"], error["param"]) == (
+        "invalid_request_error",
+        "invalid_request",
+        param,
+    )
+    assert param.replace("_", " ") in str(error["message"]).replace("_", " ")
+    assert len(answer.content) < 1000
+    assert not engine.open_streams
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"null", b'"text"', b"\xff\xfe", b'{"text": NaN}', b"[" * 100_000, b'{"text":"\xc3"}'],
+)
+async def test_what_is_no_json_object_is_refused(body: bytes) -> None:
+    async with in_process(make_services()) as client:
+        answer = await client.post("/tts", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400
+    assert error_of(answer)["code"] == "invalid_request"
+
+
+async def test_an_object_sent_as_a_form_is_answered_with_what_to_do() -> None:
+    async with in_process(make_services()) as client:
+        answer = await client.post(
+            "/tts", content=b'{"text":"hi"}', headers={"Content-Type": "application/x-www-form-urlencoded"}
+        )
+    assert answer.status_code == 400
+    assert "Content-Type: application/json" in str(error_of(answer)["message"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nul \0 bell \a escape \x1b[31m delete \x7f",
+        "مرحبا بالعالم \u202eabc\u202c",
+        "שלום עולם",
+        "family 👨\u200d👩\u200d👧\u200d👦 and flag 🇨🇭",
+        "zero\u200bwidth\ufeff",
+        "z̸a̷l̶g̵o̴",
+        "你好\u3000世界",
+        "\U0010ffff and a",
+    ],
+)
+async def test_odd_characters_reach_the_engine_unchanged(text: str) -> None:
+    engine = FakeEngine()
+    async with in_process(make_services(engine)) as client:
+        answer = await client.post("/tts", json={"text": text, "format": "pcm"})
+    assert answer.status_code == 200
+    assert engine.streams[0].text == text
+    assert len(answer.content) == len(pcm_of(text))
+
+
+@pytest.mark.parametrize("escape", [r"\ud800", r"\udc00 a", r"a \ud83d", r"\ude00\ud83d"])
+@pytest.mark.parametrize("field", ["text", "speaker", "language"])
+async def test_a_lone_surrogate_is_refused(escape: str, field: str) -> None:
+    body = json.dumps({"text": "hi"} | {field: "@"}).replace("@", escape)
+    async with in_process(make_services()) as client:
+        answer = await client.post("/tts", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400
+    assert error_of(answer)["param"] == field
+
+
+async def test_a_lone_surrogate_as_an_unknown_field_is_named() -> None:
+    async with in_process(make_services()) as client:
+        body = rb'{"text": "hi", "\ud800": 1}'
+        answer = await client.post("/tts", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400
+
+
+async def test_a_text_over_the_limit_is_refused_before_it_waits_for_a_place() -> None:
+    engine = FakeEngine(refusal=AssertionError("opened"))
+    async with in_process(make_services(engine)) as client:
+        longest = await client.post("/tts", json={"text": "a" * 4096})
+        answer = await client.post("/tts", json={"text": "a" * 4097})
+    assert longest.status_code == 500  # it got as far as the engine
+    assert (answer.status_code, error_of(answer)["code"]) == (413, "text_too_long")
+    assert "4097" in str(error_of(answer)["message"])
+
+
+async def test_a_million_characters_are_refused() -> None:
+    async with in_process(make_services()) as client:
+        answer = await client.post("/tts", json={"text": "a" * 1_000_000})
+    assert (answer.status_code, error_of(answer)["code"]) == (413, "text_too_long")
+
+
+async def test_the_longest_text_is_spoken_whole() -> None:
+    engine = FakeEngine(samples_per_character=10)
+    text = "ä" * 4096
+    async with in_process(make_services(engine)) as client:
+        answer = await client.post("/tts", json={"text": text, "format": "pcm"})
+    assert len(answer.content) == 4096 * 10 * 2
+
+
+async def test_an_ended_stream_is_counted() -> None:
+    services = make_services()
+    async with in_process(services) as client:
+        await client.post("/tts", json={"text": HELLO, "speed": 2.0, "format": "pcm"})
+    assert counted(services, "tts_requests_total", protocol="http", outcome="ok") == 1
+    assert counted(services, "tts_requests_in_flight") == 0
+    assert counted(services, "tts_input_characters_total") == len(HELLO)
+    assert counted(services, "tts_audio_seconds_total") == pytest.approx(len(HELLO) * 0.05 / 2, abs=1e-3)
+    assert counted(services, "tts_time_to_first_byte_seconds_count", protocol="http") == 1
