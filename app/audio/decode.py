@@ -1,0 +1,137 @@
+"""An uploaded recording to mono samples: by what the bytes are, never by a name, at a bounded cost."""
+
+import io
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+
+import av
+import numpy as np
+from av.container import InputContainer
+
+from app.audio.pcm import Samples, within_full_scale
+
+MAX_SAMPLE_RATE_HZ = 192_000
+MAX_CHANNELS = 8
+
+# Nothing else is even probed: FFmpeg also knows playlists, which name other files and addresses.
+_CONTAINERS = "wav,w64,aiff,flac,mp3,aac,ogg,mov,matroska"
+_OPEN_OPTIONS = {"format_whitelist": _CONTAINERS, "protocol_whitelist": ""}
+_MAX_BAD_PACKETS = 20  # a file cut out of the middle of another has a few
+_ACCEPTED = "send wav, flac, mp3, ogg/opus, m4a or webm"
+
+
+class UndecodableAudio(ValueError):
+    """The upload holds no audio that can be read."""
+
+
+class RecordingTooLong(ValueError):
+    """There is more audio than was allowed; how much more is not known."""
+
+
+def decode_recording(data: bytes, max_duration_s: float) -> tuple[Samples, int]:
+    """-> mono float32 samples (n,), n > 0, within ±1, and their own sample rate (Hz).
+
+    Channels are averaged. A file that breaks off gives what is there. Never holds more than
+    `max_duration_s` of samples.
+
+    Raises UndecodableAudio for what is no audio, is empty, or is mostly damaged, and RecordingTooLong.
+    """
+    if not data:
+        raise UndecodableAudio(f"the recording is empty (0 bytes); {_ACCEPTED}")
+    with closing(_open(data)) as container:
+        track = _audio_track(container)
+        rate_hz = track.sample_rate
+        pieces: list[Samples] = []
+        num_samples = 0
+        for piece in _mono_pieces(_frames(container, track), rate_hz):
+            num_samples += len(piece)
+            if num_samples > max_duration_s * rate_hz:
+                raise RecordingTooLong(
+                    f"the recording is longer than {max_duration_s:g} s; send a part of it"
+                )
+            pieces.append(piece)
+    if num_samples == 0:
+        raise UndecodableAudio(f"the recording holds no sound (0 samples); {_ACCEPTED}")
+    return np.concatenate(pieces), rate_hz
+
+
+def _open(data: bytes) -> InputContainer:
+    try:
+        return av.open(io.BytesIO(data), "r", options=_OPEN_OPTIONS, metadata_errors="replace")
+    except (av.FFmpegError, EOFError) as error:
+        raise UndecodableAudio(f"the upload of {len(data)} bytes is no audio file; {_ACCEPTED}") from error
+
+
+def _audio_track(container: InputContainer) -> av.AudioStream:
+    if not container.streams.audio:
+        raise UndecodableAudio(f"the upload holds no audio track; {_ACCEPTED}")
+    track = container.streams.audio[0]
+    if not 0 < track.sample_rate <= MAX_SAMPLE_RATE_HZ:
+        raise UndecodableAudio(
+            f"the recording says {track.sample_rate} Hz; record at up to {MAX_SAMPLE_RATE_HZ} Hz"
+        )
+    _check_channels(track.channels)
+    return track
+
+
+def _mono_pieces(frames: Iterable[av.AudioFrame], rate_hz: int) -> Iterator[Samples]:
+    # Packed: of a frame with a plane for each of 8 channels, PyAV 18.1 reads a ninth, and crashes.
+    to_float, kind = av.AudioResampler(format="flt"), ("", "")
+    for frame in frames:
+        if frame.sample_rate != rate_hz:
+            raise UndecodableAudio(
+                f"the recording changes from {rate_hz} to {frame.sample_rate} Hz on its way; "
+                "send one that keeps its sample rate"
+            )
+        _check_channels(frame.layout.nb_channels)
+        if kind != (frame.format.name, frame.layout.name):  # mp3 may go from mono to stereo and back
+            to_float, kind = av.AudioResampler(format="flt"), (frame.format.name, frame.layout.name)
+        for packed in to_float.resample(frame):
+            samples = packed.to_ndarray().reshape(-1, packed.layout.nb_channels)  # (n, channels)
+            yield within_full_scale(samples.astype(np.float32, copy=False)).mean(axis=1)
+
+
+def _check_channels(num_channels: int) -> None:
+    if not 0 < num_channels <= MAX_CHANNELS:
+        raise UndecodableAudio(f"the recording has {num_channels} channels; send 1 to {MAX_CHANNELS}")
+
+
+def _frames(container: InputContainer, track: av.AudioStream) -> Iterator[av.AudioFrame]:
+    """What decodes, up to where the file breaks off. A few damaged packets are passed over."""
+    decoder = _decoder(track)
+    num_good = num_bad = 0
+    for packet in _packets(container, track):
+        try:
+            frames = decoder.decode(packet)
+        except av.FFmpegError:
+            num_bad += 1
+            if num_bad > max(_MAX_BAD_PACKETS, num_good):
+                break
+            continue
+        num_good += 1
+        yield from frames
+    if num_bad > num_good:
+        raise UndecodableAudio(
+            f"{num_bad} of {num_bad + num_good} parts of the recording are damaged; encode it again"
+        )
+
+
+def _decoder(track: av.AudioStream) -> av.AudioCodecContext:
+    """The track's own, but for Opus: FFmpeg's is wrong for 250 ms where the coding mode changes."""
+    decoder = track.codec_context
+    if decoder.name == "opus":
+        head, layout = decoder.extradata, decoder.layout
+        decoder = av.CodecContext.create("libopus", "r")
+        decoder.extradata, decoder.layout, decoder.sample_rate = head, layout, track.sample_rate
+    decoder.thread_count = 1
+    return decoder
+
+
+def _packets(
+    container: InputContainer, track: av.AudioStream
+) -> Iterator["av.Packet[av.AudioStream] | None"]:
+    """The last one is empty or None: it has the decoder give what it still holds."""
+    try:
+        yield from container.demux(track)
+    except av.FFmpegError:
+        yield None

@@ -1,0 +1,57 @@
+"""Sounds to encode, and an independent ear for what came out."""
+
+import io
+
+import av
+import numpy as np
+import soundfile
+from numpy.typing import NDArray
+
+from app.audio.formats import AudioFormat
+
+Samples = NDArray[np.float32]
+G711 = {"ulaw": "ULAW", "alaw": "ALAW"}
+
+
+def tone(duration_s: float, rate_hz: int, frequency_hz: float = 300.0, level: float = 0.4) -> Samples:
+    times_s = np.arange(round(duration_s * rate_hz)) / rate_hz
+    return (level * np.sin(2 * np.pi * frequency_hz * times_s)).astype(np.float32)
+
+
+def chirp(duration_s: float, rate_hz: int) -> Samples:
+    """Never the same twice: 100 to 3000 Hz, so that a piece lost or out of place shows."""
+    times_s = np.arange(round(duration_s * rate_hz)) / rate_hz
+    phase = 2 * np.pi * (100 * times_s + 2900 * times_s**2 / (2 * duration_s))
+    return (0.4 * np.sin(phase)).astype(np.float32)
+
+
+def dominant_hz(samples: Samples, rate_hz: int) -> float:
+    spectrum = np.abs(np.fft.rfft(samples * np.hanning(len(samples)), 1 << 18))
+    return float(spectrum.argmax() * rate_hz / (1 << 18))
+
+
+def heard(format: AudioFormat, body: bytes, rate_hz: int) -> tuple[Samples, int]:
+    """What a player would play, and its rate. libsndfile listens, FFmpeg where that cannot."""
+    if format == "pcm":
+        return np.frombuffer(body, "<i2").astype(np.float32) / 32768, rate_hz
+    if format in G711:
+        raw = {"format": "RAW", "subtype": G711[format], "samplerate": rate_hz, "channels": 1}
+        return soundfile.read(io.BytesIO(body), dtype="float32", **raw)
+    if format == "aac" or (format == "flac" and not counts_samples(body)):
+        return heard_by_ffmpeg(body)
+    return soundfile.read(io.BytesIO(body), dtype="float32")
+
+
+def counts_samples(flac: bytes) -> bool:
+    """Whether a FLAC says its length in its STREAMINFO: 36 bits, 0 for unknown."""
+    return int.from_bytes(flac[21:26], "big") & 0xFFFFFFFFF != 0
+
+
+def heard_by_ffmpeg(body: bytes) -> tuple[Samples, int]:
+    with av.open(io.BytesIO(body)) as container:
+        rate_hz = container.streams.audio[0].sample_rate
+        to_float = av.AudioResampler(format="flt", layout="mono")
+        frames = [part for frame in container.decode(audio=0) for part in to_float.resample(frame)]
+        return np.concatenate(
+            [np.empty(0, np.float32), *(frame.to_ndarray()[0] for frame in frames)]
+        ), rate_hz
