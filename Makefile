@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: setup lint check test bench voice voice-eval clean
+.PHONY: setup serve lint check test bench voice voice-eval clean
 
 setup: $(INSTALLED)
 
@@ -13,6 +13,9 @@ $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
+
+serve: setup
+	$(BIN)/firstword serve
 
 lint: setup
 	$(BIN)/ruff check --fix .

@@ -228,3 +228,7 @@ class Engine(Protocol):
         Raises Overloaded, Draining, SpeakerNotFound, and InvalidRequest for what the checkpoint cannot do.
         """
         ...
+
+    async def drain(self, timeout_s: float) -> None:
+        """Admits nobody more, lets the streams finish, then ends the rest with an error they can see."""
+        ...

@@ -32,6 +32,15 @@ class Networks:
         tokenizer = self.prompting.tokenizer
         return self.checkpoint.config.family == "cosyvoice1" or tokenizer.end_of_prompt_id is not None
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """What every published checkpoint was trained to speak: the tags of CosyVoice 1's texts."""
+        return ("zh", "en", "ja", "yue", "ko")
+
+    def device_memory_bytes(self) -> int:
+        """What torch holds of the GPU; 0 on a CPU."""
+        return torch.cuda.memory_allocated() if torch.cuda.is_available() else 0
+
 
 def load_networks(
     directory: Path,

@@ -20,15 +20,17 @@ class TextFeed(Protocol):
     def flush(self) -> Sequence[Segment]: ...
 
 
+FeedFactory = Callable[[Mode, str | None, bool], TextFeed]
+"""Of a mode, a language (None: found for each segment), and whether to normalise."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Resources:
-    """feed: of a mode, a language (None: found for each segment), and whether to normalise."""
-
     generator: TokenGenerator
     prompting: Prompting
     token2wav: StreamingToken2Wav
     pool: Token2WavPool
-    feed: Callable[[Mode, str | None, bool], TextFeed]
+    feed: FeedFactory
     metrics: Metrics
     clock: Callable[[], float]
     max_text_chars: int

@@ -41,10 +41,10 @@ class Metrics:
     """
 
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        counter = partial(Counter, namespace="tts", registry=self._registry)
-        gauge = partial(Gauge, namespace="tts", registry=self._registry)
-        histogram = partial(Histogram, namespace="tts", registry=self._registry)
+        self.registry = CollectorRegistry()
+        counter = partial(Counter, namespace="tts", registry=self.registry)
+        gauge = partial(Gauge, namespace="tts", registry=self.registry)
+        histogram = partial(Histogram, namespace="tts", registry=self.registry)
 
         self.requests = counter("requests", "Requests by how they ended", ["protocol", "outcome"])
         self.requests_in_flight = gauge("requests_in_flight", "Requests that have not ended")
@@ -104,15 +104,15 @@ class Metrics:
 
         self.device_memory_bytes = gauge("device_memory_bytes", "Memory in use on the device")
         self.ready = gauge("ready", "1: warm and admitting")
-        self.build_info = Info("build", "What is running", namespace="tts", registry=self._registry)
+        self.build_info = Info("build", "What is running", namespace="tts", registry=self.registry)
 
         self._create_label_sets()
-        ProcessCollector(registry=self._registry)
-        PlatformCollector(registry=self._registry)
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
 
     def exposition(self) -> tuple[bytes, str]:
         """The body of an answer to Prometheus, in its text format, and its content type."""
-        return generate_latest(self._registry), CONTENT_TYPE_LATEST
+        return generate_latest(self.registry), CONTENT_TYPE_LATEST
 
     def _create_label_sets(self) -> None:
         wires = get_args(Wire)

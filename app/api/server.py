@@ -1,0 +1,79 @@
+"""The sockets: uvicorn that drains before it stops, and /metrics on a port of its own."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from types import FrameType
+
+import uvicorn
+from prometheus_client import start_http_server
+from starlette.types import ASGIApp
+
+from app.telemetry.metrics import Metrics
+
+_FAREWELL_S = 5  # for what is still being sent once the streams have ended
+
+
+def server_config(app: ASGIApp, host: str, port: int, max_message_bytes: int) -> uvicorn.Config:
+    """max_message_bytes: of a WebSocket; a longer one closes it with 1009."""
+    return uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        log_config=None,
+        lifespan="off",
+        ws="websockets-sansio",
+        ws_max_size=max_message_bytes,
+        timeout_graceful_shutdown=_FAREWELL_S,
+    )
+
+
+class DrainingServer(uvicorn.Server):
+    """At the first signal `drain` runs while the server still answers; then it stops as uvicorn does."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        drain: Callable[[], Awaitable[None]],
+        on_listening: Callable[[int], None],
+    ) -> None:
+        """on_listening: told the port once it is open."""
+        super().__init__(config)
+        self._drain, self._on_listening = drain, on_listening
+        self._draining: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._loop = asyncio.get_running_loop()
+            self._on_listening(self.servers[0].sockets[0].getsockname()[1])
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self._draining is None and self.started:
+            self._loop.call_soon_threadsafe(self._begin_to_drain, sig, frame)
+        else:
+            super().handle_exit(sig, frame)
+
+    def _begin_to_drain(self, sig: int, frame: FrameType | None) -> None:
+        async def drain() -> None:
+            await self._drain()
+            super(DrainingServer, self).handle_exit(sig, frame)
+
+        if self._draining is None:
+            self._draining = asyncio.create_task(drain())
+
+
+@asynccontextmanager
+async def metrics_server(port: int | None, host: str, metrics: Metrics) -> AsyncIterator[None]:
+    """/metrics on its own port, if one is set, in prometheus_client's own thread."""
+    if port is None:
+        yield
+        return
+    server, thread = start_http_server(port, host, metrics.registry)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(server.shutdown)
+        server.server_close()
+        await asyncio.to_thread(thread.join)

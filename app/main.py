@@ -1,0 +1,208 @@
+"""Where the parts of the service meet: settings in, a server that speaks out."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from app.api.application import build_app
+from app.api.auth import KeyRing
+from app.api.limits import Limits, Quotas
+from app.api.server import DrainingServer, metrics_server, server_config
+from app.api.services import Services
+from app.engine.assembly import EnginePlan, running_engine
+from app.engine.engine import SpeechEngine
+from app.engine.interface import EngineInfo, Mode
+from app.engine.loading import Networks, load_networks
+from app.engine.resources import FeedFactory, TextFeed
+from app.settings import BUILTIN_CHECKPOINT, InvalidSettings, Settings
+from app.speakers.enrolment import Enroller
+from app.speakers.registry import SpeakerRegistry
+from app.speakers.store import SpeakerStore
+from app.telemetry.metrics import Metrics
+from app.text import language
+from app.text.feed import SentenceFeed, WholeFeed, WordFeed
+from app.text.normaliser import Normaliser
+from app.text.segment import SegmentLimits
+from app.text.segments import Segmenter
+
+SPEAKERS_FILE = "speakers.sqlite3"
+FIRST_SEGMENT_TOKENS = 20  # a short first sentence is spoken by itself, so that it is read sooner
+_MIB = 1 << 20
+
+
+@asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[Services]:
+    """The whole service but its sockets: loaded, warmed up and ready; closed at the end.
+
+    Raises InvalidSettings, CheckpointError and SpeakerStoreError: what is wrong, in one line.
+    """
+    if settings.backend == "vllm":
+        raise InvalidSettings("FIRSTWORD_BACKEND is 'vllm': not available yet; use auto or torch")
+    metrics, clock = Metrics(), time.perf_counter
+    networks = await asyncio.to_thread(_loaded, settings)
+    enroller = await asyncio.to_thread(Enroller, networks.checkpoint, networks.token2wav, 1)
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    store = SpeakerStore(settings.data_dir / SPEAKERS_FILE)
+    registry = SpeakerRegistry(
+        store,
+        enroller,
+        max_cache_bytes=settings.speaker_cache_mb * _MIB,
+        default_speaker=settings.default_speaker,
+        on_hit=metrics.speaker_cache_hits.inc,
+        on_miss=metrics.speaker_cache_misses.inc,
+    )
+    async with registry:
+        info = _info(settings, networks, registry)
+        feeds = await asyncio.to_thread(_feeds, networks)
+        plan = _plan(settings)
+        async with running_engine(plan, info, networks, registry.prepared, feeds, metrics, clock) as engine:
+            _describe(metrics, info, networks, registry)
+            yield _services(settings, engine, registry, metrics, clock)
+
+
+async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
+    """Runs until SIGTERM or SIGINT, then lets the streams finish; a second signal ends at once.
+
+    announce: told in one line, once it listens, where and with what it speaks.
+    """
+    async with running(settings) as services:
+        app = build_app(
+            services,
+            cors_origins=settings.cors_origins,
+            metrics_on_main_port=settings.metrics_port is None,
+        )
+        config = server_config(app, settings.host, settings.port, settings.max_message_bytes)
+        server = DrainingServer(
+            config,
+            drain=lambda: services.engine.drain(settings.drain_timeout_s),
+            on_listening=lambda port: announce(_greeting(settings, services, port)),
+        )
+        async with metrics_server(settings.metrics_port, settings.host, services.metrics):
+            await server.serve()
+
+
+def _greeting(settings: Settings, services: Services, port: int) -> str:
+    info = services.engine.info
+    host = "127.0.0.1" if settings.host == "0.0.0.0" else settings.host
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    key = "" if services.keys.is_open else " -H 'Authorization: Bearer YOUR_KEY'"
+    return (
+        f"{address} speaks with {info.checkpoint} ({info.backend}). Hear it: "
+        f'curl{key} {address}/tts --json \'{{"text":"Hello, world."}}\' -o hello.wav'
+    )
+
+
+def _loaded(settings: Settings) -> Networks:
+    state_bytes = None if settings.max_state_mb is None else settings.max_state_mb * _MIB
+    try:
+        return load_networks(
+            settings.checkpoint,
+            settings.device,
+            settings.precision,
+            settings.window_s or None,
+            state_bytes,
+        )
+    except ValueError as error:
+        raise InvalidSettings(str(error)) from error
+
+
+def _feeds(networks: Networks) -> FeedFactory:
+    """How the text of a stream becomes segments, the languages' rules loaded."""
+    normaliser = Normaliser()
+    normaliser.warm_up()
+    language.warm_up()
+    tokenizer = networks.prompting.tokenizer
+    segmenter = Segmenter(
+        normaliser,
+        length=lambda text: len(tokenizer.encode(text)),
+        limits=SegmentLimits(),
+        first_max_length=FIRST_SEGMENT_TOKENS,
+    )
+
+    def feed(mode: Mode, given: str | None, normalize: bool) -> TextFeed:
+        match mode:
+            case "whole":
+                return WholeFeed(segmenter, given, normalize)
+            case "segments":
+                return SentenceFeed(segmenter, given, normalize)
+            case "continuous":
+                return WordFeed(normaliser, given, normalize)
+
+    return feed
+
+
+def _describe(metrics: Metrics, info: EngineInfo, networks: Networks, registry: SpeakerRegistry) -> None:
+    metrics.build_info.info(
+        {"version": version("firstword"), "checkpoint": info.checkpoint, "backend": info.backend}
+    )
+    metrics.speakers.set_function(lambda: len(registry.list()))
+    metrics.device_memory_bytes.set_function(networks.device_memory_bytes)
+
+
+def _info(settings: Settings, networks: Networks, registry: SpeakerRegistry) -> EngineInfo:
+    if registry.default_speaker is None:
+        raise InvalidSettings(
+            f"{settings.checkpoint} brings no speakers and FIRSTWORD_DEFAULT_SPEAKER names none; name one"
+        )
+    is_builtin = settings.checkpoint.resolve() == BUILTIN_CHECKPOINT.resolve()
+    return EngineInfo(
+        checkpoint=settings.checkpoint.resolve().name,
+        backend="torch",
+        sample_rate_hz=networks.token2wav.sample_rate_hz,
+        default_speaker=registry.default_speaker,
+        can_continue_text=networks.prompting.can_continue_text,
+        takes_instruct=networks.takes_instruct,
+        languages=("en",) if is_builtin else networks.languages,
+        max_streams=settings.max_streams,
+        max_text_chars=settings.max_text_chars,
+    )
+
+
+def _plan(settings: Settings) -> EnginePlan:
+    return EnginePlan(
+        max_streams=settings.max_streams,
+        max_queued=settings.max_queued,
+        queue_timeout_s=settings.queue_timeout_s,
+        max_text_chars=settings.max_text_chars,
+        listener_buffer_s=settings.listener_buffer_s,
+        num_threads=settings.num_threads,
+        num_workers=settings.num_workers,
+    )
+
+
+def _services(
+    settings: Settings,
+    engine: SpeechEngine,
+    registry: SpeakerRegistry,
+    metrics: Metrics,
+    clock: Callable[[], float],
+) -> Services:
+    try:
+        keys = KeyRing(key.get_secret_value() for key in settings.api_keys)
+    except ValueError as error:
+        raise InvalidSettings(f"FIRSTWORD_API_KEYS: {error}") from error
+    limits = Limits(
+        max_json_bytes=settings.max_body_bytes,
+        max_upload_bytes=settings.max_upload_bytes,
+        body_timeout_s=settings.body_timeout_s,
+        send_timeout_s=settings.slow_listener_timeout_s,
+        requests_per_minute=settings.requests_per_minute or None,
+        max_streams_per_key=settings.streams_per_key or None,
+        max_contexts=settings.max_contexts,
+        max_message_bytes=settings.max_message_bytes,
+        idle_timeout_s=settings.idle_timeout_s,
+    )
+    info = engine.info
+    return Services(
+        engine=engine,
+        speakers=registry,
+        metrics=metrics,
+        keys=keys,
+        limits=limits,
+        quotas=Quotas(limits, clock),
+        model_id=info.checkpoint,
+        voices=settings.voices(info.default_speaker),
+        clock=clock,
+    )
