@@ -11,7 +11,7 @@ TIMEOUT_S: Final = 120.0  # a registration computes; everything else is quick
 
 
 def open_client(url: str, api_key: str | None) -> httpx.Client:
-    """Raises CommandFailed for what is no URL of a server."""
+    """Raises CommandFailed for what is no URL of a server, and for what is no key."""
     try:
         base_url = httpx.URL(url)
     except httpx.InvalidURL as error:
@@ -20,6 +20,8 @@ def open_client(url: str, api_key: str | None) -> httpx.Client:
         ) from None
     if base_url.scheme not in ("http", "https") or not base_url.host:
         raise CommandFailed(f"{url!r} is no URL of a server; expected one such as http://127.0.0.1:8000")
+    if api_key and not all("!" <= character <= "~" for character in api_key):
+        raise CommandFailed("the API key holds characters that no header can; copy it again, without quotes")
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     return httpx.Client(base_url=base_url, headers=headers, timeout=TIMEOUT_S)
 

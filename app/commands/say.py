@@ -99,4 +99,5 @@ async def _speak(engine: "Engine", request: "SynthesisRequest", text: str, outpu
 
 def _progress() -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rtf]}"))
-    return Progress(*columns, console=to_stderr(), transient=True)
+    console = to_stderr()
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)

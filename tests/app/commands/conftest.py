@@ -1,0 +1,56 @@
+"""What the commands find where the service would be."""
+
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from app.api.services import Services
+from app.settings import PREFIX, Settings
+from tests.app.api.serving import make_services
+from tests.app.fakes import FakeEngine
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith(PREFIX)]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def logging_set_up(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """What the commands asked of logging, which stays as pytest has it."""
+    asked: list[tuple[str, str]] = []
+    monkeypatch.setattr("app.telemetry.logs.configure_logging", lambda *given: asked.append(given))
+    return asked
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
+    """What `say` finds where the service would be loaded."""
+    engine = FakeEngine()
+
+    @asynccontextmanager
+    async def running(settings: Settings) -> AsyncIterator[Services]:
+        yield make_services(engine)
+
+    monkeypatch.setitem(sys.modules, "app.main", SimpleNamespace(running=running))
+    return engine
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
+    """The settings that `serve` started the service with."""
+    settings_seen: list[Settings] = []
+
+    async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
+        settings_seen.append(settings)
+        announce("http://127.0.0.1:1 speaks [softly]")
+
+    monkeypatch.setitem(sys.modules, "app.main", SimpleNamespace(serve=serve))
+    return settings_seen

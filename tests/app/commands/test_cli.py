@@ -1,0 +1,54 @@
+"""The command line as a whole: what there is, how it starts, how it ends when something is wrong."""
+
+import subprocess
+import sys
+
+import pytest
+
+from app.engine.interface import SpeakerNotFound
+from models.errors import CheckpointError
+from tests.app.commands.typed import refused, run
+from tests.app.fakes import FakeEngine
+
+TEXT = "Hello there."
+
+
+def test_command_line_starts_without_what_is_slow() -> None:
+    program = "import app.cli, sys; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert not {"torch", "numpy", "uvicorn", "fastapi", "httpx", "app.main"} & set(loaded.stdout.split())
+
+
+def test_help_names_every_command() -> None:
+    result = run("--help")
+    assert result.exit_code == 0
+    assert all(name in result.output for name in ("serve", "say", "speakers", "doctor", "settings"))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        CheckpointError("llm.safetensors is missing"),
+        ExceptionGroup("tasks", [ExceptionGroup("more", [SpeakerNotFound("llm.safetensors is missing")])]),
+        OSError("llm.safetensors is missing"),
+    ],
+)
+def test_what_the_world_breaks_is_one_line(engine: FakeEngine, error: Exception) -> None:
+    engine.refusal = error
+    assert refused("say", TEXT) == "firstword: llm.safetensors is missing\n"
+
+
+def test_long_message_with_brackets_and_lines_is_one_line_as_it_is(engine: FakeEngine) -> None:
+    engine.refusal = CheckpointError(f"a [red] tensor\n  {'x' * 200}")
+    assert refused("say", TEXT) == f"firstword: a [red] tensor {'x' * 200}\n"
+
+
+@pytest.mark.parametrize("error", [KeyError("bug"), ExceptionGroup("", [OSError("world"), KeyError("bug")])])
+def test_bug_keeps_its_traceback(engine: FakeEngine, error: Exception) -> None:
+    engine.refusal = error
+    assert run("say", TEXT).exception is error
+
+
+def test_bad_setting_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRSTWORD_MAX_STREAM", "3")
+    assert "did you mean FIRSTWORD_MAX_STREAMS?" in refused("serve")

@@ -1,0 +1,104 @@
+"""`firstword doctor`: each thing that can be wrong, and what it says about it."""
+
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from app.commands import checks
+from app.settings import load_settings
+from tests.app.commands.typed import run
+
+
+@pytest.fixture(autouse=True)
+def _free_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRSTWORD_PORT", "0")
+
+
+def test_doctor_finds_nothing_wrong_here() -> None:
+    result = run("doctor")
+    assert result.exit_code == 0, result.output
+    assert "WRONG" not in result.output
+    assert "ok    checkpoint: cosyvoice2 in " in result.output
+    assert "ok    keys: none asked for, and only this machine can call" in result.output
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "wrong", "mend"),
+    [
+        ("FIRSTWORD_BACKEND", "vllm", "backend", "set FIRSTWORD_BACKEND=torch"),
+        ("FIRSTWORD_CHECKPOINT", "nowhere", "checkpoint", "set FIRSTWORD_CHECKPOINT to a model directory"),
+        ("FIRSTWORD_DATA_DIR", "file", "data directory", 'mkdir -p "'),
+        ("FIRSTWORD_API_KEYS", "s3cret", "keys", "set FIRSTWORD_API_KEYS=name:key,other:key"),
+        ("FIRSTWORD_PROT", "1", "settings", "firstword settings"),
+    ],
+)
+def test_doctor_says_what_is_wrong_and_what_mends_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str, value: str, wrong: str, mend: str
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(variable, value)
+    result = run("doctor")
+    assert result.exit_code == 1
+    assert result.output.count("WRONG") == 1
+    assert f"WRONG {wrong}: " in result.output
+    assert f"mend: {mend}" in result.output
+    assert "s3cret" not in result.output
+
+
+def test_doctor_looks_at_the_checkpoint_it_is_given(tmp_path: Path) -> None:
+    result = run("doctor", "--checkpoint", str(tmp_path / "empty"))
+    assert result.exit_code == 1
+    assert "WRONG checkpoint: " in result.output
+
+
+def test_port_that_is_taken_is_wrong() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        finding = checks.check_port(load_settings(port=port))
+    assert finding.state == "wrong"
+    assert f"127.0.0.1:{port} cannot be listened on: Address already in use" in finding.said
+
+
+def test_gpu_that_is_not_there_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert checks.check_device(load_settings(device="cuda")).state == "wrong"
+    assert checks.check_device(load_settings(device="auto")).state == "ok"
+
+
+def test_missing_torch_is_wrong_and_what_needs_it_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    found = {finding.subject: finding for finding in checks.findings(load_settings())}
+    assert found["torch"].state == "wrong"
+    assert "device" not in found
+
+
+def test_old_python_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 10, 4))
+    assert checks.check_python(load_settings()).state == "wrong"
+
+
+@pytest.mark.parametrize(
+    ("host", "keys", "state"),
+    [
+        ("0.0.0.0", "", "note"),
+        ("::", "", "note"),
+        ("speech.example", "", "note"),
+        ("0.0.0.0", "anna:s3cret", "ok"),
+        ("127.0.0.2", "", "ok"),
+        ("::1", "", "ok"),
+        ("localhost", "", "ok"),
+    ],
+)
+def test_server_open_to_the_network_is_noted(host: str, keys: str, state: str) -> None:
+    finding = checks.check_keys(load_settings(host=host, api_keys=keys))
+    assert finding.state == state
+    assert "s3cret" not in f"{finding}"
+
+
+def test_looking_at_a_data_directory_leaves_nothing_behind(tmp_path: Path) -> None:
+    assert checks.check_data_dir(load_settings(data_dir=tmp_path / "new" / "data")).state == "ok"
+    assert checks.check_data_dir(load_settings(data_dir=tmp_path)).state == "ok"
+    assert list(tmp_path.iterdir()) == []
