@@ -16,6 +16,7 @@ from models.tokenizer import QWEN2_FOLDER
 from training import flow, language_model, speaker_encoder, speech_tokenizer, vocoder
 from training.checkpoint_yaml import qwen2_json, voice_yaml
 from training.flite import SAMPLE_RATE_HZ, SPEAKERS, Flite
+from training.networks.flow import folded
 from training.networks.speech_tokenizer import TokenEncoder
 from training.settings import Settings
 from training.text_tokenizer import read_tokenizer
@@ -40,7 +41,8 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
     tokenizer = read_tokenizer(settings)
     lm = language_model.build(settings, tokenizer.vocab_size)
     load_average(settings, language_model.STAGE, lm)
-    acoustic = load_average(settings, flow.STAGE, flow.build(settings))
+    acoustic = flow.build(settings)
+    load_average(settings, flow.STAGE, acoustic)
     hift = load_average(settings, vocoder.STAGE, vocoder.build(settings))
     directory.mkdir(parents=True, exist_ok=True)
     (directory / QWEN2_FOLDER).mkdir(exist_ok=True)
@@ -49,7 +51,7 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
     (directory / QWEN2_CONFIG_FILE).write_text(qwen2_json(lm.lm.config.qwen2))
     shutil.copy(settings.path / "tokenizer" / "tokenizer.json", directory / QWEN2_FOLDER / "tokenizer.json")
     _save(lm.folded(), QWEN2_LM, directory / "llm.safetensors", torch.float16)
-    _save(acoustic, UNET_FLOW, directory / "flow.safetensors", torch.float16)
+    _save(folded(acoustic), UNET_FLOW, directory / "flow.safetensors", torch.float16)
     _save(hift, HIFT, directory / "hift.safetensors", torch.float32)
     if (settings.path / f"{speech_tokenizer.STAGE}.pt").exists():  # else what is shipped stays
         write_onnx(settings, directory)

@@ -6,20 +6,19 @@ from numpy.typing import NDArray
 
 from models.config import FRAMES_PER_TOKEN, NUM_MELS, CFMConfig, ConformerConfig, UNetConfig, UNetFlowConfig
 from models.config_parser.flow import CHUNK_FRAMES, CHUNK_TOKENS
-from models.flow.encoder import ConformerFront
 from models.flow.flow import Flow
 from models.flow.training import FlowBatch, draw, flow_losses
-from models.flow.unet import CausalStage, CausalUNet
 from training import trainer
 from training.features import read_features
 from training.flite import SPEAKERS
+from training.networks.flow import initialise, with_digit_sums
 from training.networks.speech_tokenizer import NUM_CODES
 from training.settings import Settings
 from training.speaker_encoder import read_embeddings
 from training.speech_tokenizer import read_tokens
 
 STAGE = "flow"
-_LENGTHS = (60, 100, 160, 260, 400)  # speech tokens of a row; short rows come in larger batches
+_LENGTHS = (60, 100, 160, 260, 400, 600)  # speech tokens of a row; short rows come in larger batches
 _PRIOR_WEIGHT = 0.5
 
 
@@ -30,7 +29,7 @@ def run(settings: Settings) -> None:
     streams = _Streams(settings)
     model = build(settings)
     if not (settings.path / f"{STAGE}.pt").exists():
-        initialise(model, streams.sample())
+        initialise(model, streams.mean())
 
     def losses_of(_: float) -> trainer.Losses:
         length = int(dice.numpy.choice(_LENGTHS))
@@ -70,25 +69,8 @@ def config(settings: Settings) -> UNetFlowConfig:
 
 
 def build(settings: Settings) -> Flow:
-    return Flow(config(settings))
-
-
-@torch.no_grad()
-def initialise(model: Flow, mel: NDArray[np.float16]) -> None:
-    """The answers begin at the mean mel; raw log-mel, far from zero, comes in small."""
-    front, estimator = model.front, model.estimator
-    assert isinstance(front, ConformerFront), front
-    assert isinstance(estimator, CausalUNet), estimator
-    mean = torch.from_numpy(mel.astype(np.float32).mean(0))
-    front.projection.bias.copy_(mean)
-    assert estimator.out.bias is not None, estimator.out
-    estimator.out.bias.copy_(mean)
-    estimator.out.weight.mul_(0.3)
-    first = estimator.down[0]
-    assert isinstance(first, CausalStage), first
-    for conv in (first.resnet.block1.conv, first.resnet.residual):
-        conv.weight[:, : 2 * NUM_MELS].div_(3)  # noise on its way to mel, and mu
-        conv.weight[:, 3 * NUM_MELS :].div_(3)  # the prompt
+    """As it is trained: `folded` makes what is shipped of it."""
+    return with_digit_sums(Flow(config(settings)))
 
 
 class _Streams:
@@ -103,8 +85,10 @@ class _Streams:
             tokens, mel = (np.concatenate(column) for column in zip(*mine, strict=True))
             self._parts.append((tokens, mel, embeddings[speaker]))
 
-    def sample(self) -> NDArray[np.float16]:
-        return np.concatenate([mel[::100] for _, mel, _ in self._parts])
+    def mean(self) -> torch.Tensor:
+        """-> (M,)."""
+        some = np.concatenate([mel[::100] for _, mel, _ in self._parts])
+        return torch.from_numpy(some.astype(np.float32).mean(0))
 
     def draw(self, number: int, length: int, rng: np.random.Generator) -> FlowBatch:
         rows = []

@@ -22,6 +22,7 @@ from models.lm.qwen2_lm import Qwen2LM
 from models.tokenizer import QWEN2_FOLDER
 from training import flow, language_model, speaker_encoder, vocoder
 from training.features import read_features
+from training.networks.flow import unfolded
 from training.networks.speech_tokenizer import NUM_CODES
 from training.settings import DEFAULT, Settings, read_settings
 from training.speech_tokenizer import save_tokens
@@ -51,10 +52,11 @@ def take(settings: Settings, directory: Path) -> None:
         reader.embedding_digits.zero_()
         reader.head_digits.zero_()
     reader.lm.load_state_dict(lm.state_dict())
-    sizes = {flow.STAGE: flow.build(settings), vocoder.STAGE: vocoder.build(settings)}
-    sizes[flow.STAGE].load_state_dict(acoustic.state_dict())
-    sizes[vocoder.STAGE].load_state_dict(hift.state_dict())
-    for stage, network in {language_model.STAGE: reader, **sizes}.items():
+    painter, speaker = Flow(flow.config(settings)), vocoder.build(settings)
+    painter.load_state_dict(acoustic.state_dict())
+    speaker.load_state_dict(hift.state_dict())
+    networks = {language_model.STAGE: reader, flow.STAGE: unfolded(painter), vocoder.STAGE: speaker}
+    for stage, network in networks.items():
         torch.save({"average": network.state_dict()}, settings.path / f"{stage}.pt")
 
 

@@ -57,7 +57,7 @@ def tiny_settings(folder: Path) -> Settings:
             encoder_width=16,
             encoder_feedforward=16,
             encoder_layers=1,
-            width=16,
+            width=112,
             heads=2,
             head_dim=8,
             mid_blocks=1,

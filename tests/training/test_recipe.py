@@ -23,6 +23,8 @@ from training import (
     trainer,
     vocoder,
 )
+from training.networks.flow import folded
+from training.networks.speech_tokenizer import NUM_CODES
 from training.settings import Settings
 from training.text_tokenizer import read_tokenizer
 from training.voice import Voice
@@ -129,6 +131,17 @@ def test_folding_the_digit_tables_changes_no_answer(settings: Settings) -> None:
         after = model(batch, is_guided=True)
     for one, other in zip(before, after, strict=True):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+def test_folding_the_digit_sums_changes_no_answer_of_the_flow(settings: Settings) -> None:
+    torch.manual_seed(0)
+    model = flow.build(settings).eval()
+    tokens = torch.randint(NUM_CODES, (1, 30))
+    with torch.no_grad():
+        before = model.mu(tokens, is_streaming=True)
+        after = folded(model).mu(tokens, is_streaming=True)
+    torch.testing.assert_close(before, after, atol=1e-5, rtol=1e-5)
+    assert "front.embedding.weight" in model.state_dict()
 
 
 def test_a_stage_goes_on_from_the_shipped_voice(directory: Path, settings: Settings, tmp_path: Path) -> None:

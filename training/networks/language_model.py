@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from models.lm.layout import IGNORED
 from models.lm.qwen2_lm import Qwen2LM
-from training.networks.speech_tokenizer import NUM_CODES, NUM_DIGITS, NUM_LEVELS
+from training.networks.speech_tokenizer import NUM_CODES, NUM_DIGITS, NUM_LEVELS, digits_of_codes
 
 _HIDDEN = -30_000.0  # a score that softmax does not see; finite, so that bfloat16 has no infinities
 
@@ -77,8 +77,7 @@ class LanguageModelTrainer(nn.Module):
         self.embedding_digits = nn.Parameter(torch.randn(NUM_DIGITS * NUM_LEVELS, width) * 0.02)
         self.head_digits = nn.Parameter(torch.randn(NUM_DIGITS * NUM_LEVELS, width) * 0.02)
         self._guided_layers, self._phone_layer = guided_layers, phone_layer
-        codes = torch.arange(NUM_CODES)[:, None] // NUM_LEVELS ** torch.arange(NUM_DIGITS) % NUM_LEVELS
-        self.register_buffer("digits", F.one_hot(codes, NUM_LEVELS).flatten(1).float(), persistent=False)
+        self.register_buffer("digits", digits_of_codes(), persistent=False)
         self._initialise()
 
     @torch.no_grad()

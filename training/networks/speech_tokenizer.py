@@ -16,6 +16,12 @@ NUM_CODES = NUM_LEVELS**NUM_DIGITS  # 6561
 _KERNEL = 5
 
 
+def digits_of_codes() -> Tensor:
+    """-> (codes, 24), one-hot: which of its three values each of a code's eight digits has."""
+    digits = torch.arange(NUM_CODES)[:, None] // NUM_LEVELS ** torch.arange(NUM_DIGITS) % NUM_LEVELS
+    return F.one_hot(digits, NUM_LEVELS).flatten(1).float()
+
+
 class ResidualConv(nn.Module):
     """Layer norm, convolution, GELU, mixing of channels, added to its input."""
 
