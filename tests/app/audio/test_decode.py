@@ -86,8 +86,8 @@ def test_opus_is_heard_as_its_own_library_hears_it(num_channels: int) -> None:
     samples, rate_hz = decode_recording(data, MAX_S)
 
     expected, _ = soundfile.read(io.BytesIO(data), always_2d=True)
-    at_16_khz = soxr.resample(samples, rate_hz, 16_000)
-    np.testing.assert_allclose(at_16_khz[:-320], expected.mean(axis=1)[:-320], atol=0.01)
+    at_16_khz = soxr.resample(samples, rate_hz, 16_000)  # libsndfile decodes at 16 kHz, 40 µs later
+    np.testing.assert_allclose(at_16_khz, expected.mean(axis=1), atol=0.05)
 
 
 @pytest.mark.parametrize("format", ["WAV", "FLAC"])
