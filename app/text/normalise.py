@@ -3,8 +3,6 @@
 import re
 import unicodedata
 
-import inflect
-
 _DECIMALS = re.compile(r"\d+")
 _MAX_SPELLED_DIGITS = 36  # the library names no larger numbers
 
@@ -32,6 +30,8 @@ def spell_out_numbers(text: str) -> str:
 
     Superscript and circled digits, which the published code reads as zero, are left alone.
     """
+    import inflect  # costs seconds
+
     engine = inflect.engine()
 
     def spelled(digits: re.Match[str]) -> str:

@@ -39,7 +39,8 @@ def split_paragraph(
     terminators = TERMINATORS[language] + (COMMAS if cuts_at_commas else "")
     if text[-1] not in terminators:
         text += FINAL_STOP[language]
-    return _merged(_sentences(text, terminators), length, limits)
+    sentences = _sentences(text, terminators)
+    return ["".join(sentences[run]) for run in merged_runs(sentences, length, limits)]
 
 
 def _sentences(text: str, terminators: str) -> list[str]:
@@ -58,16 +59,17 @@ def _sentences(text: str, terminators: str) -> list[str]:
     return sentences
 
 
-def _merged(sentences: list[str], length: Callable[[str], int], limits: SegmentLimits) -> list[str]:
-    segments: list[str] = []
-    current = ""
-    for sentence in sentences:
+def merged_runs(sentences: list[str], length: Callable[[str], int], limits: SegmentLimits) -> list[slice]:
+    """Which sentences make a segment each."""
+    runs: list[slice] = []
+    start, current = 0, ""
+    for place, sentence in enumerate(sentences):
         if length(current + sentence) > limits.max_length and length(current) > limits.min_length:
-            segments.append(current)
-            current = ""
+            runs.append(slice(start, place))
+            start, current = place, ""
         current += sentence
-    if current and segments and length(current) < limits.merge_length:
-        segments[-1] += current
+    if current and runs and length(current) < limits.merge_length:
+        runs[-1] = slice(runs[-1].start, len(sentences))
     elif current:
-        segments.append(current)
-    return segments
+        runs.append(slice(start, len(sentences)))
+    return runs
