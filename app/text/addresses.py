@@ -1,0 +1,60 @@
+"""Web and e-mail addresses in words."""
+
+import re
+from collections.abc import Mapping
+
+_TOP = (
+    "com|org|net|edu|gov|mil|int|io|ai|dev|app|info|biz|tv|me|co|xyz|cloud|tech|online|site|"
+    "uk|de|fr|es|it|nl|ch|at|be|se|no|dk|fi|pl|ru|cn|jp|kr|in|us|ca|au|nz|br|eu|hk|tw|sg"
+)
+_ADDRESS = re.compile(
+    r"(?:mailto:)?(?P<user>[A-Za-z0-9][\w.+-]{0,63}@)?(?P<scheme>(?:https?|ftp)://)?"
+    rf"(?P<host>(?:[A-Za-z0-9-]{{1,63}}\.){{1,8}}(?:{_TOP})|(?<=//)[\w.-]{{1,128}})(?::\d{{1,5}})?"
+    r"(?P<path>/[^\s?#\"'<>()]*)?(?P<rest>[?#][^\s\"'<>()]*)?(?![\w@])"
+)
+_TRAILING = re.compile(r"[.,;:!?]+$")
+_MARK = re.compile(r"[./@_+~%=&:-]")
+
+ENGLISH_MARKS = {
+    ".": "dot",
+    "/": "slash",
+    "@": "at",
+    "-": "dash",
+    "_": "underscore",
+    "+": "plus",
+    "~": "tilde",
+    "%": "percent",
+    "=": "equals",
+    "&": "and",
+    ":": "colon",
+}
+CHINESE_MARKS = {
+    ".": "点",
+    "/": "斜杠",
+    "@": "艾特",
+    "-": "杠",
+    "_": "下划线",
+    "+": "加",
+    "~": "波浪号",
+    "%": "百分号",
+    "=": "等于",
+    "&": "和",
+    ":": "冒号",
+}
+
+
+def with_addresses_said(text: str, marks: Mapping[str, str]) -> str:
+    """Addresses word by word, their marks named; scheme, port, query and fragment are not said."""
+    if "." not in text and "//" not in text:
+        return text
+    return _ADDRESS.sub(lambda found: _said(found, marks), text)
+
+
+def _said(found: re.Match[str], marks: Mapping[str, str]) -> str:
+    whole = (found["user"] or "") + found["host"] + (found["path"] or "")
+    ending = _TRAILING.search(found[0])
+    whole = _TRAILING.sub("", whole).rstrip("/")
+    if whole.startswith("www."):
+        whole = "w w w" + whole[3:]
+    said = _MARK.sub(lambda mark: f" {marks[mark[0]]} ", whole)
+    return " ".join(said.split()) + (ending[0] if ending else "")

@@ -1,0 +1,112 @@
+# ruff: noqa: RUF001  typographic dashes are meant
+"""How an English phrase is said: its abbreviations and signs here, its numbers elsewhere."""
+
+import re
+
+from app.text import vocabulary
+from app.text.addresses import ENGLISH_MARKS, with_addresses_said
+from app.text.english_numbers import VULGAR, with_numbers_said
+from app.text.english_words import NumberWords
+from app.text.phrases import Phrase
+
+_PLAIN = re.compile(r"(?:[^\W²³]|['’\-\"“”‘()\[\],;:!?…—–])+\.?")
+_DIGIT = re.compile("[0-9]")
+_AROUND = re.compile(r"(?P<before>[\"'“‘(\[]*)(?P<core>.*?)(?P<after>[\"'”’)\],;:!?]*)", re.DOTALL)
+_SIGNS = {
+    "&": " and ",
+    "@": " at ",
+    "+": " plus ",
+    "=": " equals ",
+    "×": " times ",
+    "÷": " divided by ",
+    "±": " plus or minus ",
+    "≈": " about ",
+    "≤": " at most ",
+    "≥": " at least ",
+    "°": " degrees ",
+    "%": " percent ",
+    "§": " section ",
+    "²": " squared ",
+    "³": " cubed ",
+    "€": " euros ",
+    "£": " pounds ",
+    "$": " dollars ",
+    "¥": " yen ",
+    "₹": " rupees ",
+}
+_SIGN = re.compile("[" + re.escape("".join(_SIGNS)) + "]")
+_BLANK_BEFORE_STOP = re.compile(r"\s+(?=[,.;:!?)])")
+_NAMED_SIGNS = re.compile(r"\b([A-G])#(?!\w)")
+_DROPPED = re.compile("[#~]")
+
+
+def say_english(text: str, phrase: Phrase, words: NumberWords) -> str:
+    """text: the phrase, cleaned. Its neighbours decide between readings."""
+    if text in vocabulary.OPERATORS:
+        return _operator(text, phrase)
+    text = text.translate(VULGAR).lstrip()
+    has_digit = _DIGIT.search(text) is not None
+    if _PLAIN.fullmatch(text) and not has_digit and not vocabulary.is_abbreviation(text):
+        return text
+    said = with_addresses_said(text, ENGLISH_MARKS)
+    said = _NAMED_SIGNS.sub(r"\1 sharp", said if has_digit else _abbreviation(said, phrase))
+    if has_digit:
+        said = with_numbers_said(said, words, phrase.previous)
+    said = _DROPPED.sub(" ", _SIGN.sub(lambda sign: _SIGNS[sign[0]], said))
+    said = _BLANK_BEFORE_STOP.sub("", " ".join(said.split()))
+    return said + _lost_stop(text, said, phrase)
+
+
+def _operator(sign: str, phrase: Phrase) -> str:
+    """A sign that stands alone: between numbers it is read, a dash between words is a pause."""
+    if not phrase.previous or not phrase.following:
+        return ""
+    is_counting = phrase.previous[-1:].isdigit() or phrase.following[:1].isdigit()
+    if sign in "-–—--":
+        starts_line = "\n" in phrase.source
+        return "" if starts_line or phrase.previous[-1:] in ",.;:!?-–—" else ","
+    return vocabulary.OPERATORS[sign] if is_counting or sign in "+=×÷" else ""
+
+
+def _abbreviation(text: str, phrase: Phrase) -> str:
+    """The long form of an abbreviation; other text as it is."""
+    parts = _AROUND.fullmatch(text)
+    assert parts is not None, text
+    core = parts["core"]
+    if core == vocabulary.SAINT_OR_STREET:
+        is_name_before = phrase.previous[:1].isupper() and not phrase.previous.endswith((".", ","))
+        is_saint = phrase.following[:1].isupper() and not is_name_before
+        said = "Saint" if is_saint else "Street"
+    elif core in vocabulary.COUNTED:
+        said = vocabulary.COUNTED[core] if phrase.following[:1].isdigit() else core
+    elif vocabulary.is_month(core) and core.endswith("."):
+        said = vocabulary.MONTHS[core[:3].lower()]
+    else:
+        said = vocabulary.TITLES.get(core) or vocabulary.ABBREVIATIONS.get(core) or core
+        if vocabulary.DOTTED.fullmatch(said):
+            said = " ".join(said.replace(".", " ").upper().split())
+    return parts["before"] + said + parts["after"]
+
+
+def _lost_stop(text: str, said: str, phrase: Phrase) -> str:
+    """A full stop that ended both an abbreviation and the sentence."""
+    if not text.endswith(".") or said.endswith(".") or text in vocabulary.TITLES or not said:
+        return ""
+    if text == vocabulary.SAINT_OR_STREET and said == "Saint":
+        return ""
+    return "." if not phrase.following or ends_before(phrase.following, text) else ""
+
+
+def ends_before(following: str, abbreviation: str) -> bool:
+    """Whether the word behind an abbreviation's full stop begins a sentence."""
+    bare = vocabulary.core(following)
+    if vocabulary.DOTTED.fullmatch(vocabulary.core(abbreviation).rpartition(" ")[2]):
+        is_time = abbreviation.lower().endswith((".m.", "m."))
+        return bare[:1].isupper() if is_time else _STARTER.fullmatch(bare) is not None
+    return bare[:1].isupper()
+
+
+_STARTER = re.compile(
+    "An?|And|As|At|But|For|He|Her|His|How|I|If|In|Its?|My|No|On|Our|She|So|That|The|Their|Then|There|These|They"
+    "|This|Those|We|What|When|Where|Who|Why|Your?"
+)

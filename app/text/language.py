@@ -1,0 +1,113 @@
+"""Which language a text is in: by its script first, by its words where several languages share the script."""
+
+import re
+import threading
+from functools import lru_cache
+from typing import Any
+
+MAX_EXAMINED = 512  # characters; more tell nothing new
+MIN_LATIN_LETTERS = 24  # fewer say too little
+HAN_PER_WORD = 1.0  # few: Chinese often has foreign names in it, English seldom Chinese ones
+MIN_LEAD = 20.0  # of log likelihood over English; names and jargon reach 17, a real sentence over 30
+DEFAULT = "en"
+LATIN = (
+    "en",
+    "de",
+    "fr",
+    "es",
+    "it",
+    "pt",
+    "nl",
+    "pl",
+    "sv",
+    "da",
+    "no",
+    "fi",
+    "cs",
+    "hu",
+    "ro",
+    "tr",
+    "vi",
+    "id",
+)
+
+_SCRIPTS = {
+    "ja": "\u3041-\u30fa\u30fc-\u30ff\uff66-\uff9d",
+    "ko": "\u1100-\u11ff\u3131-\u318e\uac00-\ud7af",
+    "ru": "\u0400-\u052f",
+    "ar": "\u0600-\u06ff\u0750-\u077f\ufb50-\ufdff\ufe70-\ufefc",
+    "he": "\u0590-\u05ff",
+    "el": "\u0370-\u03ff\u1f00-\u1fff",
+    "hi": "\u0900-\u097f",
+    "bn": "\u0980-\u09ff",
+    "ta": "\u0b80-\u0bff",
+    "te": "\u0c00-\u0c7f",
+    "th": "\u0e00-\u0e7f",
+    "ka": "\u10a0-\u10ff",
+    "hy": "\u0530-\u058f",
+}
+_WORDS = re.compile(
+    "(?P<han>[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+)|(?P<latin>[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+)|"
+    + "|".join(f"(?P<{language}>[{letters}]+)" for language, letters in _SCRIPTS.items())
+)
+_UKRAINIAN = re.compile("[іїєґІЇЄҐ]")
+_PERSIAN = re.compile("[پچژگک]")
+_UNSAID = re.compile(r"\S*(?:://|@|www\.)\S*|<[^<>\s]*>")
+
+
+def detect_language(text: str) -> str:
+    """ISO 639-1. Short text in Latin letters, and text without letters, counts as English."""
+    text = text[:MAX_EXAMINED]
+    weights: dict[str, float] = {}
+    for word in _WORDS.finditer(text):
+        script = word.lastgroup or "latin"
+        weights[script] = weights.get(script, 0.0) + (len(word[0]) / HAN_PER_WORD if script == "han" else 1.0)
+    if not weights:
+        return DEFAULT
+    if "ja" in weights and "han" in weights:
+        weights["ja"] += weights.pop("han")
+    script = max(weights, key=lambda name: (weights[name], name))
+    if script == "latin":
+        return _by_words(text)
+    if script == "ru" and _UKRAINIAN.search(text):
+        return "uk"
+    if script == "ar" and _PERSIAN.search(text):
+        return "fa"
+    return "zh" if script == "han" else script
+
+
+def primary_language(language: str) -> str:
+    """ "en" of "en-GB"."""
+    return language.lower().replace("_", "-").partition("-")[0]
+
+
+def warm_up() -> None:
+    """Loads what is loaded at first use: about half a second."""
+    _identifier()
+
+
+def _by_words(text: str) -> str:
+    text = _UNSAID.sub(" ", text)
+    letters = sum(character.isalpha() for character in text)
+    if letters < MIN_LATIN_LETTERS:
+        return DEFAULT
+    ranked = _identifier().rank(text)
+    language, score = ranked[0]
+    return str(language) if score - dict(ranked)[DEFAULT] >= MIN_LEAD else DEFAULT
+
+
+_loading = threading.Lock()
+
+
+def _identifier() -> Any:
+    with _loading:
+        return _load_identifier()
+
+
+@lru_cache(maxsize=1)
+def _load_identifier() -> Any:
+    from py3langid import langid  # type: ignore[import-untyped]
+
+    identifier = langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE)
+    identifier.set_languages(LATIN)
+    return identifier

@@ -1,0 +1,128 @@
+# ruff: noqa: RUF001  full-width digits and typographic quotes are meant
+"""Cuts a text, as it comes, into phrases that can each be read without knowing the rest.
+
+A phrase is a word or, where words change each other's reading ("$5 million", "June 5, 2024", "7:30 p.m."),
+the few that belong together. Where phrases end depends on the text only, never on how it was cut.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from app.text import vocabulary
+from app.text.characters import HAN, UNSPACED
+
+MAX_WORD = 128  # characters; longer ones are cut, so that no reading costs more than so many
+MAX_PHRASE = 96  # characters after which no further word joins
+HAN_AFTER_DIGITS = 4  # as many as a unit may have
+
+_WORD = re.compile(rf"\s{{64}}|\s{{0,63}}(?:[{UNSPACED}]|[^\s{UNSPACED}]{{1,{MAX_WORD}}})")
+_UNSPACED_END = re.compile(f"[{UNSPACED}]$")
+_DIGIT = re.compile("[0-9０-９]")
+_OPENING = re.compile(r"[0-9０-９$€£¥￥₹]")
+_HAN_TAIL = re.compile(f"[{HAN}]*$")
+_HAN = re.compile(f"[{HAN}]")
+_CLOSED = re.compile(r"[,;:!?.][\"'”’)\]]*$")
+_DATE_COMMA = re.compile(rf"(?:{vocabulary.MONTH})\b.*\d\w*,$|\d\w*\s+(?:{vocabulary.MONTH}),$")
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """source: with the blanks before it. previous, following: the words around it, "" at an end."""
+
+    source: str
+    previous: str = ""
+    following: str = ""
+
+    @property
+    def text(self) -> str:
+        return self.source.strip()
+
+    @property
+    def has_blank(self) -> bool:
+        return self.source[:1].isspace()
+
+
+@dataclass(slots=True)
+class PhraseFinder:
+    """push() gives each phrase as soon as nothing that follows can change it, flush() the rest."""
+
+    _rest: str = ""  # the beginning of a word
+    _open: list[str] = field(default_factory=list)  # words of a phrase that may go on
+    _previous: str = ""
+
+    def push(self, piece: str) -> list[Phrase]:
+        self._rest += piece
+        phrases: list[Phrase] = []
+        place = 0
+        while (word := _WORD.match(self._rest, place)) and self._is_whole(word):
+            place = word.end()
+            phrases += self._add(word[0])
+        self._rest = self._rest[place:]
+        return phrases
+
+    def flush(self) -> list[Phrase]:
+        is_blank = not self._rest.strip()
+        phrases = [] if is_blank else self._add(self._rest)
+        if self._open:
+            phrases.append(self._close())
+        if self._rest and is_blank:
+            phrases.append(Phrase(self._rest, self._previous))
+        self._rest, self._previous = "", ""
+        return phrases
+
+    def _is_whole(self, word: re.Match[str]) -> bool:
+        is_at_end = word.end() == len(self._rest)
+        return not is_at_end or word[0].isspace() or _UNSPACED_END.search(word[0]) is not None
+
+    def _add(self, word: str) -> list[Phrase]:
+        phrases: list[Phrase] = []
+        if self._open and not _joins("".join(self._open), word):
+            phrases.append(self._close(word.strip()))
+        is_first = not self._open
+        self._open.append(word)
+        if (is_first and not _may_go_on(word.strip())) or _is_closed("".join(self._open).strip()):
+            phrases.append(self._close())
+        return phrases
+
+    def _close(self, following: str = "") -> Phrase:
+        phrase = Phrase("".join(self._open), self._previous, following)
+        self._open = []
+        self._previous = phrase.text.rpartition(" ")[2] or self._previous
+        return phrase
+
+
+def find_phrases(text: str) -> list[Phrase]:
+    """All of a text; their sources concatenate to it."""
+    finder = PhraseFinder()
+    return finder.push(text) + finder.flush()
+
+
+def _may_go_on(word: str) -> bool:
+    return (
+        _OPENING.search(word) is not None
+        or word in vocabulary.OPERATORS
+        or vocabulary.is_month(word)
+        or vocabulary.is_abbreviation(word)
+        or word in vocabulary.CURRENCY_CODES
+    )
+
+
+def _joins(phrase: str, word: str) -> bool:
+    """Whether a word belongs to the phrase before it."""
+    stripped = word.strip()
+    if len(phrase) + len(word) > MAX_PHRASE or not stripped or "\n" in word:
+        return False
+    if not _OPENING.search(phrase):
+        opens_number = vocabulary.is_month(phrase) or phrase.strip() in vocabulary.CURRENCY_CODES
+        return opens_number and _DIGIT.match(stripped) is not None
+    if _HAN.fullmatch(stripped):
+        tail = _HAN_TAIL.search(phrase)
+        return tail is not None and len(tail[0]) < HAN_AFTER_DIGITS
+    return _OPENING.search(stripped) is not None or vocabulary.follows_number(stripped)
+
+
+def _is_closed(phrase: str) -> bool:
+    """Whether punctuation ends a phrase, so that it need not wait for a word behind it."""
+    if not _CLOSED.search(phrase) or _DATE_COMMA.search(phrase):
+        return False
+    return not vocabulary.is_abbreviation(phrase.rpartition(" ")[2])

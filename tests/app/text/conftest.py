@@ -1,0 +1,10 @@
+"""One normaliser for all tests here: loading it is the slow part."""
+
+import pytest
+
+from app.text.normaliser import Normaliser
+
+
+@pytest.fixture(scope="session")
+def normaliser() -> Normaliser:
+    return Normaliser()
