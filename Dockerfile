@@ -1,0 +1,53 @@
+# docker build --target cpu -t firstword:cpu .
+# docker build --target cuda -t firstword:cuda .
+
+# The dependencies come before our source, so that a change of source does not fetch them again.
+FROM python:3.11-bookworm AS dependencies
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+RUN python -m venv --without-pip /opt/firstword
+WORKDIR /source
+COPY pyproject.toml constraints.txt README.md ./
+
+# torch for the CPU alone is a tenth of the size; its index says +cpu, which goes before PyPI's of that version.
+FROM dependencies AS packages-cpu
+RUN pip --python /opt/firstword/bin/python install \
+    --extra-index-url https://download.pytorch.org/whl/cpu -c constraints.txt .
+COPY app app
+COPY models models
+RUN pip --python /opt/firstword/bin/python install --no-deps --force-reinstall .
+
+# PyPI's torch brings CUDA's libraries with it; the host brings the driver.
+FROM dependencies AS packages-cuda
+RUN pip --python /opt/firstword/bin/python install -c constraints.txt .
+COPY app app
+COPY models models
+RUN pip --python /opt/firstword/bin/python install --no-deps --force-reinstall .
+
+FROM python:3.11-slim-bookworm AS service
+RUN python -m pip uninstall --yes --quiet --root-user-action=ignore pip setuptools wheel \
+    && useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin firstword \
+    && install --directory --owner=firstword --group=firstword /data
+ENV PATH=/opt/firstword/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    FIRSTWORD_HOST=0.0.0.0 \
+    FIRSTWORD_DATA_DIR=/data
+WORKDIR /data
+VOLUME /data
+EXPOSE 8000
+STOPSIGNAL SIGTERM
+USER 10001
+HEALTHCHECK --interval=10s --timeout=3s --start-period=120s --retries=3 CMD ["python", "-c", \
+"import http.client, os, sys; \
+server = http.client.HTTPConnection('127.0.0.1', int(os.environ.get('FIRSTWORD_PORT') or 8000), timeout=2); \
+server.request('GET', '/livez'); \
+sys.exit(server.getresponse().status != 200)"]
+ENTRYPOINT ["firstword"]
+CMD ["serve"]
+
+FROM service AS cuda
+ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
+COPY --from=packages-cuda /opt/firstword /opt/firstword
+
+# The last one is what `docker build .` makes.
+FROM service AS cpu
+COPY --from=packages-cpu /opt/firstword /opt/firstword

@@ -1,0 +1,137 @@
+"""What the documents say is so: settings, routes, fields, error codes, metrics, commands, examples."""
+
+import asyncio
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from fastapi.routing import APIRoute
+
+from app.api.application import build_app
+from app.api.errors import TABLE
+from app.api.openai import SpeechRequest
+from app.api.speech import SpeechBody
+from app.cli import cli
+from app.commands.settings import env_text, markdown_table
+from app.settings import CLIENT_VARIABLES, Settings, variable_of
+from app.telemetry.metrics import Metrics
+from tests.app.api.serving import make_services, serving
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / f"docs/{name}.md" for name in ("api", "configuration", "operations", "speakers")]
+DOCUMENTS = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+VARIABLES = {variable_of(name) for name in Settings.model_fields}
+API_PAGE = ROOT / "docs/api.md"
+
+documents = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+
+
+def blocks(document: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def commands(document: Path) -> Iterator[list[str]]:
+    """The words of each `firstword` command in a document."""
+    for block in blocks(document, "sh"):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = line.split("#")[0].removeprefix(".venv/bin/").split()
+            if words and words[0] == "firstword":
+                yield words[1:]
+
+
+def test_env_example_is_what_the_settings_are() -> None:
+    text = (ROOT / ".env.example").read_text(encoding="utf-8")
+    named = re.findall(r"^# (FIRSTWORD_\w+)=", text, flags=re.MULTILINE)
+    assert sorted(named) == sorted(VARIABLES)
+    assert text == env_text(), "write it anew: firstword settings > .env.example"
+
+
+def test_configuration_page_is_what_the_settings_are() -> None:
+    text = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `(FIRSTWORD_\w+)` \|", text, flags=re.MULTILINE)
+    assert sorted(named) == sorted(VARIABLES)
+    assert markdown_table() in text, "put in what `firstword settings --markdown` prints"
+
+
+@pytest.mark.parametrize("file", [*DOCUMENTS, ROOT / "Dockerfile"], ids=lambda path: path.name)
+def test_every_variable_that_is_named_exists(file: Path) -> None:
+    named = set(re.findall(r"FIRSTWORD_[A-Z_]*[A-Z]", file.read_text(encoding="utf-8")))
+    assert named <= VARIABLES | CLIENT_VARIABLES
+
+
+@documents
+def test_every_link_leads_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)", document.read_text(encoding="utf-8")):
+        assert target.startswith("https://") or (document.parent / target).exists(), target
+
+
+@documents
+def test_shell_and_python_examples_are_well_formed(document: Path) -> None:
+    for block in blocks(document, "sh"):
+        subprocess.run(["bash", "-n", "-c", block], check=True)
+    for block in blocks(document, "python"):
+        compile(block, document.name, "exec")
+
+
+@documents
+def test_every_command_and_option_exists(document: Path) -> None:
+    for words in commands(document):
+        command = typer.main.get_command(cli)
+        while hasattr(command, "commands"):
+            command = command.commands[words.pop(0)]
+        known = {option for parameter in command.params for option in parameter.opts}
+        given = {word for word in words if re.match(r"-\w|--\w", word)}
+        assert given <= known, f"{command.name}: {given - known}"
+
+
+def test_make_targets_of_contributing_exist() -> None:
+    targets = re.findall(r"^make (\w+)", "".join(blocks(ROOT / "CONTRIBUTING.md", "sh")), flags=re.MULTILINE)
+    assert targets
+    for target in targets:
+        subprocess.run(["make", target, "--dry-run"], cwd=ROOT, check=True, capture_output=True)
+
+
+def test_api_page_names_every_route() -> None:
+    text = API_PAGE.read_text(encoding="utf-8")
+    routes = [route for route in build_app(make_services()).routes if isinstance(route, APIRoute)]
+    paths = {route.path for route in routes} - {
+        "/v1/",
+        "/v1/models/{model:path}",
+    }  # probes of OpenAI's clients
+    assert {path for path in paths if f"{path}`" not in text and f"{path}?" not in text} == set()
+
+
+def test_error_codes_are_those_of_the_table() -> None:
+    told = re.findall(r"^\| (\d{3}) \| (.*?) \|", API_PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    pairs = {(int(status), code) for status, codes in told for code in re.findall(r"`(\w+)`", codes)}
+    assert pairs == {(row.status, row.code) for row in TABLE.values()}
+
+
+def test_fields_of_a_request_are_those_that_it_takes() -> None:
+    text = API_PAGE.read_text(encoding="utf-8")
+    (table,) = re.findall(r"^\| field of `POST /tts`.*?\n\n", text, flags=re.MULTILINE | re.DOTALL)
+    assert set(re.findall(r"^\| `(\w+)`", table, flags=re.MULTILINE)) == set(SpeechBody.model_fields)
+    (paragraph,) = re.findall(r"^`POST /v1/audio/speech` takes.*?\n\n", text, flags=re.MULTILINE | re.DOTALL)
+    assert set(SpeechRequest.model_fields) <= set(re.findall(r"`(\w+)`", paragraph))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_every_metric_that_is_named_exists(page: Path) -> None:
+    exposition = Metrics().exposition()[0].decode()
+    for name in re.findall(r"`(tts_\w+)`", page.read_text(encoding="utf-8")):
+        assert f"# TYPE {name} " in exposition, name
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("number", "output"), [(0, "turn.pcm"), (1, "hello.mp3")])
+async def test_python_examples_of_the_api_page_run(tmp_path: Path, number: int, output: str) -> None:
+    example = blocks(API_PAGE, "python")[number]
+    async with serving(make_services()) as url:
+        program = example.replace("localhost:8000", url.removeprefix("http://"))
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, cwd=tmp_path)
+        assert await process.wait() == 0
+    assert (tmp_path / output).stat().st_size > 1000
