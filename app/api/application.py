@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from app.api import openai, operations, speakers, speech
+from app.api import openai, operations, speakers, speech, websocket
 from app.api.auth import AuthMiddleware
 from app.api.bodies import BodyLimitMiddleware
 from app.api.errors import FaultMiddleware
@@ -26,7 +26,7 @@ def build_app(
     app = FastAPI(title="Firstword", description="Low-latency text to speech.", redoc_url=None)
     app.state.services = services
     install_error_handlers(app)
-    routers = [speech.router, openai.router, speakers.router, operations.router]
+    routers = [speech.router, websocket.router, openai.router, speakers.router, operations.router]
     if metrics_on_main_port:
         routers.append(operations.metrics_router)
     for router in routers:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import ParamSpec
 
@@ -11,7 +12,7 @@ import numpy as np
 from app.api.turns import Turn
 from app.audio.encoder import encode_whole, open_encoder
 from app.audio.formats import AudioFormat, sample_rate_of
-from app.engine.interface import Audio, InvalidRequest, Samples, SynthesisFailed
+from app.engine.interface import Audio, Flushed, InvalidRequest, StreamEvent, SynthesisFailed
 
 PLAIN_FORMATS = frozenset({"pcm", "wav"})  # encoding them takes microseconds
 
@@ -35,7 +36,7 @@ class AudioForm:
 @dataclass(frozen=True, slots=True)
 class Payload:
     data: bytes
-    num_samples: int  # that the listener plays for what went in since the last; a codec keeps some back
+    num_samples: int  # of this payload, at the form's rate; what a codec keeps back counts as well
 
 
 def wanted_form(format: AudioFormat, sample_rate_hz: int | None, speed: float, default_hz: int) -> AudioForm:
@@ -59,15 +60,25 @@ class TurnEncoder:
         self._source_rate_hz = turn.stream.sample_rate_hz
         self._is_plain = form.is_plain(self._source_rate_hz)
         self._encoder = open_encoder(form.format, self._source_rate_hz, form.sample_rate_hz, form.speed)
-        self._num_source_samples = 0
-        self._num_played_samples = 0
+        self._has_spoken = False
+        self._num_told_samples = 0
         self.media_type = self._encoder.media_type
 
     async def payloads(self) -> AsyncGenerator[Payload]:
         """As the audio comes. The first one is the container's header with audio behind it; none is empty."""
+        async with aclosing(self.events()) as events:
+            async for event in events:
+                if isinstance(event, Payload):
+                    yield event
+
+    async def events(self) -> AsyncGenerator[Payload | Flushed]:
+        """The payloads, and where a flush has been spoken to its end."""
         held = await self._run(self._encoder.start)
-        async for samples in self._speech():
-            encoded = await self._run(self._encoder.encode, samples)
+        async for event in self._speech():
+            if isinstance(event, Flushed):
+                yield event
+                continue
+            encoded = await self._run(self._encoder.encode, event.samples)
             if encoded:
                 yield self._payload(held + encoded)
                 held = b""
@@ -77,25 +88,24 @@ class TurnEncoder:
 
     async def whole(self) -> Payload:
         """All of it, as one complete file."""
-        samples = np.concatenate([piece async for piece in self._speech()])
+        pieces = [event.samples async for event in self._speech() if isinstance(event, Audio)]
         form = self._form
-        data = await self._run(
-            encode_whole, form.format, samples, self._source_rate_hz, form.sample_rate_hz, form.speed
-        )
-        return self._payload(data)
+        samples, source_hz = np.concatenate(pieces), self._source_rate_hz
+        data = await self._run(encode_whole, form.format, samples, source_hz, form.sample_rate_hz, form.speed)
+        return Payload(data, round(samples.size * form.sample_rate_hz / source_hz / form.speed))
 
-    async def _speech(self) -> AsyncIterator[Samples]:
+    async def _speech(self) -> AsyncIterator[StreamEvent]:
         async for event in self._turn.stream:
-            if isinstance(event, Audio) and event.samples.size:
-                self._num_source_samples += event.samples.size
-                yield event.samples
-        if not self._num_source_samples:
+            if isinstance(event, Audio):
+                self._has_spoken |= event.samples.size > 0
+            if isinstance(event, Flushed) or event.samples.size:
+                yield event
+        if not self._has_spoken:
             raise SynthesisFailed("The stream ended without any audio.")
 
     def _payload(self, data: bytes) -> Payload:
-        ratio = self._form.sample_rate_hz / self._source_rate_hz / self._form.speed
-        num_samples = round(self._num_source_samples * ratio) - self._num_played_samples
-        self._num_played_samples += num_samples
+        num_samples = self._encoder.num_samples - self._num_told_samples
+        self._num_told_samples += num_samples
         return Payload(data, num_samples)
 
     async def _run(self, step: Callable[P, bytes], *args: P.args, **kwargs: P.kwargs) -> bytes:
