@@ -17,6 +17,7 @@ from app.api.application import build_app
 from app.api.auth import KeyRing
 from app.api.documentation import ErrorAnswer
 from app.api.limits import Limits, Quotas
+from app.api.server import server_config
 from app.api.services import Clock, Services
 from app.telemetry.metrics import Metrics
 from tests.app.fakes import FakeEngine, FakeSpeakers
@@ -57,7 +58,7 @@ async def serving(services: Services) -> AsyncIterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         # The socket listens from here on: a client that is early waits in its backlog.
         host, port = listening.getsockname()
-        config = uvicorn.Config(build_app(services), lifespan="off", log_config=None, access_log=False)
+        config = server_config(build_app(services), host, port, services.limits.max_message_bytes)
         server = uvicorn.Server(config)
         running = asyncio.create_task(server.serve([listening]))
         try:

@@ -1,0 +1,342 @@
+"""What a WebSocket refuses: in what words, what ends by it, and what goes on."""
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from websockets.exceptions import InvalidStatus
+
+from app.api.limits import Limits
+from app.engine.interface import Draining, InvalidRequest, Overloaded, SynthesisFailed
+from tests.app.api.serving import counted, make_services, serving
+from tests.app.api.talking import QueueingEngine, heard, pcm_of, talking, talking_to, types_of
+from tests.app.fakes import INFO, FakeEngine, speech
+
+pytestmark = pytest.mark.anyio
+
+HELLO = "Hello, you."
+
+
+@pytest.mark.parametrize(
+    ("raw", "context", "param", "words"),
+    [
+        ("{", None, None, "JSON"),
+        ('"text"', None, None, "object"),
+        ("[" * 100_000, None, None, "JSON"),
+        ('{"context":"a"}', None, "type", "start, text, flush"),
+        ('{"type":"sing","context":"a"}', "a", "type", "start, text, flush"),
+        ('{"type":["text"]}', "", "type", "start, text, flush"),
+        ('{"type":"text","context":"a"}', "a", "text", "missing"),
+        ('{"type":"text","context":"a","text":5}', "a", "text", "string"),
+        ('{"type":"text","context":"a","text":"x","voice":"y"}', "a", "voice", "voice"),
+        ('{"type":"text","context":5,"text":"x"}', None, "context", "string"),
+        ('{"type":"text","text":"\\ud800"}', None, None, "JSON"),
+        ('{"type":"ping","context":"a"}', "a", "context", "known field"),
+        ('{"type":"start","speed":9}', "", "speed", "less than or equal to 2"),
+        ('{"type":"start","speed":NaN}', "", "speed", "speed"),
+        ('{"type":"start","sample_rate":11025}', "", "sample_rate", "11025"),
+        ('{"type":"start","format":"opus","sample_rate":44100}', "", "sample_rate", "44100"),
+        ('{"type":"start","format":"midi"}', "", "format", "wav"),
+        ('{"type":"start","mode":"whole"}', "", "mode", "continuous"),
+        ('{"type":"start","seed":-1}', "", "seed", "0"),
+        ('{"type":"start","normalise":true}', "", "normalise", "normalise"),
+    ],
+)
+async def test_a_message_that_is_wrong_is_answered_and_the_socket_stays(
+    raw: str, context: str | None, param: str | None, words: str
+) -> None:
+    engine = FakeEngine()
+    async with talking(make_services(engine)) as client:
+        await client.socket.send(raw)
+        message = await client.hear_error()
+        await client.still_answers()
+    error = message["error"]
+    assert message["context"] == context
+    assert (error["type"], error["code"], error["param"]) == (
+        "invalid_request_error",
+        "invalid_request",
+        param,
+    )
+    assert words in error["message"]
+    assert engine.streams == []
+
+
+async def test_a_binary_message_is_answered_and_the_socket_stays() -> None:
+    async with talking(make_services()) as client:
+        await client.socket.send(b"\x00\x01")
+        message = await client.hear_error()
+        await client.still_answers()
+    assert message["context"] is None
+    assert message["error"]["code"] == "invalid_request"
+
+
+async def test_a_wrong_message_ends_the_context_it_was_for_and_no_other() -> None:
+    engine = FakeEngine()
+    async with talking(make_services(engine)) as client:
+        for context in "ab":
+            await client.say("text", context=context, text="x")
+            await client.hear_until("audio", context)
+        await client.say("text", context="a", txt="y")
+        assert (await client.hear_error())["context"] == "a"
+        await client.speak("y", "b")
+        messages = await client.hear_until("done", "b")
+    assert heard(messages, "b") == pcm_of(speech("y"))
+    assert not engine.streams[0].is_open
+
+
+@pytest.mark.parametrize("type", ["flush", "end", "cancel"])
+async def test_a_context_that_nobody_began_is_named(type: str) -> None:
+    async with talking(make_services()) as client:
+        await client.say(type, context="nobody's")
+        message = await client.hear_error()
+        await client.still_answers()
+    assert message["context"] == "nobody's"
+    assert message["error"]["code"] == "invalid_request"
+    assert message["error"]["param"] == "context"
+    assert "nobody's" in message["error"]["message"]
+
+
+@pytest.mark.parametrize("late", [{"type": "text", "text": "More."}, {"type": "flush"}, {"type": "end"}])
+async def test_what_comes_behind_the_end_is_refused_and_the_speech_goes_on(late: dict[str, str]) -> None:
+    engine = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=1)
+    assert engine.pause is not None
+    async with talking(make_services(engine)) as client:
+        await client.speak(HELLO)
+        begun = await client.hear_until("audio")
+        await client.socket.send(json.dumps(late))
+        message = await client.hear_error()
+        engine.pause.set()
+        rest = await client.hear_until("done")
+    assert message["context"] == ""
+    assert message["error"]["code"] == "invalid_request"
+    assert heard(begun + rest) == pcm_of(speech(HELLO))
+
+
+async def test_a_start_for_a_context_that_speaks_is_refused_and_the_speech_goes_on() -> None:
+    engine = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=1)
+    assert engine.pause is not None
+    async with talking(make_services(engine)) as client:
+        await client.speak(HELLO)
+        await client.hear_until("audio")
+        await client.say("start", speaker="anna")
+        assert "cancel" in (await client.hear_error())["error"]["message"]
+        engine.pause.set()
+        await client.hear_until("done")
+    assert len(engine.streams) == 1
+
+
+async def test_text_under_way_to_a_start_that_failed_is_not_spoken_by_another_voice() -> None:
+    engine = FakeEngine()
+    async with talking(make_services(engine)) as client:
+        await client.speak(HELLO, "a", speaker="nobody")
+        errors = [await client.hear_error() for _ in range(3)]
+        assert [error["error"]["code"] for error in errors] == [
+            "speaker_not_found",
+            "invalid_request",  # the text
+            "invalid_request",  # its end
+        ]
+        await client.still_answers()
+        await client.speak(HELLO, "a", speaker="anna")
+        messages = await client.hear_until("done", "a")
+    assert heard(messages, "a") == pcm_of(speech(HELLO))
+    assert [stream.speaker for stream in engine.streams] == ["anna"]
+
+
+async def test_behind_the_end_of_a_failed_turn_its_context_may_be_begun_by_text() -> None:
+    async with talking(make_services()) as client:
+        await client.say("start", speed=9)
+        await client.hear_error()
+        await client.say("text", text="lost")
+        assert "start" in (await client.hear_error())["error"]["message"]
+        await client.say("end")
+        await client.hear_error()
+        await client.speak(HELLO)
+        assert heard(await client.hear_until("done")) == pcm_of(speech(HELLO))
+
+
+@pytest.mark.parametrize("text", ["", " \n", "?!..."])
+async def test_text_that_nobody_can_speak_is_refused_at_its_end(text: str) -> None:
+    async with talking(make_services(FakeEngine(info=replace(INFO, can_continue_text=False)))) as client:
+        await client.say("start", mode="segments")
+        assert (await client.hear())["type"] == "started"
+        await client.say("text", text=text)
+        await client.say("end")
+        message = await _first_error(client)
+        await client.speak(HELLO)
+        assert types_of(await client.hear_until("done"))[0] == "started"
+    assert message["error"]["code"] == "invalid_request"
+    assert message["error"]["param"] == "text"
+
+
+async def _first_error(client: Any) -> dict[str, Any]:
+    """The fake speaks a lone stop where a real engine would not."""
+    while (message := await client.hear())["type"] == "audio":
+        pass
+    assert message["type"] == "error"
+    return dict(message)
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_too_much_text_ends_its_context(is_open: bool) -> None:
+    engine = QueueingEngine(info=replace(INFO, max_text_chars=10))
+    if is_open:
+        engine.room.set()
+    services = make_services(engine)
+    async with talking(services) as client:
+        await client.say("start")
+        await engine.asked.wait()
+        await client.say("text", text="0123456789")
+        await client.say("text", text="0")
+        message = (await client.hear_until("error"))[-1]
+        await client.still_answers()
+    assert message["error"]["code"] == "text_too_long"
+    assert not engine.open_streams
+    assert counted(services, "tts_rejected_total", reason="too_long") == 1
+
+
+async def test_flushes_before_there_is_a_place_are_bounded() -> None:
+    async with talking(make_services(QueueingEngine())) as client:
+        await client.say("start")
+        for _ in range(65):
+            await client.say("flush")
+        assert "64 flushes" in (await client.hear_error())["error"]["message"]
+        await client.still_answers()
+
+
+async def test_what_the_checkpoint_cannot_do_is_told_and_the_socket_stays() -> None:
+    engine = FakeEngine(refusal=InvalidRequest("no continuous mode here", param="mode"))
+    async with talking(make_services(engine)) as client:
+        await client.say("start", mode="continuous")
+        message = await client.hear_error()
+        await client.still_answers()
+    assert (message["context"], message["error"]["param"]) == ("", "mode")
+
+
+async def test_a_key_over_its_quota_is_told_and_the_socket_stays() -> None:
+    engine = FakeEngine(pause=asyncio.Event())
+    limits = Limits(max_streams_per_key=1)
+    services = make_services(engine, limits=limits)
+    async with talking(services) as client:
+        await client.say("text", context="a", text=HELLO)
+        await client.hear_until("started", "a")
+        await client.say("text", context="b", text=HELLO)
+        message = await client.hear_error()
+        await client.say("cancel", context="a")
+        await client.hear_until("cancelled", "a")
+        engine.pause = None
+        await client.speak(HELLO, "b")
+        await client.hear_until("done", "b")
+    assert (message["context"], message["error"]["code"]) == ("b", "rate_limited")
+    assert counted(services, "tts_rejected_total", reason="rate_limit") == 1
+
+
+@pytest.mark.parametrize(
+    ("refusal", "code", "close_code"),
+    [
+        (Overloaded("full", retry_after_s=2), "overloaded", 1013),
+        (Draining("stopping", retry_after_s=2), "draining", 1012),
+        (SynthesisFailed("secret"), "internal", 1011),
+        (ZeroDivisionError("secret"), "internal", 1011),
+    ],
+)
+async def test_a_server_that_cannot_speak_says_why_and_closes(
+    refusal: Exception, code: str, close_code: int
+) -> None:
+    async with talking(make_services(FakeEngine(refusal=refusal))) as client:
+        await client.say("text", text=HELLO)
+        message = await client.hear_error()
+        assert await client.closed_with() == close_code
+    assert message["error"]["code"] == code
+    assert "secret" not in json.dumps(message)
+
+
+async def test_a_failure_behind_the_first_audio_is_told_and_closes() -> None:
+    services = make_services(FakeEngine(failure=RuntimeError("secret"), fails_after_chunks=2))
+    async with talking(services) as client:
+        await client.speak(HELLO)
+        messages = await client.hear_until("error")
+        assert await client.closed_with() == 1011
+    assert heard(messages) == pcm_of(speech(HELLO[:2]))
+    assert "secret" not in json.dumps(messages[-1])
+    assert counted(services, "tts_requests_total", protocol="websocket", outcome="failed") == 1
+
+
+async def test_a_socket_that_will_close_lets_its_other_contexts_finish_and_begins_none() -> None:
+    engine = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=1)
+    pause = engine.pause
+    assert pause is not None
+    async with talking(make_services(engine)) as client:
+        await client.speak(HELLO, "a")
+        begun = await client.hear_until("audio", "a")
+        engine.refusal = Overloaded("full", retry_after_s=2)
+        await client.say("text", context="b", text=HELLO)
+        assert (await client.hear_error())["error"]["code"] == "overloaded"
+        await client.say("text", context="c", text=HELLO)
+        assert (await client.hear_error())["error"]["code"] == "invalid_request"
+        pause.set()
+        rest = await client.hear_until("done", "a")
+        assert await client.closed_with() == 1013
+    assert heard(begun + rest, "a") == pcm_of(speech(HELLO))
+
+
+async def test_the_ninth_context_is_refused_and_the_eight_go_on() -> None:
+    engine = FakeEngine()
+    async with talking(make_services(engine)) as client:
+        for place in range(8):
+            await client.say("text", context=str(place), text="x")
+            await client.hear_until("audio", str(place))
+        await client.say("start", context="ninth")
+        message = await client.hear_error()
+        for place in range(8):
+            await client.say("end", context=str(place))
+            await client.hear_until("done", str(place))
+        await client.speak(HELLO, "ninth", speaker="anna")
+        await client.hear_until("done", "ninth")
+    assert message["context"] == "ninth"
+    assert "8 contexts" in message["error"]["message"]
+    assert len(engine.streams) == 9
+
+
+async def test_a_huge_message_closes_the_socket() -> None:
+    engine = FakeEngine(pause=asyncio.Event())
+    async with talking(make_services(engine)) as client:
+        await client.say("text", text=HELLO)
+        await client.hear_until("started")
+        await client.say("text", text="x" * 128 * 1024)
+        assert await client.closed_with() == 1009
+        await engine.streams[0].closed.wait()
+
+
+@pytest.mark.parametrize("how", ["none", "wrong", "wrong in the query"])
+async def test_who_has_no_key_is_refused_at_the_upgrade(how: str) -> None:
+    options: dict[str, Any] = {
+        "none": {},
+        "wrong": {"additional_headers": {"Authorization": "Bearer no"}},
+        "wrong in the query": {"query": "?api_key=no"},
+    }[how]
+    services = make_services(keys=["me:secret"])
+    async with serving(services) as url:
+        with pytest.raises(InvalidStatus) as refused:
+            async with talking_to(url, **options):
+                pass
+    answer = refused.value.response
+    assert answer.status_code == 401
+    assert answer.headers["WWW-Authenticate"] == "Bearer"
+    assert answer.headers["X-Request-Id"]
+    assert json.loads(answer.body or b"")["error"]["code"] == "invalid_api_key"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"additional_headers": {"Authorization": "Bearer secret"}},
+        {"additional_headers": {"X-API-Key": "secret"}},
+        {"query": "?api_key=secret"},
+    ],
+)
+async def test_who_has_a_key_may_speak(options: dict[str, Any]) -> None:
+    async with talking(make_services(keys=["me:secret"]), **options) as client:
+        await client.speak(HELLO)
+        await client.hear_until("done")

@@ -1,0 +1,152 @@
+"""WebSocket clients that are slow, silent, many or gone, over real sockets."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+from app.api.limits import Limits
+from tests.app.api.serving import counted, make_services, serving
+from tests.app.api.talking import heard, pcm_of, talking, talking_to
+from tests.app.fakes import FakeEngine, speech
+
+pytestmark = pytest.mark.anyio
+
+HELLO = "Hello, you."
+SAMPLES_PER_MIB = 1 << 19
+NUM_BIG_CHUNKS = 64  # of 1 MiB each: more than sockets hold
+
+
+def big_chunks() -> FakeEngine:
+    return FakeEngine(samples_per_character=SAMPLES_PER_MIB)
+
+
+async def test_contexts_that_speak_at_once_are_never_mixed() -> None:
+    texts = {name: name.upper() * 40 for name in "abcdefgh"}
+    async with talking(make_services()) as client:
+        for name, text in texts.items():
+            await client.speak(text, name)
+        messages = []
+        for _ in texts:
+            messages.append(await client.hear())
+            while messages[-1]["type"] != "done":
+                messages.append(await client.hear())
+    for name, text in texts.items():
+        assert heard(messages, name) == pcm_of(speech(text))
+    order = [message["context"] for message in messages if message["type"] == "audio"]
+    assert order != sorted(order), "they did not take turns"
+
+
+async def test_who_does_not_read_pauses_only_the_own_stream() -> None:
+    engine = big_chunks()
+    async with serving(make_services(engine)) as url, talking_to(url, max_queue=1) as slow:
+        await slow.speak("x" * NUM_BIG_CHUNKS)
+        async with talking_to(url) as quick:
+            await quick.speak("y" * NUM_BIG_CHUNKS)
+            messages = await quick.hear_until("done")
+        assert len(heard(messages)) == NUM_BIG_CHUNKS << 20
+        [stream] = engine.open_streams
+        assert stream.num_chunks < NUM_BIG_CHUNKS
+        rest = await slow.hear_until("done")
+    assert len(heard(rest)) == NUM_BIG_CHUNKS << 20
+
+
+async def test_a_cancel_is_read_while_audio_cannot_go_out() -> None:
+    engine = big_chunks()
+    async with talking(make_services(engine), max_queue=1) as client:
+        await client.speak("x" * NUM_BIG_CHUNKS)
+        await client.hear_until("audio")
+        await client.say("cancel")
+        await engine.streams[0].closed.wait()
+        messages = await client.hear_until("cancelled")
+        await client.still_answers()
+    assert engine.streams[0].cancels == ["client_cancel"]
+    sent_ms = messages[-1]["audio_ms_sent"]
+    assert sent_ms == pytest.approx(messages[-2]["start_ms"] + messages[-2]["duration_ms"])
+    assert engine.streams[0].num_chunks < NUM_BIG_CHUNKS
+
+
+async def test_who_does_not_read_for_too_long_is_dropped() -> None:
+    engine = big_chunks()
+    services = make_services(engine, limits=Limits(send_timeout_s=0.1))
+    async with talking(services, max_queue=1) as client:
+        await client.speak("x" * NUM_BIG_CHUNKS)
+        await client.hear_until("audio")
+        await engine.streams[0].closed.wait()
+        client.socket.transport.abort()
+    assert engine.streams[0].cancels == ["slow_listener"]
+    assert counted(services, "tts_cancelled_total", reason="slow_listener") == 1
+
+
+@pytest.mark.parametrize("is_polite", [True, False])
+async def test_who_leaves_frees_every_stream_at_once(is_polite: bool) -> None:
+    engine = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=1)
+    services = make_services(engine)
+    async with serving(services) as url:
+        async with talking_to(url) as client:
+            for context in "ab":
+                await client.speak(HELLO, context)
+                await client.hear_until("audio", context)
+            assert counted(services, "tts_ws_connections") == 1
+            assert counted(services, "tts_ws_contexts") == 2
+            if not is_polite:
+                client.socket.transport.abort()
+        for stream in engine.streams:
+            await stream.closed.wait()
+    assert [stream.cancels for stream in engine.streams] == [["disconnect"], ["disconnect"]]
+    assert counted(services, "tts_cancelled_total", reason="disconnect") == 2
+    for family in ("tts_ws_connections", "tts_ws_contexts", "tts_requests_in_flight"):
+        assert counted(services, family) == 0
+
+
+async def test_who_leaves_while_nothing_can_be_written_frees_the_stream() -> None:
+    engine = big_chunks()
+    async with talking(make_services(engine), max_queue=1) as client:
+        await client.speak("x" * NUM_BIG_CHUNKS)
+        await client.hear_until("audio")
+        client.socket.transport.abort()
+        await engine.streams[0].closed.wait()
+    assert engine.streams[0].cancels == ["disconnect"]
+
+
+async def test_a_server_that_stops_tells_its_clients() -> None:
+    engine = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=1)
+    services = make_services(engine)
+    async with AsyncExitStack() as clients:
+        async with serving(services) as url:
+            client = await clients.enter_async_context(talking_to(url))
+            await client.speak(HELLO)
+            await client.hear_until("audio")
+        assert await client.closed_with() == 1012
+    assert engine.streams[0].cancels == ["shutdown"]
+    assert counted(services, "tts_cancelled_total", reason="shutdown") == 1
+
+
+async def test_a_silent_socket_is_closed() -> None:
+    services = make_services(limits=Limits(idle_timeout_s=0.05))
+    async with talking(services) as client:
+        assert await client.closed_with() == 1001
+
+
+async def test_streams_of_a_socket_that_neither_reads_nor_writes_are_freed() -> None:
+    engine = big_chunks()
+    async with talking(make_services(engine, limits=Limits(idle_timeout_s=0.1)), max_queue=1) as client:
+        await client.speak("x" * NUM_BIG_CHUNKS)
+        await client.hear_until("audio")
+        await engine.streams[0].closed.wait()
+        client.socket.transport.abort()
+    assert engine.streams[0].cancels == ["timeout"]
+
+
+async def test_a_context_whose_text_never_ends_is_given_up() -> None:
+    engine = FakeEngine()
+    services = make_services(engine, limits=Limits(idle_timeout_s=0.1))
+    async with talking(services) as client:
+        await client.say("start")
+        message = await client.hear()
+        while message["type"] != "error":
+            await client.say("ping")  # so the socket is not silent
+            message = await client.hear()
+    assert message["error"]["code"] == "timeout"
+    assert not engine.open_streams
+    assert counted(services, "tts_cancelled_total", reason="timeout") == 1
