@@ -87,8 +87,8 @@ class SpeakerWorkshop:
             speaker = self._enroller.read(samples, sample_rate_hz, row.transcript)
         except BadAudio as error:
             raise SpeakerIncompatible(
-                f"what is kept of speaker {row.name!r} does not fit this checkpoint, and the recording cannot "
-                f"be read again: {error}; register another one"
+                f"what is kept of speaker {row.name!r} does not fit this checkpoint, and the recording "
+                f"cannot be read again: {error}; register another one"
             ) from error
         features = pack(self._enroller.features(speaker))
         row = replace(row, prompt_tokens=len(speaker.prompt_tokens), fingerprint=self._enroller.fingerprint)

@@ -1,10 +1,6 @@
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,63 +11,14 @@ from app.engine.interface import (
     InvalidRequest,
     Overloaded,
     SpeakerExists,
-    SpeakerIncompatible,
     SpeakerNotFound,
-    UploadTooLarge,
 )
-from app.speakers.registry import SpeakerRegistry
-from app.speakers.store import SpeakerStore
-from app.speakers.tensor_file import pack, unpack
 from tests.app.speakers.fakes import STATE_BYTES, FakeEnroller, builtin
+from tests.app.speakers.house import House, hold_work, work_began
 from tests.app.speakers.recordings import RATE_HZ, recording, voice, wav
 from tests.app.speakers.test_fields import BAD_NAMES
 
 pytestmark = pytest.mark.anyio
-
-
-@dataclass
-class House:
-    """Opens registries, each what another server process would have."""
-
-    path: Path
-    stack: AsyncExitStack
-    enroller: FakeEnroller = field(default_factory=FakeEnroller)
-    hits: int = 0
-    misses: int = 0
-
-    async def open(self, enroller: FakeEnroller | None = None, **settings: Any) -> SpeakerRegistry:
-        settings = {
-            "max_cache_bytes": 100 * STATE_BYTES,
-            "on_hit": self.hit,
-            "on_miss": self.miss,
-            **settings,
-        }
-        store = await asyncio.to_thread(SpeakerStore, self.path)
-        registry = SpeakerRegistry(store, enroller or self.enroller, **settings)  # type: ignore[arg-type]
-        return await self.stack.enter_async_context(registry)
-
-    def hit(self) -> None:
-        self.hits += 1
-
-    def miss(self) -> None:
-        self.misses += 1
-
-
-@pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
-    async with AsyncExitStack() as stack:
-        yield House(tmp_path / "speakers.sqlite", stack)
-
-
-async def work_began(enroller: FakeEnroller) -> None:
-    assert await asyncio.to_thread(enroller.began.acquire, timeout=30)
-
-
-async def hold_work(registry: SpeakerRegistry, enroller: FakeEnroller) -> None:
-    """From now on what computes waits at the gate."""
-    while enroller.began.acquire(blocking=False):
-        pass
-    enroller.gate.clear()
 
 
 async def test_the_built_in_speakers_are_there_and_warm(house: House) -> None:
@@ -121,42 +68,6 @@ async def test_a_stored_speaker_is_prepared_from_its_features_when_it_is_first_w
     assert (house.hits, house.misses) == (1, 1)
     assert enroller.reads == 0
     assert registry.get("mia").cached
-
-
-async def test_registries_of_one_store_see_each_other_at_once(house: House) -> None:
-    one, other = await house.open(), await house.open()
-    assert len(other.list()) == 2
-
-    await one.enrol("mia", recording(seed=1), "Hello.")
-    assert [speaker.name for speaker in other.list()] == ["ann", "bob", "mia"]
-    assert (await other.prepared("mia")).speaker.prompt_text == "Hello."
-
-    await one.update("mia", transcript="Good day.")
-    assert (await other.prepared("mia")).speaker.prompt_text == "Good day."
-    assert (await other.prepared("mia")).speaker.prompt_text == "Good day."
-
-    before = (await other.prepared("mia")).speaker
-    await one.delete("mia")
-    with pytest.raises(SpeakerNotFound):
-        await other.prepared("mia")
-
-    await one.enrol("mia", recording(seed=2), "Good day.")
-    after = (await other.prepared("mia")).speaker
-    assert after.prompt_tokens.tolist() != before.prompt_tokens.tolist()
-
-
-async def test_of_two_who_want_one_name_exactly_one_wins(house: House) -> None:
-    registries = [await house.open(enroller=FakeEnroller()) for _ in range(2)]
-
-    results = await asyncio.gather(
-        *(r.enrol("mia", recording(seed=seed)) for seed in range(3) for r in registries),
-        return_exceptions=True,
-    )
-
-    won = [result for result in results if not isinstance(result, BaseException)]
-    lost = [result for result in results if isinstance(result, SpeakerExists)]
-    assert (len(won), len(lost)) == (1, 5)
-    assert registries[0].get("mia") == replace(won[0], cached=registries[0].get("mia").cached)
 
 
 async def test_a_taken_name_is_refused_before_any_work(house: House) -> None:
@@ -236,7 +147,7 @@ async def test_a_speaker_that_cannot_be_prepared_is_not_stored(house: House) -> 
 
 async def test_a_client_who_leaves_leaves_no_speaker(house: House) -> None:
     registry = await house.open()
-    await hold_work(registry, house.enroller)
+    hold_work(house.enroller)
     leaving = asyncio.create_task(registry.enrol("mia", recording()))
     await work_began(house.enroller)
     queued = asyncio.create_task(registry.enrol("eva", recording()))
@@ -254,7 +165,7 @@ async def test_a_client_who_leaves_leaves_no_speaker(house: House) -> None:
 
 async def test_work_is_done_one_after_the_other(house: House) -> None:
     registry = await house.open()
-    await hold_work(registry, house.enroller)
+    hold_work(house.enroller)
     enrolments = [asyncio.create_task(registry.enrol(f"s{n}", recording(seed=n))) for n in range(3)]
     await work_began(house.enroller)
 
@@ -266,7 +177,7 @@ async def test_work_is_done_one_after_the_other(house: House) -> None:
 
 async def test_only_so_many_recordings_wait(house: House) -> None:
     registry = await house.open(max_waiting=2)
-    await hold_work(registry, house.enroller)
+    hold_work(house.enroller)
     waiting = [asyncio.create_task(registry.enrol(f"s{n}", recording())) for n in range(2)]
     await work_began(house.enroller)
 
@@ -284,7 +195,7 @@ async def test_many_who_want_one_cold_speaker_prepare_it_once(house: House) -> N
     enroller = FakeEnroller()
     registry = await house.open(enroller)
     prepares = enroller.prepares
-    await hold_work(registry, enroller)
+    hold_work(enroller)
 
     waiting = [asyncio.create_task(registry.prepared("mia")) for _ in range(10)]
     await work_began(enroller)
@@ -314,60 +225,6 @@ async def test_a_memory_too_small_for_the_built_in_speakers_is_told(
 
     assert "too small to keep the built-in ann" in caplog.text
     assert (await registry.prepared("ann")).state_bytes == STATE_BYTES
-
-
-async def test_a_speaker_of_another_checkpoint_is_read_again_once(house: House) -> None:
-    await (await house.open()).enrol("mia", recording(), "Hello.")
-    enroller = FakeEnroller(checkpoint=2)
-    registry = await house.open(enroller)
-
-    prepared = await registry.prepared("mia")
-    assert (prepared.speaker.checkpoint, prepared.speaker.prompt_text) == (2, "Hello.")
-    assert enroller.reads == 1
-
-    later = FakeEnroller(checkpoint=2)
-    await (await house.open(later)).prepared("mia")
-    assert later.reads == 0
-
-
-async def test_two_checkpoints_at_one_store_do_not_throw_each_other_out(house: House) -> None:
-    enrollers = [FakeEnroller(checkpoint=1), FakeEnroller(checkpoint=2)]
-    one, other = [await house.open(enroller) for enroller in enrollers]
-    await one.enrol("mia", recording())
-
-    for _ in range(3):
-        assert (await one.prepared("mia")).speaker.checkpoint == 1
-        assert (await other.prepared("mia")).speaker.checkpoint == 2
-
-    assert [enroller.reads for enroller in enrollers] == [1, 1]
-
-
-async def test_a_speaker_that_cannot_be_read_again_is_kept_and_says_why(house: House) -> None:
-    await (await house.open()).enrol("mia", recording())
-
-    class Strict(FakeEnroller):
-        def read(self, *_: Any) -> Any:
-            raise BadAudio("too short for this checkpoint")
-
-    registry = await house.open(Strict(checkpoint=2))
-    with pytest.raises(SpeakerIncompatible, match=r"'mia' does not fit .* too short for this checkpoint"):
-        await registry.prepared("mia")
-
-    assert registry.get("mia").name == "mia"
-
-
-async def test_damaged_features_are_made_anew_from_the_recording(house: House) -> None:
-    await (await house.open()).enrol("mia", recording())
-    store = SpeakerStore(house.path)
-    (row,) = store.rows()
-    await asyncio.to_thread(store.replace_features, row.id, b"damaged", 50, row.fingerprint)
-    store.close()
-    enroller = FakeEnroller()
-
-    prepared = await (await house.open(enroller)).prepared("mia")
-
-    assert len(prepared.speaker.prompt_tokens) == 50
-    assert enroller.reads == 1
 
 
 async def test_an_update_changes_what_it_names_and_the_warnings_with_it(house: House) -> None:
@@ -412,7 +269,7 @@ async def test_what_is_deleted_while_it_is_prepared_does_not_stay(house: House) 
     await (await house.open()).enrol("mia", recording())
     enroller = FakeEnroller()
     registry = await house.open(enroller)
-    await hold_work(registry, enroller)
+    hold_work(enroller)
     waiting = asyncio.create_task(registry.prepared("mia"))
     await work_began(enroller)
     await registry.delete("mia")
@@ -458,65 +315,3 @@ async def test_a_built_in_speaker_hides_a_registered_one_of_its_name(house: Hous
     registry = await house.open(FakeEnroller(builtin=builtin("ann")))
 
     assert [(speaker.name, speaker.kind) for speaker in registry.list()] == [("ann", "builtin")]
-
-
-async def test_a_bundle_makes_the_same_speaker_elsewhere(house: House, tmp_path: Path) -> None:
-    registry = await house.open()
-    info = await registry.enrol("mia", recording(), "Grüße, 你好", "de")
-    bundle = await registry.export("mia")
-
-    copy = await registry.import_bundle(bundle, "mia-2")
-    await registry.delete("mia")
-    house.path = tmp_path / "other.sqlite"
-    elsewhere = await house.open()
-    moved = await elsewhere.import_bundle(bundle)
-
-    assert replace(copy, name="mia", created_at=info.created_at) == info
-    assert replace(moved, created_at=info.created_at) == info
-    one, other = await registry.prepared("mia-2"), await elsewhere.prepared("mia")
-    assert one.speaker.prompt_tokens.tolist() == other.speaker.prompt_tokens.tolist()
-
-
-async def test_an_export_is_of_the_running_checkpoint(house: House) -> None:
-    await (await house.open()).enrol("mia", recording())
-    registry = await house.open(FakeEnroller(checkpoint=2))
-
-    bundle = await registry.export("mia")
-
-    await registry.delete("mia")
-    assert (await registry.import_bundle(bundle)).name == "mia"
-
-
-def rebuilt(bundle: bytes, change: Callable[[dict[str, Any], dict[str, str]], None]) -> bytes:
-    tensors, metadata = unpack(bundle)
-    change(tensors, metadata)
-    return pack(tensors, metadata)
-
-
-@pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        (lambda t, m: m.update(name="../x"), InvalidRequest),
-        (lambda t, m: m.update(name="ann"), SpeakerExists),
-        (lambda t, m: m.update(name="mia"), SpeakerExists),
-        (lambda t, m: m.update(transcript="x" * 1001), InvalidRequest),
-        (lambda t, m: m.update(language="no language"), InvalidRequest),
-        (lambda t, m: m.update(fingerprint="checkpoint-9"), SpeakerIncompatible),
-        (lambda t, m: t.update(recording=np.arange(100, dtype=np.uint8)), InvalidRequest),
-        (lambda t, m: t.update(recording=np.zeros(11 << 20, np.uint8)), UploadTooLarge),
-        (lambda t, m: t.update(surplus=np.zeros(1, np.float32)), InvalidRequest),
-        (lambda t, m: t.pop("prompt_tokens"), InvalidRequest),
-    ],
-)
-async def test_a_tampered_bundle_leaves_nothing(
-    house: House, change: Callable[..., None], error: type[Exception]
-) -> None:
-    registry = await house.open(max_bundle_bytes=10 << 20)
-    await registry.enrol("mia", recording())
-    bundle = rebuilt(await registry.export("mia"), lambda t, m: m.update(name="eva"))
-
-    with pytest.raises(error):
-        await registry.import_bundle(rebuilt(bundle, change))
-
-    assert [speaker.name for speaker in registry.list()] == ["ann", "bob", "mia"]
-    assert (await registry.import_bundle(bundle)).name == "eva"
