@@ -66,6 +66,8 @@ def _audio_track(container: InputContainer) -> av.AudioStream:
     if not container.streams.audio:
         raise UndecodableAudio(f"the upload holds no audio track; {_ACCEPTED}")
     track = container.streams.audio[0]
+    if track.codec_context is None:
+        raise UndecodableAudio(f"the audio track is in a coding that is not known here; {_ACCEPTED}")
     if not 0 < track.sample_rate <= MAX_SAMPLE_RATE_HZ:
         raise UndecodableAudio(
             f"the recording says {track.sample_rate} Hz; record at up to {MAX_SAMPLE_RATE_HZ} Hz"

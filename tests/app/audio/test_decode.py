@@ -149,6 +149,14 @@ def test_random_bytes_are_no_recording(num_bytes: int) -> None:
             decode_recording(source.bytes(num_bytes), MAX_S)
 
 
+def test_a_coding_that_nobody_knows_is_refused() -> None:
+    recording = bytearray(file(tone(0.5, 16_000), 16_000, "WAV"))
+    recording[20:22] = b"\xee\xee"  # the format tag
+
+    with pytest.raises(UndecodableAudio, match="coding that is not known"):
+        decode_recording(bytes(recording), MAX_S)
+
+
 def test_a_film_without_sound_is_no_recording() -> None:
     body = io.BytesIO()
     with av.open(body, "w", format="mp4") as output:
