@@ -102,6 +102,11 @@ class CFMConfig:
     inference_cfg_rate: float = 0.7
     num_steps: int = 10
 
+    @property
+    def rows_per_stream(self) -> int:
+        """Of the estimator: a stream's own and, where it is guided, its unconditional twin."""
+        return 2 if self.inference_cfg_rate else 1
+
 
 @dataclass(frozen=True, slots=True)
 class UNetConfig:

@@ -181,7 +181,7 @@ class ChunkCache:
 class BatchMemory:
     """`Memory` over the current chunks of several streams, each with its own past.
 
-    A stream owns `group` neighbouring rows (two where guidance doubles them). Row i's first
+    A stream owns `group` neighbouring rows (two where it is guided). Row i's first
     `lengths[i]` frames are real, what follows is padding that nobody sees. Sites are numbered in the
     order in which the networks ask.
     """

@@ -131,7 +131,8 @@ class IncrementalFlow:
     def state_bytes(self) -> tuple[int, int]:
         """Memory of a stream: fixed bytes, and bytes for each chunk pinned, in the window, or current."""
         size = self.flow.front.embedding.weight.element_size()
-        passes = 2 * self.flow.config.cfm.num_steps  # guidance doubles every step
+        cfm = self.flow.config.cfm
+        passes = cfm.rows_per_stream * cfm.num_steps
         front, estimator = self.flow.front.cache_sizes(), self.flow.estimator.cache_sizes()
         fixed = front.left_values + passes * estimator.left_values
         frame = estimator.values_per_frame * passes + front.values_per_frame
@@ -153,12 +154,13 @@ class IncrementalFlow:
         lengths = [FRAMES_PER_TOKEN * len(piece.tokens) for piece in pieces]
         mu = self._mu(pieces, lengths)  # (B, M, T)
         # One memory for all solver steps: it numbers on, since at another time t a layer sees other values.
-        memory = BatchMemory([piece.state.estimator for piece in pieces], lengths, group=2)
+        cfm = self.flow.config.cfm
+        memory = BatchMemory([piece.state.estimator for piece in pieces], lengths, cfm.rows_per_stream)
         noise = torch.stack([self._noise(piece, mu.shape[-1]) for piece in pieces])
         cond = torch.stack([self._cond(piece, mu.shape[-1]) for piece in pieces])
         spks = torch.cat([piece.state.prompt.spks for piece in pieces])
         velocity = partial(self.flow.estimator, memory=memory)
-        mel = solve(velocity, self.flow.config.cfm, noise, mu, spks, cond)
+        mel = solve(velocity, cfm, noise, mu, spks, cond)
         for piece, length in zip(pieces, lengths, strict=True):
             self._commit(piece, length)
         return [row[:, :length] for row, length in zip(mel, lengths, strict=True)]

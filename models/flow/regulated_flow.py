@@ -99,7 +99,7 @@ class RegulatedFlow(nn.Module):
             torch.cat([x[:, :, :prompt_frames], x[:, :, -CACHED_FRAMES:]], dim=-1) for x in (z, mu.float())
         ]
         cond = F.pad(prompt_mel.mT, (0, new_frames))
-        mask = mu.new_ones(2, 1, mu.shape[-1])
+        mask = mu.new_ones(1, 1, mu.shape[-1])
         velocity = partial(self.estimator, mask=mask)
         mel = solve(velocity, self.config.cfm, z, mu, self.speaker_projection(embedding), cond)
         return mel[:, :, prompt_frames:], torch.stack(kept, dim=-1)

@@ -45,7 +45,7 @@ def time_steps(num_steps: int) -> list[tuple[float, float]]:
     return steps
 
 
-def guided(batch: Tensor) -> Tensor:
+def with_twins(batch: Tensor) -> Tensor:
     """(B, ...) -> (2B, ...): each row followed by its unconditional twin, which is zero."""
     return torch.stack([batch, torch.zeros_like(batch)], dim=1).flatten(0, 1)
 
@@ -55,14 +55,15 @@ def solve(
 ) -> Tensor:
     """noise, mu, cond (B, M, T), spks (B, M) -> mel (B, M, T) float32.
 
-    Runs the estimator on 2B rows (row 2i conditional, 2i + 1 unconditional) `num_steps` times, in the
-    dtype of `mu`; the state of the equation stays float32.
+    Runs the estimator `num_steps` times in the dtype of `mu`; the state of the equation stays float32. With
+    guidance it runs on 2B rows, each stream's beside its unconditional twin; at rate 0 there are no twins.
     """
-    x = noise.float()
-    inputs = {"mu": guided(mu), "spks": guided(spks.to(mu.dtype)), "cond": guided(cond.to(mu.dtype))}
-    rate = config.inference_cfg_rate
+    x, rows, rate = noise.float(), config.rows_per_stream, config.inference_cfg_rate
+    given = {"mu": mu, "spks": spks.to(mu.dtype), "cond": cond.to(mu.dtype)}
+    if rows == 2:
+        given = {name: with_twins(part) for name, part in given.items()}
     for t, dt in time_steps(config.num_steps):
-        times = torch.full((2 * x.shape[0],), t, device=x.device)
-        v = velocity(x.to(mu.dtype).repeat_interleave(2, dim=0), t=times, **inputs).float()
-        x = x + dt * ((1 + rate) * v[0::2] - rate * v[1::2])
+        times = torch.full((rows * len(x),), t, device=x.device)
+        v = velocity(x.to(mu.dtype).repeat_interleave(rows, dim=0), t=times, **given).float()
+        x = x + dt * (v if rows == 1 else (1 + rate) * v[0::2] - rate * v[1::2])
     return x

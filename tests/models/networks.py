@@ -20,15 +20,17 @@ from models.hift.hift import HiFT
 
 VOCAB_SIZE = 120
 FLOWS = ("unet", "dit")
+UNGUIDED_FLOWS = ("unguided unet", "unguided dit")  # of the same weights
 
 _ENCODER = ConformerConfig(64, 64, 4, 128, 2, chunk=25)
 _UNET = UNetConfig(320, 80, (32,), 16, 1, 2, 2, chunk=50)
 
 
 def small_flow_config(kind: str) -> UNetFlowConfig | DiTFlowConfig:
-    if kind == "unet":
-        return UNetFlowConfig(VOCAB_SIZE, _ENCODER, _UNET, CFMConfig())
-    return DiTFlowConfig(VOCAB_SIZE, 64, DiTConfig(64, 3, 4, 16, 2, 50), CFMConfig())
+    cfm = CFMConfig(inference_cfg_rate=0.0) if kind in UNGUIDED_FLOWS else CFMConfig()
+    if kind.endswith("unet"):
+        return UNetFlowConfig(VOCAB_SIZE, _ENCODER, _UNET, cfm)
+    return DiTFlowConfig(VOCAB_SIZE, 64, DiTConfig(64, 3, 4, 16, 2, 50), cfm)
 
 
 @cache

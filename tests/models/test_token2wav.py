@@ -13,9 +13,10 @@ from models.flow.flow import Flow
 from models.flow.incremental import FlowState, IncrementalFlow
 from models.frontend.speaker import Speaker
 from models.token2wav import PromptState, StepInput, Token2Wav, aligned_cut
-from tests.models.networks import FLOWS, random_ids, small_flow, small_hift, small_speaker
+from tests.models.networks import FLOWS, UNGUIDED_FLOWS, random_ids, small_flow, small_hift, small_speaker
 
 FLOW = pytest.mark.parametrize("kind", FLOWS)
+GUIDED_OR_NOT = pytest.mark.parametrize("kind", FLOWS + UNGUIDED_FLOWS)
 TOLERANCE = 1e-3  # of the joined mel against recomputation
 SECOND = 25  # tokens
 
@@ -94,7 +95,7 @@ def test_streamed_mel_equals_one_solve_over_everything(
     assert float((mel - expected).abs().max()) < TOLERANCE
 
 
-@FLOW
+@GUIDED_OR_NOT
 @pytest.mark.parametrize("rest", [1, 2, 3, 22, 24, 25, 26, 27, 28])
 def test_every_length_of_the_end_equals_one_solve(kind: str, rest: int) -> None:
     prompt = make(kind).prepare(small_speaker(5, 40), 10)
@@ -125,7 +126,7 @@ def test_default_window_is_the_prompt_and_ten_seconds(kind: str) -> None:
     assert session.start(session.prepare(small_speaker(5, 60))).window_chunks == 10
 
 
-@FLOW
+@GUIDED_OR_NOT
 def test_every_frame_is_solved_exactly_once_a_pass(kind: str) -> None:
     session = make(kind, window_s=2.0)
     tokens = random_ids(6, 12 * SECOND + 3)
@@ -133,7 +134,7 @@ def test_every_frame_is_solved_exactly_once_a_pass(kind: str) -> None:
         prompt = session.prepare(small_speaker(5, 60), 10)
     with counted_frames(kind) as of_stream:
         speak(session, prompt, cut(tokens, [10, 25, 50]))
-    passes = 2 * 10  # guidance, steps
+    passes = (1 if kind in UNGUIDED_FLOWS else 2) * 10  # guidance, steps
     assert sum(of_prompt) + sum(of_stream) == passes * 2 * (len(prompt.tokens) + len(tokens))
     with counted_frames(kind) as of_second_stream:
         speak(session, prompt, cut(tokens, [10, 100]))
@@ -221,7 +222,7 @@ def test_audio_does_not_depend_on_how_the_tokens_came(kind: str) -> None:
         torch.testing.assert_close(audio, expected, atol=1e-5, rtol=0)
 
 
-@FLOW
+@GUIDED_OR_NOT
 def test_memory_stays_the_same_once_the_window_is_full(kind: str) -> None:
     session = make(kind, window_s=3.0)
     prompt = session.prepare(small_speaker(5, 60), 10)
