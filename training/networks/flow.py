@@ -23,7 +23,7 @@ _QUIET = 0.3  # of the usual size, for what stands beside the laid path
 
 
 class DigitSums(nn.Module):
-    """A table of codes as a free table plus a sum over the digits of a code, the same digit being the same."""
+    """A table of codes: a free one plus a sum over a code's digits, which codes share."""
 
     digits: Tensor  # (codes, 24)
 
