@@ -6,12 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from websockets.exceptions import InvalidStatus
 
-from app.api.limits import Limits
 from app.engine.interface import Draining, InvalidRequest, Overloaded, SynthesisFailed
-from tests.app.api.serving import counted, make_services, serving
-from tests.app.api.talking import QueueingEngine, heard, pcm_of, talking, talking_to, types_of
+from tests.app.api.serving import counted, make_services
+from tests.app.api.talking import QueueingEngine, heard, pcm_of, talking, types_of
 from tests.app.fakes import INFO, FakeEngine, speech
 
 pytestmark = pytest.mark.anyio
@@ -214,24 +212,6 @@ async def test_what_the_checkpoint_cannot_do_is_told_and_the_socket_stays() -> N
     assert (message["context"], message["error"]["param"]) == ("", "mode")
 
 
-async def test_a_key_over_its_quota_is_told_and_the_socket_stays() -> None:
-    engine = FakeEngine(pause=asyncio.Event())
-    limits = Limits(max_streams_per_key=1)
-    services = make_services(engine, limits=limits)
-    async with talking(services) as client:
-        await client.say("text", context="a", text=HELLO)
-        await client.hear_until("started", "a")
-        await client.say("text", context="b", text=HELLO)
-        message = await client.hear_error()
-        await client.say("cancel", context="a")
-        await client.hear_until("cancelled", "a")
-        engine.pause = None
-        await client.speak(HELLO, "b")
-        await client.hear_until("done", "b")
-    assert (message["context"], message["error"]["code"]) == ("b", "rate_limited")
-    assert counted(services, "tts_rejected_total", reason="rate_limit") == 1
-
-
 @pytest.mark.parametrize(
     ("refusal", "code", "close_code"),
     [
@@ -279,64 +259,3 @@ async def test_a_socket_that_will_close_lets_its_other_contexts_finish_and_begin
         rest = await client.hear_until("done", "a")
         assert await client.closed_with() == 1013
     assert heard(begun + rest, "a") == pcm_of(speech(HELLO))
-
-
-async def test_the_ninth_context_is_refused_and_the_eight_go_on() -> None:
-    engine = FakeEngine()
-    async with talking(make_services(engine)) as client:
-        for place in range(8):
-            await client.say("text", context=str(place), text="x")
-            await client.hear_until("audio", str(place))
-        await client.say("start", context="ninth")
-        message = await client.hear_error()
-        for place in range(8):
-            await client.say("end", context=str(place))
-            await client.hear_until("done", str(place))
-        await client.speak(HELLO, "ninth", speaker="anna")
-        await client.hear_until("done", "ninth")
-    assert message["context"] == "ninth"
-    assert "8 contexts" in message["error"]["message"]
-    assert len(engine.streams) == 9
-
-
-async def test_a_huge_message_closes_the_socket() -> None:
-    engine = FakeEngine(pause=asyncio.Event())
-    async with talking(make_services(engine)) as client:
-        await client.say("text", text=HELLO)
-        await client.hear_until("started")
-        await client.say("text", text="x" * 128 * 1024)
-        assert await client.closed_with() == 1009
-        await engine.streams[0].closed.wait()
-
-
-@pytest.mark.parametrize("how", ["none", "wrong", "wrong in the query"])
-async def test_who_has_no_key_is_refused_at_the_upgrade(how: str) -> None:
-    options: dict[str, Any] = {
-        "none": {},
-        "wrong": {"additional_headers": {"Authorization": "Bearer no"}},
-        "wrong in the query": {"query": "?api_key=no"},
-    }[how]
-    services = make_services(keys=["me:secret"])
-    async with serving(services) as url:
-        with pytest.raises(InvalidStatus) as refused:
-            async with talking_to(url, **options):
-                pass
-    answer = refused.value.response
-    assert answer.status_code == 401
-    assert answer.headers["WWW-Authenticate"] == "Bearer"
-    assert answer.headers["X-Request-Id"]
-    assert json.loads(answer.body or b"")["error"]["code"] == "invalid_api_key"
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"additional_headers": {"Authorization": "Bearer secret"}},
-        {"additional_headers": {"X-API-Key": "secret"}},
-        {"query": "?api_key=secret"},
-    ],
-)
-async def test_who_has_a_key_may_speak(options: dict[str, Any]) -> None:
-    async with talking(make_services(keys=["me:secret"]), **options) as client:
-        await client.speak(HELLO)
-        await client.hear_until("done")

@@ -66,6 +66,22 @@ async def test_a_cancel_is_read_while_audio_cannot_go_out() -> None:
     assert engine.streams[0].num_chunks < NUM_BIG_CHUNKS
 
 
+async def test_a_cancelled_contexts_audio_that_waits_behind_another_is_withdrawn() -> None:
+    engine = big_chunks()
+    async with talking(make_services(engine), max_queue=1) as client:
+        for context in "ab":
+            await client.speak("x" * NUM_BIG_CHUNKS, context)
+        begun = await client.hear_until("audio", "b")
+        await client.say("cancel", context="b")
+        await engine.streams[1].closed.wait()
+        messages = begun + await client.hear_until("cancelled", "b")
+        await client.say("cancel", context="a")
+        rest = await client.hear_until("cancelled", "a")
+    assert not heard(rest, "b")
+    heard_ms = sum(m["duration_ms"] for m in messages if m["type"] == "audio" and m["context"] == "b")
+    assert messages[-1]["audio_ms_sent"] == pytest.approx(heard_ms)
+
+
 async def test_who_does_not_read_for_too_long_is_dropped() -> None:
     engine = big_chunks()
     services = make_services(engine, limits=Limits(send_timeout_s=0.1))
