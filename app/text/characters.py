@@ -19,7 +19,9 @@ _UNSPEAKABLE = re.compile(
 )
 _KEPT = re.compile(r"\[[a-z][a-z_-]*\]|</?[a-z]+>|<\|[A-Za-z_]+\|>")  # a checkpoint's own marks
 _LINK_TARGET = re.compile(r"(?<=\])\([^()\s]*\)")
-_MARKDOWN = re.compile(r"[][*`\\|^™®©]|~~|(?<!\w)_+|_+(?!\w)|(?<!\w)#+(?=\s|$|[^\W\d])")
+_MARKDOWN = re.compile(
+    r"[][`\\|^™®©]|~~|(?<![0-9])\*|\*(?![0-9])|(?<!\w)_+|_+(?!\w)|(?<!\w)#+(?=\s|$|[^\W\d])"
+)
 _INNER_UNDERSCORE = re.compile(r"(?<=\w)_+(?=\w)")
 _RULE = re.compile(r"[-=_+~]{3,}")
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF10, 0xFF5B) if chr(code).isalnum()}

@@ -25,6 +25,7 @@ _SIGNS = {
     "≥": " at least ",
     "°": " degrees ",
     "%": " percent ",
+    "№": " number ",
     "§": " section ",
     "²": " squared ",
     "³": " cubed ",

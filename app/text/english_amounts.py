@@ -3,7 +3,7 @@
 import re
 
 from app.text import vocabulary
-from app.text.english_words import NumberWords
+from app.text.english_words import NumberWords, set_apart
 
 Match = re.Match[str]
 SIGNS = "$€£¥￥₹"
@@ -41,9 +41,19 @@ def money(found: Match, words: NumberWords, previous: str) -> str:
     return f"{dollars} and {cents}" if int(decimals) else dollars
 
 
+def range_of_money(found: Match, words: NumberWords, previous: str) -> str:
+    scale = f" {vocabulary.SCALES[found['scale']]}" if found["scale"] else ""
+    several = _LANDS.get(found["land"] or "", "") + _MONEY[found["sign"]][1]
+    return f"{words.number(found['low'])} to {words.number(found['high'])}{scale} {several}"
+
+
 def measure(found: Match, words: NumberWords, previous: str) -> str:
     one, several = vocabulary.UNITS[found["unit"]]
-    return f" {words.number(found['number'])} {one if found['number'] == '1' else several}"
+    return set_apart(found, f"{words.number(found['number'])} {one if found['number'] == '1' else several}")
+
+
+def per_unit(found: Match, words: NumberWords, previous: str) -> str:
+    return f" per {vocabulary.UNITS[found['unit']][0]}"
 
 
 def scaled(found: Match, words: NumberWords, previous: str) -> str:

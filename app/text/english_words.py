@@ -1,5 +1,6 @@
 """Single English numbers in words, by wetext, whose slips with thousands are mended here."""
 
+import re
 from collections.abc import Callable
 
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -8,6 +9,12 @@ MAX_DIGITS = 15  # of a number that is said as one; longer ones are read digit b
 
 def by_digits(digits: str) -> str:
     return " ".join(DIGITS[int(digit)] for digit in digits)
+
+
+def set_apart(found: re.Match[str], said: str) -> str:
+    """What a number is said as, with blanks between it and the letters and digits it touches."""
+    before, after = found.string[: found.start()][-1:], found.string[found.end() :][:1]
+    return f"{' ' if before.isalnum() else ''}{said}{' ' if after.isalnum() else ''}"
 
 
 class NumberWords:

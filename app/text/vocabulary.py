@@ -197,6 +197,7 @@ def follows_number(word: str) -> bool:
     return (
         bare in SCALES
         or bare.rstrip(".") in UNITS
+        or bare.partition("/")[0] in UNITS
         or bare in CURRENCY_CODES
         or bare in OPERATORS
         or bare == "of"

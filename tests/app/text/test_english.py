@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001  typographic dashes are meant
 """How English is read."""
 
 import pytest
@@ -20,12 +21,16 @@ EXAMPLES = {
         ("#1 of No. 5", "number one of Number five"),
         ("2 + 2 = 4", "two plus two equals four"),
         ("3x4 or 5x", "three by four or five times"),
+        ("(5) or “6”", "(five) or “six”"),
+        ("a 3-year-old, about 10%-20%", "a three-year-old, about ten percent to twenty percent"),
+        ("5*3 ~ 15", "five times three fifteen"),
         ("It was 5. Then 6.", "It was five. Then six."),
     ],
     "dates": [
         ("June 5, 2024", "June fifth twenty twenty four"),
         ("on 5 June 2024", "on the fifth of June twenty twenty four"),
         ("the 4th of July", "the fourth of July"),
+        ("2024/06/05", "June fifth twenty twenty four"),
         ("2024-06-05", "June fifth twenty twenty four"),
         ("25/12/2009", "December twenty fifth two thousand nine"),
         ("in Jan. 2001", "in January two thousand one"),
@@ -40,7 +45,9 @@ EXAMPLES = {
         ("€3, 5€ and £1.01", "three euros, five euros and one pound and one penny"),
         ("£1.5m or $2 billion", "one point five million pounds or two billion dollars"),
         ("US$1,000.50", "one thousand US dollars and fifty cents"),
-        ("$5-10", "five dollars to ten"),
+        ("$5-10", "five to ten dollars"),
+        ("$3.5–4 million", "three point five to four million dollars"),
+        ("$5/month", "five dollars per month"),
         ("-$5", "minus five dollars"),
         ("¥500", "five hundred yen"),
         ("20 USD", "twenty dollars"),
@@ -51,6 +58,7 @@ EXAMPLES = {
         ("at 7 p.m. We left", "at seven P M. We left"),
         ("19:05", "nineteen oh five"),
         ("12:00 and 14:00", "twelve o'clock and fourteen hundred"),
+        ("10am-5pm, 12:30–13:45", "ten A M to five P M, twelve thirty to thirteen forty five"),
         ("10:30:15", "ten thirty and fifteen seconds"),
         ("a 3:1 lead", "a three to one lead"),
     ],
@@ -59,6 +67,7 @@ EXAMPLES = {
         ("3kg, 72°F, 10%", "three kilograms, seventy two degrees Fahrenheit, ten percent"),
         ("100 m at 60 km/h", "one hundred meters at sixty kilometers per hour"),
         ("5 m²", "five square meters"),
+        ("5 kg/m² at 2 GB/s", "five kilograms per square meter at two gigabytes per second"),
         ("10-20 °C", "ten to twenty degrees Celsius"),
         ("6'2\"", "six foot two"),
         ("x²", "x squared"),

@@ -37,9 +37,9 @@ def test_any_text_is_read_without_what_cannot_be_said(language: str, normaliser:
     for text in random_texts(1500):
         spoken = normaliser(text, language)
         assert spoken == spoken.strip()
-        assert not set(spoken) & set("\ud800\x00😀*[\n"), text
+        assert not set(spoken) & set("\ud800\x00😀[\n"), text
         if language in ("en", "zh"):
-            assert not set(spoken) & set("0123456789#"), text
+            assert not set(spoken) & set("0123456789#*"), text
 
 
 def test_threads_read_the_same_as_one_alone() -> None:
