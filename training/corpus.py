@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from training import ragged
 from training.flite import SAMPLE_RATE_HZ, SPEAKERS, Flite, Spoken
 from training.progress import Progress
 from training.settings import Settings
@@ -15,6 +15,7 @@ from training.text.corpus import make_texts
 
 _SILENCE_BEFORE_S = 0.10
 _SILENCE_AFTER_S = 0.16
+_FIELDS = ("samples", "phones", "ends_s", "words", "f0_hz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,34 +68,19 @@ def speak_shard(shard: Shard) -> float:
 
 def write_shard(shard: Shard, spoken: list[Spoken]) -> None:
     """What its speaker said for each of its texts."""
-    arrays = {
-        "texts": np.array(shard.texts),
-        "num_words": np.array([one.num_words for one in spoken]),
-        **_join("samples", [one.samples for one in spoken]),
-        **_join("phones", [one.phones for one in spoken]),
-        **_join("ends_s", [one.ends_s for one in spoken]),
-        **_join("words", [one.words for one in spoken]),
-        **_join("f0_hz", [one.f0_hz for one in spoken]),
-    }
-    partial = shard.path.with_suffix(".partial")
-    with partial.open("wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]  # takes any name but allow_pickle
-    partial.rename(shard.path)
+    ragged.save(
+        shard.path,
+        {name: [getattr(one, name) for one in spoken] for name in _FIELDS},
+        texts=np.array(shard.texts),
+        num_words=np.array([one.num_words for one in spoken]),
+    )
 
 
 def read_shard(path: Path) -> list[tuple[str, Spoken]]:
-    with np.load(path) as data:
-        fields = {
-            name: np.split(data[name], data[f"{name}_at"][:-1])
-            for name in ("samples", "phones", "ends_s", "words", "f0_hz")
-        }
-        return [
-            (
-                str(text),
-                Spoken(**{name: values[i] for name, values in fields.items()}, num_words=int(num_words)),
-            )
-            for i, (text, num_words) in enumerate(zip(data["texts"], data["num_words"], strict=True))
-        ]
+    return [
+        (str(row.pop("texts")), Spoken(num_words=int(row.pop("num_words")), **row))
+        for row in ragged.load(path)
+    ]
 
 
 def trim(spoken: Spoken) -> Spoken:
@@ -111,7 +97,3 @@ def trim(spoken: Spoken) -> Spoken:
         spoken.num_words,
         spoken.f0_hz[start:stop],
     )
-
-
-def _join(name: str, parts: list[NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
-    return {name: np.concatenate(parts), f"{name}_at": np.cumsum([len(part) for part in parts])}

@@ -1,10 +1,8 @@
 """Stage 2: what the networks read and answer, computed once from the teachers' samples."""
 
-from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import soxr
@@ -20,7 +18,7 @@ from models.config import (
     MelConfig,
 )
 from models.frontend.mel import WHISPER_FRAME_RATE_HZ, MelExtractor, WhisperMelExtractor
-from training import corpus
+from training import corpus, ragged
 from training.flite import F0_STEP_S, Spoken
 from training.flite import SAMPLE_RATE_HZ as TEACHER_RATE_HZ
 from training.progress import Progress
@@ -30,9 +28,6 @@ MEL = MelConfig(sample_rate_hz=SAMPLE_RATE_HZ, n_fft=1920, hop_samples=480, win_
 WHISPER_FRAMES_PER_TOKEN = WHISPER_FRAME_RATE_HZ // TOKEN_RATE_HZ  # 4
 _TEACHER_SAMPLES_PER_TOKEN = TEACHER_RATE_HZ // TOKEN_RATE_HZ  # 640
 _MIN_TOKENS, _MAX_TOKENS = 6, 750
-
-Array = NDArray[Any]
-Parts = list[Array]  # one an utterance
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +75,13 @@ def read_features(
 ) -> list[Utterance]:
     """The corpus' utterances in their order; of `max_shards` files if given."""
     folder = settings.path / "features"
+    kinds = ["frames", *["whisper"] * whisper, *["samples"] * samples]
     utterances = []
     for path in sorted(folder.glob("*.frames.npz"))[:max_shards]:
         shard = path.name.removesuffix(".frames.npz")
-        extra = {
-            name: _split(np.load(folder / f"{shard}.{name}.npz"))[name]
-            for name, wanted in (("whisper", whisper), ("samples", samples))
-            if wanted
-        }
-        with np.load(path) as data:
-            fields = _split(data) | extra
-            for i, (text, num_words) in enumerate(zip(data["texts"], data["num_words"], strict=True)):
-                parts = {name: values[i] for name, values in fields.items()}
-                utterances.append(Utterance(shard.split("-")[1], str(text), int(num_words), **parts))
+        for row in ragged.load(*(folder / f"{shard}.{kind}.npz" for kind in kinds)):
+            text, num_words = str(row.pop("texts")), int(row.pop("num_words"))
+            utterances.append(Utterance(shard.split("-")[1], text, num_words, **row))
     return utterances
 
 
@@ -122,13 +111,13 @@ def write_features(shard: Path, folder: Path) -> float:
             )
         )
     for name in ("whisper", "samples"):
-        _save(folder / f"{shard.stem}.{name}.npz", {name: [getattr(one, name) for one in kept]})
-    fields = {name: [getattr(one, name) for one in kept] for name in ("mel", "phones", "words", "f0_hz")}
-    texts = {
-        "texts": np.array([one.text for one in kept]),
-        "num_words": np.array([one.num_words for one in kept]),
-    }
-    _save(folder / f"{shard.stem}.frames.npz", fields, texts)
+        ragged.save(folder / f"{shard.stem}.{name}.npz", {name: [getattr(one, name) for one in kept]})
+    ragged.save(
+        folder / f"{shard.stem}.frames.npz",
+        {name: [getattr(one, name) for one in kept] for name in ("mel", "phones", "words", "f0_hz")},
+        texts=np.array([one.text for one in kept]),
+        num_words=np.array([one.num_words for one in kept]),
+    )
     return sum(len(one.mel) for one in kept) / FRAME_RATE_HZ / 3600
 
 
@@ -154,19 +143,3 @@ def _per_frame(
             words[i] = words[i - 1]
     steps = np.minimum((times / F0_STEP_S).astype(int), len(spoken.f0_hz) - 1)
     return spoken.phones[at], words[at], spoken.f0_hz[steps].astype(np.float16)
-
-
-def _save(path: Path, fields: dict[str, Parts], whole: dict[str, Array] | None = None) -> None:
-    arrays = dict(whole or {})
-    for name, parts in fields.items():
-        arrays[name] = np.concatenate(parts)
-        arrays[f"{name}_at"] = np.cumsum([len(part) for part in parts])
-    partial = path.with_suffix(".partial")
-    with partial.open("wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]  # takes any name but allow_pickle
-    partial.rename(path)
-
-
-def _split(data: Mapping[str, Array]) -> dict[str, Parts]:
-    names = [name for name in data if f"{name}_at" in data]
-    return {name: np.split(data[name], data[f"{name}_at"][:-1]) for name in names}

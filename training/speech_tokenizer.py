@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from models.config import FRAMES_PER_TOKEN
-from training import trainer
+from training import ragged, trainer
 from training.features import WHISPER_FRAMES_PER_TOKEN, Utterance, read_features
 from training.flite import PHONES, SPEAKERS
 from training.networks.speech_tokenizer import NUM_CODES, TokenizerTrainer
@@ -73,17 +73,16 @@ def save_tokens(settings: Settings, tokens: list[NDArray[np.int16]]) -> None:
     share = counts[counts > 0] / counts.sum()
     line = f"{(counts > 0).sum()} of {NUM_CODES} codes used, {-(share * np.log2(share)).sum():.2f} bits\n"
     (settings.path / "tokens.txt").write_text(line)
-    np.savez(
-        settings.path / "tokens.npz",
-        tokens=np.concatenate(tokens),
-        at=np.cumsum([len(one) for one in tokens]),
-    )
+    ragged.save(settings.path / "tokens.npz", {"tokens": tokens})
 
 
 def read_tokens(settings: Settings) -> list[NDArray[np.int16]]:
     """The speech tokens of every utterance, in the corpus' order."""
-    with np.load(settings.path / "tokens.npz") as data:
-        return np.split(data["tokens"], data["at"][:-1])
+    path = settings.path / "tokens.npz"
+    with np.load(path) as data:
+        if "at" in data:  # a folder of before: a training that has begun must be able to go on
+            return np.split(data["tokens"], data["at"][:-1])
+    return [row["tokens"] for row in ragged.load(path)]
 
 
 class _Crops:
