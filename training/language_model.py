@@ -1,6 +1,5 @@
 """Stage 5: the language model, text to speech tokens: alone and behind a prompt, whole and interleaved."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,7 +19,7 @@ from training.networks.language_model import LanguageModelTrainer, LMBatch
 from training.networks.speech_tokenizer import NUM_CODES
 from training.settings import LanguageModelSettings, Settings
 from training.speech_tokenizer import read_tokens
-from training.text.corpus import read_words
+from training.text.corpus import WORD, read_words
 from training.text_tokenizer import read_tokenizer
 
 STAGE = "language_model"
@@ -120,7 +119,7 @@ def words_of_ids(pieces: list[str]) -> NDArray[np.int64]:
     """The number of the word each piece of text stands in, -1 for punctuation."""
     text = "".join(pieces)
     words = np.full(len(text), -1)
-    for number, match in enumerate(re.finditer(r"[a-z']*[a-z][a-z']*", text)):
+    for number, match in enumerate(WORD.finditer(text)):
         words[match.start() : match.end()] = number
     ends = np.cumsum([len(piece) for piece in pieces])
     return np.array([words[end - len(piece) : end].max() for piece, end in zip(pieces, ends, strict=True)])

@@ -10,6 +10,7 @@ from training.text import documents, numbers
 from training.text.grammar import Grammar
 from training.text.lexicon import lexicon
 
+WORD = re.compile(r"[a-z']*[a-z][a-z']*")  # in small letters, as flite counts them
 _FOLDER = Path(__file__).parent
 _KEPT_OUT_WORDS = 4
 _COMMON = 60  # the words that stand between rare ones
@@ -22,8 +23,8 @@ def evaluation_sentences() -> list[str]:
 
 
 def read_words(text: str) -> list[str]:
-    """The words of a text in small letters, as flite counts them."""
-    return re.findall(r"[a-z']*[a-z][a-z']*", text.lower())
+    """The words of a text in small letters."""
+    return WORD.findall(text.lower())
 
 
 def make_texts(settings: CorpusSettings, rng: random.Random) -> list[str]:
