@@ -110,6 +110,8 @@ class AudioResponse(Response):
         try:
             async with asyncio.timeout(self._send_timeout_s):
                 await send(message)
+                # A write to somebody who left returns at once; let the one who watches for that run.
+                await asyncio.sleep(0)
         except TimeoutError:
             self.turn.cancel("slow_listener")
             raise ListenerTooSlow(f"a write took longer than {self._send_timeout_s:g} s") from None

@@ -72,7 +72,7 @@ def _parsed(place: int, entry: str) -> tuple[str, bytes]:
     match = _ENTRY.fullmatch(entry.strip())
     if match is None:
         raise ValueError(
-            f"API key number {place} is not of the form name:key or name:sha256; neither is empty."
+            f"API key number {place} is not of the form name:key or name:sha256, all printable ASCII."
         )
     secret = match["secret"]
     if _SHA256.fullmatch(secret):

@@ -1,6 +1,7 @@
 """Reads a request's body before the application sees the request: so much, in so much time, no more."""
 
 import asyncio
+from contextlib import suppress
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -12,13 +13,18 @@ from app.telemetry.metrics import Metrics
 UPLOAD_PATHS = frozenset({"/speakers", "/speakers/import"})
 FORM_BYTES = 64 * 1024  # what an upload's form may add to its file
 
+# A client that is still sending when the connection closes may never see the answer: so much of the rest is
+# taken and thrown away.
+LINGER_BYTES = 16 * 1024 * 1024
+LINGER_S = 5.0
+
 
 class ClientGone(Exception):
     """The client left before it had sent its body."""
 
 
 class BodyLimitMiddleware:
-    """Pure ASGI. Of a body that is too large it reads no more than shows that; then the connection closes.
+    """Pure ASGI. Of a body that is too large it keeps no more than shows that; then the connection closes.
 
     Bodies are small against what a stream needs, so each is held in memory.
     """
@@ -75,8 +81,9 @@ class BodyLimitMiddleware:
         if reason is not None:
             self._metrics.rejected.labels(reason).inc()
         response = error_response(error)
-        response.headers["Connection"] = "close"  # or the server would go on to read the rest
-        await response(scope, receive, send)
+        response.headers["Connection"] = "close"  # or the server would read the rest, however long
+        is_silent = isinstance(error, StreamTimeout)
+        await response(scope, receive, send if is_silent else _lingering(receive, send))
 
 
 def upload_too_large(limits: Limits) -> UploadTooLarge:
@@ -87,6 +94,30 @@ def upload_too_large(limits: Limits) -> UploadTooLarge:
 def _declared_bytes(scope: Scope) -> int:
     """What Content-Length says; 0 without one. The server has refused one that is no number."""
     return next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
+
+
+def _lingering(receive: Receive, send: Send) -> Send:
+    """Sends an answer at once, and its end, which closes the connection, when the client has had its say."""
+
+    async def send_and_linger(message: Message) -> None:
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            await send({**message, "more_body": True})
+            await _take_rest(receive)
+            message = {"type": "http.response.body", "body": b""}
+        await send(message)
+
+    return send_and_linger
+
+
+async def _take_rest(receive: Receive) -> None:
+    taken_bytes = 0
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LINGER_S):
+            while taken_bytes < LINGER_BYTES:
+                message = await receive()
+                taken_bytes += len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

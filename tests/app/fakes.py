@@ -11,6 +11,7 @@ import numpy as np
 from app.engine.interface import (
     Audio,
     CancelReason,
+    Draining,
     EngineInfo,
     EngineStatus,
     Flushed,
@@ -72,6 +73,7 @@ class FakeEngine:
     pause: asyncio.Event | None = None  # the stream waits for it
     pauses_after_chunks: int = 0
     streams: list["FakeStream"] = field(default_factory=list)  # every one that was opened
+    has_opened: asyncio.Event = field(default_factory=asyncio.Event)  # at least one
 
     @property
     def open_streams(self) -> list["FakeStream"]:
@@ -87,7 +89,19 @@ class FakeEngine:
             raise InvalidRequest("This checkpoint takes no instruct; leave it out.", param="instruct")
         stream = FakeStream(self, request, name)
         self.streams.append(stream)
+        self.has_opened.set()
         return stream
+
+    async def drain(self, timeout_s: float) -> None:
+        self.status = EngineStatus(is_ready=False, reason="draining")
+        self.refusal = Draining("The server is shutting down; try again later.", retry_after_s=1)
+        try:
+            async with asyncio.timeout(timeout_s):
+                for stream in self.open_streams:
+                    await stream.closed.wait()
+        except TimeoutError:
+            for stream in self.open_streams:
+                stream.fail(self.refusal)
 
 
 class FakeStream:
@@ -108,6 +122,7 @@ class FakeStream:
         self._waiting = ""  # pushed, not yet due
         self._due: deque[str | Flushed] = deque()
         self._is_finished = False
+        self._failure: Exception | None = None
         self._changed = asyncio.Event()
 
     async def __aenter__(self) -> "FakeStream":
@@ -146,6 +161,11 @@ class FakeStream:
             self.cancels.append(reason)
             self._close()
 
+    def fail(self, error: Exception) -> None:
+        """Ends the stream; whoever takes from it gets the error."""
+        self._failure = error
+        self._close()
+
     def spoken_text(self, num_samples: int) -> str:
         num_characters = num_samples // self._engine.samples_per_character
         if num_characters >= len(self.text) or self.text[num_characters].isspace():
@@ -162,13 +182,15 @@ class FakeStream:
                 yield event
                 continue
             if not await self._may_speak():
-                return
+                break
             samples = tone(event, self._engine.samples_per_character)
             self.num_chunks += 1
             self.stats.speech_tokens += 1
             self.stats.audio_samples += len(samples)
             yield Audio(samples)
         self._close()
+        if self._failure is not None:
+            raise self._failure
 
     async def _has_due(self) -> bool:
         """Waits for something to speak; False once nothing will come."""
@@ -182,9 +204,8 @@ class FakeStream:
         engine = self._engine
         if engine.pause is not None and self.num_chunks >= engine.pauses_after_chunks:
             await _first_of(engine.pause, self.closed)
-        if self.is_open and engine.failure is not None and self.num_chunks >= engine.fails_after_chunks:
-            self._close()
-            raise engine.failure
+        if self.is_open and engine.failure and self.num_chunks >= engine.fails_after_chunks:
+            self.fail(engine.failure)
         return self.is_open
 
     def _speak(self) -> None:
@@ -207,7 +228,6 @@ async def _first_of(*events: asyncio.Event) -> None:
             wait.cancel()
 
 
-QUALITY = Quality(snr_db=40.0, clipping=0.0, speech_ratio=0.9)
 HUM = SpeakerInfo(
     name="hum",
     kind="builtin",
@@ -219,7 +239,7 @@ HUM = SpeakerInfo(
     prompt_tokens=125,
     cached=True,
 )
-ANNA = replace(HUM, name="anna", kind="registered", transcript="I am Anna.", quality=QUALITY)
+ANNA = replace(HUM, name="anna", kind="registered", transcript="I am Anna.", quality=Quality(40.0, 0.0, 0.9))
 
 
 @dataclass(eq=False)
@@ -240,7 +260,10 @@ class FakeSpeakers:
     async def enrol(
         self, name: str, recording: bytes, transcript: str = "", language: str | None = None
     ) -> SpeakerInfo:
-        self._check(name)
+        if self.failure is not None:
+            raise self.failure
+        if name in self.speakers:
+            raise SpeakerExists(f"A speaker is named {name!r} already; take another name or delete it first.")
         return self._keep(replace(ANNA, name=name, transcript=transcript, language=language))
 
     async def update(
@@ -262,15 +285,7 @@ class FakeSpeakers:
         return self.get(name).name.encode()
 
     async def import_bundle(self, bundle: bytes, name: str | None = None) -> SpeakerInfo:
-        name = name or bundle.decode()
-        self._check(name)
-        return self._keep(replace(ANNA, name=name))
-
-    def _check(self, name: str) -> None:
-        if self.failure is not None:
-            raise self.failure
-        if name in self.speakers:
-            raise SpeakerExists(f"A speaker is named {name!r} already; take another name or delete it first.")
+        return await self.enrol(name or bundle.decode(), bundle, ANNA.transcript, ANNA.language)
 
     def _registered(self, name: str) -> SpeakerInfo:
         if self.get(name).kind == "builtin":

@@ -77,7 +77,7 @@ def counted(services: Services, family: str, **labels: str) -> float:
 
 def decoded(file: bytes) -> tuple[NDArray[np.float32], int]:
     """The samples (n,) of a file in any format that says what it is, and their rate in Hz."""
-    with av.open(io.BytesIO(file)) as container:
+    with av.open(io.BytesIO(file), "r") as container:
         resampler = av.AudioResampler("fltp", "mono")
         frames = [plain for frame in container.decode(audio=0) for plain in resampler.resample(frame)]
     return np.concatenate([frame.to_ndarray()[0] for frame in frames]), frames[0].sample_rate

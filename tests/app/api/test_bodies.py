@@ -1,0 +1,105 @@
+"""Of a body that is too large or too slow no more is read than shows that."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from app.api.bodies import LINGER_BYTES
+from app.api.limits import Limits
+from tests.app.api.serving import counted, error_of, in_process, make_services, serving
+from tests.app.fakes import FakeEngine
+
+pytestmark = pytest.mark.anyio
+
+MIB = 1024**2
+JSON = {"Content-Type": "application/json"}
+
+
+async def zeros(num_bytes: int, taken: list[int] | None = None) -> AsyncIterator[bytes]:
+    """A body without Content-Length, in pieces of 64 KiB."""
+    for _ in range(num_bytes // 65536):
+        if taken is not None:
+            taken.append(65536)
+        yield b"0" * 65536
+
+
+@pytest.mark.parametrize("path", ["/tts", "/v1/audio/speech"])
+@pytest.mark.parametrize("is_chunked", [True, False])
+async def test_ten_megabytes_of_json_are_refused(path: str, is_chunked: bool) -> None:
+    engine = FakeEngine()
+    services = make_services(engine)
+    async with serving(services) as url, httpx.AsyncClient(base_url=url) as client:
+        content = zeros(10 * MIB) if is_chunked else b"0" * 10 * MIB
+        answer = await client.post(path, content=content, headers=JSON)
+        after = await client.get("/livez")
+    assert (answer.status_code, error_of(answer)["code"]) == (413, "text_too_long")
+    assert answer.headers["connection"] == "close"
+    assert after.status_code == 200
+    assert not engine.streams
+    assert counted(services, "tts_rejected_total", reason="too_long") == 1
+
+
+async def test_reading_stops_soon_after_the_limit_is_passed() -> None:
+    taken: list[int] = []
+    async with in_process(make_services()) as client:
+        answer = await client.post("/tts", content=zeros(100 * MIB, taken), headers=JSON)
+    assert answer.status_code == 413
+    assert sum(taken) <= 256 * 1024 + LINGER_BYTES + 2 * 65536
+
+
+@pytest.mark.parametrize("head", ["Content-Length: 1000000", "Transfer-Encoding: chunked"])
+async def test_a_client_that_sends_and_sends_is_answered_first(head: str) -> None:
+    async with serving(make_services()) as url:
+        host, port = urlsplit(url).hostname, urlsplit(url).port
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(f"POST /tts HTTP/1.1\r\nHost: test\r\n{head}\r\n\r\n".encode())
+        writer.write(b"40001\r\n" + b"0" * 0x40001)  # in either form one more than is read
+        assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 413 ")
+        writer.close()
+
+
+async def test_a_body_of_just_the_limit_is_read() -> None:
+    async with in_process(make_services(limits=Limits(max_json_bytes=64))) as client:
+        at_limit = await client.post("/tts", content=b'{"text":"Hi."}'.ljust(64), headers=JSON)
+        over_limit = await client.post("/tts", content=b'{"text":"Hi."}'.ljust(65), headers=JSON)
+    assert (at_limit.status_code, over_limit.status_code) == (200, 413)
+
+
+@pytest.mark.parametrize("path", ["/speakers", "/speakers/import"])
+async def test_an_upload_over_ten_mebibytes_is_refused(path: str) -> None:
+    field = "audio" if path == "/speakers" else "bundle"
+    async with in_process(make_services()) as client:
+        data = {"name": "bo"}
+        at_limit = await client.post(path, data=data, files={field: bytes(10 * MIB)})
+        over_limit = await client.post(path, data={"name": "cy"}, files={field: bytes(10 * MIB + 1)})
+        far_over = await client.post(path, data=data, files={field: bytes(20 * MIB)})
+    assert (at_limit.status_code, over_limit.status_code, far_over.status_code) == (201, 413, 413)
+    assert error_of(over_limit)["code"] == error_of(far_over)["code"] == "upload_too_large"
+
+
+async def test_a_body_that_does_not_come_is_given_up() -> None:
+    engine = FakeEngine()
+    services = make_services(engine, limits=Limits(body_timeout_s=0.1))
+    async with serving(services) as url:
+        host, port = urlsplit(url).hostname, urlsplit(url).port
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(b"POST /tts HTTP/1.1\r\nHost: test\r\nContent-Length: 100\r\n\r\n{")
+        answer = await reader.read()
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b'"code": "timeout"' in answer
+
+
+async def test_a_client_that_leaves_within_its_body_is_forgotten() -> None:
+    engine = FakeEngine()
+    services = make_services(engine)
+    async with serving(services) as url:
+        host, port = urlsplit(url).hostname, urlsplit(url).port
+        _, writer = await asyncio.open_connection(host, port)
+        writer.write(b"POST /tts HTTP/1.1\r\nHost: test\r\nContent-Length: 100\r\n\r\n{")
+        await writer.drain()
+        writer.transport.abort()
+    assert not engine.streams

@@ -1,0 +1,176 @@
+"""Every kind of error looks as the table in protocol.md says, with all four keys."""
+
+import logging
+
+import pytest
+
+from app.api.errors import (
+    INTERNAL,
+    TABLE,
+    InvalidApiKey,
+    MethodNotAllowed,
+    ModelNotFound,
+    PathNotFound,
+    error_body,
+    error_response,
+    outcome_of,
+    row_of,
+)
+from app.engine import interface
+from app.engine.interface import (
+    AudioTooLong,
+    AudioTooShort,
+    BadAudio,
+    Draining,
+    InvalidRequest,
+    Overloaded,
+    RateLimited,
+    SpeakerExists,
+    SpeakerIncompatible,
+    SpeakerNotFound,
+    StreamTimeout,
+    SynthesisFailed,
+    TextTooLong,
+    TtsError,
+    UploadTooLarge,
+)
+from tests.app.api.serving import counted, error_of, in_process, make_services
+from tests.app.fakes import FakeEngine, FakeSpeakers
+
+ROWS = [
+    (InvalidRequest("no", param="speed"), 400, "invalid_request_error", "invalid_request", None),
+    (TextTooLong("no", param="text"), 413, "invalid_request_error", "text_too_long", None),
+    (SpeakerNotFound("no"), 404, "not_found_error", "speaker_not_found", None),
+    (ModelNotFound("no"), 404, "not_found_error", "model_not_found", None),
+    (PathNotFound("no"), 404, "not_found_error", "not_found", None),
+    (MethodNotAllowed("no", "GET"), 405, "invalid_request_error", "method_not_allowed", None),
+    (SpeakerExists("no"), 409, "conflict_error", "speaker_exists", None),
+    (SpeakerIncompatible("no"), 409, "conflict_error", "speaker_incompatible", None),
+    (BadAudio("no"), 400, "invalid_request_error", "bad_audio", None),
+    (AudioTooShort("no"), 400, "invalid_request_error", "audio_too_short", None),
+    (AudioTooLong("no"), 400, "invalid_request_error", "audio_too_long", None),
+    (UploadTooLarge("no"), 413, "invalid_request_error", "upload_too_large", None),
+    (InvalidApiKey("no"), 401, "authentication_error", "invalid_api_key", None),
+    (RateLimited("no", 7), 429, "rate_limit_error", "rate_limited", None),
+    (Overloaded("no", 7), 503, "overloaded_error", "overloaded", 1013),
+    (Draining("no", 7), 503, "overloaded_error", "draining", 1012),
+    (StreamTimeout("no"), 408, "invalid_request_error", "timeout", None),
+    (SynthesisFailed("no"), 500, "server_error", "internal", 1011),
+    (TtsError("no"), 500, "server_error", "internal", 1011),
+    (RuntimeError("no"), 500, "server_error", "internal", 1011),
+]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("error", "status", "type", "code", "close_code"), ROWS)
+async def test_every_row_of_the_table_reaches_the_client(
+    error: Exception, status: int, type: str, code: str, close_code: int | None
+) -> None:
+    services = make_services(FakeEngine(refusal=error))
+    async with in_process(services) as client:
+        answer = await client.post("/tts", json={"text": "Hi."})
+    told = error_of(answer)
+    assert (answer.status_code, told["type"], told["code"]) == (status, type, code)
+    assert told["param"] == getattr(error, "param", None)
+    assert (told["message"] == "no") == (status != 500)
+    assert row_of(error).close_code == close_code
+    assert answer.headers["x-request-id"]
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers.get("retry-after") == ("7" if status in (429, 503) else None)
+    assert answer.headers.get("www-authenticate") == ("Bearer" if status == 401 else None)
+
+
+def test_every_kind_of_the_tree_has_a_row_of_its_own() -> None:
+    kinds = {
+        kind for kind in vars(interface).values() if isinstance(kind, type) and issubclass(kind, TtsError)
+    }
+    abstract = {TtsError, interface.Refused, SynthesisFailed}
+    assert kinds - abstract <= set(TABLE)
+    assert {type(error) for error, *_ in ROWS} >= kinds - {interface.Refused}
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (InvalidRequest("no"), ("rejected", None)),
+        (TextTooLong("no"), ("rejected", "too_long")),
+        (RateLimited("no", 1), ("rejected", "rate_limit")),
+        (Overloaded("no", 1), ("rejected", "queue_full")),
+        (Draining("no", 1), ("rejected", "draining")),
+        (StreamTimeout("no"), ("cancelled", "timeout")),
+        (SynthesisFailed("no"), ("failed", None)),
+        (KeyError("no"), ("failed", None)),
+    ],
+)
+def test_an_error_ends_a_record_as_what_it_is(error: Exception, outcome: tuple[str, str | None]) -> None:
+    assert outcome_of(error) == outcome
+
+
+@pytest.mark.anyio
+async def test_a_rejected_stream_is_counted_by_its_reason() -> None:
+    services = make_services(FakeEngine(refusal=Overloaded("full", 3)))
+    async with in_process(services) as client:
+        await client.post("/tts", json={"text": "Hi."})
+    assert counted(services, "tts_rejected_total", reason="queue_full") == 1
+    assert counted(services, "tts_requests_total", protocol="http", outcome="rejected") == 1
+    assert counted(services, "tts_requests_in_flight") == 0
+
+
+@pytest.mark.anyio
+async def test_a_stream_that_the_server_stops_is_no_rejected_one() -> None:
+    services = make_services(FakeEngine(failure=Draining("stopping", 1)))
+    async with in_process(services) as client:
+        answer = await client.post("/tts", json={"text": "Hi."})
+    assert answer.status_code == 503
+    assert counted(services, "tts_cancelled_total", reason="shutdown") == 1
+
+
+@pytest.mark.anyio
+async def test_a_fault_of_ours_says_nothing_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    secret = "the text of /home/somebody"
+    services = make_services(speakers=FakeSpeakers(failure=RuntimeError(secret)))
+    async with in_process(services) as client:
+        answer = await client.post("/speakers", data={"name": "bo"}, files={"audio": b"abc"})
+    assert answer.status_code == 500
+    assert error_of(answer)["code"] == INTERNAL.code
+    assert secret not in answer.text
+    assert "Traceback" not in answer.text
+    (logged,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert logged.getMessage() == "POST /speakers failed"
+    assert logged.exc_info is not None
+    assert logged.exc_info[1] is services.speakers.failure  # type: ignore[attr-defined]
+
+
+@pytest.mark.anyio
+async def test_a_synthesis_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async with in_process(make_services(FakeEngine(failure=SynthesisFailed("no memory")))) as client:
+        await client.post("/tts", json={"text": "Hi."})
+    assert "POST /tts failed" in caplog.text
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/nowhere", 404), ("POST", "/v1/nowhere", 404), ("GET", "/" + "x" * 5000, 404)],
+)
+async def test_an_unknown_path_is_not_found(method: str, path: str, status: int) -> None:
+    async with in_process(make_services()) as client:
+        answer = await client.request(method, path)
+    assert answer.status_code == status
+    assert error_of(answer)["code"] == "not_found"
+    assert len(answer.content) < 500
+
+
+@pytest.mark.anyio
+async def test_a_method_that_a_path_does_not_know_is_refused() -> None:
+    async with in_process(make_services()) as client:
+        answer = await client.delete("/v1/audio/speech")
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "POST"
+    assert error_of(answer)["code"] == "method_not_allowed"
+
+
+def test_a_message_with_a_lone_surrogate_can_be_sent() -> None:
+    body = bytes(error_response(InvalidRequest("\ud800 came", param="\ud800")).body)
+    assert rb"\ud800 came" in body
+    assert error_body(InvalidRequest("no"))["error"]["param"] is None
