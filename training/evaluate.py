@@ -27,7 +27,6 @@ from training.recognise import Recogniser, word_errors
 from training.text.corpus import evaluation_sentences, read_words
 from training.voice import BUILTIN, Samples, Tokens, Voice
 
-PATHS = ("teacher", "tokens", "offline", "streamed", "by words", "enrolled")
 SINGLE_WORDS = ("Hello.", "Yes.", "Seven.", "Okay.", "No.", "Thank you.", "Goodbye.", "Tomorrow.")
 LONG_SENTENCE = (
     "When we finally arrived at the small hotel near the lake, the owner came out with a big smile, gave us "
@@ -37,7 +36,6 @@ LONG_SENTENCE = (
 ENROLMENTS = 5  # of each teacher: 20 tries
 _SILENT_DB = -45.0
 _LOOP_TOKENS = 25  # one token so many times in a row
-_DURATION = (0.8, 1.25)
 
 
 @dataclass(slots=True)
@@ -161,8 +159,8 @@ class Examiner:
             torch.stack([self._embed(samples, TEACHER_RATE_HZ) for samples in said]).mean(0), dim=0
         )
 
-    def _similarity(self, samples: Samples, embedding: torch.Tensor | None = None) -> tuple[float, float]:
-        """Cosine to the own teacher, and to the nearest other one; 0 for what is too short to tell."""
+    def _similarity(self, samples: Samples) -> tuple[float, float]:
+        """Cosine to the own teacher, and to the nearest other one; NaN for what is too short to tell."""
         if len(samples) < 1.2 * self.voice.sample_rate_hz:
             return float("nan"), float("nan")
         embedding = self._embed(samples, self.voice.sample_rate_hz)

@@ -60,13 +60,13 @@ def run(settings: Settings) -> None:
     check = as_batch([(None, line) for line in held], [False] * len(held), vocabulary, plan)
 
     def losses_of(share: float) -> trainer.Losses:
-        token, phone, guide, right = model(trainer.on_device(next(rows)), is_guided=True)
+        token, phone, guide, right = model(trainer.on_device(next(rows)))
         weight = _GUIDE_WEIGHTS[share >= 0.5]
         loss = token + _PHONE_WEIGHT * phone + weight * guide
         return {"loss": loss, "token": token, "right": right, "phone": phone, "guide": guide}
 
     def after(_: int) -> dict[str, float]:
-        token, phone, guide, right = model(trainer.on_device(check), is_guided=True)
+        token, phone, guide, right = model(trainer.on_device(check))
         return {
             "held token": float(token),
             "right": float(right),

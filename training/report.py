@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
+_SHORTEST, _LONGEST = 0.8, 1.25  # of a sentence, where its teacher takes 1
 PICTURE_TEXT = "please turn off the lights before you go to bed."
 
 
@@ -48,13 +49,12 @@ def markdown(results: list[Result]) -> str:
 
 
 def _within(one: Result) -> str:
-    ratios = np.array(one.durations)
-    return f"{np.mean((ratios >= 0.8) & (ratios <= 1.25)):.0%}"
+    return f"{np.mean([_SHORTEST <= ratio <= _LONGEST for ratio in one.durations]):.0%}"
 
 
 _ROWS = {
     "duration / teacher's, mean": lambda one: f"{np.mean(one.durations):.2f}",
-    "sentences within 0.8 to 1.25": _within,
+    f"sentences within {_SHORTEST} to {_LONGEST}": _within,
     "mel distance of tokens spoken again, dB": lambda one: f"{np.mean(one.mel_distance_db):.2f}",
     "similarity to the teacher": lambda one: f"{np.nanmean(one.own_similarity):.2f}",
     "similarity to the nearest other": lambda one: f"{np.nanmean(one.other_similarity):.2f}",

@@ -20,7 +20,6 @@ _READ_AS = (
     (r"[\"“”„«»()\[\]{}*_~^|<>#]", ""),
     ("\\s*[;:\u2026\u2013\u2014]+\\s*", ", "),
     (r"(?<=\p{L})-(?=\p{L})", " "),
-    (r"\s+([,.?!])", "$1"),
 )
 
 
@@ -37,7 +36,7 @@ def read_tokenizer(settings: Settings) -> Qwen2Tokenizer:
 def write_tokenizer(folder: Path, texts: Iterable[str], num_merges: int) -> None:
     """Writes `tokenizer.json`."""
     tokenizer = Tokenizer(BPE())
-    replacements = [normalizers.Replace(Regex(pattern), said) for pattern, said in _READ_AS[:4]]
+    replacements = [normalizers.Replace(Regex(pattern), said) for pattern, said in _READ_AS]
     tokenizer.normalizer = normalizers.Sequence(
         [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(), *replacements]
     )

@@ -102,7 +102,7 @@ def reader_input(samples: np.ndarray) -> torch.Tensor:  # type: ignore[type-arg]
     return Recording(samples, 24_000).resampled(16_000)
 
 
-def test_a_stage_goes_on_where_it_stopped(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stage_goes_on_where_it_stopped(settings: Settings) -> None:
     before = torch.load(settings.path / "flow.pt", weights_only=False)
     assert before["step"] == 2
     flow.run(settings)  # nothing is left to do
@@ -126,9 +126,9 @@ def test_folding_the_digit_tables_changes_no_answer(settings: Settings) -> None:
         [(lines[0], lines[1]), (None, lines[2])], [True, False], model.lm.vocabulary, settings.language_model
     )
     with torch.no_grad():
-        before = model(batch, is_guided=True)
+        before = model(batch)
         model.folded()
-        after = model(batch, is_guided=True)
+        after = model(batch)
     for one, other in zip(before, after, strict=True):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
 

@@ -32,7 +32,7 @@ class LMBatch:
 class GuidedMemory:
     """Causal attention over the whole row. In `layers`, head 0 should look at the text being read."""
 
-    def __init__(self, read: Tensor | None, layers: tuple[int, ...]) -> None:
+    def __init__(self, read: Tensor, layers: tuple[int, ...]) -> None:
         self._read, self._layers, self._layer = read, layers, 0
         self._mask: Tensor | None = None
         self.losses: list[Tensor] = []
@@ -51,7 +51,7 @@ class GuidedMemory:
             length = q.shape[2]
             self._mask = torch.full((length, length), _HIDDEN, device=q.device).triu(1).to(scores.dtype)
         scores = scores + self._mask
-        if self._read is not None and self._layer in self._layers:
+        if self._layer in self._layers:
             self.losses.append(_guide(scores[:, 0].float(), self._read))
         self._layer += 1
         return scores.softmax(-1) @ v
@@ -96,9 +96,9 @@ class LanguageModelTrainer(nn.Module):
             elif parameter.ndim == 2:
                 nn.init.normal_(parameter, std=0.04)
 
-    def forward(self, batch: LMBatch, is_guided: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def forward(self, batch: LMBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """-> next-token, phone and guide losses, and the share of next tokens that are right."""
-        memory = GuidedMemory(batch.read if is_guided else None, self._guided_layers)
+        memory = GuidedMemory(batch.read, self._guided_layers)
         x = F.embedding(batch.ids, torch.cat([self._speech_table(), *self._other_tables()]))
         middle: list[Tensor] = []
         hook = self.lm.decoder.layers[self._phone_layer].register_forward_hook(
@@ -112,8 +112,7 @@ class LanguageModelTrainer(nn.Module):
         loss, right = TokenCrossEntropy.apply(
             hidden[answered], self._head_table(), self.lm.head.bias, batch.targets[answered]
         )
-        guide = torch.stack(memory.losses).mean() if memory.losses else loss.new_zeros(())
-        return loss, phone, guide, right
+        return loss, phone, torch.stack(memory.losses).mean(), right
 
     @torch.no_grad()
     def folded(self) -> Qwen2LM:
