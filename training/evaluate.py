@@ -19,8 +19,7 @@ from rich.progress import track
 from models.frontend.mel import MelExtractor
 from models.frontend.speaker import Speaker
 from training import report
-from training.corpus import trim
-from training.features import MEL, upsampled
+from training.features import MEL, teacher_samples
 from training.flite import SAMPLE_RATE_HZ as TEACHER_RATE_HZ
 from training.flite import SPEAKERS, Flite
 from training.recognise import Recogniser, word_errors
@@ -69,7 +68,6 @@ class Examiner:
         torch.set_num_threads(1)
         self.voice, self.flite, self.recogniser = Voice(directory), Flite(speaker), Recogniser()
         self.speaker = self.voice.speakers[speaker]
-        self.reader = self.voice.checkpoint.load_prompt_reader(num_threads=1)
         self.mel = MelExtractor(MEL)
         self.sentences = evaluation_sentences()[:num_sentences]
         self.result = Result(speaker)
@@ -78,10 +76,10 @@ class Examiner:
     def run(self) -> Result:
         result = self.result
         for place, text in enumerate(self.sentences):
-            teacher = self.teacher(text)
+            teacher = teacher_samples(self.flite, text)
             self._listen("teacher", text, teacher)
-            said = self.reader.read_source_tokens(teacher, self.voice.sample_rate_hz).tolist()
-            again = np.concatenate(self.voice.stream(said, self.speaker))
+            said = self.voice.reader.read_source_tokens(teacher, self.voice.sample_rate_hz).tolist()
+            again = self.voice.sound(said, self.speaker)
             self._listen("tokens", text, again)
             result.mel_distance_db.append(self._mel_distance(teacher, again))
             tokens = self.voice.read(text, self.speaker, seed=place)
@@ -101,19 +99,10 @@ class Examiner:
                 words = text.split()
                 pieces = [words[0], *(f" {word}" for word in words[1:])]
                 by_words = self.voice.read_pieces(pieces, self.speaker, seed=place)
-                self._listen(
-                    "by words",
-                    text,
-                    np.concatenate(self.voice.stream(by_words.ids, self.speaker, seed=place)),
-                )
+                self._listen("by words", text, self.voice.sound(by_words.ids, self.speaker, seed=place))
         self._enrol()
         self._say_words()
         return result
-
-    def teacher(self, text: str) -> Samples:
-        """What flite says, at the voice's rate."""
-        spoken = trim(self.flite.speak(text)).waveform
-        return upsampled(spoken, len(spoken) // (TEACHER_RATE_HZ // 25))
 
     def _listen(self, path: str, text: str, samples: Samples) -> None:
         wanted, heard = read_words(text), self.recogniser(samples, self.voice.sample_rate_hz)
@@ -121,8 +110,8 @@ class Examiner:
         self.result.words.setdefault(path, []).append(len(wanted))
         self.result.heard.setdefault(path, []).append(" ".join(heard))
 
-    def _check(self, text: str, tokens: Tokens, samples: Samples, teacher_samples: int) -> None:
-        ratio = len(samples) / teacher_samples
+    def _check(self, text: str, tokens: Tokens, samples: Samples, num_teacher_samples: int) -> None:
+        ratio = len(samples) / num_teacher_samples
         self.result.durations.append(ratio)
         runs, longest = 1, 1
         for left, right in zip(tokens.ids, tokens.ids[1:], strict=False):
@@ -150,7 +139,7 @@ class Examiner:
         return float((a[:, :frames] - b[:, :frames]).abs().mean()) * 20 / np.log(10)
 
     def _embed(self, samples: Samples, rate_hz: int) -> torch.Tensor:
-        return F.normalize(self.reader.read_speaker(samples, rate_hz).embedding, dim=0)
+        return F.normalize(self.voice.reader.read_speaker(samples, rate_hz).embedding, dim=0)
 
     def _teacher_embedding(self, name: str) -> torch.Tensor:
         flite = Flite(name)
@@ -176,28 +165,24 @@ class Examiner:
             speaker: Speaker = self.voice.enrol(samples, TEACHER_RATE_HZ, recorded)
             for text in self.sentences[4 * place : 4 * place + 4]:
                 tokens = self.voice.read(text, speaker, seed=place)
-                said = np.concatenate(self.voice.stream(tokens.ids, speaker, seed=place))
+                said = self.voice.sound(tokens.ids, speaker, seed=place)
                 self._listen("enrolled", text, said)
             own, other = self._similarity(said)
             self.result.enrolled_right.append(own > other)
 
     def _say_words(self) -> None:
         for text in SINGLE_WORDS:
-            tokens = self.voice.read(text, self.speaker)
-            heard = self.recogniser(
-                np.concatenate(self.voice.stream(tokens.ids, self.speaker)), self.voice.sample_rate_hz
-            )
-            self.result.single_words[text] = " ".join(heard)
-            if tokens.reason != "eos":
-                self.result.faults.append(f"{text}: does not stop")
-        tokens = self.voice.read(LONG_SENTENCE, self.speaker)
-        heard = self.recogniser(
-            np.concatenate(self.voice.stream(tokens.ids, self.speaker)), self.voice.sample_rate_hz
-        )
+            self.result.single_words[text] = " ".join(self._say(text, text))
+        heard = self._say(LONG_SENTENCE, "the long sentence")
         self.result.long_sentence = " ".join(heard)
         self.result.long_errors = word_errors(read_words(LONG_SENTENCE), heard)
+
+    def _say(self, text: str, name: str) -> list[str]:
+        """What is heard of it."""
+        tokens = self.voice.read(text, self.speaker)
         if tokens.reason != "eos":
-            self.result.faults.append("the long sentence does not stop")
+            self.result.faults.append(f"{name}: does not stop")
+        return self.recogniser(self.voice.sound(tokens.ids, self.speaker), self.voice.sample_rate_hz)
 
 
 def examine(directory: Path, speaker: str, num_sentences: int) -> Result:

@@ -19,7 +19,7 @@ from models.config import (
 )
 from models.frontend.mel import WHISPER_FRAME_RATE_HZ, MelExtractor, WhisperMelExtractor
 from training import corpus, ragged
-from training.flite import F0_STEP_S, Spoken
+from training.flite import F0_STEP_S, Flite, Spoken
 from training.flite import SAMPLE_RATE_HZ as TEACHER_RATE_HZ
 from training.progress import Progress
 from training.settings import Settings
@@ -95,7 +95,7 @@ def write_features(shard: Path, folder: Path) -> float:
         if not _MIN_TOKENS <= num_tokens <= _MAX_TOKENS:
             continue
         heard = spoken.waveform[: num_tokens * _TEACHER_SAMPLES_PER_TOKEN]
-        samples = upsampled(heard, num_tokens)
+        samples = upsampled(heard)
         phones, words, f0_hz = _per_frame(spoken, num_tokens * FRAMES_PER_TOKEN)
         kept.append(
             Utterance(
@@ -121,10 +121,15 @@ def write_features(shard: Path, folder: Path) -> float:
     return sum(len(one.mel) for one in kept) / FRAME_RATE_HZ / 3600
 
 
-def upsampled(heard: NDArray[np.float32], num_tokens: int) -> NDArray[np.float32]:
-    """The teacher's samples at the voice's rate, exactly as long as `num_tokens`."""
+def teacher_samples(flite: Flite, text: str) -> NDArray[np.float32]:
+    """What a teacher says, at the voice's rate."""
+    return upsampled(corpus.trim(flite.speak(text)).waveform)
+
+
+def upsampled(heard: NDArray[np.float32]) -> NDArray[np.float32]:
+    """A teacher's samples at the voice's rate, exactly as long as their whole tokens."""
     samples = soxr.resample(heard, TEACHER_RATE_HZ, SAMPLE_RATE_HZ)
-    wanted = num_tokens * SAMPLES_PER_TOKEN
+    wanted = len(heard) // _TEACHER_SAMPLES_PER_TOKEN * SAMPLES_PER_TOKEN
     return np.pad(samples, (0, max(0, wanted - len(samples))))[:wanted].astype(np.float32)
 
 

@@ -11,10 +11,9 @@ import torch
 from rich.console import Console
 
 from models.frontend.mel import MelExtractor
-from training.corpus import trim
-from training.features import MEL, upsampled
+from training.features import MEL, teacher_samples
 from training.flite import SPEAKERS, Flite
-from training.voice import Samples, Voice
+from training.voice import Voice
 
 if TYPE_CHECKING:
     from training.evaluate import Result
@@ -73,13 +72,10 @@ def draw(directory: Path, path: Path) -> None:
     voice, mel_of = Voice(directory), MelExtractor(MEL)
     figure, axes = plt.subplots(len(SPEAKERS), 2, figsize=(11, 9), sharex=True, sharey=True)
     for row, name in zip(axes, SPEAKERS, strict=True):
-        spoken = trim(Flite(name).speak(PICTURE_TEXT)).waveform
-        teacher = upsampled(spoken, len(spoken) // 640)
         tokens = voice.read(PICTURE_TEXT, voice.speakers[name])
-        said: Samples = np.concatenate(voice.stream(tokens.ids, voice.speakers[name]))
         for place, title, samples in (
-            (row[0], f"flite {name}", teacher),
-            (row[1], f"the voice, {name}", said),
+            (row[0], f"flite {name}", teacher_samples(Flite(name), PICTURE_TEXT)),
+            (row[1], f"the voice, {name}", voice.sound(tokens.ids, voice.speakers[name])),
         ):
             mel = mel_of(torch.from_numpy(samples)).numpy()
             place.imshow(

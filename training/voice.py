@@ -6,6 +6,7 @@ The service does the same with queues and batches; here one utterance is spoken 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from queue import Queue
 
@@ -17,6 +18,7 @@ from models.checkpoint import open_checkpoint
 from models.config import FRAMES_PER_TOKEN, Qwen2LMConfig, UNetFlowConfig
 from models.flow.flow import Flow
 from models.frontend.modes import zero_shot
+from models.frontend.prompt import PromptReader
 from models.frontend.speaker import Speaker
 from models.lm.decoder import Emitted, RowRequest, SpeechDecoder, Stopped, Waiting
 from models.lm.interleaved_plan import InterleavedPlan
@@ -87,6 +89,10 @@ class Voice:
         """The chunks a listener gets, when every token comes alone."""
         return list(self._chunks(tokens, speaker, seed))
 
+    def sound(self, tokens: Sequence[int], speaker: Speaker, seed: int = 0) -> Samples:
+        """The chunks of `stream`, joined."""
+        return np.concatenate(self.stream(tokens, speaker, seed))
+
     @torch.inference_mode()
     def offline(self, tokens: Sequence[int], speaker: Speaker, seed: int = 0) -> Samples:
         """The same utterance solved and vocoded in one piece."""
@@ -107,7 +113,12 @@ class Voice:
 
     def enrol(self, samples: Samples, sample_rate_hz: int, text: str) -> Speaker:
         """Raises PromptError."""
-        return self.checkpoint.load_prompt_reader(num_threads=1).read_speaker(samples, sample_rate_hz, text)
+        return self.reader.read_speaker(samples, sample_rate_hz, text)
+
+    @cached_property
+    def reader(self) -> PromptReader:
+        """Of recordings. Loaded when it is first asked for: a voice that only speaks needs none."""
+        return self.checkpoint.load_prompt_reader(num_threads=1)
 
     def _read_into(self, said: "Queue[int | None]", text: str, speaker: Speaker, seed: int) -> None:
         try:
