@@ -189,15 +189,19 @@ class Context:
     def _stats(self) -> Stats:
         record, stats = self._turn.record, self._turn.stream.stats
         return Stats(
-            ttfb_ms=record.ttfb_ms,
+            ttfb_ms=_rounded(record.ttfb_ms),
             audio_ms=self._ms(self._num_sent_samples),
-            rtf=record.rtf(stats),
+            rtf=_rounded(record.rtf(stats)),
             speech_tokens=stats.speech_tokens,
             characters=stats.characters,
         )
 
     def _ms(self, num_samples: int) -> float:
         return round(1000 * num_samples / self._form.sample_rate_hz, 3)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
 
 
 def _request(start: Start, info: EngineInfo) -> SynthesisRequest:

@@ -17,6 +17,8 @@ ContextId = Annotated[str, Field(max_length=256)]  # it goes out again with ever
 class Message(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    type: str  # here, so that it comes first
+
 
 class OfContext(Message):
     context: ContextId = ""
@@ -112,7 +114,7 @@ class FlushDone(OfContext):
     type: Literal["flushed"] = "flushed"
 
 
-class Stats(Message):
+class Stats(BaseModel):
     ttfb_ms: float | None  # None: no audio
     audio_ms: float
     rtf: float | None
