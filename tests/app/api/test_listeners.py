@@ -192,15 +192,19 @@ async def test_a_complete_body_that_fails_late_still_has_its_status() -> None:
 async def test_a_stream_that_a_stopping_server_cannot_finish_is_cut_off() -> None:
     engine = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=2)
     services = make_services(engine)
-    async with serving(services) as url, asyncio.timeout(PATIENCE_S):
-        async with listening(url) as listener, httpx.AsyncClient(base_url=url) as late:
-            await listener.post("/tts", {"text": LONG, "format": "pcm"})
-            await listener.head()
-            await listener.chunk()
-            await engine.drain(timeout_s=0)
-            refused = await late.post("/tts", json={"text": "Hi."})
-            with pytest.raises(asyncio.IncompleteReadError):
-                await listener.rest()
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        serving(services) as url,
+        listening(url) as listener,
+        httpx.AsyncClient(base_url=url) as late,
+    ):
+        await listener.post("/tts", {"text": LONG, "format": "pcm"})
+        await listener.head()
+        await listener.chunk()
+        await engine.drain(timeout_s=0)
+        refused = await late.post("/tts", json={"text": "Hi."})
+        with pytest.raises(asyncio.IncompleteReadError):
+            await listener.rest()
     assert (refused.status_code, error_of(refused)["code"]) == (503, "draining")
     assert refused.headers["retry-after"] == "1"
     assert counted(services, "tts_cancelled_total", reason="shutdown") == 1
