@@ -42,7 +42,7 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
         raise InvalidSettings("FIRSTWORD_BACKEND is 'vllm': not available yet; use auto or torch")
     metrics, clock = Metrics(), time.perf_counter
     networks = await asyncio.to_thread(_loaded, settings)
-    enroller = await asyncio.to_thread(Enroller, networks.checkpoint, networks.token2wav, 1)
+    enroller = await asyncio.to_thread(Enroller, networks.checkpoint, networks.prepare, 1)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     store = SpeakerStore(settings.data_dir / SPEAKERS_FILE)
     registry = SpeakerRegistry(
@@ -103,6 +103,7 @@ def _loaded(settings: Settings) -> Networks:
             settings.precision,
             settings.window_s or None,
             state_bytes,
+            settings.first_hop_tokens,
         )
     except ValueError as error:
         raise InvalidSettings(str(error)) from error
@@ -153,7 +154,7 @@ def _info(settings: Settings, networks: Networks, registry: SpeakerRegistry) -> 
         sample_rate_hz=networks.token2wav.sample_rate_hz,
         default_speaker=registry.default_speaker,
         can_continue_text=networks.prompting.can_continue_text,
-        takes_instruct=networks.takes_instruct,
+        takes_instruct=not is_builtin,
         languages=("en",) if is_builtin else networks.languages,
         max_streams=settings.max_streams,
         max_text_chars=settings.max_text_chars,

@@ -25,6 +25,7 @@ def server_config(app: ASGIApp, host: str, port: int, max_message_bytes: int) ->
         lifespan="off",
         ws="websockets-sansio",
         ws_max_size=max_message_bytes,
+        ws_per_message_deflate=False,  # audio does not shrink, and the event loop would compress it
         timeout_graceful_shutdown=_FAREWELL_S,
     )
 

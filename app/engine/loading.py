@@ -1,6 +1,8 @@
 """A checkpoint's networks, loaded and joined as the engine runs them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -8,12 +10,14 @@ import torch
 
 from app.engine.token2wav_pool import StreamingToken2Wav
 from app.engine.tokens.prompting import Prompting
+from app.speakers.enrolment import Prompt
 from models.checkpoint import Checkpoint, open_checkpoint
 from models.flow.regulated_flow import RegulatedFlow
+from models.frontend.speaker import Speaker
 from models.lm.qwen2_lm import Qwen2LM
 from models.lm.transformer_lm import TransformerLM
 from models.regulated_token2wav import RegulatedToken2Wav
-from models.token2wav import Token2Wav
+from models.token2wav import DEFAULT_FIRST_HOP_TOKENS, DEFAULT_WINDOW_S, Token2Wav
 
 Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["float32", "bfloat16"]
@@ -24,13 +28,8 @@ class Networks:
     checkpoint: Checkpoint
     lm: Qwen2LM | TransformerLM
     token2wav: StreamingToken2Wav
+    prepare: Callable[[Speaker], Prompt]
     prompting: Prompting
-
-    @property
-    def takes_instruct(self) -> bool:
-        """CosyVoice 1 reads a description; the others need the token that ends an instruction."""
-        tokenizer = self.prompting.tokenizer
-        return self.checkpoint.config.family == "cosyvoice1" or tokenizer.end_of_prompt_id is not None
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -46,10 +45,11 @@ def load_networks(
     directory: Path,
     device: Device = "auto",
     precision: Precision = "float32",
-    window_s: float | None = None,
+    window_s: float | None = DEFAULT_WINDOW_S,
     max_state_bytes: int | None = None,
+    first_hop_tokens: int = DEFAULT_FIRST_HOP_TOKENS,
 ) -> Networks:
-    """window_s and max_state_bytes as `Token2Wav` takes them.
+    """The last three as `Token2Wav` takes them; CosyVoice 1 has none of them.
 
     Raises CheckpointError, and ValueError for a device that is not there.
     """
@@ -57,12 +57,15 @@ def load_networks(
     checkpoint = open_checkpoint(directory)
     flow, hift = checkpoint.load_flow(dtype, place), checkpoint.load_hift(dtype, place)
     token2wav: StreamingToken2Wav
+    prepare: Callable[[Speaker], Prompt]
     if isinstance(flow, RegulatedFlow):
-        token2wav = RegulatedToken2Wav(flow, hift)
+        token2wav = regulated = RegulatedToken2Wav(flow, hift)
+        prepare = regulated.prepare
     else:
-        token2wav = Token2Wav(flow, hift, window_s, max_state_bytes)
+        token2wav = incremental = Token2Wav(flow, hift, window_s, max_state_bytes)
+        prepare = partial(incremental.prepare, first_hop_tokens=first_hop_tokens)
     prompting = Prompting(checkpoint.config, checkpoint.load_tokenizer())
-    return Networks(checkpoint, checkpoint.load_lm(dtype, place), token2wav, prompting)
+    return Networks(checkpoint, checkpoint.load_lm(dtype, place), token2wav, prepare, prompting)
 
 
 def found_device(device: Device) -> str:

@@ -1,8 +1,9 @@
 """A recording becomes a speaker, a speaker its prompt states: the one file here that knows the networks."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -18,7 +19,6 @@ from models.frontend.errors import FrontendError, PromptError
 from models.frontend.onnx_models import MAX_RECORDING_S
 from models.frontend.recording import Recording
 from models.frontend.speaker import Speaker
-from models.token2wav import PromptState, Token2Wav
 
 MAX_PROMPT_TOKENS = (MAX_RECORDING_S + 1) * TOKEN_RATE_HZ  # a second of slack for rounding and margins
 MAX_MAGNITUDE = 1000.0  # far beyond any log-mel or embedding, far from overflow in the networks
@@ -26,12 +26,19 @@ MAX_MAGNITUDE = 1000.0  # far beyond any log-mel or embedding, far from overflow
 FeatureTypes = {"prompt_tokens": np.int64, "prompt_mel": np.float32, "embedding": np.float32}
 
 
+class Prompt(Protocol):
+    """A speaker's state in the flow, as the checkpoint's token2wav prepares and takes it."""
+
+    @property
+    def state_bytes(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedSpeaker:
     """All that a stream needs of its speaker: read-only, shared by its streams."""
 
     speaker: Speaker
-    prompt: PromptState
+    prompt: Prompt
 
     @property
     def state_bytes(self) -> int:
@@ -58,16 +65,19 @@ class BuiltinSpeaker:
 class Enroller:
     """Holds the extractors and the flow, read-only; threads may share it.
 
-    num_threads: for each of the two ONNX graphs. Raises CheckpointError.
+    prepare: what of a speaker its streams share. num_threads: for each of the two ONNX graphs. Raises
+    CheckpointError.
     """
 
     max_recording_s = float(MAX_RECORDING_S)
 
-    def __init__(self, checkpoint: Checkpoint, token2wav: Token2Wav, num_threads: int) -> None:
+    def __init__(
+        self, checkpoint: Checkpoint, prepare: Callable[[Speaker], Prompt], num_threads: int
+    ) -> None:
         self.fingerprint = fingerprint(checkpoint.directory)
         self.builtin = _builtin_speakers(checkpoint)
         self._reader = checkpoint.load_prompt_reader(num_threads)
-        self._token2wav = token2wav
+        self._prepare = prepare
         self._vocab_size = checkpoint.config.flow.vocab_size
 
     def read(self, samples: NDArray[np.float32], sample_rate_hz: int, transcript: str) -> Speaker:
@@ -85,7 +95,7 @@ class Enroller:
 
     @torch.inference_mode()
     def prepare(self, speaker: Speaker) -> PreparedSpeaker:
-        return PreparedSpeaker(speaker, self._token2wav.prepare(speaker))
+        return PreparedSpeaker(speaker, self._prepare(speaker))
 
     def features(self, speaker: Speaker) -> Tensors:
         """What of a speaker is kept: all but the transcript."""
@@ -133,7 +143,7 @@ def _refusal(samples: NDArray[np.float32], sample_rate_hz: int, error: PromptErr
 
 
 def _builtin_speakers(checkpoint: Checkpoint) -> Mapping[str, BuiltinSpeaker]:
-    """By name, sorted. Their table keeps text tokens where it keeps what a prompt says."""
+    """By name, as their table has them. It keeps text tokens where it keeps what a prompt says."""
     speakers = checkpoint.load_speakers()
     if not speakers:
         return {}
@@ -141,7 +151,7 @@ def _builtin_speakers(checkpoint: Checkpoint) -> Mapping[str, BuiltinSpeaker]:
     made_s = (checkpoint.directory / SPEAKER_TABLE_FILE).stat().st_mtime
     created_at = datetime.fromtimestamp(made_s, UTC).isoformat(timespec="seconds")
     found = {}
-    for name, speaker in sorted(speakers.items()):
+    for name, speaker in speakers.items():
         transcript = tokenizer.decode(speaker.prompt_text_ids or ())
         found[name] = BuiltinSpeaker(speaker, transcript, len(speaker.prompt_mel) / FRAME_RATE_HZ, created_at)
     return found

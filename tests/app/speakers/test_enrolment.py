@@ -34,7 +34,7 @@ def token2wav() -> Token2Wav:
 
 @pytest.fixture(scope="module")
 def enroller(token2wav: Token2Wav) -> Enroller:
-    return Enroller(open_checkpoint(BUILTIN), token2wav, num_threads=1)
+    return Enroller(open_checkpoint(BUILTIN), token2wav.prepare, num_threads=1)
 
 
 @pytest.fixture(scope="module")
