@@ -13,12 +13,13 @@ from models.frontend.mel import WHISPER_NUM_MELS
 
 NUM_DIGITS, NUM_LEVELS = 8, 3
 NUM_CODES = NUM_LEVELS**NUM_DIGITS  # 6561
+_POWERS = NUM_LEVELS ** torch.arange(NUM_DIGITS)  # (8,), what a digit counts in a code
 _KERNEL = 5
 
 
 def digits_of_codes() -> Tensor:
     """-> (codes, 24), one-hot: which of its three values each of a code's eight digits has."""
-    digits = torch.arange(NUM_CODES)[:, None] // NUM_LEVELS ** torch.arange(NUM_DIGITS) % NUM_LEVELS
+    digits = torch.arange(NUM_CODES)[:, None] // _POWERS % NUM_LEVELS
     return F.one_hot(digits, NUM_LEVELS).flatten(1).float()
 
 
@@ -39,7 +40,7 @@ class ResidualConv(nn.Module):
 class TokenEncoder(nn.Module):
     """What becomes `speech_tokenizer_v2.onnx`."""
 
-    powers: Tensor  # (8,), what a digit counts in a code
+    powers: Tensor  # (8,)
 
     def __init__(self, frame_width: int, token_width: int) -> None:
         super().__init__()
@@ -49,7 +50,7 @@ class TokenEncoder(nn.Module):
         self.token_layers = nn.Sequential(*(ResidualConv(token_width) for _ in range(4)))
         self.norm = nn.LayerNorm(token_width)
         self.digits = nn.Linear(token_width, NUM_DIGITS)
-        self.register_buffer("powers", NUM_LEVELS ** torch.arange(NUM_DIGITS), persistent=False)
+        self.register_buffer("powers", _POWERS, persistent=False)
 
     def digits_of(self, log_mel: Tensor) -> Tensor:
         """log_mel (B, 128, 4 T) -> (B, T, 8) within ±1, not yet rounded."""
@@ -102,9 +103,3 @@ class TokenizerTrainer(nn.Module):
         """log_mel (B, 128, 4 T), speakers (B,) -> as MelDecoder."""
         digits = self.encoder.digits_of(log_mel)
         return self.decoder(digits + (digits.round() - digits).detach(), speakers)
-
-    def decode(self, tokens: Tensor, speakers: Tensor) -> Tensor:
-        """tokens (B, T), speakers (B,) -> natural log-mel (B, 2 T, 80)."""
-        digits = (tokens[..., None] // self.encoder.powers) % NUM_LEVELS - 1
-        mel, _ = self.decoder(digits.float(), speakers)
-        return mel * self.mel_std + self.mel_mean
