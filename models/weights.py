@@ -82,6 +82,12 @@ def published_shapes(module: nn.Module, table: Table) -> dict[str, torch.Size]:
     return {to_published(name, table): value.shape for name, value in module.state_dict().items()}
 
 
+def published_tensors(module: nn.Module, table: Table, dtype: torch.dtype | None = None) -> dict[str, Tensor]:
+    """The file that `load_exactly` reads back; dtype: None leaves each tensor as it is."""
+    state = module.state_dict()
+    return {to_published(name, table): value.detach().to(dtype).contiguous() for name, value in state.items()}
+
+
 def fold_weight_norm(tensors: Mapping[str, Tensor], expected: Mapping[str, torch.Size]) -> dict[str, Tensor]:
     """Every pair of magnitude g and direction v becomes `NAME.weight` = g v / |v|, norm over all but dim 0.
 

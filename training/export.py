@@ -2,17 +2,20 @@
 
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
-import safetensors.torch
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from models.checkpoint import QWEN2_CONFIG_FILE, SPEAKER_TABLE_FILE, open_checkpoint
-from models.config import NUM_MELS, SPEAKER_EMBEDDING_SIZE, Family
+from models.config import NUM_MELS, Family
 from models.frontend.prompt import SPEAKER_ENCODER_FILE, SPEECH_TOKENIZER_FILES
-from models.names import HIFT, QWEN2_LM, UNET_FLOW, Table, to_published
+from models.frontend.speaker_table import write_speaker_table
+from models.names import HIFT, QWEN2_LM, UNET_FLOW
 from models.tokenizer import QWEN2_FOLDER
+from models.weights import published_tensors
 from training import flow, language_model, speaker_encoder, speech_tokenizer, vocoder
 from training.checkpoint_yaml import qwen2_json, voice_yaml
 from training.flite import SAMPLE_RATE_HZ, SPEAKERS, Flite
@@ -50,9 +53,12 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
     (directory / "cosyvoice2.yaml").write_text(yaml)
     (directory / QWEN2_CONFIG_FILE).write_text(qwen2_json(lm.lm.config.qwen2))
     shutil.copy(settings.path / "tokenizer" / "tokenizer.json", directory / QWEN2_FOLDER / "tokenizer.json")
-    _save(lm.folded(), QWEN2_LM, directory / "llm.safetensors", torch.float16)
-    _save(folded(acoustic), UNET_FLOW, directory / "flow.safetensors", torch.float16)
-    _save(hift, HIFT, directory / "hift.safetensors", torch.float32)
+    for name, network, table, dtype in (
+        ("llm", lm.folded(), QWEN2_LM, torch.float16),
+        ("flow", folded(acoustic), UNET_FLOW, torch.float16),
+        ("hift", hift, HIFT, torch.float32),
+    ):
+        save_file(published_tensors(network, table, dtype), directory / f"{name}.safetensors")
     if (settings.path / f"{speech_tokenizer.STAGE}.pt").exists():  # else what is shipped stays
         write_onnx(settings, directory)
     write_speakers(directory, recordings)
@@ -88,23 +94,12 @@ def write_speakers(directory: Path, recordings: Mapping[str, Samples]) -> None:
     """Each recording of the prompt is enrolled as any other would be."""
     checkpoint = open_checkpoint(directory)
     reader, tokenizer = checkpoint.load_prompt_reader(num_threads=1), checkpoint.load_tokenizer()
-    text_ids = torch.tensor([tokenizer.encode(PROMPT_TEXT)], dtype=torch.int32)
-    table = {}
-    for name, samples in recordings.items():
-        speaker = reader.read_speaker(samples, SAMPLE_RATE_HZ, PROMPT_TEXT)
-        assert speaker.embedding.shape == (SPEAKER_EMBEDDING_SIZE,), speaker.embedding.shape
-        parts: dict[str, Tensor] = {
-            "prompt_text": text_ids,
-            "llm_prompt_speech_token": speaker.prompt_tokens[None].int(),
-            "flow_prompt_speech_token": speaker.prompt_tokens[None].int(),
-            "prompt_speech_feat": speaker.prompt_mel[None],
-        }
-        lengths = {
-            f"{key}_len": torch.tensor([part.shape[1]], dtype=torch.int32) for key, part in parts.items()
-        }
-        embedding = speaker.embedding[None]
-        table[name] = {**parts, **lengths, "llm_embedding": embedding, "flow_embedding": embedding}
-    torch.save(table, directory / SPEAKER_TABLE_FILE)
+    text_ids = tuple(tokenizer.encode(PROMPT_TEXT))
+    speakers = {
+        name: replace(reader.read_speaker(samples, SAMPLE_RATE_HZ), prompt_text_ids=text_ids)
+        for name, samples in recordings.items()
+    }
+    write_speaker_table(directory / SPEAKER_TABLE_FILE, speakers)
 
 
 class _Tokens(nn.Module):
@@ -139,11 +134,3 @@ def _export(
     )
     assert program is not None, path
     program.save(str(path), external_data=False)
-
-
-def _save(network: nn.Module, table: Table, path: Path, dtype: torch.dtype) -> None:
-    tensors = {
-        to_published(name, table): tensor.detach().to(dtype).contiguous()
-        for name, tensor in network.state_dict().items()
-    }
-    safetensors.torch.save_file(tensors, path)

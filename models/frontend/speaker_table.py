@@ -1,4 +1,4 @@
-"""Reads `spk2info.pt`, the published table of ready speakers."""
+"""Reads and writes `spk2info.pt`, the published table of ready speakers."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,6 +32,26 @@ def read_speaker_table(path: Path, text_vocab_size: int, speech_vocab_size: int)
         name: _speaker(_Entry(path, name, entry), text_vocab_size, speech_vocab_size)
         for name, entry in table.items()
     }
+
+
+def write_speaker_table(path: Path, speakers: Mapping[str, Speaker]) -> None:
+    """What `read_speaker_table` reads back. A prompt's text is kept as its `prompt_text_ids` only."""
+    torch.save({name: _fields(speaker) for name, speaker in speakers.items()}, path)
+
+
+def _fields(speaker: Speaker) -> dict[str, Tensor]:
+    embedding = speaker.embedding[None]
+    if not speaker.has_prompt:
+        return {"embedding": embedding}
+    tokens = speaker.prompt_tokens[None].int()
+    parts = {
+        "prompt_text": torch.tensor([speaker.prompt_text_ids or ()], dtype=torch.int32),
+        "llm_prompt_speech_token": tokens,
+        "flow_prompt_speech_token": tokens,
+        "prompt_speech_feat": speaker.prompt_mel[None],
+    }
+    lengths = {f"{key}_len": torch.tensor([part.shape[1]], dtype=torch.int32) for key, part in parts.items()}
+    return {**parts, **lengths, "llm_embedding": embedding, "flow_embedding": embedding}
 
 
 def _load(path: Path) -> Any:

@@ -6,7 +6,7 @@ from typing import Literal
 
 import safetensors.torch
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from models.config import (
     DiTFlowConfig,
@@ -27,9 +27,8 @@ from models.names import (
     REGULATED_FLOW,
     TRANSFORMER_LM,
     UNET_FLOW,
-    Table,
-    to_published,
 )
+from models.weights import published_tensors
 
 WeightsFormat = Literal["pt", "safetensors"]
 Tensors = dict[str, Tensor]
@@ -58,9 +57,9 @@ def lm_tensors(model: ModelConfig) -> Tensors:
     """A step ends the utterance with a chance far below 1 %, so that most run to their greatest length."""
     config = model.lm
     if isinstance(config, TransformerLMConfig):
-        return _published(TransformerLM(config), TRANSFORMER_LM)
+        return published_tensors(TransformerLM(config), TRANSFORMER_LM)
     network = Qwen2LM(config)
-    tensors = _published(network, QWEN2_LM)
+    tensors = published_tensors(network, QWEN2_LM)
     if config.has_special_rows:
         tensors["llm_decoder.weight"][config.speech_token_size :] *= STOP_ROW_SCALE
     tensors[TIED_HEAD] = tensors["llm.model.model.embed_tokens.weight"]
@@ -70,11 +69,11 @@ def lm_tensors(model: ModelConfig) -> Tensors:
 def flow_tensors(model: ModelConfig) -> Tensors:
     config = model.flow
     if isinstance(config, RegulatedFlowConfig):
-        return _published(RegulatedFlow(config), REGULATED_FLOW)
+        return published_tensors(RegulatedFlow(config), REGULATED_FLOW)
     network = Flow(config)
     if not isinstance(config, DiTFlowConfig):
-        return _published(network, UNET_FLOW)
-    tensors = _published(network, DIT_FLOW)
+        return published_tensors(network, UNET_FLOW)
+    tensors = published_tensors(network, DIT_FLOW)
     exponents = torch.arange(0, config.estimator.head_dim, 2) / config.estimator.head_dim
     tensors["decoder.estimator.rotary_embed.inv_freq"] = torch.pow(ROTARY_BASE, -exponents)
     return tensors
@@ -82,7 +81,7 @@ def flow_tensors(model: ModelConfig) -> Tensors:
 
 def hift_tensors(model: ModelConfig) -> Tensors:
     """Its convolutions as pairs of a magnitude and a direction, but for those of the source."""
-    published = _published(HiFT(model.hift), HIFT)
+    published = published_tensors(HiFT(model.hift), HIFT)
     published["f0_predictor.classifier.bias"] += MEAN_F0_HZ
     published["conv_post.bias"][: model.hift.istft_n_fft // 2 + 1] += LOG_GAIN
     tensors: Tensors = {}
@@ -94,10 +93,6 @@ def hift_tensors(model: ModelConfig) -> Tensors:
         tensors[stem + G_SUFFIX] = tensor.flatten(1).norm(dim=1)[:, None, None]  # (rows, 1, 1)
         tensors[stem + V_SUFFIX] = tensor
     return tensors
-
-
-def _published(network: nn.Module, table: Table) -> Tensors:
-    return {to_published(name, table): tensor.detach() for name, tensor in network.state_dict().items()}
 
 
 def _save(tensors: Tensors, path: Path) -> None:

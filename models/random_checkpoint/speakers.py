@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from models.config import (
     FRAMES_PER_TOKEN,
@@ -14,6 +13,8 @@ from models.config import (
     TOKEN_RATE_HZ,
     Family,
 )
+from models.frontend.speaker import Speaker
+from models.frontend.speaker_table import write_speaker_table
 from models.tokenizer import load_text_tokenizer
 
 EMBEDDING_SPEAKER = "random-embedding"
@@ -30,21 +31,12 @@ def write_speakers(path: Path, family: Family, vocab_size: int, seed: int) -> No
     text = SYSTEM_TEXT + PROMPT_TEXT if family == "cosyvoice3" else PROMPT_TEXT
     text_ids = load_text_tokenizer(family, path.parent).encode(text)
     num_tokens, num_frames = _prompt_lengths(family)
-    tokens = torch.randint(0, vocab_size, (1, num_tokens), generator=generator, dtype=torch.int32)
-    mel = torch.randn(1, num_frames, NUM_MELS, generator=generator) * 2 - 6  # like natural log-mel
-    embedding = torch.randn(1, SPEAKER_EMBEDDING_SIZE, generator=generator)
-    parts = {
-        "prompt_text": torch.tensor([text_ids], dtype=torch.int32),
-        "llm_prompt_speech_token": tokens,
-        "flow_prompt_speech_token": tokens,
-        "prompt_speech_feat": mel,
-    }
-    lengths = {
-        f"{name}_len": torch.tensor([part.shape[1]], dtype=torch.int32) for name, part in parts.items()
-    }
-    prompt: dict[str, Tensor] = {**parts, **lengths, "llm_embedding": embedding, "flow_embedding": embedding}
-    alone = {"embedding": torch.randn(1, SPEAKER_EMBEDDING_SIZE, generator=generator)}
-    torch.save({EMBEDDING_SPEAKER: alone, PROMPT_SPEAKER: prompt}, path)
+    tokens = torch.randint(0, vocab_size, (num_tokens,), generator=generator, dtype=torch.int32)
+    mel = torch.randn(num_frames, NUM_MELS, generator=generator) * 2 - 6  # like natural log-mel
+    embedding = torch.randn(SPEAKER_EMBEDDING_SIZE, generator=generator)
+    prompted = Speaker("", tokens, mel, embedding, tuple(text_ids))
+    alone = Speaker.without_prompt(torch.randn(SPEAKER_EMBEDDING_SIZE, generator=generator))
+    write_speaker_table(path, {EMBEDDING_SPEAKER: alone, PROMPT_SPEAKER: prompted})
 
 
 def _prompt_lengths(family: Family) -> tuple[int, int]:

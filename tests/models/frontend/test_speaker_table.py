@@ -6,7 +6,7 @@ import torch
 
 from models.frontend.errors import FrontendError
 from models.frontend.speaker import Speaker
-from models.frontend.speaker_table import read_speaker_table
+from models.frontend.speaker_table import read_speaker_table, write_speaker_table
 
 TEXT_VOCAB_SIZE, SPEECH_VOCAB_SIZE = 1000, 6561
 
@@ -37,6 +37,23 @@ def path(tmp_path: Path) -> Path:
 def read(path: Path, table: object) -> dict[str, Speaker]:
     torch.save(table, path)
     return read_speaker_table(path, TEXT_VOCAB_SIZE, SPEECH_VOCAB_SIZE)
+
+
+def test_what_is_written_has_the_published_fields_and_reads_back(path: Path) -> None:
+    tokens, mel = torch.arange(7), torch.rand(14, 80)
+    prompted = Speaker("not kept", tokens, mel, torch.rand(192), prompt_text_ids=(5, 6, 7))
+    alone = Speaker.without_prompt(torch.rand(192))
+
+    write_speaker_table(path, {"prompted": prompted, "alone": alone})
+
+    published = zero_shot_entry()
+    for name, field in torch.load(path)["prompted"].items():
+        assert (field.dtype, field.shape) == (published[name].dtype, published[name].shape), name
+    read_back = read_speaker_table(path, TEXT_VOCAB_SIZE, SPEECH_VOCAB_SIZE)
+    for name, speaker in (("prompted", prompted), ("alone", alone)):
+        for field in ("prompt_tokens", "prompt_mel", "embedding"):
+            assert getattr(read_back[name], field).equal(getattr(speaker, field)), (name, field)
+        assert read_back[name].prompt_text_ids == speaker.prompt_text_ids
 
 
 def test_a_fine_tuned_speaker_is_an_embedding(path: Path) -> None:
