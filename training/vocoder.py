@@ -98,10 +98,7 @@ def decode(model: HiFT, mel: Tensor, source: Tensor, is_half: bool) -> Tensor:
     spectrum = model.stft.analyse(model.stft.centred(source))
     with torch.autocast(mel.device.type, torch.bfloat16, enabled=is_half):
         features = model.generator.features(mel, spectrum, ZeroContext())
-    samples, envelope = model.stft.overlap_add(model.generator.spectrum(features.float(), ZeroContext()))
-    edge = model.config.istft_n_fft // 2
-    inner = slice(edge, edge + source.shape[-1])
-    return samples[:, inner] / envelope[inner]
+    return model.waveform(model.generator.spectrum(features.float(), ZeroContext()), source.shape[-1])
 
 
 class SpectralLoss:

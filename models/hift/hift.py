@@ -58,7 +58,12 @@ class HiFT(nn.Module):
         dtype = self.generator.conv_pre.weight.dtype
         spectrum = self.stft.analyse(self.stft.centred(source)).to(dtype)
         padded = F.pad(mel.to(dtype), (0, config.lookahead_frames))
-        samples, envelope = self.stft.overlap_add(self.generator(padded, spectrum, ZeroContext()))
-        edge = config.istft_n_fft // 2
-        inner = slice(edge, edge + source.shape[-1])
-        return (samples[:, inner] / envelope[inner]).clamp(-config.audio_limit, config.audio_limit)
+        samples = self.waveform(self.generator(padded, spectrum, ZeroContext()), source.shape[-1])
+        return samples.clamp(-config.audio_limit, config.audio_limit)
+
+    def waveform(self, spectrum: Tensor, num_samples: int) -> Tensor:
+        """spectrum (B, n_fft + 2, U T + 1) of a whole utterance -> samples (B, num_samples), not yet limited."""
+        samples, envelope = self.stft.overlap_add(spectrum)
+        edge = self.config.istft_n_fft // 2
+        inner = slice(edge, edge + num_samples)
+        return samples[:, inner] / envelope[inner]
