@@ -4,7 +4,8 @@ import dataclasses
 import math
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -159,20 +160,14 @@ class _Average:
             [self.values[name] for name in floats], [now[name] for name in floats], 1 - decay
         )
 
-    def in_place(self, model: nn.Module) -> "_InPlace":
-        return _InPlace(self, model)
-
-
-class _InPlace:
-    def __init__(self, average: _Average, model: nn.Module) -> None:
-        self._average, self._model = average, model
-
-    def __enter__(self) -> None:
-        self._kept = {name: value.clone() for name, value in self._model.state_dict().items()}
-        self._model.load_state_dict(self._average.values)
-
-    def __exit__(self, *_: object) -> None:
-        self._model.load_state_dict(self._kept)
+    @contextmanager
+    def in_place(self, model: nn.Module) -> Iterator[None]:
+        kept = {name: value.clone() for name, value in model.state_dict().items()}
+        model.load_state_dict(self.values)
+        try:
+            yield
+        finally:
+            model.load_state_dict(kept)
 
 
 def _save(
