@@ -62,7 +62,7 @@ class HiFT(nn.Module):
         return samples.clamp(-config.audio_limit, config.audio_limit)
 
     def waveform(self, spectrum: Tensor, num_samples: int) -> Tensor:
-        """spectrum (B, n_fft + 2, U T + 1) of a whole utterance -> samples (B, num_samples), not yet limited."""
+        """spectrum (B, n_fft + 2, U T + 1) of a whole utterance -> (B, num_samples), not yet limited."""
         samples, envelope = self.stft.overlap_add(spectrum)
         edge = self.config.istft_n_fft // 2
         inner = slice(edge, edge + num_samples)
