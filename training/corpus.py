@@ -1,15 +1,15 @@
 """Stage 1: what the teachers say, and how they say it."""
 
 import random
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from training import ragged
-from training.flite import SAMPLE_RATE_HZ, SPEAKERS, Flite, Spoken
-from training.progress import Progress
+from training.flite import F0_RATE_HZ, SAMPLE_RATE_HZ, SAMPLES_PER_F0, SPEAKERS, Flite, Spoken
+from training.progress import work_through
 from training.settings import Settings
 from training.text.corpus import make_texts
 
@@ -28,16 +28,10 @@ class Shard:
 
 
 def run(settings: Settings) -> None:
-    """Writes <folder>/corpus/<speaker>-<number>.npz; those already there are kept."""
+    """Writes <folder>/corpus/<number>-<speaker>.npz; those already there are kept."""
     shards = plan(settings)
-    waiting = [shard for shard in shards if not shard.path.exists()]
-    with (
-        ProcessPoolExecutor(settings.processes) as pool,
-        Progress(settings, "corpus", len(shards)) as progress,
-    ):
-        progress.at(len(shards) - len(waiting))
-        for done in as_completed([pool.submit(speak_shard, shard) for shard in waiting]):
-            progress.step(hours=done.result())
+    jobs = [partial(speak_shard, shard) for shard in shards if not shard.path.exists()]
+    work_through(settings, "corpus", jobs, len(shards))
 
 
 def plan(settings: Settings) -> list[Shard]:
@@ -87,12 +81,12 @@ def trim(spoken: Spoken) -> Spoken:
     """Cuts the silence at both ends to what the voice shall keep."""
     first = float(spoken.ends_s[0]) - _SILENCE_BEFORE_S if spoken.phones[0] == 0 else 0.0
     last = float(spoken.ends_s[-2]) + _SILENCE_AFTER_S if spoken.phones[-1] == 0 else float(spoken.ends_s[-1])
-    start = max(0, round(first * 200))  # steps of the F0 contour, so that both are cut alike
-    stop = min(len(spoken.f0_hz), round(last * 200))
+    start = max(0, round(first * F0_RATE_HZ))  # steps of the F0 contour, so that both are cut alike
+    stop = min(len(spoken.f0_hz), round(last * F0_RATE_HZ))
     return Spoken(
-        spoken.samples[start * 80 : stop * 80],
+        spoken.samples[start * SAMPLES_PER_F0 : stop * SAMPLES_PER_F0],
         spoken.phones,
-        np.clip(spoken.ends_s - start / 200, 0.0, (stop - start) / 200).astype(np.float32),
+        np.clip(spoken.ends_s - start / F0_RATE_HZ, 0.0, (stop - start) / F0_RATE_HZ).astype(np.float32),
         spoken.words,
         spoken.num_words,
         spoken.f0_hz[start:stop],

@@ -1,7 +1,7 @@
 """Stage 2: what the networks read and answer, computed once from the teachers' samples."""
 
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ from models.frontend.mel import WHISPER_FRAME_RATE_HZ, MelExtractor, WhisperMelE
 from training import corpus, ragged
 from training.flite import F0_STEP_S, Flite, Spoken
 from training.flite import SAMPLE_RATE_HZ as TEACHER_RATE_HZ
-from training.progress import Progress
+from training.progress import work_through
 from training.settings import Settings
 
 MEL = MelConfig(sample_rate_hz=SAMPLE_RATE_HZ, n_fft=1920, hop_samples=480, win_samples=1920)
@@ -60,14 +60,12 @@ def run(settings: Settings) -> None:
     folder = settings.path / "features"
     folder.mkdir(parents=True, exist_ok=True)
     shards = corpus.plan(settings)
-    waiting = [shard.path for shard in shards if not (folder / f"{shard.path.stem}.frames.npz").exists()]
-    with (
-        ProcessPoolExecutor(settings.processes) as pool,
-        Progress(settings, "features", len(shards)) as progress,
-    ):
-        progress.at(len(shards) - len(waiting))
-        for done in as_completed([pool.submit(write_features, path, folder) for path in waiting]):
-            progress.step(hours=done.result())
+    jobs = [
+        partial(write_features, shard.path, folder)
+        for shard in shards
+        if not (folder / f"{shard.path.stem}.frames.npz").exists()
+    ]
+    work_through(settings, "features", jobs, len(shards))
 
 
 def read_features(

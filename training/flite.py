@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 SPEAKERS = ("rms", "slt", "awb", "kal16")
-SAMPLE_RATE_HZ = 16000
-F0_STEP_S = 0.005
+SAMPLE_RATE_HZ = 16_000
+F0_RATE_HZ = 200
+F0_STEP_S = 1 / F0_RATE_HZ
+SAMPLES_PER_F0 = SAMPLE_RATE_HZ // F0_RATE_HZ  # 80
 
 # flite's US English phones; silence is 0.
 _PHONES = """
@@ -38,7 +40,7 @@ class Spoken:
     ends_s: NDArray[np.float32]  # (num_phones,)
     words: NDArray[np.int32]  # (num_phones,), which word the phone belongs to; -1 for silence
     num_words: int
-    f0_hz: NDArray[np.float32]  # (num_samples / 80,), every F0_STEP_S; 0 where unvoiced
+    f0_hz: NDArray[np.float32]  # (num_samples / SAMPLES_PER_F0,); 0 where unvoiced
 
     @property
     def waveform(self) -> NDArray[np.float32]:

@@ -3,6 +3,8 @@
 import logging
 import time
 from collections import defaultdict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from types import TracebackType
 
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -11,6 +13,15 @@ from rich.progress import Progress as Bar
 from training.settings import Settings
 
 _LOG_EVERY_S = 20.0
+
+
+def work_through(settings: Settings, stage: str, jobs: Sequence[Callable[[], float]], total: int) -> None:
+    """Runs jobs in processes, in any order; each tells the hours of speech it made. `total` counts those
+    that were done before."""
+    with ProcessPoolExecutor(settings.processes) as pool, Progress(settings, stage, total) as progress:
+        progress.at(total - len(jobs))
+        for done in as_completed([pool.submit(job) for job in jobs]):
+            progress.step(hours=done.result())
 
 
 class Progress:
