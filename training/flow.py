@@ -2,15 +2,14 @@
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from models.config import FRAMES_PER_TOKEN, NUM_MELS, CFMConfig, ConformerConfig, UNetConfig, UNetFlowConfig
 from models.config_parser.flow import CHUNK_FRAMES, CHUNK_TOKENS
 from models.flow.flow import Flow
 from models.flow.training import FlowBatch, draw, flow_losses
 from training import trainer
+from training.crops import Crops
 from training.features import read_features
-from training.flite import SPEAKERS
 from training.networks.flow import initialise, with_digit_sums
 from training.networks.speech_tokenizer import NUM_CODES
 from training.settings import Settings
@@ -74,28 +73,23 @@ def build(settings: Settings) -> Flow:
 
 
 class _Streams:
-    """Pieces of the corpus, the utterances of a speaker standing one after the other."""
+    """The corpus, each piece of it with an embedding of its speaker."""
 
     def __init__(self, settings: Settings) -> None:
-        self._parts: list[tuple[NDArray[np.int16], NDArray[np.float16], torch.Tensor]] = []
-        embeddings = read_embeddings(settings)
-        pairs = list(zip(read_features(settings), read_tokens(settings), strict=True))
-        for speaker in SPEAKERS:
-            mine = [(tokens, one.mel) for one, tokens in pairs if one.speaker == speaker]
-            tokens, mel = (np.concatenate(column) for column in zip(*mine, strict=True))
-            self._parts.append((tokens, mel, embeddings[speaker]))
+        self._embeddings = read_embeddings(settings)
+        pairs = zip(read_features(settings), read_tokens(settings), strict=True)
+        columns = [(one.speaker, (tokens, one.mel)) for one, tokens in pairs]
+        self._crops = Crops(columns, (1, FRAMES_PER_TOKEN))
 
     def mean(self) -> torch.Tensor:
         """-> (M,)."""
-        some = np.concatenate([mel[::100] for _, mel, _ in self._parts])
+        some = np.concatenate([mel[::100] for _, (_, mel) in self._crops.streams])
         return torch.from_numpy(some.astype(np.float32).mean(0))
 
     def draw(self, number: int, length: int, rng: np.random.Generator) -> FlowBatch:
         rows = []
-        for place in rng.integers(len(self._parts), size=number):
-            tokens, mel, embeddings = self._parts[place]
-            start = rng.integers(len(tokens) - length)
-            frames = mel[FRAMES_PER_TOKEN * start :][: FRAMES_PER_TOKEN * length]
-            rows.append((tokens[start:][:length], frames, embeddings[rng.integers(len(embeddings))].numpy()))
+        for speaker, pieces in self._crops.draw(number, length, rng):
+            embeddings = self._embeddings[speaker]
+            rows.append((*pieces, embeddings[rng.integers(len(embeddings))].numpy()))
         tokens, mel, embedding = (torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True))
         return FlowBatch(tokens.long(), torch.full((number,), length), mel.float(), embedding)

@@ -94,13 +94,8 @@ def config(plan: LanguageModelSettings, text_vocab_size: int) -> Qwen2LMConfig:
         num_key_value_heads=plan.kv_heads,
         rope_theta=10_000.0,
     )
-    block_text, block_speech = plan.mix_ratio
     return Qwen2LMConfig(
-        NUM_CODES,
-        qwen2,
-        has_special_rows=False,
-        mix_ratio=(block_text, block_speech),
-        sampling=plan.sampling,
+        NUM_CODES, qwen2, has_special_rows=False, mix_ratio=plan.mix_ratio, sampling=plan.sampling
     )
 
 
@@ -132,17 +127,11 @@ def as_batch(
     plan: LanguageModelSettings,
 ) -> LMBatch:
     """Each row a line, behind a prompt or alone."""
-    block_text, block_speech = plan.mix_ratio
     rows = []
     for (prompt, line), is_interleaved in zip(pairs, are_interleaved, strict=True):
         whole = line if prompt is None else _joined(prompt, line)
         layout = training_layout(
-            vocabulary,
-            whole.text.tolist(),
-            whole.tokens.tolist(),
-            (),
-            (block_text, block_speech),
-            is_interleaved,
+            vocabulary, whole.text.tolist(), whole.tokens.tolist(), (), plan.mix_ratio, is_interleaved
         )
         rows.append((whole, np.array(layout.input_ids), np.array(layout.targets)))
     length = max(len(ids) for _, ids, _ in rows)

@@ -57,7 +57,7 @@ class SpeechTokenizerSettings:
 @dataclass(frozen=True, slots=True)
 class LanguageModelSettings:
     merges: int  # of the text tokenizer
-    mix_ratio: tuple[int, ...]  # text tokens : speech tokens, where they are interleaved
+    mix_ratio: tuple[int, int]  # text tokens : speech tokens, where they are interleaved
     width: int
     feedforward: int
     layers: int
@@ -131,11 +131,22 @@ def _read(kind: type[_T], values: Any, where: str) -> _T:
     return kind(**{name: _value(hints[name], values[name], f"{where}.{name}") for name in names})
 
 
+def _values(kinds: tuple[Any, ...], values: Any, where: str) -> tuple[Any, ...]:
+    """kinds: of each value, or one and an ellipsis for any number of them."""
+    if not isinstance(values, list):
+        raise SettingsError(f"{where}: expected a list, got {values!r}")
+    if kinds[-1] is Ellipsis:
+        kinds = kinds[:1] * len(values)
+    if len(values) != len(kinds):
+        raise SettingsError(f"{where}: expected a list of {len(kinds)}, got {values!r}")
+    return tuple(_value(kind, value, where) for kind, value in zip(kinds, values, strict=True))
+
+
 def _value(kind: Any, value: Any, where: str) -> Any:
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _read(kind, value, where)
     if isinstance(kind, types.GenericAlias):
-        return tuple(_value(kind.__args__[0], one, where) for one in value)
+        return _values(kind.__args__, value, where)
     if kind is float and isinstance(value, int):
         return float(value)
     if type(value) is not kind:

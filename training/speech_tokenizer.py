@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from models.config import FRAMES_PER_TOKEN
 from training import ragged, trainer
-from training.features import WHISPER_FRAMES_PER_TOKEN, Utterance, read_features
+from training.crops import Crops
+from training.features import WHISPER_FRAMES_PER_TOKEN, read_features
 from training.flite import PHONES, SPEAKERS
 from training.networks.speech_tokenizer import NUM_CODES, TokenizerTrainer
 from training.settings import Settings
@@ -29,11 +30,12 @@ def run(settings: Settings) -> None:
     sample = np.concatenate([one.mel for one in utterances[::40]]).astype(np.float32)
     model.mel_mean.copy_(torch.from_numpy(sample.mean(0)))
     model.mel_std.copy_(torch.from_numpy(sample.std(0)))
-    crops = _Crops(utterances, plan.crop_tokens)
+    columns = [(one.speaker, (one.heard, one.mel, one.phones)) for one in utterances]
+    crops = Crops(columns, (WHISPER_FRAMES_PER_TOKEN, FRAMES_PER_TOKEN, FRAMES_PER_TOKEN))
 
     def losses_of(_: float) -> trainer.Losses:
         gain = (torch.rand(plan.train.batch, 1, 1, generator=dice.torch) * 2 - 1) * _GAIN
-        drawn = (*crops.draw(plan.train.batch, dice.numpy), gain)
+        drawn = (*_draw(crops, plan.train.batch, plan.crop_tokens, dice.numpy), gain)
         whisper, mel, phones, speakers, gain = trainer.on_device(drawn)
         target = (mel - model.mel_mean) / model.mel_std
         guess, logits = model(whisper.mT + gain, speakers)
@@ -85,38 +87,10 @@ def read_tokens(settings: Settings) -> list[NDArray[np.int16]]:
     return [row["tokens"] for row in ragged.load(path)]
 
 
-class _Crops:
-    """Pieces of one length out of the corpus, utterances of a speaker standing one after the other."""
-
-    def __init__(self, utterances: list[Utterance], crop_tokens: int) -> None:
-        self._crop = crop_tokens
-        self._speakers = []
-        self._parts = []
-        for speaker in SPEAKERS:
-            mine = [one for one in utterances if one.speaker == speaker]
-            if mine:
-                self._speakers.append(SPEAKERS.index(speaker))
-                self._parts.append(
-                    tuple(
-                        np.concatenate([getattr(one, name) for one in mine])
-                        for name in ("whisper", "mel", "phones")
-                    )
-                )
-
-    def draw(self, number: int, rng: np.random.Generator) -> tuple[torch.Tensor, ...]:
-        """-> whisper (B, 4 T, 128), mel (B, 2 T, 80), phones (B, 2 T), speakers (B,)."""
-        chosen = rng.integers(len(self._parts), size=number)
-        rows = []
-        for place in chosen:
-            whisper, mel, phones = self._parts[place]
-            start = rng.integers(len(mel) // FRAMES_PER_TOKEN - self._crop)
-            rows.append(
-                (
-                    whisper[WHISPER_FRAMES_PER_TOKEN * start :][: WHISPER_FRAMES_PER_TOKEN * self._crop],
-                    mel[FRAMES_PER_TOKEN * start :][: FRAMES_PER_TOKEN * self._crop],
-                    phones[FRAMES_PER_TOKEN * start :][: FRAMES_PER_TOKEN * self._crop],
-                )
-            )
-        whisper, mel, phones = (torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True))
-        speakers = torch.tensor([self._speakers[place] for place in chosen])
-        return whisper.float(), mel.float(), phones.long(), speakers
+def _draw(crops: Crops, number: int, num_tokens: int, rng: np.random.Generator) -> tuple[torch.Tensor, ...]:
+    """-> whisper (B, 4 T, 128), mel (B, 2 T, 80), phones (B, 2 T), speakers (B,)."""
+    rows = [(*pieces, SPEAKERS.index(speaker)) for speaker, pieces in crops.draw(number, num_tokens, rng)]
+    whisper, mel, phones, speakers = (
+        torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True)
+    )
+    return whisper.float(), mel.float(), phones.long(), speakers

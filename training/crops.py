@@ -1,0 +1,30 @@
+"""Pieces of one length out of the corpus, the utterances of a speaker standing one after the other."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from training.flite import SPEAKERS
+from training.ragged import Array
+
+
+class Crops:
+    """utterances: speaker and columns of each; rates: how many entries of a column one speech token takes."""
+
+    def __init__(self, utterances: Sequence[tuple[str, tuple[Array, ...]]], rates: tuple[int, ...]) -> None:
+        self._rates = rates
+        self.streams: list[tuple[str, list[Array]]] = []
+        for speaker in SPEAKERS:
+            mine = [columns for name, columns in utterances if name == speaker]
+            if mine:
+                self.streams.append((speaker, [np.concatenate(one) for one in zip(*mine, strict=True)]))
+
+    def draw(
+        self, number: int, num_tokens: int, rng: np.random.Generator
+    ) -> Iterator[tuple[str, list[Array]]]:
+        """-> speaker, and of each column what belongs to the same `num_tokens` tokens in a row."""
+        for place in rng.integers(len(self.streams), size=number):
+            speaker, columns = self.streams[place]
+            start = rng.integers(len(columns[0]) // self._rates[0] - num_tokens)
+            both = zip(columns, self._rates, strict=True)
+            yield speaker, [column[rate * start :][: rate * num_tokens] for column, rate in both]
