@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from models.config import NUM_MELS
+from models.flow.blocks import TransformerBlock
 from models.flow.encoder import ConformerFront
 from models.flow.flow import Flow
 from models.flow.unet import CausalResnet, CausalStage, CausalUNet
@@ -71,15 +72,17 @@ def initialise(flow: Flow, mean: Tensor) -> None:
     assert isinstance(estimator, CausalUNet), estimator
     front = _front(flow)
     front.projection.bias.copy_(mean)
-    (down,), (up,) = estimator.down, estimator.up
-    for stage in (down, *estimator.mid, up):
-        assert isinstance(stage, CausalStage), stage
+    stages = [*estimator.down, *estimator.mid, *estimator.up]
+    down, *inner, up = (stage for stage in stages if isinstance(stage, CausalStage))
+    assert down.conv is not None, down
+    assert up.conv is not None, up
+    for stage in (down, *inner, up):
         _quieten(stage)
     for conv in (down.resnet.block1.conv, down.resnet.residual):
         conv.weight[:, : 2 * NUM_MELS].div_(_SCALE)  # noise on its way to mel, and mu
         conv.weight[:, 3 * NUM_MELS :].div_(_SCALE)  # the prompt
     _enter(down.resnet, mean)
-    for stage in (*estimator.mid, up):
+    for stage in (*inner, up):
         _pass(stage.resnet.residual)  # of the up stage: what comes from below, not the skip
     for conv in (down.conv, up.conv, estimator.final.conv):
         _pass(conv)
@@ -94,6 +97,7 @@ def _front(flow: Flow) -> ConformerFront:
 def _quieten(stage: CausalStage) -> None:
     stage.resnet.block2.norm.weight.mul_(_QUIET)
     for block in stage.blocks:
+        assert isinstance(block, TransformerBlock), block
         block.attention.out.weight.mul_(_QUIET)
         block.feedforward.down.weight.mul_(_QUIET)
 
