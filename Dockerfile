@@ -8,15 +8,16 @@ RUN python -m venv --without-pip /opt/firstword
 WORKDIR /source
 COPY pyproject.toml constraints.txt README.md ./
 
-# torch for the CPU alone is a tenth of the size; its index says +cpu, which goes before PyPI's of that version.
+# torch for the CPU alone is a tenth of the size: --build-arg TORCH_INDEX=<the address of its CPU wheels>.
 FROM dependencies AS packages-cpu
+ARG TORCH_INDEX=
 RUN pip --python /opt/firstword/bin/python install \
-    --extra-index-url https://download.pytorch.org/whl/cpu -c constraints.txt .
+    ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -c constraints.txt .
 COPY app app
 COPY models models
 RUN pip --python /opt/firstword/bin/python install --no-deps --force-reinstall .
 
-# PyPI's torch brings CUDA's libraries with it; the host brings the driver.
+# The ordinary torch brings CUDA's libraries with it; the host brings the driver.
 FROM dependencies AS packages-cuda
 RUN pip --python /opt/firstword/bin/python install -c constraints.txt .
 COPY app app

@@ -51,6 +51,7 @@ class AudioResponse(Response):
         self._speech = speech
         self._send_timeout_s = send_timeout_s
         self._has_started = False
+        self._is_complete = False  # the end of the body has been handed over
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -92,6 +93,7 @@ class AudioResponse(Response):
         self.turn.record.audio_went(payload.num_samples, self._speech.form.sample_rate_hz)
 
     async def send_body(self, send: Send, body: bytes, more_body: bool) -> None:
+        self._is_complete = not more_body
         await self._send_in_time(send, {"type": "http.response.body", "body": body, "more_body": more_body})
 
     def _tell_headers(self, encoder: TurnEncoder) -> None:
@@ -122,7 +124,9 @@ class AudioResponse(Response):
         leaving = asyncio.ensure_future(_until_gone(receive))
         try:
             await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
-            if leaving.done():
+            if self._is_complete:  # a server says "disconnect" then, though nobody has left
+                await asyncio.wait((working,))
+            elif leaving.done():
                 self.turn.cancel_reason = "disconnect"
         finally:
             working.cancel()

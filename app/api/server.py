@@ -51,18 +51,19 @@ class DrainingServer(uvicorn.Server):
             self._on_listening(self.servers[0].sockets[0].getsockname()[1])
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """uvicorn would raise the signal once more at its end, which leaves no time to close anything."""
         if self._draining is None and self.started:
-            self._loop.call_soon_threadsafe(self._begin_to_drain, sig, frame)
+            self._loop.call_soon_threadsafe(self._begin_to_drain)
         else:
-            super().handle_exit(sig, frame)
+            self.should_exit = self.force_exit = True
 
-    def _begin_to_drain(self, sig: int, frame: FrameType | None) -> None:
-        async def drain() -> None:
-            await self._drain()
-            super(DrainingServer, self).handle_exit(sig, frame)
-
+    def _begin_to_drain(self) -> None:
         if self._draining is None:
-            self._draining = asyncio.create_task(drain())
+            self._draining = asyncio.create_task(self._drain_and_exit())
+
+    async def _drain_and_exit(self) -> None:
+        await self._drain()
+        self.should_exit = True
 
 
 @asynccontextmanager

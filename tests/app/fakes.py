@@ -131,7 +131,10 @@ class FakeStream:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Takes a few turns of the loop, as one does that waits for its tasks."""
         self._close()
+        for _ in range(5):
+            await asyncio.sleep(0)
 
     def push_text(self, text: str) -> None:
         limit = self._engine.info.max_text_chars

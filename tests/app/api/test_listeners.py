@@ -59,6 +59,16 @@ async def listening(url: str) -> AsyncIterator[RawListener]:
         writer.transport.abort()
 
 
+@pytest.mark.parametrize("is_streamed", [True, False])
+async def test_a_listener_who_hears_all_of_it_has_not_left(is_streamed: bool) -> None:
+    services = make_services()
+    async with serving(services) as url, httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
+        answer = await client.post("/tts", json={"text": "Hello.", "stream": is_streamed})
+        assert answer.status_code == 200
+    assert counted(services, "tts_requests_total", protocol="http", outcome="ok") == 1
+    assert counted(services, "tts_cancelled_total", reason="disconnect") == 0
+
+
 @pytest.mark.parametrize("path", ["/tts", "/v1/audio/speech"])
 async def test_a_hundred_listeners_who_leave_free_a_hundred_streams(path: str) -> None:
     engine = FakeEngine()

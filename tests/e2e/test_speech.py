@@ -1,0 +1,199 @@
+"""The server as its users meet it: text in, speech out, over real sockets."""
+
+import asyncio
+import io
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import openai
+import pytest
+import soundfile
+import websockets
+from numpy.typing import NDArray
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.e2e.server import Server, serving
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
+
+TEXT = "The train to London leaves at 7:30. Please do not be late."
+PATIENCE_S = 120
+
+
+def client(server: Server) -> httpx.AsyncClient:
+    return httpx.AsyncClient(base_url=server.url, timeout=PATIENCE_S)
+
+
+async def spoken(server: Server, **fields: Any) -> NDArray[np.int16]:
+    """What /tts says, as samples."""
+    async with client(server) as http:
+        answer = await http.post("/tts", json={"text": TEXT, "format": "pcm", "seed": 7, **fields})
+    assert answer.status_code == 200, answer.text
+    return np.frombuffer(answer.content, "<i2")
+
+
+def measured(exposition: str, name: str, **labels: str) -> float:
+    """The sum over all series of that name with these labels."""
+    samples = [
+        sample
+        for family in text_string_to_metric_families(exposition)
+        for sample in family.samples
+        if sample.name == name and labels.items() <= sample.labels.items()
+    ]
+    assert samples, name
+    return sum(sample.value for sample in samples)
+
+
+async def test_a_text_becomes_a_wav_of_speech(server: Server) -> None:
+    async with client(server) as http:
+        answer = await http.post("/tts", json={"text": TEXT, "seed": 7})
+    samples, rate_hz = soundfile.read(
+        io.BytesIO(answer.content[44:]), channels=1, samplerate=24000, format="RAW", subtype="PCM_16"
+    )
+    assert answer.headers["content-type"] == "audio/wav"
+    assert rate_hz == 24_000
+    assert 2.0 < len(samples) / rate_hz < 8.0
+    assert np.abs(samples).max() > 0.1
+    assert "ttfb;dur=" in answer.headers["server-timing"]
+
+
+async def test_streamed_speech_is_the_whole_speech(server: Server) -> None:
+    streamed = await spoken(server)
+    whole = await spoken(server, stream=False)
+    assert len(streamed) == len(whole)
+    assert np.abs(streamed.astype(int) - whole).max() <= 2
+
+
+async def test_sixteen_streams_at_once_say_what_one_says_alone(server: Server) -> None:
+    alone = await spoken(server)
+    together = await asyncio.gather(*(spoken(server) for _ in range(16)))
+    for samples in together:
+        assert len(samples) == len(alone)
+        assert np.abs(samples.astype(int) - alone).max() <= 2
+
+
+async def test_two_streams_at_once_are_never_mixed(server: Server) -> None:
+    texts = ["One red apple lies on the table.", "Nobody knows where the river ends."]
+    alone = [await spoken(server, text=text) for text in texts]
+    together = await asyncio.gather(*(spoken(server, text=text) for text in texts))
+    for one, other in zip(alone, together, strict=True):
+        assert len(one) == len(other)
+        assert np.abs(one.astype(int) - other).max() <= 2
+
+
+async def test_every_built_in_speaker_speaks(server: Server) -> None:
+    async with client(server) as http:
+        names = [speaker["name"] for speaker in (await http.get("/speakers")).json()["speakers"]]
+    assert len(names) == 4
+    for name in names:
+        assert len(await spoken(server, text="Hello there.", speaker=name)) > 12_000
+
+
+async def test_the_openai_client_works_unchanged(server: Server) -> None:
+    async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="any", timeout=PATIENCE_S) as api:
+        async with api.audio.speech.with_streaming_response.create(
+            model="tts-1", voice="alloy", input=TEXT, response_format="wav"
+        ) as answer:
+            chunks = [chunk async for chunk in answer.iter_bytes()]
+        mp3 = await api.audio.speech.create(model="tts-1", voice="nova", input="Hello there.")
+    assert len(b"".join(chunks)) > 96_000
+    samples, rate_hz = soundfile.read(io.BytesIO(mp3.content))
+    assert len(samples) / rate_hz > 0.4
+
+
+async def test_text_that_comes_word_by_word_is_spoken_as_it_comes(server: Server) -> None:
+    words = [
+        "Good",
+        "morning,",
+        "this",
+        "text",
+        "is",
+        "coming",
+        "word",
+        "by",
+        "word",
+        "and",
+        "is",
+        "spoken",
+        "as",
+        "it",
+        "comes.",
+    ]
+    async with websockets.connect(f"{server.ws_url}/tts/stream", max_size=None) as socket:
+        await socket.send(json.dumps({"type": "start", "context": "a", "seed": 1, "mode": "continuous"}))
+        for place, word in enumerate(words):
+            piece = f" {word}" if place else word
+            await socket.send(json.dumps({"type": "text", "context": "a", "text": piece}))
+        heard, event = 0, {}
+        while event.get("type") != "done":
+            message = await socket.recv()
+            if isinstance(message, str):
+                event = json.loads(message)
+                assert event["type"] != "error", event
+                continue
+            if heard == 0:  # audio came before the end of the text
+                await socket.send(json.dumps({"type": "end", "context": "a"}))
+            heard += len(message)
+    assert event["stats"]["characters"] == len(" ".join(words))
+    assert heard / 2 / 24_000 > 2.0
+
+
+async def test_metrics_tell_what_was_done(server: Server) -> None:
+    async with client(server) as http:
+        before = (await http.get("/metrics")).text
+        await spoken(server)
+        after = (await http.get("/metrics")).text
+
+    def grew(name: str, **labels: str) -> float:
+        return measured(after, name, **labels) - measured(before, name, **labels)
+
+    assert grew("tts_requests_total", protocol="http", outcome="ok") == 1
+    assert grew("tts_time_to_first_byte_seconds_count", protocol="http") == 1
+    assert grew("tts_audio_seconds_total") > 2
+    assert grew("tts_speech_tokens_total") > 50
+    assert grew("tts_input_characters_total") == len(TEXT)
+    for stage in ("normalize", "speaker", "llm_first_token", "llm_first_hop", "flow", "vocoder"):
+        assert grew("tts_stage_seconds_count", stage=stage) >= 1, stage
+    assert measured(after, "tts_ready") == 1
+
+
+async def test_leaving_after_the_first_chunk_a_hundred_times_leaves_nothing_behind(server: Server) -> None:
+    async with client(server) as http:
+        for _ in range(100):
+            async with http.stream("POST", "/tts", json={"text": TEXT * 20, "format": "pcm"}) as answer:
+                async for _ in answer.aiter_bytes():
+                    break
+        await spoken(server, text="Still here.")
+        exposition = (await http.get("/metrics")).text
+    assert measured(exposition, "tts_cancelled_total", reason="disconnect") >= 100
+    assert measured(exposition, "tts_queue_depth") == 0
+    assert measured(exposition, "tts_requests_in_flight") == 0
+
+
+async def test_two_hundred_silent_sockets_do_not_keep_anyone_from_speaking(server: Server) -> None:
+    host, port = server.url.removeprefix("http://").split(":")
+    silent = [await asyncio.open_connection(host, int(port)) for _ in range(200)]
+    try:
+        assert len(await spoken(server, text="Hello there.")) > 12_000
+    finally:
+        for _, writer in silent:
+            writer.close()
+
+
+async def test_a_term_signal_lets_streams_finish(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        async with (
+            client(server) as http,
+            http.stream("POST", "/tts", json={"text": TEXT * 3, "format": "pcm", "seed": 1}) as answer,
+        ):
+            chunks = answer.aiter_bytes()
+            first = await anext(chunks)
+            server.process.send_signal(signal.SIGTERM)
+            rest = [chunk async for chunk in chunks]
+        assert len(first) + sum(map(len, rest)) > 2 * 24_000 * 6
+        assert await asyncio.to_thread(server.process.wait, 60) == 0
+        server.wait_for_line("outcome=ok")
