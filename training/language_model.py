@@ -26,6 +26,8 @@ STAGE = "language_model"
 _HELD = 96  # utterances kept from the training, to see how it goes
 _PROMPTED = 0.6  # of the rows continue another utterance of their speaker
 _PROMPT_TOKENS = (40, 220)
+_CHAINED = 0.15  # of the rows say several utterances as one: long sentences are rare in the corpus
+_CHAIN_TOKENS = (250, 700)
 _INTERLEAVED = 0.4
 _PHONE_WEIGHT = 0.3
 _GUIDE_WEIGHTS = (0.3, 0.06)  # in the first and the second half
@@ -198,12 +200,25 @@ class _Rows(Iterator[LMBatch]):
 
     def _pair(self) -> tuple[Line | None, Line]:
         line = self._lines[self._rng.integers(len(self._lines))]
+        if self._rng.random() < _CHAINED:
+            line = self._chained(line)
         prompts = self._prompts[line.speaker]
         if self._rng.random() < _PROMPTED and prompts:
             prompt = prompts[self._rng.integers(len(prompts))]
             if len(prompt.tokens) + len(line.tokens) <= self._plan.max_tokens:
                 return prompt, line
         return None, line
+
+    def _chained(self, line: Line) -> Line:
+        """The line and others of its speaker behind it, as long as they fit."""
+        wanted = self._rng.integers(*_CHAIN_TOKENS)
+        others = self._prompts[line.speaker]
+        while others:
+            other = others[self._rng.integers(len(others))]
+            if len(line.tokens) + len(other.tokens) > wanted:
+                break
+            line = _joined(line, other)
+        return line
 
 
 def _length(pair: tuple[Line | None, Line]) -> int:

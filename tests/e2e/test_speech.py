@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import websockets
 from numpy.typing import NDArray
 from prometheus_client.parser import text_string_to_metric_families
 
+from app.settings import BUILTIN_CHECKPOINT
 from tests.e2e.server import Server, serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
@@ -197,3 +199,22 @@ async def test_a_term_signal_lets_streams_finish(tmp_path: Path) -> None:
         assert len(first) + sum(map(len, rest)) > 2 * 24_000 * 6
         assert await asyncio.to_thread(server.process.wait, 60) == 0
         server.wait_for_line("outcome=ok")
+
+
+async def test_a_checkpoint_that_disappears_does_not_end_the_speech(tmp_path: Path) -> None:
+    checkpoint = Path(shutil.copytree(BUILTIN_CHECKPOINT, tmp_path / "voice"))
+    with serving(tmp_path / "data", checkpoint=checkpoint) as server:
+        before = await spoken(server)
+        shutil.rmtree(checkpoint)
+        recording = io.BytesIO()
+        soundfile.write(recording, before, 24_000, format="WAV")
+        async with client(server) as http:
+            answer = await http.post(
+                "/speakers",
+                data={"name": "echo", "transcript": TEXT},
+                files={"audio": ("echo.wav", recording.getvalue())},
+            )
+        assert answer.status_code == 201, answer.text
+        assert answer.json()["cached"]
+        assert (await spoken(server) == before).all()
+        assert len(await spoken(server, speaker="echo", text="Hello there.")) > 12_000

@@ -1,0 +1,34 @@
+"""Importing does no work: nothing is read, and what is not used costs nothing."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+HEAVY_WHEN_USED = ("wetext", "inflect", "py3langid", "matplotlib", "openai", "vllm")
+
+
+def modules_after(statement: str, **environment: str) -> set[str]:
+    """What a new Python has imported after the statement."""
+    code = f"{statement}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr == ""
+    return set(json.loads(done.stdout))
+
+
+def test_the_service_reads_no_environment_and_loads_nothing_it_may_not_need() -> None:
+    modules = modules_after("import app.main", FIRSTWORD_PORT="no port", FIRSTWORD_NO_SUCH_SETTING="1")
+    assert not modules & set(HEAVY_WHEN_USED)
+
+
+@pytest.mark.parametrize("module", ["app.cli", "app.settings", "app.engine.interface", "app.audio.formats"])
+def test_what_needs_no_network_does_not_load_torch(module: str) -> None:
+    assert "torch" not in modules_after(f"import {module}")
