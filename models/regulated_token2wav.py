@@ -103,7 +103,7 @@ class RegulatedToken2Wav:
         """-> new samples (N,) float32 of each stream, in order, on the networks' device; fills `times`.
 
         Raises:
-            ValueError: a finished stream, a stream twice in the batch, or a token the flow does not know;
+            RefusedStep: a finished stream, a stream twice in the batch, or a token the flow does not know;
                 nothing has changed then. After any other error the tokens are kept: step again with none.
         """
         check_batch(batch, self._flow.config.vocab_size)

@@ -74,6 +74,10 @@ class StepInput(Generic[State]):
     is_last: bool
 
 
+class RefusedStep(ValueError):
+    """Tokens or states that no step can take; nothing has changed."""
+
+
 @dataclass(slots=True)
 class StepTimes:
     """What a step took in each network, in seconds of the clock."""
@@ -150,9 +154,7 @@ class Token2Wav:
         return max(0, chunk_end + self.lookahead_tokens - len(state.flow.pending_tokens))
 
     @torch.inference_mode()
-    def step(
-        self, batch: Sequence[StepInput[StreamState]], times: StepTimes | None = None
-    ) -> list[Tensor]:
+    def step(self, batch: Sequence[StepInput[StreamState]], times: StepTimes | None = None) -> list[Tensor]:
         """-> new samples (N,) float32 of each stream, in order, on the networks' device; fills `times`.
 
         Every chunk of 25 grid tokens whose lookahead has come is solved; the rest waits. A solved hop
@@ -160,7 +162,7 @@ class Token2Wav:
         lookahead once, and gives them at the end). A stream's result does not depend on the others.
 
         Raises:
-            ValueError: a finished stream, a stream twice in the batch, or a token the flow does not know;
+            RefusedStep: a finished stream, a stream twice in the batch, or a token the flow does not know;
                 nothing has changed then. After any other error the tokens are kept: step again with none.
         """
         check_batch(batch, self._vocab_size)
@@ -220,17 +222,17 @@ def aligned_cut(num_tokens: int, first_hop_tokens: int, chunk_tokens: int) -> in
 
 
 def check_batch(batch: Sequence[StepInput[Any]], vocab_size: int) -> None:
-    """Raises ValueError for a stream that stands twice in the batch or has ended, or for a foreign token."""
+    """Raises RefusedStep for a stream that stands twice or has ended, or for a foreign token."""
     if len({id(item.state) for item in batch}) != len(batch):
-        raise ValueError("a stream stands twice in the batch")
+        raise RefusedStep("a stream stands twice in the batch")
     for item in batch:
         if item.state.has_all_tokens and (item.tokens or item.state.is_finished):
-            raise ValueError("the stream has had its last tokens; start a new one")
+            raise RefusedStep("the stream has had its last tokens; start a new one")
         check_tokens(item.tokens, vocab_size)
 
 
 def check_tokens(tokens: Sequence[int], vocab_size: int) -> None:
-    """Raises ValueError for the first token that is not one of the flow's `vocab_size`."""
+    """Raises RefusedStep for the first token that is not one of the flow's `vocab_size`."""
     for token in tokens:
         if not 0 <= token < vocab_size:
-            raise ValueError(f"speech token {token}; the flow knows 0..{vocab_size - 1}")
+            raise RefusedStep(f"speech token {token}; the flow knows 0..{vocab_size - 1}")

@@ -65,7 +65,9 @@ class Admission:
         """Admits nobody any more; those who wait are refused now."""
         self._is_draining = True
         while self._queue:
-            self._queue.popleft().set_exception(self._draining())
+            turn = self._queue.popleft()
+            if not turn.done():
+                turn.set_exception(self._draining())
 
     async def wait_until_idle(self) -> None:
         await self._idle.wait()
@@ -79,9 +81,11 @@ class Admission:
             async with asyncio.timeout(self._queue_timeout_s):
                 await turn
         except TimeoutError:
+            if _is_granted(turn):  # in the last moment
+                return
             raise self._overloaded(f"no place came free within {self._queue_timeout_s:g} s") from None
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled() and turn.exception() is None:
+            if _is_granted(turn):
                 self._pass_on()  # the place came as its taker left
             raise
         finally:
@@ -116,3 +120,7 @@ class Admission:
     def _retry_after_s(self) -> int:
         """When those before will have gone, by how long places were held lately."""
         return max(1, math.ceil(self._held_s * (len(self._queue) + 1) / self._max_streams))
+
+
+def _is_granted(turn: "asyncio.Future[None]") -> bool:
+    return turn.done() and not turn.cancelled() and turn.exception() is None

@@ -30,7 +30,7 @@ class ChunkSchedule:
 
     def next_chunk(self, ready_tokens: int, wanted_tokens: int, has_ended: bool) -> TokenChunk | None:
         """ready_tokens: of the utterance so far; has_ended: no more come. None: wait, or all is done."""
-        assert ready_tokens >= self.handed_tokens, (ready_tokens, self.handed_tokens)
+        ready_tokens = max(ready_tokens, self.handed_tokens)  # a loop takes back some that were handed out
         due = self.tokens_due(wanted_tokens)
         if self.is_finished or (ready_tokens < due and not has_ended):
             return None

@@ -35,7 +35,9 @@ class SpeechEngine:
         prepared: Callable[[str | None], Awaitable[PreparedSpeaker]],
     ) -> None:
         self._info, self._shared, self._admission, self._prepared = info, resources, admission, prepared
-        self._streams: set[Synthesis] = set()
+        self._streams: set[Synthesis] = set()  # until their listeners have left them
+        self._all_heard = asyncio.Event()
+        self._all_heard.set()
         self._is_warm = False
 
     @property
@@ -55,22 +57,19 @@ class SpeechEngine:
     async def open(self, request: SynthesisRequest) -> Synthesis:
         self._check(request)
         metrics, clock = self._shared.metrics, self._shared.clock
+        began = clock()
+        speaker = await self._prepared(request.speaker)
         came = clock()
+        metrics.stage_seconds.labels(stage="speaker").observe(came - began)
         metrics.queue_depth.inc()
         try:
             place = await self._admission.acquire()
         finally:
             metrics.queue_depth.dec()
-        admitted = clock()
-        try:
-            speaker = await self._prepared(request.speaker)
-        except BaseException:
-            place.release()
-            raise
-        metrics.queue_wait_seconds.observe(admitted - came)
-        metrics.stage_seconds.labels(stage="speaker").observe(clock() - admitted)
+        waited = clock() - came
+        metrics.queue_wait_seconds.observe(waited)
         stream = self._stream(request, speaker, place)
-        stream.stats.queue_wait_s = admitted - came
+        stream.stats.queue_wait_s = waited
         return stream
 
     async def warm_up(self) -> None:
@@ -94,6 +93,7 @@ class SpeechEngine:
         try:
             async with asyncio.timeout(timeout_s):
                 await self._admission.wait_until_idle()
+                await self._all_heard.wait()
         except TimeoutError:
             _log.warning("%d streams did not finish within %g s and are ended", len(self._streams), timeout_s)
         for stream in list(self._streams):
@@ -106,9 +106,15 @@ class SpeechEngine:
 
     def _stream(self, request: SynthesisRequest, speaker: PreparedSpeaker, place: Place) -> Synthesis:
         name = request.speaker or self._info.default_speaker
-        stream = Synthesis(request, name, speaker, self._shared, place, self._streams.discard)
+        stream = Synthesis(request, name, speaker, self._shared, place, self._forget)
         self._streams.add(stream)
+        self._all_heard.clear()
         return stream
+
+    def _forget(self, stream: Synthesis) -> None:
+        self._streams.discard(stream)
+        if not self._streams:
+            self._all_heard.set()
 
     def _check(self, request: SynthesisRequest) -> None:
         if request.mode == "continuous" and not self._info.can_continue_text:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from app.engine.interface import Audio, StreamEvent, TtsError
 
+MAX_EVENTS = 1000  # ahead of a listener, flushes among them
+
 
 class ListenerBuffer:
     """One task puts, one takes; both in the same event loop.
@@ -18,17 +20,12 @@ class ListenerBuffer:
         self._max_samples = round(max_ahead_s * sample_rate_hz)
         self._clock = clock
         self._opened_s = clock()
-        self._started_s: float | None = None  # when the first audio was taken
-        self._num_put = 0
-        self._num_taken = 0
+        self._dry_s: float | None = None  # None: nothing was taken yet
+        self._num_ahead = 0  # samples put and not yet taken
         self._events: deque[StreamEvent] = deque()
         self._changed = asyncio.Event()
         self._error: TtsError | None = None
         self._is_closed = False
-
-    @property
-    def num_samples_put(self) -> int:
-        return self._num_put
 
     @property
     def dry_at_s(self) -> float:
@@ -36,19 +33,19 @@ class ListenerBuffer:
 
         Before the first audio: when the stream began, so that the longest waiting comes first.
         """
-        if self._started_s is None:
-            return self._opened_s
-        return self._started_s + self._num_put / self._sample_rate_hz
+        return self._opened_s if self._dry_s is None else self._dry_s
 
     async def put(self, event: StreamEvent) -> None:
         """Waits while the listener has more than its share ahead. What comes after `close` is dropped."""
-        while self._num_put - self._num_taken > self._max_samples and not self._is_closed:
+        while self._is_full and not self._is_closed:
             await self._change()
         if self._is_closed:
             return
         self._events.append(event)
         if isinstance(event, Audio):
-            self._num_put += len(event.samples)
+            self._num_ahead += len(event.samples)
+            if self._dry_s is not None:
+                self._dry_s = max(self._dry_s, self._clock()) + self._seconds(len(event.samples))
         self._changed.set()
 
     async def take(self) -> StreamEvent | None:
@@ -61,8 +58,9 @@ class ListenerBuffer:
             await self._change()
         event = self._events.popleft()
         if isinstance(event, Audio):
-            self._num_taken += len(event.samples)
-            self._started_s = self._clock() if self._started_s is None else self._started_s
+            if self._dry_s is None:
+                self._dry_s = self._clock() + self._seconds(self._num_ahead)
+            self._num_ahead -= len(event.samples)
         self._changed.set()
         return event
 
@@ -75,6 +73,13 @@ class ListenerBuffer:
     def clear(self) -> None:
         """Drops what is there: nobody will take it."""
         self._events.clear()
+
+    @property
+    def _is_full(self) -> bool:
+        return self._num_ahead > self._max_samples or len(self._events) >= MAX_EVENTS
+
+    def _seconds(self, num_samples: int) -> float:
+        return num_samples / self._sample_rate_hz
 
     async def _change(self) -> None:
         self._changed.clear()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from app.engine.interface import Flushed, StreamStats, SynthesisRequest
+from app.engine.interface import Flushed, InvalidRequest, StreamStats, SynthesisRequest
 from app.engine.resources import Resources
 from app.engine.tokens.interface import TokenStream
 from app.engine.transcript import Said
@@ -13,6 +13,10 @@ from app.speakers.enrolment import PreparedSpeaker
 from app.text.segments import Segment
 
 MAX_PENDING_COMMANDS = 10_000  # pieces of text and flushes that were not read yet
+
+
+def nothing_to_say() -> InvalidRequest:
+    return InvalidRequest("the text has nothing that can be spoken; send at least one word", "text")
 
 
 class Mark(Enum):
@@ -60,6 +64,8 @@ class Reader:
             await self._say(await self._segments(feed.flush))
             self._close_utterance()
             if command is Mark.END:
+                if not self.said:
+                    raise nothing_to_say()
                 await self.utterances.put(None)
                 return
             await self.utterances.put(Flushed())
@@ -79,21 +85,22 @@ class Reader:
         return segments
 
     async def _say(self, segments: Sequence[Segment]) -> None:
+        if self.request.mode == "continuous":
+            await self._continue(segments)
+            return
         for segment in segments:
-            if self.request.mode == "continuous":
-                await self._continue(segment)
-            else:
-                utterance = await self._start(segment.spoken, segment.source)
-                await utterance.tokens.wait_until_ended()
+            utterance = await self._start(segment.spoken, segment.source)
+            await utterance.tokens.wait_until_ended()
 
-    async def _continue(self, segment: Segment) -> None:
+    async def _continue(self, segments: Sequence[Segment]) -> None:
         """Pushes text to the running utterance, or starts one with it."""
-        ids = self.shared.prompting.tokenizer.encode(segment.spoken)
+        encode = self.shared.prompting.tokenizer.encode
+        ids = await asyncio.to_thread(lambda: [id for segment in segments for id in encode(segment.spoken)])
         if self._open is None:
             if not ids:
                 return
             self._open = await self._start("", "")
-        self._open.said.source += segment.source
+        self._open.said.source += "".join(segment.source for segment in segments)
         self.shared.generator.push_text(self._open.tokens, ids)
 
     def _close_utterance(self) -> None:

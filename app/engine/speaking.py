@@ -34,6 +34,12 @@ class Talker:
                 await self._speak(item)
 
     async def _speak(self, utterance: Utterance) -> None:
+        try:
+            await self._speak_chunks(utterance)
+        finally:
+            self.stats.compute_s += utterance.tokens.compute_s
+
+    async def _speak_chunks(self, utterance: Utterance) -> None:
         tokens, session = utterance.tokens, self.shared.token2wav
         state = session.start(self.speaker.prompt, utterance.seed)
         schedule = ChunkSchedule()
@@ -68,7 +74,6 @@ class Talker:
         return faded(wave.samples, num_fade, is_first, chunk.is_last)
 
     def _finish(self, utterance: Utterance, loudest: float) -> None:
-        self.stats.compute_s += utterance.tokens.compute_s
         utterance.said.total_samples = utterance.said.num_samples
         anomalies = self.shared.metrics.generation_anomalies
         reason = utterance.tokens.reason
@@ -76,7 +81,7 @@ class Talker:
             anomalies.labels(kind=reason).inc()
         if utterance.said.num_samples == 0:
             anomalies.labels(kind="empty").inc()
-            raise SynthesisFailed("the language model said nothing for this text; try another wording")
+            raise SynthesisFailed("the language model said nothing for a segment")
         if loudest < _SILENCE_PEAK:
             anomalies.labels(kind="silence").inc()
 

@@ -19,7 +19,7 @@ from app.engine.interface import (
     TtsError,
 )
 from app.engine.listener import ListenerBuffer
-from app.engine.reading import MAX_PENDING_COMMANDS, Command, Mark, Reader
+from app.engine.reading import MAX_PENDING_COMMANDS, Command, Mark, Reader, nothing_to_say
 from app.engine.resources import Resources
 from app.engine.speaking import Talker
 from app.engine.transcript import spoken_text
@@ -51,7 +51,7 @@ class Synthesis:
         self._has_words = False
         self._is_finished = False
         self._task: asyncio.Task[None] | None = None
-        self._stopped_s: float | None = None  # when it was told to stop before its end
+        self._stopped_s: float | None = None  # when its listener stopped it before its end
 
     async def __aenter__(self) -> "Synthesis":
         self._task = asyncio.create_task(self._run(), name=f"speech {self.request.request_id}")
@@ -60,7 +60,8 @@ class Synthesis:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._free()
+        self._stop()
+        self._on_end(self)
         assert self._task is not None, "left before it was entered"
         await asyncio.wait([self._task])
         if self._stopped_s is not None:
@@ -88,13 +89,13 @@ class Synthesis:
         if self._is_finished:
             return
         if not self._has_words:
-            raise InvalidRequest("the text has nothing that can be spoken; send at least one word", "text")
+            raise nothing_to_say()
         self._command(Mark.END)
         self._is_finished = True
 
     def cancel(self, reason: CancelReason) -> None:
         self._listener.clear()
-        self._free()
+        self._stop()
 
     def fail(self, error: TtsError) -> None:
         """Ends the stream with an error that its listener sees, after the audio that is there."""
@@ -118,10 +119,15 @@ class Synthesis:
                 f"{MAX_PENDING_COMMANDS} pieces of text wait to be spoken; send longer pieces or wait", "text"
             ) from None
 
-    def _free(self) -> None:
-        """Stops what still runs, gives the place back. The buffer keeps what its listener may still take."""
+    def _stop(self) -> None:
+        """At the listener's word: measures how long it takes."""
         if self._task is not None and not self._task.done() and self._stopped_s is None:
             self._stopped_s = self._shared.clock()
+        self._free()
+
+    def _free(self) -> None:
+        """Stops what still runs, gives the place back. The buffer keeps what its listener may still take."""
+        if self._task is not None:
             self._task.cancel()
         self._listener.close()
         self._end()
@@ -129,7 +135,6 @@ class Synthesis:
     def _end(self) -> None:
         self._reader.stop()
         self._place.release()
-        self._on_end(self)
 
     async def _run(self) -> None:
         try:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from app.engine.interface import Samples, SynthesisFailed
-from models.token2wav import StepInput, StepTimes
+from models.token2wav import RefusedStep, StepInput, StepTimes
 
 _log = logging.getLogger(__name__)
 
@@ -102,6 +102,7 @@ class Token2WavPool:
         while jobs := self._next_batch():
             results = self._computed(jobs)
             self._loop.call_soon_threadsafe(_settle_all, jobs, results)
+            del jobs, results  # an idle worker keeps no stream's state
 
     def _next_batch(self) -> list[_Job]:
         """The most urgent jobs; [] once the pool closes."""
@@ -122,7 +123,7 @@ class Token2WavPool:
     def _computed(self, jobs: list[_Job]) -> "list[Wave | SynthesisFailed]":
         try:
             return list(self._step([job.given for job in jobs]))
-        except ValueError:  # refused as a whole: nothing has changed
+        except RefusedStep:  # nothing has changed
             _log.exception("a batch of %d chunks was refused; trying each alone", len(jobs))
             return [self._alone(job.given) for job in jobs]
         except Exception:  # one failing stream must not end the others; the states have kept their tokens

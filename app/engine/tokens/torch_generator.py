@@ -60,6 +60,9 @@ class TorchTokenGenerator:
     def start(self, utterance: Utterance) -> TokenStream:
         plan = self._plan(utterance)
         stream = TokenStream()
+        if self._is_closing:
+            stream.fail(SynthesisFailed("the server is stopping"))
+            return stream
         self._plans[stream] = plan
         request = RowRequest(plan, utterance.seed, speaker=utterance.speaker)
         self._command(stream, lambda: self._add(stream, request))
@@ -119,13 +122,14 @@ class TorchTokenGenerator:
             with self._wake:
                 while is_idle and not self._commands and not self._is_closing:
                     self._wake.wait()
-                commands = list(self._commands)
-                self._commands.clear()
                 if self._is_closing:
                     return
-            for stream, command in commands:
-                self._obey(stream, command)
+            self._obey_all()
             is_idle = not self._rows or self._step()
+
+    def _obey_all(self) -> None:
+        while self._commands:
+            self._obey(*self._commands.popleft())
 
     def _obey(self, stream: TokenStream, command: Callable[[], None]) -> None:
         try:

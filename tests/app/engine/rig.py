@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from app.text.segments import Segment
 from torch import Tensor
 
 from app.engine.admission import Admission
@@ -17,6 +16,7 @@ from app.engine.token2wav_pool import Token2WavPool
 from app.engine.tokens.interface import EndReason, TokenStream, Utterance
 from app.speakers.enrolment import PreparedSpeaker
 from app.telemetry.metrics import Metrics
+from app.text.segments import Segment
 from models.frontend.speaker import Speaker
 from models.token2wav import StepInput, StepTimes
 from tests.app.engine.pace import Clock
@@ -141,22 +141,28 @@ class ToyFeed:
 class Rig:
     """Made inside a running event loop; `aclose` at the end."""
 
-    def __init__(self, max_streams: int = 2, max_queued: int = 2, listener_buffer_s: float = 60.0) -> None:
+    def __init__(
+        self,
+        max_streams: int = 2,
+        max_queued: int = 2,
+        listener_buffer_s: float = 60.0,
+        can_do_all: bool = True,
+    ) -> None:
         self.generator, self.token2wav, self.clock = ToyGenerator(), ToyToken2Wav(), Clock()
-        self.metrics = Metrics()
+        self.metrics, self.feed = Metrics(), ToyFeed
         self.admission = Admission(max_streams, max_queued, 60.0, self.clock)
         resources = Resources(
             generator=self.generator,
             prompting=ToyPrompting(),  # type: ignore[arg-type]
             token2wav=self.token2wav,
             pool=Token2WavPool(self.token2wav, num_workers=1, max_batch=4),
-            feed=lambda mode, language, normalize: ToyFeed(mode),
+            feed=lambda mode, language, normalize: self.feed(mode),
             metrics=self.metrics,
             clock=self.clock,
             max_text_chars=200,
             listener_buffer_s=listener_buffer_s,
         )
-        info = EngineInfo("toy", "toy", RATE_HZ, "hum", True, True, ("en",), max_streams, 200)
+        info = EngineInfo("toy", "toy", RATE_HZ, "hum", can_do_all, can_do_all, ("en",), max_streams, 200)
         self.engine = SpeechEngine(info, resources, self.admission, self._prepared)
 
     async def __aenter__(self) -> "Rig":

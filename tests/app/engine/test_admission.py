@@ -97,6 +97,19 @@ async def test_draining_refuses_those_who_wait_and_those_who_come() -> None:
     await idle
 
 
+async def test_draining_passes_over_one_who_is_just_leaving() -> None:
+    door = admission()
+    place = await door.acquire()
+    leaving = asyncio.create_task(door.acquire())
+    await until_idle()
+    leaving.cancel()
+    door.drain()
+    await until_idle()
+    assert leaving.cancelled()
+    place.release()
+    await door.wait_until_idle()
+
+
 async def test_it_is_full_when_the_queue_is_too() -> None:
     door = admission(max_queued=1)
     await door.acquire()

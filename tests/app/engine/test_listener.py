@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.engine.interface import Audio, Flushed, SynthesisFailed
-from app.engine.listener import ListenerBuffer
+from app.engine.listener import MAX_EVENTS, ListenerBuffer
 from tests.app.engine.pace import Clock, until_idle
 
 RATE_HZ = 1000
@@ -47,7 +47,8 @@ async def test_closing_releases_the_one_who_puts_and_drops_what_it_had() -> None
     await until_idle()
     listener.close()
     await putting
-    assert listener.num_samples_put == 1500
+    assert await listener.take() is not None
+    assert await listener.take() is None
 
 
 async def test_an_error_comes_after_the_audio_before_it() -> None:
@@ -80,3 +81,17 @@ async def test_the_deadline_is_when_the_listener_runs_dry() -> None:
     assert listener.dry_at_s == 103.5
     await listener.put(audio(2.0))
     assert listener.dry_at_s == 105.5
+    clock.now = 200.0  # it ran dry, and waits since
+    await listener.put(audio(1.0))
+    assert listener.dry_at_s == 201.0
+
+
+async def test_flushes_do_not_pile_up_before_a_listener_who_does_not_take() -> None:
+    listener = buffer()
+    for _ in range(MAX_EVENTS):
+        await listener.put(Flushed())
+    putting = asyncio.create_task(listener.put(Flushed()))
+    await until_idle()
+    assert not putting.done()
+    await listener.take()
+    await putting

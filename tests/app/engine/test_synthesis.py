@@ -21,8 +21,9 @@ from app.engine.interface import (
 from app.engine.speaking import faded
 from app.engine.synthesis import Synthesis
 from app.engine.tokens.interface import MAX_REPEATS
+from app.text.segments import Segment
 from tests.app.engine.pace import until_idle
-from tests.app.engine.rig import RATE_HZ, SAMPLES_PER_TOKEN, Rig, asked
+from tests.app.engine.rig import RATE_HZ, SAMPLES_PER_TOKEN, Rig, ToyFeed, asked
 
 pytestmark = pytest.mark.anyio
 
@@ -191,6 +192,33 @@ async def test_a_loop_is_counted_and_ends_the_segment_cleanly() -> None:
         assert rig.anomalies("token_loop") == 1
 
 
+async def test_a_loop_of_which_some_was_handed_out_ends_cleanly_too() -> None:
+    async with Rig() as rig:
+        rig.generator.is_by_hand = True
+        async with await rig.engine.open(asked()) as stream:
+            stream.push_text("Some text.")
+            stream.finish_text()
+            tokens = await rig.generator.coming.get()
+            events = aiter(stream)
+            rig.generator.say(tokens, [66] * 5, ends=False)
+            first = await anext(events)
+            rig.generator.say(tokens, [66] * MAX_REPEATS, ends=False)
+            rest = [event async for event in events]
+        assert len(samples_of([first, *rest])) < MAX_REPEATS * SAMPLES_PER_TOKEN
+        assert rig.anomalies("token_loop") == 1
+
+
+async def test_text_that_only_looks_as_if_it_could_be_spoken_is_refused() -> None:
+    class DeafFeed(ToyFeed):
+        def flush(self) -> list[Segment]:
+            return []
+
+    async with Rig() as rig:
+        rig.feed = DeafFeed
+        with pytest.raises(InvalidRequest, match="nothing that can be spoken"):
+            await spoken(rig, "\u200b")
+
+
 async def test_speech_without_end_is_counted() -> None:
     async with Rig() as rig:
         rig.generator.reason = "max_tokens"
@@ -224,9 +252,14 @@ async def test_too_long_and_unspeakable_texts_are_refused() -> None:
 
 
 async def test_what_the_checkpoint_cannot_do_and_unknown_speakers_are_refused_and_hold_no_place() -> None:
-    async with Rig() as rig:
-        with pytest.raises(SpeakerNotFound):
-            await rig.engine.open(asked(speaker="nobody"))
+    async with Rig(max_streams=1, max_queued=0, can_do_all=False) as rig:
+        async with await rig.engine.open(asked()):  # a full engine knows its speakers too
+            with pytest.raises(SpeakerNotFound):
+                await rig.engine.open(asked(speaker="nobody"))
+        with pytest.raises(InvalidRequest, match="use mode segments"):
+            await rig.engine.open(asked("continuous"))
+        with pytest.raises(InvalidRequest, match="no instructions"):
+            await rig.engine.open(asked(instruct="gladly"))
         assert rig.admission.num_running == 0
 
 
@@ -260,6 +293,21 @@ async def test_draining_lets_streams_finish_and_refuses_new_ones() -> None:
         stream.push_text("Still said.")
         stream.finish_text()
         assert letters_of(await heard(stream)) == "Still said."
+        await draining
+
+
+async def test_draining_waits_until_what_was_made_has_been_heard() -> None:
+    async with Rig() as rig:
+        async with await rig.engine.open(asked()) as stream:
+            stream.push_text("All of it is made at once.")
+            stream.finish_text()
+            await anext(aiter(stream))
+            async with asyncio.timeout(30):
+                await rig.admission.wait_until_idle()
+            draining = asyncio.create_task(rig.engine.drain(30))
+            await until_idle()
+            assert not draining.done()
+            await heard(stream)
         await draining
 
 

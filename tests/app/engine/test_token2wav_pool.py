@@ -1,8 +1,10 @@
 """The workers that turn chunks into samples."""
 
 import asyncio
+import gc
 import logging
 import threading
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -116,6 +118,19 @@ async def test_a_cancelled_chunk_is_not_computed() -> None:
     await busy
     await pool.run(StepInput(State("after"), [1], False), 0.0)
     assert networks.batches == [["busy"], ["after"]]
+    await pool.aclose()
+
+
+async def test_an_idle_worker_keeps_no_stream_alive() -> None:
+    networks = SlowToken2Wav()
+    networks.goes_on.set()
+    pool = Token2WavPool(networks, num_workers=1, max_batch=1)
+    state = State("gone")
+    await pool.run(StepInput(state, [1], False), 0.0)
+    alive = weakref.ref(state)
+    del state
+    await asyncio.to_thread(gc.collect)
+    assert alive() is None
     await pool.aclose()
 
 
