@@ -69,6 +69,7 @@ flow: !new:cosyvoice.flow.flow.CausalMaskedDiffWithXvec
                 t_scheduler: 'cosine'
                 training_cfg_rate: {training_cfg_rate}
                 inference_cfg_rate: {inference_cfg_rate}
+                n_timesteps: {num_steps}
                 reg_loss_type: 'l1'
         estimator: !new:cosyvoice.flow.decoder.CausalConditionalDecoder
             in_channels: 320
@@ -137,6 +138,7 @@ def voice_yaml(lm: Qwen2LMConfig, flow: UNetFlowConfig, hift: HiFTConfig) -> str
         sigma_min=f"{flow.cfm.sigma_min:.1e}",
         training_cfg_rate=flow.cfm.training_cfg_rate,
         inference_cfg_rate=flow.cfm.inference_cfg_rate,
+        num_steps=flow.cfm.num_steps,
         unet_width=unet.channels[0],
         unet_head_dim=unet.head_dim,
         unet_blocks=unet.num_blocks,

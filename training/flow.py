@@ -64,7 +64,7 @@ def config(settings: Settings) -> UNetFlowConfig:
         num_heads=plan.heads,
         chunk=CHUNK_FRAMES,
     )
-    return UNetFlowConfig(NUM_CODES, encoder, estimator, CFMConfig())
+    return UNetFlowConfig(NUM_CODES, encoder, estimator, CFMConfig(num_steps=plan.solver_steps))
 
 
 def build(settings: Settings) -> Flow:

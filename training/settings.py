@@ -84,6 +84,7 @@ class FlowSettings:
     heads: int
     head_dim: int
     mid_blocks: int
+    solver_steps: int  # of the exported checkpoint
     train: TrainSettings  # its batch: speech tokens, not rows
 
 

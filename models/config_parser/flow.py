@@ -57,6 +57,7 @@ def _cfm(decoder: Fields) -> CFMConfig:
         params.number("sigma_min", 1e-6),
         params.number("training_cfg_rate", 0.2),
         params.number("inference_cfg_rate", 0.7),
+        params.size("n_timesteps", 10, maximum=1000),  # ours; the published code has 10 written into it
     )
     params.done()
     return config

@@ -68,3 +68,11 @@ def test_positions_that_are_not_stretched_may_say_so(tmp_path: Path) -> None:
     config_value("rope_scaling", None)(directory)
 
     open_checkpoint(directory)
+
+
+def test_a_checkpoint_may_say_in_how_many_steps_its_flow_is_solved(tmp_path: Path) -> None:
+    directory = copied_checkpoint(tmp_path)
+    assert open_checkpoint(directory).config.flow.cfm.num_steps == 10
+    rate = "inference_cfg_rate: 0.7"
+    replaced(rate, f"{rate}\n                n_timesteps: 4")(directory)
+    assert open_checkpoint(directory).config.flow.cfm.num_steps == 4
