@@ -14,7 +14,7 @@ from app.api.services import Services
 from app.engine.assembly import EnginePlan, running_engine
 from app.engine.engine import SpeechEngine
 from app.engine.interface import EngineInfo, Mode
-from app.engine.loading import Networks, load_networks
+from app.engine.loading import PUBLISHED_LANGUAGES, Networks, load_networks
 from app.engine.resources import FeedFactory, TextFeed
 from app.settings import BUILTIN_CHECKPOINT, InvalidSettings, Settings
 from app.speakers.enrolment import Enroller
@@ -155,7 +155,7 @@ def _info(settings: Settings, networks: Networks, registry: SpeakerRegistry) -> 
         default_speaker=registry.default_speaker,
         can_continue_text=networks.prompting.can_continue_text,
         takes_instruct=not is_builtin,
-        languages=("en",) if is_builtin else networks.languages,
+        languages=("en",) if is_builtin else PUBLISHED_LANGUAGES,
         max_streams=settings.max_streams,
         max_text_chars=settings.max_text_chars,
     )

@@ -22,6 +22,8 @@ from models.token2wav import DEFAULT_FIRST_HOP_TOKENS, DEFAULT_WINDOW_S, Token2W
 Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["float32", "bfloat16"]
 
+PUBLISHED_LANGUAGES = ("zh", "en", "ja", "yue", "ko")  # the tags of CosyVoice 1's texts, which all can speak
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Networks:
@@ -30,11 +32,6 @@ class Networks:
     token2wav: StreamingToken2Wav
     prepare: Callable[[Speaker], Prompt]
     prompting: Prompting
-
-    @property
-    def languages(self) -> tuple[str, ...]:
-        """What every published checkpoint was trained to speak: the tags of CosyVoice 1's texts."""
-        return ("zh", "en", "ja", "yue", "ko")
 
     def device_memory_bytes(self) -> int:
         """What torch holds of the GPU; 0 on a CPU."""

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 _SECONDS_PER_LETTER = 0.07
 _SECONDS_PER_IDEOGRAPH = 0.22
-_IDEOGRAPH = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
-_WORD_END = re.compile(r"(?<=\S)(?=\s)|(?<=[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff])|$")
+_IDEOGRAPHS = r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"  # and kana, and hangul
+_IDEOGRAPH = re.compile(_IDEOGRAPHS)
+_WORD_END = re.compile(rf"(?<=\S)(?=\s)|(?<={_IDEOGRAPHS})|$")
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from app.engine.interface import TtsError
 
 MAX_REPEATS = 25  # one token so many times in a row is a loop: a second of the same sound
 
-EndReason = Literal["eos", "max_tokens", "token_loop", "not_finite", "stopped"]
+EndReason = Literal["eos", "max_tokens", "token_loop", "stopped"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
