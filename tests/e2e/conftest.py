@@ -11,8 +11,3 @@ from tests.e2e.server import Server, serving
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with serving(tmp_path_factory.mktemp("data"), max_streams=16) as server:
         yield server
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"

@@ -15,9 +15,9 @@ import pytest
 import soundfile
 import websockets
 from numpy.typing import NDArray
-from prometheus_client.parser import text_string_to_metric_families
 
 from app.settings import BUILTIN_CHECKPOINT
+from tests.app.telemetry.readings import series
 from tests.e2e.server import Server, serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
@@ -40,14 +40,13 @@ async def spoken(server: Server, **fields: Any) -> NDArray[np.int16]:
 
 def measured(exposition: str, name: str, **labels: str) -> float:
     """The sum over all series of that name with these labels."""
-    samples = [
-        sample
-        for family in text_string_to_metric_families(exposition)
-        for sample in family.samples
-        if sample.name == name and labels.items() <= sample.labels.items()
+    values = [
+        value
+        for (series_name, series_labels), value in series(exposition).items()
+        if series_name == name and labels.items() <= series_labels
     ]
-    assert samples, name
-    return sum(sample.value for sample in samples)
+    assert values, name
+    return sum(values)
 
 
 async def test_a_text_becomes_a_wav_of_speech(server: Server) -> None:

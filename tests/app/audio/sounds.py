@@ -5,11 +5,10 @@ import io
 import av
 import numpy as np
 import soundfile
-from numpy.typing import NDArray
 
 from app.audio.formats import AudioFormat
+from app.audio.pcm import Samples
 
-Samples = NDArray[np.float32]
 G711 = {"ulaw": "ULAW", "alaw": "ALAW"}
 
 

@@ -8,7 +8,7 @@ from app.engine.interface import StreamStats
 from app.telemetry.logs import LogFormat, configure_logging
 from app.telemetry.metrics import Metrics
 from app.telemetry.stream_record import StreamRecord
-from tests.app.telemetry.readings import FakeClock
+from tests.app.clock import Clock
 
 pytestmark = pytest.mark.usefixtures("_loggers_as_before")
 
@@ -164,7 +164,7 @@ def test_frames_of_a_websocket_are_not_shown_even_when_debugging(lines: Lines, n
 @pytest.mark.parametrize("format", FORMATS)
 def test_stream_is_one_line_without_its_text(lines: Lines, format: LogFormat) -> None:
     configure_logging("debug", format)
-    clock = FakeClock()
+    clock = Clock()
     record = StreamRecord(Metrics(), clock, "http")
     record.named("r-1", "lena\nmalory")
     clock.pass_s(0.1)

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from app.telemetry.middleware import TimingMiddleware
-from tests.app.telemetry.readings import FakeClock
+from tests.app.clock import Clock
 
 START: Message = {"type": "http.response.start", "status": 200}
 
@@ -43,12 +43,12 @@ async def refused_socket(websocket: WebSocket) -> None:
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
+def clock() -> Clock:
+    return Clock()
 
 
 @pytest.fixture
-def client(clock: FakeClock) -> TestClient:
+def client(clock: Clock) -> TestClient:
     app = Starlette(
         routes=[
             Route("/state", state_of_request),
@@ -80,7 +80,7 @@ def test_other_ids_are_replaced_by_a_new_one(client: TestClient, theirs: str | N
 
 
 def test_route_finds_when_the_request_came_beside_the_lifespans_state(
-    client: TestClient, clock: FakeClock
+    client: TestClient, clock: Clock
 ) -> None:
     answer = client.get("/state").json()
     assert (answer["received_s"], answer["own"]) == (clock.now_s, "of the lifespan")
@@ -134,8 +134,8 @@ async def drop(message: Message) -> None:
     pass
 
 
-async def call(app: ASGIApp, send: Send, receive: Receive = never, clock: FakeClock | None = None) -> None:
-    await TimingMiddleware(app, clock or FakeClock())(http_scope(), receive, send)
+async def call(app: ASGIApp, send: Send, receive: Receive = never, clock: Clock | None = None) -> None:
+    await TimingMiddleware(app, clock or Clock())(http_scope(), receive, send)
 
 
 def sends(*messages: Message) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
@@ -148,7 +148,7 @@ def sends(*messages: Message) -> Callable[[Scope, Receive, Send], Awaitable[None
 
 @pytest.mark.anyio
 async def test_total_is_the_time_up_to_the_answers_start() -> None:
-    clock, sent = FakeClock(), list[Message]()
+    clock, sent = Clock(), list[Message]()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         clock.pass_s(0.0425)

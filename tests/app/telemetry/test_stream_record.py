@@ -5,7 +5,8 @@ import pytest
 from app.engine.interface import CancelReason, StreamStats, Wire
 from app.telemetry.metrics import Metrics, Outcome, RejectReason
 from app.telemetry.stream_record import StreamRecord
-from tests.app.telemetry.readings import FakeClock, samples, value
+from tests.app.clock import Clock
+from tests.app.telemetry.readings import samples, value
 
 RATE_HZ = 24000
 STATS = StreamStats(
@@ -19,16 +20,16 @@ def metrics() -> Metrics:
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
+def clock() -> Clock:
+    return Clock()
 
 
 @pytest.fixture
-def record(metrics: Metrics, clock: FakeClock) -> StreamRecord:
+def record(metrics: Metrics, clock: Clock) -> StreamRecord:
     return StreamRecord(metrics, clock, "http")
 
 
-def speak(record: StreamRecord, clock: FakeClock, waits_s: list[float]) -> None:
+def speak(record: StreamRecord, clock: Clock, waits_s: list[float]) -> None:
     """A chunk of half a second after each wait."""
     for wait_s in waits_s:
         clock.pass_s(wait_s)
@@ -42,7 +43,7 @@ def counted(metrics: Metrics) -> set[str]:
 
 
 def test_completed_stream_is_counted_in_every_family_it_touches(
-    metrics: Metrics, clock: FakeClock, record: StreamRecord
+    metrics: Metrics, clock: Clock, record: StreamRecord
 ) -> None:
     assert value(metrics, "tts_requests_in_flight") == 1
     speak(record, clock, [0.25, 0.4, 0.5, 0.5])
@@ -71,7 +72,7 @@ def test_completed_stream_is_counted_in_every_family_it_touches(
 )
 def test_underrun_counts_against_the_thresholds_it_passes(
     metrics: Metrics,
-    clock: FakeClock,
+    clock: Clock,
     record: StreamRecord,
     waits_s: list[float],
     underrun_s: float,
@@ -86,7 +87,7 @@ def test_underrun_counts_against_the_thresholds_it_passes(
 
 
 def test_second_end_does_nothing(
-    metrics: Metrics, clock: FakeClock, record: StreamRecord, caplog: pytest.LogCaptureFixture
+    metrics: Metrics, clock: Clock, record: StreamRecord, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     speak(record, clock, [0.1])
@@ -118,7 +119,7 @@ def test_rejected_for_a_bad_value_counts_no_reason(metrics: Metrics, record: Str
 
 @pytest.mark.parametrize("reason", ["client_cancel", "disconnect", "timeout", "slow_listener", "shutdown"])
 def test_cancelled_midway_counts_its_work_but_no_continuity(
-    metrics: Metrics, clock: FakeClock, record: StreamRecord, reason: CancelReason
+    metrics: Metrics, clock: Clock, record: StreamRecord, reason: CancelReason
 ) -> None:
     speak(record, clock, [0.1, 2.0])
     record.end("cancelled", reason, STATS)
@@ -155,7 +156,7 @@ def test_failed_without_audio_has_no_continuity_and_no_real_time_factor(
     assert counted(metrics) == {"tts_requests_total", "tts_input_characters_total"}
 
 
-def test_websockets_first_text_starts_a_time_of_its_own(metrics: Metrics, clock: FakeClock) -> None:
+def test_websockets_first_text_starts_a_time_of_its_own(metrics: Metrics, clock: Clock) -> None:
     record = StreamRecord(metrics, clock, "websocket")
     clock.pass_s(3.0)
     record.text_came()
@@ -167,14 +168,14 @@ def test_websockets_first_text_starts_a_time_of_its_own(metrics: Metrics, clock:
     assert value(metrics, "tts_time_to_first_byte_seconds_sum", protocol="websocket") == pytest.approx(3.2)
 
 
-def test_time_counts_from_when_the_request_came(metrics: Metrics, clock: FakeClock) -> None:
+def test_time_counts_from_when_the_request_came(metrics: Metrics, clock: Clock) -> None:
     record = StreamRecord(metrics, clock, "openai", received_s=clock() - 0.5)
     speak(record, clock, [0.25])
     assert record.ttfb_ms == pytest.approx(750)
 
 
 def test_payload_without_samples_is_no_first_byte(
-    metrics: Metrics, clock: FakeClock, record: StreamRecord
+    metrics: Metrics, clock: Clock, record: StreamRecord
 ) -> None:
     record.audio_went(0, RATE_HZ)
     assert record.ttfb_ms is None
@@ -185,7 +186,7 @@ def test_payload_without_samples_is_no_first_byte(
 
 
 def test_server_timing_tells_the_wait_and_the_time_to_the_first_byte(
-    clock: FakeClock, record: StreamRecord
+    clock: Clock, record: StreamRecord
 ) -> None:
     clock.pass_s(0.125)
     assert record.server_timing() == "queue;dur=0.0, ttfb;dur=125.0"
@@ -194,14 +195,14 @@ def test_server_timing_tells_the_wait_and_the_time_to_the_first_byte(
     assert record.server_timing(STATS) == "queue;dur=20.0, ttfb;dur=125.0"
 
 
-def test_real_time_factor_is_unknown_before_the_first_audio(clock: FakeClock, record: StreamRecord) -> None:
+def test_real_time_factor_is_unknown_before_the_first_audio(clock: Clock, record: StreamRecord) -> None:
     assert (record.rtf(STATS), record.audio_s) == (None, 0.0)
     speak(record, clock, [0.1, 0.1])
     assert (record.rtf(STATS), record.audio_s) == (0.5, 1.0)
 
 
 @pytest.mark.parametrize("wire", ["http", "openai", "websocket", "cli"])
-def test_every_wire_has_its_label(metrics: Metrics, clock: FakeClock, wire: Wire) -> None:
+def test_every_wire_has_its_label(metrics: Metrics, clock: Clock, wire: Wire) -> None:
     StreamRecord(metrics, clock, wire).end("ok")
     assert value(metrics, "tts_requests_total", protocol=wire, outcome="ok") == 1
 
@@ -213,7 +214,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> dict[str, object]:
 
 
 def test_line_tells_the_stream_from_its_id_to_its_outcome(
-    clock: FakeClock, record: StreamRecord, caplog: pytest.LogCaptureFixture
+    clock: Clock, record: StreamRecord, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     record.named("r-1", "lena")
