@@ -1,5 +1,6 @@
 """Samples to the bytes of one stream: speed, then sample rate, then codec."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -32,8 +33,9 @@ class Codec(Protocol):
 class SampleStages:
     """Samples through every stage in turn; none at all leaves them as they are, within ±1."""
 
-    def __init__(self, stages: list[Stage]) -> None:
-        self._stages = stages
+    def __init__(self, open_stages: Callable[[], list[Stage]]) -> None:
+        self._open_stages = open_stages
+        self._stages = open_stages()
 
     def feed(self, samples: Samples) -> Pcm16:
         assert samples.dtype == np.float32, f"samples of {samples.dtype}, expected float32"
@@ -49,9 +51,15 @@ class SampleStages:
             rest = np.concatenate([stage.feed(rest), stage.finish()])
         return to_pcm16(rest)
 
+    def flush(self) -> Pcm16:
+        """What they hold back; what comes next begins anew, so this belongs where the sound has faded out."""
+        rest = self.finish()
+        self._stages = self._open_stages()
+        return rest
+
 
 class AudioEncoder:
-    """One stream's encoder: `start` once, `encode` for each piece, `finish` once.
+    """One stream's encoder: `start` once, `encode` for each piece, `flush` in silences, `finish` once.
 
     What they return, one behind the other, is the file. Any of them may return no bytes. Dropping it
     unfinished frees it.
@@ -76,6 +84,11 @@ class AudioEncoder:
         """samples (n,) float32 at the source's rate, n may be 0. NaN is silence; beyond ±1 is clipped."""
         assert self._is_open, "encode before start or after finish"
         return self._coded(self._stages.feed(samples))
+
+    def flush(self) -> bytes:
+        """All but what a codec holds back for the frame that it has begun: see `SampleStages.flush`."""
+        assert self._is_open, "flush before start or after finish"
+        return self._coded(self._stages.flush())
 
     def finish(self) -> bytes:
         assert self._is_open, "finish before start or twice"
@@ -128,12 +141,16 @@ def encode_whole(
 
 def _open_stages(source_rate_hz: int, sample_rate_hz: int, speed: float) -> SampleStages:
     check_speed(speed)
-    stages: list[Stage] = []
-    if speed != 1.0:
-        stages.append(Tempo(speed, source_rate_hz))
-    if sample_rate_hz != source_rate_hz:
-        stages.append(Resampler(source_rate_hz, sample_rate_hz))
-    return SampleStages(stages)
+
+    def opened() -> list[Stage]:
+        stages: list[Stage] = []
+        if speed != 1.0:
+            stages.append(Tempo(speed, source_rate_hz))
+        if sample_rate_hz != source_rate_hz:
+            stages.append(Resampler(source_rate_hz, sample_rate_hz))
+        return stages
+
+    return SampleStages(opened)
 
 
 def _open_codec(format: AudioFormat, sample_rate_hz: int, num_samples: int | None) -> Codec:
