@@ -147,7 +147,9 @@ class Settings(BaseSettings):
         default=4096, ge=1, description="Text of one stream; more is refused with 413"
     )
     max_body_bytes: int = Field(default=256 * 1024, ge=1, description="JSON body of one request")
-    max_upload_bytes: int = Field(default=10 * _MIB, ge=1, description="One recording or bundle of a speaker")
+    max_upload_bytes: int = Field(
+        default=10 * _MIB, ge=1, description="One recording of a speaker; a bundle may be 2 MiB larger"
+    )
     max_message_bytes: int = Field(default=128 * 1024, ge=1, description="One message of a WebSocket")
     max_contexts: int = Field(default=8, ge=1, description="Contexts of one WebSocket at once")
 
@@ -186,6 +188,16 @@ class Settings(BaseSettings):
         """OpenAI's names of voices -> our speakers."""
         return dict.fromkeys(OPENAI_VOICES, default_speaker) | self.openai_voices
 
+    @property
+    def plain_keys(self) -> tuple[str, ...]:
+        """Of `api_keys`, as KeyRing takes them."""
+        return tuple(key.get_secret_value() for key in self.api_keys)
+
+    def check_backend(self) -> None:
+        """Raises InvalidSettings for one that is not there."""
+        if self.backend == "vllm":
+            raise InvalidSettings(f"{variable_of('backend')} is vllm, which is not available yet")
+
     @field_validator("checkpoint", "data_dir")
     @classmethod
     def _expand_home(cls, path: Path) -> Path:
@@ -204,6 +216,11 @@ class Settings(BaseSettings):
             assert isinstance(source, EnvSettingsSource), source
             _refuse_unknown({name.upper() for name in source.env_vars}, place)
         return init_settings, env_settings, dotenv_settings
+
+
+_FIELDS = Settings.model_fields
+LOCAL_URL: Final = f"http://{_FIELDS['host'].default}:{_FIELDS['port'].default}"
+"""Where a server with the default settings is."""
 
 
 def variable_of(field: str) -> str:

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-MIN_SPEED, MAX_SPEED = 0.5, 2.0
+from app.audio.speeds import MAX_CLEAR_SPEED, MIN_CLEAR_SPEED
+
 MAX_NAME_CHARS = 256  # far beyond any name there is
 MAX_INSTRUCT_CHARS = 1000  # it is part of what the language model reads
 MAX_SEED = 2**53 - 1  # the largest that every reader of JSON takes for itself
@@ -19,7 +20,7 @@ class VoiceFields(BaseModel):
 
     speaker: Name | None = Field(None, description="A name of GET /speakers; left out, the default one.")
     sample_rate: int | None = Field(None, description="In Hz. 24000 if left out; 8000 for ulaw and alaw.")
-    speed: float = Field(1.0, ge=MIN_SPEED, le=MAX_SPEED)
+    speed: float = Field(1.0, ge=MIN_CLEAR_SPEED, le=MAX_CLEAR_SPEED)
     language: Name | None = Field(None, description="Found in the text if left out.")
     instruct: Instruct | None = Field(None, description="How to say it, on checkpoints that take such.")
     seed: int | None = Field(None, ge=0, le=MAX_SEED, description="The same one says it the same way again.")

@@ -15,6 +15,7 @@ from app.api.fields import MAX_SEED, Instruct, Name
 from app.api.payloads import wanted_form
 from app.api.services import Services, services_of
 from app.audio.formats import AudioFormat
+from app.audio.speeds import MAX_SPEED, MIN_SPEED
 from app.engine.interface import SpeakerNotFound, SynthesisRequest
 
 MODEL_ALIASES = frozenset({"tts-1", "tts-1-hd", "gpt-4o-mini-tts"})  # what clients ask for unless told
@@ -36,7 +37,7 @@ class SpeechRequest(BaseModel):
     voice: Name | VoiceId | None = Field(None, description="A speaker, or one of OpenAI's voices.")
     instructions: Instruct | None = Field(None, description="How to say it, on checkpoints that take such.")
     response_format: AudioFormat = "mp3"
-    speed: float = Field(1.0, ge=0.25, le=4.0)
+    speed: float = Field(1.0, ge=MIN_SPEED, le=MAX_SPEED)
     stream_format: Literal["audio", "sse"] = "audio"
 
     stream: bool = Field(True, description="false: one complete body with its length.")

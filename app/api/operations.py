@@ -1,5 +1,6 @@
 """Whether the server lives, whether it may be sent work, what it counts, what it can do."""
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Depends
@@ -7,9 +8,9 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from app.api.documentation import ERROR_ANSWERS, Answers
-from app.api.fields import MAX_SPEED, MIN_SPEED
 from app.api.services import Services, services_of
 from app.audio.formats import FORMATS, AudioFormat
+from app.audio.speeds import MAX_CLEAR_SPEED, MIN_CLEAR_SPEED
 
 router = APIRouter(tags=["operations"], responses=ERROR_ANSWERS)
 metrics_router = APIRouter(tags=["operations"], responses=ERROR_ANSWERS)
@@ -34,8 +35,8 @@ class WireLimits(BaseModel):
     max_contexts: int
     max_message_bytes: int
     idle_timeout_s: float
-    min_speed: float = MIN_SPEED
-    max_speed: float = MAX_SPEED
+    min_speed: float = MIN_CLEAR_SPEED
+    max_speed: float = MAX_CLEAR_SPEED
 
 
 class Capabilities(BaseModel):
@@ -84,7 +85,7 @@ async def capabilities(services: ServicesHere) -> Capabilities:
         formats=list(FORMATS),
         sample_rates={name: carried.sample_rates_hz for name, carried in FORMATS.items()},
         default_sample_rate=info.sample_rate_hz,
-        speakers=len(services.speakers.list()),
+        speakers=services.speakers.count(),
         default_speaker=info.default_speaker,
         continuous_text=info.can_continue_text,
         instruct=info.takes_instruct,
@@ -104,5 +105,5 @@ async def capabilities(services: ServicesHere) -> Capabilities:
 @metrics_router.get("/metrics", response_class=Response)
 async def metrics(services: ServicesHere) -> Response:
     """In Prometheus' text format."""
-    body, content_type = services.metrics.exposition()
+    body, content_type = await asyncio.to_thread(services.metrics.exposition)
     return Response(body, headers={"Content-Type": content_type})

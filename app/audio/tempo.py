@@ -9,9 +9,7 @@ import av.filter
 import numpy as np
 
 from app.audio.pcm import Samples
-
-MIN_SPEED = 0.25
-MAX_SPEED = 4.0
+from app.audio.speeds import MAX_SPEED, MIN_SPEED
 
 _FILTER_MIN, _FILTER_MAX = 0.5, 2.0  # below, one filter cannot; above, it drops samples instead of blending
 _FRAME_S = 0.01

@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Final, Literal
 
-from app.settings import Settings, variable_of
+from app.settings import InvalidSettings, Settings, variable_of
 
 MIN_PYTHON: Final = (3, 11)
 
@@ -63,9 +63,10 @@ def check_device(settings: Settings) -> Finding:
 
 
 def check_backend(settings: Settings) -> Finding:
-    if settings.backend == "vllm":
-        said = f"{variable_of('backend')} is vllm, which is not available yet"
-        return Finding("backend", "wrong", said, f"set {variable_of('backend')}=torch")
+    try:
+        settings.check_backend()
+    except InvalidSettings as error:
+        return Finding("backend", "wrong", str(error), f"set {variable_of('backend')}=torch")
     return Finding("backend", "ok", "torch makes the speech tokens")
 
 
@@ -99,19 +100,17 @@ def check_data_dir(settings: Settings) -> Finding:
 
 
 def check_port(settings: Settings) -> Finding:
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        with socket.socket(family, kind, protocol) as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server will
-            listener.bind(address)
-    except OSError as error:
-        said = f"{settings.host}:{settings.port} cannot be listened on: {error.strerror}"
-        return Finding(
-            "port", "wrong", said, f"stop what listens there, or set {variable_of('port')} to another"
-        )
-    return Finding("port", "ok", f"{settings.host}:{settings.port} is free")
+    return _listening(settings.host, settings.port, "port", variable_of("port"))
+
+
+def check_metrics_port(settings: Settings) -> Finding:
+    subject, port, variable = "metrics port", settings.metrics_port, variable_of("metrics_port")
+    if port is None:
+        return Finding(subject, "ok", "/metrics is on the main port")
+    if port == settings.port:
+        said = f"{variable} is {port}, and so is {variable_of('port')}"
+        return Finding(subject, "wrong", said, f"set {variable} to nothing or to another")
+    return _listening(settings.host, port, subject, variable)
 
 
 def check_keys(settings: Settings) -> Finding:
@@ -119,7 +118,7 @@ def check_keys(settings: Settings) -> Finding:
 
     variable = variable_of("api_keys")
     try:
-        keys = KeyRing(key.get_secret_value() for key in settings.api_keys)
+        keys = KeyRing(settings.plain_keys)
     except ValueError as error:
         return Finding("keys", "wrong", f"{variable}: {error}", f"set {variable}=name:key,other:key")
     if keys.is_open and not _is_loopback(settings.host):
@@ -141,6 +140,7 @@ ESSENTIAL: Final[tuple[Check, ...]] = (
     check_backend,
     check_keys,
     check_port,
+    check_metrics_port,
     check_data_dir,
     check_checkpoint,
 )
@@ -151,8 +151,23 @@ def findings(settings: Settings) -> list[Finding]:
     """Everything, in the order in which one would mend it."""
     torch = check_torch(settings)
     needs_torch = [check_device, check_checkpoint] if torch.state == "ok" else []
-    others = [check_backend, *needs_torch, check_data_dir, check_port, check_keys, check_vllm]
+    ports = [check_port, check_metrics_port]
+    others = [check_backend, *needs_torch, check_data_dir, *ports, check_keys, check_vllm]
     return [check_python(settings), torch, *(check(settings) for check in others)]
+
+
+def _listening(host: str, port: int, subject: str, variable: str) -> Finding:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind, protocol) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server will
+            listener.bind(address)
+    except OSError as error:
+        said = f"{host}:{port} cannot be listened on: {error.strerror}"
+        return Finding(subject, "wrong", said, f"stop what listens there, or set {variable} to another")
+    return Finding(subject, "ok", f"{host}:{port} is free")
 
 
 def _write_into(directory: Path) -> None:

@@ -6,6 +6,7 @@ from urllib.parse import quote
 import httpx
 
 from app.commands.console import CommandFailed
+from app.settings import LOCAL_URL
 
 TIMEOUT_S: Final = 120.0  # a registration computes; everything else is quick
 
@@ -15,11 +16,9 @@ def open_client(url: str, api_key: str | None) -> httpx.Client:
     try:
         base_url = httpx.URL(url)
     except httpx.InvalidURL as error:
-        raise CommandFailed(
-            f"{url!r} is no URL ({error}); expected one such as http://127.0.0.1:8000"
-        ) from None
+        raise CommandFailed(f"{url!r} is no URL ({error}); expected one such as {LOCAL_URL}") from None
     if base_url.scheme not in ("http", "https") or not base_url.host:
-        raise CommandFailed(f"{url!r} is no URL of a server; expected one such as http://127.0.0.1:8000")
+        raise CommandFailed(f"{url!r} is no URL of a server; expected one such as {LOCAL_URL}")
     if api_key and not all("!" <= character <= "~" for character in api_key):
         raise CommandFailed("the API key holds characters that no header can; copy it again, without quotes")
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}

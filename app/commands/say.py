@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from rich.progress import BarColumn, Progress, TextColumn
 
+from app.audio.speeds import MAX_CLEAR_SPEED, MIN_CLEAR_SPEED
 from app.commands.console import CommandFailed, to_stderr
 from app.settings import Settings, load_settings
 
@@ -42,7 +43,8 @@ def say(
     ] = "out.wav",
     speaker: Annotated[str | None, typer.Option(help="Who says it.")] = None,
     speed: Annotated[
-        float, typer.Option(min=0.5, max=2.0, help="2: twice as fast, at the same pitch.")
+        float,
+        typer.Option(min=MIN_CLEAR_SPEED, max=MAX_CLEAR_SPEED, help="2: twice as fast, at the same pitch."),
     ] = 1.0,
     seed: Annotated[int | None, typer.Option(min=0, help="The same one says it the same way again.")] = None,
     format: Annotated[

@@ -1,16 +1,13 @@
 """`firstword speakers`: registers, shows and moves the speakers of a running server."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from app.commands.console import to_stdout
-from app.settings import PREFIX
-
-if TYPE_CHECKING:
-    pass
+from app.settings import LOCAL_URL, PREFIX
 
 speakers = typer.Typer(name="speakers", help="Register, show and move the speakers of a running server.")
 
@@ -19,7 +16,6 @@ Url = Annotated[str, typer.Option("--url", envvar=f"{PREFIX}CLIENT_URL", help="W
 ApiKey = Annotated[
     str | None, typer.Option("--api-key", envvar=f"{PREFIX}CLIENT_API_KEY", help="A key, if it asks for one.")
 ]
-LOCAL_URL = "http://127.0.0.1:8000"
 
 
 @speakers.command()

@@ -62,6 +62,21 @@ def test_port_that_is_taken_is_wrong() -> None:
     assert f"127.0.0.1:{port} cannot be listened on: Address already in use" in finding.said
 
 
+def test_metrics_port_that_is_taken_is_wrong() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        found = {finding.subject: finding for finding in checks.findings(load_settings(metrics_port=port))}
+    assert found["metrics port"].state == "wrong"
+    assert found["port"].state == "ok"
+    assert f"127.0.0.1:{port} cannot be listened on: Address already in use" in found["metrics port"].said
+
+
+def test_one_port_for_speech_and_for_metrics_is_wrong() -> None:
+    finding = checks.check_metrics_port(load_settings(port=9000, metrics_port=9000))
+    assert (finding.state, "FIRSTWORD_PORT" in finding.said) == ("wrong", True)
+    assert checks.check_metrics_port(load_settings(port=9000)).state == "ok"
+
+
 def test_gpu_that_is_not_there_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert checks.check_device(load_settings(device="cuda")).state == "wrong"
