@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from starlette.datastructures import Headers, QueryParams
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api.errors import InvalidApiKey, error_response, rejection_of
+from app.api.errors import InvalidApiKey, count_rejection, error_response
 from app.telemetry.metrics import Metrics
 
 OPEN_PATHS = frozenset({"/livez", "/health", "/readyz"})
@@ -63,7 +63,7 @@ class AuthMiddleware:
             try:
                 scope.setdefault("state", {})["key_owner"] = self._keys.admit(scope)
             except InvalidApiKey as error:
-                self._metrics.rejected.labels(rejection_of(error)).inc()
+                count_rejection(self._metrics, error)
                 return await error_response(error)(scope, receive, send)
         await self._app(scope, receive, send)
 

@@ -5,18 +5,19 @@ from contextlib import suppress
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.errors import error_response, rejection_of
+from app.api.errors import count_rejection, error_response
 from app.api.limits import Limits
 from app.engine.interface import StreamTimeout, TextTooLong, TtsError, UploadTooLarge
 from app.telemetry.metrics import Metrics
 
-UPLOAD_PATHS = frozenset({"/speakers", "/speakers/import"})
 FORM_BYTES = 64 * 1024  # what an upload's form may add to its file
 
 # A client that is still sending when the connection closes may never see the answer: so much of the rest is
 # taken and thrown away.
 LINGER_BYTES = 16 * 1024 * 1024
 LINGER_S = 5.0
+
+PIECE_BYTES = 256 * 1024  # of a body on its way to the application, which parses it on the event loop
 
 
 class ClientGone(Exception):
@@ -45,7 +46,7 @@ class BodyLimitMiddleware:
             return await self._refuse(error, scope, receive, send)
         await self._app(scope, _replayed(body, receive), send)
 
-    async def _read(self, scope: Scope, receive: Receive) -> bytes:
+    async def _read(self, scope: Scope, receive: Receive) -> bytearray:
         """Raises TextTooLong, UploadTooLarge, StreamTimeout, ClientGone."""
         timeout_s = self._limits.body_timeout_s
         try:
@@ -54,7 +55,7 @@ class BodyLimitMiddleware:
         except TimeoutError:
             raise StreamTimeout(f"The body did not come within {timeout_s:g} s; send it faster.") from None
 
-    async def _read_within_limit(self, scope: Scope, receive: Receive) -> bytes:
+    async def _read_within_limit(self, scope: Scope, receive: Receive) -> bytearray:
         too_large, max_bytes = self._limit_of(scope)
         if _declared_bytes(scope) > max_bytes:
             raise too_large
@@ -68,26 +69,25 @@ class BodyLimitMiddleware:
             more_body = message.get("more_body", False)
             if len(body) > max_bytes:
                 raise too_large
-        return bytes(body)
+        return body
 
     def _limit_of(self, scope: Scope) -> tuple[TtsError, int]:
-        if scope["path"].rstrip("/") in UPLOAD_PATHS:
-            return upload_too_large(self._limits), self._limits.max_upload_bytes + FORM_BYTES
+        max_file_bytes = self._limits.max_file_bytes(scope["path"])
+        if max_file_bytes is not None:
+            return upload_too_large(max_file_bytes), max_file_bytes + FORM_BYTES
         max_bytes = self._limits.max_json_bytes
         return TextTooLong(f"The body is larger than {max_bytes} bytes; send a shorter text."), max_bytes
 
     async def _refuse(self, error: TtsError, scope: Scope, receive: Receive, send: Send) -> None:
-        reason = rejection_of(error)
-        if reason is not None:
-            self._metrics.rejected.labels(reason).inc()
+        count_rejection(self._metrics, error)
         response = error_response(error)
         response.headers["Connection"] = "close"  # or the server would read the rest, however long
         is_silent = isinstance(error, StreamTimeout)
         await response(scope, receive, send if is_silent else _lingering(receive, send))
 
 
-def upload_too_large(limits: Limits) -> UploadTooLarge:
-    max_mib = limits.max_upload_bytes / 1024**2
+def upload_too_large(max_bytes: int) -> UploadTooLarge:
+    max_mib = max_bytes / 1024**2
     return UploadTooLarge(f"The upload is larger than {max_mib:g} MiB; send a shorter or compressed file.")
 
 
@@ -120,15 +120,20 @@ async def _take_rest(receive: Receive) -> None:
                     return
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Gives the body in one message, then what the server gives."""
-    has_replayed = False
+def _replayed(body: bytearray, receive: Receive) -> Receive:
+    """Gives the body piece by piece, others running in between, then what the server gives."""
+    view = memoryview(body)
+    pieces = (view[start : start + PIECE_BYTES] for start in range(0, max(1, len(body)), PIECE_BYTES))
+    num_given_bytes = 0
 
     async def replay() -> Message:
-        nonlocal has_replayed
-        if has_replayed:
+        nonlocal num_given_bytes
+        piece = next(pieces, None)
+        if piece is None:
             return await receive()
-        has_replayed = True
-        return {"type": "http.request", "body": body, "more_body": False}
+        if num_given_bytes:
+            await asyncio.sleep(0)
+        num_given_bytes += len(piece)
+        return {"type": "http.request", "body": bytes(piece), "more_body": num_given_bytes < len(body)}
 
     return replay

@@ -2,6 +2,8 @@
 
 import json
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -26,7 +28,7 @@ from app.engine.interface import (
     TtsError,
     UploadTooLarge,
 )
-from app.telemetry.metrics import Outcome, RejectReason
+from app.telemetry.metrics import Metrics, Outcome, RejectReason
 
 ErrorType = Literal[
     "invalid_request_error",
@@ -102,8 +104,20 @@ def row_of(error: Exception) -> ErrorRow:
     return next(TABLE[kind] for kind in type(error).__mro__ if kind in TABLE)
 
 
-def rejection_of(error: Exception) -> RejectReason | None:
-    return row_of(error).counted_as
+def count_rejection(metrics: Metrics, error: Exception) -> None:
+    """For what is refused without a record of its own, which would count it."""
+    reason = row_of(error).counted_as
+    if reason is not None:
+        metrics.rejected.labels(reason).inc()
+
+
+@contextmanager
+def rejections_counted(metrics: Metrics) -> Iterator[None]:
+    try:
+        yield
+    except TtsError as error:
+        count_rejection(metrics, error)
+        raise
 
 
 def outcome_of(error: Exception) -> tuple[Outcome, RejectReason | CancelReason | None]:

@@ -7,21 +7,31 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from app.engine.interface import RateLimited
+from app.speakers.interface import max_bundle_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the transport allows. None: as much as anyone likes."""
+    """What the transport allows. None: as much as anyone likes. The defaults are those of the settings."""
 
-    max_json_bytes: int = 256 * 1024
-    max_upload_bytes: int = 10 * 1024 * 1024  # of one recording or bundle
-    body_timeout_s: float = 30.0  # to read one request's body
-    send_timeout_s: float = 30.0  # for one write to a listener
-    requests_per_minute: int | None = None  # of one key
-    max_streams_per_key: int | None = None
-    max_contexts: int = 8  # of one WebSocket
-    max_message_bytes: int = 128 * 1024  # of one WebSocket message
-    idle_timeout_s: float = 300.0  # of one WebSocket
+    max_json_bytes: int
+    max_upload_bytes: int  # of one recording; a bundle may add what was read of it
+    body_timeout_s: float  # to read one request's body
+    send_timeout_s: float  # for one write to a listener
+    requests_per_minute: int | None  # of one key
+    max_streams_per_key: int | None
+    max_contexts: int  # of one WebSocket
+    max_message_bytes: int  # of one WebSocket message
+    idle_timeout_s: float  # of one WebSocket
+
+    def max_file_bytes(self, path: str) -> int | None:
+        """Of the file that is uploaded to a path; None where none is."""
+        match path.rstrip("/"):
+            case "/speakers":
+                return self.max_upload_bytes
+            case "/speakers/import":
+                return max_bundle_bytes(self.max_upload_bytes)
+        return None
 
 
 class Quotas:

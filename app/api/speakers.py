@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from app.api.bodies import upload_too_large
 from app.api.documentation import ERROR_ANSWERS, binary_answers
+from app.api.errors import rejections_counted
 from app.api.services import Services, services_of
 from app.speakers.interface import SpeakerInfo
 
@@ -64,9 +65,9 @@ async def enrol(
     services: ServicesHere,
 ) -> SpeakerInfo:
     """Makes a speaker of a recording of 1 to 30 s. It answers when the speaker is ready to speak."""
-    services.quotas.charge(request.state.key_owner)
-    recording = await _content(form.audio, services)
-    return await services.speakers.enrol(form.name, recording, form.transcript, form.language)
+    with rejections_counted(services.metrics):
+        recording = await _charged(form.audio, request, services)
+        return await services.speakers.enrol(form.name, recording, form.transcript, form.language)
 
 
 @router.post("/import", status_code=201)
@@ -74,8 +75,9 @@ async def import_speaker(
     form: Annotated[Import, Form(media_type="multipart/form-data")], request: Request, services: ServicesHere
 ) -> SpeakerInfo:
     """Takes in what another server's export gave."""
-    services.quotas.charge(request.state.key_owner)
-    return await services.speakers.import_bundle(await _content(form.bundle, services), form.name)
+    with rejections_counted(services.metrics):
+        bundle = await _charged(form.bundle, request, services)
+        return await services.speakers.import_bundle(bundle, form.name)
 
 
 @router.patch("/{name}")
@@ -97,9 +99,12 @@ async def export_speaker(name: str, services: ServicesHere) -> Response:
     return Response(bundle, media_type=BUNDLE_TYPE, headers=headers)
 
 
-async def _content(file: UploadFile, services: Services) -> bytes:
-    """Raises UploadTooLarge: a form may be a little larger than the file it holds."""
+async def _charged(file: UploadFile, request: Request, services: Services) -> bytes:
+    """The file's content. Raises RateLimited; UploadTooLarge, as a form may be larger than its file."""
+    services.quotas.charge(request.state.key_owner)
     content = await file.read()
-    if len(content) > services.limits.max_upload_bytes:
-        raise upload_too_large(services.limits)
+    max_bytes = services.limits.max_file_bytes(request.url.path)
+    assert max_bytes is not None, request.url.path
+    if len(content) > max_bytes:
+        raise upload_too_large(max_bytes)
     return content

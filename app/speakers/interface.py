@@ -3,6 +3,13 @@
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+MAX_FEATURES_BYTES = 2 << 20  # what a bundle holds beside its recording, with room to spare
+
+
+def max_bundle_bytes(max_recording_bytes: int) -> int:
+    """So that whatever can be registered can be exported and imported again."""
+    return max_recording_bytes + MAX_FEATURES_BYTES
+
 
 @dataclass(frozen=True, slots=True)
 class Quality:
@@ -32,6 +39,10 @@ class Speakers(Protocol):
 
     def list(self) -> list[SpeakerInfo]:
         """By name, the built-in ones first."""
+        ...
+
+    def count(self) -> int:
+        """As many as `list` has, but cheaper; any thread may ask."""
         ...
 
     def get(self, name: str) -> SpeakerInfo: ...

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 from app.engine.interface import InvalidRequest, Overloaded, SpeakerExists, SpeakerNotFound
 from app.speakers.cache import PreparedCache
 from app.speakers.fields import checked_language, checked_name, checked_transcript, is_name
-from app.speakers.interface import SpeakerInfo
+from app.speakers.interface import SpeakerInfo, max_bundle_bytes
 from app.speakers.quality import with_warnings
 from app.speakers.store import SpeakerRow, SpeakerStore, StoredSpeaker
 from app.speakers.workshop import SpeakerWorkshop
@@ -26,7 +26,7 @@ NewSpeaker = tuple[StoredSpeaker, "PreparedSpeaker"]
 
 RETRY_AFTER_S = 5
 DEFAULT_MAX_WAITING = 8
-DEFAULT_MAX_BUNDLE_BYTES = 12 << 20  # a recording of 10 MiB and what was read of 30 s
+DEFAULT_MAX_BUNDLE_BYTES = max_bundle_bytes(10 << 20)
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ def _ignore() -> None:
 
 
 class SpeakerRegistry:
-    """`Speakers` for the routes, `prepared` for the engine. Used within one event loop.
+    """`Speakers` for the routes, `prepared` for the engine. Used within one event loop, but for `count`.
 
     `async with` warms the built-in speakers and, at its end, stops all work and closes the store. What
     computes runs on one worker thread, one after the other. A stored speaker keeps its recording: if its
@@ -90,6 +90,10 @@ class SpeakerRegistry:
         builtin = self._enroller.builtin
         stored = [self._info(row) for row in self._store.rows() if row.name not in builtin]
         return [*map(self._builtin_info, builtin), *stored]
+
+    def count(self) -> int:
+        builtin = self._enroller.builtin
+        return len(builtin) + sum(row.name not in builtin for row in self._store.rows())
 
     def get(self, name: str) -> SpeakerInfo:
         return self._builtin_info(name) if name in self._enroller.builtin else self._info(self._row(name))

@@ -39,7 +39,7 @@ class StoredSpeaker:
 
 
 class SpeakerStore:
-    """`row` and `rows` are quick lookups for the event loop's thread; all else is for worker threads.
+    """Any thread may call it. `row` and `rows` are quick lookups; all else may wait for a disk or a lock.
 
     A write is whole and on the disk when its method returns, and else never happened. What any process
     wrote is seen by the next call of every other. Any method raises SpeakerStoreError.
@@ -50,6 +50,7 @@ class SpeakerStore:
         self._path = path
         self._looking = open_store_file(path, LOOK_TIMEOUT_S)
         self._working = open_store_file(path, WRITE_TIMEOUT_S)
+        self._look_lock = threading.Lock()  # of `_looking` and the rows
         self._lock = threading.Lock()  # of `_working`
         self._rows: tuple[SpeakerRow, ...] = ()
         self._rows_version: int | None = None
@@ -59,10 +60,11 @@ class SpeakerStore:
         """Waits for a write that is under way."""
         with self._lock:
             self._working.close()
-        self._looking.close()
+        with self._look_lock:
+            self._looking.close()
 
     def row(self, name: str) -> SpeakerRow | None:
-        with errors_named(self._path):
+        with self._look_lock, errors_named(self._path):
             found = self._looking.execute(
                 f"SELECT {COLUMNS} FROM speakers WHERE name = ?", (name,)
             ).fetchone()
@@ -70,12 +72,12 @@ class SpeakerStore:
 
     def rows(self) -> tuple[SpeakerRow, ...]:
         """By name; read again only if anything was written since, by whomever."""
-        with errors_named(self._path):
+        with self._look_lock, errors_named(self._path):
             (version,) = self._looking.execute("PRAGMA data_version").fetchone()
             if version != self._rows_version:
                 found = self._looking.execute(f"SELECT {COLUMNS} FROM speakers ORDER BY name").fetchall()
                 self._rows, self._rows_version = tuple(map(_row, found)), version
-        return self._rows
+            return self._rows
 
     def read(self, id: int) -> StoredSpeaker | None:
         query = f"SELECT {COLUMNS}, recording, features FROM speakers WHERE id = ?"

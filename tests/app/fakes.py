@@ -255,6 +255,9 @@ class FakeSpeakers:
     def list(self) -> list[SpeakerInfo]:
         return sorted(self.speakers.values(), key=lambda speaker: (speaker.kind != "builtin", speaker.name))
 
+    def count(self) -> int:
+        return len(self.speakers)
+
     def get(self, name: str) -> SpeakerInfo:
         if name not in self.speakers:
             raise SpeakerNotFound(f"No speaker is named {name!r}; GET /speakers lists them.")

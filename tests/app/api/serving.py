@@ -1,17 +1,13 @@
 """The transport over fakes, called in-process or through a real server on a real socket."""
 
 import asyncio
-import io
 import socket
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-import av
 import httpx
-import numpy as np
 import uvicorn
-from numpy.typing import NDArray
 
 from app.api.application import build_app
 from app.api.auth import KeyRing
@@ -24,13 +20,26 @@ from tests.app.fakes import FakeEngine, FakeSpeakers
 
 VOICES = {"alloy": "hum", "nova": "anna"}
 MODEL_ID = "firstword-test"
+HELLO = "Hello, you."
+PATIENCE_S = 20  # a test that waits longer has failed
+LIMITS = Limits(
+    max_json_bytes=256 * 1024,
+    max_upload_bytes=10 * 1024 * 1024,
+    body_timeout_s=30.0,
+    send_timeout_s=30.0,
+    requests_per_minute=None,
+    max_streams_per_key=None,
+    max_contexts=8,
+    max_message_bytes=128 * 1024,
+    idle_timeout_s=300.0,
+)
 
 
 def make_services(
     engine: FakeEngine | None = None,
     speakers: FakeSpeakers | None = None,
     keys: Sequence[str] = (),
-    limits: Limits = Limits(),  # noqa: B008  frozen
+    limits: Limits = LIMITS,
     clock: Clock = time.perf_counter,
 ) -> Services:
     return Services(
@@ -73,14 +82,6 @@ def counted(services: Services, family: str, **labels: str) -> float:
     value = services.metrics.registry.get_sample_value(family, labels)
     assert value is not None, f"no series {family} {labels}"
     return value
-
-
-def decoded(file: bytes) -> tuple[NDArray[np.float32], int]:
-    """The samples (n,) of a file in any format that says what it is, and their rate in Hz."""
-    with av.open(io.BytesIO(file), "r") as container:
-        resampler = av.AudioResampler("fltp", "mono")
-        frames = [plain for frame in container.decode(audio=0) for plain in resampler.resample(frame)]
-    return np.concatenate([frame.to_ndarray()[0] for frame in frames]), frames[0].sample_rate
 
 
 def error_of(answer: httpx.Response) -> dict[str, str | None]:

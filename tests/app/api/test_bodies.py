@@ -2,14 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from app.api.bodies import LINGER_BYTES
-from app.api.limits import Limits
-from tests.app.api.serving import counted, error_of, in_process, make_services, serving
+from tests.app.api.serving import LIMITS, counted, error_of, in_process, make_services, serving
 from tests.app.fakes import FakeEngine
 
 pytestmark = pytest.mark.anyio
@@ -62,19 +62,20 @@ async def test_a_client_that_sends_and_sends_is_answered_first(head: str) -> Non
 
 
 async def test_a_body_of_just_the_limit_is_read() -> None:
-    async with in_process(make_services(limits=Limits(max_json_bytes=64))) as client:
+    async with in_process(make_services(limits=replace(LIMITS, max_json_bytes=64))) as client:
         at_limit = await client.post("/tts", content=b'{"text":"Hi."}'.ljust(64), headers=JSON)
         over_limit = await client.post("/tts", content=b'{"text":"Hi."}'.ljust(65), headers=JSON)
     assert (at_limit.status_code, over_limit.status_code) == (200, 413)
 
 
 @pytest.mark.parametrize("path", ["/speakers", "/speakers/import"])
-async def test_an_upload_over_ten_mebibytes_is_refused(path: str) -> None:
-    field = "audio" if path == "/speakers" else "bundle"
+async def test_an_upload_over_its_limit_is_refused(path: str) -> None:
+    """A bundle holds a recording and what was read of it."""
+    field, max_bytes = ("audio", 10 * MIB) if path == "/speakers" else ("bundle", 12 * MIB)
     async with in_process(make_services()) as client:
         data = {"name": "bo"}
-        at_limit = await client.post(path, data=data, files={field: bytes(10 * MIB)})
-        over_limit = await client.post(path, data={"name": "cy"}, files={field: bytes(10 * MIB + 1)})
+        at_limit = await client.post(path, data=data, files={field: bytes(max_bytes)})
+        over_limit = await client.post(path, data={"name": "cy"}, files={field: bytes(max_bytes + 1)})
         far_over = await client.post(path, data=data, files={field: bytes(20 * MIB)})
     assert (at_limit.status_code, over_limit.status_code, far_over.status_code) == (201, 413, 413)
     assert error_of(over_limit)["code"] == error_of(far_over)["code"] == "upload_too_large"
@@ -82,7 +83,7 @@ async def test_an_upload_over_ten_mebibytes_is_refused(path: str) -> None:
 
 async def test_a_body_that_does_not_come_is_given_up() -> None:
     engine = FakeEngine()
-    services = make_services(engine, limits=Limits(body_timeout_s=0.1))
+    services = make_services(engine, limits=replace(LIMITS, body_timeout_s=0.1))
     async with serving(services) as url:
         host, port = urlsplit(url).hostname, urlsplit(url).port
         reader, writer = await asyncio.open_connection(host, port)

@@ -1,21 +1,15 @@
 """A key's owner gets so many requests a minute and so many streams at once."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
-from app.api.limits import Limits, Quotas, TokenBucket
+from app.api.limits import Quotas, TokenBucket
 from app.engine.interface import RateLimited
-from tests.app.api.serving import counted, error_of, in_process, make_services
+from tests.app.api.serving import LIMITS, counted, error_of, in_process, make_services
+from tests.app.clock import Clock
 from tests.app.fakes import FakeEngine
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 def test_a_bucket_fills_as_time_passes_and_never_over_its_rim() -> None:
@@ -28,7 +22,7 @@ def test_a_bucket_fills_as_time_passes_and_never_over_its_rim() -> None:
 
 def test_requests_over_the_quota_are_told_when_to_come_again() -> None:
     clock = Clock()
-    quotas = Quotas(Limits(requests_per_minute=30), clock)
+    quotas = Quotas(replace(LIMITS, requests_per_minute=30), clock)
     for _ in range(30):
         quotas.charge("anna")
     with pytest.raises(RateLimited, match="30 requests") as refused:
@@ -40,7 +34,7 @@ def test_requests_over_the_quota_are_told_when_to_come_again() -> None:
 
 
 def test_a_place_is_free_again_when_a_stream_ends_in_whatever_way() -> None:
-    quotas = Quotas(Limits(max_streams_per_key=1), Clock())
+    quotas = Quotas(replace(LIMITS, max_streams_per_key=1), Clock())
     with quotas.admitted("anna"):
         with pytest.raises(RateLimited), quotas.admitted("anna"):
             pytest.fail("a second stream was admitted")
@@ -53,7 +47,7 @@ def test_a_place_is_free_again_when_a_stream_ends_in_whatever_way() -> None:
 
 
 def test_who_is_refused_a_stream_is_not_charged_for_it() -> None:
-    quotas = Quotas(Limits(max_streams_per_key=1, requests_per_minute=2), Clock())
+    quotas = Quotas(replace(LIMITS, max_streams_per_key=1, requests_per_minute=2), Clock())
     with quotas.admitted("anna"):
         for _ in range(5):
             with pytest.raises(RateLimited, match="streams"), quotas.admitted("anna"):
@@ -64,7 +58,7 @@ def test_who_is_refused_a_stream_is_not_charged_for_it() -> None:
 
 @pytest.mark.anyio
 async def test_a_client_over_its_requests_gets_429() -> None:
-    services = make_services(limits=Limits(requests_per_minute=1), clock=Clock())
+    services = make_services(limits=replace(LIMITS, requests_per_minute=1), clock=Clock())
     async with in_process(services) as client:
         statuses = [(await client.post("/tts", json={"text": "Hi."})).status_code for _ in range(2)]
         openai = await client.post("/v1/audio/speech", json={"input": "Hi."})
@@ -74,14 +68,14 @@ async def test_a_client_over_its_requests_gets_429() -> None:
     assert (openai.status_code, enrolment.status_code, harmless.status_code) == (429, 429, 200)
     assert openai.headers["retry-after"] == "60"
     assert error_of(openai)["type"] == "rate_limit_error"
-    assert counted(services, "tts_rejected_total", reason="rate_limit") == 2  # of streams
+    assert counted(services, "tts_rejected_total", reason="rate_limit") == 3
 
 
 @pytest.mark.anyio
 async def test_a_client_over_its_streams_gets_429_until_one_ends() -> None:
     go_on = asyncio.Event()
     engine = FakeEngine(pause=go_on)
-    services = make_services(engine, limits=Limits(max_streams_per_key=1))
+    services = make_services(engine, limits=replace(LIMITS, max_streams_per_key=1))
     async with in_process(services) as client, asyncio.TaskGroup() as tasks:
         first = tasks.create_task(client.post("/tts", json={"text": "Hi."}))
         await engine.has_opened.wait()

@@ -7,9 +7,10 @@ from app.engine.interface import (
     AudioTooShort,
     BadAudio,
     InvalidRequest,
+    Overloaded,
     SpeakerIncompatible,
 )
-from tests.app.api.serving import error_of, in_process, make_services
+from tests.app.api.serving import counted, error_of, in_process, make_services
 from tests.app.fakes import FakeSpeakers
 
 pytestmark = pytest.mark.anyio
@@ -162,3 +163,13 @@ async def test_nobody_of_that_name_is_not_found(name: str) -> None:
         got = await client.get(f"/speakers/{name}")
         exported = await client.get(f"/speakers/{name}/export")
     assert (got.status_code, exported.status_code) == (404, 404)
+
+
+@pytest.mark.parametrize(("path", "field"), [("/speakers", "audio"), ("/speakers/import", "bundle")])
+async def test_uploads_that_are_turned_away_are_counted(path: str, field: str) -> None:
+    services = make_services(speakers=FakeSpeakers(failure=Overloaded("busy", 5)))
+    async with in_process(services) as client:
+        await client.post(path, data={"name": "bo"}, files={field: b"RIFF"})
+        await client.post(path, data={"name": "bo"}, files={field: bytes((12 << 20) + 1)})
+    assert counted(services, "tts_rejected_total", reason="queue_full") == 1
+    assert counted(services, "tts_rejected_total", reason="too_long") == 1

@@ -6,6 +6,7 @@ from safetensors.numpy import save
 
 from app.engine.interface import InvalidRequest, SpeakerIncompatible, UploadTooLarge
 from app.speakers.bundle import Bundle, read_bundle, write_bundle
+from app.speakers.interface import max_bundle_bytes
 from app.speakers.tensor_file import pack, unpack
 
 FINGERPRINT = "checkpoint-1"
@@ -45,6 +46,18 @@ def test_a_bundle_comes_back_as_it_was() -> None:
     for name, value in FEATURES.items():
         assert bundle.features[name].dtype == value.dtype
         np.testing.assert_array_equal(bundle.features[name], value)
+
+
+def test_a_bundle_of_the_longest_recording_that_may_be_uploaded_can_be_imported() -> None:
+    max_recording_bytes = 1 << 20
+    features = {
+        "prompt_tokens": np.zeros(30 * 25, np.int64),
+        "prompt_mel": np.zeros((30 * 50, 80), np.float32),
+        "embedding": np.zeros(192, np.float32),
+    }
+    transcript = "\U0001f44b" * 1000
+    bundle = Bundle("x" * 64, transcript, "de", FINGERPRINT, bytes(max_recording_bytes), features)
+    read_bundle(write_bundle(bundle), max_bundle_bytes(max_recording_bytes), FINGERPRINT)
 
 
 def test_no_language_stays_none() -> None:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -255,3 +256,35 @@ def test_a_place_where_no_file_can_be_is_named(tmp_path: Path) -> None:
         SpeakerStore(tmp_path / "file" / "speakers.sqlite")
     with pytest.raises(SpeakerStoreError, match="unable to open"):
         SpeakerStore(tmp_path)
+
+
+def test_lookups_of_many_threads_never_overlap(open_store: OpenStore) -> None:
+    store = open_store()
+    store.insert(speaker())
+    watched = store._looking = OneAtATime(store._looking)  # type: ignore[assignment]
+    with ThreadPoolExecutor(4) as threads:
+        for found in threads.map(lambda _: (store.row("mia"), store.rows()), range(200)):
+            assert found[0] is not None
+            assert found[1] == (found[0],)
+    assert not watched.has_overlapped
+
+
+class OneAtATime:
+    """A connection that notices whether it is asked while it answers."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.has_overlapped = False
+        self._connection = connection
+        self._free = threading.Lock()
+
+    def execute(self, *given: Any) -> sqlite3.Cursor:
+        if not self._free.acquire(blocking=False):
+            self.has_overlapped = True
+            self._free.acquire()
+        try:
+            return self._connection.execute(*given)
+        finally:
+            self._free.release()
+
+    def close(self) -> None:
+        self._connection.close()
