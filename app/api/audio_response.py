@@ -12,7 +12,7 @@ from starlette.types import Message, Receive, Scope, Send
 from app.api.payloads import AudioForm, Payload, TurnEncoder
 from app.api.services import Services
 from app.api.turns import Turn
-from app.engine.interface import SynthesisRequest, TextTooLong
+from app.engine.interface import InvalidRequest, SynthesisRequest, SynthesisStream, TextTooLong
 
 
 class BodyCut(Exception):
@@ -104,9 +104,17 @@ class AudioResponse(Response):
 
     async def _hold_turn(self, send: Send) -> None:
         async with self.turn as turn:
-            turn.stream.push_text(self._speech.text)
-            turn.stream.finish_text()
+            self._tell_text(turn.stream)
             await self.deliver(TurnEncoder(turn, self._speech.form), send)
+
+    def _tell_text(self, stream: SynthesisStream) -> None:
+        try:
+            stream.push_text(self._speech.text)
+            stream.finish_text()
+        except InvalidRequest as error:
+            if error.param == "text":
+                error.param = self._speech.field
+            raise
 
     async def _send_in_time(self, send: Send, message: Message) -> None:
         try:
@@ -153,13 +161,15 @@ def answer_with(
     speech: Speech,
 ) -> AudioResponse:
     """What a route returns. Raises TextTooLong here, so that such a text need not wait for a place."""
+    turn = Turn(services, request, http.state.key_owner, http.state.received_s)
     max_chars = services.engine.info.max_text_chars
     if len(speech.text) > max_chars:
-        raise TextTooLong(
+        error = TextTooLong(
             f"The text has {len(speech.text)} characters, at most {max_chars} are spoken at once; split it.",
             param=speech.field,
         )
-    turn = Turn(services, request, http.state.key_owner, http.state.received_s)
+        turn.refuse(error)
+        raise error
     return kind(turn, speech, services.limits.send_timeout_s)
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import ParamSpec
@@ -12,7 +12,7 @@ import numpy as np
 from app.api.turns import Turn
 from app.audio.encoder import encode_whole, open_encoder
 from app.audio.formats import AudioFormat, sample_rate_of
-from app.engine.interface import Audio, Flushed, InvalidRequest, StreamEvent, SynthesisFailed
+from app.engine.interface import Audio, Flushed, InvalidRequest, Samples, StreamEvent, SynthesisFailed
 
 PLAIN_FORMATS = frozenset({"pcm", "wav"})  # encoding them takes microseconds
 
@@ -74,27 +74,33 @@ class TurnEncoder:
     async def events(self) -> AsyncGenerator[Payload | Flushed]:
         """The payloads, and where a flush has been spoken to its end."""
         held = await self._run(self._encoder.start)
-        async for event in self._speech():
-            if isinstance(event, Flushed):
-                yield event
-                continue
-            encoded = await self._run(self._encoder.encode, event.samples)
-            if encoded:
-                yield self._payload(held + encoded)
-                held = b""
+        async with aclosing(self._speech()) as speech:
+            async for event in speech:
+                encoded = await self._encoded(event)
+                if encoded:
+                    yield self._payload(held + encoded)
+                    held = b""
+                if isinstance(event, Flushed):
+                    yield event
         held += await self._run(self._encoder.finish)
         if held:
             yield self._payload(held)
 
     async def whole(self) -> Payload:
         """All of it, as one complete file."""
-        pieces = [event.samples async for event in self._speech() if isinstance(event, Audio)]
-        form = self._form
-        samples, source_hz = np.concatenate(pieces), self._source_rate_hz
-        data = await self._run(encode_whole, form.format, samples, source_hz, form.sample_rate_hz, form.speed)
-        return Payload(data, round(samples.size * form.sample_rate_hz / source_hz / form.speed))
+        async with aclosing(self._speech()) as speech:
+            pieces = [event.samples async for event in speech if isinstance(event, Audio)]
+        started_s = time.perf_counter()
+        payload = await asyncio.to_thread(_whole_file, pieces, self._source_rate_hz, self._form)
+        self._turn.record.encoded(time.perf_counter() - started_s)
+        return payload
 
-    async def _speech(self) -> AsyncIterator[StreamEvent]:
+    async def _encoded(self, event: StreamEvent) -> bytes:
+        if isinstance(event, Flushed):
+            return await self._run(self._encoder.flush)
+        return await self._run(self._encoder.encode, event.samples)
+
+    async def _speech(self) -> AsyncGenerator[StreamEvent]:
         async for event in self._turn.stream:
             if isinstance(event, Audio):
                 self._has_spoken |= event.samples.size > 0
@@ -113,3 +119,9 @@ class TurnEncoder:
         data = step(*args, **kwargs) if self._is_plain else await asyncio.to_thread(step, *args, **kwargs)
         self._turn.record.encoded(time.perf_counter() - started_s)
         return data
+
+
+def _whole_file(pieces: Sequence[Samples], source_rate_hz: int, form: AudioForm) -> Payload:
+    samples = np.concatenate(pieces)
+    data = encode_whole(form.format, samples, source_rate_hz, form.sample_rate_hz, form.speed)
+    return Payload(data, round(samples.size * form.sample_rate_hz / source_rate_hz / form.speed))

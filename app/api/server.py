@@ -38,16 +38,23 @@ class DrainingServer(uvicorn.Server):
         config: uvicorn.Config,
         drain: Callable[[], Awaitable[None]],
         on_listening: Callable[[int], None],
+        unread_timeout_s: float | None = None,
     ) -> None:
-        """on_listening: told the port once it is open."""
+        """on_listening: told the port once it is open.
+
+        unread_timeout_s: when the system drops a connection whose other side takes nothing, be it that it is
+        cut off; without it one that was closed waits for hours with what it still holds. None: as it does.
+        """
         super().__init__(config)
+        self._unread_timeout_s = unread_timeout_s
         self._drain, self._on_listening = drain, on_listening
         self._draining: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()  # first: a signal may come as soon as it has started
         await super().startup(sockets)
         if self.started:
-            self._loop = asyncio.get_running_loop()
+            self._limit_silence()
             self._on_listening(self.servers[0].sockets[0].getsockname()[1])
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -62,8 +69,18 @@ class DrainingServer(uvicorn.Server):
             self._draining = asyncio.create_task(self._drain_and_exit())
 
     async def _drain_and_exit(self) -> None:
-        await self._drain()
-        self.should_exit = True
+        try:
+            await self._drain()
+        finally:
+            self.should_exit = True
+
+    def _limit_silence(self) -> None:
+        """Connections take the option over from the socket that accepts them. Only Linux has it."""
+        if self._unread_timeout_s is None or not hasattr(socket, "TCP_USER_TIMEOUT"):
+            return
+        timeout_ms = round(1000 * self._unread_timeout_s)
+        for listener in (listener for server in self.servers for listener in server.sockets):
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
 
 
 @asynccontextmanager

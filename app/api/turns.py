@@ -16,7 +16,7 @@ class Turn:
     Entering raises what `Engine.open` raises, and RateLimited.
 
     request.request_id need not be that of the HTTP request: a WebSocket has many turns. owner: whose key it
-    is. received_s: when the request came, by the services' clock; None: now.
+    is. received_s: when the request came, by the services' clock; None: when the turn is entered.
     """
 
     stream: SynthesisStream
@@ -29,12 +29,12 @@ class Turn:
         self._services = services
         self._request = request
         self._owner = owner
-        self._received_s = received_s
+        self.received_s = received_s
         self._is_open = False
 
     async def __aenter__(self) -> Self:
         services = self._services
-        self.record = StreamRecord(services.metrics, services.clock, self._request.wire, self._received_s)
+        self.record = self._new_record()
         async with AsyncExitStack() as stack:
             stack.push(self._end_record)
             stack.enter_context(services.quotas.admitted(self._owner))
@@ -52,10 +52,18 @@ class Turn:
             self.cancel(self.cancel_reason)
         await self._stack.__aexit__(kind, error, trace)
 
+    def refuse(self, error: Exception) -> None:
+        """Counts a turn that is refused before it is entered; it never will be."""
+        self._new_record().end(*outcome_of(error))
+
     def cancel(self, reason: CancelReason) -> None:
         """Stops the stream at once; its iteration ends. Says so in the record, whatever follows."""
         self.stream.cancel(reason)
         self.record.end("cancelled", reason, self.stream.stats)
+
+    def _new_record(self) -> StreamRecord:
+        services = self._services
+        return StreamRecord(services.metrics, services.clock, self._request.wire, self.received_s)
 
     def _end_record(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -157,9 +157,9 @@ class Session:
             case Ping():
                 await self._outbox.post(Pong())
             case Start():
-                await self._start(message, is_explicit=True)
+                self._start(message, is_explicit=True)
             case Text():
-                (await self._spoken_to(message.context)).push_text(message.text)
+                self._spoken_to(message.context).push_text(message.text)
             case Flush():
                 self._listening(message.context).flush()
             case End():
@@ -167,7 +167,7 @@ class Session:
             case Cancel():
                 await self._cancel(message.context)
 
-    async def _start(self, start: Start, is_explicit: bool) -> Context:
+    def _start(self, start: Start, is_explicit: bool) -> Context:
         if start.context in self._contexts:
             raise OutOfTurn(f"{_named(start.context)} is still open; cancel it first.", "context")
         if self._closing is not None:
@@ -182,16 +182,15 @@ class Session:
         self._forgive(context.id)
         self._contexts[context.id] = context
         context.task = self._tasks.create_task(self._run(context))
-        await asyncio.sleep(0)  # it begins before anything is said to it, so that its times are right
         return context
 
-    async def _spoken_to(self, context_id: str) -> Context:
+    def _spoken_to(self, context_id: str) -> Context:
         """The context that a text is for, begun with the defaults if it is new."""
         if context_id in self._contexts:
             return self._listening(context_id)
         if context_id in self._failed:
             raise OutOfTurn(f"{_named(context_id)} ended in an error; send `start` for a new one.", "context")
-        return await self._start(Start.model_validate({"context": context_id}), is_explicit=False)
+        return self._start(Start.model_validate({"context": context_id}), is_explicit=False)
 
     async def _cancel(self, context_id: str) -> None:
         cancelled = self._open(context_id).stop("client_cancel")

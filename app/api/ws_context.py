@@ -1,8 +1,8 @@
 """One turn of speech on a WebSocket: what its client says goes in, its messages and frames go out."""
 
 import asyncio
-from collections.abc import Callable
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
 from uuid import uuid4
 
 from app.api.errors import outcome_of
@@ -27,14 +27,17 @@ MAX_EARLY_FLUSHES = 64
 class Context:
     """`run` is a task of its own. `stop` and `fail` end it from outside; after them it says nothing more.
 
-    What its client sends takes effect at once and never waits.
+    What its client sends takes effect at once and never waits. It takes a place of the engine's only when
+    there is something to do: from the first text, flush or end on.
     """
 
     def __init__(
         self, start: Start, services: Services, owner: str, outbox: Outbox, is_explicit: bool
     ) -> None:
-        """owner: whose key it is. is_explicit: begun by a `start`. Raises InvalidRequest."""
+        """owner: whose key it is. is_explicit: begun by a `start`. Raises InvalidRequest, SpeakerNotFound."""
         info = services.engine.info
+        if start.speaker is not None:
+            services.speakers.get(start.speaker)
         request = _request(start, info)
         self.id = start.context
         self.task: asyncio.Task[None] | None = None  # that of `run`, set by who made it
@@ -44,12 +47,15 @@ class Context:
         self._form = wanted_form(start.format, start.sample_rate, start.speed, info.sample_rate_hz)
         self._turn = Turn(services, request, owner)
         self._info = info
+        self._clock = services.clock
         self._idle_timeout_s = services.limits.idle_timeout_s
         self._outbox = outbox
         self._stream: SynthesisStream | None = None  # None: not open yet
         self._early = [""]  # the text that came before the stream was open, a flush between each two
         self._num_sent_samples = 0  # of the form's rate
         self._patience: asyncio.Timeout | None = None
+        self._is_wanted = asyncio.Event()  # there is something to do
+        self._first_text_s: float | None = None
         self._has_begun = False  # from then on the turn has a record
 
     @property
@@ -59,19 +65,23 @@ class Context:
 
     def push_text(self, text: str) -> None:
         """Raises TextTooLong."""
-        if self._has_begun:
-            self._turn.record.text_came()
         self._wait_for_text(self._idle_timeout_s)
         if self._stream is not None:
+            self._turn.record.text_came()
             self._stream.push_text(text)
             return
         limit = self._info.max_text_chars
         if sum(map(len, self._early)) + len(text) > limit:
             raise TextTooLong(f"The text is longer than {limit} characters; send less.", param="text")
         self._early[-1] += text
+        if text:
+            self._want_turn()
+            if self._first_text_s is None:
+                self._first_text_s = self._clock()
 
     def flush(self) -> None:
         """Raises InvalidRequest for too many before the stream is open."""
+        self._want_turn()
         self._wait_for_text(self._idle_timeout_s)
         if self._stream is not None:
             self._stream.flush()
@@ -83,6 +93,7 @@ class Context:
     def end_text(self) -> None:
         """Raises InvalidRequest if nothing that can be spoken came."""
         self.has_all_text = True
+        self._want_turn()
         self._wait_for_text(None)
         if self._stream is not None:
             self._stream.finish_text()
@@ -92,6 +103,9 @@ class Context:
 
         Raises what the engine raises, and StreamTimeout where its client forgot it.
         """
+        await self._outbox.post(self._started())
+        async with self._patient():
+            await self._is_wanted.wait()
         self._has_begun = True
         async with self._turn as turn:
             await self._speak(turn)
@@ -113,6 +127,8 @@ class Context:
         if self._has_begun:
             stats = None if self._stream is None else self._stream.stats
             self._turn.record.end(*outcome_of(error), stats)
+        else:
+            self._turn.refuse(error)
         self._halt("client_cancel")
 
     def _halt(self, reason: CancelReason) -> None:
@@ -122,13 +138,24 @@ class Context:
         if self.task is not None:
             self.task.cancel()
 
+    def _want_turn(self) -> None:
+        if not self._is_wanted.is_set():
+            self._turn.received_s = self._clock()
+            self._is_wanted.set()
+
     async def _speak(self, turn: Turn) -> None:
+        async with self._patient():
+            self._tell_early(turn)
+            await self._send_all(TurnEncoder(turn, self._form))
+
+    @asynccontextmanager
+    async def _patient(self) -> AsyncIterator[None]:
+        """Raises StreamTimeout where no text comes for too long."""
+        patience = asyncio.timeout(self._idle_timeout_s)
         try:
-            async with asyncio.timeout(self._idle_timeout_s) as patience:
+            async with patience:
                 self._patience = patience
-                self._tell_early(turn.stream)
-                await self._outbox.send(self._started())
-                await self._send_all(TurnEncoder(turn, self._form))
+                yield
         except TimeoutError:
             if not patience.expired():
                 raise
@@ -138,8 +165,10 @@ class Context:
         finally:
             self._patience = None
 
-    def _tell_early(self, stream: SynthesisStream) -> None:
-        self._stream = stream
+    def _tell_early(self, turn: Turn) -> None:
+        self._stream = stream = turn.stream
+        if self._first_text_s is not None:
+            turn.record.text_came(self._first_text_s)
         for place, text in enumerate(self._early):
             if place > 0:
                 stream.flush()

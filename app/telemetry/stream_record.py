@@ -39,10 +39,10 @@ class StreamRecord:
         self._request_id = request_id
         self._speaker = speaker
 
-    def text_came(self) -> None:
-        """For a stream whose text comes in pieces; the first call counts."""
+    def text_came(self, at_s: float | None = None) -> None:
+        """For a stream whose text comes in pieces; the first call counts. at_s: by the clock; None: now."""
         if self._first_text_s is None:
-            self._first_text_s = self._clock()
+            self._first_text_s = self._clock() if at_s is None else at_s
 
     def audio_went(self, num_samples: int, sample_rate_hz: int) -> None:
         """A payload that holds `num_samples` was handed to the transport; one without any is no audio."""

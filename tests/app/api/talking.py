@@ -14,10 +14,8 @@ from websockets.exceptions import ConnectionClosed
 from app.api.services import Services
 from app.audio.pcm import to_pcm16
 from app.engine.interface import Samples
-from tests.app.api.serving import serving
+from tests.app.api.serving import PATIENCE_S, serving
 from tests.app.fakes import FakeEngine, FakeStream
-
-PATIENCE_S = 20  # a test that waits longer has failed
 
 Message = dict[str, Any]
 
@@ -54,7 +52,10 @@ class Client:
             messages.append(await self.hear())
         return messages
 
-    async def hear_error(self) -> Message:
+    async def hear_error(self, is_started: bool = False) -> Message:
+        """is_started: it comes behind a `started`."""
+        if is_started:
+            assert (await self.hear())["type"] == "started"
         message = await self.hear()
         assert message["type"] == "error", message
         assert set(message) == {"type", "context", "error"}

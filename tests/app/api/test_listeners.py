@@ -4,20 +4,19 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
-from app.api.limits import Limits
 from app.engine.interface import EngineStatus, SynthesisFailed, SynthesisRequest
-from tests.app.api.serving import counted, error_of, make_services, serving
+from tests.app.api.serving import LIMITS, PATIENCE_S, counted, error_of, make_services, serving
 from tests.app.fakes import FakeEngine, FakeStream
 
 pytestmark = pytest.mark.anyio
 
 LONG = "This text is long enough that nobody hears its end. " * 20
-PATIENCE_S = 20  # of a test, before it fails
 LARGE_CHUNK_SAMPLES = 240_000  # 480 KB, more than a socket's buffers take
 
 
@@ -132,7 +131,7 @@ async def test_a_listener_who_leaves_while_the_socket_is_full_frees_the_stream()
 
 async def test_a_listener_who_does_not_read_pauses_the_stream_and_is_dropped_in_time() -> None:
     engine = FakeEngine(samples_per_character=LARGE_CHUNK_SAMPLES)
-    services = make_services(engine, limits=Limits(send_timeout_s=0.2))
+    services = make_services(engine, limits=replace(LIMITS, send_timeout_s=0.2))
     async with serving(services) as url, asyncio.timeout(PATIENCE_S), listening(url) as listener:
         await listener.post("/tts", {"text": LONG, "format": "pcm"})
         await listener.head()

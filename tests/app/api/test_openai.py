@@ -14,12 +14,12 @@ from openai import AsyncOpenAI
 from app.api.documentation import ErrorAnswer
 from app.api.services import Services
 from app.engine.interface import Overloaded, SynthesisFailed
-from tests.app.api.serving import MODEL_ID, decoded, error_of, in_process, make_services, serving
+from tests.app.api.serving import HELLO, MODEL_ID, error_of, in_process, make_services, serving
+from tests.app.audio.sounds import heard_by_ffmpeg
 from tests.app.fakes import HUM, INFO, FakeEngine, FakeSpeakers, speech
 
 pytestmark = pytest.mark.anyio
 
-HELLO = "Hello, you."
 LONG = "This text is long enough to break off. " * 20
 
 
@@ -54,7 +54,7 @@ async def test_the_client_creates_speech_in_every_format(format: str) -> None:
             input=HELLO,
             response_format=format,  # type: ignore[arg-type]
         )
-    samples, rate_hz = decoded(answer.content)
+    samples, rate_hz = heard_by_ffmpeg(answer.content)
     assert len(samples) / rate_hz == pytest.approx(len(HELLO) * 0.05, abs=0.15)
 
 
@@ -97,7 +97,7 @@ async def test_the_deltas_of_events_are_the_audio_that_is_streamed(format: str) 
     }
     spoken = audio_of(parsed)
     if format == "opus":  # each Ogg stream has a serial number of its own
-        np.testing.assert_array_equal(decoded(spoken)[0], decoded(audio.content)[0])
+        np.testing.assert_array_equal(heard_by_ffmpeg(spoken)[0], heard_by_ffmpeg(audio.content)[0])
     else:
         assert spoken == audio.content
 
@@ -233,6 +233,7 @@ async def test_instructions_are_ignored_where_none_can_be_taken() -> None:
     [
         ({"input": ""}, "input"),
         ({"input": "a" * 4097}, "input"),
+        ({"input": "?!"}, "input"),
         ({"speed": 0.24}, "speed"),
         ({"speed": 4.01}, "speed"),
         ({"response_format": "midi"}, "response_format"),

@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.app.api.serving import counted, decoded, error_of, in_process, make_services
+from tests.app.api.serving import HELLO, counted, error_of, in_process, make_services
+from tests.app.audio.sounds import heard_by_ffmpeg
 from tests.app.fakes import SAMPLE_RATE_HZ, FakeEngine, speech
 
 pytestmark = pytest.mark.anyio
-
-HELLO = "Hello, you."
 
 
 def pcm_of(text: str) -> bytes:
@@ -83,7 +82,7 @@ async def test_a_compressed_body_decodes_to_the_speech(
     async with in_process(make_services()) as client:
         answer = await client.post("/tts", json={"text": HELLO, "format": format, "stream": is_streamed})
     assert answer.headers["content-type"] == media_type
-    samples, rate_hz = decoded(answer.content)
+    samples, rate_hz = heard_by_ffmpeg(answer.content)
     assert len(samples) / rate_hz == pytest.approx(len(speech(HELLO)) / SAMPLE_RATE_HZ, abs=0.15)
     assert np.sqrt(np.mean(samples**2)) > 0.1
 
@@ -245,3 +244,15 @@ async def test_an_ended_stream_is_counted() -> None:
     assert counted(services, "tts_input_characters_total") == len(HELLO)
     assert counted(services, "tts_audio_seconds_total") == pytest.approx(len(HELLO) * 0.05 / 2, abs=1e-3)
     assert counted(services, "tts_time_to_first_byte_seconds_count", protocol="http") == 1
+
+
+@pytest.mark.parametrize(("path", "field"), [("/tts", "text"), ("/v1/audio/speech", "input")])
+async def test_a_text_that_is_refused_before_it_has_a_place_is_counted(path: str, field: str) -> None:
+    services = make_services()
+    async with in_process(services) as client:
+        answer = await client.post(path, json={field: "x" * 4097})
+    wire = "http" if path == "/tts" else "openai"
+    assert answer.status_code == 413
+    assert counted(services, "tts_rejected_total", reason="too_long") == 1
+    assert counted(services, "tts_requests_total", protocol=wire, outcome="rejected") == 1
+    assert counted(services, "tts_requests_in_flight") == 0

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from app.audio.formats import AudioFormat
-from tests.app.api.serving import make_services
+from tests.app.api.serving import HELLO, make_services
 from tests.app.api.talking import QueueingEngine, heard, pcm_of, talking, types_of
 from tests.app.audio import sounds
 from tests.app.fakes import INFO, SAMPLE_RATE_HZ, SAMPLES_PER_CHARACTER, FakeEngine, speech
 
 pytestmark = pytest.mark.anyio
 
-HELLO = "Hello, you."
 CHARACTER_MS = 1000 * SAMPLES_PER_CHARACTER / SAMPLE_RATE_HZ
 
 
@@ -116,6 +115,24 @@ async def test_flushed_follows_the_audio_of_its_flush_and_the_context_goes_on() 
     assert heard(rest) == pcm_of(speech(" two."))
 
 
+@pytest.mark.parametrize(
+    ("format", "sample_rate", "speed"),
+    [("pcm", 48000, 1.0), ("pcm", 8000, 1.0), ("pcm", 24000, 2.0), ("wav", 16000, 0.5), ("ulaw", 8000, 1.0)],
+)
+async def test_nothing_of_a_flush_comes_behind_flushed(format: str, sample_rate: int, speed: float) -> None:
+    async with talking(make_services()) as client:
+        await client.say("start", format=format, sample_rate=sample_rate, speed=speed)
+        await client.say("text", text="One")
+        await client.say("flush")
+        messages = await client.hear_until("flushed")
+        await client.speak(" two.")
+        rest = await client.hear_until("done")
+    told_ms = [sum(m.get("duration_ms", 0) for m in part) for part in (messages, rest)]
+    assert told_ms == [pytest.approx(n * CHARACTER_MS / speed, abs=0.2) for n in (3, 5)]
+    num_bytes = len(heard(messages)) - (44 if format == "wav" else 0)
+    assert num_bytes / (1 if format == "ulaw" else 2) == pytest.approx(told_ms[0] * sample_rate / 1000, abs=2)
+
+
 async def test_a_cancelled_context_tells_what_was_heard_and_says_nothing_more() -> None:
     engine = paused(after_chunks=9)
     async with talking(make_services(engine)) as client:
@@ -208,10 +225,11 @@ async def test_what_comes_before_there_is_a_place_is_spoken_in_order() -> None:
             await client.say("text", text=piece)
         await client.say("flush")
         await client.speak(" two.")
+        await client.hear_until("started")
         await client.still_answers()
         engine.room.set()
         messages = await client.hear_until("done")
-    assert types_of(messages) == ["started", "audio", "flushed", "audio", "done"]
+    assert types_of(messages) == ["audio", "flushed", "audio", "done"]
     assert heard(messages) == pcm_of(speech("One two."))
 
 
@@ -222,10 +240,11 @@ async def test_a_context_can_be_cancelled_while_it_waits_for_a_place() -> None:
         await client.speak(HELLO)
         await engine.asked.wait()
         await client.say("cancel")
-        cancelled = await client.hear()
+        messages = await client.hear_until("cancelled")
         engine.room.set()
         await client.still_answers()
-    assert cancelled == {"type": "cancelled", "context": "", "audio_ms_sent": 0, "spoken_text": ""}
+    assert types_of(messages) == ["started", "cancelled"]
+    assert messages[-1] == {"type": "cancelled", "context": "", "audio_ms_sent": 0, "spoken_text": ""}
     assert engine.streams == []
 
 

@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 
 from app.engine.interface import Draining, InvalidRequest, Overloaded, SynthesisFailed
-from tests.app.api.serving import counted, make_services
+from tests.app.api.serving import HELLO, counted, make_services
 from tests.app.api.talking import QueueingEngine, heard, pcm_of, talking, types_of
 from tests.app.fakes import INFO, FakeEngine, speech
 
 pytestmark = pytest.mark.anyio
-
-HELLO = "Hello, you."
 
 
 @pytest.mark.parametrize(
@@ -183,9 +181,8 @@ async def test_too_much_text_ends_its_context(is_open: bool) -> None:
         engine.room.set()
     services = make_services(engine)
     async with talking(services) as client:
-        await client.say("start")
-        await engine.asked.wait()
         await client.say("text", text="0123456789")
+        await engine.asked.wait()
         await client.say("text", text="0")
         message = (await client.hear_until("error"))[-1]
         await client.still_answers()
@@ -199,7 +196,7 @@ async def test_flushes_before_there_is_a_place_are_bounded() -> None:
         await client.say("start")
         for _ in range(65):
             await client.say("flush")
-        assert "64 flushes" in (await client.hear_error())["error"]["message"]
+        assert "64 flushes" in (await client.hear_error(is_started=True))["error"]["message"]
         await client.still_answers()
 
 
@@ -207,7 +204,8 @@ async def test_what_the_checkpoint_cannot_do_is_told_and_the_socket_stays() -> N
     engine = FakeEngine(refusal=InvalidRequest("no continuous mode here", param="mode"))
     async with talking(make_services(engine)) as client:
         await client.say("start", mode="continuous")
-        message = await client.hear_error()
+        await client.say("text", text=HELLO)
+        message = await client.hear_error(is_started=True)
         await client.still_answers()
     assert (message["context"], message["error"]["param"]) == ("", "mode")
 
@@ -226,7 +224,7 @@ async def test_a_server_that_cannot_speak_says_why_and_closes(
 ) -> None:
     async with talking(make_services(FakeEngine(refusal=refusal))) as client:
         await client.say("text", text=HELLO)
-        message = await client.hear_error()
+        message = await client.hear_error(is_started=True)
         assert await client.closed_with() == close_code
     assert message["error"]["code"] == code
     assert "secret" not in json.dumps(message)
@@ -252,7 +250,7 @@ async def test_a_socket_that_will_close_lets_its_other_contexts_finish_and_begin
         begun = await client.hear_until("audio", "a")
         engine.refusal = Overloaded("full", retry_after_s=2)
         await client.say("text", context="b", text=HELLO)
-        assert (await client.hear_error())["error"]["code"] == "overloaded"
+        assert (await client.hear_error(is_started=True))["error"]["code"] == "overloaded"
         await client.say("text", context="c", text=HELLO)
         assert (await client.hear_error())["error"]["code"] == "invalid_request"
         pause.set()

@@ -2,30 +2,28 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from app.api.limits import Limits
-from tests.app.api.serving import counted, make_services, serving
+from tests.app.api.serving import HELLO, LIMITS, counted, make_services, serving
 from tests.app.api.talking import talking, talking_to
 from tests.app.fakes import FakeEngine
 
 pytestmark = pytest.mark.anyio
 
-HELLO = "Hello, you."
-
 
 async def test_a_key_over_its_quota_is_told_and_the_socket_stays() -> None:
     engine = FakeEngine(pause=asyncio.Event())
-    limits = Limits(max_streams_per_key=1)
+    limits = replace(LIMITS, max_streams_per_key=1)
     services = make_services(engine, limits=limits)
     async with talking(services) as client:
         await client.say("text", context="a", text=HELLO)
         await client.hear_until("started", "a")
         await client.say("text", context="b", text=HELLO)
-        message = await client.hear_error()
+        message = await client.hear_error(is_started=True)
         await client.say("cancel", context="a")
         await client.hear_until("cancelled", "a")
         engine.pause = None

@@ -2,17 +2,16 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 import pytest
 
-from app.api.limits import Limits
-from tests.app.api.serving import counted, make_services, serving
+from tests.app.api.serving import HELLO, LIMITS, counted, make_services, serving
 from tests.app.api.talking import heard, pcm_of, talking, talking_to
 from tests.app.fakes import FakeEngine, speech
 
 pytestmark = pytest.mark.anyio
 
-HELLO = "Hello, you."
 SAMPLES_PER_MIB = 1 << 19
 NUM_BIG_CHUNKS = 64  # of 1 MiB each: more than sockets hold
 
@@ -84,7 +83,7 @@ async def test_a_cancelled_contexts_audio_that_waits_behind_another_is_withdrawn
 
 async def test_who_does_not_read_for_too_long_is_dropped() -> None:
     engine = big_chunks()
-    services = make_services(engine, limits=Limits(send_timeout_s=0.1))
+    services = make_services(engine, limits=replace(LIMITS, send_timeout_s=0.1))
     async with talking(services, max_queue=1) as client:
         await client.speak("x" * NUM_BIG_CHUNKS)
         await client.hear_until("audio")
@@ -139,14 +138,16 @@ async def test_a_server_that_stops_tells_its_clients() -> None:
 
 
 async def test_a_silent_socket_is_closed() -> None:
-    services = make_services(limits=Limits(idle_timeout_s=0.05))
+    services = make_services(limits=replace(LIMITS, idle_timeout_s=0.05))
     async with talking(services) as client:
         assert await client.closed_with() == 1001
 
 
 async def test_streams_of_a_socket_that_neither_reads_nor_writes_are_freed() -> None:
     engine = big_chunks()
-    async with talking(make_services(engine, limits=Limits(idle_timeout_s=0.1)), max_queue=1) as client:
+    async with talking(
+        make_services(engine, limits=replace(LIMITS, idle_timeout_s=0.1)), max_queue=1
+    ) as client:
         await client.speak("x" * NUM_BIG_CHUNKS)
         await client.hear_until("audio")
         await engine.streams[0].closed.wait()
@@ -154,15 +155,17 @@ async def test_streams_of_a_socket_that_neither_reads_nor_writes_are_freed() -> 
     assert engine.streams[0].cancels == ["timeout"]
 
 
-async def test_a_context_whose_text_never_ends_is_given_up() -> None:
+@pytest.mark.parametrize("text", ["", "x"])
+async def test_a_context_whose_text_never_ends_is_given_up(text: str) -> None:
     engine = FakeEngine()
-    services = make_services(engine, limits=Limits(idle_timeout_s=0.1))
+    services = make_services(engine, limits=replace(LIMITS, idle_timeout_s=0.1))
     async with talking(services) as client:
         await client.say("start")
+        await client.say("text", text=text)
         message = await client.hear()
         while message["type"] != "error":
             await client.say("ping")  # so the socket is not silent
             message = await client.hear()
     assert message["error"]["code"] == "timeout"
     assert not engine.open_streams
-    assert counted(services, "tts_cancelled_total", reason="timeout") == 1
+    assert counted(services, "tts_cancelled_total", reason="timeout") == len(text)
