@@ -89,7 +89,7 @@ class SpeakerRegistry:
     def list(self) -> list[SpeakerInfo]:
         builtin = self._enroller.builtin
         stored = [self._info(row) for row in self._store.rows() if row.name not in builtin]
-        return [*map(self._builtin_info, builtin), *stored]
+        return [*map(self._builtin_info, sorted(builtin)), *stored]
 
     def count(self) -> int:
         builtin = self._enroller.builtin

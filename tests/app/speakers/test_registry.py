@@ -35,6 +35,13 @@ async def test_the_built_in_speakers_are_there_and_warm(house: House) -> None:
     assert (house.hits, house.misses) == (1, 0)
 
 
+async def test_the_checkpoints_first_speaker_is_the_default_and_all_are_listed_by_name(house: House) -> None:
+    registry = await house.open(FakeEnroller(builtin=builtin("bob", "ann")))
+
+    assert registry.default_speaker == "bob"
+    assert [speaker.name for speaker in registry.list()] == ["ann", "bob"]
+
+
 async def test_an_enrolled_speaker_is_listed_warm_and_durable(house: House) -> None:
     registry = await house.open()
 
