@@ -1,4 +1,4 @@
-"""An engine and speakers without networks, for tests of everything that stands above them."""
+"""An engine without networks, for tests of everything that stands above it."""
 
 import asyncio
 from collections import deque
@@ -17,14 +17,12 @@ from app.engine.interface import (
     Flushed,
     InvalidRequest,
     Samples,
-    SpeakerExists,
     SpeakerNotFound,
     StreamEvent,
     StreamStats,
     SynthesisRequest,
     TextTooLong,
 )
-from app.speakers.interface import Quality, SpeakerInfo
 
 SAMPLE_RATE_HZ = 24_000
 SAMPLES_PER_CHARACTER = 1200  # 50 ms
@@ -229,75 +227,3 @@ async def _first_of(*events: asyncio.Event) -> None:
     finally:
         for wait in waits:
             wait.cancel()
-
-
-HUM = SpeakerInfo(
-    name="hum",
-    kind="builtin",
-    created_at="2025-01-01T00:00:00Z",
-    duration_s=5.0,
-    transcript="Hum.",
-    language="en",
-    quality=None,
-    prompt_tokens=125,
-    cached=True,
-)
-ANNA = replace(HUM, name="anna", kind="registered", transcript="I am Anna.", quality=Quality(40.0, 0.0, 0.9))
-
-
-@dataclass(eq=False)
-class FakeSpeakers:
-    """Keeps speakers in a dict; a recording is whatever bytes come, a bundle is the name it holds."""
-
-    speakers: dict[str, SpeakerInfo] = field(default_factory=lambda: {"hum": HUM, "anna": ANNA})
-    failure: Exception | None = None  # raised by whatever writes
-
-    def list(self) -> list[SpeakerInfo]:
-        return sorted(self.speakers.values(), key=lambda speaker: (speaker.kind != "builtin", speaker.name))
-
-    def count(self) -> int:
-        return len(self.speakers)
-
-    def get(self, name: str) -> SpeakerInfo:
-        if name not in self.speakers:
-            raise SpeakerNotFound(f"No speaker is named {name!r}; GET /speakers lists them.")
-        return self.speakers[name]
-
-    async def enrol(
-        self, name: str, recording: bytes, transcript: str = "", language: str | None = None
-    ) -> SpeakerInfo:
-        if self.failure is not None:
-            raise self.failure
-        if name in self.speakers:
-            raise SpeakerExists(f"A speaker is named {name!r} already; take another name or delete it first.")
-        return self._keep(replace(ANNA, name=name, transcript=transcript, language=language))
-
-    async def update(
-        self, name: str, transcript: str | None = None, language: str | None = None
-    ) -> SpeakerInfo:
-        old = self._registered(name)
-        return self._keep(
-            replace(
-                old,
-                transcript=old.transcript if transcript is None else transcript,
-                language=old.language if language is None else language,
-            )
-        )
-
-    async def delete(self, name: str) -> None:
-        del self.speakers[self._registered(name).name]
-
-    async def export(self, name: str) -> bytes:
-        return self.get(name).name.encode()
-
-    async def import_bundle(self, bundle: bytes, name: str | None = None) -> SpeakerInfo:
-        return await self.enrol(name or bundle.decode(), bundle, ANNA.transcript, ANNA.language)
-
-    def _registered(self, name: str) -> SpeakerInfo:
-        if self.get(name).kind == "builtin":
-            raise InvalidRequest(f"{name!r} is built in and cannot be changed.", param="name")
-        return self.get(name)
-
-    def _keep(self, speaker: SpeakerInfo) -> SpeakerInfo:
-        self.speakers[speaker.name] = speaker
-        return speaker

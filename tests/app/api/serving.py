@@ -16,7 +16,8 @@ from app.api.limits import Limits, Quotas
 from app.api.server import server_config
 from app.api.services import Clock, Services
 from app.telemetry.metrics import Metrics
-from tests.app.fakes import FakeEngine, FakeSpeakers
+from tests.app.fake_speakers import FakeSpeakers
+from tests.app.fakes import FakeEngine
 
 VOICES = {"alloy": "hum", "nova": "anna"}
 MODEL_ID = "firstword-test"

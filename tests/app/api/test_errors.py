@@ -35,7 +35,8 @@ from app.engine.interface import (
     UploadTooLarge,
 )
 from tests.app.api.serving import counted, error_of, in_process, make_services
-from tests.app.fakes import FakeEngine, FakeSpeakers
+from tests.app.fake_speakers import FakeSpeakers
+from tests.app.fakes import FakeEngine
 
 ROWS = [
     (InvalidRequest("no", param="speed"), 400, "invalid_request_error", "invalid_request", None),

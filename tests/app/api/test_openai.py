@@ -16,7 +16,8 @@ from app.api.services import Services
 from app.engine.interface import Overloaded, SynthesisFailed
 from tests.app.api.serving import HELLO, MODEL_ID, error_of, in_process, make_services, serving
 from tests.app.audio.sounds import heard_by_ffmpeg
-from tests.app.fakes import HUM, INFO, FakeEngine, FakeSpeakers, speech
+from tests.app.fake_speakers import HUM, FakeSpeakers
+from tests.app.fakes import INFO, FakeEngine, speech
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from app.engine.interface import (
     SpeakerIncompatible,
 )
 from tests.app.api.serving import counted, error_of, in_process, make_services
-from tests.app.fakes import FakeSpeakers
+from tests.app.fake_speakers import FakeSpeakers
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from typer.testing import Result
 
 from tests.app.api.serving import make_services, serving
 from tests.app.commands.typed import refused, run
-from tests.app.fakes import ANNA, HUM, FakeSpeakers
+from tests.app.fake_speakers import ANNA, HUM, FakeSpeakers
 
 pytestmark = pytest.mark.anyio
 KEY = "s3cret"
