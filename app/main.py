@@ -18,6 +18,7 @@ from app.engine.loading import PUBLISHED_LANGUAGES, Networks, load_networks
 from app.engine.resources import FeedFactory, TextFeed
 from app.settings import BUILTIN_CHECKPOINT, InvalidSettings, Settings
 from app.speakers.enrolment import Enroller
+from app.speakers.interface import max_bundle_bytes
 from app.speakers.registry import SpeakerRegistry
 from app.speakers.store import SpeakerStore
 from app.telemetry.metrics import Metrics
@@ -38,8 +39,7 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
 
     Raises InvalidSettings, CheckpointError and SpeakerStoreError: what is wrong, in one line.
     """
-    if settings.backend == "vllm":
-        raise InvalidSettings("FIRSTWORD_BACKEND is 'vllm': not available yet; use auto or torch")
+    settings.check_backend()
     metrics, clock = Metrics(), time.perf_counter
     networks = await asyncio.to_thread(_loaded, settings)
     enroller = await asyncio.to_thread(Enroller, networks.checkpoint, networks.prepare, 1)
@@ -50,6 +50,7 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
         enroller,
         max_cache_bytes=settings.speaker_cache_mb * _MIB,
         default_speaker=settings.default_speaker,
+        max_bundle_bytes=max_bundle_bytes(settings.max_upload_bytes),
         on_hit=metrics.speaker_cache_hits.inc,
         on_miss=metrics.speaker_cache_misses.inc,
     )
@@ -77,6 +78,7 @@ async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
         server = DrainingServer(
             config,
             drain=lambda: services.engine.drain(settings.drain_timeout_s),
+            unread_timeout_s=settings.slow_listener_timeout_s,
             on_listening=lambda port: announce(_greeting(settings, services, port)),
         )
         async with metrics_server(settings.metrics_port, settings.host, services.metrics):
@@ -138,7 +140,7 @@ def _describe(metrics: Metrics, info: EngineInfo, networks: Networks, registry: 
     metrics.build_info.info(
         {"version": version("firstword"), "checkpoint": info.checkpoint, "backend": info.backend}
     )
-    metrics.speakers.set_function(lambda: len(registry.list()))
+    metrics.speakers.set_function(registry.count)
     metrics.device_memory_bytes.set_function(networks.device_memory_bytes)
 
 
@@ -181,7 +183,7 @@ def _services(
     clock: Callable[[], float],
 ) -> Services:
     try:
-        keys = KeyRing(key.get_secret_value() for key in settings.api_keys)
+        keys = KeyRing(settings.plain_keys)
     except ValueError as error:
         raise InvalidSettings(f"FIRSTWORD_API_KEYS: {error}") from error
     limits = Limits(

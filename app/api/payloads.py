@@ -12,7 +12,8 @@ import numpy as np
 from app.api.turns import Turn
 from app.audio.encoder import encode_whole, open_encoder
 from app.audio.formats import AudioFormat, sample_rate_of
-from app.engine.interface import Audio, Flushed, InvalidRequest, Samples, StreamEvent, SynthesisFailed
+from app.audio.pcm import Samples
+from app.engine.interface import Audio, Flushed, InvalidRequest, StreamEvent, SynthesisFailed
 
 PLAIN_FORMATS = frozenset({"pcm", "wav"})  # encoding them takes microseconds
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from app.audio.encoder import AudioEncoder, encode_whole, open_encoder
 from app.audio.formats import FORMATS, AudioFormat
+from app.audio.pcm import Samples
 from app.commands.console import CommandFailed
-from app.engine.interface import Samples
 
 STANDARD_OUTPUT: Final = "-"
 _SUFFIXES: Final = {"ogg": "opus", "raw": "pcm"}  # where the suffix is not the format's name

@@ -23,10 +23,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
+from app.audio.pcm import Samples
 
-Samples = NDArray[np.float32]  # (n,), mono, within ±1
 Mode = Literal["whole", "continuous", "segments"]
 CancelReason = Literal["client_cancel", "disconnect", "timeout", "slow_listener", "shutdown"]
 Wire = Literal["http", "openai", "websocket", "cli"]

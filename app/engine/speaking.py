@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from app.audio.pcm import Samples
 from app.engine.chunks import ChunkSchedule, TokenChunk
-from app.engine.interface import Audio, Flushed, Samples, StreamStats, SynthesisFailed
+from app.engine.interface import Audio, Flushed, StreamStats, SynthesisFailed
 from app.engine.listener import ListenerBuffer
 from app.engine.reading import Utterance
 from app.engine.resources import Resources

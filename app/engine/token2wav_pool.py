@@ -11,7 +11,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from app.engine.interface import Samples, SynthesisFailed
+from app.audio.pcm import Samples
+from app.engine.interface import SynthesisFailed
 from models.token2wav import RefusedStep, StepInput, StepTimes
 
 _log = logging.getLogger(__name__)

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from app.audio.decode import RecordingTooLong, UndecodableAudio, decode_recording
-from app.engine.interface import AudioTooLong, BadAudio, Samples, SpeakerIncompatible, SpeakerNotFound
+from app.audio.pcm import Samples
+from app.engine.interface import AudioTooLong, BadAudio, SpeakerIncompatible, SpeakerNotFound
 from app.speakers.bundle import Bundle, invalid_bundle, read_bundle, write_bundle
 from app.speakers.fields import checked_language, checked_name, checked_transcript
 from app.speakers.quality import measure_quality

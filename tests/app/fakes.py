@@ -8,6 +8,7 @@ from types import TracebackType
 
 import numpy as np
 
+from app.audio.pcm import Samples
 from app.engine.interface import (
     Audio,
     CancelReason,
@@ -16,7 +17,6 @@ from app.engine.interface import (
     EngineStatus,
     Flushed,
     InvalidRequest,
-    Samples,
     SpeakerNotFound,
     StreamEvent,
     StreamStats,

@@ -12,8 +12,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from app.api.services import Services
-from app.audio.pcm import to_pcm16
-from app.engine.interface import Samples
+from app.audio.pcm import Samples, to_pcm16
 from tests.app.api.serving import PATIENCE_S, serving
 from tests.app.fakes import FakeEngine, FakeStream
 

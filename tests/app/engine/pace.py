@@ -1,14 +1,6 @@
-"""Time and turns in the hands of a test."""
+"""Turns of the event loop in the hands of a test."""
 
 import asyncio
-
-
-class Clock:
-    def __init__(self, now: float = 100.0) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
 
 
 async def until_idle() -> None:

@@ -19,7 +19,7 @@ from app.telemetry.metrics import Metrics
 from app.text.segments import Segment
 from models.frontend.speaker import Speaker
 from models.token2wav import StepInput, StepTimes
-from tests.app.engine.pace import Clock
+from tests.app.clock import Clock
 
 HOP, LOOKAHEAD, SAMPLES_PER_TOKEN, RATE_HZ = 4, 1, 100, 2500
 

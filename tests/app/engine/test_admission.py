@@ -6,7 +6,8 @@ import pytest
 
 from app.engine.admission import Admission
 from app.engine.interface import Draining, Overloaded
-from tests.app.engine.pace import Clock, until_idle
+from tests.app.clock import Clock
+from tests.app.engine.pace import until_idle
 
 pytestmark = pytest.mark.anyio
 

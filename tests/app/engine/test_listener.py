@@ -7,7 +7,8 @@ import pytest
 
 from app.engine.interface import Audio, Flushed, SynthesisFailed
 from app.engine.listener import MAX_EVENTS, ListenerBuffer
-from tests.app.engine.pace import Clock, until_idle
+from tests.app.clock import Clock
+from tests.app.engine.pace import until_idle
 
 RATE_HZ = 1000
 pytestmark = pytest.mark.anyio
@@ -75,13 +76,13 @@ async def test_the_deadline_is_when_the_listener_runs_dry() -> None:
     listener = buffer(10, clock)
     assert listener.dry_at_s == 100.0
     await listener.put(audio(0.5))
-    clock.now = 103.0
+    clock.now_s = 103.0
     assert listener.dry_at_s == 100.0  # nobody plays yet
     await listener.take()
     assert listener.dry_at_s == 103.5
     await listener.put(audio(2.0))
     assert listener.dry_at_s == 105.5
-    clock.now = 200.0  # it ran dry, and waits since
+    clock.now_s = 200.0  # it ran dry, and waits since
     await listener.put(audio(1.0))
     assert listener.dry_at_s == 201.0
 

@@ -6,13 +6,13 @@ import logging
 import numpy as np
 import pytest
 
+from app.audio.pcm import Samples
 from app.engine.interface import (
     Audio,
     Draining,
     Flushed,
     InvalidRequest,
     Overloaded,
-    Samples,
     SpeakerNotFound,
     StreamEvent,
     SynthesisFailed,
