@@ -30,6 +30,7 @@ from app.text.segments import Segmenter
 
 SPEAKERS_FILE = "speakers.sqlite3"
 FIRST_SEGMENT_TOKENS = 20  # a short first sentence is spoken by itself, so that it is read sooner
+BUILTIN_LIMITS = SegmentLimits(max_length=40, min_length=30, merge_length=10)  # its tokens are half a word
 _MIB = 1 << 20
 
 
@@ -56,7 +57,7 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
     )
     async with registry:
         info = _info(settings, networks, registry)
-        feeds = await asyncio.to_thread(_feeds, networks)
+        feeds = await asyncio.to_thread(_feeds, settings, networks)
         plan = _plan(settings)
         async with running_engine(plan, info, networks, registry.prepared, feeds, metrics, clock) as engine:
             _describe(metrics, info, networks, registry)
@@ -111,7 +112,7 @@ def _loaded(settings: Settings) -> Networks:
         raise InvalidSettings(str(error)) from error
 
 
-def _feeds(networks: Networks) -> FeedFactory:
+def _feeds(settings: Settings, networks: Networks) -> FeedFactory:
     """How the text of a stream becomes segments, the languages' rules loaded."""
     normaliser = Normaliser()
     normaliser.warm_up()
@@ -120,7 +121,7 @@ def _feeds(networks: Networks) -> FeedFactory:
     segmenter = Segmenter(
         normaliser,
         length=lambda text: len(tokenizer.encode(text)),
-        limits=SegmentLimits(),
+        limits=BUILTIN_LIMITS if _is_builtin(settings) else SegmentLimits(),
         first_max_length=FIRST_SEGMENT_TOKENS,
     )
 
@@ -149,7 +150,7 @@ def _info(settings: Settings, networks: Networks, registry: SpeakerRegistry) -> 
         raise InvalidSettings(
             f"{settings.checkpoint} brings no speakers and FIRSTWORD_DEFAULT_SPEAKER names none; name one"
         )
-    is_builtin = settings.checkpoint.resolve() == BUILTIN_CHECKPOINT.resolve()
+    is_builtin = _is_builtin(settings)
     return EngineInfo(
         checkpoint=settings.checkpoint.resolve().name,
         backend="torch",
@@ -161,6 +162,11 @@ def _info(settings: Settings, networks: Networks, registry: SpeakerRegistry) -> 
         max_streams=settings.max_streams,
         max_text_chars=settings.max_text_chars,
     )
+
+
+def _is_builtin(settings: Settings) -> bool:
+    """Our own voice has a CosyVoice 2's shape, but not its languages, its instructions or its vocabulary."""
+    return settings.checkpoint.resolve() == BUILTIN_CHECKPOINT.resolve()
 
 
 def _plan(settings: Settings) -> EnginePlan:

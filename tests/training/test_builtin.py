@@ -29,7 +29,7 @@ def test_it_has_four_speakers(voice: Voice) -> None:
 
 
 def test_it_is_understood(voice: Voice) -> None:
-    """A guard against losing what there is: the aim, 0.10 to 0.15, wants a better flow (docs/voice.md)."""
+    """The rates of 400 sentences stand in docs/voice.md; sixteen show whether something was lost."""
     recogniser = Recogniser()
     errors = words = 0
     for speaker in voice.speakers.values():
@@ -46,7 +46,7 @@ def test_it_is_understood(voice: Voice) -> None:
             heard = recogniser(samples, voice.sample_rate_hz)
             errors += word_errors(read_words(text), heard)
             words += len(read_words(text))
-    assert errors <= 0.55 * words, errors / words
+    assert errors <= 0.3 * words, errors / words
 
 
 def test_saying_from_the_command_line_writes_a_wav(tmp_path: Path) -> None:
