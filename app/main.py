@@ -43,7 +43,8 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
     settings.check_backend()
     metrics, clock = Metrics(), time.perf_counter
     networks = await asyncio.to_thread(_loaded, settings)
-    enroller = await asyncio.to_thread(Enroller, networks.checkpoint, networks.prepare, 1)
+    tokenizer = networks.prompting.tokenizer
+    enroller = await asyncio.to_thread(Enroller, networks.checkpoint, tokenizer, networks.prepare, 1)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     store = SpeakerStore(settings.data_dir / SPEAKERS_FILE)
     registry = SpeakerRegistry(
@@ -171,10 +172,8 @@ def _is_builtin(settings: Settings) -> bool:
 
 def _plan(settings: Settings) -> EnginePlan:
     return EnginePlan(
-        max_streams=settings.max_streams,
         max_queued=settings.max_queued,
         queue_timeout_s=settings.queue_timeout_s,
-        max_text_chars=settings.max_text_chars,
         listener_buffer_s=settings.listener_buffer_s,
         num_threads=settings.num_threads,
         num_workers=settings.num_workers,

@@ -162,14 +162,11 @@ def answer_with(
 ) -> AudioResponse:
     """What a route returns. Raises TextTooLong here, so that such a text need not wait for a place."""
     turn = Turn(services, request, http.state.key_owner, http.state.received_s)
-    max_chars = services.engine.info.max_text_chars
-    if len(speech.text) > max_chars:
-        error = TextTooLong(
-            f"The text has {len(speech.text)} characters, at most {max_chars} are spoken at once; split it.",
-            param=speech.field,
-        )
+    try:
+        services.engine.info.check_length(len(speech.text), speech.field)
+    except TextTooLong as error:
         turn.refuse(error)
-        raise error
+        raise
     return kind(turn, speech, services.limits.send_timeout_s)
 
 

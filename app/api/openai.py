@@ -1,8 +1,8 @@
 """OpenAI's speech API, as its own clients and the agent frameworks call it."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,7 +13,7 @@ from app.api.errors import ModelNotFound
 from app.api.event_response import EventResponse
 from app.api.fields import MAX_SEED, Instruct, Name
 from app.api.payloads import wanted_form
-from app.api.services import Services, services_of
+from app.api.services import Services, ServicesHere
 from app.audio.formats import AudioFormat
 from app.audio.speeds import MAX_SPEED, MIN_SPEED
 from app.engine.interface import SpeakerNotFound, SynthesisRequest
@@ -21,8 +21,6 @@ from app.engine.interface import SpeakerNotFound, SynthesisRequest
 MODEL_ALIASES = frozenset({"tts-1", "tts-1-hd", "gpt-4o-mini-tts"})  # what clients ask for unless told
 
 router = APIRouter(prefix="/v1", tags=["openai"], responses=ERROR_ANSWERS)
-
-ServicesHere = Annotated[Services, Depends(services_of)]
 
 
 class VoiceId(BaseModel):

@@ -1,21 +1,18 @@
 """Whether the server lives, whether it may be sent work, what it counts, what it can do."""
 
 import asyncio
-from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import BaseModel
 from starlette.responses import Response
 
 from app.api.documentation import ERROR_ANSWERS, Answers
-from app.api.services import Services, services_of
+from app.api.services import ServicesHere
 from app.audio.formats import FORMATS, AudioFormat
 from app.audio.speeds import MAX_CLEAR_SPEED, MIN_CLEAR_SPEED
 
 router = APIRouter(tags=["operations"], responses=ERROR_ANSWERS)
 metrics_router = APIRouter(tags=["operations"], responses=ERROR_ANSWERS)
-
-ServicesHere = Annotated[Services, Depends(services_of)]
 
 
 class Health(BaseModel):

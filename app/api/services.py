@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
+from fastapi import Depends
 from starlette.requests import HTTPConnection
 
 from app.api.auth import KeyRing
@@ -31,3 +33,6 @@ def services_of(connection: HTTPConnection) -> Services:
     """A dependency of the routes, HTTP and WebSocket."""
     services: Services = connection.app.state.services
     return services
+
+
+ServicesHere = Annotated[Services, Depends(services_of)]

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Form, UploadFile
+from fastapi import APIRouter, Form, UploadFile
 from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 from starlette.responses import Response
@@ -10,15 +10,13 @@ from starlette.responses import Response
 from app.api.bodies import upload_too_large
 from app.api.documentation import ERROR_ANSWERS, binary_answers
 from app.api.errors import rejections_counted
-from app.api.services import Services, services_of
+from app.api.services import Services, ServicesHere
 from app.speakers.interface import SpeakerInfo
 
 router = APIRouter(prefix="/speakers", tags=["speakers"], responses=ERROR_ANSWERS)
 
 BUNDLE_TYPE = "application/octet-stream"
 BUNDLE_ANSWERS = binary_answers(BUNDLE_TYPE, description="A safetensors file.")
-
-ServicesHere = Annotated[Services, Depends(services_of)]
 
 
 class SpeakerList(BaseModel):

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from pydantic import ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,7 +11,7 @@ from app.api.audio_response import AudioResponse, CompleteAudioResponse, Speech,
 from app.api.documentation import AUDIO_ANSWERS, ERROR_ANSWERS
 from app.api.fields import VoiceFields
 from app.api.payloads import wanted_form
-from app.api.services import Services, services_of
+from app.api.services import Services, ServicesHere
 from app.audio.formats import AudioFormat
 from app.engine.interface import SynthesisRequest
 
@@ -34,9 +34,7 @@ class SpeechBody(SpeechQuery):
 
 
 @router.post("/tts", response_class=Response, responses=AUDIO_ANSWERS)
-async def speak(
-    body: SpeechBody, request: Request, services: Annotated[Services, Depends(services_of)]
-) -> AudioResponse:
+async def speak(body: SpeechBody, request: Request, services: ServicesHere) -> AudioResponse:
     """Speaks a text. The status line comes with the first audio."""
     return _answer(body, request, services)
 
@@ -45,7 +43,7 @@ async def speak(
 async def speak_to_player(
     query: Annotated[SpeechQuery, Query()],
     request: Request,
-    services: Annotated[Services, Depends(services_of)],
+    services: ServicesHere,
 ) -> AudioResponse:
     """The same for a player that can only be given an address, such as an `<audio>` element."""
     return _answer(query, request, services)

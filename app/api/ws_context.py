@@ -18,7 +18,6 @@ from app.engine.interface import (
     StreamTimeout,
     SynthesisRequest,
     SynthesisStream,
-    TextTooLong,
 )
 
 MAX_EARLY_FLUSHES = 64
@@ -70,9 +69,7 @@ class Context:
             self._turn.record.text_came()
             self._stream.push_text(text)
             return
-        limit = self._info.max_text_chars
-        if sum(map(len, self._early)) + len(text) > limit:
-            raise TextTooLong(f"The text is longer than {limit} characters; send less.", param="text")
+        self._info.check_length(sum(map(len, self._early)) + len(text))
         self._early[-1] += text
         if text:
             self._want_turn()

@@ -29,10 +29,8 @@ _SWITCH_INTERVAL_S = 1e-4
 class EnginePlan:
     """Sizes and limits of an engine. num_threads: of one network's arithmetic, 0 chooses by the CPU."""
 
-    max_streams: int
     max_queued: int
     queue_timeout_s: float
-    max_text_chars: int
     listener_buffer_s: float
     num_threads: int
     num_workers: int
@@ -64,6 +62,7 @@ async def running_engine(
         lambda size, times: _note(metrics, size, times),
     )
     resources = Resources(
+        info=info,
         generator=generator,
         prompting=prompting,
         token2wav=networks.token2wav,
@@ -71,11 +70,10 @@ async def running_engine(
         feed=feed,
         metrics=metrics,
         clock=clock,
-        max_text_chars=plan.max_text_chars,
         listener_buffer_s=plan.listener_buffer_s,
     )
-    admission = Admission(plan.max_streams, plan.max_queued, plan.queue_timeout_s, clock)
-    engine = SpeechEngine(info, resources, admission, prepared)
+    admission = Admission(info.max_streams, plan.max_queued, plan.queue_timeout_s, clock)
+    engine = SpeechEngine(resources, admission, prepared)
     try:
         await engine.warm_up()
         yield engine

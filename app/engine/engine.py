@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 from app.engine.admission import Admission, Place
 from app.engine.interface import (
@@ -29,12 +29,11 @@ class SpeechEngine:
 
     def __init__(
         self,
-        info: EngineInfo,
         resources: Resources,
         admission: Admission,
         prepared: Callable[[str | None], Awaitable[PreparedSpeaker]],
     ) -> None:
-        self._info, self._shared, self._admission, self._prepared = info, resources, admission, prepared
+        self._shared, self._admission, self._prepared = resources, admission, prepared
         self._streams: set[Synthesis] = set()  # until their listeners have left them
         self._all_heard = asyncio.Event()
         self._all_heard.set()
@@ -42,7 +41,7 @@ class SpeechEngine:
 
     @property
     def info(self) -> EngineInfo:
-        return self._info
+        return self._shared.info
 
     @property
     def status(self) -> EngineStatus:
@@ -51,7 +50,7 @@ class SpeechEngine:
         if self._admission.is_draining:
             return EngineStatus(False, "draining: the server is shutting down")
         if self._admission.is_full:
-            return EngineStatus(False, f"full: {self._info.max_streams} streams run and the queue is full")
+            return EngineStatus(False, f"full: {self.info.max_streams} streams run and the queue is full")
         return EngineStatus(True)
 
     async def open(self, request: SynthesisRequest) -> Synthesis:
@@ -75,14 +74,15 @@ class SpeechEngine:
     async def warm_up(self) -> None:
         """Speaks in every mode, so that every shape has been run once before the first listener comes."""
         modes: list[Mode] = ["whole"]
-        if self._info.can_continue_text:
+        if self.info.can_continue_text:
             modes.append("continuous")
         for mode in modes:
             request = SynthesisRequest("warm-up", "cli", mode, seed=0)
             async with await self.open(request) as stream:
                 stream.push_text(_WARM_UP_TEXT)
                 stream.finish_text()
-                await _hear_out(stream.__aiter__())
+                async for _ in stream:
+                    pass
         self._is_warm = True
         self._shared.metrics.ready.set(1)
 
@@ -105,7 +105,7 @@ class SpeechEngine:
         await self._shared.pool.aclose()
 
     def _stream(self, request: SynthesisRequest, speaker: PreparedSpeaker, place: Place) -> Synthesis:
-        name = request.speaker or self._info.default_speaker
+        name = request.speaker or self.info.default_speaker
         stream = Synthesis(request, name, speaker, self._shared, place, self._forget)
         self._streams.add(stream)
         self._all_heard.clear()
@@ -117,16 +117,11 @@ class SpeechEngine:
             self._all_heard.set()
 
     def _check(self, request: SynthesisRequest) -> None:
-        if request.mode == "continuous" and not self._info.can_continue_text:
+        if request.mode == "continuous" and not self.info.can_continue_text:
             raise InvalidRequest(
-                f"{self._info.checkpoint} cannot speak while its text comes; use mode segments", "mode"
+                f"{self.info.checkpoint} cannot speak while its text comes; use mode segments", "mode"
             )
-        if request.instruct is not None and not self._info.takes_instruct:
+        if request.instruct is not None and not self.info.takes_instruct:
             raise InvalidRequest(
-                f"{self._info.checkpoint} takes no instructions; leave instruct out", "instruct"
+                f"{self.info.checkpoint} takes no instructions; leave instruct out", "instruct"
             )
-
-
-async def _hear_out(events: AsyncIterator[object]) -> None:
-    async for _ in events:
-        pass

@@ -202,7 +202,16 @@ class EngineInfo:
     takes_instruct: bool
     languages: tuple[str, ...]
     max_streams: int
-    max_text_chars: int
+    max_text_chars: int  # of one stream
+
+    def check_length(self, num_characters: int, param: str = "text") -> None:
+        """Raises TextTooLong. param: the field that the text came in."""
+        if num_characters > self.max_text_chars:
+            raise TextTooLong(
+                f"the text has {num_characters} characters, at most {self.max_text_chars} can be spoken at "
+                "once; send it in several requests",
+                param,
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from app.engine.interface import Mode
+from app.engine.interface import EngineInfo, Mode
 from app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from app.engine.tokens.interface import TokenGenerator
 from app.engine.tokens.prompting import Prompting
@@ -26,6 +26,7 @@ FeedFactory = Callable[[Mode, str | None, bool], TextFeed]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resources:
+    info: EngineInfo
     generator: TokenGenerator
     prompting: Prompting
     token2wav: StreamingToken2Wav
@@ -33,5 +34,4 @@ class Resources:
     feed: FeedFactory
     metrics: Metrics
     clock: Callable[[], float]
-    max_text_chars: int
     listener_buffer_s: float

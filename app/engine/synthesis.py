@@ -15,7 +15,6 @@ from app.engine.interface import (
     StreamStats,
     SynthesisFailed,
     SynthesisRequest,
-    TextTooLong,
     TtsError,
 )
 from app.engine.listener import ListenerBuffer
@@ -70,13 +69,8 @@ class Synthesis:
     def push_text(self, text: str) -> None:
         if self._is_finished:
             raise InvalidRequest("text came after its end; start a new stream for it", "text")
-        num_characters, limit = self.stats.characters + len(text), self._shared.max_text_chars
-        if num_characters > limit:
-            raise TextTooLong(
-                f"the text has {num_characters} characters, at most {limit} can be spoken at once; "
-                "send it in several requests",
-                "text",
-            )
+        num_characters = self.stats.characters + len(text)
+        self._shared.info.check_length(num_characters)
         if text:
             self._command(text)
             self.stats.characters = num_characters

@@ -19,6 +19,7 @@ from models.frontend.errors import FrontendError, PromptError
 from models.frontend.onnx_models import MAX_RECORDING_S
 from models.frontend.recording import Recording
 from models.frontend.speaker import Speaker
+from models.tokenizer import TextTokenizer
 
 MAX_PROMPT_TOKENS = (MAX_RECORDING_S + 1) * TOKEN_RATE_HZ  # a second of slack for rounding and margins
 MAX_MAGNITUDE = 1000.0  # far beyond any log-mel or embedding, far from overflow in the networks
@@ -72,10 +73,14 @@ class Enroller:
     max_recording_s = float(MAX_RECORDING_S)
 
     def __init__(
-        self, checkpoint: Checkpoint, prepare: Callable[[Speaker], Prompt], num_threads: int
+        self,
+        checkpoint: Checkpoint,
+        tokenizer: TextTokenizer,
+        prepare: Callable[[Speaker], Prompt],
+        num_threads: int,
     ) -> None:
         self.fingerprint = fingerprint(checkpoint.directory)
-        self.builtin = _builtin_speakers(checkpoint)
+        self.builtin = _builtin_speakers(checkpoint, tokenizer)
         self._reader = checkpoint.load_prompt_reader(num_threads)
         self._prepare = prepare
         self._vocab_size = checkpoint.config.flow.vocab_size
@@ -142,12 +147,11 @@ def _refusal(samples: NDArray[np.float32], sample_rate_hz: int, error: PromptErr
     return AudioTooLong(str(error)) if duration_s > MAX_RECORDING_S else AudioTooShort(str(error))
 
 
-def _builtin_speakers(checkpoint: Checkpoint) -> Mapping[str, BuiltinSpeaker]:
+def _builtin_speakers(checkpoint: Checkpoint, tokenizer: TextTokenizer) -> Mapping[str, BuiltinSpeaker]:
     """By name, as their table has them. It keeps text tokens where it keeps what a prompt says."""
     speakers = checkpoint.load_speakers()
     if not speakers:
         return {}
-    tokenizer = checkpoint.load_tokenizer()
     made_s = (checkpoint.directory / SPEAKER_TABLE_FILE).stat().st_mtime
     created_at = datetime.fromtimestamp(made_s, UTC).isoformat(timespec="seconds")
     found = {}

@@ -21,7 +21,6 @@ from app.engine.interface import (
     StreamEvent,
     StreamStats,
     SynthesisRequest,
-    TextTooLong,
 )
 
 SAMPLE_RATE_HZ = 24_000
@@ -135,9 +134,7 @@ class FakeStream:
             await asyncio.sleep(0)
 
     def push_text(self, text: str) -> None:
-        limit = self._engine.info.max_text_chars
-        if len(self.text) + len(text) > limit:
-            raise TextTooLong(f"The text is longer than {limit} characters; send less.", param="text")
+        self._engine.info.check_length(len(self.text) + len(text))
         self.text += text
         self.stats.characters += len(text)
         for character in text:

@@ -151,7 +151,9 @@ class Rig:
         self.generator, self.token2wav, self.clock = ToyGenerator(), ToyToken2Wav(), Clock()
         self.metrics, self.feed = Metrics(), ToyFeed
         self.admission = Admission(max_streams, max_queued, 60.0, self.clock)
+        info = EngineInfo("toy", "toy", RATE_HZ, "hum", can_do_all, can_do_all, ("en",), max_streams, 200)
         resources = Resources(
+            info=info,
             generator=self.generator,
             prompting=ToyPrompting(),  # type: ignore[arg-type]
             token2wav=self.token2wav,
@@ -159,11 +161,9 @@ class Rig:
             feed=lambda mode, language, normalize: self.feed(mode),
             metrics=self.metrics,
             clock=self.clock,
-            max_text_chars=200,
             listener_buffer_s=listener_buffer_s,
         )
-        info = EngineInfo("toy", "toy", RATE_HZ, "hum", can_do_all, can_do_all, ("en",), max_streams, 200)
-        self.engine = SpeechEngine(info, resources, self.admission, self._prepared)
+        self.engine = SpeechEngine(resources, self.admission, self._prepared)
 
     async def __aenter__(self) -> "Rig":
         return self

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ from app.engine.interface import (
 )
 from app.engine.speaking import faded
 from app.engine.synthesis import Synthesis
-from app.engine.tokens.interface import MAX_REPEATS
+from app.engine.tokens.interface import MAX_REPEATS, TokenStream
 from app.text.segments import Segment
 from tests.app.engine.pace import until_idle
 from tests.app.engine.rig import RATE_HZ, SAMPLES_PER_TOKEN, Rig, ToyFeed, asked
@@ -48,6 +50,16 @@ async def spoken(rig: Rig, text: str, **fields: object) -> list[StreamEvent]:
         stream.push_text(text)
         stream.finish_text()
         return await heard(stream)
+
+
+@asynccontextmanager
+async def speaking_by_hand(rig: Rig) -> AsyncIterator[tuple[Synthesis, TokenStream]]:
+    """A stream that has all its text, and the tokens that the test has to say for it."""
+    rig.generator.is_by_hand = True
+    async with await rig.engine.open(asked()) as stream:
+        stream.push_text("Some text.")
+        stream.finish_text()
+        yield stream, await rig.generator.coming.get()
 
 
 async def test_a_whole_text_is_said_segment_by_segment_in_order() -> None:
@@ -182,11 +194,8 @@ async def test_what_is_refused_while_reading_is_told_to_the_listener() -> None:
 
 async def test_a_loop_is_counted_and_ends_the_segment_cleanly() -> None:
     async with Rig() as rig:
-        rig.generator.is_by_hand = True
-        async with await rig.engine.open(asked()) as stream:
-            stream.push_text("Some text.")
-            stream.finish_text()
-            rig.generator.say(await rig.generator.coming.get(), [66] * (MAX_REPEATS + 10), ends=False)
+        async with speaking_by_hand(rig) as (stream, tokens):
+            rig.generator.say(tokens, [66] * (MAX_REPEATS + 10), ends=False)
             events = await heard(stream)
         assert len(samples_of(events)) < MAX_REPEATS * SAMPLES_PER_TOKEN
         assert rig.anomalies("token_loop") == 1
@@ -194,11 +203,7 @@ async def test_a_loop_is_counted_and_ends_the_segment_cleanly() -> None:
 
 async def test_a_loop_of_which_some_was_handed_out_ends_cleanly_too() -> None:
     async with Rig() as rig:
-        rig.generator.is_by_hand = True
-        async with await rig.engine.open(asked()) as stream:
-            stream.push_text("Some text.")
-            stream.finish_text()
-            tokens = await rig.generator.coming.get()
+        async with speaking_by_hand(rig) as (stream, tokens):
             events = aiter(stream)
             rig.generator.say(tokens, [66] * 5, ends=False)
             first = await anext(events)
@@ -228,11 +233,8 @@ async def test_speech_without_end_is_counted() -> None:
 
 async def test_no_speech_at_all_is_an_error_and_counted() -> None:
     async with Rig() as rig:
-        rig.generator.is_by_hand = True
-        async with await rig.engine.open(asked()) as stream:
-            stream.push_text("Some text.")
-            stream.finish_text()
-            rig.generator.say(await rig.generator.coming.get(), [])
+        async with speaking_by_hand(rig) as (stream, tokens):
+            rig.generator.say(tokens, [])
             with pytest.raises(SynthesisFailed, match="said nothing"):
                 await heard(stream)
         assert rig.anomalies("empty") == 1

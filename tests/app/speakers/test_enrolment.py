@@ -34,7 +34,8 @@ def token2wav() -> Token2Wav:
 
 @pytest.fixture(scope="module")
 def enroller(token2wav: Token2Wav) -> Enroller:
-    return Enroller(open_checkpoint(BUILTIN), token2wav.prepare, num_threads=1)
+    checkpoint = open_checkpoint(BUILTIN)
+    return Enroller(checkpoint, checkpoint.load_tokenizer(), token2wav.prepare, num_threads=1)
 
 
 @pytest.fixture(scope="module")
