@@ -11,7 +11,7 @@ from app.api.auth import KeyRing
 from app.api.limits import Limits, Quotas
 from app.api.server import DrainingServer, metrics_server, server_config
 from app.api.services import Services
-from app.engine.assembly import EnginePlan, running_engine
+from app.engine.assembly import EnginePlan, running_engine, set_threads
 from app.engine.engine import SpeechEngine
 from app.engine.interface import EngineInfo, Mode
 from app.engine.loading import PUBLISHED_LANGUAGES, Networks, load_networks
@@ -99,6 +99,7 @@ def _greeting(settings: Settings, services: Services, port: int) -> str:
 
 
 def _loaded(settings: Settings) -> Networks:
+    set_threads(settings.num_threads, settings.num_workers)
     state_bytes = None if settings.max_state_mb is None else settings.max_state_mb * _MIB
     try:
         return load_networks(
@@ -175,7 +176,6 @@ def _plan(settings: Settings) -> EnginePlan:
         max_queued=settings.max_queued,
         queue_timeout_s=settings.queue_timeout_s,
         listener_buffer_s=settings.listener_buffer_s,
-        num_threads=settings.num_threads,
         num_workers=settings.num_workers,
     )
 

@@ -103,8 +103,10 @@ class Settings(BaseSettings):
     device: Literal["auto", "cpu", "cuda"] = Field(
         default="auto", description="Where the networks run; auto takes a GPU if torch finds one"
     )
-    precision: Literal["float32", "bfloat16"] = Field(
-        default="float32", description="Number format of the networks; bfloat16 wants hardware that has it"
+    precision: Literal["auto", "float32", "bfloat16", "int8"] = Field(
+        default="auto",
+        description="float32, bfloat16, or int8, a CPU's: the language model in 8 bits, the rest float32; "
+        "auto is int8 on a CPU, else float32",
     )
     default_speaker: str | None = Field(
         default=None, description="Speaker of requests that name none; empty is the checkpoint's first"

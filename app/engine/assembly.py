@@ -27,12 +27,11 @@ _SWITCH_INTERVAL_S = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class EnginePlan:
-    """Sizes and limits of an engine. num_threads: of one network's arithmetic, 0 chooses by the CPU."""
+    """Sizes and limits of an engine."""
 
     max_queued: int
     queue_timeout_s: float
     listener_buffer_s: float
-    num_threads: int
     num_workers: int
 
 
@@ -47,7 +46,6 @@ async def running_engine(
     clock: Callable[[], float] = time.perf_counter,
 ) -> AsyncIterator[SpeechEngine]:
     """Warmed up; at the end all streams are ended and all threads gone."""
-    set_threads(plan.num_threads, plan.num_workers)
     prompting = networks.prompting
     generator = TorchTokenGenerator(
         networks.lm,
@@ -82,7 +80,8 @@ async def running_engine(
 
 
 def set_threads(num_threads: int, num_workers: int) -> None:
-    """Shares the cores between the generator's thread and the workers, for the whole process.
+    """Shares the cores between the generator's thread and the workers, for the whole process, before
+    networks are loaded. num_threads: of one network's arithmetic, 0 chooses by the CPU.
 
     The threads hand Python's lock to each other far more often than its default of 5 ms foresees.
     """
