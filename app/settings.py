@@ -161,6 +161,9 @@ class Settings(BaseSettings):
         le=25,
         description="Speech tokens, 25 a second, before the first audio; fewer start sooner",
     )
+    trim_silence: bool = Field(
+        default=True, description="Cut the silence before a stream's first sound, 30 ms of it kept"
+    )
     window_s: float = Field(
         default=10, ge=0, description="How much of its own past a stream attends to; 0 is all, and costs grow"
     )
@@ -171,9 +174,13 @@ class Settings(BaseSettings):
     )
     speaker_cache_mb: int = Field(default=512, ge=1, description="Memory of speakers kept ready")
     num_threads: int = Field(
-        default=0, ge=0, description="Threads of one network's arithmetic; 0 chooses by the CPU"
+        default=0,
+        ge=0,
+        description="Threads of one network's arithmetic; 0 shares the cores among the workers",
     )
-    num_workers: int = Field(default=1, ge=1, description="Threads that turn speech tokens into sound")
+    num_workers: int = Field(
+        default=0, ge=0, description="Threads that turn speech tokens into sound; 0 chooses by the machine"
+    )
 
     openai_voices: TextMap = Field(
         default_factory=dict,

@@ -21,7 +21,8 @@ from app.speakers.enrolment import PreparedSpeaker
 from app.telemetry.metrics import Metrics
 from models.token2wav import StepTimes
 
-MAX_CHUNKS_IN_BATCH = 8
+MAX_CHUNKS_IN_BATCH = 8  # of a GPU
+MAX_WORKERS = 8
 _SWITCH_INTERVAL_S = 1e-4
 
 
@@ -32,6 +33,7 @@ class EnginePlan:
     max_queued: int
     queue_timeout_s: float
     listener_buffer_s: float
+    trims_silence: bool
     num_workers: int
 
 
@@ -56,7 +58,7 @@ async def running_engine(
     pool = Token2WavPool(
         networks.token2wav,
         plan.num_workers,
-        MAX_CHUNKS_IN_BATCH,
+        1 if networks.device == "cpu" else MAX_CHUNKS_IN_BATCH,
         lambda size, times: _note(metrics, size, times),
     )
     resources = Resources(
@@ -69,6 +71,7 @@ async def running_engine(
         metrics=metrics,
         clock=clock,
         listener_buffer_s=plan.listener_buffer_s,
+        trims_silence=plan.trims_silence,
     )
     admission = Admission(info.max_streams, plan.max_queued, plan.queue_timeout_s, clock)
     engine = SpeechEngine(resources, admission, prepared)
@@ -79,15 +82,23 @@ async def running_engine(
         await asyncio.shield(engine.aclose())
 
 
+def chosen_workers(num_workers: int, device: str) -> int:
+    """0: as many as there are cores on a CPU, where each computes for one stream at a time; else one."""
+    return num_workers or (min(_num_cores(), MAX_WORKERS) if device == "cpu" else 1)
+
+
 def set_threads(num_threads: int, num_workers: int) -> None:
-    """Shares the cores between the generator's thread and the workers, for the whole process, before
-    networks are loaded. num_threads: of one network's arithmetic, 0 chooses by the CPU.
+    """For the whole process, before networks are loaded. num_threads: of one network's arithmetic, 0
+    shares the cores among the workers.
 
     The threads hand Python's lock to each other far more often than its default of 5 ms foresees.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    torch.set_num_threads(num_threads or max(1, cores // (1 + num_workers)))
+    torch.set_num_threads(num_threads or max(1, _num_cores() // num_workers))
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
+
+
+def _num_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _note(metrics: Metrics, size: int, times: StepTimes) -> None:

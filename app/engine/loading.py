@@ -27,6 +27,7 @@ PUBLISHED_LANGUAGES = ("zh", "en", "ja", "yue", "ko")  # the tags of CosyVoice 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Networks:
+    device: str
     checkpoint: Checkpoint
     lm: SpeechLM
     token2wav: StreamingToken2Wav
@@ -71,7 +72,7 @@ def load_networks(
     prompting = Prompting(checkpoint.config, checkpoint.load_tokenizer())
     lm = checkpoint.load_lm(dtype, place)
     networks_lm = fused_lm(lm, precision == "int8", num_threads) if is_fused else lm
-    return Networks(checkpoint, networks_lm, token2wav, prepare, prompting)
+    return Networks(place, checkpoint, networks_lm, token2wav, prepare, prompting)
 
 
 def found_device(device: Device) -> str:
