@@ -16,7 +16,9 @@ from app.engine.interface import EngineInfo
 from app.engine.loading import Networks
 from app.engine.resources import FeedFactory, Resources
 from app.engine.token2wav_pool import Token2WavPool
+from app.engine.tokens.interface import TokenGenerator
 from app.engine.tokens.torch_generator import TorchTokenGenerator
+from app.engine.tokens.vllm_options import VllmOptions
 from app.speakers.enrolment import PreparedSpeaker
 from app.telemetry.metrics import Metrics
 from models.token2wav import StepTimes
@@ -27,13 +29,17 @@ _SWITCH_INTERVAL_S = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class EnginePlan:
-    """Sizes and limits of an engine. num_threads: of one network's arithmetic, 0 chooses by the CPU."""
+    """Sizes and limits of an engine. num_threads: of one network's arithmetic, 0 chooses by the CPU.
+
+    vllm: what its engine is given, where the networks chose it.
+    """
 
     max_queued: int
     queue_timeout_s: float
     listener_buffer_s: float
     num_threads: int
     num_workers: int
+    vllm: VllmOptions
 
 
 @asynccontextmanager
@@ -46,15 +52,13 @@ async def running_engine(
     metrics: Metrics,
     clock: Callable[[], float] = time.perf_counter,
 ) -> AsyncIterator[SpeechEngine]:
-    """Warmed up; at the end all streams are ended and all threads gone."""
-    set_threads(plan.num_threads, plan.num_workers)
+    """Warmed up; at the end all streams are ended and all threads gone.
+
+    Raises BackendError and CheckpointError where vLLM does not start.
+    """
+    num_threads = set_threads(plan.num_threads, plan.num_workers)
     prompting = networks.prompting
-    generator = TorchTokenGenerator(
-        networks.lm,
-        networks.checkpoint.config.lm.sampling,
-        prompting.mix_ratio,
-        on_step=lambda num_rows, seconds: metrics.batch_size.labels(stage="llm").observe(num_rows),
-    )
+    generator = await _started_generator(plan.vllm, num_threads, networks, metrics)
     pool = Token2WavPool(
         networks.token2wav,
         plan.num_workers,
@@ -81,14 +85,34 @@ async def running_engine(
         await asyncio.shield(engine.aclose())
 
 
-def set_threads(num_threads: int, num_workers: int) -> None:
+async def _started_generator(
+    options: VllmOptions, num_threads: int, networks: Networks, metrics: Metrics
+) -> TokenGenerator:
+    if networks.lm is None:
+        from app.engine.tokens.vllm_process import start_generator  # where it is not used it may be missing
+
+        metrics.show_families_of("vllm:")
+        return await start_generator(networks.checkpoint, options, num_threads)
+    return TorchTokenGenerator(
+        networks.lm,
+        networks.checkpoint.config.lm.sampling,
+        networks.prompting.mix_ratio,
+        on_step=lambda num_rows, seconds: metrics.batch_size.labels(stage="llm").observe(num_rows),
+    )
+
+
+def set_threads(num_threads: int, num_workers: int) -> int:
     """Shares the cores between the generator's thread and the workers, for the whole process.
+
+    -> the threads of one network's arithmetic.
 
     The threads hand Python's lock to each other far more often than its default of 5 ms foresees.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    torch.set_num_threads(num_threads or max(1, cores // (1 + num_workers)))
+    num_threads = num_threads or max(1, cores // (1 + num_workers))
+    torch.set_num_threads(num_threads)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    return num_threads
 
 
 def _note(metrics: Metrics, size: int, times: StepTimes) -> None:

@@ -13,6 +13,7 @@ TtsError
 ├── Refused                 come again in `retry_after_s`
 │   ├── RateLimited
 │   ├── Overloaded
+│   ├── Restarting          a part of the engine died and is started again
 │   └── Draining
 ├── StreamTimeout           nothing came, or nothing was taken, for too long
 └── SynthesisFailed         our own fault
@@ -88,6 +89,10 @@ class RateLimited(Refused):
 
 
 class Overloaded(Refused):
+    pass
+
+
+class Restarting(Refused):
     pass
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 import torch
 
+from app.engine.backend import Backend, BackendChoice, Build, choose_backend
 from app.engine.token2wav_pool import StreamingToken2Wav
 from app.engine.tokens.prompting import Prompting
 from app.speakers.enrolment import Prompt
@@ -28,7 +29,8 @@ PUBLISHED_LANGUAGES = ("zh", "en", "ja", "yue", "ko")  # the tags of CosyVoice 1
 @dataclass(frozen=True, slots=True, eq=False)
 class Networks:
     checkpoint: Checkpoint
-    lm: Qwen2LM | TransformerLM
+    backend: Backend
+    lm: Qwen2LM | TransformerLM | None  # None: it runs elsewhere
     token2wav: StreamingToken2Wav
     prepare: Callable[[Speaker], Prompt]
     prompting: Prompting
@@ -45,13 +47,15 @@ def load_networks(
     window_s: float | None = DEFAULT_WINDOW_S,
     max_state_bytes: int | None = None,
     first_hop_tokens: int = DEFAULT_FIRST_HOP_TOKENS,
+    backend: BackendChoice = "torch",
 ) -> Networks:
-    """The last three as `Token2Wav` takes them; CosyVoice 1 has none of them.
+    """The three before the last as `Token2Wav` takes them; CosyVoice 1 has none of them.
 
-    Raises CheckpointError, and ValueError for a device that is not there.
+    Raises CheckpointError, BackendError, and ValueError for a device that is not there.
     """
     place, dtype = found_device(device), getattr(torch, precision)
     checkpoint = open_checkpoint(directory)
+    chosen = choose_backend(backend, place, checkpoint.config.family)
     flow, hift = checkpoint.load_flow(dtype, place), checkpoint.load_hift(dtype, place)
     token2wav: StreamingToken2Wav
     prepare: Callable[[Speaker], Prompt]
@@ -62,10 +66,11 @@ def load_networks(
         token2wav = incremental = Token2Wav(flow, hift, window_s, max_state_bytes)
         prepare = partial(incremental.prepare, first_hop_tokens=first_hop_tokens)
     prompting = Prompting(checkpoint.config, checkpoint.load_tokenizer())
-    return Networks(checkpoint, checkpoint.load_lm(dtype, place), token2wav, prepare, prompting)
+    lm = checkpoint.load_lm(dtype, place) if chosen.name == "torch" else None
+    return Networks(checkpoint, chosen, lm, token2wav, prepare, prompting)
 
 
-def found_device(device: Device) -> str:
+def found_device(device: Device) -> Build:
     """Raises ValueError where CUDA is asked for and there is none."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"

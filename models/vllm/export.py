@@ -27,6 +27,7 @@ from models.weights import published_tensors
 
 ARCHITECTURE: Final = "FirstwordJointSpeechLM"
 EXTRA_KEY: Final = "firstword"  # of config.json: what Qwen2's own config has no place for
+WEIGHTS_FILE: Final = "model.safetensors"
 ORIGIN_FILE: Final = "origin.json"
 FORMAT: Final = 1  # of the files; another one is written anew
 MAX_POSITIONS: Final = 32_768
@@ -56,13 +57,18 @@ def export(directory: Path, out: Path, dtype: Dtype = "float32") -> bool:
     unfinished = out.parent / f".{out.name}.{os.getpid()}.unfinished"
     unfinished.mkdir()
     try:
-        save_file(tensors_of(lm), unfinished / "model.safetensors", metadata={"format": "pt"})
-        _write_json(unfinished / "config.json", config_of(lm.config, dtype))
+        write_model(lm, unfinished, dtype)
         _write_json(unfinished / ORIGIN_FILE, origin)
         _put_in_place(unfinished, out)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return True
+
+
+def write_model(lm: Qwen2LM, directory: Path, dtype: Dtype) -> None:
+    """What vLLM reads. dtype: that of `lm`, whose numbers are written as they are."""
+    save_file(tensors_of(lm), directory / WEIGHTS_FILE, metadata={"format": "pt"})
+    _write_json(directory / "config.json", config_of(lm.config, dtype))
 
 
 def tensors_of(lm: Qwen2LM) -> dict[str, Tensor]:
@@ -133,12 +139,13 @@ def main() -> None:
 
 
 def _loaded(checkpoint: Checkpoint, dtype: Dtype) -> Qwen2LM:
-    lm = checkpoint.load_lm(DTYPES[dtype])
-    if not isinstance(lm, Qwen2LM):
+    if not isinstance(checkpoint.config.lm, Qwen2LMConfig):
         raise CheckpointError(
             f"{checkpoint.directory}: a checkpoint of {checkpoint.config.family}, whose language model is no "
             "Qwen2; vLLM runs those of CosyVoice 2 and 3"
         )
+    lm = checkpoint.load_lm(DTYPES[dtype])
+    assert isinstance(lm, Qwen2LM), lm
     return lm
 
 
