@@ -99,7 +99,7 @@ class Settings(BaseSettings):
     )
     backend: Literal["auto", "torch", "vllm"] = Field(
         default="auto",
-        description="What runs the language model; auto takes vLLM where there are a GPU and vLLM, else torch",
+        description="What runs the language model; auto is vLLM where it and a GPU are there, else torch",
     )
     device: Literal["auto", "cpu", "cuda"] = Field(
         default="auto", description="Where the networks run; auto takes a GPU if torch finds one"

@@ -31,7 +31,7 @@ def fingerprint(directory: Path) -> str:
 
 
 def lm_fingerprint(directory: Path) -> str:
-    """The same of all that the language model depends on, for what is made of it: yaml, config.json, weights."""
+    """The same of all that the language model depends on: yaml, config.json and its weights."""
     return _fingerprint(directory, [_yaml_name(directory), QWEN2_CONFIG_FILE, *LM_FILES])
 
 

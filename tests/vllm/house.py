@@ -93,8 +93,9 @@ async def _furnished(case: Case, lm: Qwen2LM, directory: Path, loop: asyncio.Abs
     arguments = engine_arguments(directory, case.name, lm.config, options, "cpu")
     keeper = EngineKeeper(lambda: VllmProcess.open(arguments, Vocabulary.of(lm.config)))
     await keeper.start()
-    generators = [VllmTokenGenerator(keeper, lm.config, MAX_MODEL_LEN, is_greedy) for is_greedy in (False, True)]
-    return House(case, lm, keeper, *generators, loop)
+    drawing = VllmTokenGenerator(keeper, lm.config, MAX_MODEL_LEN)
+    greedy = VllmTokenGenerator(keeper, lm.config, MAX_MODEL_LEN, is_greedy=True)
+    return House(case, lm, keeper, drawing, greedy, loop)
 
 
 def _run(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Result]) -> Result:

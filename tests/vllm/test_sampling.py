@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from app.engine.tokens.legs import Leg
+from models.lm.plan import Run
 from models.lm.sampling import class_masks, repetition_aware_probabilities
 from models.lm.vocabulary import Forbidden
 from models.memory import WholeMemory, chunk_mask
 from models.vllm.draws import Draws
 from tests.parity.test_lm import ids, one_way_plan
-from models.lm.plan import Run
 from tests.vllm.house import House
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore")]

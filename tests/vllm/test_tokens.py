@@ -94,7 +94,9 @@ def test_text_in_pieces_draws_the_ids_of_torch_over_every_seam(house: House) -> 
 def test_neighbours_change_nothing(house: House) -> None:
     async def together() -> list[list[int]]:
         seeds = [SEED, *range(20)]  # more than fit into one step
-        return await asyncio.gather(*(spoken(house.generator, whole_utterance(house, seed)) for seed in seeds))
+        return await asyncio.gather(
+            *(spoken(house.generator, whole_utterance(house, seed)) for seed in seeds)
+        )
 
     alone = house.run(spoken(house.generator, whole_utterance(house)))
     same, *others = house.run(together())

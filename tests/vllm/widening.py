@@ -1,4 +1,4 @@
-"""The same language model with wider heads: vLLM's kernels for the CPU have none as narrow as the reference's."""
+"""The same language model with wider heads: on a CPU vLLM has none as narrow as the reference's."""
 
 import math
 from collections.abc import Callable

@@ -42,7 +42,7 @@ class VllmTokenGenerator:
     def __init__(
         self, keeper: EngineKeeper, config: Qwen2LMConfig, max_model_len: int, is_greedy: bool = False
     ) -> None:
-        """The keeper has been started; it is closed with the generator. max_model_len: ids of an utterance."""
+        """keeper: started, and closed with the generator. max_model_len: of an utterance, in ids."""
         self._keeper, self._vocabulary, self._is_greedy = keeper, Vocabulary.of(config), is_greedy
         self._mix_ratio, self._window = config.mix_ratio, config.sampling.win_size
         self._max_model_len = max_model_len
@@ -156,7 +156,7 @@ class VllmTokenGenerator:
         raise self._too_long()
 
     def _taken(self, speech: _Speech, ids: Sequence[int]) -> tuple[list[int], bool]:
-        """-> the speech tokens among ids, and whether the leg is over. What comes behind its end is dropped."""
+        """-> the speech tokens among ids, and whether the leg is over; what comes behind its end is left."""
         spoken: list[int] = []
         for id in ids:
             if id >= self._vocabulary.num_classes:
@@ -173,6 +173,6 @@ class VllmTokenGenerator:
 
     def _too_long(self) -> SynthesisFailed:
         return SynthesisFailed(
-            f"prompt, text and speech are longer than {self._max_model_len} tokens together; say less at once, "
-            "or raise FIRSTWORD_VLLM_MAX_MODEL_LEN"
+            f"prompt, text and speech are longer than {self._max_model_len} tokens together; say less at "
+            "once, or raise FIRSTWORD_VLLM_MAX_MODEL_LEN"
         )

@@ -50,7 +50,9 @@ def check_options(options: VllmOptions, config: Qwen2LMConfig, build: Build) -> 
         raise BackendError("FIRSTWORD_VLLM_QUANTIZATION is fp8, which needs a GPU; set it to none")
 
 
-def kv_cache_bytes(options: VllmOptions, config: Qwen2LMConfig, weight_bytes: int, memory: DeviceMemory) -> int:
+def kv_cache_bytes(
+    options: VllmOptions, config: Qwen2LMConfig, weight_bytes: int, memory: DeviceMemory
+) -> int:
     """What the share leaves for keys and values beside the weights.
 
     Raises BackendError, which says how much memory is missing, where that is not enough for one utterance.
@@ -69,7 +71,7 @@ def kv_cache_bytes(options: VllmOptions, config: Qwen2LMConfig, weight_bytes: in
         raise BackendError(
             f"FIRSTWORD_VLLM_MEMORY_SHARE={options.memory_share:g} of {_gib(memory.total_bytes)} is "
             f"{_gib(share_bytes)}, and {_gib(memory.free_bytes)} are free: "
-            f"{_gib(share_bytes - memory.free_bytes)} are missing. Lower the share or end what else runs there"
+            f"{_gib(share_bytes - memory.free_bytes)} are missing. Lower the share, or end what else runs"
         )
     return share_bytes - weight_bytes
 

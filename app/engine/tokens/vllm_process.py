@@ -105,7 +105,10 @@ class VllmProcess:
     @classmethod
     async def open(cls, arguments: dict[str, Any], vocabulary: Vocabulary) -> "VllmProcess":
         """Raises BackendError."""
-        llm = await asyncio.to_thread(_started, arguments)
+        # Not returned: vLLM keeps a frame of that thread, and with it what it returns.
+        started: list[Any] = []
+        await asyncio.to_thread(_start, arguments, started)
+        llm = started.pop()
         llm._run_output_handler()  # else it begins with the first request, and a death before it is not seen
         return cls(llm, vocabulary)
 
@@ -152,12 +155,12 @@ def _exported(checkpoint: Checkpoint, options: VllmOptions) -> Path:
     return place
 
 
-def _started(arguments: dict[str, Any]) -> Any:
+def _start(arguments: dict[str, Any], started: list[Any]) -> None:
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.v1.engine.async_llm import AsyncLLM
 
     try:
-        return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+        started.append(AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments)))
     except Exception as error:
         why = " ".join(str(error).split())
         raise BackendError(f"vLLM did not start: {why}. The lines above are its own") from error
