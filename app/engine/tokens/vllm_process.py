@@ -21,6 +21,7 @@ from models.config import Qwen2LMConfig
 from models.fingerprint import lm_fingerprint
 from models.lm.vocabulary import Vocabulary
 from models.vllm.export import WEIGHTS_FILE, export
+from models.vllm.plugin import ENGINE_VARIABLE
 
 SAMPLER = "models.vllm.sampler:RepetitionAwareSampler"
 STOP_TIMEOUT_S = 10.0  # then it is killed
@@ -92,6 +93,7 @@ def set_environment(num_threads: int) -> None:
     """What vLLM reads of the environment, where nobody has set it; before it is imported."""
     for name, value in _QUIET_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    os.environ[ENGINE_VARIABLE] = "1"
     os.environ.setdefault("OMP_NUM_THREADS", str(num_threads))
 
 
