@@ -93,7 +93,7 @@ def set_environment(num_threads: int) -> None:
     """What vLLM reads of the environment, where nobody has set it; before it is imported."""
     for name, value in _QUIET_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    os.environ[ENGINE_VARIABLE] = "1"
+    os.environ[ENGINE_VARIABLE] = str(os.getpid())
     os.environ.setdefault("OMP_NUM_THREADS", str(num_threads))
 
 
