@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--memory-share", type=float, default=0.1)
-    parser.add_argument("--no-sampler-cost", action="store_true", help="saves a second engine")
+    parser.add_argument("--speed-only", action="store_true", help="no cache, no sampler")
     parser.add_argument("--out", type=Path, default=Path("/tmp/firstword-vllm"), help="converted weights")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
@@ -65,8 +65,8 @@ async def measure(arguments: argparse.Namespace) -> None:
         "vllm": VllmTokenGenerator(keepers[True], config, max_model_len=2048),
     }
     await _compare(generators, arguments)
-    await _measure_cache(generators["vllm"])
-    if not arguments.no_sampler_cost:
+    if not arguments.speed_only:
+        await _measure_cache(generators["vllm"])
         await _time_sampler(keepers, Vocabulary.of(config), arguments)
         await keepers[False].aclose()
     for generator in generators.values():
@@ -90,7 +90,7 @@ async def _keepers(
     )
     set_environment(arguments.threads)
     keepers = {}
-    for has_sampler in (True,) if arguments.no_sampler_cost else (False, True):
+    for has_sampler in (True,) if arguments.speed_only else (False, True):
         name = "sampled" if has_sampler else "plain"
         given = engine_arguments(arguments.out, name, config, options, "cpu")
         if not has_sampler:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from app.engine.interface import Restarting, SynthesisFailed, TtsError
+from app.engine.interface import Restarting, SynthesisFailed, TextTooLong, TtsError
 from app.engine.tokens.interface import TokenStream, Utterance
 from app.engine.tokens.keeper import RETRY_AFTER_S, EngineKeeper
 from app.engine.tokens.legs import EngineDied, Leg
@@ -171,8 +171,9 @@ class VllmTokenGenerator:
             speech.plan.mark_run()
         return spoken, False
 
-    def _too_long(self) -> SynthesisFailed:
-        return SynthesisFailed(
-            f"prompt, text and speech are longer than {self._max_model_len} tokens together; say less at "
-            "once, or raise FIRSTWORD_VLLM_MAX_MODEL_LEN"
+    def _too_long(self) -> TextTooLong:
+        return TextTooLong(
+            f"text and speech are longer than the {self._max_model_len} tokens that can be spoken in one go; "
+            "send less text at once, or flush in between",
+            "text",
         )

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from app.engine.interface import InvalidRequest, Restarting, SynthesisFailed
+from app.engine.interface import InvalidRequest, Restarting, SynthesisFailed, TextTooLong
 from app.engine.tokens.keeper import EngineKeeper
 from app.engine.tokens.vllm import VllmTokenGenerator
 from tests.app.engine.leg_engine import ToyLegEngine, until
@@ -114,9 +114,9 @@ async def test_a_dying_engine_fails_what_runs_and_refuses_what_comes() -> None:
             await finished(generator.start(utterance()))
 
 
-async def test_an_utterance_longer_than_the_engine_takes_says_which_setting() -> None:
+async def test_an_utterance_longer_than_the_engine_takes_is_refused_where_it_becomes_so() -> None:
     async with generating(ToyLegEngine(small_lm()), max_model_len=30) as generator:
-        with pytest.raises(SynthesisFailed, match=r"longer than 30 tokens.*FIRSTWORD_VLLM_MAX_MODEL_LEN"):
+        with pytest.raises(TextTooLong, match="longer than the 30 tokens"):
             await finished(generator.start(utterance()))
 
 
