@@ -46,7 +46,7 @@ def choose_backend(asked: BackendChoice, device: Build, family: Family) -> Backe
         _check_vllm(build, device, family)
         return Backend("vllm", "as set")
     if device == "cpu":
-        return Backend("torch", "the networks run on the CPU, where one process serves sooner than two")
+        return Backend("torch", "the networks run on the CPU, where vLLM is used only if it is asked for")
     if build != "cuda":
         return Backend("torch", "vLLM for a GPU is not installed: pip install 'firstword[vllm]'")
     if family == "cosyvoice1":

@@ -19,7 +19,6 @@ from app.engine.synthesis import Synthesis
 from app.speakers.enrolment import PreparedSpeaker
 
 _WARM_UP_TEXT = "Good morning. Everything is ready now, and the first listener will not have to wait."
-RESTART_RETRY_AFTER_S = 10
 _log = logging.getLogger(__name__)
 
 
@@ -134,4 +133,4 @@ class SpeechEngine:
                 f"{self.info.checkpoint} takes no instructions; leave instruct out", "instruct"
             )
         if self._shared.generator.unready_reason:
-            raise Restarting(self._shared.generator.unready_reason, RESTART_RETRY_AFTER_S)
+            raise Restarting(self._shared.generator.unready_reason)

@@ -93,7 +93,9 @@ class Overloaded(Refused):
 
 
 class Restarting(Refused):
-    pass
+    def __init__(self, message: str, retry_after_s: int = 10) -> None:
+        """retry_after_s: about a third of what a start takes."""
+        super().__init__(message, retry_after_s)
 
 
 class Draining(Refused):

@@ -44,10 +44,10 @@ class Batch:
         given = {"removed": [], "added": [], "moved": []} | changes
         self.sampler.update_state(BatchUpdate(batch_size=len(self.outputs), **given))
 
-    def join(self, seed: int, output: list[int] | None = None) -> list[int]:
+    def join(self, seed: int, output: list[int] | None = None, **rules: Any) -> list[int]:
         output = [] if output is None else output
         self.outputs.append(output)
-        self.update(added=[(len(self.outputs) - 1, params(seed), None, output)])
+        self.update(added=[(len(self.outputs) - 1, params(seed, **rules), None, output)])
         return output
 
     def step(self, kept: bool = True) -> list[int]:
@@ -60,11 +60,15 @@ class Batch:
         return drawn
 
 
-def params(seed: int) -> Any:
+def params(
+    seed: int,
+    first: Forbidden = Forbidden.STOPS,
+    num_first: int = NUM_STEPS,
+    later: Forbidden = Forbidden.STOPS,
+) -> Any:
     from vllm import SamplingParams
 
-    rule = int(Forbidden.STOPS)
-    draws = Draws(seed, num_drawn=3, history=(1, 2), first_rule=rule, num_first=NUM_STEPS, later_rule=rule)
+    draws = Draws(seed, 3, (1, 2), int(first), num_first, int(later))
     return SamplingParams(max_tokens=NUM_STEPS, extra_args=draws.written())
 
 
@@ -141,6 +145,20 @@ def test_logits_that_are_no_numbers_draw_the_class_of_no_id(logits: Tensor) -> N
     batch = Batch()
     batch.join(1)
     assert batch.sampler.apply(logits).argmax(1).tolist() == [NAMES.num_classes]
+
+
+def test_a_class_that_is_not_allowed_is_not_drawn_until_it_is() -> None:
+    """Logits that want the eos, then a rule that changes."""
+    batch = Batch()
+    batch.join(1, first=Forbidden.STOPS, num_first=4, later=Forbidden.ALL_BUT_EOS)
+    batch.join(2, first=Forbidden.ALL_BUT_FILL, num_first=9, later=Forbidden.NOTHING)
+    wanted = torch.zeros(2, NAMES.num_classes)
+    wanted[:, NAMES.eos] = 50.0
+    drawn = [batch.sampler.apply(wanted).argmax(1).tolist() for _ in range(10)]
+    assert [row[0] == NAMES.eos for row in drawn[:5]] == [False] * 4 + [True]
+    assert [row[1] == NAMES.eos for row in drawn] == [False] * 9 + [True]
+    allowed = {*range(NAMES.num_speech_ids), NAMES.fill}
+    assert {row[1] for row in drawn[:9]} <= allowed
 
 
 def test_requests_of_others_are_refused() -> None:

@@ -12,7 +12,7 @@ from models.lm.sampling import class_masks, repetition_aware_probabilities
 from models.lm.vocabulary import Forbidden
 from models.memory import WholeMemory, chunk_mask
 from models.vllm.draws import Draws
-from tests.parity.test_lm import ids, one_way_plan
+from tests.parity.test_lm import one_way_plan
 from tests.vllm.house import House
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore")]
@@ -95,22 +95,3 @@ def test_draws_follow_the_exact_distribution(
     if repeated:
         unaware = exact(v2, [-1] * window)
         assert chi_square_p(counts, unaware.clamp(min=1e-9)) < 1e-9  # the test would see a window left out
-
-
-def test_an_id_that_is_not_allowed_is_never_drawn(v3: House) -> None:
-    rules = {Forbidden.ALL_BUT_FILL: v3.lm.vocabulary.fill, Forbidden.ALL_BUT_EOS: v3.lm.vocabulary.eos}
-    for rule, allowed in rules.items():
-        draws = Draws(5, 0, (), int(rule), 40, int(rule))
-        drawn = v3.run(v3.drawn(Leg(prompt_ids(v3), draws, max_ids=40)))
-        assert {id for id in drawn if id >= v3.lm.vocabulary.num_speech_ids} <= {allowed}
-
-
-def test_a_request_without_its_draws_is_refused() -> None:
-    with pytest.raises(ValueError, match="only Firstword"):
-        Draws.read(None)
-
-
-def test_draws_travel_to_the_engine_and_back() -> None:
-    draws = Draws(1, 2, (3, 4), 1, 5, 0, is_greedy=True)
-    assert Draws.read(draws.written()) == draws
-    assert ids(torch.tensor([draws.num_drawn])) == [2]

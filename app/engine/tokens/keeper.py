@@ -11,7 +11,6 @@ from app.engine.tokens.legs import LegEngine
 FIRST_DELAY_S = 1.0
 MAX_DELAY_S = 60.0
 STABLE_AFTER_S = 300.0  # an engine that lived so long dies for another reason than the last one
-RETRY_AFTER_S = 10
 _log = logging.getLogger(__name__)
 
 
@@ -39,7 +38,7 @@ class EngineKeeper:
     def engine(self) -> LegEngine:
         """Raises Restarting while there is none."""
         if self._engine is None:
-            raise Restarting(self.unready_reason, RETRY_AFTER_S)
+            raise Restarting(self.unready_reason)
         return self._engine
 
     async def aclose(self) -> None:

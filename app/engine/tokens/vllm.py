@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from app.engine.interface import Restarting, SynthesisFailed, TextTooLong, TtsError
 from app.engine.tokens.interface import TokenStream, Utterance
-from app.engine.tokens.keeper import RETRY_AFTER_S, EngineKeeper
+from app.engine.tokens.keeper import EngineKeeper
 from app.engine.tokens.legs import EngineDied, Leg
 from app.engine.tokens.planning import plan_of
 from models.config import Qwen2LMConfig
@@ -105,7 +105,7 @@ class VllmTokenGenerator:
             speech.stream.fail(error)
         except EngineDied:
             why = "the language model's engine died while this was spoken; say it again in a moment"
-            speech.stream.fail(Restarting(why, RETRY_AFTER_S))
+            speech.stream.fail(Restarting(why))
         except Exception:  # it must not end the others
             _log.exception("an utterance failed")
             speech.stream.fail(SynthesisFailed("the language model failed on this text"))
