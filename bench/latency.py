@@ -1,0 +1,198 @@
+"""Drives a running server over real sockets, load after load, and says how soon and how smoothly it speaks.
+
+`python -m bench latency --url http://127.0.0.1:8000`; `firstword bench` is the same. A silent, truncated or
+looping answer fails the run, however fast it was.
+"""
+
+import argparse
+import asyncio
+import json
+import math
+import os
+import platform
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from app.settings import LOCAL_URL
+from bench.client import PROTOCOLS, Ask, Client, Protocol
+from bench.levels import Goal, Level, capacity_hz, goodput, level_of
+from bench.load import Load, asks, run_load, watched_lag
+from bench.plots import plot_latency
+from bench.terminal import Bar, level_table, progress_of, show, verdict_lines
+from bench.texts import spoken_in
+
+CAPACITY_SHARES = (0.5, 0.75, 1.0, 1.5, 2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """rates_hz None: CAPACITY_SHARES of what the closed loop reached. seconds: of each load."""
+
+    url: str
+    api_key: str | None = None
+    speaker: str | None = None
+    protocols: tuple[Protocol, ...] = ("http",)
+    concurrency: tuple[int, ...] = (1, 2, 4, 8)
+    listeners: tuple[int, ...] = ()
+    rates_hz: tuple[float, ...] | None = None
+    seconds: float = 30.0
+    seed: int = 0
+    goal: Goal = field(default_factory=Goal)
+    judges_speech: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    plan: Plan
+    server: dict[str, Any]  # its own account of itself
+    levels: tuple[Level, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        """Every request was served whole or refused in good order, and some were served."""
+        return not any(level.num_failed for level in self.levels) and any(
+            level.num_served for level in self.levels
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        best = goodput(self.levels)
+        return {
+            "plan": asdict(self.plan) | {"api_key": None},
+            "server": self.server,
+            "client": {
+                "machine": platform.machine(),
+                "cpus": os.cpu_count(),
+                "python": platform.python_version(),
+            },
+            "goodput": None if best is None else {"rate_hz": best.load.amount, "realtime": best.realtime},
+            "levels": [level.as_json() for level in self.levels],
+        }
+
+
+async def measure(plan: Plan) -> Report:
+    """Raises httpx.HTTPError where no server answers, ValueError where no text is in a language it speaks."""
+    async with Client(plan.url, plan.api_key, plan.speaker, judges_speech=plan.judges_speech) as client:
+        server = (await client.get("/v1/capabilities")).json()
+        client.sample_rate_hz = server["default_sample_rate"]
+        texts = spoken_in(tuple(server["languages"]))
+        wanted = {protocol: asks(texts, protocol) for protocol in plan.protocols}
+        for protocol in plan.protocols:
+            await client.speak(next(wanted[protocol]))  # connections and caches stand from here on
+        levels: list[Level] = []
+        with progress_of(plan.seconds * _num_loads(plan)) as bar:
+
+            async def take(loads: Sequence[Load]) -> None:
+                for load in loads:
+                    levels.append(level := await _taken(client, load, plan, wanted[load.protocol], bar))
+                    if load.kind == "listeners" and level.num_stalled:
+                        return  # more of them would stall more
+
+            for protocol in plan.protocols:
+                await take([Load("closed", n, plan.seconds, protocol) for n in plan.concurrency])
+                await take([Load("listeners", n, plan.seconds, protocol) for n in plan.listeners])
+            await take(_poisson_loads(plan, capacity_hz(levels)))
+    return Report(plan, server, tuple(levels))
+
+
+def write(report: Report, json_path: Path | None, plot_path: Path | None) -> None:
+    if json_path is not None:
+        json_path.parent.mkdir(parents=True, exist_ok=True)
+        json_path.write_text(json.dumps(report.as_json(), indent=1) + "\n", encoding="utf-8")
+    if plot_path is not None:
+        plot_latency(report.levels, report.plan.goal, plot_path)
+
+
+def show_report(report: Report) -> None:
+    goal = report.plan.goal
+    show(level_table(report.levels, goal), *verdict_lines(report.levels, goal))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """-> 1 where an answer was silent, truncated, looping or cut off, or where there was none."""
+    given = _parser().parse_args(arguments)
+    plan = Plan(
+        given.url,
+        given.api_key,
+        given.speaker,
+        given.protocol or ("http",),
+        given.concurrency,
+        given.listeners,
+        given.rates,
+        given.seconds,
+        given.seed,
+        Goal(given.max_ttfa_ms / 1000, given.max_gap_ms / 1000),
+        not given.any_speech,
+    )
+    try:
+        report = asyncio.run(measure(plan))
+    except (httpx.HTTPError, ValueError) as error:
+        print(f"bench: {plan.url}: {error}", file=sys.stderr)
+        return 1
+    show_report(report)
+    write(report, given.json, given.plot)
+    return 0 if report.is_sound else 1
+
+
+def numbers_of(words: str) -> tuple[int, ...]:
+    """ "1, 2, 4" -> (1, 2, 4); "" -> (). Raises ValueError for what is no count."""
+    numbers = tuple(int(word) for word in words.split(",") if word.strip())
+    if any(number < 1 for number in numbers):
+        raise ValueError(f"{words!r}; expected counts from 1 on, with commas between")
+    return numbers
+
+
+def rates_of(words: str) -> tuple[float, ...] | None:
+    """ "0.5, 2" -> (0.5, 2.0); "" -> (); "auto" -> None. Raises ValueError for what is no rate."""
+    if words == "auto":
+        return None
+    rates = tuple(float(word) for word in words.split(",") if word.strip())
+    if any(not 0 < rate < math.inf for rate in rates):
+        raise ValueError(f"{words!r}; expected rates over 0, with commas between, or auto")
+    return rates
+
+
+async def _taken(client: Client, load: Load, plan: Plan, wanted: Iterator[Ask], bar: Bar) -> Level:
+    bar.say(str(load))
+    async with watched_lag() as lag:
+        outcomes = await run_load(load, wanted, client.speak, plan.seed)
+    bar.advance(plan.seconds)
+    return level_of(load, outcomes, plan.goal, lag.worst_s)
+
+
+def _poisson_loads(plan: Plan, capacity: float) -> list[Load]:
+    """Over the first protocol. Where nothing was served there is no capacity to take shares of."""
+    rates = plan.rates_hz
+    if rates is None:
+        rates = tuple(share * capacity for share in CAPACITY_SHARES if capacity)
+    return [Load("poisson", rate, plan.seconds, plan.protocols[0]) for rate in rates]
+
+
+def _num_loads(plan: Plan) -> int:
+    num_rates = len(CAPACITY_SHARES) if plan.rates_hz is None else len(plan.rates_hz)
+    return len(plan.protocols) * (len(plan.concurrency) + len(plan.listeners)) + num_rates
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench latency", description=__doc__)
+    parser.add_argument("--url", default=LOCAL_URL)
+    parser.add_argument("--api-key", help="a key, if the server asks for one")
+    parser.add_argument("--speaker")
+    parser.add_argument("--protocol", action="append", choices=PROTOCOLS, help="may be given twice")
+    parser.add_argument("--concurrency", type=numbers_of, default=(1, 2, 4, 8), help="such as 1,2,4")
+    parser.add_argument("--listeners", type=numbers_of, default=(), help="who never stop listening: 1,2,3")
+    parser.add_argument(
+        "--rates", type=rates_of, default=None, help="requests/s, or auto: up to twice capacity"
+    )
+    parser.add_argument("--seconds", type=float, default=30.0, help="of each load")
+    parser.add_argument("--seed", type=int, default=0, help="of when requests come")
+    parser.add_argument("--max-ttfa-ms", type=float, default=500.0, help="what a good request may take")
+    parser.add_argument("--max-gap-ms", type=float, default=20.0, help="the gap that a good request may have")
+    parser.add_argument("--any-speech", action="store_true", help="random weights: do not judge what is said")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--plot", type=Path, help="a PNG")
+    return parser
