@@ -1,4 +1,4 @@
-"""Figures from few values, each with how far it can be trusted. Pure functions; everything drawn is seeded."""
+"""Figures from few values, each with how far it can be trusted. Pure functions; all draws are seeded."""
 
 import math
 from collections.abc import Sequence

@@ -5,6 +5,7 @@ The listener plays from the first byte on, with no pre-buffer. Pure functions of
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -76,7 +77,7 @@ def heard(pieces: Sequence[Piece], asked_s: float, sample_rate_hz: int) -> Heard
 def samples_of(pieces: Sequence[Piece]) -> NDArray[np.float32]:
     """-> (N,) within ±1; half a sample at the end is left out."""
     data = b"".join(piece.data for piece in pieces)
-    return np.frombuffer(data, "<i2", count=len(data) // 2).astype(np.float32) / 32768
+    return np.frombuffer(data, "<i2", count=len(data) // 2).astype(np.float32) / np.float32(32768)
 
 
 def first_sound(samples: NDArray[np.float32], sample_rate_hz: int) -> int | None:
@@ -116,7 +117,7 @@ def _first_sound(samples: NDArray[np.float32], sample_rate_hz: int) -> int | Non
 
 
 def _second_chunk_s(pieces: Sequence[Piece]) -> float | None:
-    for earlier, later in zip(pieces, pieces[1:], strict=False):
+    for earlier, later in pairwise(pieces):
         if later.at_s - earlier.at_s > SAME_CHUNK_S:
             return later.at_s - pieces[0].at_s
     return None

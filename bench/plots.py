@@ -46,7 +46,7 @@ def plot_latency(levels: Sequence[Level], goal: Goal, path: Path) -> bool:
     if best is not None:
         for axes in (upper, lower):
             axes.axvline(best.load.amount, color="green", linewidth=1.2)
-        upper.plot([], [], color="green", label=f"goodput, {best.realtime:.2g} × real time")
+        upper.plot([], [], color="green", label=f"goodput, {best.realtime:.2g} x real time")
     for axes in (upper, lower):
         axes.legend(fontsize=8)
         axes.grid(alpha=0.3)
@@ -68,7 +68,7 @@ def plot_stages(chunks: "Sequence[ChunkCost]", title: str, path: Path) -> bool:
         axes.bar(starts, heights, widths, bottom, align="edge", label=name, color=colour)
         bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
     axes.set(xlabel="second of the utterance", ylabel="ms a chunk", title=title)
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="upper right")
     axes.grid(alpha=0.3, axis="y")
     _save(figure, path)
     return True

@@ -1,4 +1,4 @@
-"""A server of our own for a measurement: started on a free port, looked at from outside, stopped at the end."""
+"""A server of our own to measure: started on a free port, looked at from outside, stopped at the end."""
 
 import os
 import re

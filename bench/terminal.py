@@ -53,7 +53,7 @@ def level_table(levels: Sequence[Level], goal: Goal) -> Table:
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for name in ("load", "n", "no/bad", "first byte", "first sound", "2nd chunk", "worst gap", "stalls"):
         table.add_column(name, justify="left" if name == "load" else "right", no_wrap=True)
-    for name in ("RTF", "all of it", "× real time", "good"):
+    for name in ("RTF", "all of it", "x real time", "good"):
         table.add_column(name, justify="right", no_wrap=True)
     for level in levels:
         table.add_row(*_cells(level), style="red" if level.num_failed else None)
@@ -68,11 +68,11 @@ def verdict_lines(levels: Sequence[Level], goal: Goal) -> list[str]:
         lines.append(
             "goodput: below the lowest rate that was tried"
             if best is None
-            else f"goodput: {best.load.amount:.3g} requests/s, {best.realtime:.3g} × real time"
+            else f"goodput: {best.load.amount:.3g} requests/s, {best.realtime:.3g} x real time"
             f" ({best.num_asked} requests)"
         )
     for level in levels:
-        lines += [f"FAILED {count} ×, {level.load}: {why}" for why, count in level.faults.items()]
+        lines += [f"FAILED {count} times, {level.load}: {why}" for why, count in level.faults.items()]
     return lines
 
 
@@ -83,11 +83,11 @@ def milliseconds(quantiles: Sequence[Quantile]) -> str:
         shown.append(f"{'' if one.is_resolved else '≥'}{1000 * one.value:.0f}")
         if not one.is_resolved:
             break
-    return " / ".join(shown) or "–"
+    return " / ".join(shown) or "-"
 
 
 def _cells(level: Level) -> tuple[str, ...]:
-    rtf = f"{level.rtf[0].value:.2f}" if level.rtf else "–"
+    rtf = f"{level.rtf[0].value:.2f}" if level.rtf else "-"
     return (
         str(level.load),
         str(level.num_asked),
@@ -100,5 +100,5 @@ def _cells(level: Level) -> tuple[str, ...]:
         rtf,
         milliseconds(level.total[:1]),
         f"{level.realtime:.2f}",
-        "–" if level.good is None else f"{100 * level.good.value:.0f} %",
+        "-" if level.good is None else f"{100 * level.good.value:.0f} %",
     )
