@@ -38,9 +38,7 @@ async def measure(url: str, num_cancels: int, at_a_time: int, seed: int = 0) -> 
                     times_s.append(await _cancelled_s(client, Ask(text, "en", len(times_s), "ws"), pause_s))
                     bar.advance(1)
 
-            async with asyncio.TaskGroup() as tasks:
-                for _ in range(at_a_time):
-                    tasks.create_task(cancel_again())
+            await asyncio.gather(*(cancel_again() for _ in range(at_a_time)))
     found = [quantile(times_s, share) for share in SHARES]
     return tuple(one for one in found if one is not None)
 

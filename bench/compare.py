@@ -1,7 +1,7 @@
 """Two settings or two commands against each other, in turn, so that a noisy machine hits both alike.
 
     python -m bench compare "FIRSTWORD_NUM_WORKERS=1" "FIRSTWORD_NUM_WORKERS=2"
-    python -m bench compare "cd old && python -m bench stages" "cd new && python -m bench stages" --value "RTF ([0-9.]+)"
+    python -m bench compare "cd old && make speak" "cd new && make speak" --value "RTF ([0-9.]+)"
 
 Settings: two servers stand side by side, each text is asked of one and then of the other, one request at a
 time. Commands: what they take, or the number in what they print that --value finds. Result: the median of

@@ -26,7 +26,7 @@ from bench.plots import plot_latency
 from bench.terminal import Bar, level_table, progress_of, show, verdict_lines
 from bench.texts import spoken_in
 
-CAPACITY_SHARES = (0.5, 0.75, 1.0, 1.5, 2.0)
+CAPACITY_SHARES = (0.25, 0.5, 0.75, 1.0, 2.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def main(arguments: Sequence[str]) -> int:
         given.url,
         given.api_key,
         given.speaker,
-        given.protocol or ("http",),
+        given.protocol,
         given.concurrency,
         given.listeners,
         given.rates,
@@ -144,6 +144,14 @@ def numbers_of(words: str) -> tuple[int, ...]:
     if any(number < 1 for number in numbers):
         raise ValueError(f"{words!r}; expected counts from 1 on, with commas between")
     return numbers
+
+
+def protocols_of(words: str) -> tuple[Protocol, ...]:
+    """ "http, ws" -> ("http", "ws"). Raises ValueError for what is none."""
+    wanted = [word.strip() for word in words.split(",")]
+    if unknown := [word for word in wanted if word not in PROTOCOLS]:
+        raise ValueError(f"{unknown[0]!r} is no protocol; expected http, ws, or both with a comma between")
+    return tuple(known for known in PROTOCOLS if known in wanted)
 
 
 def rates_of(words: str) -> tuple[float, ...] | None:
@@ -182,7 +190,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--url", default=LOCAL_URL)
     parser.add_argument("--api-key", help="a key, if the server asks for one")
     parser.add_argument("--speaker")
-    parser.add_argument("--protocol", action="append", choices=PROTOCOLS, help="may be given twice")
+    parser.add_argument("--protocol", type=protocols_of, default=("http",), help="http, ws, or both: http,ws")
     parser.add_argument("--concurrency", type=numbers_of, default=(1, 2, 4, 8), help="such as 1,2,4")
     parser.add_argument("--listeners", type=numbers_of, default=(), help="who never stop listening: 1,2,3")
     parser.add_argument(

@@ -13,14 +13,15 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Literal
 
 import httpx
 from rich.table import Table
+from websockets.exceptions import WebSocketException
 
-from bench.client import Ask, Client, Outcome
+from bench.client import Ask, Client
 from bench.server import Footing, OwnServer, ServerDidNotStart, footing, own_server
 from bench.terminal import progress_of, show, show_line
 
@@ -89,9 +90,12 @@ async def _streams(url: str, ways: Sequence[Way], at_a_time: int, generator: ran
 
     async def work(client: Client) -> None:
         for seed, (way, text, chance) in enumerate(coming):
-            outcome = await _stream(client, way, Ask(text, "en", seed), chance)
-            if outcome is not None and outcome.status == "failed":
-                faults[f"{way}: {outcome.why}"] += 1
+            try:
+                why = await _stream(client, way, Ask(text, "en", seed), chance)
+            except (httpx.HTTPError, WebSocketException, OSError) as error:
+                why = f"{type(error).__name__} {error}"
+            if why:
+                faults[f"{way}: {why}"] += 1
 
     async with Client(url) as client, asyncio.TaskGroup() as tasks:
         for _ in range(at_a_time):
@@ -99,20 +103,20 @@ async def _streams(url: str, ways: Sequence[Way], at_a_time: int, generator: ran
     return faults
 
 
-async def _stream(client: Client, way: Way, ask: Ask, chance: float) -> Outcome | None:
-    """chance: within [0, 1), how late it is cancelled or left. None: nobody heard it to its end."""
+async def _stream(client: Client, way: Way, ask: Ask, chance: float) -> str:
+    """chance: within [0, 1), how late it is cancelled or left. -> what was wrong; "": nothing."""
     match way:
         case "heard":
-            return await client.speak(ask)
+            return (await client.speak(ask)).why
         case "socket":
-            return await client.speak(Ask(ask.text, ask.language, ask.seed, "ws"))
+            return (await client.speak(replace(ask, protocol="ws"))).why
         case "cancelled":
             await _cancel(client, ask, chance)
         case "left":
             await _leave(client.url, ask, chance)
         case "slow":
             await _read_slowly(client.url, ask)
-    return None
+    return ""
 
 
 async def _cancel(client: Client, ask: Ask, chance: float) -> None:
