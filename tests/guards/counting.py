@@ -1,0 +1,68 @@
+"""Counts what a piece of work makes torch do: calls of a network, operations, bytes that are copied."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+COPIES = ("copy_", "clone", "cat", "stack", "_to_copy", "index", "index_select", "repeat", "constant_pad_nd")
+
+
+@dataclass(slots=True)
+class Work:
+    """operations: by name, those that compute or move values. copied_bytes: written by COPIES alone."""
+
+    operations: Counter[str] = field(default_factory=Counter)
+    copied_bytes: int = 0
+
+    @property
+    def num_operations(self) -> int:
+        return self.operations.total()
+
+
+class _Watch(TorchDispatchMode):
+    def __init__(self, work: Work) -> None:
+        super().__init__()
+        self._work = work
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func.is_view:
+            return result
+        name = func.overloadpacket.__name__
+        self._work.operations[name] += 1
+        if name in COPIES:
+            tensors = result if isinstance(result, tuple | list) else [result]
+            self._work.copied_bytes += sum(each.nbytes for each in tensors if isinstance(each, Tensor))
+        return result
+
+
+def work_of(run: Callable[[], object]) -> Work:
+    """What a compiled graph does inside counts as nothing: bounds on the result are upper ones."""
+    work = Work()
+    with torch.inference_mode(), _Watch(work):
+        run()
+    return work
+
+
+@contextmanager
+def calls_of(network: nn.Module) -> Iterator[list[torch.Size]]:
+    """The shape of the first tensor that each call of the network was given."""
+    shapes: list[torch.Size] = []
+
+    def count(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        given = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
+        shapes.append(given[0].shape)
+
+    handle = network.register_forward_pre_hook(count, with_kwargs=True)
+    try:
+        yield shapes
+    finally:
+        handle.remove()
