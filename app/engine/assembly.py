@@ -1,6 +1,7 @@
 """Networks, generator, pool and admission joined to a running engine."""
 
 import asyncio
+import math
 import os
 import sys
 import time
@@ -22,6 +23,7 @@ from app.telemetry.metrics import Metrics
 from models.token2wav import StepTimes
 
 MAX_CHUNKS_IN_BATCH = 8
+CPU_PATIENCE_S = 0.3  # about what a chunk takes
 _SWITCH_INTERVAL_S = 1e-4
 
 
@@ -60,6 +62,8 @@ async def running_engine(
         plan.num_workers,
         MAX_CHUNKS_IN_BATCH,
         lambda size, times: _note(metrics, size, times),
+        _patience_s(networks),
+        clock,
     )
     resources = Resources(
         info=info,
@@ -79,6 +83,12 @@ async def running_engine(
         yield engine
     finally:
         await asyncio.shield(engine.aclose())
+
+
+def _patience_s(networks: Networks) -> float:
+    """On a GPU a batch costs hardly more than one chunk; on a CPU each chunk in it holds up the others."""
+    is_on_cpu = next(networks.lm.parameters()).device.type == "cpu"
+    return CPU_PATIENCE_S if is_on_cpu else math.inf
 
 
 def set_threads(num_threads: int, num_workers: int) -> None:
