@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from bench.arguments import count
 from bench.client import Ask, Client, ServerAnswer
 from bench.estimates import Quantile, quantile
 from bench.server import ServerDidNotStart, own_server
@@ -69,12 +70,12 @@ def show_report(found: Sequence[Quantile]) -> None:
     show_line(f"cancel to slot free, ms, p50 / p95 of {found[0].num_values}: {milliseconds(found)}")
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench cancels", description=__doc__)
-    parser.add_argument("--cancels", type=int, default=60)
-    parser.add_argument("--at-a-time", type=int, default=3)
+    parser.add_argument("--cancels", type=count, default=60)
+    parser.add_argument("--at-a-time", type=count, default=3)
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args(arguments)
+    given = parser.parse_args(words)
     try:
         with own_server() as server:
             found = asyncio.run(measure(server.url, given.cancels, given.at_a_time))

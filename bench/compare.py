@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from app.settings import PREFIX
+from bench.arguments import count
 from bench.client import Ask, Client, Outcome, ServerAnswer
 from bench.estimates import ratio_of_pairs
 from bench.server import ServerDidNotStart, own_server
@@ -79,8 +80,8 @@ async def compare_settings(urls: tuple[str, str], num_pairs: int) -> dict[str, P
     return figures
 
 
-def main(arguments: Sequence[str]) -> int:
-    given = _parser().parse_args(arguments)
+def main(words: Sequence[str]) -> int:
+    given = _parser().parse_args(words)
     a, b = settings_of(given.a), settings_of(given.b)
     try:
         if a is not None and b is not None:
@@ -136,6 +137,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("a", metavar="A", help="settings, such as FIRSTWORD_NUM_THREADS=1, or a command")
     parser.add_argument("b", metavar="B")
-    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--pairs", type=count, default=10)
     parser.add_argument("--value", help="regular expression whose group is the number that a command prints")
     return parser

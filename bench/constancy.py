@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from bench.arguments import count
 from bench.client import Ask, Client
 from bench.estimates import Interval, ratio_of_medians
 from bench.hearing import Piece
@@ -114,11 +115,11 @@ def show_report(found: Constancy) -> None:
     show_line(f"the server's memory from second 15 to second 60, MB a stream: {grown}")
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench constancy", description=__doc__)
-    parser.add_argument("--streams", type=int, default=3)
+    parser.add_argument("--streams", type=count, default=3)
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args(arguments)
+    given = parser.parse_args(words)
     try:
         with own_server() as server:
             found = asyncio.run(measure(server, given.streams))

@@ -7,7 +7,6 @@ looping answer fails the run, however fast it was.
 import argparse
 import asyncio
 import json
-import math
 import os
 import platform
 import sys
@@ -19,7 +18,8 @@ from typing import Any
 import httpx
 
 from app.settings import LOCAL_URL
-from bench.client import PROTOCOLS, Ask, Client, Protocol
+from bench import arguments
+from bench.client import Ask, Client, Protocol
 from bench.levels import Goal, Level, capacity_hz, goodput, level_of
 from bench.load import Load, asks, run_load, watched_lag
 from bench.plots import plot_latency
@@ -112,9 +112,9 @@ def show_report(report: Report) -> None:
     show(level_table(report.levels, goal), *verdict_lines(report.levels, goal))
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(words: Sequence[str]) -> int:
     """-> 1 where an answer was silent, truncated, looping or cut off, or where there was none."""
-    given = _parser().parse_args(arguments)
+    given = _parser().parse_args(words)
     plan = Plan(
         given.url,
         given.api_key,
@@ -136,32 +136,6 @@ def main(arguments: Sequence[str]) -> int:
     show_report(report)
     write(report, given.json, given.plot)
     return 0 if report.is_sound else 1
-
-
-def numbers_of(words: str) -> tuple[int, ...]:
-    """ "1, 2, 4" -> (1, 2, 4); "" -> (). Raises ValueError for what is no count."""
-    numbers = tuple(int(word) for word in words.split(",") if word.strip())
-    if any(number < 1 for number in numbers):
-        raise ValueError(f"{words!r}; expected counts from 1 on, with commas between")
-    return numbers
-
-
-def protocols_of(words: str) -> tuple[Protocol, ...]:
-    """ "http, ws" -> ("http", "ws"). Raises ValueError for what is none."""
-    wanted = [word.strip() for word in words.split(",")]
-    if unknown := [word for word in wanted if word not in PROTOCOLS]:
-        raise ValueError(f"{unknown[0]!r} is no protocol; expected http, ws, or both with a comma between")
-    return tuple(known for known in PROTOCOLS if known in wanted)
-
-
-def rates_of(words: str) -> tuple[float, ...] | None:
-    """ "0.5, 2" -> (0.5, 2.0); "" -> (); "auto" -> None. Raises ValueError for what is no rate."""
-    if words == "auto":
-        return None
-    rates = tuple(float(word) for word in words.split(",") if word.strip())
-    if any(not 0 < rate < math.inf for rate in rates):
-        raise ValueError(f"{words!r}; expected rates over 0, with commas between, or auto")
-    return rates
 
 
 async def _taken(client: Client, load: Load, plan: Plan, wanted: Iterator[Ask], bar: Bar) -> Level:
@@ -187,20 +161,19 @@ def _num_loads(plan: Plan) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench latency", description=__doc__)
-    parser.add_argument("--url", default=LOCAL_URL)
-    parser.add_argument("--api-key", help="a key, if the server asks for one")
-    parser.add_argument("--speaker")
-    parser.add_argument("--protocol", type=protocols_of, default=("http",), help="http, ws, or both: http,ws")
-    parser.add_argument("--concurrency", type=numbers_of, default=(1, 2, 4, 8), help="such as 1,2,4")
-    parser.add_argument("--listeners", type=numbers_of, default=(), help="who never stop listening: 1,2,3")
-    parser.add_argument(
-        "--rates", type=rates_of, default=None, help="requests/s, or auto: up to twice capacity"
-    )
-    parser.add_argument("--seconds", type=float, default=30.0, help="of each load")
-    parser.add_argument("--seed", type=int, default=0, help="of when requests come")
-    parser.add_argument("--max-ttfa-ms", type=float, default=500.0, help="what a good request may take")
-    parser.add_argument("--max-gap-ms", type=float, default=20.0, help="the gap that a good request may have")
-    parser.add_argument("--any-speech", action="store_true", help="random weights: do not judge what is said")
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--plot", type=Path, help="a PNG")
+    add = parser.add_argument
+    add("--url", default=LOCAL_URL)
+    add("--api-key", help="a key, if the server asks for one")
+    add("--speaker")
+    add("--protocol", type=arguments.protocols, default=("http",), help="http, ws, or both: http,ws")
+    add("--concurrency", type=arguments.counts, default=(1, 2, 4, 8), help="such as 1,2,4")
+    add("--listeners", type=arguments.counts, default=(), help="who never stop listening: 1,2,3")
+    add("--rates", type=arguments.rates, help="requests/s; auto, the default: up to twice the capacity")
+    add("--seconds", type=arguments.amount, default=30.0, help="of each load")
+    add("--seed", type=int, default=0, help="of when requests come")
+    add("--max-ttfa-ms", type=arguments.amount, default=500.0, help="what a good request may take")
+    add("--max-gap-ms", type=arguments.amount, default=20.0, help="the gap that a good one may have")
+    add("--any-speech", action="store_true", help="random weights: do not judge what is said")
+    add("--json", type=Path)
+    add("--plot", type=Path, help="a PNG")
     return parser

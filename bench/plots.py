@@ -17,7 +17,7 @@ _STAGE_COLOURS = {"LM": "#4878a8", "flow": "#d08040", "vocoder": "#589858", "enc
 def plot_latency(levels: Sequence[Level], goal: Goal, path: Path) -> bool:
     """First byte and first sound against the rate of requests, the goodput marked; below, the good ones."""
     points = sorted(
-        (level for level in levels if level.load.kind == "poisson" and level.ttfb),
+        (level for level in levels if level.load.kind == "poisson" and level.ttfa),
         key=lambda level: level.load.amount,
     )
     pyplot = _pyplot()

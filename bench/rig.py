@@ -66,27 +66,39 @@ class Utterance:
         return total_s / sum(chunk.audio_s for chunk in self.chunks)
 
 
+class NothingToSay(ValueError):
+    """A text without a word in it."""
+
+
 class Rig:
-    """One checkpoint, its first speaker prepared."""
+    """One checkpoint, its default speaker prepared."""
 
     def __init__(self, settings: Settings) -> None:
-        """Raises InvalidSettings, and CheckpointError where the checkpoint brings no speaker either."""
+        """Raises InvalidSettings, and CheckpointError, also where the checkpoint does not bring the speaker."""
         set_threads(settings.num_threads, settings.num_workers)
         self.networks: Networks = loaded(settings)
         self._feeds = text_feeds(settings, self.networks)
         speakers = self.networks.checkpoint.load_speakers()
-        if not speakers:
-            raise CheckpointError(f"{settings.checkpoint} brings no speakers; give one that does")
-        self._speaker = speakers[settings.default_speaker or next(iter(speakers))]
+        name = settings.default_speaker or next(iter(speakers), None)
+        if name not in speakers:
+            raise CheckpointError(
+                f"{settings.checkpoint} brings no speaker {name or 'at all'}; give one that does"
+            )
+        self._speaker = speakers[name]
         self._prompt = self.networks.prepare(self._speaker)
         self._clock = device_clock(self.networks)
 
     def speak(self, text: str, num_tokens: int | None, seed: int = 0) -> Utterance:
-        """The first segment of the text. num_tokens: so long, whatever the LM wants; None: to its end."""
+        """The first segment of the text. num_tokens: so long, whatever the LM wants; None: to its end.
+
+        Raises NothingToSay.
+        """
         clock, prompting = self._clock, self.networks.prompting
         began_s = clock()
         feed = self._feeds("whole", None, True)
         segments = [*feed.push(text), *feed.flush()]
+        if not segments:
+            raise NothingToSay(f"{text!r} has nothing that can be spoken; give it words")
         asked = prompting.utterance(self._speaker, segments[0].spoken, "whole", None, seed)
         assert asked.text_ids is not None, "a whole text"
         normalise_s = clock() - began_s

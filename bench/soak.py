@@ -21,6 +21,7 @@ import httpx
 from rich.table import Table
 from websockets.exceptions import WebSocketException
 
+from bench.arguments import count
 from bench.client import Ask, Client
 from bench.server import Footing, OwnServer, ServerDidNotStart, footing, own_server
 from bench.terminal import progress_of, show, show_line
@@ -183,13 +184,13 @@ def as_json(found: Soak) -> dict[str, object]:
     return asdict(found) | {"memory_ratio": found.memory_ratio, "leaks": found.leaks}
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(words: Sequence[str]) -> int:
     """-> 1 where something is left behind, or a stream that was heard to its end was not sound."""
     parser = argparse.ArgumentParser(prog="python -m bench soak", description=__doc__)
-    parser.add_argument("--streams", type=int, default=1000)
-    parser.add_argument("--at-a-time", type=int, default=4)
+    parser.add_argument("--streams", type=count, default=1000)
+    parser.add_argument("--at-a-time", type=count, default=4)
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args(arguments)
+    given = parser.parse_args(words)
     try:
         with own_server() as server:
             found = asyncio.run(measure(server, given.streams, given.at_a_time))

@@ -17,9 +17,10 @@ from typing import Any, get_args
 from rich.table import Table
 
 from app.settings import InvalidSettings, Settings, load_settings
+from bench.arguments import count
 from bench.estimates import Interval, ratio_of_medians
 from bench.plots import plot_stages
-from bench.rig import ChunkCost, Rig, Utterance
+from bench.rig import ChunkCost, NothingToSay, Rig, Utterance
 from bench.terminal import show
 from models.config import TOKEN_RATE_HZ, Family
 from models.errors import CheckpointError
@@ -34,7 +35,7 @@ MAX_ROWS = 12
 def measure(settings: Settings, text: str, seconds: float | None, runs: int) -> Utterance:
     """The run of the median cost, after one that warms up. seconds None: to the end of the utterance.
 
-    Raises InvalidSettings and CheckpointError.
+    Raises InvalidSettings, CheckpointError and NothingToSay.
     """
     rig = Rig(settings)
     num_tokens = None if seconds is None else round(seconds * TOKEN_RATE_HZ)
@@ -109,8 +110,8 @@ def rtf_by_stage(utterance: Utterance) -> dict[str, float]:
     return {name: sum(chunk.stages()[name] for chunk in utterance.chunks) / audio_s for name in names}
 
 
-def main(arguments: Sequence[str]) -> int:
-    given = _parser().parse_args(arguments)
+def main(words: Sequence[str]) -> int:
+    given = _parser().parse_args(words)
     try:
         settings = load_settings(
             checkpoint=given.checkpoint,
@@ -120,7 +121,7 @@ def main(arguments: Sequence[str]) -> int:
         )
         with _checkpoint_of(settings, given.random, given.size) as settings:
             utterance = measure(settings, given.text, given.seconds or None, given.runs)
-    except (InvalidSettings, CheckpointError, ImportError) as error:
+    except (InvalidSettings, CheckpointError, ImportError, NothingToSay) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
     show_report(utterance)
@@ -164,7 +165,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--seconds", type=float, default=10.0, help="of audio, whatever the LM wants; 0: its end"
     )
-    parser.add_argument("--runs", type=int, default=3, help="the one of the median cost is shown")
+    parser.add_argument("--runs", type=count, default=3, help="the one of the median cost is shown")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path, help="a PNG")
     return parser

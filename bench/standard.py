@@ -16,6 +16,7 @@ from pathlib import Path
 
 from app.settings import BUILTIN_CHECKPOINT, load_settings
 from bench import cancels, constancy, latency, soak, stages
+from bench.arguments import amount, count
 from bench.client import ServerAnswer
 from bench.constancy import TooShort
 from bench.estimates import Interval, Quantile
@@ -35,8 +36,8 @@ STREAMS_IN_SOAK = 1000
 
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench all", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="of each load")
-    parser.add_argument("--streams", type=int, default=STREAMS_IN_SOAK, help="of the soak")
+    parser.add_argument("--seconds", type=amount, default=SECONDS, help="of each load")
+    parser.add_argument("--streams", type=count, default=STREAMS_IN_SOAK, help="of the soak")
     parser.add_argument("--folder", type=Path, default=FOLDER)
     given = parser.parse_args(words)
     given.folder.mkdir(parents=True, exist_ok=True)

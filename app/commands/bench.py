@@ -31,7 +31,8 @@ def bench(
     import httpx
 
     from app.commands.client import ask, open_client
-    from bench.latency import Plan, measure, numbers_of, protocols_of, rates_of, show_report, write
+    from bench import arguments
+    from bench.latency import Plan, measure, show_report, write
 
     with open_client(url, api_key) as client:
         ask(client, "GET", "/v1/capabilities")  # says in one line what is wrong with an address or a key
@@ -40,9 +41,9 @@ def bench(
             url=url,
             api_key=api_key,
             speaker=speaker,
-            protocols=protocols_of(protocols),
-            concurrency=numbers_of(concurrency),
-            rates_hz=rates_of(rates),
+            protocols=arguments.protocols(protocols),
+            concurrency=arguments.counts(concurrency),
+            rates_hz=arguments.rates(rates),
             seconds=seconds,
         )
         report = asyncio.run(measure(plan))

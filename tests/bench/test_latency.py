@@ -9,7 +9,7 @@ import pytest
 
 from app.engine.interface import Overloaded, SynthesisFailed
 from bench.client import Ask, Client
-from bench.latency import Plan, measure, protocols_of, rates_of, write
+from bench.latency import Plan, measure, write
 from bench.levels import Goal
 from bench.terminal import level_table, verdict_lines
 from tests.app.api.serving import make_services, serving
@@ -127,20 +127,3 @@ async def test_gaps_of_a_slow_server_are_seen() -> None:
     assert outcome.heard is not None
     assert outcome.heard.underrun_s > 0.15  # 0.4 s, less two chunks of 50 ms and what the start took
     assert outcome.heard.second_chunk_s is not None
-
-
-@pytest.mark.parametrize(("words", "rates"), [("auto", None), ("", ()), ("0.5, 2", (0.5, 2.0))])
-async def test_rates_are_read(words: str, rates: tuple[float, ...] | None) -> None:
-    assert rates_of(words) == rates
-
-
-@pytest.mark.parametrize("words", ["0", "-1", "nan", "inf", "much"])
-async def test_what_is_no_rate_is_refused(words: str) -> None:
-    with pytest.raises(ValueError, match=r"rates over 0|could not convert"):
-        rates_of(words)
-
-
-async def test_what_is_no_protocol_is_refused() -> None:
-    assert protocols_of("ws,http") == ("http", "ws")
-    with pytest.raises(ValueError, match="'smtp' is no protocol"):
-        protocols_of("http,smtp")

@@ -57,6 +57,11 @@ def test_bad_checkpoint_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err.count("\n") == 1
 
 
+def test_text_without_words_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert stages.main(["--checkpoint", str(small_checkpoint("cosyvoice2")), "--text", "..."]) == 1
+    assert "nothing that can be spoken" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("family", ["cosyvoice2", "cosyvoice3"])
 def test_fifty_frames_are_solved_for_a_second(family: Family) -> None:
     assert frames_per_second_and_pass(small_checkpoint(family)) == pytest.approx(50)
