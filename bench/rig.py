@@ -74,15 +74,16 @@ class Rig:
     """One checkpoint, its default speaker prepared."""
 
     def __init__(self, settings: Settings) -> None:
-        """Raises InvalidSettings, and CheckpointError, also where the checkpoint does not bring the speaker."""
+        """Raises InvalidSettings, and CheckpointError, for a speaker that it does not bring as well."""
         set_threads(settings.num_threads, settings.num_workers)
         self.networks: Networks = loaded(settings)
         self._feeds = text_feeds(settings, self.networks)
         speakers = self.networks.checkpoint.load_speakers()
         name = settings.default_speaker or next(iter(speakers), None)
         if name not in speakers:
+            brought = ", ".join(speakers) or "none"
             raise CheckpointError(
-                f"{settings.checkpoint} brings no speaker {name or 'at all'}; give one that does"
+                f"{settings.checkpoint} has no speaker {name or 'at all'}; it brings {brought}"
             )
         self._speaker = speakers[name]
         self._prompt = self.networks.prepare(self._speaker)

@@ -174,9 +174,9 @@ def show_report(found: Soak) -> None:
     for reading in found.readings:
         values = [getattr(reading.footing, name) for name in names]
         table.add_row(str(reading.num_streams), *(f"{value:.4g}" for value in values))
-    ways = ", ".join(f"{count} {way}" for way, count in sorted(found.ways.items()))
+    ways = ", ".join(f"{times} {way}" for way, times in sorted(found.ways.items()))
     show(table, f"{found.seconds:.0f} s: {ways}; memory at the end ÷ after a tenth: {found.memory_ratio:.3f}")
-    for line in (*found.leaks, *(f"FAILED {count} times: {why}" for why, count in found.faults.items())):
+    for line in (*found.leaks, *(f"FAILED {times} times: {why}" for why, times in found.faults.items())):
         show_line(line)
 
 

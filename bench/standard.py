@@ -30,7 +30,7 @@ from bench.terminal import show
 FOLDER = Path("build/bench")
 LISTENERS = (1, 2, 3, 4, 6, 8, 12, 16)
 BUILTIN = {"checkpoint": BUILTIN_CHECKPOINT}
-SECONDS = 25.0  # of each load
+SECONDS = 20.0  # of each load
 STREAMS_IN_SOAK = 1000
 
 
