@@ -1,7 +1,8 @@
-"""Whether a long stream gets slower: chunks around second 60 against those around second 2, at the listener.
+"""Whether a long stream gets slower: what a second of audio costs around second 60, over around second 2.
 
-One WebSocket turn in one running utterance, all its text given at once, read as fast as it comes: so the
-time between two chunks is what the service needs for one. Memory is that of the server's process.
+One WebSocket turn in one running utterance, all its text given at once, read as fast as it comes. Told twice:
+by the time between two chunks at the listener, and by the seconds that the server's process computes for one,
+which other work on the machine hardly touches. Of a server of our own on a CPU; memory is its process's.
 """
 
 import argparse
@@ -17,8 +18,7 @@ from pathlib import Path
 from bench.arguments import count
 from bench.client import Ask, Client
 from bench.estimates import Interval, ratio_of_medians
-from bench.hearing import Piece
-from bench.server import OwnServer, ServerDidNotStart, footing, own_server
+from bench.server import OwnServer, ServerDidNotStart, cpu_s, footing, own_server
 from bench.terminal import progress_of, show_line
 from bench.texts import sentences
 
@@ -33,19 +33,27 @@ class TooShort(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """A piece of audio came: when, what the server had computed by then, and the samples it holds."""
+
+    at_s: float
+    cpu_s: float
+    num_samples: int
+
+
+@dataclass(frozen=True, slots=True)
 class Constancy:
-    """ratio: seconds for a second of audio, late over early. grown_mb: the server's memory, one a stream."""
+    """Late over early. ratio: by the clock. cpu_ratio: by what was computed. grown_mb: one a stream."""
 
     ratio: Interval
-    early_s: tuple[float, ...]
-    late_s: tuple[float, ...]
+    cpu_ratio: Interval
     grown_mb: tuple[float, ...]
 
 
 async def measure(server: OwnServer, streams: int) -> Constancy:
     """Early and late chunks come in turn, so that a noisy machine hits both. Raises TooShort."""
-    early_s: list[float] = []
-    late_s: list[float] = []
+    early: list[Mark] = []
+    late: list[Mark] = []
     grown_mb: list[float] = []
     async with Client(server.url) as client:
         client.sample_rate_hz = (await client.get("/v1/capabilities")).json()["default_sample_rate"]
@@ -53,31 +61,35 @@ async def measure(server: OwnServer, streams: int) -> Constancy:
             for seed in range(streams):
                 bar.say(f"stream {seed + 1} of {streams}")
                 memory_mb: dict[float, float] = {}
-                pieces = await _listen(client, server, seed, memory_mb)
-                early_s += costs(pieces, client.sample_rate_hz, *EARLY_S)
-                late_s += costs(pieces, client.sample_rate_hz, *LATE_S)
+                marks = await _listen(client, server, seed, memory_mb)
+                early += costs(marks, client.sample_rate_hz, *EARLY_S)
+                late += costs(marks, client.sample_rate_hz, *LATE_S)
                 grown_mb.append(memory_mb[MEMORY_AT_S[1]] - memory_mb[MEMORY_AT_S[0]])
                 bar.advance(LAST_S)
-    ratio = ratio_of_medians(early_s, late_s)
-    return Constancy(ratio, tuple(early_s), tuple(late_s), tuple(grown_mb))
+    return Constancy(
+        ratio_of_medians([one.at_s for one in early], [one.at_s for one in late]),
+        ratio_of_medians([one.cpu_s for one in early], [one.cpu_s for one in late]),
+        tuple(grown_mb),
+    )
 
 
-def costs(pieces: Sequence[Piece], sample_rate_hz: int, first_s: float, last_s: float) -> list[float]:
-    """Seconds that a second of audio took, of each piece that begins within [first_s, last_s) of audio."""
+def costs(marks: Sequence[Mark], sample_rate_hz: int, first_s: float, last_s: float) -> list[Mark]:
+    """What a second of audio took, of each piece that begins within [first_s, last_s) of audio."""
     found, start = [], 0
-    for before, piece in pairwise([Piece(0.0, b""), *pieces]):
-        num_samples = len(piece.data) // 2
+    for before, mark in pairwise([Mark(0, 0, 0), *marks]):
         if start and first_s <= start / sample_rate_hz < last_s:
-            found.append((piece.at_s - before.at_s) * sample_rate_hz / num_samples)
-        start += num_samples
+            pace = sample_rate_hz / mark.num_samples
+            took_s, computed_s = mark.at_s - before.at_s, mark.cpu_s - before.cpu_s
+            found.append(Mark(pace * took_s, pace * computed_s, sample_rate_hz))
+        start += mark.num_samples
     return found
 
 
-async def _listen(client: Client, server: OwnServer, seed: int, memory_mb: dict[float, float]) -> list[Piece]:
+async def _listen(client: Client, server: OwnServer, seed: int, memory_mb: dict[float, float]) -> list[Mark]:
     """-> its first LAST_S seconds; fills `memory_mb` at MEMORY_AT_S. Then the stream is left."""
     ask = Ask(_long_text(), "en", seed, "ws")
-    pieces: list[Piece] = []
-    num_bytes = 0
+    marks: list[Mark] = []
+    num_samples = 0
     async with client.socket() as socket:
         await socket.send(client.start(ask, mode="continuous"))
         await socket.send(json.dumps({"type": "text", "text": ask.text}))
@@ -86,17 +98,17 @@ async def _listen(client: Client, server: OwnServer, seed: int, memory_mb: dict[
             if not isinstance(message, bytes):
                 if (said := json.loads(message))["type"] in ("done", "error"):
                     raise TooShort(
-                        f"the stream ended after {num_bytes / 2 / client.sample_rate_hz:.1f} s: {said}"
+                        f"the stream ended after {num_samples / client.sample_rate_hz:.1f} s: {said}"
                     )
                 continue
-            pieces.append(Piece(time.perf_counter(), message))
-            num_bytes += len(message)
-            audio_s = num_bytes / 2 / client.sample_rate_hz
+            marks.append(Mark(time.perf_counter(), cpu_s(server), len(message) // 2))
+            num_samples += len(message) // 2
+            audio_s = num_samples / client.sample_rate_hz
             for at_s in MEMORY_AT_S:
                 if audio_s >= at_s and at_s not in memory_mb:
                     memory_mb[at_s] = await asyncio.to_thread(lambda: footing(server).memory_mb)
             if audio_s >= LAST_S:
-                return pieces
+                return marks
     raise TooShort("the socket closed")
 
 
@@ -110,7 +122,8 @@ def _long_text() -> str:
 
 
 def show_report(found: Constancy) -> None:
-    show_line(f"a second of audio at second 60 ÷ at second 2: {found.ratio}")
+    show_line(f"a second of audio at second 60 ÷ at second 2, by the clock: {found.ratio}")
+    show_line(f"the same by what the server computed: {found.cpu_ratio}")
     grown = ", ".join(f"{value:.1f}" for value in found.grown_mb)
     show_line(f"the server's memory from second 15 to second 60, MB a stream: {grown}")
 

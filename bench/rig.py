@@ -71,9 +71,9 @@ class NothingToSay(ValueError):
 
 
 class Rig:
-    """One checkpoint, its default speaker prepared."""
+    """One checkpoint, its default speaker prepared. clock: None waits for the device to be done."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         """Raises InvalidSettings, and CheckpointError, for a speaker that it does not bring as well."""
         set_threads(settings.num_threads, settings.num_workers)
         self.networks: Networks = loaded(settings)
@@ -87,7 +87,7 @@ class Rig:
             )
         self._speaker = speakers[name]
         self._prompt = self.networks.prepare(self._speaker)
-        self._clock = device_clock(self.networks)
+        self._clock = clock or device_clock(self.networks)
 
     def speak(self, text: str, num_tokens: int | None, seed: int = 0) -> Utterance:
         """The first segment of the text. num_tokens: so long, whatever the LM wants; None: to its end.

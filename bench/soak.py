@@ -143,10 +143,10 @@ async def _leave(url: str, ask: Ask, chance: float) -> None:
 
 
 async def _read_slowly(url: str, ask: Ask) -> None:
-    """Into a socket that holds little, so that the server has to wait."""
+    """Into a socket that holds little, more than the system keeps in between: the server has to wait."""
     options = [(socket.SOL_SOCKET, socket.SO_RCVBUF, SLOW_BUFFER_BYTES)]
     transport = httpx.AsyncHTTPTransport(socket_options=options)
-    body = {"text": ask.text, "format": "pcm", "sample_rate": 48_000, "seed": ask.seed}
+    body = {"text": f"{ask.text} {ask.text}", "format": "pcm", "sample_rate": 48_000, "speed": 0.5}
     async with (
         httpx.AsyncClient(base_url=url, transport=transport, timeout=SETTLES_WITHIN_S) as http,
         http.stream("POST", "/tts", json=body) as response,

@@ -8,6 +8,7 @@ import argparse
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -20,7 +21,7 @@ from app.settings import InvalidSettings, Settings, load_settings
 from bench.arguments import count
 from bench.estimates import Interval, ratio_of_medians
 from bench.plots import plot_stages
-from bench.rig import ChunkCost, NothingToSay, Rig, Utterance
+from bench.rig import ChunkCost, Clock, NothingToSay, Rig, Utterance
 from bench.terminal import show
 from models.config import TOKEN_RATE_HZ, Family
 from models.errors import CheckpointError
@@ -32,12 +33,14 @@ LAST_S = 62.5  # how long an utterance must be for that
 MAX_ROWS = 12
 
 
-def measure(settings: Settings, text: str, seconds: float | None, runs: int) -> Utterance:
+def measure(
+    settings: Settings, text: str, seconds: float | None, runs: int, clock: Clock | None = None
+) -> Utterance:
     """The run of the median cost, after one that warms up. seconds None: to the end of the utterance.
 
     Raises InvalidSettings, CheckpointError and NothingToSay.
     """
-    rig = Rig(settings)
+    rig = Rig(settings, clock)
     num_tokens = None if seconds is None else round(seconds * TOKEN_RATE_HZ)
     rig.speak(text, min(num_tokens or 100, 100))
     spoken = [rig.speak(text, num_tokens) for _ in range(runs)]
@@ -120,7 +123,8 @@ def main(words: Sequence[str]) -> int:
             num_threads=given.threads,
         )
         with _checkpoint_of(settings, given.random, given.size) as settings:
-            utterance = measure(settings, given.text, given.seconds or None, given.runs)
+            clock = time.process_time if given.cpu_time else None
+            utterance = measure(settings, given.text, given.seconds or None, given.runs, clock)
     except (InvalidSettings, CheckpointError, ImportError, NothingToSay) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
@@ -166,6 +170,11 @@ def _parser() -> argparse.ArgumentParser:
         "--seconds", type=float, default=10.0, help="of audio, whatever the LM wants; 0: its end"
     )
     parser.add_argument("--runs", type=count, default=3, help="the one of the median cost is shown")
+    parser.add_argument(
+        "--cpu-time",
+        action="store_true",
+        help="what was computed, for a CPU that does other work too",
+    )
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path, help="a PNG")
     return parser

@@ -10,6 +10,8 @@ from rich.table import Table
 from bench.estimates import Quantile
 from bench.levels import Goal, Level, goodput
 
+MAX_LAG_S = 0.05  # of the measuring process; beyond it its figures are doubtful
+
 
 @contextmanager
 def progress_of(total: float) -> Iterator["Bar"]:
@@ -61,7 +63,7 @@ def level_table(levels: Sequence[Level], goal: Goal) -> Table:
 
 
 def verdict_lines(levels: Sequence[Level], goal: Goal) -> list[str]:
-    """Goodput, and every fault by its name and number."""
+    """Goodput, how late refusals came, every fault by its name and number, and whether we were too slow."""
     best = goodput(levels)
     lines = []
     if any(level.load.kind == "poisson" for level in levels):
@@ -72,6 +74,12 @@ def verdict_lines(levels: Sequence[Level], goal: Goal) -> list[str]:
             f" ({best.num_asked} requests)"
         )
     for level in levels:
+        if level.refused_after_s is not None:
+            lines.append(
+                f"{level.load}: {level.num_refused} refused, after {level.refused_after_s:.2f} s at most"
+            )
+        if level.lag_s > MAX_LAG_S:
+            lines.append(f"{level.load}: this client was up to {1000 * level.lag_s:.0f} ms late itself")
         lines += [f"FAILED {count} times, {level.load}: {why}" for why, count in level.faults.items()]
     return lines
 

@@ -106,6 +106,7 @@ async def test_server_that_refuses_everybody_is_not_sound() -> None:
         report = await measure(plan(url, rates_hz=None))
     assert not report.is_sound
     assert all(level.num_refused == level.num_asked > 0 for level in report.levels)
+    assert "refused, after" in verdict_lines(report.levels, report.plan.goal)[0]
 
 
 async def test_languages_are_those_of_the_server() -> None:

@@ -2,8 +2,7 @@
 
 import pytest
 
-from bench.constancy import costs
-from bench.hearing import Piece
+from bench.constancy import Mark, costs
 from bench.server import Footing
 from bench.soak import Reading, Soak
 from bench.targets import TARGETS, Target, Verdict, as_json, table_of
@@ -53,8 +52,9 @@ def test_what_is_left_behind_is_named() -> None:
     ]
 
 
-def test_cost_of_a_piece_is_the_time_since_the_one_before_it_for_a_second_of_audio() -> None:
-    second = bytes(2 * 1000)
-    pieces = [Piece(0.4, second[:800]), Piece(0.9, second), Piece(1.5, second), Piece(1.9, second[:1000])]
-    assert costs(pieces, 1000, 0.0, 10.0) == pytest.approx([0.5, 0.6, 0.8])  # without the first byte's
-    assert costs(pieces, 1000, 1.0, 2.0) == pytest.approx([0.6])
+def test_cost_of_a_piece_is_what_came_since_the_one_before_it_for_a_second_of_audio() -> None:
+    marks = [Mark(0.4, 5.0, 400), Mark(0.9, 5.8, 1000), Mark(1.5, 6.7, 1000), Mark(1.9, 7.2, 500)]
+    found = costs(marks, 1000, 0.0, 10.0)  # without the first byte's
+    assert [one.at_s for one in found] == pytest.approx([0.5, 0.6, 0.8])
+    assert [one.cpu_s for one in found] == pytest.approx([0.8, 0.9, 1.0])
+    assert [one.at_s for one in costs(marks, 1000, 1.0, 2.0)] == pytest.approx([0.6])

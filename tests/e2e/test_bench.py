@@ -50,6 +50,6 @@ def test_cost_of_a_long_stream_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constancy, "MEMORY_AT_S", (3.0, 8.0))
     with own_server() as server:
         found = asyncio.run(constancy.measure(server, streams=1))
-    assert len(found.early_s) == len(found.late_s) == 3
-    assert 0.2 < found.ratio.value < 5
+    assert found.ratio.num_values == found.cpu_ratio.num_values == 3
+    assert 0.2 < found.cpu_ratio.value < 5
     assert len(found.grown_mb) == 1
