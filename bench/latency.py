@@ -26,7 +26,8 @@ from bench.plots import plot_latency
 from bench.terminal import Bar, level_table, progress_of, show, verdict_lines
 from bench.texts import spoken_in
 
-CAPACITY_SHARES = (0.25, 0.5, 0.75, 1.0, 2.0)
+CAPACITY_SHARES = (0.3, 0.5, 0.7, 1.0, 2.0)
+MIN_REQUESTS = 12  # of a Poisson rate, on average: a low one takes up to twice as long for them
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,11 @@ def _poisson_loads(plan: Plan, capacity: float) -> list[Load]:
     rates = plan.rates_hz
     if rates is None:
         rates = tuple(share * capacity for share in CAPACITY_SHARES if capacity)
-    return [Load("poisson", rate, plan.seconds, plan.protocols[0]) for rate in rates]
+    return [Load("poisson", rate, _seconds(plan, rate), plan.protocols[0]) for rate in rates]
+
+
+def _seconds(plan: Plan, rate_hz: float) -> float:
+    return min(2 * plan.seconds, max(plan.seconds, MIN_REQUESTS / rate_hz))
 
 
 def _num_loads(plan: Plan) -> int:
