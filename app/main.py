@@ -11,10 +11,10 @@ from app.api.auth import KeyRing
 from app.api.limits import Limits, Quotas
 from app.api.server import DrainingServer, metrics_server, server_config
 from app.api.services import Services
-from app.engine.assembly import EnginePlan, running_engine
+from app.engine.assembly import EnginePlan, chosen_workers, running_engine, set_threads
 from app.engine.engine import SpeechEngine
 from app.engine.interface import EngineInfo, Mode
-from app.engine.loading import PUBLISHED_LANGUAGES, Networks, load_networks
+from app.engine.loading import PUBLISHED_LANGUAGES, Networks, found_device, load_networks
 from app.engine.resources import FeedFactory, TextFeed
 from app.settings import BUILTIN_CHECKPOINT, InvalidSettings, Settings
 from app.speakers.enrolment import Enroller
@@ -99,9 +99,10 @@ def _greeting(settings: Settings, services: Services, port: int) -> str:
 
 
 def loaded(settings: Settings) -> Networks:
-    """Raises InvalidSettings and CheckpointError."""
+    """Sets the threads of the process first. Raises InvalidSettings and CheckpointError."""
     state_bytes = None if settings.max_state_mb is None else settings.max_state_mb * _MIB
     try:
+        set_threads(settings.num_threads, _num_workers(settings))
         return load_networks(
             settings.checkpoint,
             settings.device,
@@ -112,6 +113,11 @@ def loaded(settings: Settings) -> Networks:
         )
     except ValueError as error:
         raise InvalidSettings(str(error)) from error
+
+
+def _num_workers(settings: Settings) -> int:
+    """Raises ValueError for a device that is not there."""
+    return chosen_workers(settings.num_workers, found_device(settings.device))
 
 
 def text_feeds(settings: Settings, networks: Networks) -> FeedFactory:
@@ -178,8 +184,8 @@ def _plan(settings: Settings) -> EnginePlan:
         max_queued=settings.max_queued,
         queue_timeout_s=settings.queue_timeout_s,
         listener_buffer_s=settings.listener_buffer_s,
-        num_threads=settings.num_threads,
-        num_workers=settings.num_workers,
+        trims_silence=settings.trim_silence,
+        num_workers=_num_workers(settings),
     )
 
 

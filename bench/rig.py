@@ -10,7 +10,6 @@ from typing import TypeVar
 import torch
 
 from app.audio.encoder import open_encoder
-from app.engine.assembly import set_threads
 from app.engine.chunks import ChunkSchedule
 from app.engine.loading import Networks
 from app.main import loaded, text_feeds
@@ -75,7 +74,6 @@ class Rig:
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         """Raises InvalidSettings, and CheckpointError, for a speaker that it does not bring as well."""
-        set_threads(settings.num_threads, settings.num_workers)
         self.networks: Networks = loaded(settings)
         self._feeds = text_feeds(settings, self.networks)
         speakers = self.networks.checkpoint.load_speakers()
@@ -156,7 +154,7 @@ class Rig:
 
 def device_clock(networks: Networks) -> Clock:
     """One that waits for a GPU to be done, so that each stage is told what it took."""
-    if next(networks.lm.parameters()).device.type != "cuda":
+    if networks.device == "cpu":
         return time.perf_counter
 
     def clock() -> float:

@@ -1,7 +1,6 @@
 """Networks, generator, pool and admission joined to a running engine."""
 
 import asyncio
-import math
 import os
 import sys
 import time
@@ -22,19 +21,19 @@ from app.speakers.enrolment import PreparedSpeaker
 from app.telemetry.metrics import Metrics
 from models.token2wav import StepTimes
 
-MAX_CHUNKS_IN_BATCH = 8
-CPU_PATIENCE_S = 0.3  # about what a chunk takes
+MAX_CHUNKS_IN_BATCH = 8  # of a GPU
+MAX_WORKERS = 8
 _SWITCH_INTERVAL_S = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
 class EnginePlan:
-    """Sizes and limits of an engine. num_threads: of one network's arithmetic, 0 chooses by the CPU."""
+    """Sizes and limits of an engine."""
 
     max_queued: int
     queue_timeout_s: float
     listener_buffer_s: float
-    num_threads: int
+    trims_silence: bool
     num_workers: int
 
 
@@ -49,7 +48,6 @@ async def running_engine(
     clock: Callable[[], float] = time.perf_counter,
 ) -> AsyncIterator[SpeechEngine]:
     """Warmed up; at the end all streams are ended and all threads gone."""
-    set_threads(plan.num_threads, plan.num_workers)
     prompting = networks.prompting
     generator = TorchTokenGenerator(
         networks.lm,
@@ -60,10 +58,8 @@ async def running_engine(
     pool = Token2WavPool(
         networks.token2wav,
         plan.num_workers,
-        MAX_CHUNKS_IN_BATCH,
+        1 if networks.device == "cpu" else MAX_CHUNKS_IN_BATCH,
         lambda size, times: _note(metrics, size, times),
-        _patience_s(networks),
-        clock,
     )
     resources = Resources(
         info=info,
@@ -75,6 +71,7 @@ async def running_engine(
         metrics=metrics,
         clock=clock,
         listener_buffer_s=plan.listener_buffer_s,
+        trims_silence=plan.trims_silence,
     )
     admission = Admission(info.max_streams, plan.max_queued, plan.queue_timeout_s, clock)
     engine = SpeechEngine(resources, admission, prepared)
@@ -85,20 +82,23 @@ async def running_engine(
         await asyncio.shield(engine.aclose())
 
 
-def _patience_s(networks: Networks) -> float:
-    """On a GPU a batch costs hardly more than one chunk; on a CPU each chunk in it holds up the others."""
-    is_on_cpu = next(networks.lm.parameters()).device.type == "cpu"
-    return CPU_PATIENCE_S if is_on_cpu else math.inf
+def chosen_workers(num_workers: int, device: str) -> int:
+    """0: as many as there are cores on a CPU, where each computes for one stream at a time; else one."""
+    return num_workers or (min(_num_cores(), MAX_WORKERS) if device == "cpu" else 1)
 
 
 def set_threads(num_threads: int, num_workers: int) -> None:
-    """Shares the cores between the generator's thread and the workers, for the whole process.
+    """For the whole process, before networks are loaded. num_threads: of one network's arithmetic, 0
+    shares the cores among the workers.
 
     The threads hand Python's lock to each other far more often than its default of 5 ms foresees.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    torch.set_num_threads(num_threads or max(1, cores // (1 + num_workers)))
+    torch.set_num_threads(num_threads or max(1, _num_cores() // num_workers))
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
+
+
+def _num_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _note(metrics: Metrics, size: int, times: StepTimes) -> None:

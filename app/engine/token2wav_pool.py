@@ -3,9 +3,7 @@
 import asyncio
 import heapq
 import logging
-import math
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -51,8 +49,6 @@ class _Job:
 class Token2WavPool:
     """Threads share the weights; a state is in one batch at a time, since its stream waits for each chunk.
 
-    patience_s: a chunk whose listener runs dry later than that leaves more urgent ones their own batch;
-    where a batch takes as long as its chunks one by one, it would only hold them up. clock: the deadlines'.
     on_batch: told the size of a batch and what it took, from a worker thread.
     """
 
@@ -62,13 +58,10 @@ class Token2WavPool:
         num_workers: int,
         max_batch: int,
         on_batch: Callable[[int, StepTimes], None] = lambda size, times: None,
-        patience_s: float = math.inf,
-        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         assert num_workers >= 1, num_workers
         assert max_batch >= 1, max_batch
         self._token2wav, self._max_batch, self._on_batch = token2wav, max_batch, on_batch
-        self._patience_s, self._clock = patience_s, clock
         self._loop = asyncio.get_running_loop()
         self._jobs: list[_Job] = []
         self._num_jobs = 0
@@ -121,18 +114,12 @@ class Token2WavPool:
                 if self._is_closing:
                     return []
                 batch: list[_Job] = []
-                while self._jobs and len(batch) < self._max_batch and self._may_join(batch):
+                while self._jobs and len(batch) < self._max_batch:
                     job = heapq.heappop(self._jobs)
                     if not job.done.cancelled():
                         batch.append(job)
                 if batch:
                     return batch
-
-    def _may_join(self, batch: list[_Job]) -> bool:
-        """The most urgent of those who wait; the first of a batch always may, and so may all who are late."""
-        if not batch:
-            return True
-        return self._jobs[0].deadline_s <= max(batch[0].deadline_s, self._clock()) + self._patience_s
 
     def _computed(self, jobs: list[_Job]) -> "list[Wave | SynthesisFailed]":
         try:

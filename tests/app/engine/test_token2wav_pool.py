@@ -85,31 +85,6 @@ async def test_the_most_urgent_chunks_share_the_next_batch() -> None:
     await pool.aclose()
 
 
-@pytest.mark.parametrize(
-    ("now_s", "batches"),
-    [
-        (0.0, [["first", "soon"], ["later"], ["last"]]),  # the others' listeners have audio for a while
-        (5.0, [["first", "soon", "later"], ["last"]]),  # three are late: none of them has time to wait
-    ],
-)
-async def test_chunk_that_can_wait_does_not_hold_up_an_urgent_one(
-    now_s: float, batches: list[list[str]]
-) -> None:
-    networks = SlowToken2Wav()
-    pool = Token2WavPool(networks, num_workers=1, max_batch=8, patience_s=0.3, clock=lambda: now_s)
-    busy = await begun(networks, pool)
-    names = [("later", 5.0), ("first", 1.0), ("last", 5.31), ("soon", 1.3)]
-    runs = [
-        asyncio.create_task(pool.run(StepInput(State(name), [1], False), deadline_s))
-        for name, deadline_s in names
-    ]
-    await until_idle()
-    networks.goes_on.set()
-    await asyncio.gather(*runs, busy)
-    assert networks.batches == [["busy"], *batches]
-    await pool.aclose()
-
-
 async def test_one_failing_stream_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:
     networks = SlowToken2Wav()
     pool = Token2WavPool(networks, num_workers=1, max_batch=8)
