@@ -1,14 +1,17 @@
-"""Counts what a piece of work makes torch do: calls of a network, operations, bytes that are copied."""
+"""Counts what a piece of work does: calls of networks, runs of graphs, operations, bytes that are copied."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from models.fused.session import FusedGraph
 
 COPIES = ("copy_", "clone", "cat", "stack", "_to_copy", "index", "index_select", "repeat", "constant_pad_nd")
 
@@ -45,7 +48,7 @@ class _Watch(TorchDispatchMode):
 
 
 def work_of(run: Callable[[], object]) -> Work:
-    """What a compiled graph does inside counts as nothing: bounds on the result are upper ones."""
+    """What a graph does inside counts as nothing here: it is one run of `graph_runs`."""
     work = Work()
     with torch.inference_mode(), _Watch(work):
         run()
@@ -66,3 +69,17 @@ def calls_of(network: nn.Module) -> Iterator[list[torch.Size]]:
         yield shapes
     finally:
         handle.remove()
+
+
+@contextmanager
+def graph_runs() -> Iterator[list[FusedGraph]]:
+    """The graph of each run, in order."""
+    runs: list[FusedGraph] = []
+    run = FusedGraph.run
+
+    def counted(graph: FusedGraph, *given: Any) -> None:
+        runs.append(graph)
+        run(graph, *given)
+
+    with patch.object(FusedGraph, "run", counted):
+        yield runs
