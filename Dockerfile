@@ -14,6 +14,7 @@ ARG TORCH_INDEX=
 RUN pip --python /opt/firstword/bin/python install \
     ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -c constraints.txt .
 COPY app app
+COPY bench bench
 COPY models models
 RUN pip --python /opt/firstword/bin/python install --no-deps --force-reinstall .
 
@@ -21,6 +22,7 @@ RUN pip --python /opt/firstword/bin/python install --no-deps --force-reinstall .
 FROM dependencies AS packages-cuda
 RUN pip --python /opt/firstword/bin/python install -c constraints.txt .
 COPY app app
+COPY bench bench
 COPY models models
 RUN pip --python /opt/firstword/bin/python install --no-deps --force-reinstall .
 

@@ -38,8 +38,9 @@ check: setup
 test: setup
 	$(BIN)/python -m pytest
 
+# The standard set on the built-in voice, a quarter of an hour on two cores; `python -m bench` names its parts.
 bench: setup
-	$(BIN)/python -m bench.networks
+	$(BIN)/python -m bench all
 
 # Needs Debian's flite (apt-get install flite); hours on two cores. Goes on where it was stopped.
 voice: setup

@@ -4,6 +4,7 @@ from typing import Final
 
 import typer
 
+from app.commands.bench import bench
 from app.commands.console import CommandGroup
 from app.commands.doctor import doctor
 from app.commands.say import say
@@ -19,7 +20,7 @@ cli: Final = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,  # they may hold keys, and text that people speak
 )
-for command in (serve, say, doctor, settings):
+for command in (serve, say, doctor, settings, bench):
     cli.command()(command)
 cli.add_typer(speakers)
 

@@ -45,7 +45,7 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
     Raises InvalidSettings, BackendError, CheckpointError and SpeakerStoreError: what is wrong, in one line.
     """
     metrics, clock = Metrics(), time.perf_counter
-    networks = await asyncio.to_thread(_loaded, settings)
+    networks = await asyncio.to_thread(loaded, settings)
     tokenizer = networks.prompting.tokenizer
     enroller = await asyncio.to_thread(Enroller, networks.checkpoint, tokenizer, networks.prepare, 1)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
     )
     async with registry:
         info = _info(settings, networks, registry)
-        feeds = await asyncio.to_thread(_feeds, settings, networks)
+        feeds = await asyncio.to_thread(text_feeds, settings, networks)
         plan = _plan(settings)
         async with running_engine(plan, info, networks, registry.prepared, feeds, metrics, clock) as engine:
             _describe(metrics, info, networks, registry)
@@ -101,7 +101,8 @@ def _greeting(settings: Settings, services: Services, port: int) -> str:
     )
 
 
-def _loaded(settings: Settings) -> Networks:
+def loaded(settings: Settings) -> Networks:
+    """Sets the threads of the process first. Raises InvalidSettings and CheckpointError."""
     state_bytes = None if settings.max_state_mb is None else settings.max_state_mb * _MIB
     try:
         set_threads(settings.num_threads, _num_workers(settings))
@@ -127,7 +128,7 @@ def _vllm_dtype(settings: Settings) -> Dtype:
     return "bfloat16" if settings.precision == "bfloat16" else "float32"
 
 
-def _feeds(settings: Settings, networks: Networks) -> FeedFactory:
+def text_feeds(settings: Settings, networks: Networks) -> FeedFactory:
     """How the text of a stream becomes segments, the languages' rules loaded."""
     normaliser = Normaliser()
     normaliser.warm_up()
@@ -158,6 +159,8 @@ def _describe(metrics: Metrics, info: EngineInfo, networks: Networks, registry: 
     )
     metrics.speakers.set_function(registry.count)
     metrics.device_memory_bytes.set_function(networks.device_memory_bytes)
+    loop = asyncio.get_running_loop()
+    metrics.event_loop_tasks.set_function(lambda: len(asyncio.all_tasks(loop)))
 
 
 def _info(settings: Settings, networks: Networks, registry: SpeakerRegistry) -> EngineInfo:

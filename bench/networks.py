@@ -1,6 +1,6 @@
 """What the networks cost at their published sizes, with random weights and without a server.
 
-`python -m bench.networks --family cosyvoice2 --dtype bfloat16` prints one table: language model
+`python -m bench networks --family cosyvoice2 --dtype bfloat16` prints one table: language model
 milliseconds a token, chunk cost at second 2 and 60 (timed in turn, so that a noisy machine hits both
 alike), real-time factor, bytes a stream keeps, parameters.
 """
@@ -10,7 +10,7 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,8 +36,8 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 Network = TypeVar("Network", bound=nn.Module)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.networks", description=__doc__)
+def main(words: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench networks", description=__doc__)
     parser.add_argument("--family", choices=["cosyvoice2", "cosyvoice3"], default="cosyvoice2")
     parser.add_argument("--size", choices=["full", "small"], default="full")
     parser.add_argument("--dtype", choices=list(DTYPES), default="bfloat16")
@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--prompt-tokens", type=int, default=75)
     parser.add_argument("--tokens", type=int, default=60, help="language model tokens timed")
     parser.add_argument("--json", type=Path, help="also write the results here")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as folder:
@@ -187,7 +187,3 @@ def counted_frames(estimator: nn.Module) -> Iterator[list[int]]:
         yield frames
     finally:
         handle.remove()
-
-
-if __name__ == "__main__":
-    main()

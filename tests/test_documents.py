@@ -22,7 +22,8 @@ from app.telemetry.metrics import Metrics
 from tests.app.api.serving import make_services, serving
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / f"docs/{name}.md" for name in ("api", "configuration", "operations", "speakers")]
+PAGE_NAMES = ("api", "configuration", "operations", "performance", "speakers")
+PAGES = [ROOT / f"docs/{name}.md" for name in PAGE_NAMES]
 DOCUMENTS = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 VARIABLES = {variable_of(name) for name in Settings.model_fields}
 API_PAGE = ROOT / "docs/api.md"

@@ -98,6 +98,7 @@ class Metrics:
 
         self.ws_connections = gauge("ws_connections", "Open WebSockets")
         self.ws_contexts = gauge("ws_contexts", "Open contexts of all WebSockets")
+        self.event_loop_tasks = gauge("event_loop_tasks", "Tasks of the event loop that have not ended")
 
         self.speakers = gauge("speakers", "Speakers that can be asked for")
         self.speaker_cache_hits = counter("speaker_cache_hits", "Speakers found ready in memory")

@@ -28,6 +28,7 @@ GAUGES = [
     "tts_queue_depth",
     "tts_ws_connections",
     "tts_ws_contexts",
+    "tts_event_loop_tasks",
     "tts_speakers",
     "tts_device_memory_bytes",
     "tts_ready",

@@ -1,0 +1,55 @@
+"""`firstword bench`: how soon and how smoothly a running server speaks under load."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.commands.console import CommandFailed
+from app.settings import LOCAL_URL, PREFIX
+
+
+def bench(
+    url: Annotated[str, typer.Option(envvar=f"{PREFIX}CLIENT_URL", help="Where the server is.")] = LOCAL_URL,
+    api_key: Annotated[
+        str | None, typer.Option(envvar=f"{PREFIX}CLIENT_API_KEY", help="A key, if it asks for one.")
+    ] = None,
+    speaker: Annotated[str | None, typer.Option(help="Who speaks.")] = None,
+    protocols: Annotated[
+        str, typer.Option("--protocol", help="http, ws, or both with a comma between.")
+    ] = "http",
+    concurrency: Annotated[str, typer.Option(help="Requests at a time, load after load.")] = "1,2,4,8",
+    rates: Annotated[
+        str, typer.Option(help="Poisson rates, requests a second; auto: up to twice the capacity.")
+    ] = "auto",
+    seconds: Annotated[float, typer.Option(min=1, help="Of each load.")] = 30.0,
+    json: Annotated[Path | None, typer.Option(help="Also write all figures here.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Also draw latency against load here, as a PNG.")] = None,
+) -> None:
+    """Measure a running server: first audio, gaps, goodput. Exit code 1 if what it says is not sound."""
+    import httpx
+
+    from app.commands.client import ask, open_client
+    from bench import arguments
+    from bench.latency import Plan, measure, show_report, write
+
+    with open_client(url, api_key) as client:
+        ask(client, "GET", "/v1/capabilities")  # says in one line what is wrong with an address or a key
+    try:
+        plan = Plan(
+            url=url,
+            api_key=api_key,
+            speaker=speaker,
+            protocols=arguments.protocols(protocols),
+            concurrency=arguments.counts(concurrency),
+            rates_hz=arguments.rates(rates),
+            seconds=seconds,
+        )
+        report = asyncio.run(measure(plan))
+    except (httpx.HTTPError, ValueError) as error:
+        raise CommandFailed(str(error)) from error
+    show_report(report)
+    write(report, json, plot)
+    if not report.is_sound:
+        raise typer.Exit(1)

@@ -1,0 +1,30 @@
+"""`python -m bench NAME …`: one measurement, or all of the standard set."""
+
+import sys
+from importlib import import_module
+from typing import Final
+
+MEASUREMENTS: Final = {
+    "all": ("bench.standard", "the standard set, in under a quarter of an hour, and the table of targets"),
+    "latency": ("bench.latency", "a running server under load: first audio, gaps, goodput"),
+    "stages": ("bench.stages", "what each stage costs along an utterance, without a server"),
+    "compare": ("bench.compare", "two settings or two commands in turn, their median ratio"),
+    "soak": ("bench.soak", "a thousand short streams, and what they leave behind"),
+    "constancy": ("bench.constancy", "the chunks around second 60 of a stream against those around second 2"),
+    "cancels": ("bench.cancels", "how soon a cancelled stream is gone"),
+    "networks": ("bench.networks", "the networks at their published sizes, with random weights"),
+}
+
+
+def main() -> int:
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    if name not in MEASUREMENTS:
+        lines = [f"  {known:10} {what}" for known, (_, what) in MEASUREMENTS.items()]
+        print("python -m bench NAME [--help]", *lines, sep="\n", file=sys.stderr)
+        return 2
+    module = import_module(MEASUREMENTS[name][0])
+    return int(module.main(sys.argv[2:]) or 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

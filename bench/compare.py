@@ -1,0 +1,142 @@
+"""Two settings or two commands against each other, in turn, so that a noisy machine hits both alike.
+
+    python -m bench compare "FIRSTWORD_NUM_WORKERS=1" "FIRSTWORD_NUM_WORKERS=2"
+    python -m bench compare "cd old && make speak" "cd new && make speak" --value "RTF ([0-9.]+)"
+
+Settings: two servers stand side by side, each text is asked of one and then of the other, one request at a
+time. Commands: what they take, or the number in what they print that --value finds. Result: the median of
+B over A with its bootstrap interval; under 1 is B the quicker.
+"""
+
+import argparse
+import asyncio
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+from app.settings import PREFIX
+from bench.arguments import count
+from bench.client import Ask, Client, Outcome, ServerAnswer
+from bench.estimates import ratio_of_pairs
+from bench.server import ServerDidNotStart, own_server
+from bench.terminal import progress_of, show_line
+from bench.texts import spoken_in
+
+_SETTING = re.compile(rf"{PREFIX}(\w+)=(.*)")
+Pairs = list[tuple[float, float]]
+
+
+class CannotCompare(Exception):
+    """What was given is neither two settings nor two commands that give a number."""
+
+
+def settings_of(words: str) -> dict[str, str] | None:
+    """ "FIRSTWORD_A=1 FIRSTWORD_B=x" -> {"a": "1", "b": "x"}; "" -> {}, the defaults; None: a command."""
+    found = [_SETTING.fullmatch(word) for word in shlex.split(words)]
+    if not all(found):
+        return None
+    return {match[1].lower(): match[2] for match in found if match is not None}
+
+
+def in_turn(a: Callable[[], float], b: Callable[[], float], num_pairs: int) -> Pairs:
+    """A B, B A, A B …: who is first changes, so that a drift favours neither."""
+    pairs: Pairs = []
+    with progress_of(num_pairs) as bar:
+        for number in range(num_pairs):
+            bar.say(f"pair {number + 1} of {num_pairs}")
+            if number % 2:
+                second = b()
+                pairs.append((a(), second))
+            else:
+                pairs.append((a(), b()))
+            bar.advance(1)
+    return pairs
+
+
+def compare_commands(a: str, b: str, num_pairs: int, value: str | None) -> dict[str, Pairs]:
+    """Raises CannotCompare for a command that fails, and for one that prints no such number."""
+    name = "seconds" if value is None else value
+    return {name: in_turn(lambda: _figure(a, value), lambda: _figure(b, value), num_pairs)}
+
+
+async def compare_settings(urls: tuple[str, str], num_pairs: int) -> dict[str, Pairs]:
+    """Raises CannotCompare where a server does not speak."""
+    figures: dict[str, Pairs] = {"first byte": [], "first sound": [], "all of it": []}
+    async with Client(urls[0]) as a, Client(urls[1]) as b:
+        texts = spoken_in(tuple((await a.get("/v1/capabilities")).json()["languages"]))
+        with progress_of(num_pairs + 1) as bar:
+            for number in range(-1, num_pairs):  # the first pair warms up
+                language, text = texts[number % len(texts)]
+                ask = Ask(text, language, number + 1)
+                clients = (b, a) if number % 2 else (a, b)
+                spoken = [await client.speak(ask) for client in clients]
+                if number >= 0:
+                    _note(figures, spoken[::-1] if number % 2 else spoken)
+                bar.advance(1)
+    return figures
+
+
+def main(words: Sequence[str]) -> int:
+    given = _parser().parse_args(words)
+    a, b = settings_of(given.a), settings_of(given.b)
+    try:
+        if a is not None and b is not None:
+            with ExitStack() as servers:
+                urls = tuple(servers.enter_context(own_server(settings)).url for settings in (a, b))
+                figures = asyncio.run(compare_settings((urls[0], urls[1]), given.pairs))
+        elif a is None and b is None:
+            figures = compare_commands(given.a, given.b, given.pairs, given.value)
+        else:
+            raise CannotCompare(
+                f"settings against a command: give two {PREFIX}NAME=value lists or two commands"
+            )
+    except (CannotCompare, ServerDidNotStart, ServerAnswer, OSError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    for name, pairs in figures.items():
+        show_line(f"{name}: B ÷ A {ratio_of_pairs(pairs)}")
+    return 0
+
+
+def _figure(command: str, value: str | None) -> float:
+    began_s = time.perf_counter()
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    took_s = time.perf_counter() - began_s
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or ["it wrote nothing"]
+        raise CannotCompare(f"{command!r} ended with {done.returncode}: {last[0]}")
+    if value is None:
+        return took_s
+    found = re.search(value, done.stdout)
+    if found is None:
+        raise CannotCompare(
+            f"{command!r} printed nothing that {value!r} finds; expected a pattern with a group"
+        )
+    return float(found[1])
+
+
+def _note(figures: dict[str, Pairs], spoken: Sequence[Outcome]) -> None:
+    first, second = (outcome.heard for outcome in spoken)
+    if first is None or second is None or first.ttfa_s is None or second.ttfa_s is None:
+        why = "; ".join(outcome.why for outcome in spoken if outcome.why)
+        raise CannotCompare(f"a server did not speak: {why}")
+    figures["first byte"].append((first.ttfb_s, second.ttfb_s))
+    figures["first sound"].append((first.ttfa_s, second.ttfa_s))
+    figures["all of it"].append((first.total_s / first.audio_s, second.total_s / second.audio_s))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench compare",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("a", metavar="A", help="settings, such as FIRSTWORD_NUM_THREADS=1, or a command")
+    parser.add_argument("b", metavar="B")
+    parser.add_argument("--pairs", type=count, default=10)
+    parser.add_argument("--value", help="regular expression whose group is the number that a command prints")
+    return parser

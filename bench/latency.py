@@ -1,0 +1,184 @@
+"""Drives a running server over real sockets, load after load, and says how soon and how smoothly it speaks.
+
+`python -m bench latency --url http://127.0.0.1:8000`; `firstword bench` is the same. A silent, truncated or
+looping answer fails the run, however fast it was.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from app.settings import LOCAL_URL
+from bench import arguments
+from bench.client import Ask, Client, Protocol
+from bench.levels import Goal, Level, capacity_hz, goodput, level_of
+from bench.load import Load, asks, run_load, watched_lag
+from bench.plots import plot_latency
+from bench.terminal import Bar, level_table, progress_of, show, verdict_lines
+from bench.texts import spoken_in
+
+CAPACITY_SHARES = (0.3, 0.5, 0.7, 1.0, 2.0)
+MIN_REQUESTS = 12  # of a Poisson rate, on average: a low one takes up to twice as long for them
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """rates_hz None: CAPACITY_SHARES of what the closed loop reached. seconds: of each load."""
+
+    url: str
+    api_key: str | None = None
+    speaker: str | None = None
+    protocols: tuple[Protocol, ...] = ("http",)
+    concurrency: tuple[int, ...] = (1, 2, 4, 8)
+    listeners: tuple[int, ...] = ()
+    rates_hz: tuple[float, ...] | None = None
+    seconds: float = 30.0
+    seed: int = 0
+    goal: Goal = field(default_factory=Goal)
+    judges_speech: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    plan: Plan
+    server: dict[str, Any]  # its own account of itself
+    levels: tuple[Level, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        """Every request was served whole or refused in good order, and some were served."""
+        return not any(level.num_failed for level in self.levels) and any(
+            level.num_served for level in self.levels
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        best = goodput(self.levels)
+        return {
+            "plan": asdict(self.plan) | {"api_key": None},
+            "server": self.server,
+            "client": {
+                "machine": platform.machine(),
+                "cpus": os.cpu_count(),
+                "python": platform.python_version(),
+            },
+            "goodput": None if best is None else {"rate_hz": best.load.amount, "realtime": best.realtime},
+            "levels": [level.as_json() for level in self.levels],
+        }
+
+
+async def measure(plan: Plan) -> Report:
+    """Raises httpx.HTTPError where no server answers, ValueError where no text is in a language it speaks."""
+    async with Client(plan.url, plan.api_key, plan.speaker, judges_speech=plan.judges_speech) as client:
+        server = (await client.get("/v1/capabilities")).json()
+        client.sample_rate_hz = server["default_sample_rate"]
+        texts = spoken_in(tuple(server["languages"]))
+        wanted = {protocol: asks(texts, protocol) for protocol in plan.protocols}
+        for protocol in plan.protocols:
+            await client.speak(next(wanted[protocol]))  # connections and caches stand from here on
+        levels: list[Level] = []
+        with progress_of(plan.seconds * _num_loads(plan)) as bar:
+
+            async def take(loads: Sequence[Load]) -> None:
+                for load in loads:
+                    levels.append(level := await _taken(client, load, plan, wanted[load.protocol], bar))
+                    if load.kind == "listeners" and level.num_stalled:
+                        return  # more of them would stall more
+
+            for protocol in plan.protocols:
+                await take([Load("closed", n, plan.seconds, protocol) for n in plan.concurrency])
+                await take([Load("listeners", n, plan.seconds, protocol) for n in plan.listeners])
+            await take(_poisson_loads(plan, capacity_hz(levels)))
+    return Report(plan, server, tuple(levels))
+
+
+def write(report: Report, json_path: Path | None, plot_path: Path | None) -> None:
+    if json_path is not None:
+        json_path.parent.mkdir(parents=True, exist_ok=True)
+        json_path.write_text(json.dumps(report.as_json(), indent=1) + "\n", encoding="utf-8")
+    if plot_path is not None:
+        plot_latency(report.levels, report.plan.goal, plot_path)
+
+
+def show_report(report: Report) -> None:
+    goal = report.plan.goal
+    show(level_table(report.levels, goal), *verdict_lines(report.levels, goal))
+
+
+def main(words: Sequence[str]) -> int:
+    """-> 1 where an answer was silent, truncated, looping or cut off, or where there was none."""
+    given = _parser().parse_args(words)
+    plan = Plan(
+        given.url,
+        given.api_key,
+        given.speaker,
+        given.protocol,
+        given.concurrency,
+        given.listeners,
+        given.rates,
+        given.seconds,
+        given.seed,
+        Goal(given.max_ttfa_ms / 1000, given.max_gap_ms / 1000),
+        not given.any_speech,
+    )
+    try:
+        report = asyncio.run(measure(plan))
+    except (httpx.HTTPError, ValueError) as error:
+        print(f"bench: {plan.url}: {error}", file=sys.stderr)
+        return 1
+    show_report(report)
+    write(report, given.json, given.plot)
+    return 0 if report.is_sound else 1
+
+
+async def _taken(client: Client, load: Load, plan: Plan, wanted: Iterator[Ask], bar: Bar) -> Level:
+    bar.say(str(load))
+    async with watched_lag() as lag:
+        outcomes = await run_load(load, wanted, client.speak, plan.seed)
+    bar.advance(plan.seconds)
+    return level_of(load, outcomes, plan.goal, lag.worst_s)
+
+
+def _poisson_loads(plan: Plan, capacity: float) -> list[Load]:
+    """Over the first protocol. Where nothing was served there is no capacity to take shares of."""
+    rates = plan.rates_hz
+    if rates is None:
+        rates = tuple(share * capacity for share in CAPACITY_SHARES if capacity)
+    return [Load("poisson", rate, _seconds(plan, rate), plan.protocols[0]) for rate in rates]
+
+
+def _seconds(plan: Plan, rate_hz: float) -> float:
+    return min(2 * plan.seconds, max(plan.seconds, MIN_REQUESTS / rate_hz))
+
+
+def _num_loads(plan: Plan) -> int:
+    num_rates = len(CAPACITY_SHARES) if plan.rates_hz is None else len(plan.rates_hz)
+    return len(plan.protocols) * (len(plan.concurrency) + len(plan.listeners)) + num_rates
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench latency", description=__doc__)
+    add = parser.add_argument
+    add("--url", default=LOCAL_URL)
+    add("--api-key", help="a key, if the server asks for one")
+    add("--speaker")
+    add("--protocol", type=arguments.protocols, default=("http",), help="http, ws, or both: http,ws")
+    add("--concurrency", type=arguments.counts, default=(1, 2, 4, 8), help="such as 1,2,4")
+    add("--listeners", type=arguments.counts, default=(), help="who never stop listening: 1,2,3")
+    add("--rates", type=arguments.rates, help="requests/s; auto, the default: up to twice the capacity")
+    add("--seconds", type=arguments.amount, default=30.0, help="of each load")
+    add("--seed", type=int, default=0, help="of when requests come")
+    add("--max-ttfa-ms", type=arguments.amount, default=500.0, help="what a good request may take")
+    add("--max-gap-ms", type=arguments.amount, default=20.0, help="the gap that a good one may have")
+    add("--any-speech", action="store_true", help="random weights: do not judge what is said")
+    add("--json", type=Path)
+    add("--plot", type=Path, help="a PNG")
+    return parser

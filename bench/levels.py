@@ -1,0 +1,131 @@
+"""What the requests of one load had, as figures; and the highest load that is still good."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+from bench.client import Outcome
+from bench.estimates import Interval, Quantile, quantile, share_interval
+from bench.hearing import Heard
+from bench.load import Load
+
+Item = TypeVar("Item", Heard, Outcome)
+SHARES = (0.5, 0.95, 0.99)
+GOOD_SHARE = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A request is good if it was served, heard by `max_ttfa_s`, and never stood still for `max_gap_s`."""
+
+    max_ttfa_s: float = 0.5
+    max_gap_s: float = 0.02
+
+    def is_met(self, outcome: Outcome) -> bool:
+        found = outcome.heard
+        if outcome.status != "ok" or found is None or found.ttfa_s is None:
+            return False
+        return found.ttfa_s <= self.max_ttfa_s and found.underrun_s <= self.max_gap_s
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Seconds. Quantiles are of served requests, in the order of SHARES; none where nobody was served.
+
+    realtime: seconds of audio served in a second. rtf: request to last byte over audio, as the client has
+    it; compute_rtf: the server's own, None but for WebSockets. refused_after_s: the longest wait for a
+    refusal. lag_s: how late this process was at worst.
+    """
+
+    load: Load
+    num_asked: int
+    num_refused: int
+    num_failed: int
+    faults: dict[str, int]  # why, as the client or the server says -> how often
+    requests_per_s: float  # served
+    realtime: float
+    ttfb: tuple[Quantile, ...]
+    ttfa: tuple[Quantile, ...]
+    second_chunk: tuple[Quantile, ...]
+    underrun: tuple[Quantile, ...]
+    total: tuple[Quantile, ...]
+    rtf: tuple[Quantile, ...]
+    compute_rtf: tuple[Quantile, ...]
+    worst_underrun_s: float
+    num_stalled: int
+    good: Interval | None  # share of all that asked; None: nobody did
+    refused_after_s: float | None
+    lag_s: float
+
+    @property
+    def num_served(self) -> int:
+        return self.num_asked - self.num_refused - self.num_failed
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def level_of(load: Load, outcomes: Sequence[Outcome], goal: Goal, lag_s: float) -> Level:
+    served = [outcome for outcome in outcomes if outcome.status == "ok" and outcome.heard is not None]
+    found = [outcome.heard for outcome in served if outcome.heard is not None]
+    refused = [outcome for outcome in outcomes if outcome.status == "refused"]
+    span_s = max((o.ended_s for o in outcomes), default=0) - min((o.asked_s for o in outcomes), default=0)
+    span_s = max(span_s, load.seconds)
+    faults = Counter(outcome.why for outcome in outcomes if outcome.status == "failed")
+    num_good = sum(goal.is_met(outcome) for outcome in outcomes)
+    return Level(
+        load=load,
+        num_asked=len(outcomes),
+        num_refused=len(refused),
+        num_failed=sum(faults.values()),
+        faults=dict(faults),
+        requests_per_s=len(served) / span_s,
+        realtime=sum(one.audio_s for one in found) / span_s,
+        ttfb=_quantiles(found, lambda one: one.ttfb_s),
+        ttfa=_quantiles(found, lambda one: one.ttfa_s),
+        second_chunk=_quantiles(found, lambda one: one.second_chunk_s),
+        underrun=_quantiles(found, lambda one: one.underrun_s),
+        total=_quantiles(found, lambda one: one.total_s),
+        rtf=_quantiles(found, lambda one: one.total_s / one.audio_s),
+        compute_rtf=_quantiles(served, lambda one: one.compute_rtf),
+        worst_underrun_s=max((one.underrun_s for one in found), default=0.0),
+        num_stalled=sum(one.underrun_s > goal.max_gap_s for one in found),
+        good=share_interval(num_good, len(outcomes)) if outcomes else None,
+        refused_after_s=max((one.ended_s - one.asked_s for one in refused), default=None),
+        lag_s=lag_s,
+    )
+
+
+def goodput(levels: Sequence[Level]) -> Level | None:
+    """The highest Poisson rate with 99 % of its requests good, and those of every lower rate. None: none."""
+    best = None
+    for level in sorted(_of_kind(levels, "poisson"), key=lambda level: level.load.amount):
+        if level.good is None or level.good.value < GOOD_SHARE:
+            break
+        best = level
+    return best
+
+
+def capacity_hz(levels: Sequence[Level]) -> float:
+    """Requests a second that were served at most while clients asked again and again; 0: none were."""
+    return max((level.requests_per_s for level in _of_kind(levels, "closed")), default=0.0)
+
+
+def listeners_without_a_gap(levels: Sequence[Level]) -> int:
+    """The most listeners that were all served without a stall, as were all fewer ones; 0: not even one."""
+    most = 0
+    for level in sorted(_of_kind(levels, "listeners"), key=lambda level: level.load.amount):
+        if level.num_stalled or level.num_served < max(1, level.num_asked):
+            break
+        most = round(level.load.amount)
+    return most
+
+
+def _of_kind(levels: Sequence[Level], kind: str) -> list[Level]:
+    return [level for level in levels if level.load.kind == kind]
+
+
+def _quantiles(items: Sequence[Item], figure: Callable[[Item], float | None]) -> tuple[Quantile, ...]:
+    values = [value for value in map(figure, items) if value is not None]
+    return tuple(found for share in SHARES if (found := quantile(values, share)) is not None)

@@ -1,0 +1,98 @@
+"""The plots, where matplotlib is installed; nowhere else is it imported."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.levels import Goal, Level, goodput
+from bench.terminal import show_line
+
+if TYPE_CHECKING:
+    from bench.rig import ChunkCost
+
+_HOW_TO = "no plot: matplotlib is not installed (pip install 'firstword[training]')"
+_STAGE_COLOURS = {"LM": "#4878a8", "flow": "#d08040", "vocoder": "#589858", "encode": "#a06080"}
+
+
+def plot_latency(levels: Sequence[Level], goal: Goal, path: Path) -> bool:
+    """First byte and first sound against the rate of requests, the goodput marked; below, the good ones."""
+    points = sorted(
+        (level for level in levels if level.load.kind == "poisson" and level.ttfa),
+        key=lambda level: level.load.amount,
+    )
+    pyplot = _pyplot()
+    if pyplot is None or not points:
+        return False
+    figure, (upper, lower) = pyplot.subplots(
+        2, 1, figsize=(7, 6), sharex=True, height_ratios=(3, 1), layout="constrained"
+    )
+    rates = [level.load.amount for level in points]
+    for name, style, values in (
+        ("first byte, p50", "o-", [level.ttfb[0].value for level in points]),
+        ("first byte, p95", "o--", [level.ttfb[1].value for level in points]),
+        ("first sound, p95", "s:", [level.ttfa[1].value for level in points]),
+    ):
+        upper.plot(rates, [1000 * value for value in values], style, label=name)
+    upper.axhline(1000 * goal.max_ttfa_s, color="grey", linewidth=0.8, label="goal for the first sound")
+    upper.set(ylabel="ms", yscale="log")
+    lower.plot(
+        rates, [_percent(level.good.value if level.good else 0) for level in points], "o-", label="good"
+    )
+    lower.plot(
+        rates, [_percent(level.num_refused / level.num_asked) for level in points], "x:", label="refused"
+    )
+    lower.set(ylabel="% of requests", xlabel="requests a second, Poisson", ylim=(-5, 105))
+    best = goodput(points)
+    if best is not None:
+        for axes in (upper, lower):
+            axes.axvline(best.load.amount, color="green", linewidth=1.2)
+        upper.plot([], [], color="green", label=f"goodput, {best.realtime:.2g} x real time")
+    for axes in (upper, lower):
+        axes.legend(fontsize=8)
+        axes.grid(alpha=0.3)
+    _save(figure, path)
+    return True
+
+
+def plot_stages(chunks: "Sequence[ChunkCost]", title: str, path: Path) -> bool:
+    """Milliseconds of each stage, chunk by chunk along an utterance, stacked."""
+    pyplot = _pyplot()
+    if pyplot is None or not chunks:
+        return False
+    figure, axes = pyplot.subplots(figsize=(8, 4), layout="constrained")
+    starts = [chunk.start_s for chunk in chunks]
+    widths = [0.92 * chunk.audio_s for chunk in chunks]
+    bottom = [0.0] * len(chunks)
+    for name, colour in _STAGE_COLOURS.items():
+        heights = [1000 * chunk.stages()[name] for chunk in chunks]
+        axes.bar(starts, heights, widths, bottom, align="edge", label=name, color=colour)
+        bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
+    axes.set(xlabel="second of the utterance", ylabel="ms a chunk", title=title)
+    axes.legend(fontsize=8, loc="upper right")
+    axes.grid(alpha=0.3, axis="y")
+    _save(figure, path)
+    return True
+
+
+def _percent(share: float) -> float:
+    return 100 * share
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib
+    except ImportError:
+        show_line(_HOW_TO)
+        return None
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def _save(figure: Any, path: Path) -> None:
+    from matplotlib import pyplot
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=90)
+    pyplot.close(figure)

@@ -1,0 +1,112 @@
+"""What a measurement shows on the terminal: a bar while it runs, a table when it has."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from bench.estimates import Quantile
+from bench.levels import Goal, Level, goodput
+
+MAX_LAG_S = 0.05  # of the measuring process; beyond it its figures are doubtful
+
+
+@contextmanager
+def progress_of(total: float) -> Iterator["Bar"]:
+    """total: in any unit. Nothing is drawn where standard error is no terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description:40}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        yield Bar(progress, progress.add_task("", total=total))
+
+
+class Bar:
+    def __init__(self, progress: Progress, task: TaskID) -> None:
+        self._progress, self._task = progress, task
+
+    def say(self, what: str) -> None:
+        self._progress.update(self._task, description=what)
+
+    def advance(self, amount: float) -> None:
+        self._progress.advance(self._task, amount)
+
+
+def show(table: Table, *lines: str) -> None:
+    """On standard output, as wide as it needs to be where that is no terminal."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
+    console.print(table)
+    for line in lines:
+        show_line(line)
+
+
+def show_line(line: str) -> None:
+    Console().print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def level_table(levels: Sequence[Level], goal: Goal) -> Table:
+    title = (
+        f"ms, p50 / p95 / p99; ≥: the largest of too few. Good: heard within {1000 * goal.max_ttfa_s:g} ms"
+        f" and no gap over {1000 * goal.max_gap_s:g} ms"
+    )
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for name in ("load", "n", "no/bad", "first byte", "first sound", "2nd chunk", "worst gap", "stalls"):
+        table.add_column(name, justify="left" if name == "load" else "right", no_wrap=True)
+    for name in ("RTF", "all of it", "x real time", "good"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for level in levels:
+        table.add_row(*_cells(level), style="red" if level.num_failed else None)
+    return table
+
+
+def verdict_lines(levels: Sequence[Level], goal: Goal) -> list[str]:
+    """Goodput, how late refusals came, every fault by its name and number, and whether we were too slow."""
+    best = goodput(levels)
+    lines = []
+    if any(level.load.kind == "poisson" for level in levels):
+        lines.append(
+            "goodput: below the lowest rate that was tried"
+            if best is None
+            else f"goodput: {best.load.amount:.3g} requests/s, {best.realtime:.3g} x real time"
+            f" ({best.num_asked} requests)"
+        )
+    for level in levels:
+        if level.refused_after_s is not None:
+            lines.append(
+                f"{level.load}: {level.num_refused} refused, after {level.refused_after_s:.2f} s at most"
+            )
+        if level.lag_s > MAX_LAG_S:
+            lines.append(f"{level.load}: this client was up to {1000 * level.lag_s:.0f} ms late itself")
+        lines += [f"FAILED {count} times, {level.load}: {why}" for why, count in level.faults.items()]
+    return lines
+
+
+def milliseconds(quantiles: Sequence[Quantile]) -> str:
+    """Those of the shares that so few values resolve, and one more as a bound."""
+    shown = []
+    for one in quantiles:
+        shown.append(f"{'' if one.is_resolved else '≥'}{1000 * one.value:.0f}")
+        if not one.is_resolved:
+            break
+    return " / ".join(shown) or "-"
+
+
+def _cells(level: Level) -> tuple[str, ...]:
+    rtf = f"{level.rtf[0].value:.2f}" if level.rtf else "-"
+    return (
+        str(level.load),
+        str(level.num_asked),
+        f"{level.num_refused}/{level.num_failed}",
+        milliseconds(level.ttfb),
+        milliseconds(level.ttfa),
+        milliseconds(level.second_chunk[:1]),
+        f"{1000 * level.worst_underrun_s:.0f}",
+        str(level.num_stalled),
+        rtf,
+        milliseconds(level.total[:1]),
+        f"{level.realtime:.2f}",
+        "-" if level.good is None else f"{100 * level.good.value:.0f} %",
+    )

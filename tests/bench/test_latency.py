@@ -1,0 +1,130 @@
+"""The whole of `bench latency` against a real server of this process, whose engine is a fake."""
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.engine.interface import Overloaded, SynthesisFailed
+from bench.client import Ask, Client
+from bench.latency import Plan, measure, write
+from bench.levels import Goal
+from bench.terminal import level_table, verdict_lines
+from tests.app.api.serving import make_services, serving
+from tests.app.fakes import INFO, FakeEngine
+
+pytestmark = pytest.mark.anyio
+ENGLISH = replace(INFO, languages=("en",))  # the fake's 50 ms a character are too few for a Chinese one
+PROTOCOLS = pytest.mark.parametrize("protocol", ["http", "ws"])
+TEXT = "The old clock on the tower has been late for years."
+
+
+def plan(url: str, **more: object) -> Plan:
+    return replace(Plan(url, concurrency=(1, 3), rates_hz=(20.0,), seconds=0.3, goal=Goal(5.0, 1.0)), **more)  # type: ignore[arg-type]
+
+
+async def asked(engine: FakeEngine, protocol: str, text: str = TEXT, keys: tuple[str, ...] = ()) -> str:
+    """What a client says of one request: its status, and why where it is not ok."""
+    async with serving(make_services(engine, keys=keys)) as url, Client(url) as client:
+        outcome = await client.speak(Ask(text, "en", 0, protocol))  # type: ignore[arg-type]
+    return f"{outcome.status} {outcome.why}".strip()
+
+
+async def test_every_load_is_measured_over_both_protocols() -> None:
+    async with serving(make_services(FakeEngine(ENGLISH))) as url:
+        report = await measure(plan(url, protocols=("http", "ws"), listeners=(2,)))
+    assert report.is_sound, verdict_lines(report.levels, report.plan.goal)
+    assert [str(level.load) for level in report.levels] == [
+        *("1 at a time, http", "3 at a time, http", "2 listeners, http"),
+        *("1 at a time, ws", "3 at a time, ws", "2 listeners, ws"),
+        "20/s Poisson, http",
+    ]
+    for level in report.levels:
+        assert level.num_served == level.num_asked > 0
+        assert 0 < level.ttfb[0].value <= level.ttfa[0].value <= 5
+        assert level.realtime > 0
+    assert level_table(report.levels, report.plan.goal).row_count == 7
+
+
+async def test_figures_and_plot_are_written(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    async with serving(make_services(FakeEngine(ENGLISH))) as url:
+        report = await measure(plan(url, api_key="secret-of-a-user"))
+    write(report, tmp_path / "deep" / "l.json", tmp_path / "l.png")
+    written = (tmp_path / "deep" / "l.json").read_text(encoding="utf-8")
+    found = json.loads(written)
+    assert found["goodput"]["rate_hz"] == 20
+    assert len(found["levels"]) == 3
+    assert "secret-of-a-user" not in written
+    assert (tmp_path / "l.png").read_bytes().startswith(b"\x89PNG")
+
+
+@PROTOCOLS
+async def test_sound_speech_is_ok(protocol: str) -> None:
+    assert await asked(FakeEngine(), protocol) == "ok"
+
+
+@PROTOCOLS
+@pytest.mark.parametrize(("samples", "flaw"), [(200, "truncated"), (8000, "looping")])
+async def test_speech_too_short_or_too_long_fails(protocol: str, samples: int, flaw: str) -> None:
+    assert (await asked(FakeEngine(samples_per_character=samples), protocol)).startswith(f"failed {flaw}")
+
+
+@PROTOCOLS
+async def test_speech_that_breaks_off_fails(protocol: str) -> None:
+    engine = FakeEngine(failure=SynthesisFailed("a network failed"), fails_after_chunks=5)
+    assert (await asked(engine, protocol)).startswith("failed")
+
+
+@PROTOCOLS
+async def test_refusal_in_good_order_is_no_fault(protocol: str) -> None:
+    assert (await asked(FakeEngine(refusal=Overloaded("full", 1)), protocol)).startswith("refused overloaded")
+
+
+@PROTOCOLS
+async def test_missing_key_is_a_fault(protocol: str) -> None:
+    assert (await asked(FakeEngine(), protocol, keys=("anna:secret",))).startswith("failed")
+
+
+async def test_unsound_speech_fails_the_run_however_fast_it_was() -> None:
+    async with serving(make_services(FakeEngine(samples_per_character=200))) as url:
+        report = await measure(plan(url))
+    assert not report.is_sound
+    lines = verdict_lines(report.levels, report.plan.goal)
+    assert any("FAILED" in line and "truncated" in line for line in lines)
+
+
+async def test_random_weights_may_say_anything() -> None:
+    async with serving(make_services(FakeEngine(samples_per_character=200))) as url:
+        assert (await measure(plan(url, judges_speech=False))).is_sound
+
+
+async def test_server_that_refuses_everybody_is_not_sound() -> None:
+    async with serving(make_services(FakeEngine(refusal=Overloaded("full", 1)))) as url:
+        report = await measure(plan(url, rates_hz=None))
+    assert not report.is_sound
+    assert all(level.num_refused == level.num_asked > 0 for level in report.levels)
+    assert "refused, after" in verdict_lines(report.levels, report.plan.goal)[0]
+
+
+async def test_languages_are_those_of_the_server() -> None:
+    engine = FakeEngine(info=replace(INFO, languages=("ko",)))
+    async with serving(make_services(engine)) as url:
+        with pytest.raises(ValueError, match="no sentences for ko"):
+            await measure(plan(url))
+
+
+async def test_gaps_of_a_slow_server_are_seen() -> None:
+    engine = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=2)
+    async with serving(make_services(engine)) as url, Client(url) as client:
+        speaking = asyncio.create_task(client.speak(Ask(TEXT, "en", 0)))
+        await engine.has_opened.wait()
+        await asyncio.sleep(0.4)
+        assert engine.pause is not None
+        engine.pause.set()
+        outcome = await speaking
+    assert outcome.heard is not None
+    assert outcome.heard.underrun_s > 0.15  # 0.4 s, less two chunks of 50 ms and what the start took
+    assert outcome.heard.second_chunk_s is not None

@@ -1,0 +1,81 @@
+"""The built-in voice as it is served on a CPU, by graphs, and as on a GPU, by torch's own calls."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from app.engine.loading import load_networks
+from app.settings import BUILTIN_CHECKPOINT, Settings
+from models.checkpoint import open_checkpoint
+from models.config import SamplingConfig
+from models.flow.flow import Flow
+from models.hift.hift import HiFT
+from models.lm.decoder import RowRequest, SpeechDecoder
+from models.lm.interface import SpeechLM
+from models.lm.plan import LengthRatios, OneWayPlan
+from models.token2wav import StepInput, Token2Wav
+from tests.guards.counting import Work, work_of
+from tests.models.networks import random_ids
+
+Kind = Literal["graphs", "torch"]
+KINDS: tuple[Kind, ...] = ("graphs", "torch")
+DEFAULTS = {name: field.default for name, field in Settings.model_fields.items()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Voice:
+    session: Token2Wav
+    prompt: Any
+    lm: SpeechLM
+    sampling: SamplingConfig
+
+    def start(self, count: int) -> list[Any]:
+        return [self.session.start(self.prompt, seed) for seed in range(count)]
+
+    def feed(self, states: Sequence[Any]) -> None:
+        """What each needs for its next chunk. All stand at the same place."""
+        wanted = self.session.tokens_wanted(states[0])
+        self.session.step([StepInput(state, random_ids(1, wanted), False) for state in states])
+
+    def chunk_work(self, at_chunk: int, num_streams: int = 1) -> Work:
+        states = self.start(num_streams)
+        for _ in range(at_chunk):
+            self.feed(states)
+        return work_of(lambda: self.feed(states))
+
+    def decoder(self, num_rows: int) -> SpeechDecoder:
+        """Rows that have begun and will not end soon."""
+        decoder = SpeechDecoder(self.lm, self.sampling)
+        text, prompt = list(range(20)), list(range(40))
+        for seed in range(num_rows):
+            plan = OneWayPlan(self.lm.vocabulary, text, text, prompt, LengthRatios(30, 30))
+            decoder.add(RowRequest(plan, seed))
+        for _ in range(num_rows):  # one new row a step
+            decoder.step()
+        return decoder
+
+
+@cache
+def voice(kind: Kind) -> Voice:
+    if kind == "torch":
+        flow, hift = torch_networks()
+        checkpoint = open_checkpoint(BUILTIN_CHECKPOINT)
+        session, lm = Token2Wav(flow, hift, DEFAULTS["window_s"]), checkpoint.load_lm()
+    else:
+        networks = load_networks(BUILTIN_CHECKPOINT, "cpu", window_s=DEFAULTS["window_s"])
+        checkpoint, lm = networks.checkpoint, networks.lm
+        assert isinstance(networks.token2wav, Token2Wav)
+        session = networks.token2wav
+    speaker = next(iter(checkpoint.load_speakers().values()))
+    prompt = session.prepare(speaker, DEFAULTS["first_hop_tokens"])
+    return Voice(session, prompt, lm, checkpoint.config.lm.sampling)
+
+
+@cache
+def torch_networks() -> tuple[Flow, HiFT]:
+    """Those of the voice "torch", whose calls can be counted."""
+    checkpoint = open_checkpoint(BUILTIN_CHECKPOINT)
+    flow = checkpoint.load_flow()
+    assert isinstance(flow, Flow)
+    return flow, checkpoint.load_hift()
