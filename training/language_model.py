@@ -1,7 +1,7 @@
 """Stage 5: the language model, text to speech tokens: alone and behind a prompt, whole and interleaved."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -26,7 +26,8 @@ STAGE = "language_model"
 _HELD = 96  # utterances kept from the training, to see how it goes
 _PROMPTED = 0.6  # of the rows continue another utterance of their speaker
 _PROMPT_TOKENS = (40, 220)
-_CHAINED = 0.15  # of the rows say several utterances as one: long sentences are rare in the corpus
+_CHAINED = 0.5  # of the rows say several utterances as one: long sentences are rare in the corpus
+_COMMAS = 0.5  # of their joins: the sentence goes on behind a comma
 _CHAIN_TOKENS = (250, 700)
 _INTERLEAVED = 0.4
 _PHONE_WEIGHT = 0.3
@@ -58,7 +59,8 @@ def run(settings: Settings) -> None:
     held, lines = lines[:_HELD], lines[_HELD:]
     model = build(settings, tokenizer.vocab_size)
     vocabulary = model.lm.vocabulary
-    rows = _Rows(lines, plan, vocabulary, dice.numpy)
+    (period,), (comma,) = tokenizer.encode("."), tokenizer.encode(",")
+    rows = _Rows(lines, plan, vocabulary, (period, comma), dice.numpy)
     check = as_batch([(None, line) for line in held], [False] * len(held), vocabulary, plan)
 
     def losses_of(share: float) -> trainer.Losses:
@@ -168,9 +170,21 @@ class _Rows(Iterator[LMBatch]):
     """Batches of about as many positions each, of rows about equally long, for ever."""
 
     def __init__(
-        self, lines: list[Line], plan: LanguageModelSettings, vocabulary: Vocabulary, rng: np.random.Generator
+        self,
+        lines: list[Line],
+        plan: LanguageModelSettings,
+        vocabulary: Vocabulary,
+        stops: tuple[int, int],
+        rng: np.random.Generator,
     ) -> None:
-        self._lines, self._plan, self._vocabulary, self._rng = lines, plan, vocabulary, rng
+        """stops: the text ids of a full stop and of a comma."""
+        self._lines, self._plan, self._vocabulary, self._stops, self._rng = (
+            lines,
+            plan,
+            vocabulary,
+            stops,
+            rng,
+        )
         shortest, longest = _PROMPT_TOKENS
         self._prompts = {
             speaker: [
@@ -217,8 +231,15 @@ class _Rows(Iterator[LMBatch]):
             other = others[self._rng.integers(len(others))]
             if len(line.tokens) + len(other.tokens) > wanted:
                 break
-            line = _joined(line, other)
+            line = _joined(self._unfinished(line), other)
         return line
+
+    def _unfinished(self, line: Line) -> Line:
+        """The line, as often as not with a comma for its full stop."""
+        period, comma = self._stops
+        if line.text[-1] != period or self._rng.random() >= _COMMAS:
+            return line
+        return replace(line, text=np.append(line.text[:-1], comma))
 
 
 def _length(pair: tuple[Line | None, Line]) -> int:
