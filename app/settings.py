@@ -98,7 +98,8 @@ class Settings(BaseSettings):
         description="Model directory of CosyVoice 1, 2 or 3; empty is the built-in voice",
     )
     backend: Literal["auto", "torch", "vllm"] = Field(
-        default="auto", description="What makes speech tokens; vllm is not available yet"
+        default="auto",
+        description="What runs the language model; auto is vLLM where it and a GPU are there, else torch",
     )
     device: Literal["auto", "cpu", "cuda"] = Field(
         default="auto", description="Where the networks run; auto takes a GPU if torch finds one"
@@ -182,6 +183,34 @@ class Settings(BaseSettings):
         default=0, ge=0, description="Threads that turn speech tokens into sound; 0 chooses by the machine"
     )
 
+    vllm_dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        default="auto", description="Number format of the language model in vLLM; auto is the precision's"
+    )
+    vllm_quantization: Literal["none", "fp8"] = Field(
+        default="none", description="How vLLM shrinks the language model's weights; fp8 needs a GPU"
+    )
+    vllm_max_num_seqs: int | None = Field(
+        default=None, ge=1, description="Utterances in one step of vLLM; empty is the streams at once"
+    )
+    vllm_max_model_len: int = Field(
+        default=8192,
+        ge=256,
+        le=32768,
+        description="Tokens of one utterance in vLLM: prompt, text and speech, 25 a second, together",
+    )
+    vllm_memory_share: float = Field(
+        default=0.2,
+        gt=0,
+        lt=1,
+        description="Share of the GPU's memory, or of the machine's, that vLLM takes for weights and cache",
+    )
+    vllm_tensor_parallel_size: int = Field(
+        default=1, ge=1, description="GPUs that vLLM spreads the language model over"
+    )
+    vllm_eager: bool | None = Field(
+        default=None,
+        description="No compiled graphs in vLLM: a quicker start, slower steps; empty is that on a CPU only",
+    )
     openai_voices: TextMap = Field(
         default_factory=dict,
         description="OpenAI's voices as name=speaker with commas between; the others are the default speaker",
@@ -201,11 +230,6 @@ class Settings(BaseSettings):
     def plain_keys(self) -> tuple[str, ...]:
         """Of `api_keys`, as KeyRing takes them."""
         return tuple(key.get_secret_value() for key in self.api_keys)
-
-    def check_backend(self) -> None:
-        """Raises InvalidSettings for one that is not there."""
-        if self.backend == "vllm":
-            raise InvalidSettings(f"{variable_of('backend')} is vllm, which is not available yet")
 
     @field_validator("checkpoint", "data_dir")
     @classmethod

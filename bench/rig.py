@@ -70,11 +70,13 @@ class NothingToSay(ValueError):
 
 
 class Rig:
-    """One checkpoint, its default speaker prepared. clock: None waits for the device to be done."""
+    """One checkpoint with torch as its backend, its default speaker prepared. clock: None waits for the device to be done."""
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         """Raises InvalidSettings, and CheckpointError, for a speaker that it does not bring as well."""
         self.networks: Networks = loaded(settings)
+        assert self.networks.lm is not None, f"backend {settings.backend} steps outside of this process"
+        self._lm = self.networks.lm
         self._feeds = text_feeds(settings, self.networks)
         speakers = self.networks.checkpoint.load_speakers()
         name = settings.default_speaker or next(iter(speakers), None)
@@ -103,9 +105,9 @@ class Rig:
         normalise_s = clock() - began_s
         prompt_text = asked.prefix_text_ids + asked.prompt_text_ids
         ratios = _ratios(len(asked.text_ids), num_tokens)
-        vocabulary = self.networks.lm.vocabulary
+        vocabulary = self._lm.vocabulary
         plan = OneWayPlan(vocabulary, asked.text_ids, prompt_text, asked.prompt_speech_ids, ratios)
-        decoder = SpeechDecoder(self.networks.lm, self.networks.checkpoint.config.lm.sampling)
+        decoder = SpeechDecoder(self._lm, self.networks.checkpoint.config.lm.sampling)
         decoder.add(RowRequest(plan, seed, speaker=asked.speaker))
         steps_s: list[float] = []
         chunks = tuple(self._chunks(decoder, steps_s, seed))

@@ -29,7 +29,7 @@ from bench.terminal import show
 
 FOLDER = Path("build/bench")
 LISTENERS = (1, 2, 3, 4, 6, 8, 12, 16)
-BUILTIN = {"checkpoint": BUILTIN_CHECKPOINT}
+BUILTIN = {"checkpoint": BUILTIN_CHECKPOINT, "backend": "torch"}
 SECONDS = 20.0  # of each load
 STREAMS_IN_SOAK = 1000
 
@@ -66,7 +66,7 @@ def _all(seconds: float, num_streams: int, folder: Path) -> int:
 
 
 def _stages(folder: Path) -> Reached:
-    settings = load_settings(checkpoint=BUILTIN_CHECKPOINT)
+    settings = load_settings(checkpoint=BUILTIN_CHECKPOINT, backend="torch")
     utterance = stages.measure(settings, stages.TEXT, stages.LAST_S, runs=1)
     stages.show_report(utterance)
     _write(folder / "stages.json", stages.as_json(utterance, settings))

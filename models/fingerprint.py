@@ -1,6 +1,7 @@
 """Tells whether two checkpoints would make the same of a recording, without reading gigabytes."""
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 from models.checkpoint import QWEN2_CONFIG_FILE, TOKENIZER_FILES, YAML_FILES
@@ -8,6 +9,7 @@ from models.errors import CheckpointError
 from models.frontend.prompt import SPEAKER_ENCODER_FILE, SPEECH_TOKENIZER_FILES
 
 FLOW_FILES = ("flow.safetensors", "flow.pt")
+LM_FILES = ("llm.safetensors", "llm.pt")
 MAX_WHOLE_BYTES = 16 << 20  # a file up to this size is hashed whole
 END_BYTES = 1 << 20  # of a larger one: its head, its tail,
 NUM_SAMPLES = 64  # and pieces at even distances between them
@@ -25,9 +27,18 @@ def fingerprint(directory: Path) -> str:
 
     Raises CheckpointError if the directory holds no known yaml or a file cannot be read.
     """
+    return _fingerprint(directory, _names(directory))
+
+
+def lm_fingerprint(directory: Path) -> str:
+    """The same of all that the language model depends on: yaml, config.json and its weights."""
+    return _fingerprint(directory, [_yaml_name(directory), QWEN2_CONFIG_FILE, *LM_FILES])
+
+
+def _fingerprint(directory: Path, names: Iterable[str]) -> str:
     digest = hashlib.sha256(_SCHEME)
     try:
-        for name in _names(directory):
+        for name in names:
             path = directory / name
             if path.is_file():
                 digest.update(f"\0{name}\0{path.stat().st_size}\0".encode())
@@ -37,10 +48,15 @@ def fingerprint(directory: Path) -> str:
     return digest.hexdigest()[:32]
 
 
-def _names(directory: Path) -> list[str]:
+def _yaml_name(directory: Path) -> str:
     yaml_name = next((name for name in YAML_FILES if (directory / name).is_file()), None)
     if yaml_name is None:
         raise CheckpointError(f"{directory}: expected one of {', '.join(YAML_FILES)}, found none")
+    return yaml_name
+
+
+def _names(directory: Path) -> list[str]:
+    yaml_name = _yaml_name(directory)
     speech_tokenizer = SPEECH_TOKENIZER_FILES[YAML_FILES[yaml_name]]
     return [
         yaml_name,

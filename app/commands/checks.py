@@ -1,6 +1,5 @@
 """What must be right before the service can start, each told with the command that mends it."""
 
-import importlib.util
 import os
 import platform
 import socket
@@ -12,7 +11,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Final, Literal
 
-from app.settings import InvalidSettings, Settings, variable_of
+from app.settings import Settings, variable_of
 
 MIN_PYTHON: Final = (3, 11)
 
@@ -63,11 +62,20 @@ def check_device(settings: Settings) -> Finding:
 
 
 def check_backend(settings: Settings) -> Finding:
+    """What the checkpoint is belongs to it; a checkpoint that cannot be opened is another check's finding."""
+    from app.engine.backend import BackendError, choose_backend
+    from app.engine.loading import found_device
+    from models.checkpoint import open_checkpoint
+    from models.errors import CheckpointError
+
     try:
-        settings.check_backend()
-    except InvalidSettings as error:
+        family = open_checkpoint(settings.checkpoint).config.family
+        backend = choose_backend(settings.backend, found_device(settings.device), family)
+    except BackendError as error:
         return Finding("backend", "wrong", str(error), f"set {variable_of('backend')}=torch")
-    return Finding("backend", "ok", "torch makes the speech tokens")
+    except (CheckpointError, OSError, ValueError):
+        return Finding("backend", "note", "chosen once checkpoint and device are there")
+    return Finding("backend", "ok", f"{backend.name} runs the language model: {backend.reason}")
 
 
 def check_checkpoint(settings: Settings) -> Finding:
@@ -131,9 +139,12 @@ def check_keys(settings: Settings) -> Finding:
 
 
 def check_vllm(settings: Settings) -> Finding:
-    if importlib.util.find_spec("vllm") is None:
-        return Finding("vllm", "note", "not installed; nothing needs it yet")
-    return Finding("vllm", "ok", "installed, though nothing uses it yet")
+    from app.engine.backend import vllm_build
+
+    build = vllm_build()
+    if build is None:
+        return Finding("vllm", "ok", "not installed; it is for a GPU: pip install 'firstword[vllm]'")
+    return Finding("vllm", "ok", f"installed, built for {build}")
 
 
 ESSENTIAL: Final[tuple[Check, ...]] = (
@@ -150,9 +161,9 @@ ESSENTIAL: Final[tuple[Check, ...]] = (
 def findings(settings: Settings) -> list[Finding]:
     """Everything, in the order in which one would mend it."""
     torch = check_torch(settings)
-    needs_torch = [check_device, check_checkpoint] if torch.state == "ok" else []
+    needs_torch = [check_device, check_backend, check_checkpoint] if torch.state == "ok" else []
     ports = [check_port, check_metrics_port]
-    others = [check_backend, *needs_torch, check_data_dir, *ports, check_keys, check_vllm]
+    others = [*needs_torch, check_data_dir, *ports, check_keys, check_vllm]
     return [check_python(settings), torch, *(check(settings) for check in others)]
 
 

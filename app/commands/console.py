@@ -48,12 +48,16 @@ def _leaves(error: Exception) -> Iterator[Exception]:
 
 def _is_of_the_world(error: Exception) -> bool:
     # Imported when something failed: numpy behind them would slow down every start.
+    from app.engine.backend import BackendError
     from app.engine.interface import TtsError
     from app.settings import InvalidSettings
     from app.speakers.store_file import SpeakerStoreError
     from models.errors import CheckpointError
     from models.frontend.errors import FrontendError
 
-    known = (CommandFailed, InvalidSettings, TtsError, SpeakerStoreError, CheckpointError, FrontendError)
+    known = (
+        *(CommandFailed, InvalidSettings, BackendError, TtsError),
+        *(SpeakerStoreError, CheckpointError, FrontendError),
+    )
     # A broken pipe is no error here: whoever read our output has enough.
     return isinstance(error, (*known, OSError)) and not isinstance(error, BrokenPipeError)

@@ -16,7 +16,9 @@ from app.engine.interface import EngineInfo
 from app.engine.loading import Networks
 from app.engine.resources import FeedFactory, Resources
 from app.engine.token2wav_pool import Token2WavPool
+from app.engine.tokens.interface import TokenGenerator
 from app.engine.tokens.torch_generator import TorchTokenGenerator
+from app.engine.tokens.vllm_options import VllmOptions
 from app.speakers.enrolment import PreparedSpeaker
 from app.telemetry.metrics import Metrics
 from models.token2wav import StepTimes
@@ -28,13 +30,14 @@ _SWITCH_INTERVAL_S = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class EnginePlan:
-    """Sizes and limits of an engine."""
+    """Sizes and limits of an engine. vllm: what its engine is given, where the networks chose it."""
 
     max_queued: int
     queue_timeout_s: float
     listener_buffer_s: float
     trims_silence: bool
     num_workers: int
+    vllm: VllmOptions
 
 
 @asynccontextmanager
@@ -47,14 +50,12 @@ async def running_engine(
     metrics: Metrics,
     clock: Callable[[], float] = time.perf_counter,
 ) -> AsyncIterator[SpeechEngine]:
-    """Warmed up; at the end all streams are ended and all threads gone."""
+    """Warmed up; at the end all streams are ended and all threads gone.
+
+    Raises BackendError and CheckpointError where vLLM does not start.
+    """
     prompting = networks.prompting
-    generator = TorchTokenGenerator(
-        networks.lm,
-        networks.checkpoint.config.lm.sampling,
-        prompting.mix_ratio,
-        on_step=lambda num_rows, seconds: metrics.batch_size.labels(stage="llm").observe(num_rows),
-    )
+    generator = await _started_generator(plan.vllm, networks, metrics)
     pool = Token2WavPool(
         networks.token2wav,
         plan.num_workers,
@@ -80,6 +81,20 @@ async def running_engine(
         yield engine
     finally:
         await asyncio.shield(engine.aclose())
+
+
+async def _started_generator(options: VllmOptions, networks: Networks, metrics: Metrics) -> TokenGenerator:
+    if networks.lm is None:
+        from app.engine.tokens.vllm_process import start_generator  # where it is not used it may be missing
+
+        metrics.show_families_of("vllm:")
+        return await start_generator(networks.checkpoint, options, networks.num_threads)
+    return TorchTokenGenerator(
+        networks.lm,
+        networks.checkpoint.config.lm.sampling,
+        networks.prompting.mix_ratio,
+        on_step=lambda num_rows, seconds: metrics.batch_size.labels(stage="llm").observe(num_rows),
+    )
 
 
 def chosen_workers(num_workers: int, device: str) -> int:

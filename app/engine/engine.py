@@ -11,6 +11,7 @@ from app.engine.interface import (
     EngineStatus,
     InvalidRequest,
     Mode,
+    Restarting,
     SynthesisRequest,
 )
 from app.engine.resources import Resources
@@ -38,6 +39,7 @@ class SpeechEngine:
         self._all_heard = asyncio.Event()
         self._all_heard.set()
         self._is_warm = False
+        resources.metrics.ready.set_function(lambda: float(self._can_admit))
 
     @property
     def info(self) -> EngineInfo:
@@ -49,9 +51,16 @@ class SpeechEngine:
             return EngineStatus(False, "warming up")
         if self._admission.is_draining:
             return EngineStatus(False, "draining: the server is shutting down")
+        if self._shared.generator.unready_reason:
+            return EngineStatus(False, self._shared.generator.unready_reason)
         if self._admission.is_full:
             return EngineStatus(False, f"full: {self.info.max_streams} streams run and the queue is full")
         return EngineStatus(True)
+
+    @property
+    def _can_admit(self) -> bool:
+        """However many streams run."""
+        return self._is_warm and not self._admission.is_draining and not self._shared.generator.unready_reason
 
     async def open(self, request: SynthesisRequest) -> Synthesis:
         self._check(request)
@@ -84,12 +93,10 @@ class SpeechEngine:
                 async for _ in stream:
                     pass
         self._is_warm = True
-        self._shared.metrics.ready.set(1)
 
     async def drain(self, timeout_s: float) -> None:
         """Admits nobody more, lets the streams finish, then ends the rest with an error they can see."""
         self._admission.drain()
-        self._shared.metrics.ready.set(0)
         try:
             async with asyncio.timeout(timeout_s):
                 await self._admission.wait_until_idle()
@@ -125,3 +132,5 @@ class SpeechEngine:
             raise InvalidRequest(
                 f"{self.info.checkpoint} takes no instructions; leave instruct out", "instruct"
             )
+        if self._shared.generator.unready_reason:
+            raise Restarting(self._shared.generator.unready_reason)

@@ -13,6 +13,7 @@ TtsError
 ├── Refused                 come again in `retry_after_s`
 │   ├── RateLimited
 │   ├── Overloaded
+│   ├── Restarting          a part of the engine died and is started again
 │   └── Draining
 ├── StreamTimeout           nothing came, or nothing was taken, for too long
 └── SynthesisFailed         our own fault
@@ -89,6 +90,12 @@ class RateLimited(Refused):
 
 class Overloaded(Refused):
     pass
+
+
+class Restarting(Refused):
+    def __init__(self, message: str, retry_after_s: int = 10) -> None:
+        """retry_after_s: about a third of what a start takes."""
+        super().__init__(message, retry_after_s)
 
 
 class Draining(Refused):

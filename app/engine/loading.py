@@ -8,6 +8,7 @@ from typing import Literal
 
 import torch
 
+from app.engine.backend import Backend, BackendChoice, Build, choose_backend
 from app.engine.token2wav_pool import StreamingToken2Wav
 from app.engine.tokens.prompting import Prompting
 from app.speakers.enrolment import Prompt
@@ -27,9 +28,11 @@ PUBLISHED_LANGUAGES = ("zh", "en", "ja", "yue", "ko")  # the tags of CosyVoice 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Networks:
-    device: str
+    device: Build
+    num_threads: int  # of one network's arithmetic
     checkpoint: Checkpoint
-    lm: SpeechLM
+    backend: Backend
+    lm: SpeechLM | None  # None: it runs elsewhere
     token2wav: StreamingToken2Wav
     prepare: Callable[[Speaker], Prompt]
     prompting: Prompting
@@ -46,18 +49,21 @@ def load_networks(
     window_s: float | None = DEFAULT_WINDOW_S,
     max_state_bytes: int | None = None,
     first_hop_tokens: int = DEFAULT_FIRST_HOP_TOKENS,
+    backend: BackendChoice = "torch",
 ) -> Networks:
-    """The last three as `Token2Wav` takes them; CosyVoice 1 has none of them.
+    """The three before the last as `Token2Wav` takes them; CosyVoice 1 has none of them.
 
     On a CPU the networks run as graphs, where there are any, with as many threads as torch has been given.
 
-    Raises CheckpointError, and ValueError for a device that is not there or has no such precision.
+    Raises CheckpointError, BackendError, and ValueError for a device that is not there or has no such
+    precision.
     """
     place = found_device(device)
     precision = found_precision(precision, place)
     dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
     is_fused, num_threads = place == "cpu" and dtype == torch.float32, torch.get_num_threads()
     checkpoint = open_checkpoint(directory)
+    chosen = choose_backend(backend, place, checkpoint.config.family)
     flow, hift = checkpoint.load_flow(dtype, place), checkpoint.load_hift(dtype, place)
     generate = fused_generator(hift, num_threads) if is_fused else None
     token2wav: StreamingToken2Wav
@@ -70,12 +76,14 @@ def load_networks(
         token2wav = incremental = Token2Wav(flow, hift, window_s, max_state_bytes, estimator, generate)
         prepare = partial(incremental.prepare, first_hop_tokens=first_hop_tokens)
     prompting = Prompting(checkpoint.config, checkpoint.load_tokenizer())
-    lm = checkpoint.load_lm(dtype, place)
-    networks_lm = fused_lm(lm, precision == "int8", num_threads) if is_fused else lm
-    return Networks(place, checkpoint, networks_lm, token2wav, prepare, prompting)
+    lm: SpeechLM | None = None
+    if chosen.name == "torch":
+        loaded = checkpoint.load_lm(dtype, place)
+        lm = fused_lm(loaded, precision == "int8", num_threads) if is_fused else loaded
+    return Networks(place, num_threads, checkpoint, chosen, lm, token2wav, prepare, prompting)
 
 
-def found_device(device: Device) -> str:
+def found_device(device: Device) -> Build:
     """Raises ValueError where CUDA is asked for and there is none."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"

@@ -18,9 +18,10 @@ from prometheus_client import (
 )
 
 from app.engine.interface import CancelReason, Wire
+from app.telemetry.foreign_metrics import ForeignMetrics
 
 Outcome = Literal["ok", "rejected", "failed", "cancelled"]
-RejectReason = Literal["queue_full", "rate_limit", "auth", "draining", "too_long"]
+RejectReason = Literal["queue_full", "rate_limit", "auth", "draining", "restarting", "too_long"]
 Stage = Literal["normalize", "speaker", "llm_first_token", "llm_first_hop", "flow", "vocoder", "encode"]
 BatchStage = Literal["llm", "flow", "vocoder"]
 Anomaly = Literal["token_loop", "empty", "max_tokens", "silence"]
@@ -114,6 +115,10 @@ class Metrics:
     def exposition(self) -> tuple[bytes, str]:
         """The body of an answer to Prometheus, in its text format, and its content type."""
         return generate_latest(self.registry), CONTENT_TYPE_LATEST
+
+    def show_families_of(self, prefix: str) -> None:
+        """Shows what a library counts in prometheus_client's own registry under such names."""
+        self.registry.register(ForeignMetrics(prefix))
 
     def _create_label_sets(self) -> None:
         wires = get_args(Wire)

@@ -15,6 +15,7 @@ from models.lm.plan import (
     Sample,
     Stop,
     StopReason,
+    Stretch,
     WaitForText,
 )
 from models.lm.vocabulary import Forbidden, Vocabulary
@@ -121,6 +122,17 @@ class InterleavedPlan:
             return Forbidden.ALL_BUT_FILL
         is_short = len(self.speech_ids) < self._scaled(self._ratios.minimum)
         return Forbidden.STOPS if is_short else Forbidden.ALL_BUT_EOS
+
+    @property
+    def stretch(self) -> Stretch:
+        num_spoken = len(self.speech_ids)
+        num_left = self._scaled(self._ratios.maximum) - num_spoken
+        if self._phase is _Phase.SPEECH:
+            num_ids = self._next_fill - len(self.history)
+            num_ids = min(num_ids, num_left) if self._is_text_finished else num_ids
+            return Stretch(num_ids, Forbidden.ALL_BUT_FILL, num_ids, Forbidden.ALL_BUT_FILL)
+        num_first = max(0, self._scaled(self._ratios.minimum) - num_spoken)
+        return Stretch(num_left, Forbidden.STOPS, num_first, Forbidden.ALL_BUT_EOS)
 
     def _lay_text(self) -> None:
         """Lays the blocks whose text is there, the prompt's speech into them; ends TEXT if speech follows."""

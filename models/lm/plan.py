@@ -43,6 +43,20 @@ class Stop:
 Action = Run | Sample | ForceFill | WaitForText | Stop
 
 
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The draws up to the next turn, where each drawn id is simply run, for an engine that draws by itself.
+
+    A turn comes after `num_ids` of them at the latest, and at once after a class of the stop set. The
+    first `num_first` are under the rule `first`, the others under `later`.
+    """
+
+    num_ids: int
+    first: Forbidden
+    num_first: int
+    later: Forbidden
+
+
 class Plan(Protocol):
     @property
     def history(self) -> Sequence[int]:
@@ -57,6 +71,11 @@ class Plan(Protocol):
     @property
     def forbidden(self) -> Forbidden:
         """What may not be drawn next, known before what is pending has run."""
+        ...
+
+    @property
+    def stretch(self) -> Stretch:
+        """What lies ahead, asked after a Run."""
         ...
 
     def next_action(self) -> Action: ...
@@ -110,6 +129,12 @@ class OneWayPlan:
     @property
     def forbidden(self) -> Forbidden:
         return Forbidden.STOPS if len(self.speech_ids) < self._min_tokens else Forbidden.NOTHING
+
+    @property
+    def stretch(self) -> Stretch:
+        num_spoken = len(self.speech_ids)
+        num_first = max(0, self._min_tokens - num_spoken)
+        return Stretch(self._max_tokens - num_spoken, Forbidden.STOPS, num_first, Forbidden.NOTHING)
 
     def next_action(self) -> Action:
         if self._reason is not None:

@@ -98,6 +98,11 @@ class TokenStream:
 class TokenGenerator(Protocol):
     """Every method is called from the event loop and returns at once."""
 
+    @property
+    def unready_reason(self) -> str:
+        """In one line why no utterance can be started now; empty while one can."""
+        ...
+
     def start(self, utterance: Utterance) -> TokenStream:
         """Raises InvalidRequest for ids that the model does not have."""
         ...

@@ -8,13 +8,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.engine.interface import InvalidRequest, SynthesisFailed
+from app.engine.interface import SynthesisFailed
 from app.engine.tokens.interface import EndReason, TokenStream, Utterance
+from app.engine.tokens.planning import plan_of
 from models.config import SamplingConfig
 from models.lm.decoder import Emitted, Event, Row, RowRequest, SpeechDecoder, Stopped, Waiting
 from models.lm.interface import SpeechLM
 from models.lm.interleaved_plan import InterleavedPlan
-from models.lm.plan import OneWayPlan, Plan
+from models.lm.plan import Plan
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +36,8 @@ class TorchTokenGenerator:
 
     on_step: told how many utterances a step advanced and how long it took, from the thread.
     """
+
+    unready_reason = ""
 
     def __init__(
         self,
@@ -58,7 +61,7 @@ class TorchTokenGenerator:
         self._thread.start()
 
     def start(self, utterance: Utterance) -> TokenStream:
-        plan = self._plan(utterance)
+        plan = plan_of(utterance, self._model.vocabulary, self._mix_ratio)
         stream = TokenStream()
         if self._is_closing:
             stream.fail(SynthesisFailed("the server is stopping"))
@@ -91,19 +94,6 @@ class TorchTokenGenerator:
             self._is_closing = True
             self._wake.notify()
         await asyncio.to_thread(self._thread.join)
-
-    def _plan(self, utterance: Utterance) -> Plan:
-        prompt = utterance.prompt_text_ids, utterance.prompt_speech_ids
-        try:
-            if utterance.text_ids is not None:
-                text = utterance.prefix_text_ids + utterance.prompt_text_ids
-                return OneWayPlan(self._model.vocabulary, utterance.text_ids, text, prompt[1])
-            assert self._mix_ratio is not None, "text pushed to a model that reads all of it first"
-            return InterleavedPlan(
-                self._model.vocabulary, *prompt, utterance.prefix_text_ids, mix_ratio=self._mix_ratio
-            )
-        except ValueError as error:
-            raise InvalidRequest(str(error), "text") from error
 
     def _pushed_plan(self, stream: TokenStream) -> InterleavedPlan | None:
         """None: the stream has ended, and text for it has no meaning any more."""

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from app.commands import checks
+from app.engine import backend
 from app.settings import load_settings
 from tests.app.commands.typed import run
 
@@ -28,7 +29,6 @@ def test_doctor_finds_nothing_wrong_here() -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "wrong", "mend"),
     [
-        ("FIRSTWORD_BACKEND", "vllm", "backend", "set FIRSTWORD_BACKEND=torch"),
         ("FIRSTWORD_CHECKPOINT", "nowhere", "checkpoint", "set FIRSTWORD_CHECKPOINT to a model directory"),
         ("FIRSTWORD_DATA_DIR", "file", "data directory", 'mkdir -p "'),
         ("FIRSTWORD_API_KEYS", "s3cret", "keys", "set FIRSTWORD_API_KEYS=name:key,other:key"),
@@ -46,6 +46,19 @@ def test_doctor_says_what_is_wrong_and_what_mends_it(
     assert f"WRONG {wrong}: " in result.output
     assert f"mend: {mend}" in result.output
     assert "s3cret" not in result.output
+
+
+def test_a_backend_that_is_not_installed_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "vllm_build", lambda: None)
+    monkeypatch.setenv("FIRSTWORD_BACKEND", "vllm")
+    result = run("doctor")
+    assert result.exit_code == 1
+    assert "WRONG backend: FIRSTWORD_BACKEND is vllm, but vLLM is not installed" in result.output
+    assert "mend: set FIRSTWORD_BACKEND=torch" in result.output
+
+
+def test_doctor_says_which_backend_runs_and_why() -> None:
+    assert "ok    backend: torch runs the language model: the networks run on the CPU" in run("doctor").output
 
 
 def test_doctor_looks_at_the_checkpoint_it_is_given(tmp_path: Path) -> None:

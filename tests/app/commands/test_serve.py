@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from app.engine import backend
 from app.settings import Settings
 from tests.app.commands.typed import refused, run
 
@@ -24,7 +25,7 @@ def test_serve_lets_options_go_before_the_environment(
 @pytest.mark.parametrize(
     ("variable", "value", "expected"),
     [
-        ("FIRSTWORD_BACKEND", "vllm", "not available yet. To mend it: set FIRSTWORD_BACKEND=torch"),
+        ("FIRSTWORD_BACKEND", "vllm", "vLLM is not installed; pip install 'firstword[vllm]'"),
         ("FIRSTWORD_API_KEYS", "s3cret", "FIRSTWORD_API_KEYS: API key number 1 is not of the form name:key"),
         ("FIRSTWORD_CHECKPOINT", "nowhere", "nowhere"),
         ("FIRSTWORD_DATA_DIR", "file/data", "FIRSTWORD_DATA_DIR is file/data, which cannot be written"),
@@ -35,6 +36,7 @@ def test_serve_refuses_what_cannot_run_before_it_loads(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str, value: str, expected: str
 ) -> None:
     (tmp_path / "file").touch()
+    monkeypatch.setattr(backend, "vllm_build", lambda: None)
     monkeypatch.setitem(sys.modules, "app.main", None)
     monkeypatch.setenv(variable, value)
     line = refused("serve", "--port", "0")

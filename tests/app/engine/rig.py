@@ -29,6 +29,7 @@ class ToyGenerator:
 
     def __init__(self) -> None:
         self.is_by_hand = False
+        self.unready_reason = ""
         self.reason: EndReason = "eos"
         self.started: list[tuple[TokenStream, Utterance]] = []
         self.coming: asyncio.Queue[TokenStream] = asyncio.Queue()  # of those, in order

@@ -17,7 +17,7 @@ COUNTERS = {
     "tts_audio_seconds": {},
     "tts_speech_tokens": {},
     "tts_input_characters": {},
-    "tts_rejected": {"reason": ["queue_full", "rate_limit", "auth", "draining", "too_long"]},
+    "tts_rejected": {"reason": ["queue_full", "rate_limit", "auth", "draining", "restarting", "too_long"]},
     "tts_cancelled": {"reason": ["client_cancel", "disconnect", "timeout", "slow_listener", "shutdown"]},
     "tts_generation_anomalies": {"kind": ["token_loop", "empty", "max_tokens", "silence"]},
     "tts_speaker_cache_hits": {},

@@ -1,0 +1,85 @@
+"""How vLLM's engine is set up, checked before it is started."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from app.engine.backend import BackendError, Build
+from models.config import Qwen2LMConfig
+from models.vllm.export import Dtype
+
+Quantization = Literal["none", "fp8"]
+
+BYTES_OF: dict[Dtype, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class VllmOptions:
+    """memory_share: of the GPU's or the machine's memory, for weights, keys and values together.
+
+    directory: where the converted language models are kept.
+    """
+
+    directory: Path
+    dtype: Dtype
+    quantization: Quantization
+    max_num_seqs: int
+    max_model_len: int
+    memory_share: float
+    tensor_parallel_size: int
+    is_eager: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    total_bytes: int
+    free_bytes: int
+
+
+def check_options(options: VllmOptions, config: Qwen2LMConfig, build: Build) -> None:
+    """Raises BackendError for what this language model or this build of vLLM cannot do."""
+    num_heads, size = config.qwen2.num_attention_heads, options.tensor_parallel_size
+    if num_heads % size:
+        possible = [str(number) for number in range(1, num_heads + 1) if num_heads % number == 0]
+        raise BackendError(
+            f"FIRSTWORD_VLLM_TENSOR_PARALLEL_SIZE is {size}, which does not divide the language model's "
+            f"{num_heads} attention heads; set one of {', '.join(possible)}"
+        )
+    if options.quantization == "fp8" and build == "cpu":
+        raise BackendError("FIRSTWORD_VLLM_QUANTIZATION is fp8, which needs a GPU; set it to none")
+
+
+def kv_cache_bytes(
+    options: VllmOptions, config: Qwen2LMConfig, weight_bytes: int, memory: DeviceMemory
+) -> int:
+    """What the share leaves for keys and values beside the weights.
+
+    Raises BackendError, which says how much memory is missing, where that is not enough for one utterance.
+    """
+    share_bytes = int(options.memory_share * memory.total_bytes)
+    needed = weight_bytes + options.max_model_len * _kv_bytes_per_id(options, config)
+    if needed > share_bytes:
+        raise BackendError(
+            f"the language model needs {_gib(weight_bytes)} for its weights and "
+            f"{_gib(needed - weight_bytes)} for one utterance of {options.max_model_len} tokens; "
+            f"FIRSTWORD_VLLM_MEMORY_SHARE={options.memory_share:g} of {_gib(memory.total_bytes)} is "
+            f"{_gib(share_bytes)}: {_gib(needed - share_bytes)} are missing. Raise the share, or lower "
+            "FIRSTWORD_VLLM_MAX_MODEL_LEN, or set FIRSTWORD_VLLM_DTYPE=bfloat16"
+        )
+    if share_bytes > memory.free_bytes:
+        raise BackendError(
+            f"FIRSTWORD_VLLM_MEMORY_SHARE={options.memory_share:g} of {_gib(memory.total_bytes)} is "
+            f"{_gib(share_bytes)}, and {_gib(memory.free_bytes)} are free: "
+            f"{_gib(share_bytes - memory.free_bytes)} are missing. Lower the share, or end what else runs"
+        )
+    return share_bytes - weight_bytes
+
+
+def _kv_bytes_per_id(options: VllmOptions, config: Qwen2LMConfig) -> int:
+    qwen2 = config.qwen2
+    return 2 * qwen2.num_hidden_layers * qwen2.num_key_value_heads * qwen2.head_dim * BYTES_OF[options.dtype]
+
+
+def _gib(num_bytes: int) -> str:
+    return f"{num_bytes / _GIB:.2f} GiB"

@@ -1,0 +1,41 @@
+"""vLLM finds this by the entry point `vllm.general_plugins`, in each of its processes."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from multiprocessing.process import BaseProcess
+from typing import Final
+
+from models.vllm.export import ARCHITECTURE
+
+ENGINE_VARIABLE: Final = "_FIRSTWORD_ENGINE"
+"""The process that starts an engine sets it to its own id; other programs' engines load this plugin too."""
+
+_WATCH = "ends with its parent"
+
+
+def register() -> None:
+    from vllm import ModelRegistry
+
+    if ARCHITECTURE not in ModelRegistry.get_supported_archs():
+        ModelRegistry.register_model(ARCHITECTURE, "models.vllm.model:JointSpeechLM")
+    if os.environ.get(ENGINE_VARIABLE, str(os.getpid())) != str(os.getpid()):
+        _end_with_the_parent()
+
+
+def _end_with_the_parent() -> None:
+    """And never before it: Ctrl+C reaches all processes, and the service lets its streams finish first.
+
+    A service that is killed could not stop its engine, which would keep the memory for ever.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is None or any(thread.name == _WATCH for thread in threading.enumerate()):
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_watch, args=(parent,), name=_WATCH, daemon=True).start()
+
+
+def _watch(parent: BaseProcess) -> None:
+    parent.join()
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,135 @@
+"""Repetition-aware sampling as a vLLM logits processor.
+
+The id is drawn here, from the exact distribution and with the utterance's own numbers, and vLLM is
+handed logits that leave it no other choice (it takes the largest). So what was drawn is known on the
+device at once: the repetition window is kept there, nothing waits for the host, and a seed speaks alike
+here and in the torch decoder.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from vllm import SamplingParams
+from vllm.config import VllmConfig
+from vllm.v1.sample.logits_processor import BatchUpdate, LogitsProcessor, MoveDirectionality
+
+from models.config import SamplingConfig
+from models.lm.sampling import class_masks, sample
+from models.lm.transfer import to_device
+from models.lm.vocabulary import Vocabulary
+from models.vllm.draws import NUM_NO_DRAW_CLASSES, Draws
+from models.vllm.export import EXTRA_KEY
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Unproven:
+    """A request of which no id has been kept: vLLM draws for a part of a prompt too, and forgets that id."""
+
+    slot: int
+    draws: Draws
+    max_tokens: int
+    output_ids: list[int]  # vLLM's own list, which grows
+    num_before: int  # of them when the request joined: more than 0 if it was preempted
+
+
+class RepetitionAwareSampler(LogitsProcessor):
+    """A request has a slot in tensors on the device; `_slots` says which, row by row of vLLM's batch."""
+
+    def __init__(self, vllm_config: VllmConfig, device: torch.device, is_pin_memory: bool) -> None:
+        extra = getattr(vllm_config.model_config.hf_config, EXTRA_KEY)
+        self._config = SamplingConfig(**extra["sampling"])
+        vocabulary = Vocabulary(**extra["vocabulary"])
+        num_slots, max_draws = (
+            vllm_config.scheduler_config.max_num_seqs,
+            vllm_config.model_config.max_model_len,
+        )
+        self._masks = class_masks(vocabulary, device)  # (4, V)
+        self._uniforms = torch.zeros(num_slots, max_draws, dtype=torch.float64, device=device)
+        self._history = torch.full((num_slots, self._config.win_size), -1, device=device)
+        self._rules = torch.zeros(num_slots, 4, dtype=torch.long, device=device)
+        """Draws done, draws under the first rule, the first rule, the later one."""
+        self._is_greedy = torch.zeros(num_slots, dtype=torch.bool, device=device)
+        self._slots = list(range(num_slots))  # of each row; always a permutation
+        self._row_slots = torch.arange(num_slots, device=device)
+        self._unproven: list[_Unproven] = []
+
+    @classmethod
+    def validate_params(cls, sampling_params: SamplingParams) -> None:
+        """Raises ValueError for a request that is none of ours."""
+        Draws.read(sampling_params.extra_args)
+
+    def is_argmax_invariant(self) -> bool:
+        return False
+
+    def apply(self, logits: Tensor) -> Tensor:
+        """logits (R, V) -> (R, V + 1): 0 for the id that is drawn, -inf elsewhere.
+
+        The last class stands for "no id": logits that are no numbers.
+        """
+        slots = self._row_slots[: len(logits)]
+        num_drawn, num_first, first, later = self._rules[slots].unbind(1)
+        history = self._history[slots]
+        ids = sample(
+            logits,
+            forbidden=self._masks[torch.where(num_drawn < num_first, first, later)],
+            history=history,
+            uniforms=self._uniforms[slots, num_drawn.clamp(max=self._uniforms.shape[1] - 1)],
+            is_greedy=self._is_greedy[slots],
+            config=self._config,
+        )  # (R,)
+        self._history[slots] = torch.cat([history[:, 1:], ids[:, None]], dim=1)
+        self._rules[slots, 0] = num_drawn + 1
+        answers = logits.new_full((len(logits), logits.shape[1] + NUM_NO_DRAW_CLASSES), -math.inf)
+        return answers.scatter_(1, torch.where(ids < 0, logits.shape[1], ids)[:, None], 0.0)
+
+    def update_state(self, batch_update: BatchUpdate | None) -> None:
+        """Before each step: rows that joined, and rows that changed their places."""
+        self._undo_forgotten_draws()
+        if batch_update is None:
+            return
+        for row in batch_update.removed:
+            self._forget(self._slots[row])
+        for row, params, _, output_ids in batch_update.added:
+            self._join(self._slots[row], params, output_ids)
+        for row, other, direction in batch_update.moved:
+            if direction is MoveDirectionality.UNIDIRECTIONAL:
+                self._forget(self._slots[other])  # its request has left; the slots may swap all the same
+            self._slots[row], self._slots[other] = self._slots[other], self._slots[row]
+        self._row_slots.copy_(self._on_device(self._slots), non_blocking=True)
+
+    def _join(self, slot: int, params: SamplingParams, output_ids: list[int]) -> None:
+        assert params.max_tokens is not None
+        self._forget(slot)
+        one = _Unproven(slot, Draws.read(params.extra_args), params.max_tokens, output_ids, len(output_ids))
+        self._write(one)
+        self._unproven.append(one)
+
+    def _forget(self, slot: int) -> None:
+        self._unproven = [one for one in self._unproven if one.slot != slot]
+
+    def _undo_forgotten_draws(self) -> None:
+        """What joined in the last step and has no id yet is where it was."""
+        waiting, self._unproven = self._unproven, []
+        for one in waiting:
+            if len(one.output_ids) <= one.num_before:
+                self._write(one)
+                self._unproven.append(one)
+
+    def _write(self, one: _Unproven) -> None:
+        draws, slot = one.draws, one.slot
+        generator = torch.Generator().manual_seed(draws.seed)
+        numbers = torch.rand(draws.num_drawn + one.max_tokens, generator=generator, dtype=torch.float64)
+        numbers = numbers[draws.num_drawn :]
+        self._uniforms[slot, : len(numbers)] = numbers.to(self._uniforms.device, non_blocking=True)
+        window = [*draws.history, *one.output_ids[: one.num_before]][-self._config.win_size :]
+        padded = [-1] * (self._config.win_size - len(window)) + window
+        self._history[slot] = self._on_device(padded)
+        rules = one.num_before, draws.num_first, draws.first_rule, draws.later_rule
+        self._rules[slot] = self._on_device(rules)
+        self._is_greedy[slot : slot + 1] = draws.is_greedy
+
+    def _on_device(self, numbers: Sequence[int]) -> Tensor:
+        return to_device(numbers, self._history.device)

@@ -1,0 +1,98 @@
+"""An engine that dies is started again, later each time it dies soon."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from app.engine.interface import Restarting
+from app.engine.tokens.keeper import FIRST_DELAY_S, STABLE_AFTER_S, EngineKeeper
+from tests.app.clock import Clock
+from tests.app.engine.leg_engine import ToyLegEngine, until
+from tests.app.engine.test_torch_generator import small_lm
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass(eq=False)
+class Starts:
+    """Engines as they are opened; the next ones fail as often as `failures` says."""
+
+    engines: list[ToyLegEngine] = field(default_factory=list)
+    failures: int = 0
+    delays_s: list[float] = field(default_factory=list)
+    opened: asyncio.Queue[ToyLegEngine] = field(default_factory=asyncio.Queue)
+
+    async def open(self) -> ToyLegEngine:
+        if self.failures:
+            self.failures -= 1
+            raise RuntimeError("no memory\nleft")
+        self.engines.append(ToyLegEngine(small_lm()))
+        self.opened.put_nowait(self.engines[-1])
+        return self.engines[-1]
+
+    async def sleep(self, seconds: float) -> None:
+        self.delays_s.append(seconds)
+
+
+@asynccontextmanager
+async def kept(starts: Starts, clock: Clock) -> AsyncIterator[EngineKeeper]:
+    keeper = EngineKeeper(starts.open, starts.sleep, clock)
+    await keeper.start()
+    await starts.opened.get()
+    try:
+        yield keeper
+    finally:
+        await keeper.aclose()
+
+
+async def reopened(starts: Starts, keeper: EngineKeeper) -> None:
+    async with asyncio.timeout(30):
+        await starts.opened.get()
+    await until(lambda: not keeper.unready_reason)
+
+
+async def test_each_early_death_doubles_the_delay_and_a_long_life_resets_it() -> None:
+    starts, clock = Starts(), Clock()
+    async with kept(starts, clock) as keeper:
+        for _ in range(3):
+            starts.engines[-1].die()
+            await reopened(starts, keeper)
+        clock.pass_s(STABLE_AFTER_S + 1)
+        starts.engines[-1].die()
+        await reopened(starts, keeper)
+        assert keeper.engine is starts.engines[-1]
+    assert [delay / FIRST_DELAY_S for delay in starts.delays_s] == [1, 2, 4, 1]
+    assert all(engine.is_closed for engine in starts.engines)
+
+
+async def test_a_start_that_fails_is_tried_again_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    starts = Starts()
+    with caplog.at_level(logging.CRITICAL, "app.engine.tokens.keeper"):
+        async with kept(starts, Clock()) as keeper:
+            reasons: list[str] = []
+
+            async def sleep(seconds: float) -> None:
+                reasons.append(keeper.unready_reason)
+                with pytest.raises(Restarting, match="start"):
+                    _ = keeper.engine
+
+            starts.sleep = sleep  # type: ignore[method-assign]
+            keeper._sleep = sleep
+            starts.failures = 2
+            starts.engines[-1].die()
+            await reopened(starts, keeper)
+    assert "started again" in reasons[0]
+    assert reasons[1:] == ["the language model's engine died, and did not start again: no memory left"] * 2
+
+
+async def test_a_first_start_that_fails_is_the_callers() -> None:
+    starts = Starts(failures=1)
+    keeper = EngineKeeper(starts.open, starts.sleep)
+    with pytest.raises(RuntimeError, match="no memory"):
+        await keeper.start()
+    assert "starts" in keeper.unready_reason
+    await keeper.aclose()

@@ -1,0 +1,136 @@
+"""The generator of legs, over an engine in the test's hands; tests/vllm has the real one."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from app.engine.interface import InvalidRequest, Restarting, SynthesisFailed, TextTooLong
+from app.engine.tokens.keeper import EngineKeeper
+from app.engine.tokens.vllm import VllmTokenGenerator
+from tests.app.engine.leg_engine import ToyLegEngine, until
+from tests.app.engine.test_torch_generator import TEXT, finished, new_generator, small_lm, utterance
+
+pytestmark = pytest.mark.anyio
+
+MAX_MODEL_LEN = 1000
+
+
+@asynccontextmanager
+async def generating(
+    engine: ToyLegEngine, max_model_len: int = MAX_MODEL_LEN
+) -> AsyncIterator[VllmTokenGenerator]:
+    async def opened() -> ToyLegEngine:
+        return engine
+
+    async def never(seconds: float) -> None:
+        await asyncio.Event().wait()
+
+    keeper = EngineKeeper(opened, sleep=never)
+    await keeper.start()
+    generator = VllmTokenGenerator(keeper, small_lm().config, max_model_len)
+    try:
+        yield generator
+    finally:
+        await generator.aclose()
+
+
+async def in_torch(speak: Callable[..., object]) -> list[int]:
+    generator = new_generator()
+    try:
+        return await finished(speak(generator))  # type: ignore[arg-type]
+    finally:
+        await generator.aclose()
+
+
+@pytest.mark.parametrize("ids_at_a_time", [1, 4])
+async def test_a_whole_text_is_spoken_as_in_torch_however_many_ids_come_at_once(ids_at_a_time: int) -> None:
+    expected = await in_torch(lambda generator: generator.start(utterance()))
+    engine = ToyLegEngine(small_lm(), ids_at_a_time)
+    async with generating(engine) as generator:
+        assert await finished(generator.start(utterance())) == expected
+    assert len(engine.legs) == 1
+    assert engine.is_closed
+
+
+@pytest.mark.parametrize("ids_at_a_time", [1, 4])
+async def test_pushed_text_is_spoken_as_in_torch_leg_by_leg(ids_at_a_time: int) -> None:
+    def speak(generator: object) -> object:
+        stream = generator.start(utterance(None))  # type: ignore[attr-defined]
+        for id in TEXT * 2:
+            generator.push_text(stream, [id])  # type: ignore[attr-defined]
+        generator.finish_text(stream)  # type: ignore[attr-defined]
+        return stream
+
+    expected = await in_torch(speak)
+    engine = ToyLegEngine(small_lm(), ids_at_a_time)
+    async with generating(engine) as generator:
+        assert await finished(speak(generator)) == expected  # type: ignore[arg-type]
+    assert len(engine.legs) > 2
+    for earlier, later in zip(engine.legs, engine.legs[1:], strict=False):
+        assert later.prompt_ids[: len(earlier.prompt_ids)] == earlier.prompt_ids
+        assert later.draws.num_drawn > earlier.draws.num_drawn
+
+
+async def test_speech_begins_before_the_text_has_ended() -> None:
+    async with generating(ToyLegEngine(small_lm())) as generator:
+        stream = generator.start(utterance(None))
+        generator.push_text(stream, TEXT * 3)
+        async with asyncio.timeout(60):
+            await stream.wait_for(5)
+        assert not stream.has_ended
+
+
+async def test_a_stopped_stream_stops_its_leg_and_no_other() -> None:
+    engine = ToyLegEngine(small_lm())
+    async with generating(engine) as generator:
+        alone = await finished(generator.start(utterance()))
+        engine.goes_on.clear()
+        stopped, staying = generator.start(utterance()), generator.start(utterance())
+        await until(lambda: engine.num_running == 2)
+        generator.stop(stopped)
+        generator.stop(stopped)
+        assert stopped.reason == "stopped"
+        await until(lambda: engine.num_running == 1)
+        engine.goes_on.set()
+        assert await finished(staying) == alone
+        generator.push_text(stopped, TEXT)  # too late: nothing happens
+        generator.finish_text(stopped)
+
+
+async def test_a_dying_engine_fails_what_runs_and_refuses_what_comes() -> None:
+    engine = ToyLegEngine(small_lm())
+    async with generating(engine) as generator:
+        engine.goes_on.clear()
+        running = generator.start(utterance())
+        await until(lambda: engine.num_running == 1)
+        engine.die()
+        with pytest.raises(Restarting, match="died while this was spoken"):
+            await finished(running)
+        await until(lambda: bool(generator.unready_reason))
+        assert "started again" in generator.unready_reason
+        with pytest.raises(Restarting, match="started again"):
+            await finished(generator.start(utterance()))
+
+
+async def test_an_utterance_longer_than_the_engine_takes_is_refused_where_it_becomes_so() -> None:
+    async with generating(ToyLegEngine(small_lm()), max_model_len=30) as generator:
+        with pytest.raises(TextTooLong, match="longer than the 30 tokens"):
+            await finished(generator.start(utterance()))
+
+
+async def test_ids_that_the_model_does_not_have_are_refused() -> None:
+    async with generating(ToyLegEngine(small_lm())) as generator:
+        with pytest.raises(InvalidRequest, match="text"):
+            generator.start(utterance((10_000_000,)))
+
+
+async def test_closing_fails_what_still_runs() -> None:
+    engine = ToyLegEngine(small_lm())
+    async with generating(engine) as generator:
+        stream = generator.start(utterance(None))
+    with pytest.raises(SynthesisFailed, match="stopped"):
+        await stream.wait_for(1)
+    with pytest.raises(SynthesisFailed, match="stopping"):
+        await generator.start(utterance()).wait_for(1)

@@ -1,0 +1,53 @@
+"""What a plan says lies ahead is what then happens."""
+
+import pytest
+
+from models.lm.interleaved_plan import InterleavedPlan
+from models.lm.plan import OneWayPlan, Plan, Run, Stop
+from models.lm.vocabulary import Vocabulary
+
+NAMES = Vocabulary(100, 103, 103, 50, sos=103, task=104, first_text=105, eos=100, fill=102)
+MIX_RATIO = (5, 15)
+
+
+def drawn_up_to_the_turn(plan: Plan) -> list[object]:
+    """Draws ordinary ids until the plan wants something else; -> the rule before each draw."""
+    action = plan.next_action()
+    assert isinstance(action, Run)
+    rules: list[object] = []
+    while isinstance(action, Run) and (not rules or action.ids == (7,)):
+        plan.mark_run()
+        rules.append(plan.forbidden)
+        plan.accept(7)
+        action = plan.next_action()
+    return rules
+
+
+def foreseen(plan: Plan) -> list[object]:
+    stretch = plan.stretch
+    num_first = min(stretch.num_first, stretch.num_ids)
+    return [stretch.first] * num_first + [stretch.later] * (stretch.num_ids - num_first)
+
+
+def test_a_whole_text_is_one_stretch() -> None:
+    plan = OneWayPlan(NAMES, [1, 2, 3])
+    expected = foreseen(plan)
+    assert drawn_up_to_the_turn(plan) == expected
+    assert len(expected) == 60
+    assert isinstance(plan.next_action(), Stop)
+
+
+@pytest.mark.parametrize("num_prompt_ids", [0, 4, 15])
+def test_pushed_text_is_a_stretch_for_each_block(num_prompt_ids: int) -> None:
+    plan = InterleavedPlan(NAMES, [1] * 5, [9] * num_prompt_ids, mix_ratio=MIX_RATIO)
+    plan.push_text([1] * 12)
+    plan.finish_text()
+    num_stretches = 0
+    while not isinstance(plan.next_action(), Stop):
+        if not isinstance(plan.next_action(), Run):
+            plan.accept(NAMES.fill or -1)
+            continue
+        expected = foreseen(plan)
+        assert drawn_up_to_the_turn(plan) == expected
+        num_stretches += 1
+    assert num_stretches >= 3

@@ -1,0 +1,34 @@
+"""Engines that tests share: starting one takes half a minute. Without vLLM the tests here are skipped."""
+
+import importlib.util
+from collections.abc import Iterator
+
+import pytest
+
+from tests.parity.reference import load_case
+from tests.vllm.house import House, open_house
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if importlib.util.find_spec("vllm") is None:
+        pytest.skip("vLLM is not installed: make setup-vllm")
+
+
+@pytest.fixture(scope="session")
+def v2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with open_house(load_case("llm_v2"), tmp_path_factory.mktemp("v2")) as house:
+        yield house
+
+
+@pytest.fixture(scope="session")
+def v3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with open_house(load_case("llm_v3"), tmp_path_factory.mktemp("v3")) as house:
+        yield house
+
+
+@pytest.fixture(params=["v2", "v3"])
+def house(request: pytest.FixtureRequest) -> House:
+    """Both, one after the other."""
+    found = request.getfixturevalue(request.param)
+    assert isinstance(found, House)
+    return found

@@ -1,0 +1,102 @@
+"""vLLM's engine with a reference network, in a thread with an event loop of its own."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from app.engine.tokens.interface import TokenStream, Utterance
+from app.engine.tokens.keeper import EngineKeeper
+from app.engine.tokens.legs import Leg
+from app.engine.tokens.vllm import VllmTokenGenerator
+from app.engine.tokens.vllm_options import VllmOptions
+from models.lm.qwen2_lm import Qwen2LM
+from models.lm.vocabulary import Vocabulary
+from models.vllm.export import write_model
+from tests.parity.reference import Case
+from tests.parity.test_lm import load_lm
+from tests.vllm.widening import widened
+
+TIMEOUT_S = 240
+MAX_MODEL_LEN = 2048
+MAX_NUM_SEQS = 8
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class House:
+    """lm: what the engine runs, in torch. The generators share the engine; one takes the most probable id."""
+
+    case: Case
+    lm: Qwen2LM
+    keeper: EngineKeeper
+    generator: VllmTokenGenerator
+    greedy: VllmTokenGenerator
+    loop: asyncio.AbstractEventLoop
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """In the engine's event loop."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(TIMEOUT_S)
+
+    async def drawn(self, leg: Leg) -> list[int]:
+        return [id async for ids in self.keeper.engine.run(leg) for id in ids]
+
+
+async def finished(stream: TokenStream) -> list[int]:
+    async with asyncio.timeout(TIMEOUT_S):
+        await stream.wait_until_ended()
+    await stream.wait_for(0)
+    return stream.ids
+
+
+async def spoken(generator: VllmTokenGenerator, utterance: Utterance) -> list[int]:
+    return await finished(generator.start(utterance))
+
+
+@contextmanager
+def open_house(case: Case, directory: Path) -> Iterator[House]:
+    lm = load_lm(case)
+    assert isinstance(lm, Qwen2LM)
+    wide = widened(lm)
+    write_model(wide, directory, "float32")
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        house = _run(loop, _furnished(case, wide, directory, loop))
+        yield house
+        _run(loop, house.generator.aclose())
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+async def _furnished(case: Case, lm: Qwen2LM, directory: Path, loop: asyncio.AbstractEventLoop) -> House:
+    from app.engine.tokens.vllm_process import VllmProcess, engine_arguments, set_environment
+
+    options = VllmOptions(
+        directory=directory,
+        dtype="float32",
+        quantization="none",
+        max_num_seqs=MAX_NUM_SEQS,
+        max_model_len=MAX_MODEL_LEN,
+        memory_share=0.02,
+        tensor_parallel_size=1,
+        is_eager=True,
+    )
+    set_environment(num_threads=1)
+    arguments = engine_arguments(directory, case.name, lm.config, options, "cpu")
+    keeper = EngineKeeper(lambda: VllmProcess.open(arguments, Vocabulary.of(lm.config)))
+    await keeper.start()
+    drawing = VllmTokenGenerator(keeper, lm.config, MAX_MODEL_LEN)
+    greedy = VllmTokenGenerator(keeper, lm.config, MAX_MODEL_LEN, is_greedy=True)
+    return House(case, lm, keeper, drawing, greedy, loop)
+
+
+def _run(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Result]) -> Result:
+    return asyncio.run_coroutine_threadsafe(work, loop).result(TIMEOUT_S)

@@ -1,0 +1,97 @@
+"""What vLLM draws follows the exact distribution, alone and in a batch, with repeats in the window."""
+
+import asyncio
+
+import pytest
+import torch
+from torch import Tensor
+
+from app.engine.tokens.legs import Leg
+from models.lm.plan import Run
+from models.lm.sampling import class_masks, repetition_aware_probabilities
+from models.lm.vocabulary import Forbidden
+from models.memory import WholeMemory, chunk_mask
+from models.vllm.draws import Draws
+from tests.parity.test_lm import one_way_plan
+from tests.vllm.house import House
+
+pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore")]
+
+RULE = Forbidden.STOPS
+MIN_P = 1e-3  # of a chi-square test; the seeds are fixed, so it passes always or never
+MIN_EXPECTED = 8.0  # draws of a class; rarer ones are counted together
+
+
+def prompt_ids(house: House) -> tuple[int, ...]:
+    action = one_way_plan(house.case, house.lm).next_action()
+    assert isinstance(action, Run)
+    return action.ids
+
+
+@torch.inference_mode()
+def logits_after(house: House, prompt: tuple[int, ...]) -> Tensor:
+    """(1, V): of the id behind the prompt."""
+    x = house.lm.prompt_embeddings(prompt)
+    hidden = house.lm(x, WholeMemory(chunk_mask(x.shape[1], 1, x.device)))
+    return house.lm.logits(hidden[:, -1])
+
+
+def exact(house: House, history: list[int]) -> Tensor:
+    """(V,): the published scheme's distribution behind that history."""
+    forbidden = class_masks(house.lm.vocabulary)[RULE][None]
+    window = torch.tensor([history])
+    logits = logits_after(house, prompt_ids(house))
+    return repetition_aware_probabilities(logits, forbidden, window, house.lm.config.sampling)[0].double()
+
+
+def drawn_counts(house: House, history: list[int], num_draws: int, batch_size: int) -> Tensor:
+    """(V,): how often each id came first behind that history, each draw with a seed of its own."""
+
+    async def draw() -> list[int]:
+        drawn: list[int] = []
+        for start in range(0, num_draws, batch_size):
+            legs = [leg_of(house, history, seed) for seed in range(start, start + batch_size)]
+            for one in await asyncio.gather(*(house.drawn(leg) for leg in legs)):
+                drawn += one
+        return drawn
+
+    return torch.bincount(torch.tensor(house.run(draw())), minlength=house.lm.vocabulary.num_classes)
+
+
+def leg_of(house: House, history: list[int], seed: int) -> Leg:
+    draws = Draws(seed, 0, tuple(history), int(RULE), 1, int(RULE))
+    return Leg(prompt_ids(house), draws, max_ids=1)
+
+
+def chi_square_p(counts: Tensor, probabilities: Tensor) -> float:
+    """How probable counts (V,) at least so far from the expected ones are."""
+    expected = probabilities * counts.sum()
+    is_common = expected >= MIN_EXPECTED
+    observed, wanted = counts[is_common].double(), expected[is_common]
+    rest = expected[~is_common].sum()
+    if rest >= MIN_EXPECTED:
+        observed = torch.cat([observed, counts[~is_common].sum()[None].double()])
+        wanted = torch.cat([wanted, rest[None]])
+    statistic = ((observed - wanted) ** 2 / wanted).sum()
+    freedom = torch.tensor(len(wanted) - 1.0, dtype=torch.float64)
+    return float(torch.special.gammaincc(freedom / 2, statistic / 2))
+
+
+@pytest.mark.parametrize(("batch_size", "num_draws"), [(1, 500), (8, 2000)])
+@pytest.mark.parametrize("num_repeated", [0, 3])
+def test_draws_follow_the_exact_distribution(
+    v2: House, batch_size: int, num_draws: int, num_repeated: int
+) -> None:
+    """The repeated ids are the most probable ones: their share goes to all others."""
+    most_probable = logits_after(v2, prompt_ids(v2))[0, : v2.lm.vocabulary.num_speech_ids].topk(3).indices
+    repeated = most_probable[:num_repeated].tolist()
+    window = v2.lm.config.sampling.win_size
+    history = (repeated * window)[:window] if repeated else [-1] * window
+    probabilities = exact(v2, history)
+    counts = drawn_counts(v2, [id for id in history if id >= 0], num_draws, batch_size)
+    assert counts.sum() == num_draws
+    assert counts[probabilities == 0].sum() == 0
+    assert chi_square_p(counts, probabilities) > MIN_P
+    if repeated:
+        unaware = exact(v2, [-1] * window)
+        assert chi_square_p(counts, unaware.clamp(min=1e-9)) < 1e-9  # the test would see a window left out
