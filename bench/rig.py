@@ -70,7 +70,7 @@ class NothingToSay(ValueError):
 
 
 class Rig:
-    """One checkpoint with torch as its backend, its default speaker prepared. clock: None waits for the device to be done."""
+    """One checkpoint, by torch, its default speaker prepared. clock: None waits for the device to be done."""
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         """Raises InvalidSettings, and CheckpointError, for a speaker that it does not bring as well."""
