@@ -70,12 +70,15 @@ class NothingToSay(ValueError):
 
 
 class Rig:
-    """One checkpoint, by torch, its default speaker prepared. clock: None waits for the device to be done."""
+    """One checkpoint, its default speaker prepared; its language model runs here, never in vLLM.
+
+    clock: None waits for the device to be done.
+    """
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         """Raises InvalidSettings, and CheckpointError, for a speaker that it does not bring as well."""
-        self.networks: Networks = loaded(settings)
-        assert self.networks.lm is not None, f"backend {settings.backend} steps outside of this process"
+        self.networks: Networks = loaded(settings.model_copy(update={"backend": "torch"}))
+        assert self.networks.lm is not None, "asked to run here"
         self._lm = self.networks.lm
         self._feeds = text_feeds(settings, self.networks)
         speakers = self.networks.checkpoint.load_speakers()
@@ -105,8 +108,7 @@ class Rig:
         normalise_s = clock() - began_s
         prompt_text = asked.prefix_text_ids + asked.prompt_text_ids
         ratios = _ratios(len(asked.text_ids), num_tokens)
-        vocabulary = self._lm.vocabulary
-        plan = OneWayPlan(vocabulary, asked.text_ids, prompt_text, asked.prompt_speech_ids, ratios)
+        plan = OneWayPlan(self._lm.vocabulary, asked.text_ids, prompt_text, asked.prompt_speech_ids, ratios)
         decoder = SpeechDecoder(self._lm, self.networks.checkpoint.config.lm.sampling)
         decoder.add(RowRequest(plan, seed, speaker=asked.speaker))
         steps_s: list[float] = []

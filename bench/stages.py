@@ -121,7 +121,6 @@ def main(words: Sequence[str]) -> int:
             device=given.device,
             precision=given.precision,
             num_threads=given.threads,
-            backend="torch",
         )
         with _checkpoint_of(settings, given.random, given.size) as settings:
             clock = time.process_time if given.cpu_time else None

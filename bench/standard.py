@@ -66,7 +66,7 @@ def _all(seconds: float, num_streams: int, folder: Path) -> int:
 
 
 def _stages(folder: Path) -> Reached:
-    settings = load_settings(checkpoint=BUILTIN_CHECKPOINT, backend="torch")
+    settings = load_settings(checkpoint=BUILTIN_CHECKPOINT)
     utterance = stages.measure(settings, stages.TEXT, stages.LAST_S, runs=1)
     stages.show_report(utterance)
     _write(folder / "stages.json", stages.as_json(utterance, settings))
