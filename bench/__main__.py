@@ -12,6 +12,7 @@ MEASUREMENTS: Final = {
     "soak": ("bench.soak", "a thousand short streams, and what they leave behind"),
     "constancy": ("bench.constancy", "the chunks around second 60 of a stream against those around second 2"),
     "cancels": ("bench.cancels", "how soon a cancelled stream is gone"),
+    "token_generators": ("bench.token_generators", "speech tokens a second: torch against vLLM"),
     "networks": ("bench.networks", "the networks at their published sizes, with random weights"),
 }
 
@@ -19,7 +20,7 @@ MEASUREMENTS: Final = {
 def main() -> int:
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name not in MEASUREMENTS:
-        lines = [f"  {known:10} {what}" for known, (_, what) in MEASUREMENTS.items()]
+        lines = [f"  {known:16} {what}" for known, (_, what) in MEASUREMENTS.items()]
         print("python -m bench NAME [--help]", *lines, sep="\n", file=sys.stderr)
         return 2
     module = import_module(MEASUREMENTS[name][0])

@@ -29,7 +29,7 @@ from bench.terminal import show
 
 FOLDER = Path("build/bench")
 LISTENERS = (1, 2, 3, 4, 6, 8, 12, 16)
-BUILTIN = {"checkpoint": BUILTIN_CHECKPOINT}
+BUILTIN = {"checkpoint": BUILTIN_CHECKPOINT, "backend": "torch"}
 SECONDS = 20.0  # of each load
 STREAMS_IN_SOAK = 1000
 

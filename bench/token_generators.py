@@ -1,6 +1,6 @@
 """Speech tokens a second and the time to the first one: torch against vLLM, on one checkpoint.
 
-`python -m bench.token_generators` runs both in turn, so that a noisy machine hits both alike, and prints
+`python -m bench token_generators` runs both in turn, so that a noisy machine hits both alike, and prints
 medians; then how much of pushed text's prompts vLLM's cache serves, and what the sampler costs a step.
 """
 
@@ -40,8 +40,8 @@ class Figures:
     first_token_ms: float
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.token_generators", description=__doc__)
+def main(words: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench token_generators", description=__doc__)
     parser.add_argument("--checkpoint", type=Path, default=BUILTIN_CHECKPOINT)
     parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 4, 16])
     parser.add_argument("--tokens", type=int, default=50, help="of each stream")
@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--memory-share", type=float, default=0.1)
     parser.add_argument("--speed-only", action="store_true", help="no cache, no sampler")
     parser.add_argument("--out", type=Path, default=Path("/tmp/firstword-vllm"), help="converted weights")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     torch.set_num_threads(arguments.threads)
     asyncio.run(measure(arguments))
 

@@ -64,6 +64,7 @@ def voice(kind: Kind) -> Voice:
         session, lm = Token2Wav(flow, hift, DEFAULTS["window_s"]), checkpoint.load_lm()
     else:
         networks = load_networks(BUILTIN_CHECKPOINT, "cpu", window_s=DEFAULTS["window_s"])
+        assert networks.lm is not None
         checkpoint, lm = networks.checkpoint, networks.lm
         assert isinstance(networks.token2wav, Token2Wav)
         session = networks.token2wav
