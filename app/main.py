@@ -11,11 +11,11 @@ from app.api.auth import KeyRing
 from app.api.limits import Limits, Quotas
 from app.api.server import DrainingServer, metrics_server, server_config
 from app.api.services import Services
-from app.engine.assembly import EnginePlan, running_engine
+from app.engine.assembly import EnginePlan, chosen_workers, running_engine, set_threads
 from app.engine.backend import vllm_build
 from app.engine.engine import SpeechEngine
 from app.engine.interface import EngineInfo, Mode
-from app.engine.loading import PUBLISHED_LANGUAGES, Networks, load_networks
+from app.engine.loading import PUBLISHED_LANGUAGES, Networks, found_device, load_networks
 from app.engine.resources import FeedFactory, TextFeed
 from app.engine.tokens.vllm_options import VllmOptions
 from app.settings import BUILTIN_CHECKPOINT, InvalidSettings, Settings
@@ -29,6 +29,7 @@ from app.text.feed import SentenceFeed, WholeFeed, WordFeed
 from app.text.normaliser import Normaliser
 from app.text.segment import SegmentLimits
 from app.text.segments import Segmenter
+from models.vllm.export import Dtype
 
 SPEAKERS_FILE = "speakers.sqlite3"
 VLLM_DIRECTORY = "vllm"  # of the language models as vLLM reads them
@@ -103,6 +104,7 @@ def _greeting(settings: Settings, services: Services, port: int) -> str:
 def _loaded(settings: Settings) -> Networks:
     state_bytes = None if settings.max_state_mb is None else settings.max_state_mb * _MIB
     try:
+        set_threads(settings.num_threads, _num_workers(settings))
         return load_networks(
             settings.checkpoint,
             settings.device,
@@ -114,6 +116,15 @@ def _loaded(settings: Settings) -> Networks:
         )
     except ValueError as error:
         raise InvalidSettings(str(error)) from error
+
+
+def _num_workers(settings: Settings) -> int:
+    """Raises ValueError for a device that is not there."""
+    return chosen_workers(settings.num_workers, found_device(settings.device))
+
+
+def _vllm_dtype(settings: Settings) -> Dtype:
+    return "bfloat16" if settings.precision == "bfloat16" else "float32"
 
 
 def _feeds(settings: Settings, networks: Networks) -> FeedFactory:
@@ -178,11 +189,11 @@ def _plan(settings: Settings) -> EnginePlan:
         max_queued=settings.max_queued,
         queue_timeout_s=settings.queue_timeout_s,
         listener_buffer_s=settings.listener_buffer_s,
-        num_threads=settings.num_threads,
-        num_workers=settings.num_workers,
+        trims_silence=settings.trim_silence,
+        num_workers=_num_workers(settings),
         vllm=VllmOptions(
             directory=settings.data_dir / VLLM_DIRECTORY,
-            dtype=settings.precision if settings.vllm_dtype == "auto" else settings.vllm_dtype,
+            dtype=_vllm_dtype(settings) if settings.vllm_dtype == "auto" else settings.vllm_dtype,
             quantization=settings.vllm_quantization,
             max_num_seqs=settings.vllm_max_num_seqs or settings.max_streams,
             max_model_len=settings.vllm_max_model_len,

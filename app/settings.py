@@ -104,8 +104,10 @@ class Settings(BaseSettings):
     device: Literal["auto", "cpu", "cuda"] = Field(
         default="auto", description="Where the networks run; auto takes a GPU if torch finds one"
     )
-    precision: Literal["float32", "bfloat16"] = Field(
-        default="float32", description="Number format of the networks; bfloat16 wants hardware that has it"
+    precision: Literal["auto", "float32", "bfloat16", "int8"] = Field(
+        default="auto",
+        description="float32, bfloat16, or int8, a CPU's: the language model in 8 bits, the rest float32; "
+        "auto is int8 on a CPU, else float32",
     )
     default_speaker: str | None = Field(
         default=None, description="Speaker of requests that name none; empty is the checkpoint's first"
@@ -160,6 +162,9 @@ class Settings(BaseSettings):
         le=25,
         description="Speech tokens, 25 a second, before the first audio; fewer start sooner",
     )
+    trim_silence: bool = Field(
+        default=True, description="Cut the silence before a stream's first sound, 30 ms of it kept"
+    )
     window_s: float = Field(
         default=10, ge=0, description="How much of its own past a stream attends to; 0 is all, and costs grow"
     )
@@ -170,9 +175,13 @@ class Settings(BaseSettings):
     )
     speaker_cache_mb: int = Field(default=512, ge=1, description="Memory of speakers kept ready")
     num_threads: int = Field(
-        default=0, ge=0, description="Threads of one network's arithmetic; 0 chooses by the CPU"
+        default=0,
+        ge=0,
+        description="Threads of one network's arithmetic; 0 shares the cores among the workers",
     )
-    num_workers: int = Field(default=1, ge=1, description="Threads that turn speech tokens into sound")
+    num_workers: int = Field(
+        default=0, ge=0, description="Threads that turn speech tokens into sound; 0 chooses by the machine"
+    )
 
     vllm_dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         default="auto", description="Number format of the language model in vLLM; auto is the precision's"

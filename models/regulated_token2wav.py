@@ -16,7 +16,7 @@ from models.config import NUM_MELS
 from models.crossfade import crossfaded
 from models.flow.regulated_flow import CACHED_FRAMES, OVERLAP_TOKENS, RegulatedFlow
 from models.frontend.speaker import Speaker
-from models.hift.hift import HiFT
+from models.hift.hift import Generate, HiFT
 from models.hift.stream import Sound, vocode
 from models.hift.windowed import WindowedVocoder, WindowState
 from models.token2wav import StepInput, StepTimes, check_batch, check_tokens
@@ -60,14 +60,21 @@ class RegulatedToken2Wav:
     """Holds the weights. Threads may share it, as long as no two have the same state.
 
     hop_tokens: how many new tokens a chunk takes; it is solved with the overlap behind them, once it is
-    known that there is more. Raises ValueError where it is not positive.
+    known that there is more. Raises ValueError where it is not positive. generate: runs instead of the
+    HiFT's own generator.
     """
 
-    def __init__(self, flow: RegulatedFlow, hift: HiFT, hop_tokens: int = DEFAULT_HOP_TOKENS):
+    def __init__(
+        self,
+        flow: RegulatedFlow,
+        hift: HiFT,
+        hop_tokens: int = DEFAULT_HOP_TOKENS,
+        generate: Generate | None = None,
+    ):
         if hop_tokens < 1:
             raise ValueError(f"hop_tokens is {hop_tokens}, expected at least 1")
         self._flow = flow
-        self._vocoder = WindowedVocoder(hift)
+        self._vocoder = WindowedVocoder(hift, generate)
         self._hop_tokens = hop_tokens
         self.lookahead_tokens = OVERLAP_TOKENS
         self.sample_rate_hz = hift.config.sample_rate_hz

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from models.config import FRAME_RATE_HZ, FRAMES_PER_TOKEN, NUM_MELS
 from models.flow.flow import Flow
-from models.flow.incremental import FlowPrompt, FlowState, IncrementalFlow
+from models.flow.incremental import Estimator, FlowPrompt, FlowState, IncrementalFlow
 from models.frontend.speaker import Speaker, align_prompt
 from models.hift.causal import CausalVocoder
-from models.hift.hift import HiFT
+from models.hift.hift import Generate, HiFT
 from models.hift.stream import Sound, Vocoder, vocode
 from models.hift.windowed import WindowedVocoder
 
@@ -92,6 +92,7 @@ class Token2Wav:
     window_s: how much of its own past a stream attends to, beside its prompt; None: all of it.
     max_state_bytes: memory budget of one stream. Where the window does not fit, it is shortened, and
     the stream's state says so; without any window a stream has the least it can.
+    estimator, generate: run instead of those of `flow` and `hift`; a causal HiFT always runs by itself.
     """
 
     def __init__(
@@ -100,9 +101,13 @@ class Token2Wav:
         hift: HiFT,
         window_s: float | None = DEFAULT_WINDOW_S,
         max_state_bytes: int | None = None,
+        estimator: Estimator | None = None,
+        generate: Generate | None = None,
     ):
-        self._flow = IncrementalFlow(flow)
-        self.vocoder: Vocoder[Any] = CausalVocoder(hift) if hift.config.is_causal else WindowedVocoder(hift)
+        self._flow = IncrementalFlow(flow, estimator)
+        self.vocoder: Vocoder[Any] = (
+            CausalVocoder(hift) if hift.config.is_causal else WindowedVocoder(hift, generate)
+        )
         self._vocab_size = flow.config.vocab_size
         self._max_state_bytes = max_state_bytes
         self._sound_bytes = 0 if max_state_bytes is None else self._measured_sound_bytes()

@@ -20,6 +20,8 @@ from models.flow.flow import Flow
 from models.frontend.modes import zero_shot
 from models.frontend.prompt import PromptReader
 from models.frontend.speaker import Speaker
+from models.fused.parts import fused_estimator, fused_generator, fused_lm
+from models.hift.hift import HiFT
 from models.lm.decoder import Emitted, RowRequest, SpeechDecoder, Stopped, Waiting
 from models.lm.interleaved_plan import InterleavedPlan
 from models.lm.plan import OneWayPlan, Plan
@@ -39,7 +41,9 @@ class Tokens:
 
 
 class Voice:
-    """A CosyVoice 2 model directory. Not to be shared between threads."""
+    """A CosyVoice 2 model directory, its networks as the service runs them on a CPU. Not to be shared
+    between threads.
+    """
 
     def __init__(self, directory: Path) -> None:
         """Raises CheckpointError."""
@@ -51,10 +55,10 @@ class Voice:
         self.sample_rate_hz = config.sample_rate_hz
         self.tokenizer = self.checkpoint.load_tokenizer()
         self.speakers = self.checkpoint.load_speakers()
-        lm, flow = self.checkpoint.load_lm(), self.checkpoint.load_flow()
-        assert isinstance(flow, Flow)
-        self._lm, self._flow, self._hift = lm, flow, self.checkpoint.load_hift()
-        self._token2wav = Token2Wav(flow, self._hift)
+        self._lm = fused_lm(self.checkpoint.load_lm(), has_int8=True, num_threads=1)
+        flow, hift = self._load_flow(), self.checkpoint.load_hift()
+        estimator, generate = fused_estimator(flow, num_threads=1), fused_generator(hift, num_threads=1)
+        self._token2wav = Token2Wav(flow, hift, estimator=estimator, generate=generate)
         self._prompts: dict[int, tuple[Speaker, PromptState]] = {}
 
     def read(
@@ -95,20 +99,21 @@ class Voice:
 
     @torch.inference_mode()
     def offline(self, tokens: Sequence[int], speaker: Speaker, seed: int = 0) -> Samples:
-        """The same utterance solved and vocoded in one piece."""
-        mel = self._flow(
+        """The same utterance solved and vocoded in one piece, by torch."""
+        flow, hift = self._whole
+        mel = flow(
             torch.tensor([list(tokens)]),
             speaker.prompt_tokens[None],
             speaker.prompt_mel[None],
             speaker.embedding[None],
         )
         assert mel.shape[-1] == FRAMES_PER_TOKEN * len(tokens), mel.shape
-        f0 = self._hift.predict_f0(mel)
+        f0 = hift.predict_f0(mel)
         generator = torch.Generator().manual_seed(seed)
-        num_samples = mel.shape[-1] * self._hift.config.samples_per_frame
-        noise = torch.randn(1, num_samples, self._hift.source.num_tones, generator=generator)
-        source, _ = self._hift.source(f0, noise, None, is_last=True)
-        samples: Samples = self._hift.decode(mel, source)[0].numpy()
+        num_samples = mel.shape[-1] * hift.config.samples_per_frame
+        noise = torch.randn(1, num_samples, hift.source.num_tones, generator=generator)
+        source, _ = hift.source(f0, noise, None, is_last=True)
+        samples: Samples = hift.decode(mel, source)[0].numpy()
         return samples
 
     def enrol(self, samples: Samples, sample_rate_hz: int, text: str) -> Speaker:
@@ -119,6 +124,16 @@ class Voice:
     def reader(self) -> PromptReader:
         """Of recordings. Loaded when it is first asked for: a voice that only speaks needs none."""
         return self.checkpoint.load_prompt_reader(num_threads=1)
+
+    @cached_property
+    def _whole(self) -> tuple[Flow, HiFT]:
+        """Flow and HiFT that run by themselves; those of the streams have given their weights to graphs."""
+        return self._load_flow(), self.checkpoint.load_hift()
+
+    def _load_flow(self) -> Flow:
+        flow = self.checkpoint.load_flow()
+        assert isinstance(flow, Flow)
+        return flow
 
     def _read_into(self, said: "Queue[int | None]", text: str, speaker: Speaker, seed: int) -> None:
         try:

@@ -23,21 +23,19 @@ from app.speakers.enrolment import PreparedSpeaker
 from app.telemetry.metrics import Metrics
 from models.token2wav import StepTimes
 
-MAX_CHUNKS_IN_BATCH = 8
+MAX_CHUNKS_IN_BATCH = 8  # of a GPU
+MAX_WORKERS = 8
 _SWITCH_INTERVAL_S = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
 class EnginePlan:
-    """Sizes and limits of an engine. num_threads: of one network's arithmetic, 0 chooses by the CPU.
-
-    vllm: what its engine is given, where the networks chose it.
-    """
+    """Sizes and limits of an engine. vllm: what its engine is given, where the networks chose it."""
 
     max_queued: int
     queue_timeout_s: float
     listener_buffer_s: float
-    num_threads: int
+    trims_silence: bool
     num_workers: int
     vllm: VllmOptions
 
@@ -56,13 +54,12 @@ async def running_engine(
 
     Raises BackendError and CheckpointError where vLLM does not start.
     """
-    num_threads = set_threads(plan.num_threads, plan.num_workers)
     prompting = networks.prompting
-    generator = await _started_generator(plan.vllm, num_threads, networks, metrics)
+    generator = await _started_generator(plan.vllm, networks, metrics)
     pool = Token2WavPool(
         networks.token2wav,
         plan.num_workers,
-        MAX_CHUNKS_IN_BATCH,
+        1 if networks.device == "cpu" else MAX_CHUNKS_IN_BATCH,
         lambda size, times: _note(metrics, size, times),
     )
     resources = Resources(
@@ -75,6 +72,7 @@ async def running_engine(
         metrics=metrics,
         clock=clock,
         listener_buffer_s=plan.listener_buffer_s,
+        trims_silence=plan.trims_silence,
     )
     admission = Admission(info.max_streams, plan.max_queued, plan.queue_timeout_s, clock)
     engine = SpeechEngine(resources, admission, prepared)
@@ -85,14 +83,12 @@ async def running_engine(
         await asyncio.shield(engine.aclose())
 
 
-async def _started_generator(
-    options: VllmOptions, num_threads: int, networks: Networks, metrics: Metrics
-) -> TokenGenerator:
+async def _started_generator(options: VllmOptions, networks: Networks, metrics: Metrics) -> TokenGenerator:
     if networks.lm is None:
         from app.engine.tokens.vllm_process import start_generator  # where it is not used it may be missing
 
         metrics.show_families_of("vllm:")
-        return await start_generator(networks.checkpoint, options, num_threads)
+        return await start_generator(networks.checkpoint, options, networks.num_threads)
     return TorchTokenGenerator(
         networks.lm,
         networks.checkpoint.config.lm.sampling,
@@ -101,18 +97,23 @@ async def _started_generator(
     )
 
 
-def set_threads(num_threads: int, num_workers: int) -> int:
-    """Shares the cores between the generator's thread and the workers, for the whole process.
+def chosen_workers(num_workers: int, device: str) -> int:
+    """0: as many as there are cores on a CPU, where each computes for one stream at a time; else one."""
+    return num_workers or (min(_num_cores(), MAX_WORKERS) if device == "cpu" else 1)
 
-    -> the threads of one network's arithmetic.
+
+def set_threads(num_threads: int, num_workers: int) -> None:
+    """For the whole process, before networks are loaded. num_threads: of one network's arithmetic, 0
+    shares the cores among the workers.
 
     The threads hand Python's lock to each other far more often than its default of 5 ms foresees.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    num_threads = num_threads or max(1, cores // (1 + num_workers))
-    torch.set_num_threads(num_threads)
+    torch.set_num_threads(num_threads or max(1, _num_cores() // num_workers))
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    return num_threads
+
+
+def _num_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _note(metrics: Metrics, size: int, times: StepTimes) -> None:

@@ -15,22 +15,24 @@ from app.speakers.enrolment import Prompt
 from models.checkpoint import Checkpoint, open_checkpoint
 from models.flow.regulated_flow import RegulatedFlow
 from models.frontend.speaker import Speaker
-from models.lm.qwen2_lm import Qwen2LM
-from models.lm.transformer_lm import TransformerLM
+from models.fused.parts import fused_estimator, fused_generator, fused_lm
+from models.lm.interface import SpeechLM
 from models.regulated_token2wav import RegulatedToken2Wav
 from models.token2wav import DEFAULT_FIRST_HOP_TOKENS, DEFAULT_WINDOW_S, Token2Wav
 
 Device = Literal["auto", "cpu", "cuda"]
-Precision = Literal["float32", "bfloat16"]
+Precision = Literal["auto", "float32", "bfloat16", "int8"]
 
 PUBLISHED_LANGUAGES = ("zh", "en", "ja", "yue", "ko")  # the tags of CosyVoice 1's texts, which all can speak
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Networks:
+    device: Build
+    num_threads: int  # of one network's arithmetic
     checkpoint: Checkpoint
     backend: Backend
-    lm: Qwen2LM | TransformerLM | None  # None: it runs elsewhere
+    lm: SpeechLM | None  # None: it runs elsewhere
     token2wav: StreamingToken2Wav
     prepare: Callable[[Speaker], Prompt]
     prompting: Prompting
@@ -43,7 +45,7 @@ class Networks:
 def load_networks(
     directory: Path,
     device: Device = "auto",
-    precision: Precision = "float32",
+    precision: Precision = "auto",
     window_s: float | None = DEFAULT_WINDOW_S,
     max_state_bytes: int | None = None,
     first_hop_tokens: int = DEFAULT_FIRST_HOP_TOKENS,
@@ -51,23 +53,34 @@ def load_networks(
 ) -> Networks:
     """The three before the last as `Token2Wav` takes them; CosyVoice 1 has none of them.
 
-    Raises CheckpointError, BackendError, and ValueError for a device that is not there.
+    On a CPU the networks run as graphs, where there are any, with as many threads as torch has been given.
+
+    Raises CheckpointError, BackendError, and ValueError for a device that is not there or has no such
+    precision.
     """
-    place, dtype = found_device(device), getattr(torch, precision)
+    place = found_device(device)
+    precision = found_precision(precision, place)
+    dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
+    is_fused, num_threads = place == "cpu" and dtype == torch.float32, torch.get_num_threads()
     checkpoint = open_checkpoint(directory)
     chosen = choose_backend(backend, place, checkpoint.config.family)
     flow, hift = checkpoint.load_flow(dtype, place), checkpoint.load_hift(dtype, place)
+    generate = fused_generator(hift, num_threads) if is_fused else None
     token2wav: StreamingToken2Wav
     prepare: Callable[[Speaker], Prompt]
     if isinstance(flow, RegulatedFlow):
-        token2wav = regulated = RegulatedToken2Wav(flow, hift)
+        token2wav = regulated = RegulatedToken2Wav(flow, hift, generate=generate)
         prepare = regulated.prepare
     else:
-        token2wav = incremental = Token2Wav(flow, hift, window_s, max_state_bytes)
+        estimator = fused_estimator(flow, num_threads) if is_fused else None
+        token2wav = incremental = Token2Wav(flow, hift, window_s, max_state_bytes, estimator, generate)
         prepare = partial(incremental.prepare, first_hop_tokens=first_hop_tokens)
     prompting = Prompting(checkpoint.config, checkpoint.load_tokenizer())
-    lm = checkpoint.load_lm(dtype, place) if chosen.name == "torch" else None
-    return Networks(checkpoint, chosen, lm, token2wav, prepare, prompting)
+    lm: SpeechLM | None = None
+    if chosen.name == "torch":
+        loaded = checkpoint.load_lm(dtype, place)
+        lm = fused_lm(loaded, precision == "int8", num_threads) if is_fused else loaded
+    return Networks(place, num_threads, checkpoint, chosen, lm, token2wav, prepare, prompting)
 
 
 def found_device(device: Device) -> Build:
@@ -79,3 +92,14 @@ def found_device(device: Device) -> Build:
             "device cuda was asked for, but torch finds none; use cpu or auto, or mend the driver"
         )
     return device
+
+
+def found_precision(precision: Precision, device: str) -> Precision:
+    """Raises ValueError where the device cannot have it."""
+    if precision == "auto":
+        return "int8" if device == "cpu" else "float32"
+    if precision == "int8" and device != "cpu":
+        raise ValueError(
+            f"precision int8 was asked for on {device}; it is for the CPU: use bfloat16 or float32"
+        )
+    return precision

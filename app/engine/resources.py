@@ -35,3 +35,4 @@ class Resources:
     metrics: Metrics
     clock: Callable[[], float]
     listener_buffer_s: float
+    trims_silence: bool  # before a stream's first sound

@@ -1,11 +1,11 @@
 """One stream's utterances on their way to its listener: speech tokens in, audio out, chunk by chunk."""
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from app.audio.onset import LeadingSilence
 from app.audio.pcm import Samples
 from app.engine.chunks import ChunkSchedule, TokenChunk
 from app.engine.interface import Audio, Flushed, StreamStats, SynthesisFailed
@@ -19,12 +19,14 @@ _FADE_S = 0.003  # at both ends of an utterance, so that joins never click
 _SILENCE_PEAK = 10 ** (-45 / 20)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Talker:
-    speaker: PreparedSpeaker
-    shared: Resources
-    listener: ListenerBuffer
-    stats: StreamStats
+    def __init__(
+        self, speaker: PreparedSpeaker, shared: Resources, listener: ListenerBuffer, stats: StreamStats
+    ) -> None:
+        self.speaker, self.shared, self.listener, self.stats = speaker, shared, listener, stats
+        sample_rate_hz = shared.token2wav.sample_rate_hz
+        self._num_fade = round(_FADE_S * sample_rate_hz)
+        self._silence = LeadingSilence(sample_rate_hz) if shared.trims_silence else None
 
     async def run(self, utterances: "asyncio.Queue[Utterance | Flushed | None]") -> None:
         """Until None comes. Raises SynthesisFailed."""
@@ -69,10 +71,12 @@ class Talker:
         wave = await self.shared.pool.run(given, self.listener.dry_at_s)
         self.stats.compute_s += wave.compute_s
         self.stats.speech_tokens += chunk.stop - chunk.start
+        samples = wave.samples
+        if self._silence is not None:
+            samples = self._silence.trim(samples, chunk.is_last)
         is_first = utterance.said.num_samples == 0
-        utterance.said.num_samples += len(wave.samples)
-        num_fade = round(_FADE_S * self.shared.token2wav.sample_rate_hz)
-        return faded(wave.samples, num_fade, is_first, chunk.is_last)
+        utterance.said.num_samples += len(samples)
+        return faded(samples, self._num_fade, is_first, chunk.is_last)
 
     def _finish(self, utterance: Utterance, loudest: float) -> None:
         utterance.said.total_samples = utterance.said.num_samples

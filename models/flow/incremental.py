@@ -8,12 +8,14 @@ past is within the window.
 import math
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from models.config import FRAMES_PER_TOKEN, NUM_MELS
-from models.flow.chunk_cache import BatchMemory, ChunkCache, PromptCache
+from models.flow.batch_memory import BatchMemory
+from models.flow.chunk_cache import ChunkCache, PromptCache
 from models.flow.encoder import pack_tokens
 from models.flow.flow import Flow
 from models.flow.solver import noise_between, solve
@@ -69,9 +71,19 @@ class Piece:
     lookahead: list[int]
 
 
+class Estimator(Protocol):
+    def __call__(
+        self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, memory: BatchMemory
+    ) -> Tensor:
+        """x, mu, cond (B, M, T), t (B,), spks (B, M) -> velocity (B, M, T)."""
+        ...
+
+
 class IncrementalFlow:
-    def __init__(self, flow: Flow):
+    def __init__(self, flow: Flow, estimator: Estimator | None = None):
+        """estimator: used instead of the flow's own."""
         self.flow = flow
+        self._estimator: Estimator = flow.estimator if estimator is None else estimator
         self.chunk_tokens = flow.chunk_tokens
         self.lookahead_tokens = flow.config.lookahead_tokens
 
@@ -159,7 +171,7 @@ class IncrementalFlow:
         noise = torch.stack([self._noise(piece, mu.shape[-1]) for piece in pieces])
         cond = torch.stack([self._cond(piece, mu.shape[-1]) for piece in pieces])
         spks = torch.cat([piece.state.prompt.spks for piece in pieces])
-        velocity = partial(self.flow.estimator, memory=memory)
+        velocity = partial(self._estimator, memory=memory)
         mel = solve(velocity, cfm, noise, mu, spks, cond)
         for piece, length in zip(pieces, lengths, strict=True):
             self._commit(piece, length)

@@ -69,8 +69,8 @@ class CausalUNet(nn.Module):
     def __init__(self, config: UNetConfig):
         super().__init__()
         width = config.channels[0]
+        self.config = config
         self.num_layers = config.num_blocks * (config.num_mid_blocks + 2)
-        self._inner = config.num_heads * config.head_dim
         self.time = TimeEmbedding(config.in_channels, 4 * width)
         self.down = nn.ModuleList([CausalStage(config, config.in_channels, has_conv=True)])
         self.mid = nn.ModuleList(
@@ -81,7 +81,8 @@ class CausalUNet(nn.Module):
         self.out = PointwiseConv1d(width, config.out_channels)
 
     def cache_sizes(self) -> CacheSizes:
-        return CacheSizes(values_per_frame=2 * self._inner * self.num_layers, left_values=left_values(self))
+        inner = self.config.num_heads * self.config.head_dim
+        return CacheSizes(values_per_frame=2 * inner * self.num_layers, left_values=left_values(self))
 
     def forward(self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, memory: Memory) -> Tensor:
         """x, mu, cond (B, M, T), t (B,), spks (B, M) -> velocity (B, M, T)."""

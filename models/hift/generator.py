@@ -99,7 +99,7 @@ class SourceDown(nn.Conv1d):
 class Generator(nn.Module):
     def __init__(self, config: HiFTConfig):
         super().__init__()
-        self._config = config
+        self.config = config
         causal, base = config.is_causal, config.base_channels
         rates, stages = config.upsample_rates, range(len(config.upsample_rates))
         widths = [base >> index for index in range(len(rates) + 1)]
@@ -144,11 +144,11 @@ class Generator(nn.Module):
     def features(self, mel: Tensor, source_spectrum: Tensor, context: LeftContext) -> Tensor:
         """As forward, up to the last convolution -> (B, C, U T + 1)."""
         x = self.conv_pre(mel)
-        per_stage = len(self._config.resblock_kernel_sizes)
+        per_stage = len(self.config.resblock_kernel_sizes)
         for index, (up, down, resblock) in enumerate(
             zip(self.ups, self.source_downs, self.source_resblocks, strict=True)
         ):
-            x = up(F.leaky_relu(x, self._config.leaky_relu_slope), context)
+            x = up(F.leaky_relu(x, self.config.leaky_relu_slope), context)
             if index == len(self.ups) - 1 and context.is_first:
                 x = torch.cat([x[:, :, 1:2], x], dim=-1)
             x = x + resblock(down(source_spectrum, context), context)

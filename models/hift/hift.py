@@ -16,6 +16,9 @@ from models.hift.left_context import ZeroContext
 from models.hift.source import HarmonicSource
 from models.hift.stft import ShortTimeFourier
 
+Generate = Callable[[Tensor, Tensor], Tensor]
+"""Mel (B, M, T) and the source's spectrum (B, n_fft + 2, U T + 1) of a whole piece -> spectrum like that."""
+
 
 class HiFT(nn.Module):
     """Weights and constants only. `noise` (N, tones): the fixed noise of a causal HiFT, set at load."""
@@ -52,14 +55,18 @@ class HiFT(nn.Module):
             return self.noise[start:stop]
         return self.noise[torch.arange(start, stop, device=self.noise.device) % len(self.noise)]
 
-    def decode(self, mel: Tensor, source: Tensor) -> Tensor:
-        """mel (B, M, T), source (B, T L) -> samples (B, T L) float32."""
+    def decode(self, mel: Tensor, source: Tensor, generate: Generate | None = None) -> Tensor:
+        """mel (B, M, T), source (B, T L) -> samples (B, T L) float32. generate: not the own generator."""
         config = self.config
-        dtype = self.generator.conv_pre.weight.dtype
-        spectrum = self.stft.analyse(self.stft.centred(source)).to(dtype)
-        padded = F.pad(mel.to(dtype), (0, config.lookahead_frames))
-        samples = self.waveform(self.generator(padded, spectrum, ZeroContext()), source.shape[-1])
+        spectrum = self.stft.analyse(self.stft.centred(source))
+        padded = F.pad(mel, (0, config.lookahead_frames))
+        made = (generate or self._generate)(padded, spectrum)
+        samples = self.waveform(made, source.shape[-1])
         return samples.clamp(-config.audio_limit, config.audio_limit)
+
+    def _generate(self, mel: Tensor, source_spectrum: Tensor) -> Tensor:
+        dtype = self.generator.conv_pre.weight.dtype
+        return self.generator(mel.to(dtype), source_spectrum.to(dtype), ZeroContext())
 
     def waveform(self, spectrum: Tensor, num_samples: int) -> Tensor:
         """spectrum (B, n_fft + 2, U T + 1) of a whole utterance -> (B, num_samples), not yet limited."""

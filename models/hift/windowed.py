@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from models.crossfade import crossfaded
-from models.hift.hift import HiFT
+from models.hift.hift import Generate, HiFT
 from models.hift.left_context import ZeroContext
 from models.hift.stream import Piece
 
@@ -49,8 +49,9 @@ class Shape:
 class WindowedVocoder:
     """Holds the weights; the states hold the streams."""
 
-    def __init__(self, hift: HiFT):
-        self.hift = hift
+    def __init__(self, hift: HiFT, generate: Generate | None = None):
+        """generate: used instead of the HiFT's own generator."""
+        self.hift, self._generate = hift, generate
 
     def start(self, seed: int) -> WindowState:
         generator = torch.Generator().manual_seed(seed)
@@ -75,7 +76,7 @@ class WindowedVocoder:
         past = [piece.state.source for piece in pieces if piece.state.source is not None]
         if past:
             source = torch.cat([torch.stack(past), source], dim=1)
-        samples = hift.decode(mel, source)[:, shape.left_frames * length :]
+        samples = hift.decode(mel, source, self._generate)[:, shape.left_frames * length :]
         new_samples = shape.new_frames * length
         keep = slice(
             max(0, shape.left_frames + shape.new_frames - LEFT_FRAMES), shape.left_frames + shape.new_frames

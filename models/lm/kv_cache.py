@@ -94,6 +94,11 @@ class KeyValueCache:
         values[index, :, positions] = v.transpose(1, 2)
         return keys, values
 
+    def places(self, rows: range) -> list[tuple[Tensor, Tensor]]:
+        """Where each layer's keys and values of the rows lie, to be written in place: (B, H, room, D)."""
+        part = slice(rows.start, rows.stop)
+        return [(keys[part], values[part]) for keys, values in zip(self._keys, self._values, strict=True)]
+
     def position_table(self, width: int, like: Tensor) -> Tensor:
         """Sinusoids of every position there is room for: (length, width)."""
         length = self._keys[0].shape[2]
@@ -124,8 +129,7 @@ class CachePass:
         self.counts = counts
         self._starts = starts
         self._layer = 0
-        ends = [start + count for start, count in zip(starts, counts, strict=True) if count]
-        self.num_visible = max(ends)
+        self.num_visible = max(end for end, count in zip(self.ends, counts, strict=True) if count)
         self._positions: Tensor | None = None  # (B, T)
         self._mask: Tensor | None = None  # (B, 1, T, visible)
         self._own_table: Tensor | None = None  # (B, 1, T, W)
@@ -153,10 +157,18 @@ class CachePass:
         scores = q @ keys.mT + self._position_scores(distance_query, positions)
         return masked_softmax(scores / math.sqrt(q.shape[-1]), self._mask) @ values
 
+    @property
+    def ends(self) -> list[int]:
+        """How many positions each row has after the pass."""
+        return [start + count for start, count in zip(self._starts, self.counts, strict=True)]
+
+    def places(self) -> list[tuple[Tensor, Tensor]]:
+        """As `KeyValueCache.places`, for a network that writes and attends by itself."""
+        return self._cache.places(self.rows)
+
     def commit(self) -> None:
         """The new positions are finished."""
-        for row, start, count in zip(self.rows, self._starts, self.counts, strict=True):
-            self._cache.lengths[row] = start + count
+        self._cache.lengths[self.rows.start : self.rows.stop] = self.ends
 
     def _position_scores(self, distance_query: Tensor, positions: Tensor) -> Tensor:
         """distance_query (B, H, T, W) -> (B, H, T, visible), not yet scaled."""

@@ -79,10 +79,15 @@ def rotary_table(positions: Tensor, head_dim: int, theta: float) -> Tensor:
 
     Stacked (2, B, 1, T, D) float32: each twice, the first half of the sines negative.
     """
-    exponents = torch.arange(0, head_dim, 2, dtype=torch.float32, device=positions.device) / head_dim
-    angles = positions[:, None, :, None] * (1.0 / theta**exponents)
+    angles = rotary_angles(positions, head_dim, theta)[:, None]
     cos, sin = angles.cos(), angles.sin()
     return torch.stack([torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)])
+
+
+def rotary_angles(positions: Tensor, head_dim: int, theta: float) -> Tensor:
+    """positions (...) -> n theta^(-2k / D), (..., D / 2) float32."""
+    exponents = torch.arange(0, head_dim, 2, dtype=torch.float32, device=positions.device) / head_dim
+    return positions[..., None] * (1.0 / theta**exponents)
 
 
 def rotate_halves(x: Tensor, rotation: Tensor) -> Tensor:

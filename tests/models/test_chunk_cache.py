@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from models.flow.chunk_cache import ChunkCache, KeyValues, attend_part, attend_parts
+from models.flow.batch_memory import attend_part, attend_parts
+from models.flow.chunk_cache import ChunkCache, KeyValues
 
 SIZES = [7, 1, 50]
 

@@ -148,6 +148,7 @@ class Rig:
         max_queued: int = 2,
         listener_buffer_s: float = 60.0,
         can_do_all: bool = True,
+        trims_silence: bool = False,
     ) -> None:
         self.generator, self.token2wav, self.clock = ToyGenerator(), ToyToken2Wav(), Clock()
         self.metrics, self.feed = Metrics(), ToyFeed
@@ -163,6 +164,7 @@ class Rig:
             metrics=self.metrics,
             clock=self.clock,
             listener_buffer_s=listener_buffer_s,
+            trims_silence=trims_silence,
         )
         self.engine = SpeechEngine(resources, self.admission, self._prepared)
 

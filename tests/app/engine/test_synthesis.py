@@ -86,6 +86,22 @@ async def test_audio_leaves_before_the_tokens_have_ended() -> None:
             assert not tokens.has_ended
 
 
+async def test_silence_is_cut_before_the_first_sound_and_nowhere_else() -> None:
+    quiet = "\x01"  # an amplitude of 0.001
+    text = f"{quiet * 5}abc{quiet * 3}. {quiet * 4}def."
+    async with Rig(trims_silence=True) as rig, await rig.engine.open(asked()) as stream:
+        stream.push_text(text)
+        stream.finish_text()
+        samples = samples_of(await heard(stream))
+        said = stream.spoken_text(len(samples))
+    async with Rig() as rig:
+        whole = samples_of(await spoken(rig, text))
+    num_cut = len(whole) - len(samples)
+    assert 0.03 <= 5 * SAMPLES_PER_TOKEN / RATE_HZ - num_cut / RATE_HZ <= 0.05  # of silence are kept
+    np.testing.assert_array_equal(samples[20:], whole[num_cut + 20 :])  # behind the fade
+    assert said == text
+
+
 async def test_the_next_segment_is_read_while_the_last_is_spoken() -> None:
     async with Rig(listener_buffer_s=0.0) as rig, await rig.engine.open(asked()) as stream:
         stream.push_text("One sentence here. And another one. And a third one. And a fourth.")

@@ -27,9 +27,11 @@ COSYVOICE1 = TransformerLMConfig(
 FAMILIES: dict[str, LMConfig] = {"cosyvoice1": COSYVOICE1, "cosyvoice2": COSYVOICE2, "cosyvoice3": COSYVOICE3}
 
 
-def make_model(family: str, seed: int = 0, sharpness: float = 1.0) -> Qwen2LM | TransformerLM:
-    """sharpness: how far the logits are from each other."""
-    config = FAMILIES[family]
+def make_model(
+    family: str, seed: int = 0, sharpness: float = 1.0, config: LMConfig | None = None
+) -> Qwen2LM | TransformerLM:
+    """sharpness: how far the logits are from each other. config: None takes the family's."""
+    config = config or FAMILIES[family]
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = TransformerLM(config) if isinstance(config, TransformerLMConfig) else Qwen2LM(config)

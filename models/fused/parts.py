@@ -1,0 +1,51 @@
+"""The networks for which there are graphs, made from loaded ones.
+
+A graph has weights of its own, so the network it is made from gives its up and cannot run any more.
+"""
+
+from models.config import UNetFlowConfig
+from models.flow.flow import Flow
+from models.flow.incremental import Estimator
+from models.flow.solver import time_steps
+from models.flow.unet import CausalUNet
+from models.fused.generator import FusedGenerator
+from models.fused.products import float32, int8_by_blocks
+from models.fused.qwen2_graph import HEAD_DIM_STEP
+from models.fused.qwen2_lm import FusedQwen2LM
+from models.fused.unet import FusedUNet
+from models.hift.hift import Generate, HiFT
+from models.lm.interface import SpeechLM
+from models.lm.qwen2_lm import Qwen2LM
+from models.lm.transformer_lm import TransformerLM
+
+
+def fused_lm(lm: Qwen2LM | TransformerLM, has_int8: bool, num_threads: int) -> SpeechLM:
+    """Given back as it is: CosyVoice 1's, and one whose heads the graph's attention does not take.
+
+    has_int8: the weights, and what they are multiplied with.
+    """
+    if isinstance(lm, TransformerLM) or lm.config.qwen2.head_dim % HEAD_DIM_STEP:
+        return lm
+    fused = FusedQwen2LM(lm, int8_by_blocks if has_int8 else float32, num_threads)
+    lm.decoder.to("meta")
+    return fused
+
+
+def fused_estimator(flow: Flow, num_threads: int) -> Estimator | None:
+    """None: there is no graph for CosyVoice 3's."""
+    if not isinstance(flow.estimator, CausalUNet):
+        return None
+    assert isinstance(flow.config, UNetFlowConfig), flow.config
+    times = [t for t, _ in time_steps(flow.config.cfm.num_steps)]
+    fused = FusedUNet(flow.estimator, times, num_threads)
+    flow.estimator.to("meta")
+    return fused
+
+
+def fused_generator(hift: HiFT, num_threads: int) -> Generate | None:
+    """None: there is no graph for CosyVoice 3's."""
+    if hift.config.is_causal:
+        return None
+    fused = FusedGenerator(hift.generator, num_threads)
+    hift.generator.to("meta")
+    return fused

@@ -1,0 +1,44 @@
+"""What of a checkpoint's networks runs how, on this machine's CPU."""
+
+import pytest
+
+from app.engine import assembly
+from app.engine.loading import found_precision, load_networks
+from models.fused.qwen2_lm import FusedQwen2LM
+from models.lm.qwen2_lm import Qwen2LM
+from tests.models.checkpoints import small_checkpoint
+
+
+@pytest.mark.parametrize(
+    ("asked", "device", "found"),
+    [
+        ("auto", "cpu", "int8"),
+        ("auto", "cuda", "float32"),
+        ("bfloat16", "cpu", "bfloat16"),
+        ("int8", "cpu", "int8"),
+    ],
+)
+def test_precision(asked: str, device: str, found: str) -> None:
+    assert found_precision(asked, device) == found  # type: ignore[arg-type]
+
+
+def test_int8_is_for_the_cpu() -> None:
+    with pytest.raises(
+        ValueError, match="int8 was asked for on cuda; it is for the CPU: use bfloat16 or float32"
+    ):
+        found_precision("int8", "cuda")
+
+
+@pytest.mark.parametrize(("precision", "is_fused"), [("int8", True), ("float32", True), ("bfloat16", False)])
+def test_a_cpu_runs_graphs_but_in_bfloat16(precision: str, is_fused: bool) -> None:
+    networks = load_networks(small_checkpoint("cosyvoice2"), "cpu", precision)  # type: ignore[arg-type]
+    assert isinstance(networks.lm, FusedQwen2LM if is_fused else Qwen2LM)
+
+
+@pytest.mark.parametrize(
+    ("asked", "device", "cores", "found"),
+    [(0, "cpu", 2, 2), (0, "cpu", 64, assembly.MAX_WORKERS), (0, "cuda", 64, 1), (3, "cpu", 2, 3)],
+)
+def test_workers(monkeypatch: pytest.MonkeyPatch, asked: int, device: str, cores: int, found: int) -> None:
+    monkeypatch.setattr(assembly, "_num_cores", lambda: cores)
+    assert assembly.chosen_workers(asked, device) == found

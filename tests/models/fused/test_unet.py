@@ -1,0 +1,111 @@
+"""The estimator as a graph: the torch network's mel, whatever the prompt, the window and the neighbours."""
+
+from copy import deepcopy
+
+import pytest
+import torch
+from torch import Tensor
+
+from models.flow.flow import Flow
+from models.flow.incremental import IncrementalFlow
+from models.flow.solver import time_steps
+from models.flow.unet import CausalUNet
+from models.fused.parts import fused_estimator
+from models.fused.unet import FusedUNet
+from tests.models.networks import random_ids, small_flow, small_speaker
+
+TOLERANCE = 2e-4
+WINDOW = pytest.mark.parametrize("window_chunks", [None, 0, 2])
+
+
+def fused(kind: str = "unet") -> tuple[Flow, IncrementalFlow]:
+    flow = deepcopy(small_flow(kind))
+    return flow, IncrementalFlow(flow, fused_estimator(flow, num_threads=1))
+
+
+def mels(
+    flow: IncrementalFlow, prompts: list[int], counts: list[int], window_chunks: int | None
+) -> list[Tensor]:
+    """The joined mel of several streams solved together, each of another prompt and length."""
+    states = []
+    for seed, (num_prompt, count) in enumerate(zip(prompts, counts, strict=True)):
+        speaker = small_speaker(seed, num_prompt)
+        prompt = flow.prepare(speaker.prompt_tokens.tolist(), speaker.prompt_mel, speaker.embedding)
+        state = flow.start(prompt, window_chunks)
+        state.pending_tokens += random_ids(seed, count)
+        states.append(state)
+    made: list[list[Tensor]] = [[] for _ in states]
+    while True:
+        pieces = [(index, flow.next_piece(state, is_last=True)) for index, state in enumerate(states)]
+        ready = [(index, piece) for index, piece in pieces if piece is not None]
+        if not ready:
+            return [torch.cat(parts, dim=1) for parts in made]
+        for (index, _), mel in zip(ready, flow.solve_chunks([piece for _, piece in ready]), strict=True):
+            made[index].append(mel)
+
+
+@WINDOW
+@pytest.mark.parametrize("kind", ["unet", "unguided unet"])
+def test_equals_torch(kind: str, window_chunks: int | None) -> None:
+    expected = mels(IncrementalFlow(small_flow(kind)), [65], [210], window_chunks)
+    found = mels(fused(kind)[1], [65], [210], window_chunks)
+    torch.testing.assert_close(found, expected, atol=TOLERANCE, rtol=TOLERANCE)
+
+
+def test_streams_together_equal_streams_alone() -> None:
+    prompts, counts = [15, 65, 40], [130, 12, 90]
+    together = mels(fused()[1], prompts, counts, window_chunks=1)
+    torch.testing.assert_close(
+        together,
+        mels(IncrementalFlow(small_flow("unet")), prompts, counts, 1),
+        atol=TOLERANCE,
+        rtol=TOLERANCE,
+    )
+    alone = mels(fused()[1], prompts[:1], counts[:1], window_chunks=1)
+    torch.testing.assert_close(together[0], alone[0], atol=TOLERANCE, rtol=TOLERANCE)
+
+
+def test_a_failed_chunk_can_be_repeated() -> None:
+    _, flow = fused()
+    expected = mels(flow, [65], [60], None)
+    run, failures = FusedUNet._run, [3]
+
+    def fail_once(self: FusedUNet, *given: object) -> Tensor:
+        failures[0] -= 1
+        if failures[0] == 0:
+            raise MemoryError("once")
+        return run(self, *given)  # type: ignore[arg-type]
+
+    speaker = small_speaker(0, 65)
+    prompt = flow.prepare(speaker.prompt_tokens.tolist(), speaker.prompt_mel, speaker.embedding)
+    state = flow.start(prompt, None)
+    state.pending_tokens += random_ids(0, 60)
+    made = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FusedUNet, "_run", fail_once)
+        with pytest.raises(MemoryError):
+            flow.solve_chunks([flow.next_piece(state, is_last=True)])  # type: ignore[list-item]
+        while piece := flow.next_piece(state, is_last=True):
+            made += flow.solve_chunks([piece])
+    assert torch.equal(torch.cat(made, dim=1), expected[0])
+
+
+def test_large_values_pass_mish() -> None:
+    """e^x squared would be infinite; mish(x) is x."""
+    flow = deepcopy(small_flow("unet"))
+    assert isinstance(flow.estimator, CausalUNet)
+    flow.estimator.final.norm.bias.data += 100.0
+    expected = mels(IncrementalFlow(deepcopy(flow)), [15], [25], None)
+    found = mels(IncrementalFlow(flow, fused_estimator(flow, num_threads=1)), [15], [25], None)
+    assert expected[0].isfinite().all()
+    torch.testing.assert_close(found, expected, atol=0.02, rtol=TOLERANCE)
+
+
+def test_there_is_none_for_cosyvoice3() -> None:
+    assert fused_estimator(small_flow("dit"), num_threads=1) is None
+
+
+def test_it_knows_the_solver_s_times_only() -> None:
+    flow, _ = fused()
+    assert len(time_steps(flow.config.cfm.num_steps)) == 10
+    assert all(parameter.is_meta for parameter in flow.estimator.parameters())
