@@ -184,7 +184,8 @@ class Settings(BaseSettings):
     )
 
     vllm_dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        default="auto", description="Number format of the language model in vLLM; auto is the precision's"
+        default="auto",
+        description="Number format in vLLM; auto is bfloat16 where the precision is, else float32",
     )
     vllm_quantization: Literal["none", "fp8"] = Field(
         default="none", description="How vLLM shrinks the language model's weights; fp8 needs a GPU"

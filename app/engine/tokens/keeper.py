@@ -59,7 +59,7 @@ class EngineKeeper:
             self._engine = None
             self.unready_reason = "the language model's engine died; it is started again"
             _log.error("the language model's engine died after %.0f s; it is started again", lived_s)
-            await engine.aclose()
+            await _bury(engine)
             engine, num_deaths = await self._restarted(num_deaths)
             self._engine, self.unready_reason = engine, ""
             _log.warning("the language model's engine runs again")
@@ -74,3 +74,10 @@ class EngineKeeper:
                 why = " ".join(str(error).split())
                 self.unready_reason = f"the language model's engine died, and did not start again: {why}"
                 _log.exception("the language model's engine did not start (attempt %d)", num_deaths)
+
+
+async def _bury(engine: LegEngine) -> None:
+    try:
+        await engine.aclose()
+    except Exception:  # it is dead: nothing of it may keep the next one from starting
+        _log.exception("what was left of the language model's engine could not be closed")

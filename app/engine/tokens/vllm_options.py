@@ -64,8 +64,8 @@ def kv_cache_bytes(
             f"the language model needs {_gib(weight_bytes)} for its weights and "
             f"{_gib(needed - weight_bytes)} for one utterance of {options.max_model_len} tokens; "
             f"FIRSTWORD_VLLM_MEMORY_SHARE={options.memory_share:g} of {_gib(memory.total_bytes)} is "
-            f"{_gib(share_bytes)}: {_gib(needed - share_bytes)} are missing. Raise the share, or lower "
-            "FIRSTWORD_VLLM_MAX_MODEL_LEN, or set FIRSTWORD_VLLM_DTYPE=bfloat16"
+            f"{_gib(share_bytes)}: {_gib(needed - share_bytes)} are missing. Raise the share, lower "
+            "FIRSTWORD_VLLM_MAX_MODEL_LEN, or take a smaller FIRSTWORD_VLLM_DTYPE than float32"
         )
     if share_bytes > memory.free_bytes:
         raise BackendError(

@@ -89,6 +89,22 @@ async def test_a_start_that_fails_is_tried_again_and_told(caplog: pytest.LogCapt
     assert reasons[1:] == ["the language model's engine died, and did not start again: no memory left"] * 2
 
 
+async def test_a_dead_engine_that_cannot_be_closed_is_followed_by_another(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    starts = Starts()
+
+    async def broken() -> None:
+        raise OSError("no such process")
+
+    with caplog.at_level(logging.CRITICAL, "app.engine.tokens.keeper"):
+        async with kept(starts, Clock()) as keeper:
+            starts.engines[-1].aclose = broken  # type: ignore[method-assign]
+            starts.engines[-1].die()
+            await reopened(starts, keeper)
+            assert keeper.engine is starts.engines[1]
+
+
 async def test_a_first_start_that_fails_is_the_callers() -> None:
     starts = Starts(failures=1)
     keeper = EngineKeeper(starts.open, starts.sleep)
