@@ -106,7 +106,7 @@ class Settings(BaseSettings):
     )
     precision: Literal["auto", "float32", "bfloat16", "int8"] = Field(
         default="auto",
-        description="float32, bfloat16, or int8, a CPU's: the language model in 8 bits, the rest float32; "
+        description="float32, bfloat16, or int8, a CPU's: language model and transformer blocks in 8 bits; "
         "auto is int8 on a CPU, else float32",
     )
     default_speaker: str | None = Field(

@@ -55,9 +55,9 @@ class Voice:
         self.sample_rate_hz = config.sample_rate_hz
         self.tokenizer = self.checkpoint.load_tokenizer()
         self.speakers = self.checkpoint.load_speakers()
-        self._lm = fused_lm(self.checkpoint.load_lm(), has_int8=True, num_threads=1)
+        self._lm = fused_lm(self.checkpoint.load_lm(), True, num_threads=1)
         flow, hift = self._load_flow(), self.checkpoint.load_hift()
-        estimator, generate = fused_estimator(flow, num_threads=1), fused_generator(hift, num_threads=1)
+        estimator, generate = fused_estimator(flow, True, num_threads=1), fused_generator(hift, num_threads=1)
         self._token2wav = Token2Wav(flow, hift, estimator=estimator, generate=generate)
         self._prompts: dict[int, tuple[Speaker, PromptState]] = {}
 

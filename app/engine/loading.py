@@ -61,7 +61,8 @@ def load_networks(
     place = found_device(device)
     precision = found_precision(precision, place)
     dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
-    is_fused, num_threads = place == "cpu" and dtype == torch.float32, torch.get_num_threads()
+    is_fused, has_int8 = place == "cpu" and dtype == torch.float32, precision == "int8"
+    num_threads = torch.get_num_threads()
     checkpoint = open_checkpoint(directory)
     chosen = choose_backend(backend, place, checkpoint.config.family)
     flow, hift = checkpoint.load_flow(dtype, place), checkpoint.load_hift(dtype, place)
@@ -72,14 +73,14 @@ def load_networks(
         token2wav = regulated = RegulatedToken2Wav(flow, hift, generate=generate)
         prepare = regulated.prepare
     else:
-        estimator = fused_estimator(flow, num_threads) if is_fused else None
+        estimator = fused_estimator(flow, has_int8, num_threads) if is_fused else None
         token2wav = incremental = Token2Wav(flow, hift, window_s, max_state_bytes, estimator, generate)
         prepare = partial(incremental.prepare, first_hop_tokens=first_hop_tokens)
     prompting = Prompting(checkpoint.config, checkpoint.load_tokenizer())
     lm: SpeechLM | None = None
     if chosen.name == "torch":
         loaded = checkpoint.load_lm(dtype, place)
-        lm = fused_lm(loaded, precision == "int8", num_threads) if is_fused else loaded
+        lm = fused_lm(loaded, has_int8, num_threads) if is_fused else loaded
     return Networks(place, num_threads, checkpoint, chosen, lm, token2wav, prepare, prompting)
 
 

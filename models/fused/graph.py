@@ -61,9 +61,11 @@ class GraphWriter:
         self._nodes.append(helper.make_node(operator, inputs, outputs, domain=domain, **attributes))
         return outputs
 
-    def linear(self, x: str, weight: Tensor, bias: Tensor | None = None) -> str:
-        """x (..., K), weight (N, K), bias (N,) -> (..., N)."""
-        y = self._product(self, x, weight.detach().float().cpu().numpy())
+    def linear(
+        self, x: str, weight: Tensor, bias: Tensor | None = None, product: Product | None = None
+    ) -> str:
+        """x (..., K), weight (N, K), bias (N,) -> (..., N). product: None takes the writer's."""
+        y = (product or self._product)(self, x, weight.detach().float().cpu().numpy())
         return y if bias is None else self.node("Add", y, self.constant(bias))
 
     def model(self) -> bytes:

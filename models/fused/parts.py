@@ -9,7 +9,7 @@ from models.flow.incremental import Estimator
 from models.flow.solver import time_steps
 from models.flow.unet import CausalUNet
 from models.fused.generator import FusedGenerator
-from models.fused.products import float32, int8_by_blocks
+from models.fused.products import float32, int8_by_blocks, int8_whole
 from models.fused.qwen2_graph import HEAD_DIM_STEP
 from models.fused.qwen2_lm import FusedQwen2LM
 from models.fused.unet import FusedUNet
@@ -31,13 +31,13 @@ def fused_lm(lm: Qwen2LM | TransformerLM, has_int8: bool, num_threads: int) -> S
     return fused
 
 
-def fused_estimator(flow: Flow, num_threads: int) -> Estimator | None:
-    """None: there is no graph for CosyVoice 3's."""
+def fused_estimator(flow: Flow, has_int8: bool, num_threads: int) -> Estimator | None:
+    """None: there is no graph for CosyVoice 3's. has_int8: the products of its transformer blocks."""
     if not isinstance(flow.estimator, CausalUNet):
         return None
     assert isinstance(flow.config, UNetFlowConfig), flow.config
     times = [t for t, _ in time_steps(flow.config.cfm.num_steps)]
-    fused = FusedUNet(flow.estimator, times, num_threads)
+    fused = FusedUNet(flow.estimator, times, int8_whole if has_int8 else float32, num_threads)
     flow.estimator.to("meta")
     return fused
 

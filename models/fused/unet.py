@@ -9,6 +9,7 @@ from torch import Tensor
 from models.flow.batch_memory import BatchMemory, StreamPass
 from models.flow.blocks import CausalConv1d
 from models.flow.unet import CausalResnet, CausalUNet
+from models.fused.graph import Product
 from models.fused.session import FusedGraph
 from models.fused.unet_graph import LEFT_FRAMES, unet_graph
 from models.memory import Memory
@@ -17,11 +18,12 @@ from models.memory import Memory
 class FusedUNet:
     """A `models.flow.incremental.Estimator`. Streams run one by one: batches gain nothing on a CPU.
 
-    times: those of the solver's steps; it can be called for no others.
+    times: those of the solver's steps; it can be called for no others. block_product: of the transformer
+    blocks.
     """
 
-    def __init__(self, unet: CausalUNet, times: Iterable[float], num_threads: int):
-        self._graph = FusedGraph(unet_graph(unet), num_threads)
+    def __init__(self, unet: CausalUNet, times: Iterable[float], block_product: Product, num_threads: int):
+        self._graph = FusedGraph(unet_graph(unet, block_product), num_threads)
         self._out_channels = unet.out.out_channels
         self._heads = unet.config.num_heads, unet.config.head_dim
         self._conv_widths = [part.in_channels for part in unet.modules() if isinstance(part, CausalConv1d)]

@@ -12,20 +12,22 @@ from torch import Tensor, cat, nn
 from models.flow.blocks import Attention, CausalConv1d, GeluFeedForward, PointwiseConv1d, TransformerBlock
 from models.flow.unet import KERNEL_SIZE, CausalBlock, CausalResnet, CausalStage, CausalUNet
 from models.fused.children import each
-from models.fused.graph import CONTRIB, GraphWriter, Shape
+from models.fused.graph import CONTRIB, GraphWriter, Product, Shape
 from models.fused.products import float32
 
 LEFT_FRAMES = KERNEL_SIZE - 1
 _MISH_LIMIT = 20.0  # where mish(x) is x in float32, and exp(x) squared still a number
 
 
-def unet_graph(unet: CausalUNet) -> bytes:
-    return _UNetWriter(unet).model()
+def unet_graph(unet: CausalUNet, block_product: Product) -> bytes:
+    """block_product: of the transformer blocks, whose inputs are normed; convolutions stay float32."""
+    return _UNetWriter(unet, block_product).model()
 
 
 class _UNetWriter:
-    def __init__(self, unet: CausalUNet):
+    def __init__(self, unet: CausalUNet, block_product: Product):
         self._unet, self._writer = unet, GraphWriter("unet", float32)
+        self._block_product = block_product
         self._num_convs = self._num_attentions = self._num_resnets = 0
 
     def model(self) -> bytes:
@@ -84,7 +86,7 @@ class _UNetWriter:
         self._num_attentions += 1
         parts = (attention.query, attention.key, attention.value)
         bias = None if attention.query.bias is None else cat([part.bias for part in parts])
-        stacked = writer.linear(x, cat([part.weight for part in parts]), bias)
+        stacked = writer.linear(x, cat([part.weight for part in parts]), bias, self._block_product)
         query, *made = writer.nodes("Split", 3, stacked, axis=2)
         seen = []
         for what, value in zip(("keys", "values"), made, strict=True):
@@ -96,14 +98,12 @@ class _UNetWriter:
             past = writer.input(f"past_{what}_{index}", past_shape)
             seen.append(writer.node("Concat", past, heads, axis=2))
         y = writer.node("MultiHeadAttention", query, *seen, domain=CONTRIB, num_heads=num_heads)
-        return writer.linear(y, attention.out.weight, attention.out.bias)
+        return writer.linear(y, attention.out.weight, attention.out.bias, self._block_product)
 
     def _feedforward(self, feedforward: GeluFeedForward, x: str) -> str:
-        writer = self._writer
-        hidden = writer.linear(x, feedforward.up.weight, feedforward.up.bias)
-        return writer.linear(
-            writer.node("Gelu", hidden, domain=CONTRIB), feedforward.down.weight, feedforward.down.bias
-        )
+        writer, (up, down), product = self._writer, (feedforward.up, feedforward.down), self._block_product
+        hidden = writer.node("Gelu", writer.linear(x, up.weight, up.bias, product), domain=CONTRIB)
+        return writer.linear(hidden, down.weight, down.bias, product)
 
     def _pointwise(self, conv: PointwiseConv1d, x: str) -> str:
         weight: Tensor = conv.weight
