@@ -25,6 +25,7 @@ from app.speakers.registry import SpeakerRegistry
 from app.speakers.store import SpeakerStore
 from app.telemetry.metrics import Metrics
 from app.text import language
+from app.text.family import FamilyRules
 from app.text.feed import SentenceFeed, WholeFeed, WordFeed
 from app.text.normaliser import Normaliser
 from app.text.segment import SegmentLimits
@@ -139,6 +140,7 @@ def text_feeds(settings: Settings, networks: Networks) -> FeedFactory:
         length=lambda text: len(tokenizer.encode(text)),
         limits=BUILTIN_LIMITS if _is_builtin(settings) else SegmentLimits(),
         first_max_length=FIRST_SEGMENT_TOKENS,
+        family_rules=FamilyRules(stops_cuts=_is_builtin(settings)),
     )
 
     def feed(mode: Mode, given: str | None, normalize: bool) -> TextFeed:

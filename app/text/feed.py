@@ -1,6 +1,6 @@
 """Text that comes in pieces, turned into segments as early as is safe, however it was cut."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from app.text.characters import is_blank_between
 from app.text.language import detect_language
@@ -58,7 +58,7 @@ class SentenceFeed:
             read = self._segmenter.read(sentence, self._language, self._normalize)
             self._unsaid += read.source
             if read.spoken:
-                segments.append(Segment(self._unsaid, read.spoken, read.language))
+                segments.append(self._segmenter.ended(replace(read, source=self._unsaid)))
                 self._unsaid = ""
         return segments
 

@@ -1,7 +1,7 @@
 """Cuts a whole text into segments: what is written, and what of it is said."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from app.text.characters import cleaned
@@ -48,7 +48,11 @@ class Segmenter:
         finder = self.sentence_finder()
         sentences = finder.add(find_phrases(text)) + finder.flush()
         read = [self.read(sentence, language, normalize) for sentence in sentences]
-        return self._merged(with_unspeakable_attached(read))
+        return [self.ended(segment) for segment in self._merged(with_unspeakable_attached(read))]
+
+    def ended(self, segment: Segment) -> Segment:
+        """As a segment that is spoken by itself ends, even if its sentence goes on."""
+        return replace(segment, spoken=self._rules.ended(segment.spoken))
 
     def sentence_finder(self) -> SentenceFinder:
         return SentenceFinder(self._length, self._limits, self._first_max_length)

@@ -139,6 +139,37 @@ def test_the_last_word_gets_a_stop(normaliser: Normaliser) -> None:
     assert segmenter.split("（你好）", None, True)[0].spoken == "（你好）"
 
 
+def test_where_a_sentence_is_cut_it_can_end_in_a_stop(normaliser: Normaliser) -> None:
+    """The built-in voice goes on for ever behind an end it has never read."""
+    text = "aaaa bbbb cccc, dddd eeee ffff gggg hhhh iiii jjjj"
+    rules = FamilyRules(stops_cuts=True)
+    cut = Segmenter(normaliser, len, SegmentLimits(30, 10, 0), 10, rules).split(text, None, True)
+    assert "".join(segment.source for segment in cut) == text
+    assert [segment.spoken for segment in cut] == [
+        "aaaa bbbb cccc.",
+        "dddd eeee ffff gggg hhhh iiii.",
+        "jjjj.",
+    ]
+    whole = Segmenter(normaliser, len, SegmentLimits(400, 0, 0), 400, rules).split(text, None, True)
+    assert [segment.spoken for segment in whole] == [f"{text}."]
+
+
+@pytest.mark.parametrize(
+    ("spoken", "ended"),
+    [
+        ("one,", "one."),
+        ("one -", "one."),
+        ("one", "one."),
+        ("one?", "one?"),
+        ('"one."', '"one."'),
+        ('one!" ', 'one!" '),
+    ],
+)
+def test_ended(spoken: str, ended: str) -> None:
+    assert FamilyRules(stops_cuts=True).ended(spoken) == ended
+    assert FamilyRules().ended(spoken) == spoken
+
+
 def test_text_that_is_not_to_be_normalised_is_said_as_it_is(normaliser: Normaliser) -> None:
     segments = Segmenter(normaliser, len, EVERY_SENTENCE, 0).split(" It is *5* km. Dr. No", None, False)
     assert [segment.spoken for segment in segments] == ["It is *5* km.", "Dr. No"]
