@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from models.hift.causal import CausalVocoder
+from models.hift.hift import Generate
 from models.hift.stream import Sound, Vocoder, vocode
 from models.hift.windowed import FADE_FRAMES, WindowedVocoder
 from tests.models.networks import small_hift
@@ -129,10 +130,10 @@ def test_streams_that_were_done_before_an_error_are_not_done_again(monkeypatch: 
         sound.pending += [(piece, index == 1) for index, piece in enumerate(mel.split(cut, dim=1))]
     decode, calls = vocoder.hift.decode, iter(range(100))
 
-    def fail_once(mel: Tensor, source: Tensor) -> Tensor:
+    def fail_once(mel: Tensor, source: Tensor, generate: Generate | None) -> Tensor:
         if next(calls) == 3:
             raise MemoryError("no memory")
-        return decode(mel, source)
+        return decode(mel, source, generate)
 
     monkeypatch.setattr(vocoder.hift, "decode", fail_once)
     with pytest.raises(MemoryError):
