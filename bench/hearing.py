@@ -11,12 +11,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from app.audio.onset import AUDIBLE, WINDOW_MS, first_loud_window
 from app.telemetry.playback import Playback
 
-AUDIBLE_DBFS = -45.0
-WINDOW_MS, WINDOW_HOP_MS = 20, 10
-WINDOWS_IN_A_ROW = 2
-_AUDIBLE = 10 ** (AUDIBLE_DBFS / 20)  # of full scale
 SAME_CHUNK_S = 0.002  # what comes within it is one chunk that the network cut
 
 Flaw = Literal["silent", "truncated", "looping"]
@@ -83,17 +80,11 @@ def samples_of(pieces: Sequence[Piece]) -> NDArray[np.float32]:
 
 def first_sound(samples: NDArray[np.float32], sample_rate_hz: int) -> int | None:
     """samples (N,) -> the first that is heard, in windows that are loud enough; None: there is none."""
-    window = sample_rate_hz * WINDOW_MS // 1000
-    hop = sample_rate_hz * WINDOW_HOP_MS // 1000
-    if len(samples) < window + (WINDOWS_IN_A_ROW - 1) * hop:
+    start = first_loud_window(samples, sample_rate_hz)
+    if start is None:
         return None
-    windows = np.lib.stride_tricks.sliding_window_view(samples, window)[::hop]  # (W, window)
-    is_loud = np.square(windows, dtype=np.float64).mean(axis=1) > _AUDIBLE**2  # (W,)
-    stretches = np.lib.stride_tricks.sliding_window_view(is_loud, WINDOWS_IN_A_ROW).all(axis=1)
-    if not stretches.any():
-        return None
-    start = int(stretches.argmax()) * hop
-    return start + int((np.abs(samples[start : start + window]) > _AUDIBLE).argmax())
+    window = samples[start : start + sample_rate_hz * WINDOW_MS // 1000]
+    return start + int((np.abs(window) > AUDIBLE).argmax())
 
 
 def flaw_of(text: str, language: str, found: Heard) -> Flaw | None:

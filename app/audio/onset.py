@@ -1,12 +1,11 @@
 """Cuts the silence before the first sound, which a listener takes for latency."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.audio.pcm import Samples
 
-_WINDOW_S, _HOP_S = 0.02, 0.01
-_THRESHOLD = 10 ** (-45 / 20)  # of a window's RMS; two windows in a row are a sound
+AUDIBLE = 10 ** (-45 / 20)  # of full scale, a window's RMS; two windows in a row are a sound
+WINDOW_MS, HOP_MS = 20, 10
 _KEPT_S = 0.03  # before the sound: consonants begin softly
 _MAX_SEARCH_S = 0.6  # a longer silence is meant
 
@@ -24,7 +23,7 @@ class LeadingSilence:
             return samples
         self._held.append(samples)
         heard = np.concatenate(self._held)
-        onset = first_sound(heard, self._rate_hz)
+        onset = first_loud_window(heard, self._rate_hz)
         if onset is None and len(heard) < _MAX_SEARCH_S * self._rate_hz and not is_last:
             return samples[:0]
         self._held = None
@@ -33,12 +32,12 @@ class LeadingSilence:
         return heard[max(0, onset - round(_KEPT_S * self._rate_hz)) :]
 
 
-def first_sound(samples: Samples, sample_rate_hz: int) -> int | None:
-    """Where the first audible window of samples (n,) begins; None: there is none."""
-    window, hop = round(_WINDOW_S * sample_rate_hz), round(_HOP_S * sample_rate_hz)
+def first_loud_window(samples: Samples, sample_rate_hz: int) -> int | None:
+    """samples (n,) -> where the first window begins that is heard; None: there is none."""
+    window, hop = (sample_rate_hz * ms // 1000 for ms in (WINDOW_MS, HOP_MS))
     if len(samples) < window + hop:
         return None
-    windows: NDArray[np.float32] = np.lib.stride_tricks.sliding_window_view(samples, window)[::hop]
-    is_loud = np.sqrt(np.mean(np.square(windows), axis=1)) > _THRESHOLD
+    windows = np.lib.stride_tricks.sliding_window_view(samples, window)[::hop]  # (W, window)
+    is_loud = np.square(windows, dtype=np.float64).mean(axis=1) > AUDIBLE**2  # (W,)
     places = np.flatnonzero(is_loud[:-1] & is_loud[1:])
     return int(places[0]) * hop if len(places) else None

@@ -10,6 +10,7 @@ import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as onnx_errors
 
 from models.frontend.errors import FrontendError
+from models.onnx_options import session_options
 
 ONNX_ERRORS = (
     onnx_errors.EPFail,
@@ -22,7 +23,6 @@ ONNX_ERRORS = (
     onnx_errors.NotImplemented,
     onnx_errors.RuntimeException,
 )
-LOG_NOTHING = 4  # severity fatal: what goes wrong is raised, not written to stderr
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +72,9 @@ class OnnxSession:
 
 
 def _open(path: Path, num_threads: int) -> onnxruntime.InferenceSession:
-    assert num_threads >= 1, f"num_threads {num_threads}"
+    options = session_options(num_threads)
     if not path.is_file():
         raise FrontendError(f"{path}: missing; it belongs to the published model directory")
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = num_threads
-    options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.add_session_config_entry("session.inter_op.allow_spinning", "0")
-    options.log_severity_level = LOG_NOTHING
     try:
         return onnxruntime.InferenceSession(
             str(path), options, providers=["CPUExecutionProvider"], enable_fallback=0

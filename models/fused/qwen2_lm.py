@@ -18,7 +18,7 @@ class FusedQwen2LM:
     """A `models.lm.interface.SpeechLM`: embeds as the given one does, and decodes by graphs made from it."""
 
     def __init__(self, lm: Qwen2LM, product: Product, num_threads: int):
-        """The weights that the graphs hold are taken out of `lm`, which is of no other use afterwards."""
+        """Of `lm` the embeddings and the cache's shape are still used, the decoder no more."""
         self._lm = lm
         self._decoder = FusedGraph(decoder_graph(lm.decoder, product), num_threads)
         self._head = FusedGraph(head_graph(lm.head, product), num_threads)

@@ -7,21 +7,17 @@ import onnxruntime
 import torch
 from torch import Tensor
 
+from models.onnx_options import session_options
+
 _TYPES = {torch.float32: np.float32, torch.int32: np.int32}
-LOG_ERRORS = 3
 
 
 class FusedGraph:
     """One graph on the CPU, one call a run; Python's lock is free meanwhile. Threads may share it."""
 
     def __init__(self, model: bytes, num_threads: int):
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = num_threads
-        options.inter_op_num_threads = 1
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.log_severity_level = LOG_ERRORS
         self._session = onnxruntime.InferenceSession(
-            model, options, providers=["CPUExecutionProvider"], enable_fallback=0
+            model, session_options(num_threads), providers=["CPUExecutionProvider"], enable_fallback=0
         )
 
     def run(self, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor]) -> None:

@@ -106,6 +106,21 @@ async def test_the_openai_client_works_unchanged(server: Server) -> None:
     assert len(samples) / rate_hz > 0.4
 
 
+async def heard_before_the_end(socket: Any) -> tuple[int, dict[str, Any]]:
+    """Ends the text of context a only once there is audio of it; -> bytes of audio, the last event."""
+    heard, event = 0, {}
+    while event.get("type") != "done":
+        message = await socket.recv()
+        if isinstance(message, str):
+            event = json.loads(message)
+            assert event["type"] != "error", event
+            continue
+        if heard == 0:
+            await socket.send(json.dumps({"type": "end", "context": "a"}))
+        heard += len(message)
+    return heard, event
+
+
 async def test_text_that_comes_word_by_word_is_spoken_as_it_comes(server: Server) -> None:
     words = [
         "Good",
@@ -129,16 +144,7 @@ async def test_text_that_comes_word_by_word_is_spoken_as_it_comes(server: Server
         for place, word in enumerate(words):
             piece = f" {word}" if place else word
             await socket.send(json.dumps({"type": "text", "context": "a", "text": piece}))
-        heard, event = 0, {}
-        while event.get("type") != "done":
-            message = await socket.recv()
-            if isinstance(message, str):
-                event = json.loads(message)
-                assert event["type"] != "error", event
-                continue
-            if heard == 0:  # audio came before the end of the text
-                await socket.send(json.dumps({"type": "end", "context": "a"}))
-            heard += len(message)
+        heard, event = await heard_before_the_end(socket)
     assert event["stats"]["characters"] == len(" ".join(words))
     assert heard / 2 / 24_000 > 2.0
 

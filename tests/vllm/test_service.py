@@ -15,7 +15,7 @@ import pytest
 import websockets
 
 from tests.e2e.server import Server, serving
-from tests.e2e.test_speech import PATIENCE_S, TEXT, client, measured, spoken
+from tests.e2e.test_speech import PATIENCE_S, TEXT, client, heard_before_the_end, measured, spoken
 
 pytestmark = [pytest.mark.vllm, pytest.mark.anyio, pytest.mark.timeout(600)]
 
@@ -65,16 +65,7 @@ async def test_text_that_comes_word_by_word_is_spoken_as_it_comes(server: Server
     async with await opened(server) as socket:
         for word in TEXT.split():
             await push(socket, f"{word} ")
-        heard, event = 0, {}
-        while event.get("type") != "done":
-            message = await socket.recv()
-            if isinstance(message, str):
-                event = json.loads(message)
-                assert event["type"] != "error", event
-                continue
-            if heard == 0:  # audio came before the end of the text
-                await socket.send(json.dumps({"type": "end", "context": "a"}))
-            heard += len(message)
+        heard, _ = await heard_before_the_end(socket)
     assert heard / 2 / 24_000 > 2.0
     assert measured(await metrics_of(server), "vllm:prefix_cache_hits_total") > hits
 
