@@ -35,6 +35,7 @@ from models.vllm.export import Dtype
 SPEAKERS_FILE = "speakers.sqlite3"
 VLLM_DIRECTORY = "vllm"  # of the language models as vLLM reads them
 FIRST_SEGMENT_TOKENS = 20  # a short first sentence is spoken by itself, so that it is read sooner
+VLLM_SEQUENCES = 64  # in one step, where the number of streams is only measured later
 BUILTIN_LIMITS = SegmentLimits(max_length=40, min_length=30, merge_length=10)  # its tokens are half a word
 _MIB = 1 << 20
 
@@ -179,7 +180,6 @@ def _info(settings: Settings, networks: Networks, registry: SpeakerRegistry) -> 
         can_continue_text=networks.prompting.can_continue_text,
         takes_instruct=not is_builtin,
         languages=("en",) if is_builtin else PUBLISHED_LANGUAGES,
-        max_streams=settings.max_streams,
         max_text_chars=settings.max_text_chars,
     )
 
@@ -191,6 +191,7 @@ def _is_builtin(settings: Settings) -> bool:
 
 def _plan(settings: Settings) -> EnginePlan:
     return EnginePlan(
+        max_streams=settings.max_streams or None,
         max_queued=settings.max_queued,
         queue_timeout_s=settings.queue_timeout_s,
         listener_buffer_s=settings.listener_buffer_s,
@@ -200,7 +201,7 @@ def _plan(settings: Settings) -> EnginePlan:
             directory=settings.data_dir / VLLM_DIRECTORY,
             dtype=_vllm_dtype(settings) if settings.vllm_dtype == "auto" else settings.vllm_dtype,
             quantization=settings.vllm_quantization,
-            max_num_seqs=settings.vllm_max_num_seqs or settings.max_streams,
+            max_num_seqs=settings.vllm_max_num_seqs or settings.max_streams or VLLM_SEQUENCES,
             max_model_len=settings.vllm_max_model_len,
             memory_share=settings.vllm_memory_share,
             tensor_parallel_size=settings.vllm_tensor_parallel_size,

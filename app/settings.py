@@ -123,12 +123,17 @@ class Settings(BaseSettings):
     requests_per_minute: int = Field(default=0, ge=0, description="Requests of one key; 0 is unlimited")
     streams_per_key: int = Field(default=0, ge=0, description="Streams of one key at once; 0 is unlimited")
 
-    max_streams: int = Field(default=8, ge=1, description="Streams that speak at once; more of them wait")
+    max_streams: int = Field(
+        default=0,
+        ge=0,
+        description="Streams that speak at once, more of them wait; 0 is what the machine was found at its "
+        "start to speak in real time",
+    )
     max_queued: int = Field(
         default=16, ge=0, description="Requests that wait for a place; more are refused with 503"
     )
     queue_timeout_s: float = Field(
-        default=10, gt=0, description="How long a request waits for a place before its 503"
+        default=2, gt=0, description="How long a request waits for a place before its 503"
     )
     listener_buffer_s: float = Field(
         default=10, gt=0, description="Audio made ahead of one listener before its stream pauses"

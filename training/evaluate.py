@@ -23,15 +23,10 @@ from training.features import MEL, teacher_samples
 from training.flite import SAMPLE_RATE_HZ as TEACHER_RATE_HZ
 from training.flite import SPEAKERS, Flite
 from training.recognise import Recogniser, word_errors
-from training.text.corpus import evaluation_sentences, read_words
+from training.text.corpus import LONG_SENTENCE, evaluation_sentences, read_words
 from training.voice import BUILTIN, Samples, Tokens, Voice
 
 SINGLE_WORDS = ("Hello.", "Yes.", "Seven.", "Okay.", "No.", "Thank you.", "Goodbye.", "Tomorrow.")
-LONG_SENTENCE = (
-    "When we finally arrived at the small hotel near the lake, the owner came out with a big smile, gave us "
-    "two cups of hot tea and a plate of fresh bread, showed us a quiet room with a view of the mountains, "
-    "and told us that breakfast would be ready at eight o'clock in the morning, so we went to bed early."
-)
 ENROLMENTS = 5  # of each teacher: 20 tries
 _SILENT_DB = -45.0
 _LOOP_TOKENS = 25  # one token so many times in a row

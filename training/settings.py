@@ -23,6 +23,7 @@ class CorpusSettings:
     everyday: int
     documents: int
     words: int
+    neighbours: int
     short: int
     long: int
     shard: int

@@ -57,7 +57,7 @@ def say(
     from app.engine.interface import SynthesisRequest
     from app.telemetry.logs import configure_logging
 
-    settings = load_settings(checkpoint=checkpoint)
+    settings = load_settings(checkpoint=checkpoint, max_streams=1)
     audio_output = open_output(output, format, speed)
     words = sys.stdin.read() if text == STANDARD_INPUT else text
     request = SynthesisRequest(request_id=uuid.uuid4().hex, wire="cli", speaker=speaker, seed=seed)

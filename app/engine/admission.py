@@ -25,12 +25,12 @@ class Place:
 
 
 class Admission:
-    """First come, first served; used within one event loop."""
+    """First come, first served; used within one event loop. `max_streams` may change while nobody speaks."""
 
     def __init__(
         self, max_streams: int, max_queued: int, queue_timeout_s: float, clock: Callable[[], float]
     ) -> None:
-        self._max_streams, self._max_queued = max_streams, max_queued
+        self.max_streams, self._max_queued = max_streams, max_queued
         self._queue_timeout_s, self._clock = queue_timeout_s, clock
         self._queue: deque[asyncio.Future[None]] = deque()
         self._held_s = _FIRST_GUESS_S
@@ -49,12 +49,12 @@ class Admission:
 
     @property
     def is_full(self) -> bool:
-        return self.num_running >= self._max_streams and self.num_queued >= self._max_queued
+        return self.num_running >= self.max_streams and self.num_queued >= self._max_queued
 
     async def acquire(self) -> Place:
         """Raises Overloaded where the queue is full or its deadline passes, Draining after `drain`."""
         self._refuse_if_draining()
-        if self.num_running >= self._max_streams or self._queue:
+        if self.num_running >= self.max_streams or self._queue:
             await self._queued()
         else:
             self.num_running += 1
@@ -119,7 +119,7 @@ class Admission:
 
     def _retry_after_s(self) -> int:
         """When those before will have gone, by how long places were held lately."""
-        return max(1, math.ceil(self._held_s * (len(self._queue) + 1) / self._max_streams))
+        return max(1, math.ceil(self._held_s * (len(self._queue) + 1) / self.max_streams))
 
 
 def _is_granted(turn: "asyncio.Future[None]") -> bool:

@@ -30,8 +30,12 @@ _SWITCH_INTERVAL_S = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class EnginePlan:
-    """Sizes and limits of an engine. vllm: what its engine is given, where the networks chose it."""
+    """Sizes and limits of an engine. max_streams: None measures it at the start.
 
+    vllm: what its engine is given, where the networks chose it.
+    """
+
+    max_streams: int | None
     max_queued: int
     queue_timeout_s: float
     listener_buffer_s: float
@@ -74,10 +78,10 @@ async def running_engine(
         listener_buffer_s=plan.listener_buffer_s,
         trims_silence=plan.trims_silence,
     )
-    admission = Admission(info.max_streams, plan.max_queued, plan.queue_timeout_s, clock)
+    admission = Admission(plan.max_streams or 1, plan.max_queued, plan.queue_timeout_s, clock)
     engine = SpeechEngine(resources, admission, prepared)
     try:
-        await engine.warm_up()
+        await engine.warm_up(measures=plan.max_streams is None)
         yield engine
     finally:
         await asyncio.shield(engine.aclose())

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from app.engine.admission import Admission, Place
+from app.engine.capacity import MOST_STREAMS, measured_capacity
 from app.engine.interface import (
     Draining,
     EngineInfo,
@@ -40,10 +41,15 @@ class SpeechEngine:
         self._all_heard.set()
         self._is_warm = False
         resources.metrics.ready.set_function(lambda: float(self._can_admit))
+        resources.metrics.max_streams.set_function(lambda: float(self.max_streams))
 
     @property
     def info(self) -> EngineInfo:
         return self._shared.info
+
+    @property
+    def max_streams(self) -> int:
+        return self._admission.max_streams
 
     @property
     def status(self) -> EngineStatus:
@@ -54,7 +60,7 @@ class SpeechEngine:
         if self._shared.generator.unready_reason:
             return EngineStatus(False, self._shared.generator.unready_reason)
         if self._admission.is_full:
-            return EngineStatus(False, f"full: {self.info.max_streams} streams run and the queue is full")
+            return EngineStatus(False, f"full: {self.max_streams} streams run and the queue is full")
         return EngineStatus(True)
 
     @property
@@ -80,18 +86,20 @@ class SpeechEngine:
         stream.stats.queue_wait_s = waited
         return stream
 
-    async def warm_up(self) -> None:
-        """Speaks in every mode, so that every shape has been run once before the first listener comes."""
+    async def warm_up(self, measures: bool = False) -> None:
+        """Speaks in every mode, so that every shape has been run once before the first listener comes.
+
+        measures: how many streams are spoken in real time, which is how many are admitted from then on.
+        """
         modes: list[Mode] = ["whole"]
         if self.info.can_continue_text:
             modes.append("continuous")
         for mode in modes:
-            request = SynthesisRequest("warm-up", "cli", mode, seed=0)
-            async with await self.open(request) as stream:
-                stream.push_text(_WARM_UP_TEXT)
-                stream.finish_text()
-                async for _ in stream:
-                    pass
+            await self._speak_to_nobody(mode)
+        if measures:
+            self._admission.max_streams = MOST_STREAMS
+            self._admission.max_streams = await measured_capacity(self._speak_to_nobody, self._shared.clock)
+            _log.info("%d streams are spoken at once, as measured", self.max_streams)
         self._is_warm = True
 
     async def drain(self, timeout_s: float) -> None:
@@ -110,6 +118,15 @@ class SpeechEngine:
         await self.drain(0)
         await self._shared.generator.aclose()
         await self._shared.pool.aclose()
+
+    async def _speak_to_nobody(self, mode: Mode = "whole") -> float:
+        """-> seconds of audio."""
+        async with await self.open(SynthesisRequest("warm-up", "cli", mode, seed=0)) as stream:
+            stream.push_text(_WARM_UP_TEXT)
+            stream.finish_text()
+            async for _ in stream:
+                pass
+        return stream.stats.audio_samples / stream.sample_rate_hz
 
     def _stream(self, request: SynthesisRequest, speaker: PreparedSpeaker, place: Place) -> Synthesis:
         name = request.speaker or self.info.default_speaker

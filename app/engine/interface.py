@@ -208,7 +208,6 @@ class EngineInfo:
     can_continue_text: bool  # mode "continuous"
     takes_instruct: bool
     languages: tuple[str, ...]
-    max_streams: int
     max_text_chars: int  # of one stream
 
     def check_length(self, num_characters: int, param: str = "text") -> None:
@@ -232,6 +231,11 @@ class EngineStatus:
 class Engine(Protocol):
     @property
     def info(self) -> EngineInfo: ...
+
+    @property
+    def max_streams(self) -> int:
+        """How many speak at once; more of them wait."""
+        ...
 
     @property
     def status(self) -> EngineStatus: ...

@@ -52,6 +52,7 @@ class Metrics:
         self.rejected = counter("rejected", "Requests turned away", ["reason"])
         self.cancelled = counter("cancelled", "Streams stopped before their end", ["reason"])
 
+        self.max_streams = gauge("max_streams", "Streams that may speak at once; more of them wait")
         self.queue_depth = gauge("queue_depth", "Requests that wait for a place")
         self.queue_wait_seconds = histogram(
             "queue_wait_seconds", "Wait for a place, of those that got one", buckets=GAP_BUCKETS

@@ -34,7 +34,6 @@ INFO = EngineInfo(
     can_continue_text=True,
     takes_instruct=True,
     languages=("en", "zh"),
-    max_streams=8,
     max_text_chars=4096,
 )
 
@@ -61,6 +60,7 @@ class FakeEngine:
     """
 
     info: EngineInfo = INFO
+    max_streams: int = 8
     status: EngineStatus = READY
     refusal: Exception | None = None  # raised by `open`
     speakers: frozenset[str] = frozenset({"hum", "anna"})

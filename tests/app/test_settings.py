@@ -97,7 +97,7 @@ def test_unknown_argument_is_refused() -> None:
         ("FIRSTWORD_BACKEND", "tensorrt", "'auto', 'torch' or 'vllm'"),
         ("FIRSTWORD_DEVICE", "gpu", "'auto', 'cpu' or 'cuda'"),
         ("FIRSTWORD_PRECISION", "float16", "'bfloat16' or 'int8'"),
-        ("FIRSTWORD_MAX_STREAMS", "0", "greater than or equal to 1"),
+        ("FIRSTWORD_MAX_STREAMS", "-1", "greater than or equal to 0"),
         ("FIRSTWORD_MAX_QUEUED", "-1", "greater than or equal to 0"),
         ("FIRSTWORD_FIRST_HOP_TOKENS", "26", "less than or equal to 25"),
         ("FIRSTWORD_QUEUE_TIMEOUT_S", "0", "greater than 0"),
@@ -123,7 +123,7 @@ def test_voice_map_that_is_no_map_is_refused(monkeypatch: pytest.MonkeyPatch, pa
 
 
 def test_all_mistakes_come_at_once() -> None:
-    message = refusal(port=-1, max_streams=0)
+    message = refusal(port=-1, max_streams=-1)
     assert "FIRSTWORD_PORT" in message
     assert "FIRSTWORD_MAX_STREAMS" in message
 

@@ -39,7 +39,7 @@ def test_short_streams_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_server_that_cannot_start_says_why() -> None:
-    with pytest.raises(ServerDidNotStart, match="FIRSTWORD_MAX_STREAMS"), own_server({"max_streams": 0}):
+    with pytest.raises(ServerDidNotStart, match="FIRSTWORD_MAX_STREAMS"), own_server({"max_streams": -1}):
         pass
 
 

@@ -16,7 +16,7 @@ from training.text_tokenizer import write_tokenizer
 
 
 def test_the_same_seed_gives_the_same_texts_and_none_of_the_evaluation() -> None:
-    settings = CorpusSettings(everyday=200, documents=5, words=50, short=20, long=10, shard=10)
+    settings = CorpusSettings(everyday=200, documents=5, words=50, neighbours=10, short=20, long=10, shard=10)
     texts = corpus.make_texts(settings, random.Random(3))
     assert texts == corpus.make_texts(settings, random.Random(3))
     assert len(texts) >= 280

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from training.settings import CorpusSettings
-from training.text import documents, numbers
+from training.text import documents, ngrams, numbers
 from training.text.grammar import Grammar
 from training.text.lexicon import lexicon
 
@@ -15,6 +15,12 @@ _FOLDER = Path(__file__).parent
 _KEPT_OUT_WORDS = 4
 _COMMON = 60  # the words that stand between rare ones
 _LONG_WORDS = 60
+
+LONG_SENTENCE = (  # the evaluation's one of 63 words
+    "When we finally arrived at the small hotel near the lake, the owner came out with a big smile, gave us "
+    "two cups of hot tea and a plate of fresh bread, showed us a quiet room with a view of the mountains, "
+    "and told us that breakfast would be ready at eight o'clock in the morning, so we went to bed early."
+)
 
 
 def evaluation_sentences() -> list[str]:
@@ -30,12 +36,13 @@ def read_words(text: str) -> list[str]:
 def make_texts(settings: CorpusSettings, rng: random.Random) -> list[str]:
     """Different sentences in small letters, numbers in words, shuffled; short ones may come back."""
     grammar = Grammar(_FOLDER / "everyday.txt", {**numbers.WORDS, "word": rare_word})
-    kept_out = _KeptOut(evaluation_sentences())
+    kept_out = _KeptOut([*evaluation_sentences(), LONG_SENTENCE])
     everyday = _different(settings.everyday + 4 * settings.long, kept_out, lambda: grammar.sentence(rng))
     long = [_join(everyday[settings.everyday + 4 * i :][: rng.randrange(2, 5)]) for i in range(settings.long)]
     texts = everyday[: settings.everyday] + long
     texts += documents.sentences(rng, settings.documents)
     texts += _different(settings.words, kept_out, lambda: _words(rng))
+    texts += _different(settings.neighbours, kept_out, lambda: ngrams.sentence(rng))
     texts += [grammar.sentence(rng, "short") for _ in range(settings.short)]
     texts = [text for text in texts if kept_out.allows(text)]  # joined ones have new neighbours
     rng.shuffle(texts)

@@ -153,7 +153,7 @@ class Rig:
         self.generator, self.token2wav, self.clock = ToyGenerator(), ToyToken2Wav(), Clock()
         self.metrics, self.feed = Metrics(), ToyFeed
         self.admission = Admission(max_streams, max_queued, 60.0, self.clock)
-        info = EngineInfo("toy", "toy", RATE_HZ, "hum", can_do_all, can_do_all, ("en",), max_streams, 200)
+        info = EngineInfo("toy", "toy", RATE_HZ, "hum", can_do_all, can_do_all, ("en",), 200)
         resources = Resources(
             info=info,
             generator=self.generator,

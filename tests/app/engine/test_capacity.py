@@ -1,0 +1,68 @@
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from app.engine.capacity import MOST_STREAMS, measured_capacity
+from tests.app.engine.rig import Rig
+
+pytestmark = pytest.mark.anyio
+
+AUDIO_S = 5.0
+
+
+class Machine:
+    """Speaks so many seconds of audio a second, as a function of how many streams speak at once."""
+
+    def __init__(self, speed: Callable[[int], float]) -> None:
+        self._speed, self._running, self._now_s = speed, 0, 0.0
+        self.counts: list[int] = []
+
+    def clock(self) -> float:
+        return self._now_s
+
+    async def speak(self) -> float:
+        self._running += 1
+        await asyncio.sleep(0)  # until all have begun
+        if not self.counts or self.counts[-1] != self._running:
+            self.counts.append(self._running)
+        await asyncio.sleep(0)
+        self._now_s += AUDIO_S / self._speed(self.counts[-1])
+        self._running -= 1
+        return AUDIO_S
+
+
+@pytest.mark.parametrize(
+    ("speed", "expected", "counts"),
+    [
+        pytest.param(lambda count: 5.0, 4, [4], id="two cores"),
+        pytest.param(lambda count: 0.5, 1, [4], id="slower than speech"),
+        pytest.param(lambda count: min(10.0 * count, 100.0), 80, [4, 8, 16, 32, 64], id="saturates"),
+        pytest.param(lambda count: 1e6, 800_000, [4, 8, 16, 32, 64, 128, MOST_STREAMS], id="endless"),
+    ],
+)
+async def test_as_many_streams_as_are_spoken_in_real_time(
+    speed: Callable[[int], float], expected: int, counts: list[int]
+) -> None:
+    machine = Machine(speed)
+    assert await measured_capacity(machine.speak, machine.clock) == expected
+    assert machine.counts == counts
+
+
+async def test_a_measured_engine_admits_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Rig(max_streams=1) as rig:
+        step = rig.token2wav.step
+
+        def slow_step(*given: Any) -> Any:
+            rig.clock.pass_s(0.02)
+            return step(*given)
+
+        monkeypatch.setattr(rig.token2wav, "step", slow_step)
+        await rig.engine.warm_up(measures=True)
+        assert rig.engine.max_streams > 1
+        assert rig.metrics.registry.get_sample_value("tts_max_streams") == rig.engine.max_streams
+        places = [await rig.admission.acquire() for _ in range(rig.engine.max_streams)]
+        assert rig.admission.num_queued == 0
+        for place in places:
+            place.release()
