@@ -22,6 +22,10 @@ class StreamPass:
     first_conv: int
     first_attention: int
 
+    def positions(self) -> Tensor:
+        """Where the chunk's frames stand in the whole: (length,)."""
+        return torch.arange(self.cache.start, self.cache.start + self.length)
+
     def left(self, conv: int, like: Tensor) -> Tensor:
         """What lies before the chunk, of the shape of `like` (G, frames, C)."""
         return self.cache.left(self.first_conv + conv, like, like.shape[1], dim=1)

@@ -107,6 +107,7 @@ def modulated_norm(x: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
 class DiT(nn.Module):
     def __init__(self, config: DiTConfig):
         super().__init__()
+        self.config = config
         self.num_layers = config.depth
         self._inner = config.num_heads * config.head_dim
         self._head_dim = config.head_dim

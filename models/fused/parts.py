@@ -3,16 +3,17 @@
 A graph has weights of its own, so the network it is made from gives its up and cannot run any more.
 """
 
-from models.config import UNetFlowConfig
 from models.flow.flow import Flow
 from models.flow.incremental import Estimator
 from models.flow.solver import time_steps
 from models.flow.unet import CausalUNet
+from models.fused.dit_graph import dit_estimator
+from models.fused.estimator import FusedEstimator
 from models.fused.generator import FusedGenerator
 from models.fused.products import float32, int8_by_blocks, int8_whole
 from models.fused.qwen2_graph import HEAD_DIM_STEP
 from models.fused.qwen2_lm import FusedQwen2LM
-from models.fused.unet import FusedUNet
+from models.fused.unet_graph import unet_estimator
 from models.hift.hift import Generate, HiFT
 from models.lm.interface import SpeechLM
 from models.lm.qwen2_lm import Qwen2LM
@@ -31,14 +32,15 @@ def fused_lm(lm: Qwen2LM | TransformerLM, has_int8: bool, num_threads: int) -> S
     return fused
 
 
-def fused_estimator(flow: Flow, has_int8: bool, num_threads: int) -> Estimator | None:
-    """None: there is no graph for CosyVoice 3's. has_int8: the products of its transformer blocks."""
-    if not isinstance(flow.estimator, CausalUNet):
-        return None
-    assert isinstance(flow.config, UNetFlowConfig), flow.config
-    times = [t for t, _ in time_steps(flow.config.cfm.num_steps)]
-    fused = FusedUNet(flow.estimator, times, int8_whole if has_int8 else float32, num_threads)
-    flow.estimator.to("meta")
+def fused_estimator(flow: Flow, has_int8: bool, num_threads: int) -> Estimator:
+    """has_int8: the products of its transformer blocks."""
+    product, estimator = int8_whole if has_int8 else float32, flow.estimator
+    if isinstance(estimator, CausalUNet):
+        graph = unet_estimator(estimator, product)
+    else:
+        graph = dit_estimator(estimator, product)
+    fused = FusedEstimator(graph, [t for t, _ in time_steps(flow.config.cfm.num_steps)], num_threads)
+    estimator.to("meta")
     return fused
 
 

@@ -1,4 +1,4 @@
-"""The estimator as a graph: the torch network's mel, whatever the prompt, the window and the neighbours."""
+"""The estimators as graphs: the torch networks' mel, whatever the prompt, the window and the neighbours."""
 
 from copy import deepcopy
 from pathlib import Path
@@ -12,8 +12,8 @@ from models.flow.flow import Flow
 from models.flow.incremental import IncrementalFlow
 from models.flow.solver import time_steps
 from models.flow.unet import CausalUNet
+from models.fused.estimator import FusedEstimator
 from models.fused.parts import fused_estimator
-from models.fused.unet import FusedUNet
 from tests.models.networks import random_ids, small_flow, small_speaker
 
 BUILTIN = Path(__file__).parents[3] / "models" / "builtin"
@@ -48,32 +48,33 @@ def mels(
 
 
 @WINDOW
-@pytest.mark.parametrize("kind", ["unet", "unguided unet"])
+@pytest.mark.parametrize("kind", ["unet", "unguided unet", "dit"])
 def test_equals_torch(kind: str, window_chunks: int | None) -> None:
     expected = mels(IncrementalFlow(small_flow(kind)), [65], [210], window_chunks)
     found = mels(fused(kind)[1], [65], [210], window_chunks)
     torch.testing.assert_close(found, expected, atol=TOLERANCE, rtol=TOLERANCE)
 
 
-def test_streams_together_equal_streams_alone() -> None:
+@pytest.mark.parametrize("kind", ["unet", "dit"])
+def test_streams_together_equal_streams_alone(kind: str) -> None:
     prompts, counts = [15, 65, 40], [130, 12, 90]
-    together = mels(fused()[1], prompts, counts, window_chunks=1)
+    together = mels(fused(kind)[1], prompts, counts, window_chunks=1)
     torch.testing.assert_close(
         together,
-        mels(IncrementalFlow(small_flow("unet")), prompts, counts, 1),
+        mels(IncrementalFlow(small_flow(kind)), prompts, counts, 1),
         atol=TOLERANCE,
         rtol=TOLERANCE,
     )
-    alone = mels(fused()[1], prompts[:1], counts[:1], window_chunks=1)
+    alone = mels(fused(kind)[1], prompts[:1], counts[:1], window_chunks=1)
     torch.testing.assert_close(together[0], alone[0], atol=TOLERANCE, rtol=TOLERANCE)
 
 
 def test_a_failed_chunk_can_be_repeated() -> None:
     _, flow = fused()
     expected = mels(flow, [65], [60], None)
-    run, failures = FusedUNet._run, [3]
+    run, failures = FusedEstimator._run, [3]
 
-    def fail_once(self: FusedUNet, *given: object) -> Tensor:
+    def fail_once(self: FusedEstimator, *given: object) -> Tensor:
         failures[0] -= 1
         if failures[0] == 0:
             raise MemoryError("once")
@@ -85,7 +86,7 @@ def test_a_failed_chunk_can_be_repeated() -> None:
     state.pending_tokens += random_ids(0, 60)
     made = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FusedUNet, "_run", fail_once)
+        patch.setattr(FusedEstimator, "_run", fail_once)
         with pytest.raises(MemoryError):
             flow.solve_chunks([flow.next_piece(state, is_last=True)])  # type: ignore[list-item]
         while piece := flow.next_piece(state, is_last=True):
@@ -125,10 +126,6 @@ def test_the_builtin_voice_in_8_bits_keeps_its_mel() -> None:
     difference = (spoken[1] - spoken[0]).abs()
     assert 1e-4 < difference.mean() < 0.03
     assert difference.max() < 0.3
-
-
-def test_there_is_none_for_cosyvoice3() -> None:
-    assert fused_estimator(small_flow("dit"), has_int8=False, num_threads=1) is None
 
 
 def test_it_knows_the_solver_s_times_only() -> None:
