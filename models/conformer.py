@@ -47,11 +47,12 @@ class FeedForward(nn.Module):
         super().__init__()
         self.up = nn.Linear(width, hidden)
         self.down = nn.Linear(hidden, width)
-        self._activation = F.silu if activation == "silu" else F.relu
+        self.has_silu = activation == "silu"
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B, T, C) -> (B, T, C)."""
-        return self.down(self._activation(self.up(x)))
+        hidden = self.up(x)
+        return self.down(F.silu(hidden) if self.has_silu else F.relu(hidden))
 
 
 class ConformerLayer(nn.Module):

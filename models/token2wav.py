@@ -17,7 +17,7 @@ from torch import Tensor
 
 from models.config import FRAME_RATE_HZ, FRAMES_PER_TOKEN, NUM_MELS
 from models.flow.flow import Flow
-from models.flow.incremental import Estimator, FlowPrompt, FlowState, IncrementalFlow
+from models.flow.incremental import Estimator, FlowPrompt, FlowState, Front, IncrementalFlow
 from models.frontend.speaker import Speaker, align_prompt
 from models.hift.causal import CausalVocoder
 from models.hift.hift import Generate, HiFT
@@ -96,7 +96,7 @@ class Token2Wav:
     window_s: how much of its own past a stream attends to, beside its prompt; None: all of it.
     max_state_bytes: memory budget of one stream. Where the window does not fit, it is shortened, and
     the stream's state says so; without any window a stream has the least it can.
-    estimator, generate: run instead of those of `flow` and `hift`; a causal HiFT always runs by itself.
+    estimator, front, generate: run instead of those of `flow` and `hift`; a causal HiFT always runs by itself.
     """
 
     def __init__(
@@ -107,8 +107,9 @@ class Token2Wav:
         max_state_bytes: int | None = None,
         estimator: Estimator | None = None,
         generate: Generate | None = None,
+        front: Front | None = None,
     ):
-        self._flow = IncrementalFlow(flow, estimator)
+        self._flow = IncrementalFlow(flow, estimator, front)
         self.vocoder: Vocoder[Any] = (
             CausalVocoder(hift) if hift.config.is_causal else WindowedVocoder(hift, generate)
         )

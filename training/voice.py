@@ -20,7 +20,7 @@ from models.flow.flow import Flow
 from models.frontend.modes import zero_shot
 from models.frontend.prompt import PromptReader
 from models.frontend.speaker import Speaker
-from models.fused.parts import fused_estimator, fused_generator, fused_lm
+from models.fused.parts import fused_estimator, fused_front, fused_generator, fused_lm
 from models.hift.hift import HiFT
 from models.lm.decoder import Emitted, RowRequest, SpeechDecoder, Stopped, Waiting
 from models.lm.interleaved_plan import InterleavedPlan

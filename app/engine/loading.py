@@ -15,7 +15,7 @@ from app.speakers.enrolment import Prompt
 from models.checkpoint import Checkpoint, open_checkpoint
 from models.flow.regulated_flow import RegulatedFlow
 from models.frontend.speaker import Speaker
-from models.fused.parts import fused_estimator, fused_generator, fused_lm
+from models.fused.parts import fused_estimator, fused_front, fused_generator, fused_lm
 from models.lm.interface import SpeechLM
 from models.regulated_token2wav import RegulatedToken2Wav
 from models.token2wav import DEFAULT_FIRST_HOP_TOKENS, DEFAULT_WINDOW_S, Token2Wav
@@ -74,7 +74,10 @@ def load_networks(
         prepare = regulated.prepare
     else:
         estimator = fused_estimator(flow, has_int8, num_threads) if is_fused else None
-        token2wav = incremental = Token2Wav(flow, hift, window_s, max_state_bytes, estimator, generate)
+        front = fused_front(flow, num_threads) if is_fused else None
+        token2wav = incremental = Token2Wav(
+            flow, hift, window_s, max_state_bytes, estimator=estimator, generate=generate, front=front
+        )
         prepare = partial(incremental.prepare, first_hop_tokens=first_hop_tokens)
     prompting = Prompting(checkpoint.config, checkpoint.load_tokenizer())
     lm: SpeechLM | None = None

@@ -26,6 +26,11 @@ class StreamPass:
         """Where the chunk's frames stand in the whole: (length,)."""
         return torch.arange(self.cache.start, self.cache.start + self.length)
 
+    def extend_positions(self, width: int, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Sinusoids of the chunk (length, W), and of what it sees before it (past, W)."""
+        own = self.cache.extend_positions(self.length, width, like)
+        return own, self.cache.seen_positions(0)
+
     def left(self, conv: int, like: Tensor) -> Tensor:
         """What lies before the chunk, of the shape of `like` (G, frames, C)."""
         return self.cache.left(self.first_conv + conv, like, like.shape[1], dim=1)
@@ -100,8 +105,9 @@ class BatchMemory:
     def _position_scores(self, index: int, distance_query: Tensor) -> Tensor:
         """distance_query (1, H, n, W) -> scores with every visible key (1, H, n, keys), not yet scaled."""
         if index == len(self._positions):
-            count, width = distance_query.shape[2:]
-            self._positions.append(self._caches[index].extend_positions(count, width, distance_query))
+            cache, (count, width) = self._caches[index], distance_query.shape[2:]
+            own = cache.extend_positions(count, width, distance_query)
+            self._positions.append((own, cache.seen_positions(count)))
         own, keys = self._positions[index]
         return rotate(distance_query, own) @ keys.mT
 

@@ -117,16 +117,23 @@ class ChunkCache:
         keys, values = ([getattr(part, what) for part in parts] for what in ("keys", "values"))
         return KeyValues(torch.cat(keys, dim=2), torch.cat(values, dim=2))
 
-    def extend_positions(self, count: int, width: int, like: Tensor) -> tuple[Tensor, Tensor]:
-        """Sinusoids (count, W) of the current chunk, and (keys, W) of what `extend` returns, in its order."""
+    def extend_positions(self, count: int, width: int, like: Tensor) -> Tensor:
+        """Sinusoids (count, W) of the current chunk, which are kept."""
         index, start = self._place
         if index == len(self.positions):
             self.positions.append(like.new_empty(self._page_frames(index), width))
         frames = torch.arange(self.start, self.start + count, device=like.device)
         current = sinusoids(frames, width, like.dtype)
         self.positions[index][start : start + count] = current
+        return current
+
+    def seen_positions(self, count: int) -> Tensor:
+        """Sinusoids (keys, W) of all that the current chunk of `count` frames sees, in the order of `extend`.
+
+        count 0: of all but itself, in the order of `past`.
+        """
         shared = [] if self.prompt.positions is None else [self.prompt.positions]
-        return current, torch.cat([*shared, *(self.positions[i][a:b] for i, a, b in self._visible(count))])
+        return torch.cat([*shared, *(self.positions[i][a:b] for i, a, b in self._visible(count))])
 
     def commit(self) -> None:
         """The current chunk is finished."""

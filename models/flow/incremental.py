@@ -79,10 +79,17 @@ class Estimator(Protocol):
         ...
 
 
+class Front(Protocol):
+    def __call__(self, tokens: Tensor, token_memory: BatchMemory, frame_memory: BatchMemory) -> Tensor:
+        """tokens (B, T + lookahead), -1 where there is none -> mu (B, M, 2 T)."""
+        ...
+
+
 class IncrementalFlow:
-    def __init__(self, flow: Flow, estimator: Estimator | None = None):
-        """estimator: used instead of the flow's own."""
+    def __init__(self, flow: Flow, estimator: Estimator | None = None, front: Front | None = None):
+        """estimator, front: used instead of the flow's own."""
         self.flow = flow
+        self._front: Front = flow.front if front is None else front
         self._estimator: Estimator = flow.estimator if estimator is None else estimator
         self.chunk_tokens = flow.chunk_tokens
         self.lookahead_tokens = flow.config.lookahead_tokens
@@ -183,8 +190,7 @@ class IncrementalFlow:
         ids = pack_tokens(rows, width, self.flow.noise.device)
         token_memory = BatchMemory([p.state.tokens for p in pieces], [len(p.tokens) for p in pieces])
         frame_memory = BatchMemory([p.state.frames for p in pieces], lengths)
-        mu: Tensor = self.flow.front(ids, token_memory, frame_memory)
-        return mu
+        return self._front(ids, token_memory, frame_memory)
 
     def _noise(self, piece: Piece, num_frames: int) -> Tensor:
         start = piece.state.estimator.start

@@ -4,9 +4,11 @@ A graph has weights of its own, so the network it is made from gives its up and 
 """
 
 from models.flow.flow import Flow
-from models.flow.incremental import Estimator
+from models.flow.encoder import ConformerFront
+from models.flow.incremental import Estimator, Front
 from models.flow.solver import time_steps
 from models.flow.unet import CausalUNet
+from models.fused.conformer import FusedFront
 from models.fused.dit_graph import dit_estimator
 from models.fused.estimator import FusedEstimator
 from models.fused.generator import FusedGenerator
@@ -41,6 +43,16 @@ def fused_estimator(flow: Flow, has_int8: bool, num_threads: int) -> Estimator:
         graph = dit_estimator(estimator, product)
     fused = FusedEstimator(graph, [t for t, _ in time_steps(flow.config.cfm.num_steps)], num_threads)
     estimator.to("meta")
+    return fused
+
+
+def fused_front(flow: Flow, num_threads: int) -> Front | None:
+    """None: CosyVoice 3's is two small convolutions."""
+    if not isinstance(flow.front, ConformerFront):
+        return None
+    fused = FusedFront(flow.front, num_threads)
+    flow.front.encoder.to("meta")
+    flow.front.projection.to("meta")
     return fused
 
 

@@ -1,4 +1,4 @@
-"""The estimators as graphs: the torch networks' mel, whatever the prompt, the window and the neighbours."""
+"""Front and estimator of the flows as graphs: the torch networks' mel, whatever the prompt, the window and the neighbours."""
 
 from copy import deepcopy
 from pathlib import Path
@@ -13,7 +13,7 @@ from models.flow.incremental import IncrementalFlow
 from models.flow.solver import time_steps
 from models.flow.unet import CausalUNet
 from models.fused.estimator import FusedEstimator
-from models.fused.parts import fused_estimator
+from models.fused.parts import fused_estimator, fused_front
 from tests.models.networks import random_ids, small_flow, small_speaker
 
 BUILTIN = Path(__file__).parents[3] / "models" / "builtin"
@@ -23,7 +23,8 @@ WINDOW = pytest.mark.parametrize("window_chunks", [None, 0, 2])
 
 def fused(kind: str = "unet") -> tuple[Flow, IncrementalFlow]:
     flow = deepcopy(small_flow(kind))
-    return flow, IncrementalFlow(flow, fused_estimator(flow, has_int8=False, num_threads=1))
+    front = fused_front(flow, num_threads=1)
+    return flow, IncrementalFlow(flow, fused_estimator(flow, has_int8=False, num_threads=1), front)
 
 
 def mels(
@@ -115,7 +116,8 @@ def test_the_builtin_voice_in_8_bits_keeps_its_mel() -> None:
     for has_int8 in (False, True):
         flow = checkpoint.load_flow()
         assert isinstance(flow, Flow)
-        fused_flow = IncrementalFlow(flow, fused_estimator(flow, has_int8, num_threads=1))
+        front = fused_front(flow, num_threads=1)
+        fused_flow = IncrementalFlow(flow, fused_estimator(flow, has_int8, num_threads=1), front)
         prompt = fused_flow.prepare(speaker.prompt_tokens.tolist(), speaker.prompt_mel, speaker.embedding)
         state = fused_flow.start(prompt, None)
         state.pending_tokens += speaker.prompt_tokens.tolist()
@@ -132,3 +134,7 @@ def test_it_knows_the_solver_s_times_only() -> None:
     flow, _ = fused()
     assert len(time_steps(flow.config.cfm.num_steps)) == 10
     assert all(parameter.is_meta for parameter in flow.estimator.parameters())
+
+
+def test_cosyvoice3_s_front_stays_as_it_is() -> None:
+    assert fused_front(small_flow("dit"), num_threads=1) is None
