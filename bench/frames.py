@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bench.networks import begin, chunk, counted_frames, random_speaker
+from bench.networks import CountedEstimator, begin, chunk, random_speaker
 from models.checkpoint import open_checkpoint
 from models.flow.flow import Flow
 from models.token2wav import Token2Wav
@@ -20,14 +20,15 @@ def frames_per_second_and_pass(checkpoint: Path, prompt_tokens: int = 75) -> flo
     flow = opened.load_flow()
     if not isinstance(flow, Flow):
         raise ValueError(f"{checkpoint}: CosyVoice 1 solves each chunk with the whole prompt again")
-    session = Token2Wav(flow, opened.load_hift())
+    estimator = CountedEstimator(flow.estimator)
+    session = Token2Wav(flow, opened.load_hift(), estimator=estimator)
     stream = session.start(session.prepare(random_speaker(flow.config.vocab_size, prompt_tokens)))
     begin(session, stream)
     for _ in range(CHUNKS_BEFORE):
         chunk(session, stream)
-    with counted_frames(flow.estimator) as frames:
-        for _ in range(CHUNKS_COUNTED):
-            chunk(session, stream)
+    estimator.num_frames = 0
+    for _ in range(CHUNKS_COUNTED):
+        chunk(session, stream)
     passes = flow.config.cfm.rows_per_stream * flow.config.cfm.num_steps
     audio_s = CHUNKS_COUNTED * session.chunk_tokens * session.samples_per_token / session.sample_rate_hz
-    return sum(frames) / passes / audio_s
+    return estimator.num_frames / passes / audio_s

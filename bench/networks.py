@@ -1,8 +1,9 @@
 """What the networks cost at their published sizes, with random weights and without a server.
 
-`python -m bench networks --family cosyvoice2 --dtype bfloat16` prints one table: language model
+`python -m bench networks --family cosyvoice2 --precision int8` prints one table: language model
 milliseconds a token, chunk cost at second 2 and 60 (timed in turn, so that a noisy machine hits both
-alike), real-time factor, bytes a stream keeps, parameters.
+alike), first audio and real-time factor that follow, bytes a stream keeps, parameters. On a CPU, in the
+same form as the server runs them; bfloat16 and `--plain` are torch's own calls.
 """
 
 import argparse
@@ -10,17 +11,20 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from models.config import DiTFlowConfig, ModelConfig, Qwen2LMConfig, UNetFlowConfig
+from models.config import TOKEN_RATE_HZ, DiTFlowConfig, ModelConfig, Qwen2LMConfig, UNetFlowConfig
+from models.flow.batch_memory import BatchMemory
 from models.flow.flow import Flow
+from models.flow.incremental import Estimator
 from models.frontend.speaker import Speaker
+from models.fused.parts import fused_estimator, fused_front, fused_generator, fused_lm
 from models.hift.hift import HiFT
 from models.hift.stream import Piece
 from models.lm.decoder import RowRequest, SpeechDecoder
@@ -31,16 +35,47 @@ from models.token2wav import StepInput, StreamState, Token2Wav
 
 TEXT_TOKENS = 20
 VOCODER_PIECES = 5
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+FIRST_HOPS = 3
+PRECISIONS = ("float32", "bfloat16", "int8")
 
 Network = TypeVar("Network", bound=nn.Module)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How the networks run."""
+
+    precision: str
+    is_fused: bool
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch.bfloat16 if self.precision == "bfloat16" else torch.float32
+
+    @property
+    def has_int8(self) -> bool:
+        return self.precision == "int8"
+
+
+class CountedEstimator:
+    """An estimator that counts the frames times rows it was given."""
+
+    def __init__(self, estimator: Estimator):
+        self._estimator, self.num_frames = estimator, 0
+
+    def __call__(
+        self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, memory: BatchMemory
+    ) -> Tensor:
+        self.num_frames += x.shape[0] * x.shape[-1]
+        return self._estimator(x, mu, t, spks, cond, memory)
 
 
 def main(words: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench networks", description=__doc__)
     parser.add_argument("--family", choices=["cosyvoice2", "cosyvoice3"], default="cosyvoice2")
     parser.add_argument("--size", choices=["full", "small"], default="full")
-    parser.add_argument("--dtype", choices=list(DTYPES), default="bfloat16")
+    parser.add_argument("--precision", choices=PRECISIONS, default="int8")
+    parser.add_argument("--plain", action="store_true", help="torch calls, no graphs")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=int, default=60, help="where the late chunks are timed")
     parser.add_argument("--pairs", type=int, default=5, help="chunks timed early and late, in turn")
@@ -52,30 +87,43 @@ def main(words: Sequence[str]) -> None:
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as folder:
         config = write_configuration(Path(folder), arguments.family, arguments.size)
-    dtype = DTYPES[arguments.dtype]
-    results: dict[str, Any] = {"family": arguments.family, "size": arguments.size, "dtype": arguments.dtype}
-    results |= measure_lm(config, dtype, arguments.prompt_tokens, arguments.tokens)
-    results |= measure_token2wav(config, dtype, arguments.prompt_tokens, arguments.seconds, arguments.pairs)
+    if arguments.precision == "int8" and arguments.plain:
+        parser.error("torch's own calls have no int8; take --precision float32 with --plain")
+    form = Form(arguments.precision, is_fused=not arguments.plain and arguments.precision != "bfloat16")
+    results: dict[str, Any] = {"family": arguments.family, "size": arguments.size, **asdict(form)}
+    results |= measure_lm(config, form, arguments.prompt_tokens, arguments.tokens)
+    results |= measure_token2wav(config, form, arguments.prompt_tokens, arguments.seconds, arguments.pairs)
+    results |= in_sum(results)
     for name, value in results.items():
         print(f"{name:32} {value:.4g}" if isinstance(value, float) else f"{name:32} {value}")
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
-def measure_lm(
-    config: ModelConfig, dtype: torch.dtype, prompt_tokens: int, num_tokens: int
-) -> dict[str, Any]:
+def in_sum(results: Mapping[str, float]) -> dict[str, float]:
+    """The stages one after the other; a server lets them overlap, but for the first audio."""
+    step_s, hop = results["lm_ms_per_token"] / 1000, results["first_hop_tokens"]
+    first_s = results["lm_first_token_ms"] / 1000 + (hop + results["lookahead_tokens"] - 1) * step_s
+    return {
+        "first_audio_s": first_s + results["first_hop_s"],
+        "rtf_in_sum": step_s * TOKEN_RATE_HZ + results["rtf_flow_and_vocoder"],
+    }
+
+
+def measure_lm(config: ModelConfig, form: Form, prompt_tokens: int, num_tokens: int) -> dict[str, Any]:
     """One stream: 20 tokens of text after a prompt and its 20 tokens of text."""
     lm_config = config.lm
     assert isinstance(lm_config, Qwen2LMConfig), "CosyVoice 1 is not measured here"
-    lm = ready(lambda: Qwen2LM(lm_config), dtype)
-    decoder = SpeechDecoder(lm, lm_config.sampling)
+    lm = ready(lambda: Qwen2LM(lm_config), form.dtype)
+    num_parameters = count_parameters(lm)
+    model = fused_lm(lm, form.has_int8, torch.get_num_threads()) if form.is_fused else lm
+    decoder = SpeechDecoder(model, lm_config.sampling)
     text, prompt = list(range(TEXT_TOKENS)), list(range(prompt_tokens))
     endless = LengthRatios(minimum=num_tokens, maximum=num_tokens)
     decoder.add(RowRequest(OneWayPlan(lm.vocabulary, text, text, prompt, endless), seed=0))
     times = [timed(decoder.step) for _ in range(num_tokens)]
     return {
-        "lm_parameters": count_parameters(lm),
+        "lm_parameters": num_parameters,
         "lm_first_token_ms": 1000 * times[0],
         "lm_ms_per_token": 1000 * median(times[1:]),
         "lm_cache_mb": decoder.num_cache_bytes / 1e6,
@@ -83,19 +131,33 @@ def measure_lm(
 
 
 def measure_token2wav(
-    config: ModelConfig, dtype: torch.dtype, prompt_tokens: int, late_second: int, pairs: int
+    config: ModelConfig, form: Form, prompt_tokens: int, late_second: int, pairs: int
 ) -> dict[str, Any]:
     flow_config = config.flow
     assert isinstance(flow_config, UNetFlowConfig | DiTFlowConfig), "CosyVoice 1 is not measured here"
-    flow, hift = ready(lambda: Flow(flow_config), dtype), ready(lambda: HiFT(config.hift), dtype)
+    flow, hift = ready(lambda: Flow(flow_config), form.dtype), ready(lambda: HiFT(config.hift), form.dtype)
     if config.hift.is_causal:
         hift.noise = torch.rand(config.sample_rate_hz * 100, hift.source.num_tones)
-    session = Token2Wav(flow, hift)
+    sizes = {"flow_parameters": count_parameters(flow), "hift_parameters": count_parameters(hift)}
+    num_threads = torch.get_num_threads()
+    estimator = CountedEstimator(
+        fused_estimator(flow, form.has_int8, num_threads) if form.is_fused else flow.estimator
+    )
+    session = Token2Wav(
+        flow,
+        hift,
+        estimator=estimator,
+        front=fused_front(flow, num_threads) if form.is_fused else None,
+        generate=fused_generator(hift, num_threads) if form.is_fused else None,
+    )
+    speaker = random_speaker(flow_config.vocab_size, prompt_tokens)
+    session.prepare(speaker)  # the first call of anything is slower
     started = time.perf_counter()
-    prompt = session.prepare(random_speaker(flow_config.vocab_size, prompt_tokens))
+    prompt = session.prepare(speaker)
     prepare_s = time.perf_counter() - started
+    first_hops = [begin(session, session.start(prompt)) for _ in range(FIRST_HOPS)]
     late = session.start(prompt)
-    first_hop_s = begin(session, late)
+    begin(session, late)
     chunk_times = [chunk(session, late) for _ in range(late_second - 1)]
     early_times, late_times = [], []
     for _ in range(pairs):
@@ -104,21 +166,22 @@ def measure_token2wav(
         chunk(session, early)
         early_times.append(chunk(session, early))
         late_times.append(chunk(session, late))
-    with counted_frames(flow.estimator) as frames:
-        chunk(session, late)
+    estimator.num_frames = 0
+    chunk(session, late)
     chunk_s = session.chunk_tokens * session.samples_per_token / session.sample_rate_hz
     passes = 2 * flow_config.cfm.num_steps
     return {
-        "flow_parameters": count_parameters(flow),
-        "hift_parameters": count_parameters(hift),
+        **sizes,
         "prepare_prompt_s": prepare_s,
-        f"first_hop_of_{prompt.first_hop_tokens}_tokens_s": first_hop_s,
+        "first_hop_tokens": prompt.first_hop_tokens,
+        "lookahead_tokens": session.lookahead_tokens,
+        "first_hop_s": median(first_hops),
         "chunk_at_2_s_s": median(early_times),
         f"chunk_at_{late_second}_s_s": median(late_times),
         "late_over_early": median([b / a for a, b in zip(early_times, late_times, strict=True)]),
         "rtf_flow_and_vocoder": median(chunk_times) / chunk_s,
         "rtf_vocoder_alone": vocoder_rtf(session, hift),
-        "frames_per_second_and_pass": sum(frames) / passes / chunk_s,
+        "frames_per_second_and_pass": estimator.num_frames / passes / chunk_s,
         "prompt_state_mb": prompt.state_bytes / 1e6,
         "stream_state_mb": late.state_bytes / 1e6,
         "stream_state_mb_per_second": session.bytes_per_chunk / 1e6 / chunk_s,
@@ -172,18 +235,3 @@ def ready(build: Callable[[], Network], dtype: torch.dtype) -> Network:
 def count_parameters(network: nn.Module) -> int:
     """Weight-norm pairs, folded here, counted as one weight."""
     return sum(parameter.numel() for parameter in network.parameters())
-
-
-@contextmanager
-def counted_frames(estimator: nn.Module) -> Iterator[list[int]]:
-    """Frames times rows of every call."""
-    frames: list[int] = []
-
-    def count(_: nn.Module, args: tuple[Tensor, ...]) -> None:
-        frames.append(args[0].shape[0] * args[0].shape[-1])
-
-    handle = estimator.register_forward_pre_hook(count)
-    try:
-        yield frames
-    finally:
-        handle.remove()

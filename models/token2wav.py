@@ -96,7 +96,8 @@ class Token2Wav:
     window_s: how much of its own past a stream attends to, beside its prompt; None: all of it.
     max_state_bytes: memory budget of one stream. Where the window does not fit, it is shortened, and
     the stream's state says so; without any window a stream has the least it can.
-    estimator, front, generate: run instead of those of `flow` and `hift`; a causal HiFT always runs by itself.
+    estimator, front, generate: run instead of those of `flow` and `hift`; a causal HiFT always runs by
+    itself.
     """
 
     def __init__(

@@ -57,8 +57,13 @@ class Voice:
         self.speakers = self.checkpoint.load_speakers()
         self._lm = fused_lm(self.checkpoint.load_lm(), True, num_threads=1)
         flow, hift = self._load_flow(), self.checkpoint.load_hift()
-        estimator, generate = fused_estimator(flow, True, num_threads=1), fused_generator(hift, num_threads=1)
-        self._token2wav = Token2Wav(flow, hift, estimator=estimator, generate=generate)
+        self._token2wav = Token2Wav(
+            flow,
+            hift,
+            estimator=fused_estimator(flow, True, num_threads=1),
+            front=fused_front(flow, num_threads=1),
+            generate=fused_generator(hift, num_threads=1),
+        )
         self._prompts: dict[int, tuple[Speaker, PromptState]] = {}
 
     def read(

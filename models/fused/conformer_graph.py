@@ -17,7 +17,7 @@ from models.conformer import ConformerLayer, InputEmbedding, RelativeAttention
 from models.flow.encoder import LOOKAHEAD_KERNEL_SIZE, UP_KERNEL_SIZE, ConformerFront, Lookahead
 from models.fused.children import each
 from models.fused.estimator_graph import sliced
-from models.fused.graph import CONTRIB, GraphWriter
+from models.fused.graph import CONTRIB, GraphWriter, Shape
 from models.fused.products import float32
 
 LEFT_TOKENS = LOOKAHEAD_KERNEL_SIZE - 1
@@ -94,9 +94,7 @@ class _FrontWriter:
     def _layer(self, layer: ConformerLayer, x: str, rate: _Rate) -> str:
         writer, feedforward = self._writer, layer.feedforward
         x = writer.node("Add", x, self._attention(layer.attention, self._norm(layer.attention_norm, x), rate))
-        y = writer.linear(
-            self._norm(layer.feedforward_norm, x), feedforward.up.weight, feedforward.up.bias
-        )
+        y = writer.linear(self._norm(layer.feedforward_norm, x), feedforward.up.weight, feedforward.up.bias)
         if feedforward.has_silu:
             y = writer.node("QuickGelu", y, domain=CONTRIB, alpha=1.0)
         else:
@@ -119,7 +117,7 @@ class _FrontWriter:
             heads = writer.node("Reshape", value, writer.integers(0, 0, num_heads, size))
             heads = writer.node("Transpose", heads, perm=[0, 2, 1, 3])  # (1, H, n, D)
             writer.output(f"{name}_{what}_{index}", heads, [1, num_heads, f"{name}_length", size])
-            shape = [1, num_heads, f"{name}_past", size]
+            shape: Shape = [1, num_heads, f"{name}_past", size]
             past = writer.input(f"{name}_past_{what}_{index}", shape)
             seen.append(writer.node("Concat", past, heads, axis=2))
         y = writer.node(

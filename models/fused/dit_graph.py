@@ -6,10 +6,9 @@ and of its feed-forward, at the end the last norm's shift and scale; a scale has
 
 from collections.abc import Callable
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, cat, nn
+from torch import Tensor, cat
 
 from models.flow.blocks import GeluFeedForward
 from models.flow.dit import NORM_EPS, POSITION_KERNEL_SIZE, DiT, DiTBlock, RotaryAttention
@@ -124,8 +123,7 @@ class _DiTWriter:
         )
         firsts = writer.nodes("Split", 2, turned, axis=2)
         query, key = (
-            writer.node("Concat", one, other, axis=2)
-            for one, other in zip(firsts, (query, key), strict=True)
+            writer.node("Concat", one, other, axis=2) for one, other in zip(firsts, (query, key), strict=True)
         )
         y = self.places.attend(query, key, value, config.num_heads, size)
         return writer.linear(y, attention.out.weight, attention.out.bias, self._block_product)

@@ -3,8 +3,8 @@
 A graph has weights of its own, so the network it is made from gives its up and cannot run any more.
 """
 
-from models.flow.flow import Flow
 from models.flow.encoder import ConformerFront
+from models.flow.flow import Flow
 from models.flow.incremental import Estimator, Front
 from models.flow.solver import time_steps
 from models.flow.unet import CausalUNet

@@ -13,8 +13,9 @@ _VOCABULARY = 12_000  # of the commonest words
 _CANDIDATES = 500  # drawn by how common they are, then weighed by what stands before them
 _WORDS = (4, 32)
 _END = "</s>"
-_JOINS = frozenset("and but so because when while if before after until although which who where".split())
-_QUESTIONS = frozenset("who what when where why how is are was were do does did can could will would".split())
+_JOIN = "and but so because when while if before after until although which who where"
+_ASK = "who what when where why how is are was were do does did can could will would"
+_JOINS, _QUESTIONS = frozenset(_JOIN.split()), frozenset(_ASK.split())
 
 
 def sentence(rng: random.Random) -> str:

@@ -1,4 +1,4 @@
-"""Front and estimator of the flows as graphs: the torch networks' mel, whatever the prompt, the window and the neighbours."""
+"""Front and estimator of the flows as graphs: torch's mel, whatever prompt, window and neighbours."""
 
 from copy import deepcopy
 from pathlib import Path
