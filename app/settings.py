@@ -107,7 +107,7 @@ class Settings(BaseSettings):
     precision: Literal["auto", "float32", "bfloat16", "int8"] = Field(
         default="auto",
         description="float32, bfloat16, or int8, a CPU's: language model and transformer blocks in 8 bits; "
-        "auto is int8 on a CPU, else float32",
+        "auto is int8 on a CPU, but for CosyVoice 3's flow, else float32",
     )
     default_speaker: str | None = Field(
         default=None, description="Speaker of requests that name none; empty is the checkpoint's first"

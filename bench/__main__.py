@@ -13,6 +13,7 @@ MEASUREMENTS: Final = {
     "constancy": ("bench.constancy", "the chunks around second 60 of a stream against those around second 2"),
     "cancels": ("bench.cancels", "how soon a cancelled stream is gone"),
     "token_generators": ("bench.token_generators", "speech tokens a second: torch against vLLM"),
+    "distances": ("bench.distances", "how far 8 bits move what the networks say"),
     "networks": ("bench.networks", "the networks at their published sizes, with random weights"),
 }
 

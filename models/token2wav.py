@@ -219,7 +219,7 @@ class Token2Wav:
         if self._max_state_bytes is None:
             return self._window_chunks
         fixed, per_chunk = self._flow.state_bytes()
-        spare = self._max_state_bytes - fixed - self._sound_bytes
+        spare = self._max_state_bytes - fixed - self._sound_bytes - self._flow.copied_bytes(prompt.flow)
         places = spare // per_chunk - self._flow.pinned_chunks(prompt.flow) - 1  # 1: the current chunk
         return max(0, places if self._window_chunks is None else min(places, self._window_chunks))
 

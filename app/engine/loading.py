@@ -14,6 +14,7 @@ from app.engine.tokens.prompting import Prompting
 from app.speakers.enrolment import Prompt
 from models.checkpoint import Checkpoint, open_checkpoint
 from models.flow.regulated_flow import RegulatedFlow
+from models.flow.unet import CausalUNet
 from models.frontend.speaker import Speaker
 from models.fused.parts import fused_estimator, fused_front, fused_generator, fused_lm
 from models.lm.interface import SpeechLM
@@ -58,7 +59,7 @@ def load_networks(
     Raises CheckpointError, BackendError, and ValueError for a device that is not there or has no such
     precision.
     """
-    place = found_device(device)
+    place, is_int8_asked = found_device(device), precision == "int8"
     precision = found_precision(precision, place)
     dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
     is_fused, has_int8 = place == "cpu" and dtype == torch.float32, precision == "int8"
@@ -73,7 +74,9 @@ def load_networks(
         token2wav = regulated = RegulatedToken2Wav(flow, hift, generate=generate)
         prepare = regulated.prepare
     else:
-        estimator = fused_estimator(flow, has_int8, num_threads) if is_fused else None
+        # Unasked, only the networks are in 8 bits that were compared with trained weights.
+        is_int8_flow = is_int8_asked or (has_int8 and isinstance(flow.estimator, CausalUNet))
+        estimator = fused_estimator(flow, is_int8_flow, num_threads) if is_fused else None
         front = fused_front(flow, num_threads) if is_fused else None
         token2wav = incremental = Token2Wav(
             flow, hift, window_s, max_state_bytes, estimator=estimator, generate=generate, front=front

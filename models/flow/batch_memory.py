@@ -1,14 +1,15 @@
 """How a batch of streams, each with its own past, runs through a network: what the layers ask for."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from models.flow.chunk_cache import ChunkCache, KeyValues
+from models.flow.chunk_cache import ChunkCache
+from models.flow.key_values import KeyValues
 from models.relative_position import rotate
 
 
@@ -26,24 +27,37 @@ class StreamPass:
         """Where the chunk's frames stand in the whole: (length,)."""
         return torch.arange(self.cache.start, self.cache.start + self.length)
 
-    def extend_positions(self, width: int, like: Tensor) -> tuple[Tensor, Tensor]:
-        """Sinusoids of the chunk (length, W), and of what it sees before it (past, W)."""
-        own = self.cache.extend_positions(self.length, width, like)
-        return own, self.cache.seen_positions(0)
-
     def left(self, conv: int, like: Tensor) -> Tensor:
         """What lies before the chunk, of the shape of `like` (G, frames, C)."""
         return self.cache.left(self.first_conv + conv, like, like.shape[1], dim=1)
 
-    def past(self, attention: int, like: Tensor) -> KeyValues:
-        return self.cache.past(self.first_attention + attention, like)
-
-    def keep(self, lefts: Sequence[Tensor], key_values: Iterable[Tensor]) -> None:
-        """What the chunk leaves behind at each convolution, and its keys and values (2, G, H, T, D)."""
+    def keep(self, lefts: Sequence[Tensor], num_attentions: int) -> None:
+        """After the run: what the chunk leaves behind at each convolution, and in so many rooms."""
         for conv, left in enumerate(lefts):
             self.cache.keep_left(self.first_conv + conv, left)
-        for attention, (keys, values) in enumerate(key_values):
-            self.cache.extend(self.first_attention + attention, keys, values)
+        for attention in range(num_attentions):
+            self.cache.rooms.settle(self.first_attention + attention)
+
+    def room(self, attention: int, sizes: tuple[int, int, int]) -> KeyValues:
+        """All keys and values of an attention, to be written in place: (G, H, room, D); sizes: G, H, D."""
+        return self.cache.room(self.first_attention + attention, sizes)
+
+    def room_positions(self, width: int) -> tuple[Tensor, Tensor]:
+        """Sinusoids of the chunk (length, W), and of all in a room (room, W)."""
+        return self.cache.room_positions(self.length, width)
+
+    def room_mask(self) -> Tensor:
+        """What is added to scores so that nothing but the visible counts: (1, 1, length, room)."""
+        return self.cache.room_mask(self.length).repeat(self.length, 1)[None, None]
+
+    def places(self, rows: int, heads: int) -> Tensor:
+        """Where the chunk's keys and values go in a room, as indices of its first three dimensions:
+        (rows, heads, length, 3).
+        """
+        frames = torch.arange(self.cache.place, self.cache.place + self.length)
+        return torch.stack(
+            torch.meshgrid(torch.arange(rows), torch.arange(heads), frames, indexing="ij"), dim=-1
+        ).contiguous()
 
 
 class BatchMemory:

@@ -5,6 +5,7 @@ chunk never change: a chunk is solved once. A prompt's part is read-only and sha
 its speaker; a stream's own part is a ring of the last `window_chunks` chunks and the current one,
 behind the one or two chunks that hold the rest of the prompt.
 Attention does not care for the order of its keys, so that nothing in a ring is ever moved.
+A network that runs as a graph keeps its keys and values in `Rooms` instead of pages.
 """
 
 import math
@@ -14,39 +15,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from models.flow.key_values import KeyValues, PromptCache
+from models.flow.rooms import Rooms
 from models.relative_position import sinusoids
 
 PAGE_CHUNKS = 4  # memory is taken in pages of so many chunks, and never moved
-
-
-@dataclass(slots=True)
-class KeyValues:
-    """Keys and values at one attention site: (G, H, frames, D) each."""
-
-    keys: Tensor
-    values: Tensor
-
-    @property
-    def num_bytes(self) -> int:
-        return self.keys.nbytes + self.values.nbytes
-
-    def part(self, start: int, stop: int) -> "KeyValues":
-        return KeyValues(self.keys[:, :, start:stop], self.values[:, :, start:stop])
-
-
-@dataclass(frozen=True, slots=True)
-class PromptCache:
-    """The finished chunks of a speaker's prompt at every site; never written to again."""
-
-    num_chunks: int = 0
-    sites: tuple[KeyValues, ...] = ()
-    lefts: tuple[Tensor, ...] = ()  # (G, C, frames) for each convolution
-    positions: Tensor | None = None  # (frames, W), the keys' sinusoids; None: no relative positions
-
-    @property
-    def num_bytes(self) -> int:
-        tensors = [*self.lefts] if self.positions is None else [*self.lefts, self.positions]
-        return sum(site.num_bytes for site in self.sites) + sum(tensor.nbytes for tensor in tensors)
 
 
 @dataclass(slots=True)
@@ -63,10 +36,12 @@ class ChunkCache:
     sites: list[list[KeyValues]] = field(default_factory=list)  # pages
     lefts: list[Tensor] = field(default_factory=list)
     positions: list[Tensor] = field(default_factory=list)  # pages of sinusoids (frames, W)
+    rooms: Rooms = field(init=False)
     _next_lefts: dict[int, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.lefts = list(self.prompt.lefts)
+        self.rooms = Rooms(self.prompt, self.chunk_frames, self._num_slots)
 
     @property
     def start(self) -> int:
@@ -75,10 +50,10 @@ class ChunkCache:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of this stream alone, the shared prompt not counted."""
+        """Bytes of this stream alone, the shared prompt not counted but where rooms have copied it."""
         own_lefts = [] if self.num_chunks == 0 else self.lefts
         pages = sum(page.num_bytes for site in self.sites for page in site)
-        return pages + sum(tensor.nbytes for tensor in (*own_lefts, *self.positions))
+        return pages + self.rooms.num_bytes + sum(tensor.nbytes for tensor in (*own_lefts, *self.positions))
 
     def left(self, site: int, like: Tensor, frames: int, dim: int) -> Tensor:
         """The `frames` before the current chunk at a convolution, zeros at the very start.
@@ -108,14 +83,25 @@ class ChunkCache:
         visible = [pages[i].part(a, b) for i, a, b in self._visible(count)]
         return [self.prompt.sites[site], *visible] if self.prompt.sites else visible
 
-    def past(self, site: int, like: Tensor) -> KeyValues:
-        """All that the current chunk sees but itself, joined: like `like` (G, H, T, D) but for the frames."""
-        nothing = like[:, :, :0]
-        pages = self.sites[site] if site < len(self.sites) else []
-        parts = [KeyValues(nothing, nothing), *self.prompt.sites[site : site + 1]]
-        parts += [pages[i].part(start, stop) for i, start, stop in self._visible(0) if start < stop]
-        keys, values = ([getattr(part, what) for part in parts] for what in ("keys", "values"))
-        return KeyValues(torch.cat(keys, dim=2), torch.cat(values, dim=2))
+    def room(self, site: int, sizes: tuple[int, int, int]) -> KeyValues:
+        """Where a graph keeps the keys and values of an attention: (G, H, room, D) each; sizes: G, H, D."""
+        return self.rooms.site(site, sizes, self._num_used)
+
+    def room_positions(self, count: int, width: int) -> tuple[Tensor, Tensor]:
+        """Sinusoids (count, W) of the current chunk, and (room, W) of all in a room."""
+        current = sinusoids(torch.arange(self.start, self.start + count), width, torch.float32)
+        table = self.rooms.positions(width, self._num_used)
+        table[self.place : self.place + count] = current
+        return current, table
+
+    def room_mask(self, count: int) -> Tensor:
+        """(room,): 0 where the current chunk of `count` frames sees, else minus infinity."""
+        return self.rooms.mask(self._num_used, self._slot, count)
+
+    @property
+    def place(self) -> int:
+        """Of the current chunk's first frame in a room."""
+        return self.rooms.start(self._slot)
 
     def extend_positions(self, count: int, width: int, like: Tensor) -> Tensor:
         """Sinusoids (count, W) of the current chunk, which are kept."""
@@ -128,10 +114,7 @@ class ChunkCache:
         return current
 
     def seen_positions(self, count: int) -> Tensor:
-        """Sinusoids (keys, W) of all that the current chunk of `count` frames sees, in the order of `extend`.
-
-        count 0: of all but itself, in the order of `past`.
-        """
+        """Sinusoids (keys, W) of what `extend` returns for `count` frames, in its order."""
         shared = [] if self.prompt.positions is None else [self.prompt.positions]
         return torch.cat([*shared, *(self.positions[i][a:b] for i, a, b in self._visible(count))])
 
@@ -145,6 +128,8 @@ class ChunkCache:
         """All finished chunks, read-only. Only for a cache without window that follows no prompt."""
         assert self.window_chunks is None, "a prompt is kept whole"
         assert self.prompt.num_chunks == 0, "a prompt follows nothing"
+        if self.rooms.are_used:
+            return self.rooms.as_prompt(self.num_chunks, tuple(self.lefts))
         frames = self.num_chunks * self.chunk_frames
         sites = tuple(
             KeyValues(
@@ -155,6 +140,12 @@ class ChunkCache:
         )
         positions = torch.cat(self.positions)[:frames].clone() if self.positions else None
         return PromptCache(self.num_chunks, sites, tuple(self.lefts), positions)
+
+    @property
+    def _num_used(self) -> int:
+        """Slots that are in use, the current chunk's with them."""
+        used = self.num_chunks + 1
+        return used if self._num_slots is None else min(used, self._num_slots)
 
     @property
     def _slot(self) -> int:
@@ -179,9 +170,7 @@ class ChunkCache:
 
     def _visible(self, count: int) -> Iterator[tuple[int, int, int]]:
         """Pages and frame ranges in them that the current chunk of `count` frames sees."""
-        used = self.num_chunks + 1
-        if self._num_slots is not None:
-            used = min(used, self._num_slots)
+        used = self._num_used
         current, start = self._place
         for index in range(math.ceil(used / PAGE_CHUNKS)):
             stop = min(PAGE_CHUNKS, used - index * PAGE_CHUNKS) * self.chunk_frames

@@ -15,9 +15,10 @@ from torch import Tensor
 
 from models.config import FRAMES_PER_TOKEN, NUM_MELS
 from models.flow.batch_memory import BatchMemory
-from models.flow.chunk_cache import ChunkCache, PromptCache
+from models.flow.chunk_cache import ChunkCache
 from models.flow.encoder import pack_tokens
 from models.flow.flow import Flow
+from models.flow.key_values import PromptCache
 from models.flow.solver import noise_between, solve
 
 
@@ -87,8 +88,9 @@ class Front(Protocol):
 
 class IncrementalFlow:
     def __init__(self, flow: Flow, estimator: Estimator | None = None, front: Front | None = None):
-        """estimator, front: used instead of the flow's own."""
+        """estimator, front: graphs, used instead of the flow's own networks."""
         self.flow = flow
+        self._has_graphs = estimator is not None, front is not None
         self._front: Front = flow.front if front is None else front
         self._estimator: Estimator = flow.estimator if estimator is None else estimator
         self.chunk_tokens = flow.chunk_tokens
@@ -158,6 +160,13 @@ class IncrementalFlow:
         token = front.values_per_token
         per_chunk = self.chunk_tokens * (token + FRAMES_PER_TOKEN * frame)
         return fixed * size, per_chunk * size
+
+    def copied_bytes(self, prompt: FlowPrompt) -> int:
+        """What of its prompt a stream has a copy of, beside `state_bytes`: graphs want it before its own."""
+        has_estimator, has_front = self._has_graphs
+        caches = [prompt.estimator_cache] * has_estimator
+        caches += [prompt.token_cache, prompt.frame_cache] * has_front
+        return sum(cache.num_bytes for cache in caches)
 
     @torch.inference_mode()
     def solve_chunks(self, pieces: list[Piece]) -> list[Tensor]:

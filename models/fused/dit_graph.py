@@ -1,4 +1,4 @@
-"""The estimator of CosyVoice 3 as a graph. Its inputs and outputs: `models.fused.estimator_graph`.
+"""The estimator of CosyVoice 3 as a graph; its inputs and outputs: `models.fused.estimator`.
 
 All that the time decides is `times` (parts, C): of each block the shift, scale and gate of its attention
 and of its feed-forward, at the end the last norm's shift and scale; a scale has its 1 added.
@@ -14,8 +14,9 @@ from models.flow.blocks import GeluFeedForward
 from models.flow.dit import NORM_EPS, POSITION_KERNEL_SIZE, DiT, DiTBlock, RotaryAttention
 from models.fused.activations import mish
 from models.fused.children import each
-from models.fused.estimator_graph import EstimatorGraph, Places
+from models.fused.estimator import EstimatorGraph
 from models.fused.graph import CONTRIB, GraphWriter, Product
+from models.fused.places import Places
 from models.fused.products import float32
 
 _BLOCK_PARTS = 6
@@ -28,10 +29,7 @@ def dit_estimator(dit: DiT, block_product: Product) -> EstimatorGraph:
     return EstimatorGraph(
         model=writer.model(),
         inputs=("x", "cond", "mu", "spks"),
-        lefts=writer.places.lefts,
-        num_attentions=writer.places.num_attentions,
-        num_heads=dit.config.num_heads,
-        head_dim=dit.config.head_dim,
+        kept=writer.places.kept,
         out_channels=dit.out.out_features,
         times=_time_parts(dit),
         has_positions=True,
@@ -55,7 +53,7 @@ class _DiTWriter:
     def __init__(self, dit: DiT, block_product: Product):
         self._dit, self._writer = dit, GraphWriter("dit", float32)
         self._block_product = block_product
-        self.places = Places(self._writer)
+        self.places = Places(self._writer, dit.config.num_heads, dit.config.head_dim)
 
     def model(self) -> bytes:
         dit, writer = self._dit, self._writer
@@ -125,7 +123,7 @@ class _DiTWriter:
         query, key = (
             writer.node("Concat", one, other, axis=2) for one, other in zip(firsts, (query, key), strict=True)
         )
-        y = self.places.attend(query, key, value, config.num_heads, size)
+        y = self.places.attend(query, key, value)
         return writer.linear(y, attention.out.weight, attention.out.bias, self._block_product)
 
     def _feedforward(self, feedforward: GeluFeedForward, x: str) -> str:

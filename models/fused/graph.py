@@ -61,6 +61,11 @@ class GraphWriter:
         self._nodes.append(helper.make_node(operator, inputs, outputs, domain=domain, **attributes))
         return outputs
 
+    def sliced(self, x: str, start: int, stop: int | None) -> str:
+        """Places [start, stop) of x (B, T, C) along T, counted from the end where negative."""
+        end = np.iinfo(np.int64).max if stop is None else stop
+        return self.node("Slice", x, *map(self.integers, (start, end, 1)))
+
     def linear(
         self, x: str, weight: Tensor, bias: Tensor | None = None, product: Product | None = None
     ) -> str:

@@ -9,7 +9,11 @@ from torch import Tensor
 
 from models.onnx_options import session_options
 
-_TYPES = {torch.float32: np.float32, torch.int32: np.int32}
+_TYPES: dict[torch.dtype, type[np.generic]] = {
+    torch.float32: np.float32,
+    torch.int32: np.int32,
+    torch.int64: np.int64,
+}
 
 
 class FusedGraph:
@@ -23,7 +27,7 @@ class FusedGraph:
     def run(self, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor]) -> None:
         """Writes into `outputs`, which may lie where an input does if the graph allows that.
 
-        All float32 or int32, contiguous, of the shapes the graph declares.
+        All float32, int32 or int64, contiguous, of the shapes the graph declares.
         """
         binding = self._session.io_binding()
         for name, tensor in inputs.items():

@@ -1,4 +1,4 @@
-"""The estimator of CosyVoice 2 as a graph. Its inputs and outputs: `models.fused.estimator_graph`."""
+"""The estimator of CosyVoice 2 as a graph; its inputs and outputs: `models.fused.estimator`."""
 
 from collections.abc import Callable
 
@@ -10,8 +10,9 @@ from models.flow.blocks import Attention, CausalConv1d, GeluFeedForward, Pointwi
 from models.flow.unet import KERNEL_SIZE, CausalBlock, CausalResnet, CausalStage, CausalUNet
 from models.fused.activations import mish
 from models.fused.children import each
-from models.fused.estimator_graph import EstimatorGraph, Places, sliced
+from models.fused.estimator import EstimatorGraph
 from models.fused.graph import CONTRIB, GraphWriter, Product
+from models.fused.places import Places
 from models.fused.products import float32
 
 _LEFT_FRAMES = KERNEL_SIZE - 1
@@ -23,10 +24,7 @@ def unet_estimator(unet: CausalUNet, block_product: Product) -> EstimatorGraph:
     return EstimatorGraph(
         model=writer.model(),
         inputs=("x", "mu", "spks", "cond"),
-        lefts=writer.places.lefts,
-        num_attentions=writer.places.num_attentions,
-        num_heads=unet.config.num_heads,
-        head_dim=unet.config.head_dim,
+        kept=writer.places.kept,
         out_channels=unet.out.out_channels,
         times=_time_parts(unet),
         has_positions=False,
@@ -48,7 +46,7 @@ class _UNetWriter:
     def __init__(self, unet: CausalUNet, block_product: Product):
         self._unet, self._writer = unet, GraphWriter("unet", float32)
         self._block_product = block_product
-        self.places = Places(self._writer)
+        self.places = Places(self._writer, unet.config.num_heads, unet.config.head_dim)
         self._num_resnets = 0
 
     def model(self) -> bytes:
@@ -90,17 +88,17 @@ class _UNetWriter:
         writer = self._writer
         extended = self.places.extend_left(x, _LEFT_FRAMES, conv.in_channels)
         starts = range(KERNEL_SIZE)
-        windows = [sliced(writer, extended, start, (start - _LEFT_FRAMES) or None) for start in starts]
+        windows = [writer.sliced(extended, start, (start - _LEFT_FRAMES) or None) for start in starts]
         weight = conv.weight.transpose(1, 2).flatten(1)
         return writer.linear(writer.node("Concat", *windows, axis=2), weight, conv.bias)
 
     def _attention(self, attention: Attention, x: str) -> str:
-        writer, num_heads = self._writer, attention.num_heads
+        writer = self._writer
         parts = (attention.query, attention.key, attention.value)
         bias = None if attention.query.bias is None else cat([part.bias for part in parts])
         stacked = writer.linear(x, cat([part.weight for part in parts]), bias, self._block_product)
         query, key, value = writer.nodes("Split", 3, stacked, axis=2)
-        y = self.places.attend(query, key, value, num_heads, attention.query.out_features // num_heads)
+        y = self.places.attend(query, key, value)
         return writer.linear(y, attention.out.weight, attention.out.bias, self._block_product)
 
     def _feedforward(self, feedforward: GeluFeedForward, x: str) -> str:

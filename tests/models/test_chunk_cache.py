@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from models.flow.batch_memory import attend_part, attend_parts
-from models.flow.chunk_cache import ChunkCache, KeyValues
+from models.flow.chunk_cache import ChunkCache
+from models.flow.key_values import KeyValues
 
 SIZES = [7, 1, 50]
 

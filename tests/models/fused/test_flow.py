@@ -14,7 +14,8 @@ from models.flow.solver import time_steps
 from models.flow.unet import CausalUNet
 from models.fused.estimator import FusedEstimator
 from models.fused.parts import fused_estimator, fused_front
-from tests.models.networks import random_ids, small_flow, small_speaker
+from models.token2wav import StepInput, Token2Wav
+from tests.models.networks import random_ids, small_flow, small_hift, small_speaker
 
 BUILTIN = Path(__file__).parents[3] / "models" / "builtin"
 TOLERANCE = 2e-4
@@ -68,6 +69,22 @@ def test_streams_together_equal_streams_alone(kind: str) -> None:
     )
     alone = mels(fused(kind)[1], prompts[:1], counts[:1], window_chunks=1)
     torch.testing.assert_close(together[0], alone[0], atol=TOLERANCE, rtol=TOLERANCE)
+
+
+@pytest.mark.parametrize("kind", ["unet", "dit"])
+def test_tight_memory_holds_the_copied_prompt_too(kind: str) -> None:
+    flow, incremental = fused(kind)
+    fixed, per_chunk = incremental.state_bytes()
+    speaker = small_speaker(5, 60)
+    graphs = {"estimator": incremental._estimator, "front": fused_front(deepcopy(small_flow(kind)), 1)}
+    prompt_bytes = Token2Wav(flow, small_hift(kind == "dit"), **graphs).prepare(speaker).state_bytes
+    budget = fixed + 5 * per_chunk + prompt_bytes + 140_000  # a little more than the vocoder keeps
+    session = Token2Wav(flow, small_hift(kind == "dit"), max_state_bytes=budget, **graphs)
+    state = session.start(session.prepare(speaker))
+    assert state.is_window_shortened
+    for second in range(10):
+        session.step([StepInput(state, random_ids(second, 25), False)])
+    assert budget - 2 * per_chunk < state.state_bytes <= budget
 
 
 def test_a_failed_chunk_can_be_repeated() -> None:

@@ -1,0 +1,148 @@
+"""How far 8 bits move what the networks say, against float32 on the same inputs.
+
+`python -m bench distances --checkpoint DIR` prints, of the language model, the Kullback-Leibler divergence
+of each step's distribution (nats); of the flow, the difference of the natural log-mel; of the speech, the
+difference of the log-mel of the two waveforms. With `--random` the weights are random: then only a large
+distance tells something.
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from pathlib import Path
+from typing import get_args
+
+import torch
+import torch.nn.functional as F
+from rich.table import Table
+from torch import Tensor
+
+from app.settings import BUILTIN_CHECKPOINT
+from bench.arguments import count
+from bench.networks import random_speaker
+from bench.terminal import show
+from models.checkpoint import Checkpoint, open_checkpoint
+from models.config import Family, MelConfig
+from models.flow.flow import Flow
+from models.flow.incremental import IncrementalFlow
+from models.frontend.mel import MelExtractor
+from models.frontend.speaker import Speaker
+from models.fused.parts import fused_estimator, fused_front, fused_lm
+from models.hift.hift import HiFT
+from models.lm.decoder import Emitted, RowRequest, SpeechDecoder
+from models.lm.interface import SpeechLM
+from models.lm.plan import LengthRatios, OneWayPlan
+from models.lm.qwen2_lm import Qwen2LM
+from models.random_checkpoint import Size, write_random_checkpoint
+from models.token2wav import StepInput, Token2Wav
+
+TEXT_IDS = tuple(range(20))
+PROMPT_TOKENS = 75
+Distances = dict[str, Tensor]
+
+
+def main(words: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench distances", description=__doc__)
+    parser.add_argument("--checkpoint", type=Path, default=BUILTIN_CHECKPOINT)
+    parser.add_argument("--random", choices=get_args(Family)[1:], help="a checkpoint with random weights")
+    parser.add_argument("--size", choices=get_args(Size), default="full", help="of the random one")
+    parser.add_argument("--tokens", type=count, default=100, help="of speech that are compared")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args(words)
+    torch.manual_seed(0)
+    with _checkpoint(given.checkpoint, given.random, given.size) as checkpoint:
+        speaker = next(iter(checkpoint.load_speakers().values()), None)
+        lm = checkpoint.load_lm()
+        assert isinstance(lm, Qwen2LM), "CosyVoice 1 is not measured here"
+        ids, divergence = lm_divergence(lm, given.tokens)
+        del lm
+        flow = checkpoint.load_flow()
+        assert isinstance(flow, Flow), "CosyVoice 1 is not measured here"
+        speaker = speaker or random_speaker(flow.config.vocab_size, PROMPT_TOKENS)
+        found = {"language model, nats a step": divergence}
+        found |= flow_distances(flow, checkpoint.load_hift(), checkpoint.config.mel, speaker, ids)
+    _show(found)
+    if given.json:
+        report = {name: {"mean": float(x.mean()), "max": float(x.max())} for name, x in found.items()}
+        given.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+@torch.inference_mode()
+def lm_divergence(lm: Qwen2LM, num_tokens: int) -> tuple[list[int], Tensor]:
+    """What float32 says of some text, and how far 8 bits are from it at each step: (num_tokens,)."""
+    forms = [fused_lm(deepcopy(lm), has_int8, torch.get_num_threads()) for has_int8 in (False, True)]
+    ratio = (num_tokens + 0.5) / len(TEXT_IDS)
+    plan = OneWayPlan(lm.vocabulary, TEXT_IDS, (), (), LengthRatios(ratio, ratio))
+    decoder = SpeechDecoder(forms[0], lm.config.sampling)
+    decoder.add(RowRequest(plan, seed=0))
+    said: list[int] = []
+    while decoder.rows:
+        said += [event.speech_id for event in decoder.step() if isinstance(event, Emitted)]
+    vocabulary = lm.vocabulary
+    prompt = [vocabulary.sos, *(vocabulary.first_text + id for id in TEXT_IDS), vocabulary.task]
+    expected, found = (_log_probabilities(form, prompt, said) for form in forms)
+    return said, F.kl_div(found, expected, log_target=True, reduction="none").sum(-1)
+
+
+def _log_probabilities(lm: SpeechLM, prompt: list[int], said: list[int]) -> Tensor:
+    """Before each of the tokens that were said: (N, V)."""
+    cache = lm.new_cache()
+    cache.add_row()
+    ids = [*prompt, *said[:-1]]
+    memory = cache.open_pass(range(1), [len(ids)])
+    hidden = lm(lm.embed(torch.tensor([ids])), memory)[0, len(prompt) - 1 :]
+    return lm.logits(hidden).log_softmax(-1)
+
+
+@torch.inference_mode()
+def flow_distances(flow: Flow, hift: HiFT, mel: MelConfig, speaker: Speaker, ids: list[int]) -> Distances:
+    mels, waves = [], []
+    for has_int8 in (False, True):
+        own = deepcopy(flow)
+        num_threads = torch.get_num_threads()
+        estimator, front = fused_estimator(own, has_int8, num_threads), fused_front(own, num_threads)
+        mels.append(_mel(IncrementalFlow(own, estimator, front), speaker, ids))
+        session = Token2Wav(own, hift, estimator=estimator, front=front)
+        state = session.start(session.prepare(speaker))
+        waves.append(session.step([StepInput(state, ids, is_last=True)])[0])
+    heard = MelExtractor(mel)
+    return {
+        "flow, log-mel": (mels[1] - mels[0]).abs(),
+        "waveform, log-mel": (heard(waves[1]) - heard(waves[0])).abs(),
+    }
+
+
+def _mel(flow: IncrementalFlow, speaker: Speaker, ids: list[int]) -> Tensor:
+    """(M, T)."""
+    num_prompt = min(len(speaker.prompt_tokens), len(speaker.prompt_mel) // 2)
+    prompt = flow.prepare(
+        speaker.prompt_tokens[:num_prompt].tolist(), speaker.prompt_mel[: 2 * num_prompt], speaker.embedding
+    )
+    state = flow.start(prompt, None)
+    state.pending_tokens += ids
+    made = []
+    while piece := flow.next_piece(state, is_last=True):
+        made += flow.solve_chunks([piece])
+    return torch.cat(made, dim=1)
+
+
+@contextmanager
+def _checkpoint(directory: Path, family: Family | None, size: Size) -> Iterator[Checkpoint]:
+    if family is None:
+        yield open_checkpoint(directory)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        write_random_checkpoint(Path(folder) / "random", family, size, weights_format="safetensors")
+        yield open_checkpoint(Path(folder) / "random")
+
+
+def _show(found: Distances) -> None:
+    table = Table(title="int8 against float32", title_justify="left", box=None, pad_edge=False)
+    for name in ("", "mean", "max"):
+        table.add_column(name, justify="left" if not name else "right")
+    for name, values in found.items():
+        table.add_row(name, f"{values.mean():.2g}", f"{values.max():.2g}")
+    show(table)
