@@ -9,7 +9,7 @@ from models.tokenizer.qwen2 import Qwen2Tokenizer
 from models.tokenizer.special_tokens import special_tokens
 from training.recognise import word_errors
 from training.settings import DEFAULT, CorpusSettings, SettingsError, read_settings
-from training.text import corpus, documents, numbers
+from training.text import corpus, documents, ngrams, numbers
 from training.text.grammar import Grammar, GrammarError
 from training.text.lexicon import lexicon
 from training.text_tokenizer import write_tokenizer
@@ -20,10 +20,9 @@ def test_the_same_seed_gives_the_same_texts_and_none_of_the_evaluation() -> None
     texts = corpus.make_texts(settings, random.Random(3))
     assert texts == corpus.make_texts(settings, random.Random(3))
     assert len(texts) >= 280
+    kept_out = [*corpus.evaluation_sentences(), corpus.LONG_SENTENCE]
     runs = {
-        tuple(words[i : i + 4])
-        for words in map(corpus.read_words, corpus.evaluation_sentences())
-        for i in range(len(words) - 3)
+        tuple(words[i : i + 4]) for words in map(corpus.read_words, kept_out) for i in range(len(words) - 3)
     }
     for text in texts:
         words = corpus.read_words(text)
@@ -31,6 +30,17 @@ def test_the_same_seed_gives_the_same_texts_and_none_of_the_evaluation() -> None
         assert runs.isdisjoint(tuple(words[i : i + 4]) for i in range(len(words) - 3)), text
         assert text == text.strip()
         assert not any(mark in text for mark in "{}[]|\u0001"), text
+
+
+def test_common_words_stand_beside_their_neighbours() -> None:
+    said = [ngrams.sentence(random.Random(seed)) for seed in range(20)]
+    assert said == [ngrams.sentence(random.Random(seed)) for seed in range(20)]
+    known = set(lexicon())
+    words = [corpus.read_words(text) for text in said]
+    assert all(4 <= len(one) <= 32 and known.issuperset(one) for one in words)
+    assert all(text[-1] in ".?" for text in said)
+    pairs = {(one[i], one[i + 1]) for one in words for i in range(len(one) - 1)}
+    assert pairs & {("of", "the"), ("in", "the"), ("to", "be"), ("i", "don't"), ("it", "was"), ("and", "i")}
 
 
 def test_there_are_a_hundred_different_sentences_to_evaluate() -> None:
