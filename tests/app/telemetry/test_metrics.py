@@ -25,6 +25,7 @@ COUNTERS = {
 }
 GAUGES = [
     "tts_requests_in_flight",
+    "tts_max_streams",
     "tts_queue_depth",
     "tts_ws_connections",
     "tts_ws_contexts",
