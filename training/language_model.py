@@ -26,6 +26,8 @@ STAGE = "language_model"
 _HELD = 96  # utterances kept from the training, to see how it goes
 _PROMPTED = 0.6  # of the rows continue another utterance of their speaker
 _PROMPT_TOKENS = (40, 220)
+_ALONE = 0.12  # of the rows say a word or two and nothing behind them: else a single word is said twice
+_ALONE_WORDS = 2
 _CHAINED = 0.5  # of the rows say several utterances as one: long sentences are rare in the corpus
 _COMMAS = 0.5  # of their joins: the sentence goes on behind a comma
 _CHAIN_TOKENS = (250, 700)
@@ -185,6 +187,7 @@ class _Rows(Iterator[LMBatch]):
             stops,
             rng,
         )
+        self._short = [one for one in lines if one.text_words.max(initial=-1) < _ALONE_WORDS]
         shortest, longest = _PROMPT_TOKENS
         self._prompts = {
             speaker: [
@@ -213,9 +216,12 @@ class _Rows(Iterator[LMBatch]):
         return batches
 
     def _pair(self) -> tuple[Line | None, Line]:
-        line = self._lines[self._rng.integers(len(self._lines))]
-        if self._rng.random() < _CHAINED:
-            line = self._chained(line)
+        if self._rng.random() < _ALONE and self._short:
+            line = self._short[self._rng.integers(len(self._short))]
+        else:
+            line = self._lines[self._rng.integers(len(self._lines))]
+            if self._rng.random() < _CHAINED:
+                line = self._chained(line)
         prompts = self._prompts[line.speaker]
         if self._rng.random() < _PROMPTED and prompts:
             prompt = prompts[self._rng.integers(len(prompts))]
