@@ -133,7 +133,7 @@ class Settings(BaseSettings):
         default=16, ge=0, description="Requests that wait for a place; more are refused with 503"
     )
     queue_timeout_s: float = Field(
-        default=2, gt=0, description="How long a request waits for a place before its 503"
+        default=0.5, gt=0, description="How long a request waits for a place before its 503"
     )
     listener_buffer_s: float = Field(
         default=10, gt=0, description="Audio made ahead of one listener before its stream pauses"
