@@ -8,9 +8,7 @@ distance tells something.
 
 import argparse
 import json
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import get_args
@@ -22,9 +20,10 @@ from torch import Tensor
 
 from app.settings import BUILTIN_CHECKPOINT
 from bench.arguments import count
+from bench.checkpoints import checkpoint_at
 from bench.networks import random_speaker
 from bench.terminal import show
-from models.checkpoint import Checkpoint, open_checkpoint
+from models.checkpoint import open_checkpoint
 from models.config import Family, MelConfig
 from models.flow.flow import Flow
 from models.flow.incremental import IncrementalFlow
@@ -36,7 +35,7 @@ from models.lm.decoder import Emitted, RowRequest, SpeechDecoder
 from models.lm.interface import SpeechLM
 from models.lm.plan import LengthRatios, OneWayPlan
 from models.lm.qwen2_lm import Qwen2LM
-from models.random_checkpoint import Size, write_random_checkpoint
+from models.random_checkpoint import Size
 from models.token2wav import StepInput, Token2Wav
 
 TEXT_IDS = tuple(range(20))
@@ -53,7 +52,8 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(words)
     torch.manual_seed(0)
-    with _checkpoint(given.checkpoint, given.random, given.size) as checkpoint:
+    with checkpoint_at(given.checkpoint, given.random, given.size) as directory:
+        checkpoint = open_checkpoint(directory)
         speaker = next(iter(checkpoint.load_speakers().values()), None)
         lm = checkpoint.load_lm()
         assert isinstance(lm, Qwen2LM), "CosyVoice 1 is not measured here"
@@ -127,16 +127,6 @@ def _mel(flow: IncrementalFlow, speaker: Speaker, ids: list[int]) -> Tensor:
     while piece := flow.next_piece(state, is_last=True):
         made += flow.solve_chunks([piece])
     return torch.cat(made, dim=1)
-
-
-@contextmanager
-def _checkpoint(directory: Path, family: Family | None, size: Size) -> Iterator[Checkpoint]:
-    if family is None:
-        yield open_checkpoint(directory)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        write_random_checkpoint(Path(folder) / "random", family, size, weights_format="safetensors")
-        yield open_checkpoint(Path(folder) / "random")
 
 
 def _show(found: Distances) -> None:

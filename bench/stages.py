@@ -7,10 +7,8 @@ and device; `--random cosyvoice2 --size full` takes a random checkpoint of the p
 import argparse
 import json
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
@@ -19,13 +17,14 @@ from rich.table import Table
 
 from app.settings import InvalidSettings, Settings, load_settings
 from bench.arguments import count
+from bench.checkpoints import checkpoint_at
 from bench.estimates import Interval, ratio_of_medians
 from bench.plots import plot_stages
 from bench.rig import ChunkCost, Clock, NothingToSay, Rig, Utterance
 from bench.terminal import show
 from models.config import TOKEN_RATE_HZ, Family
 from models.errors import CheckpointError
-from models.random_checkpoint import Size, write_random_checkpoint
+from models.random_checkpoint import Size
 
 TEXT = "I can tell you what the weather will be like, read your messages aloud, or keep you company."
 EARLY_S, LATE_S = (1.0, 4.0), (59.0, 62.0)  # where the chunks begin that are compared
@@ -122,7 +121,8 @@ def main(words: Sequence[str]) -> int:
             precision=given.precision,
             num_threads=given.threads,
         )
-        with _checkpoint_of(settings, given.random, given.size) as settings:
+        with checkpoint_at(settings.checkpoint, given.random, given.size) as directory:
+            settings = settings.model_copy(update={"checkpoint": directory})
             clock = time.process_time if given.cpu_time else None
             utterance = measure(settings, given.text, given.seconds or None, given.runs, clock)
     except (InvalidSettings, CheckpointError, ImportError, NothingToSay) as error:
@@ -134,18 +134,6 @@ def main(words: Sequence[str]) -> int:
     if given.plot:
         plot_stages(utterance.chunks, f"{settings.checkpoint.name}, {settings.precision}", given.plot)
     return 0
-
-
-@contextmanager
-def _checkpoint_of(settings: Settings, family: Family | None, size: Size) -> Iterator[Settings]:
-    """The settings with a random checkpoint in place of theirs, where a family is named."""
-    if family is None:
-        yield settings
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"random-{family}-{size}"
-        write_random_checkpoint(path, family, size, weights_format="safetensors")
-        yield settings.model_copy(update={"checkpoint": path})
 
 
 def _shown(chunks: Sequence[ChunkCost]) -> list[ChunkCost]:

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from torch import Tensor, cat, nn
+from torch import Tensor, cat
 
 from models.config import FRAMES_PER_TOKEN
 from models.conformer import ConformerLayer, InputEmbedding, RelativeAttention
@@ -66,39 +66,36 @@ class _FrontWriter:
         twice = writer.node("Unsqueeze", x, writer.integers(2))
         twice = writer.node("Concat", *[twice] * FRAMES_PER_TOKEN, axis=2)
         x = writer.node("Reshape", twice, writer.integers(1, -1, width))  # each token twice
-        x = self._conv(encoder.up_conv, self.frames.places.extend_left(x, _LEFT_FRAMES, width))
+        x = self._writer.windowed(encoder.up_conv, self.frames.places.extend_left(x, _LEFT_FRAMES, width))
         x = self._embed(encoder.up_embed, x)
         for layer in each(ConformerLayer, encoder.up_layers):
             x = self._layer(layer, x, self.frames)
         projection = self._front.projection
-        mu = writer.linear(self._norm(encoder.norm, x), projection.weight, projection.bias)
+        mu = writer.linear(writer.layer_norm(encoder.norm, x), projection.weight, projection.bias)
         writer.output("mu", mu, [1, "frames_length", projection.out_features])
         return writer.model()
 
     def _embed(self, embed: InputEmbedding, x: str) -> str:
         writer = self._writer
-        x = self._norm(embed.norm, writer.linear(x, embed.linear.weight, embed.linear.bias))
+        x = self._writer.layer_norm(embed.norm, writer.linear(x, embed.linear.weight, embed.linear.bias))
         scale = math.sqrt(embed.linear.out_features)
         return writer.node("Mul", x, writer.constant(np.array(scale, np.float32)))
 
     def _lookahead(self, lookahead: Lookahead, x: str) -> str:
         """x (1, T + lookahead, C) -> (1, T, C)."""
         writer, reach = self._writer, lookahead.conv1.kernel_size[0] - 1
-        y = writer.node("LeakyRelu", self._conv(lookahead.conv1, x), alpha=_LEAKY_SLOPE)
-        y = self._conv(lookahead.conv2, self.tokens.places.extend_left(y, _LEFT_TOKENS, self._width))
+        y = writer.node("LeakyRelu", self._writer.windowed(lookahead.conv1, x), alpha=_LEAKY_SLOPE)
+        y = self._writer.windowed(
+            lookahead.conv2, self.tokens.places.extend_left(y, _LEFT_TOKENS, self._width)
+        )
         return writer.node("Add", y, writer.sliced(x, 0, -reach))
-
-    def _conv(self, conv: nn.Conv1d, x: str) -> str:
-        """As one product of windows: x (1, n + kernel - 1, C) -> (1, n, C_out)."""
-        writer, kernel = self._writer, conv.kernel_size[0]
-        windows = [writer.sliced(x, start, (start - kernel + 1) or None) for start in range(kernel)]
-        weight = conv.weight.transpose(1, 2).flatten(1)
-        return writer.linear(writer.node("Concat", *windows, axis=2), weight, conv.bias)
 
     def _layer(self, layer: ConformerLayer, x: str, rate: _Rate) -> str:
         writer, feedforward = self._writer, layer.feedforward
-        x = writer.node("Add", x, self._attention(layer.attention, self._norm(layer.attention_norm, x), rate))
-        y = writer.linear(self._norm(layer.feedforward_norm, x), feedforward.up.weight, feedforward.up.bias)
+        y = self._attention(layer.attention, writer.layer_norm(layer.attention_norm, x), rate)
+        x = writer.node("Add", x, y)
+        y = writer.layer_norm(layer.feedforward_norm, x)
+        y = writer.linear(y, feedforward.up.weight, feedforward.up.bias)
         if feedforward.has_silu:
             y = writer.node("QuickGelu", y, domain=CONTRIB, alpha=1.0)
         else:
@@ -136,8 +133,3 @@ class _FrontWriter:
         pairs = (writer.node("Unsqueeze", half, writer.integers(4)) for half in halves_turned)
         turned = writer.node("Reshape", writer.node("Concat", *pairs, axis=4), writer.integers(0, 0, 0, -1))
         return writer.node("FusedMatMul", turned, rate.seen, domain=CONTRIB, transB=1)
-
-    def _norm(self, norm: nn.LayerNorm, x: str) -> str:
-        writer = self._writer
-        weights = writer.constant(norm.weight), writer.constant(norm.bias)
-        return writer.node("LayerNormalization", x, *weights, axis=-1, epsilon=norm.eps)

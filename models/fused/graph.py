@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
-from torch import Tensor
+from torch import Tensor, nn
 
 OPSET = 17
 IR_VERSION = 10
@@ -72,6 +72,20 @@ class GraphWriter:
         """x (..., K), weight (N, K), bias (N,) -> (..., N). product: None takes the writer's."""
         y = (product or self._product)(self, x, weight.detach().float().cpu().numpy())
         return y if bias is None else self.node("Add", y, self.constant(bias))
+
+    def windowed(self, conv: nn.Conv1d, x: str) -> str:
+        """A convolution as one product of its windows: x (B, T + kernel - 1, C) -> (B, T, C_out).
+
+        The weights are ordered as the windows lie, by place and then by channel.
+        """
+        kernel = conv.kernel_size[0]
+        windows = [self.sliced(x, start, (start - kernel + 1) or None) for start in range(kernel)]
+        weight = conv.weight.transpose(1, 2).flatten(1)
+        return self.linear(self.node("Concat", *windows, axis=2), weight, conv.bias)
+
+    def layer_norm(self, norm: nn.LayerNorm, x: str) -> str:
+        weights = self.constant(norm.weight), self.constant(norm.bias)
+        return self.node("LayerNormalization", x, *weights, axis=-1, epsilon=norm.eps)
 
     def model(self) -> bytes:
         """All that was written, serialised. Call it once, at the end."""

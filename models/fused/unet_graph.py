@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, cat, nn
+from torch import Tensor, cat
 
 from models.flow.blocks import Attention, CausalConv1d, GeluFeedForward, PointwiseConv1d, TransformerBlock
 from models.flow.unet import KERNEL_SIZE, CausalBlock, CausalResnet, CausalStage, CausalUNet
@@ -64,13 +64,12 @@ class _UNetWriter:
 
     def _stage(self, stage: CausalStage, x: str) -> tuple[str, str]:
         x = self._resnet(stage.resnet, x)
+        writer = self._writer
         for block in each(TransformerBlock, stage.blocks):
-            x = self._writer.node(
-                "Add", x, self._attention(block.attention, self._norm(block.attention_norm, x))
-            )
-            x = self._writer.node(
-                "Add", x, self._feedforward(block.feedforward, self._norm(block.feedforward_norm, x))
-            )
+            y = self._attention(block.attention, writer.layer_norm(block.attention_norm, x))
+            x = writer.node("Add", x, y)
+            y = self._feedforward(block.feedforward, writer.layer_norm(block.feedforward_norm, x))
+            x = writer.node("Add", x, y)
         return x, x if stage.conv is None else self._conv(stage.conv, x)
 
     def _resnet(self, resnet: CausalResnet, x: str) -> str:
@@ -81,16 +80,11 @@ class _UNetWriter:
         return writer.node("Add", h, self._pointwise(resnet.residual, x))
 
     def _block(self, block: CausalBlock, x: str) -> str:
-        return mish(self._writer, self._norm(block.norm, self._conv(block.conv, x)))
+        return mish(self._writer, self._writer.layer_norm(block.norm, self._conv(block.conv, x)))
 
     def _conv(self, conv: CausalConv1d, x: str) -> str:
-        """As one product of windows; the weights are ordered as those lie, by place and then by channel."""
-        writer = self._writer
         extended = self.places.extend_left(x, _LEFT_FRAMES, conv.in_channels)
-        starts = range(KERNEL_SIZE)
-        windows = [writer.sliced(extended, start, (start - _LEFT_FRAMES) or None) for start in starts]
-        weight = conv.weight.transpose(1, 2).flatten(1)
-        return writer.linear(writer.node("Concat", *windows, axis=2), weight, conv.bias)
+        return self._writer.windowed(conv, extended)
 
     def _attention(self, attention: Attention, x: str) -> str:
         writer = self._writer
@@ -109,8 +103,3 @@ class _UNetWriter:
     def _pointwise(self, conv: PointwiseConv1d, x: str) -> str:
         weight: Tensor = conv.weight
         return self._writer.linear(x, weight[:, :, 0], conv.bias)
-
-    def _norm(self, norm: nn.LayerNorm, x: str) -> str:
-        writer = self._writer
-        weights = writer.constant(norm.weight), writer.constant(norm.bias)
-        return writer.node("LayerNormalization", x, *weights, axis=-1, epsilon=norm.eps)

@@ -1,0 +1,21 @@
+"""The model directory a measurement runs on."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from models.config import Family
+from models.random_checkpoint import Size, write_random_checkpoint
+
+
+@contextmanager
+def checkpoint_at(directory: Path, family: Family | None, size: Size) -> Iterator[Path]:
+    """`directory`, or, where a family is named, one with random weights that goes at the end."""
+    if family is None:
+        yield directory
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"random-{family}-{size}"
+        write_random_checkpoint(path, family, size, weights_format="safetensors")
+        yield path
