@@ -27,6 +27,7 @@ from training.text.corpus import LONG_SENTENCE, evaluation_sentences, read_words
 from training.voice import BUILTIN, Samples, Tokens, Voice
 
 SINGLE_WORDS = ("Hello.", "Yes.", "Seven.", "Okay.", "No.", "Thank you.", "Goodbye.", "Tomorrow.")
+WORD_DRAWS = 4  # of each
 ENROLMENTS = 5  # of each teacher: 20 tries
 _SILENT_DB = -45.0
 _LOOP_TOKENS = 25  # one token so many times in a row
@@ -48,7 +49,8 @@ class Result:
     own_similarity: list[float] = field(default_factory=list)
     other_similarity: list[float] = field(default_factory=list)
     enrolled_right: list[bool] = field(default_factory=list)
-    single_words: dict[str, str] = field(default_factory=dict)
+    single_words: dict[str, list[str]] = field(default_factory=dict)  # what was heard, a draw each
+    single_durations: list[float] = field(default_factory=list)  # of every draw / teacher
     long_sentence: str = ""
     long_errors: int = 0
 
@@ -167,17 +169,21 @@ class Examiner:
 
     def _say_words(self) -> None:
         for text in SINGLE_WORDS:
-            self.result.single_words[text] = " ".join(self._say(text, text))
-        heard = self._say(LONG_SENTENCE, "the long sentence")
+            num_teacher_samples = len(teacher_samples(self.flite, text))
+            for draw in range(WORD_DRAWS):
+                samples = self._say(text, draw)
+                heard = self.recogniser(samples, self.voice.sample_rate_hz)
+                self.result.single_words.setdefault(text, []).append(" ".join(heard))
+                self.result.single_durations.append(len(samples) / num_teacher_samples)
+        heard = self.recogniser(self._say(LONG_SENTENCE), self.voice.sample_rate_hz)
         self.result.long_sentence = " ".join(heard)
         self.result.long_errors = word_errors(read_words(LONG_SENTENCE), heard)
 
-    def _say(self, text: str, name: str) -> list[str]:
-        """What is heard of it."""
-        tokens = self.voice.read(text, self.speaker)
+    def _say(self, text: str, seed: int = 0) -> Samples:
+        tokens = self.voice.read(text, self.speaker, seed)
         if tokens.reason != "eos":
-            self.result.faults.append(f"{name}: does not stop")
-        return self.recogniser(self.voice.sound(tokens.ids, self.speaker), self.voice.sample_rate_hz)
+            self.result.faults.append(f"{text}: does not stop")
+        return self.voice.sound(tokens.ids, self.speaker, seed)
 
 
 def examine(directory: Path, speaker: str, num_sentences: int) -> Result:
@@ -206,6 +212,9 @@ def main() -> None:
     )
     report.print_tables(results)
     report.draw(arguments.checkpoint, arguments.output / "voice.png")
+    missed = [must.name for must in report.musts(results) if not must.is_met]
+    if missed:
+        raise SystemExit("missed: " + "; ".join(missed))
 
 
 if __name__ == "__main__":

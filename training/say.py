@@ -20,11 +20,12 @@ def main() -> None:
     parser.add_argument("--speaker", default="slt")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--checkpoint", type=Path, default=BUILTIN)
+    parser.add_argument("--plain", action="store_true", help="torch calls instead of graphs")
     parser.add_argument("-o", "--output", type=Path, default=Path("out.wav"))
     arguments = parser.parse_args()
     if not arguments.text.strip():
         parser.error("the text is empty; give the words to speak")
-    voice = Voice(arguments.checkpoint)
+    voice = Voice(arguments.checkpoint, has_graphs=not arguments.plain)
     if arguments.speaker not in voice.speakers:
         parser.error(f"no speaker is named {arguments.speaker!r}; there are {', '.join(voice.speakers)}")
     speaker = voice.speakers[arguments.speaker]

@@ -1,11 +1,13 @@
 """Stage 6: the vocoder, from the teachers' mel and F0 to their samples."""
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from models.config import NUM_MELS, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME, HiFTConfig
+from models.config import NUM_MELS, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME, HiFTConfig, MelConfig
 from models.frontend.mel import MelExtractor
 from models.hift.hift import HiFT
 from models.hift.left_context import ZeroContext
@@ -15,7 +17,15 @@ from training.settings import Settings
 
 STAGE = "vocoder"
 _RESOLUTIONS = ((2048, 300), (1024, 150), (512, 75), (256, 40))  # n_fft, hop: no multiple of another
+_FLOOR = 1e-5  # of a bin's power: far below what is heard, above the teachers' rounding to 16 bits
+_BANDS = (
+    (3_500.0, 1.0),
+    (8_000.0, 0.5),
+    (SAMPLE_RATE_HZ / 2, 0.1),
+)  # up to Hz, a bin's weight: words are low
+_SHORT_MELS = ((1024, 256, 64), (512, 128, 40))  # n_fft, hop, bins, beside the flow's own mel
 _MEL_WEIGHT = 2.0
+_SHORT_MEL_WEIGHT = 1.0
 _F0_WEIGHT = 0.02  # a Hz
 
 
@@ -39,13 +49,14 @@ def run(settings: Settings) -> None:
         mel, f0, samples, noise = trainer.on_device((*drawn, noise))
         f0_error = (model.f0(mel, ZeroContext()).float() - f0).abs().mean()
         source, _ = model.source(f0, noise, None, is_last=True)
-        convergence, magnitude, mel_error = spectra(decode(model, mel, source, plan.is_half), samples)
-        loss = convergence + magnitude + _MEL_WEIGHT * mel_error + _F0_WEIGHT * f0_error
+        errors = spectra(decode(model, mel, source, plan.is_half), samples)
+        mels = _MEL_WEIGHT * errors.mel + _SHORT_MEL_WEIGHT * errors.short_mel
         return {
-            "loss": loss,
-            "convergence": convergence,
-            "magnitude": magnitude,
-            "mel": mel_error,
+            "loss": errors.convergence + errors.magnitude + mels + _F0_WEIGHT * f0_error,
+            "convergence": errors.convergence,
+            "magnitude": errors.magnitude,
+            "mel": errors.mel,
+            "short mel": errors.short_mel,
             "f0": f0_error,
         }
 
@@ -101,26 +112,58 @@ def decode(model: HiFT, mel: Tensor, source: Tensor, is_half: bool) -> Tensor:
     return model.waveform(model.generator.spectrum(features.float(), ZeroContext()), source.shape[-1])
 
 
+class SpectralErrors(NamedTuple):
+    convergence: Tensor  # ()
+    magnitude: Tensor  # (), of the logarithms, low bands first
+    mel: Tensor  # (), of the flow's log-mel
+    short_mel: Tensor  # (), of log-mels of shorter windows
+
+
 class SpectralLoss:
-    """Multi-resolution spectra (arXiv 1910.11480) and the mel of the flow."""
+    """Multi-resolution spectra (arXiv 1910.11480), the mel of the flow and mels of shorter windows."""
 
     def __init__(self) -> None:
-        self._windows = {n_fft: torch.hann_window(n_fft).to(trainer.device()) for n_fft, _ in _RESOLUTIONS}
-        self._mel = MelExtractor(MEL, trainer.device())
+        device = trainer.device()
+        self._windows = {n_fft: torch.hann_window(n_fft).to(device) for n_fft, _ in _RESOLUTIONS}
+        self._weights = {n_fft: _band_weights(n_fft).to(device) for n_fft, _ in _RESOLUTIONS}
+        self._mel = MelExtractor(MEL, device)
+        self._short_mels = [
+            MelExtractor(MelConfig(SAMPLE_RATE_HZ, n_fft, hop, n_fft, num_mels=bins), device)
+            for n_fft, hop, bins in _SHORT_MELS
+        ]
 
-    def __call__(self, made: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """made, wanted (B, N) -> spectral convergence, log-magnitude and log-mel errors."""
+    def __call__(self, made: Tensor, wanted: Tensor) -> SpectralErrors:
+        """made, wanted (B, N)."""
         convergence, magnitude = made.new_zeros(()), made.new_zeros(())
         for n_fft, hop in _RESOLUTIONS:
             a, b = (self._magnitudes(x, n_fft, hop) for x in (made, wanted))
             convergence = convergence + (a - b).norm() / b.norm()
-            magnitude = magnitude + (a.log() - b.log()).abs().mean()
-        mel = (self._mel(made) - self._mel(wanted)).abs().mean()
-        return convergence / len(_RESOLUTIONS), magnitude / len(_RESOLUTIONS), mel
+            magnitude = magnitude + ((a.log() - b.log()).abs() * self._weights[n_fft]).mean()
+        short = [_distance(mel, made, wanted) for mel in self._short_mels]
+        return SpectralErrors(
+            convergence / len(_RESOLUTIONS),
+            magnitude / len(_RESOLUTIONS),
+            _distance(self._mel, made, wanted),
+            torch.stack(short).mean(),
+        )
 
     def _magnitudes(self, samples: Tensor, n_fft: int, hop: int) -> Tensor:
+        """(B, N) -> (B, bins, frames)."""
         spectrum = torch.stft(samples, n_fft, hop, window=self._windows[n_fft], return_complex=True)
-        return (spectrum.real.square() + spectrum.imag.square() + 1e-7).sqrt()
+        return (spectrum.real.square() + spectrum.imag.square() + _FLOOR).sqrt()
+
+
+def _distance(mel: MelExtractor, made: Tensor, wanted: Tensor) -> Tensor:
+    return (mel(made) - mel(wanted)).abs().mean()
+
+
+def _band_weights(n_fft: int) -> Tensor:
+    """-> (bins, 1), 1 in the mean."""
+    hz = torch.linspace(0, SAMPLE_RATE_HZ / 2, n_fft // 2 + 1)
+    weights = torch.zeros(len(hz))
+    for top_hz, weight in reversed(_BANDS):
+        weights[hz <= top_hz] = weight
+    return (weights / weights.mean())[:, None]
 
 
 def _draw(

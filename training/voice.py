@@ -23,6 +23,7 @@ from models.frontend.speaker import Speaker
 from models.fused.parts import fused_estimator, fused_front, fused_generator, fused_lm
 from models.hift.hift import HiFT
 from models.lm.decoder import Emitted, RowRequest, SpeechDecoder, Stopped, Waiting
+from models.lm.interface import SpeechLM
 from models.lm.interleaved_plan import InterleavedPlan
 from models.lm.plan import OneWayPlan, Plan
 from models.token2wav import PromptState, StepInput, StreamState, Token2Wav
@@ -41,12 +42,13 @@ class Tokens:
 
 
 class Voice:
-    """A CosyVoice 2 model directory, its networks as the service runs them on a CPU. Not to be shared
-    between threads.
-    """
+    """A CosyVoice 2 model directory. Not to be shared between threads."""
 
-    def __init__(self, directory: Path) -> None:
-        """Raises CheckpointError."""
+    def __init__(self, directory: Path, *, has_graphs: bool = True) -> None:
+        """has_graphs: its networks as the service runs them on a CPU; else as torch calls, one by one.
+
+        Raises CheckpointError.
+        """
         self.checkpoint = open_checkpoint(directory)
         config = self.checkpoint.config
         assert isinstance(config.lm, Qwen2LMConfig), config.family
@@ -55,15 +57,19 @@ class Voice:
         self.sample_rate_hz = config.sample_rate_hz
         self.tokenizer = self.checkpoint.load_tokenizer()
         self.speakers = self.checkpoint.load_speakers()
-        self._lm = fused_lm(self.checkpoint.load_lm(), True, num_threads=1)
-        flow, hift = self._load_flow(), self.checkpoint.load_hift()
-        self._token2wav = Token2Wav(
-            flow,
-            hift,
-            estimator=fused_estimator(flow, True, num_threads=1),
-            front=fused_front(flow, num_threads=1),
-            generate=fused_generator(hift, num_threads=1),
-        )
+        lm, flow, hift = self.checkpoint.load_lm(), self._load_flow(), self.checkpoint.load_hift()
+        self._lm: SpeechLM = lm
+        if has_graphs:
+            self._lm = fused_lm(lm, True, num_threads=1)
+            self._token2wav = Token2Wav(
+                flow,
+                hift,
+                estimator=fused_estimator(flow, True, num_threads=1),
+                front=fused_front(flow, num_threads=1),
+                generate=fused_generator(hift, num_threads=1),
+            )
+        else:
+            self._token2wav = Token2Wav(flow, hift)
         self._prompts: dict[int, tuple[Speaker, PromptState]] = {}
 
     def read(

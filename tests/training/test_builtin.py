@@ -49,9 +49,11 @@ def test_it_is_understood(voice: Voice) -> None:
     assert errors <= 0.3 * words, errors / words
 
 
-def test_saying_from_the_command_line_writes_a_wav(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [[], ["--plain"]])
+def test_saying_from_the_command_line_writes_a_wav(tmp_path: Path, options: list[str]) -> None:
     path = tmp_path / "out.wav"
     command = [sys.executable, "-m", "training.say", "Hello.", "--speaker", "kal16", "-o", str(path)]
+    command += options
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert "RTF" in done.stdout
     with wave.open(str(path)) as file:
