@@ -126,7 +126,7 @@ def test_large_values_pass_mish() -> None:
 
 
 def test_the_builtin_voice_in_8_bits_keeps_its_mel() -> None:
-    """Of the natural logarithm; halving the solver's steps, when they were five, moved it by 0.056 on average."""
+    """Of the natural logarithm; halving the solver's steps, then five, moved it by 0.056 on average."""
     checkpoint = open_checkpoint(BUILTIN)
     speaker = checkpoint.load_speakers()["slt"]
     spoken = []
