@@ -54,8 +54,9 @@ class Result:
     long_sentence: str = ""
     long_errors: int = 0
 
-    def wer(self, path: str) -> float:
-        return sum(self.errors[path]) / max(1, sum(self.words[path]))
+    def wer(self, path: str, every: int = 1) -> float:
+        """Word error rate; `every`: of each so many sentences one, beginning with the first."""
+        return sum(self.errors[path][::every]) / max(1, sum(self.words[path][::every]))
 
 
 class Examiner:
@@ -92,7 +93,7 @@ class Examiner:
             own, other = self._similarity(streamed)
             result.own_similarity.append(own)
             result.other_similarity.append(other)
-            if place % 2 == 0:
+            if place % report.BY_WORDS_EVERY == 0:
                 words = text.split()
                 pieces = [words[0], *(f" {word}" for word in words[1:])]
                 by_words = self.voice.read_pieces(pieces, self.speaker, seed=place)

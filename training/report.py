@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
+BY_WORDS_EVERY = 2  # sentences
 _WITHIN = 0.8, 1.25  # of a sentence's time, where its teacher takes 1
 _ONCE = 0.5, 1.6  # of a single word: it was neither cut nor said twice
 PICTURE_TEXT = "please turn off the lights before you go to bed."
@@ -60,7 +61,7 @@ class Must(NamedTuple):
 def musts(results: list[Result]) -> list[Must]:
     """What the voice may not fall short of, over all speakers."""
     rates = [one.wer("streamed") for one in results]
-    loss = float(np.mean([one.wer("by words") for one in results]) - np.mean(rates))
+    loss = max(one.wer("by words") - one.wer("streamed", BY_WORDS_EVERY) for one in results)
     within = _share_within(_WITHIN, [ratio for one in results for ratio in one.durations])
     once = _share_within(_ONCE, [ratio for one in results for ratio in one.single_durations])
     enrolled = float(np.mean([is_right for one in results for is_right in one.enrolled_right]))
@@ -69,7 +70,7 @@ def musts(results: list[Result]) -> list[Must]:
     return [
         Must("streamed, the best speaker: at most 0.20", f"{min(rates):.3f}", min(rates) <= 0.20),
         Must("streamed, each speaker: at most 0.30", f"{max(rates):.3f}", max(rates) <= 0.30),
-        Must("by words: at most 0.10 more than streamed", f"{loss:+.3f}", loss <= 0.10),
+        Must("by words, each: at most 0.10 more than whole", f"{loss:+.3f}", loss <= 0.10),
         Must("silent, looping, endless, of unequal length: none", str(faults), faults == 0),
         Must("within 0.8 to 1.25 of the teacher's time: 95 %", f"{within:.1%}", within >= 0.95),
         Must("single words said whole and once: 95 %", f"{once:.1%}", once >= 0.95),

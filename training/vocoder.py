@@ -18,11 +18,7 @@ from training.settings import Settings
 STAGE = "vocoder"
 _RESOLUTIONS = ((2048, 300), (1024, 150), (512, 75), (256, 40))  # n_fft, hop: no multiple of another
 _FLOOR = 1e-5  # of a bin's power: far below what is heard, above the teachers' rounding to 16 bits
-_BANDS = (
-    (3_500.0, 1.0),
-    (8_000.0, 0.5),
-    (SAMPLE_RATE_HZ / 2, 0.1),
-)  # up to Hz, a bin's weight: words are low
+_BANDS = ((3_500, 1.0), (8_000, 0.5), (SAMPLE_RATE_HZ // 2, 0.1))  # up to Hz, a bin's weight
 _SHORT_MELS = ((1024, 256, 64), (512, 128, 40))  # n_fft, hop, bins, beside the flow's own mel
 _MEL_WEIGHT = 2.0
 _SHORT_MEL_WEIGHT = 1.0
