@@ -62,7 +62,8 @@ def musts(results: list[Result]) -> list[Must]:
     """What the voice may not fall short of, over all speakers."""
     rates = [one.wer("streamed") for one in results]
     loss = max(one.wer("by words") - one.wer("streamed", BY_WORDS_EVERY) for one in results)
-    within = _share_within(_WITHIN, [ratio for one in results for ratio in one.durations])
+    durations = [ratio for one in results for ratio in one.durations]
+    within = _share_within(_WITHIN, durations)
     once = _share_within(_ONCE, [ratio for one in results for ratio in one.single_durations])
     enrolled = float(np.mean([is_right for one in results for is_right in one.enrolled_right]))
     joins = sum(_num_joins_heard(one) for one in results)
@@ -72,12 +73,14 @@ def musts(results: list[Result]) -> list[Must]:
         Must("streamed, each speaker: at most 0.30", f"{max(rates):.3f}", max(rates) <= 0.30),
         Must("by words, each: at most 0.10 more than whole", f"{loss:+.3f}", loss <= 0.10),
         Must("silent, looping, endless, of unequal length: none", str(faults), faults == 0),
-        Must("within 0.8 to 1.25 of the teacher's time: 95 %", f"{within:.1%}", within >= 0.95),
+        Must(
+            f"within {_WITHIN[0]} to {_WITHIN[1]} of the teacher's time: 95 %",
+            f"{within:.1%}",
+            within >= 0.95,
+        ),
         Must("single words said whole and once: 95 %", f"{once:.1%}", once >= 0.95),
         Must("enrolled, nearest to their teacher: 90 %", f"{enrolled:.0%}", enrolled >= 0.90),
-        Must(
-            "utterances whose largest jump is a join: 1 %", str(joins), joins <= 0.01 * _num_spoken(results)
-        ),
+        Must("utterances whose largest jump is a join: 1 %", str(joins), joins <= 0.01 * len(durations)),
     ]
 
 
@@ -87,10 +90,6 @@ def _share_within(limits: tuple[float, float], ratios: list[float]) -> float:
 
 def _num_joins_heard(one: Result) -> int:
     return sum(join > other for join, other in zip(one.join_jumps, one.other_jumps, strict=True))
-
-
-def _num_spoken(results: list[Result]) -> int:
-    return sum(len(one.durations) for one in results)
 
 
 def _heard_right(one: Result) -> str:
@@ -105,7 +104,9 @@ def _share(are_right: list[bool]) -> str:
 
 _ROWS = {
     "duration / teacher's, mean": lambda one: f"{np.mean(one.durations):.2f}",
-    "sentences within 0.8 to 1.25": lambda one: f"{_share_within(_WITHIN, one.durations):.0%}",
+    f"sentences within {_WITHIN[0]} to {_WITHIN[1]}": lambda one: (
+        f"{_share_within(_WITHIN, one.durations):.0%}"
+    ),
     "mel distance of tokens spoken again, dB": lambda one: f"{np.mean(one.mel_distance_db):.2f}",
     "similarity to the teacher": lambda one: f"{np.nanmean(one.own_similarity):.2f}",
     "similarity to the nearest other": lambda one: f"{np.nanmean(one.other_similarity):.2f}",

@@ -66,7 +66,7 @@ class _FrontWriter:
         twice = writer.node("Unsqueeze", x, writer.integers(2))
         twice = writer.node("Concat", *[twice] * FRAMES_PER_TOKEN, axis=2)
         x = writer.node("Reshape", twice, writer.integers(1, -1, width))  # each token twice
-        x = self._writer.windowed(encoder.up_conv, self.frames.places.extend_left(x, _LEFT_FRAMES, width))
+        x = writer.windowed(encoder.up_conv, self.frames.places.extend_left(x, _LEFT_FRAMES, width))
         x = self._embed(encoder.up_embed, x)
         for layer in each(ConformerLayer, encoder.up_layers):
             x = self._layer(layer, x, self.frames)
@@ -77,17 +77,15 @@ class _FrontWriter:
 
     def _embed(self, embed: InputEmbedding, x: str) -> str:
         writer = self._writer
-        x = self._writer.layer_norm(embed.norm, writer.linear(x, embed.linear.weight, embed.linear.bias))
+        x = writer.layer_norm(embed.norm, writer.linear(x, embed.linear.weight, embed.linear.bias))
         scale = math.sqrt(embed.linear.out_features)
         return writer.node("Mul", x, writer.constant(np.array(scale, np.float32)))
 
     def _lookahead(self, lookahead: Lookahead, x: str) -> str:
         """x (1, T + lookahead, C) -> (1, T, C)."""
         writer, reach = self._writer, lookahead.conv1.kernel_size[0] - 1
-        y = writer.node("LeakyRelu", self._writer.windowed(lookahead.conv1, x), alpha=_LEAKY_SLOPE)
-        y = self._writer.windowed(
-            lookahead.conv2, self.tokens.places.extend_left(y, _LEFT_TOKENS, self._width)
-        )
+        y = writer.node("LeakyRelu", writer.windowed(lookahead.conv1, x), alpha=_LEAKY_SLOPE)
+        y = writer.windowed(lookahead.conv2, self.tokens.places.extend_left(y, _LEFT_TOKENS, self._width))
         return writer.node("Add", y, writer.sliced(x, 0, -reach))
 
     def _layer(self, layer: ConformerLayer, x: str, rate: _Rate) -> str:
