@@ -4,13 +4,12 @@ from typing import Final
 
 import typer
 
-from app.commands.bench import bench
-from app.commands.console import CommandGroup
-from app.commands.doctor import doctor
-from app.commands.say import say
-from app.commands.serve import serve
-from app.commands.settings import settings
-from app.commands.speakers import speakers
+from firstword.app.commands.bench import bench
+from firstword.app.commands.console import CommandGroup
+from firstword.app.commands.doctor import doctor
+from firstword.app.commands.say import say
+from firstword.app.commands.serve import serve, settings
+from firstword.app.commands.speakers import speakers
 
 cli: Final = typer.Typer(
     name="firstword",

@@ -6,31 +6,36 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
-from app.api.application import build_app
-from app.api.auth import KeyRing
-from app.api.limits import Limits, Quotas
-from app.api.server import DrainingServer, metrics_server, server_config
-from app.api.services import Services
-from app.engine.assembly import EnginePlan, chosen_workers, running_engine, set_threads
-from app.engine.backend import vllm_build
-from app.engine.engine import SpeechEngine
-from app.engine.interface import EngineInfo, Mode
-from app.engine.loading import PUBLISHED_LANGUAGES, Networks, found_device, load_networks
-from app.engine.resources import FeedFactory, TextFeed
-from app.engine.tokens.vllm_options import VllmOptions
-from app.settings import BUILTIN_CHECKPOINT, InvalidSettings, Settings
-from app.speakers.enrolment import Enroller
-from app.speakers.interface import max_bundle_bytes
-from app.speakers.registry import SpeakerRegistry
-from app.speakers.store import SpeakerStore
-from app.telemetry.metrics import Metrics
-from app.text import language
-from app.text.family import FamilyRules
-from app.text.feed import SentenceFeed, WholeFeed, WordFeed
-from app.text.normaliser import Normaliser
-from app.text.segment import SegmentLimits
-from app.text.segments import Segmenter
-from models.vllm.export import Dtype
+from firstword.app.api.app import DrainingServer, build_app, metrics_server, server_config
+from firstword.app.api.dependencies import Services
+from firstword.app.api.limits import Limits, Quotas
+from firstword.app.api.middleware import KeyRing
+from firstword.app.engine.backend import vllm_build
+from firstword.app.engine.engine import SpeechEngine
+from firstword.app.engine.interface import EngineInfo, Mode
+from firstword.app.engine.startup import (
+    PUBLISHED_LANGUAGES,
+    EnginePlan,
+    Networks,
+    chosen_workers,
+    found_device,
+    load_networks,
+    running_engine,
+    set_threads,
+)
+from firstword.app.engine.stream import FeedFactory, TextFeed
+from firstword.app.engine.tokens.vllm_options import VllmOptions
+from firstword.app.settings import BUILTIN_CHECKPOINT, InvalidSettings, Settings
+from firstword.app.speakers.enrolment import Enroller
+from firstword.app.speakers.interface import max_bundle_bytes
+from firstword.app.speakers.registry import SpeakerRegistry
+from firstword.app.speakers.store import SpeakerStore
+from firstword.app.telemetry.metrics import Metrics
+from firstword.app.text import language
+from firstword.app.text.normalize import Normaliser
+from firstword.app.text.segment import FamilyRules, Segmenter, SegmentLimits
+from firstword.app.text.stream import SentenceFeed, WholeFeed, WordFeed
+from firstword.models.vllm.export import Dtype
 
 SPEAKERS_FILE = "speakers.sqlite3"
 VLLM_DIRECTORY = "vllm"  # of the language models as vLLM reads them

@@ -5,16 +5,22 @@ from importlib import import_module
 from typing import Final
 
 MEASUREMENTS: Final = {
-    "all": ("bench.standard", "the standard set, in under a quarter of an hour, and the table of targets"),
-    "latency": ("bench.latency", "a running server under load: first audio, gaps, goodput"),
-    "stages": ("bench.stages", "what each stage costs along an utterance, without a server"),
-    "compare": ("bench.compare", "two settings or two commands in turn, their median ratio"),
-    "soak": ("bench.soak", "a thousand short streams, and what they leave behind"),
-    "constancy": ("bench.constancy", "the chunks around second 60 of a stream against those around second 2"),
-    "cancels": ("bench.cancels", "how soon a cancelled stream is gone"),
-    "token_generators": ("bench.token_generators", "speech tokens a second: torch against vLLM"),
-    "distances": ("bench.distances", "how far 8 bits move what the networks say"),
-    "networks": ("bench.networks", "the networks at their published sizes, with random weights"),
+    "all": (
+        "firstword.bench.standard",
+        "the standard set, in under a quarter of an hour, and the table of targets",
+    ),
+    "latency": ("firstword.bench.latency", "a running server under load: first audio, gaps, goodput"),
+    "stages": ("firstword.bench.stages", "what each stage costs along an utterance, without a server"),
+    "compare": ("firstword.bench.compare", "two settings or two commands in turn, their median ratio"),
+    "soak": ("firstword.bench.soak", "a thousand short streams, and what they leave behind"),
+    "constancy": (
+        "firstword.bench.constancy",
+        "the chunks around second 60 of a stream against those around second 2",
+    ),
+    "cancels": ("firstword.bench.cancels", "how soon a cancelled stream is gone"),
+    "token_generators": ("firstword.bench.token_generators", "speech tokens a second: torch against vLLM"),
+    "distances": ("firstword.bench.distances", "how far 8 bits move what the networks say"),
+    "networks": ("firstword.bench.networks", "the networks at their published sizes, with random weights"),
 }
 
 

@@ -3,7 +3,7 @@
 import argparse
 import math
 
-from bench.client import PROTOCOLS, Protocol
+from firstword.bench.client import PROTOCOLS, Protocol
 
 
 class BadArgument(argparse.ArgumentTypeError, ValueError):

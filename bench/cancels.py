@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from bench.arguments import count
-from bench.client import Ask, Client, ServerAnswer
-from bench.estimates import Quantile, quantile
-from bench.server import ServerDidNotStart, own_server
-from bench.terminal import milliseconds, progress_of, show_line
-from bench.texts import sentences
+from firstword.bench.arguments import count
+from firstword.bench.client import Ask, Client, ServerAnswer
+from firstword.bench.estimates import Quantile, quantile
+from firstword.bench.server import ServerDidNotStart, own_server
+from firstword.bench.terminal import milliseconds, progress_of, show_line
+from firstword.bench.texts import sentences
 
 SHARES = (0.5, 0.95)
 MAX_PAUSE_S = 0.3  # between a stream's first audio and its cancel

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from models.config import Family
-from models.random_checkpoint import Size, write_random_checkpoint
+from firstword.bench.random_checkpoint import Size, write_random_checkpoint
+from firstword.models.config import Family
 
 
 @contextmanager

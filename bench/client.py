@@ -12,7 +12,7 @@ import httpx
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidHandshake, WebSocketException
 
-from bench.hearing import Heard, Piece, flaw_of, heard
+from firstword.bench.hearing import Heard, Piece, flaw_of, heard
 
 Protocol = Literal["http", "ws"]
 Status = Literal["ok", "refused", "failed"]

@@ -18,13 +18,13 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
-from app.settings import PREFIX
-from bench.arguments import count
-from bench.client import Ask, Client, Outcome, ServerAnswer
-from bench.estimates import ratio_of_pairs
-from bench.server import ServerDidNotStart, own_server
-from bench.terminal import progress_of, show_line
-from bench.texts import spoken_in
+from firstword.app.settings import PREFIX
+from firstword.bench.arguments import count
+from firstword.bench.client import Ask, Client, Outcome, ServerAnswer
+from firstword.bench.estimates import ratio_of_pairs
+from firstword.bench.server import ServerDidNotStart, own_server
+from firstword.bench.terminal import progress_of, show_line
+from firstword.bench.texts import spoken_in
 
 _SETTING = re.compile(rf"{PREFIX}(\w+)=(.*)")
 Pairs = list[tuple[float, float]]

@@ -15,12 +15,12 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from bench.arguments import count
-from bench.client import Ask, Client
-from bench.estimates import Interval, ratio_of_medians
-from bench.server import OwnServer, ServerDidNotStart, cpu_s, footing, own_server
-from bench.terminal import progress_of, show_line
-from bench.texts import sentences
+from firstword.bench.arguments import count
+from firstword.bench.client import Ask, Client
+from firstword.bench.estimates import Interval, ratio_of_medians
+from firstword.bench.server import OwnServer, ServerDidNotStart, cpu_s, footing, own_server
+from firstword.bench.terminal import progress_of, show_line
+from firstword.bench.texts import sentences
 
 EARLY_S, LATE_S = (1.0, 4.0), (59.0, 62.0)  # of audio: where the chunks begin that are compared
 LAST_S = 63.0

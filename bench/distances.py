@@ -18,25 +18,24 @@ import torch.nn.functional as F
 from rich.table import Table
 from torch import Tensor
 
-from app.settings import BUILTIN_CHECKPOINT
-from bench.arguments import count
-from bench.checkpoints import checkpoint_at
-from bench.networks import random_speaker
-from bench.terminal import show
-from models.checkpoint import open_checkpoint
-from models.config import Family, MelConfig
-from models.flow.flow import Flow
-from models.flow.incremental import IncrementalFlow
-from models.frontend.mel import MelExtractor
-from models.frontend.speaker import Speaker
-from models.fused.parts import fused_estimator, fused_front, fused_lm
-from models.hift.hift import HiFT
-from models.lm.decoder import Emitted, RowRequest, SpeechDecoder
-from models.lm.interface import SpeechLM
-from models.lm.plan import LengthRatios, OneWayPlan
-from models.lm.qwen2_lm import Qwen2LM
-from models.random_checkpoint import Size
-from models.token2wav import StepInput, Token2Wav
+from firstword.app.settings import BUILTIN_CHECKPOINT
+from firstword.bench.arguments import count
+from firstword.bench.checkpoints import checkpoint_at
+from firstword.bench.networks import random_speaker
+from firstword.bench.random_checkpoint import Size
+from firstword.bench.terminal import show
+from firstword.models.checkpoint.open import open_checkpoint
+from firstword.models.config import Family, MelConfig
+from firstword.models.flow.flow import Flow
+from firstword.models.flow.incremental import IncrementalFlow
+from firstword.models.frontend.features import MelExtractor
+from firstword.models.frontend.speaker import Speaker
+from firstword.models.hift.hift import HiFT
+from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, SpeechLM
+from firstword.models.lm.plan import LengthRatios, OneWayPlan
+from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.onnx.build import fused_estimator, fused_front, fused_lm
+from firstword.models.token2wav import StepInput, Token2Wav
 
 TEXT_IDS = tuple(range(20))
 PROMPT_TOKENS = 75

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from bench.networks import CountedEstimator, begin, chunk, random_speaker
-from models.checkpoint import open_checkpoint
-from models.flow.flow import Flow
-from models.token2wav import Token2Wav
+from firstword.bench.networks import CountedEstimator, begin, chunk, random_speaker
+from firstword.models.checkpoint.open import open_checkpoint
+from firstword.models.flow.flow import Flow
+from firstword.models.token2wav import Token2Wav
 
 CHUNKS_BEFORE = 3
 CHUNKS_COUNTED = 3

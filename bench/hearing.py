@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from app.audio.onset import AUDIBLE, WINDOW_MS, first_loud_window
-from app.telemetry.playback import Playback
+from firstword.app.audio.dsp import AUDIBLE, WINDOW_MS, first_loud_window
+from firstword.app.telemetry.metrics import Playback
 
 SAME_CHUNK_S = 0.002  # what comes within it is one chunk that the network cut
 

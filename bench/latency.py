@@ -17,14 +17,14 @@ from typing import Any
 
 import httpx
 
-from app.settings import LOCAL_URL
-from bench import arguments
-from bench.client import Ask, Client, Protocol
-from bench.levels import Goal, Level, capacity_hz, goodput, level_of
-from bench.load import Load, asks, run_load, watched_lag
-from bench.plots import plot_latency
-from bench.terminal import Bar, level_table, progress_of, show, verdict_lines
-from bench.texts import spoken_in
+from firstword.app.settings import LOCAL_URL
+from firstword.bench import arguments
+from firstword.bench.client import Ask, Client, Protocol
+from firstword.bench.levels import Goal, Level, capacity_hz, goodput, level_of
+from firstword.bench.load import Load, asks, run_load, watched_lag
+from firstword.bench.plots import plot_latency
+from firstword.bench.terminal import Bar, level_table, progress_of, show, verdict_lines
+from firstword.bench.texts import spoken_in
 
 CAPACITY_SHARES = (0.3, 0.5, 0.7, 1.0, 2.0)
 MIN_REQUESTS = 12  # of a Poisson rate, on average: a low one takes up to twice as long for them

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
-from bench.client import Outcome
-from bench.estimates import Interval, Quantile, quantile, share_interval
-from bench.hearing import Heard
-from bench.load import Load
+from firstword.bench.client import Outcome
+from firstword.bench.estimates import Interval, Quantile, quantile, share_interval
+from firstword.bench.hearing import Heard
+from firstword.bench.load import Load
 
 Item = TypeVar("Item", Heard, Outcome)
 SHARES = (0.5, 0.95, 0.99)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bench.client import Ask, Outcome, Protocol
+from firstword.bench.client import Ask, Outcome, Protocol
 
 LoadKind = Literal["closed", "listeners", "poisson"]
 Speak = Callable[[Ask], Awaitable[Outcome]]

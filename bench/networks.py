@@ -19,19 +19,19 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from models.config import TOKEN_RATE_HZ, DiTFlowConfig, ModelConfig, Qwen2LMConfig, UNetFlowConfig
-from models.flow.batch_memory import BatchMemory
-from models.flow.flow import Flow
-from models.flow.incremental import Estimator
-from models.frontend.speaker import Speaker
-from models.fused.parts import fused_estimator, fused_front, fused_generator, fused_lm
-from models.hift.hift import HiFT
-from models.hift.stream import Piece
-from models.lm.decoder import RowRequest, SpeechDecoder
-from models.lm.plan import LengthRatios, OneWayPlan
-from models.lm.qwen2_lm import Qwen2LM
-from models.random_checkpoint import write_configuration
-from models.token2wav import StepInput, StreamState, Token2Wav
+from firstword.bench.random_checkpoint import write_configuration
+from firstword.models.config import TOKEN_RATE_HZ, DiTFlowConfig, ModelConfig, Qwen2LMConfig, UNetFlowConfig
+from firstword.models.flow.batch_memory import BatchMemory
+from firstword.models.flow.flow import Flow
+from firstword.models.flow.incremental import Estimator
+from firstword.models.frontend.speaker import Speaker
+from firstword.models.hift.hift import HiFT
+from firstword.models.hift.streaming import Piece
+from firstword.models.lm.decoder import RowRequest, SpeechDecoder
+from firstword.models.lm.plan import LengthRatios, OneWayPlan
+from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.onnx.build import fused_estimator, fused_front, fused_generator, fused_lm
+from firstword.models.token2wav import StepInput, StreamState, Token2Wav
 
 TEXT_TOKENS = 20
 VOCODER_PIECES = 5

@@ -9,15 +9,15 @@ from typing import TypeVar
 
 import torch
 
-from app.audio.encoder import open_encoder
-from app.engine.chunks import ChunkSchedule
-from app.engine.loading import Networks
-from app.main import loaded, text_feeds
-from app.settings import Settings
-from models.errors import CheckpointError
-from models.lm.decoder import Emitted, RowRequest, SpeechDecoder, Stopped
-from models.lm.plan import LengthRatios, OneWayPlan
-from models.token2wav import StepInput, StepTimes
+from firstword.app.audio.encode import open_encoder
+from firstword.app.engine.startup import Networks
+from firstword.app.engine.stream import ChunkSchedule
+from firstword.app.main import loaded, text_feeds
+from firstword.app.settings import Settings
+from firstword.models.config import CheckpointError
+from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, Stopped
+from firstword.models.lm.plan import LengthRatios, OneWayPlan
+from firstword.models.token2wav import StepInput, StepTimes
 
 Clock = Callable[[], float]
 Result = TypeVar("Result")

@@ -16,12 +16,12 @@ from typing import IO
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.settings import variable_of
+from firstword.app.settings import variable_of
 
 STARTS_WITHIN_S = 300.0
 STOPS_WITHIN_S = 40.0
 _ADDRESS = re.compile(r"(http://\S+) speaks with")
-_PROGRAM = "from app.cli import main; main()"
+_PROGRAM = "from firstword.app.cli import main; main()"
 
 
 class ServerDidNotStart(Exception):

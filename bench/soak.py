@@ -21,10 +21,10 @@ import httpx
 from rich.table import Table
 from websockets.exceptions import WebSocketException
 
-from bench.arguments import count
-from bench.client import Ask, Client
-from bench.server import Footing, OwnServer, ServerDidNotStart, footing, own_server
-from bench.terminal import progress_of, show, show_line
+from firstword.bench.arguments import count
+from firstword.bench.client import Ask, Client
+from firstword.bench.server import Footing, OwnServer, ServerDidNotStart, footing, own_server
+from firstword.bench.terminal import progress_of, show, show_line
 
 Way = Literal["heard", "socket", "cancelled", "left", "slow"]
 WAYS: dict[Way, int] = {"heard": 25, "socket": 15, "cancelled": 25, "left": 25, "slow": 10}  # per cent

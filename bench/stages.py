@@ -15,16 +15,15 @@ from typing import Any, get_args
 
 from rich.table import Table
 
-from app.settings import InvalidSettings, Settings, load_settings
-from bench.arguments import count
-from bench.checkpoints import checkpoint_at
-from bench.estimates import Interval, ratio_of_medians
-from bench.plots import plot_stages
-from bench.rig import ChunkCost, Clock, NothingToSay, Rig, Utterance
-from bench.terminal import show
-from models.config import TOKEN_RATE_HZ, Family
-from models.errors import CheckpointError
-from models.random_checkpoint import Size
+from firstword.app.settings import InvalidSettings, Settings, load_settings
+from firstword.bench.arguments import count
+from firstword.bench.checkpoints import checkpoint_at
+from firstword.bench.estimates import Interval, ratio_of_medians
+from firstword.bench.plots import plot_stages
+from firstword.bench.random_checkpoint import Size
+from firstword.bench.rig import ChunkCost, Clock, NothingToSay, Rig, Utterance
+from firstword.bench.terminal import show
+from firstword.models.config import TOKEN_RATE_HZ, CheckpointError, Family
 
 TEXT = "I can tell you what the weather will be like, read your messages aloud, or keep you company."
 EARLY_S, LATE_S = (1.0, 4.0), (59.0, 62.0)  # where the chunks begin that are compared

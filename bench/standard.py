@@ -14,18 +14,18 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from app.settings import BUILTIN_CHECKPOINT, load_settings
-from bench import cancels, constancy, latency, soak, stages
-from bench.arguments import amount, count
-from bench.client import ServerAnswer
-from bench.constancy import TooShort
-from bench.estimates import Interval, Quantile
-from bench.frames import frames_per_second_and_pass
-from bench.levels import listeners_without_a_gap
-from bench.plots import plot_stages
-from bench.server import OwnServer, ServerDidNotStart, own_server
-from bench.targets import Reached, as_json, table_of
-from bench.terminal import show
+from firstword.app.settings import BUILTIN_CHECKPOINT, load_settings
+from firstword.bench import cancels, constancy, latency, soak, stages
+from firstword.bench.arguments import amount, count
+from firstword.bench.client import ServerAnswer
+from firstword.bench.constancy import TooShort
+from firstword.bench.estimates import Interval, Quantile
+from firstword.bench.frames import frames_per_second_and_pass
+from firstword.bench.levels import listeners_without_a_gap
+from firstword.bench.plots import plot_stages
+from firstword.bench.server import OwnServer, ServerDidNotStart, own_server
+from firstword.bench.targets import Reached, as_json, table_of
+from firstword.bench.terminal import show
 
 FOLDER = Path("build/bench")
 LISTENERS = (1, 2, 3, 4, 6, 8, 12, 16)

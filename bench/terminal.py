@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from bench.estimates import Quantile
-from bench.levels import Goal, Level, goodput
+from firstword.bench.estimates import Quantile
+from firstword.bench.levels import Goal, Level, goodput
 
 MAX_LAG_S = 0.05  # of the measuring process; beyond it its figures are doubtful
 

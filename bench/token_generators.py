@@ -16,19 +16,17 @@ from pathlib import Path
 import torch
 from prometheus_client import REGISTRY
 
-from app.engine.tokens.interface import TokenGenerator, TokenStream, Utterance
-from app.engine.tokens.keeper import EngineKeeper
-from app.engine.tokens.legs import Leg
-from app.engine.tokens.torch_generator import TorchTokenGenerator
-from app.engine.tokens.vllm import VllmTokenGenerator
-from app.engine.tokens.vllm_options import VllmOptions
-from app.engine.tokens.vllm_process import VllmProcess, engine_arguments, set_environment
-from app.settings import BUILTIN_CHECKPOINT
-from models.checkpoint import Checkpoint, open_checkpoint
-from models.config import Qwen2LMConfig
-from models.lm.vocabulary import Forbidden, Vocabulary
-from models.vllm.draws import Draws
-from models.vllm.export import export
+from firstword.app.engine.tokens.interface import TokenGenerator, TokenStream, Utterance
+from firstword.app.engine.tokens.torch_generator import TorchTokenGenerator
+from firstword.app.engine.tokens.vllm_engine import VllmProcess, engine_arguments, set_environment
+from firstword.app.engine.tokens.vllm_generator import EngineKeeper, Leg, VllmTokenGenerator
+from firstword.app.engine.tokens.vllm_options import VllmOptions
+from firstword.app.settings import BUILTIN_CHECKPOINT
+from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
+from firstword.models.config import Qwen2LMConfig
+from firstword.models.lm.plan import Forbidden, Vocabulary
+from firstword.models.vllm.export import export
+from firstword.models.vllm.sampler import Draws
 
 PROMPT_TEXT, PROMPT_SPEECH_TOKENS = tuple(range(10)), 75  # 3 s
 STEPS_TIMED = 100

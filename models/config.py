@@ -1,4 +1,8 @@
-"""What a checkpoint is made of: the sizes of its networks, as frozen values.
+"""Sizes, rates and file names of the networks.
+
+What can be wrong with a model directory.
+
+What a checkpoint is made of: the sizes of its networks, as frozen values.
 
 `models.config_parser` makes them from a checkpoint's yaml. The ratios between tokens, frames and
 samples are defined here once and derived everywhere else.
@@ -6,6 +10,11 @@ samples are defined here once and derived everywhere else.
 
 from dataclasses import dataclass
 from typing import Literal
+
+
+class CheckpointError(Exception):
+    """A model directory cannot be opened; the message names the file and lists all that is wrong with it."""
+
 
 Family = Literal["cosyvoice1", "cosyvoice2", "cosyvoice3"]
 

@@ -11,14 +11,14 @@ import pytest
 import typer
 from fastapi.routing import APIRoute
 
-from app.api.application import build_app
-from app.api.errors import TABLE
-from app.api.openai import SpeechRequest
-from app.api.speech import SpeechBody
-from app.cli import cli
-from app.commands.settings import env_text, markdown_table
-from app.settings import CLIENT_VARIABLES, Settings, variable_of
-from app.telemetry.metrics import Metrics
+from firstword.app.api.app import build_app
+from firstword.app.api.errors import TABLE
+from firstword.app.api.openai import SpeechRequest
+from firstword.app.api.tts import SpeechBody
+from firstword.app.cli import cli
+from firstword.app.commands.serve import env_text, markdown_table
+from firstword.app.settings import CLIENT_VARIABLES, Settings, variable_of
+from firstword.app.telemetry.metrics import Metrics
 from tests.app.api.serving import make_services, serving
 
 ROOT = Path(__file__).parent.parent

@@ -2,7 +2,7 @@
 
 import json
 
-from models.config import HiFTConfig, Qwen2Config, Qwen2LMConfig, UNetFlowConfig
+from firstword.models.config import HiFTConfig, Qwen2Config, Qwen2LMConfig, UNetFlowConfig
 
 _YAML = """# Firstword's built-in voice, a small checkpoint of the architecture of CosyVoice 2: MODEL_CARD.md.
 sample_rate: 24000
@@ -121,7 +121,7 @@ feat_extractor: !name:matcha.utils.audio.mel_spectrogram
 
 
 def voice_yaml(lm: Qwen2LMConfig, flow: UNetFlowConfig, hift: HiFTConfig) -> str:
-    """What `models.config_parser` reads back as these three configurations."""
+    """What `firstword.models.checkpoint.config_parser` reads back as these three configurations."""
     encoder, unet = flow.encoder, flow.estimator
     return _YAML.format(
         lm_width=lm.qwen2.hidden_size,

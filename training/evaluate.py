@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from rich.progress import track
 
-from models.frontend.mel import MelExtractor
-from models.frontend.speaker import Speaker
+from firstword.models.frontend.features import MelExtractor
+from firstword.models.frontend.speaker import Speaker
 from training import report
 from training.features import MEL, teacher_samples
 from training.flite import SAMPLE_RATE_HZ as TEACHER_RATE_HZ

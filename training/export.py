@@ -9,13 +9,13 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from models.checkpoint import QWEN2_CONFIG_FILE, SPEAKER_TABLE_FILE, open_checkpoint
-from models.config import NUM_MELS, Family
-from models.frontend.prompt import SPEAKER_ENCODER_FILE, SPEECH_TOKENIZER_FILES
-from models.frontend.speaker_table import write_speaker_table
-from models.names import HIFT, QWEN2_LM, UNET_FLOW
-from models.tokenizer import QWEN2_FOLDER
-from models.weights import published_tensors
+from firstword.models.checkpoint.names import HIFT, QWEN2_LM, UNET_FLOW
+from firstword.models.checkpoint.open import QWEN2_CONFIG_FILE, SPEAKER_TABLE_FILE, open_checkpoint
+from firstword.models.checkpoint.weights import published_tensors
+from firstword.models.config import NUM_MELS, Family
+from firstword.models.frontend.prompt_reader import SPEAKER_ENCODER_FILE, SPEECH_TOKENIZER_FILES
+from firstword.models.frontend.speaker import write_speaker_table
+from firstword.models.tokenizer import QWEN2_FOLDER
 from training import flow, language_model, speaker_encoder, speech_tokenizer, vocoder
 from training.checkpoint_yaml import qwen2_json, voice_yaml
 from training.flite import SAMPLE_RATE_HZ, SPEAKERS, Flite

@@ -9,7 +9,7 @@ import soxr
 import torch
 from numpy.typing import NDArray
 
-from models.config import (
+from firstword.models.config import (
     FRAME_RATE_HZ,
     FRAMES_PER_TOKEN,
     SAMPLE_RATE_HZ,
@@ -17,7 +17,7 @@ from models.config import (
     TOKEN_RATE_HZ,
     MelConfig,
 )
-from models.frontend.mel import WHISPER_FRAME_RATE_HZ, MelExtractor, WhisperMelExtractor
+from firstword.models.frontend.features import WHISPER_FRAME_RATE_HZ, MelExtractor, WhisperMelExtractor
 from training import corpus, ragged
 from training.flite import F0_STEP_S, Flite, Spoken
 from training.flite import SAMPLE_RATE_HZ as TEACHER_RATE_HZ

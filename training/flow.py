@@ -3,13 +3,20 @@
 import numpy as np
 import torch
 
-from models.config import FRAMES_PER_TOKEN, NUM_MELS, CFMConfig, ConformerConfig, UNetConfig, UNetFlowConfig
-from models.config_parser.flow import CHUNK_FRAMES, CHUNK_TOKENS
-from models.flow.flow import Flow
-from models.flow.training import FlowBatch, draw, flow_losses
+from firstword.models.checkpoint.config_parser import CHUNK_FRAMES, CHUNK_TOKENS
+from firstword.models.config import (
+    FRAMES_PER_TOKEN,
+    NUM_MELS,
+    CFMConfig,
+    ConformerConfig,
+    UNetConfig,
+    UNetFlowConfig,
+)
+from firstword.models.flow.flow import Flow
 from training import trainer
 from training.crops import Crops
 from training.features import read_features
+from training.flow_matching import FlowBatch, draw, flow_losses
 from training.networks.flow import initialise, with_digit_sums
 from training.networks.speech_tokenizer import NUM_CODES
 from training.settings import Settings

@@ -7,11 +7,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from models.config import Qwen2Config, Qwen2LMConfig
-from models.lm.layout import IGNORED, training_layout
-from models.lm.qwen2_lm import Qwen2LM
-from models.lm.vocabulary import Vocabulary
-from models.tokenizer.qwen2 import Qwen2Tokenizer
+from firstword.models.config import Qwen2Config, Qwen2LMConfig
+from firstword.models.lm.plan import IGNORED, Vocabulary, training_layout
+from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.tokenizer.qwen2 import Qwen2Tokenizer
 from training import trainer
 from training.features import Utterance, read_features
 from training.flite import PHONES

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from models.frontend.mel import MelExtractor
+from firstword.models.frontend.features import MelExtractor
 from training.features import MEL, teacher_samples
 from training.flite import SPEAKERS, Flite
 from training.text.corpus import read_words

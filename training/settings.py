@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import yaml
 
-from models.config import SamplingConfig
+from firstword.models.config import SamplingConfig
 
 DEFAULT = Path(__file__).parent / "voice.yaml"
 _T = TypeVar("_T")

@@ -12,14 +12,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from models.checkpoint import open_checkpoint
-from models.config import TOKEN_RATE_HZ
-from models.flow.flow import Flow
-from models.frontend.fbank import kaldi_fbank, without_mean
-from models.frontend.onnx_models import SpeakerEncoder, SpeechTokenizer
-from models.frontend.prompt import SPEAKER_ENCODER_FILE, SPEECH_TOKENIZER_FILES
-from models.lm.qwen2_lm import Qwen2LM
-from models.tokenizer import QWEN2_FOLDER
+from firstword.models.checkpoint.open import open_checkpoint
+from firstword.models.config import TOKEN_RATE_HZ
+from firstword.models.flow.flow import Flow
+from firstword.models.frontend.features import kaldi_fbank, without_mean
+from firstword.models.frontend.prompt_reader import (
+    SPEAKER_ENCODER_FILE,
+    SPEECH_TOKENIZER_FILES,
+    SpeakerEncoder,
+    SpeechTokenizer,
+)
+from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.tokenizer import QWEN2_FOLDER
 from training import flow, language_model, speaker_encoder, vocoder
 from training.features import read_features
 from training.networks.flow import unfolded

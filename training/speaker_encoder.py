@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.frontend.fbank import FBANK_SAMPLE_RATE_HZ, kaldi_fbank, without_mean
+from firstword.models.frontend.features import FBANK_SAMPLE_RATE_HZ, kaldi_fbank, without_mean
 from training import corpus, trainer
 from training.flite import SPEAKERS
 from training.networks.speaker_encoder import SpeakerTrainer

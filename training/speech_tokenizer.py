@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
-from models.config import FRAMES_PER_TOKEN
+from firstword.models.config import FRAMES_PER_TOKEN
 from training import ragged, trainer
 from training.crops import Crops
 from training.features import WHISPER_FRAMES_PER_TOKEN, read_features

@@ -10,8 +10,7 @@ from pathlib import Path
 from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers, trainers
 from tokenizers.models import BPE
 
-from models.tokenizer.qwen2 import SPLIT_PATTERN, Qwen2Tokenizer
-from models.tokenizer.special_tokens import special_tokens
+from firstword.models.tokenizer.qwen2 import SPLIT_PATTERN, Qwen2Tokenizer, special_tokens
 from training import corpus
 from training.settings import Settings
 

@@ -7,10 +7,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from models.config import NUM_MELS, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME, HiFTConfig, MelConfig
-from models.frontend.mel import MelExtractor
-from models.hift.hift import HiFT
-from models.hift.left_context import ZeroContext
+from firstword.models.config import NUM_MELS, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME, HiFTConfig, MelConfig
+from firstword.models.frontend.features import MelExtractor
+from firstword.models.hift.generator import ZeroContext
+from firstword.models.hift.hift import HiFT
 from training import trainer
 from training.features import MEL, Utterance, read_features
 from training.settings import Settings

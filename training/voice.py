@@ -14,19 +14,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from models.checkpoint import open_checkpoint
-from models.config import FRAMES_PER_TOKEN, Qwen2LMConfig, UNetFlowConfig
-from models.flow.flow import Flow
-from models.frontend.modes import zero_shot
-from models.frontend.prompt import PromptReader
-from models.frontend.speaker import Speaker
-from models.fused.parts import fused_estimator, fused_front, fused_generator, fused_lm
-from models.hift.hift import HiFT
-from models.lm.decoder import Emitted, RowRequest, SpeechDecoder, Stopped, Waiting
-from models.lm.interface import SpeechLM
-from models.lm.interleaved_plan import InterleavedPlan
-from models.lm.plan import OneWayPlan, Plan
-from models.token2wav import PromptState, StepInput, StreamState, Token2Wav
+from firstword.models.checkpoint.open import open_checkpoint
+from firstword.models.config import FRAMES_PER_TOKEN, Qwen2LMConfig, UNetFlowConfig
+from firstword.models.flow.flow import Flow
+from firstword.models.frontend.modes import zero_shot
+from firstword.models.frontend.prompt_reader import PromptReader
+from firstword.models.frontend.speaker import Speaker
+from firstword.models.hift.hift import HiFT
+from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, SpeechLM, Stopped, Waiting
+from firstword.models.lm.plan import InterleavedPlan, OneWayPlan, Plan
+from firstword.models.onnx.build import fused_estimator, fused_front, fused_generator, fused_lm
+from firstword.models.token2wav import PromptState, StepInput, StreamState, Token2Wav
 
 BUILTIN = Path(__file__).parent.parent / "models" / "builtin"
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from app.engine.interface import RateLimited
-from app.speakers.interface import max_bundle_bytes
+from firstword.app.errors import RateLimited
+from firstword.app.speakers.interface import max_bundle_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,20 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.audio_response import AudioResponse, CompleteAudioResponse, Speech, answer_with
-from app.api.documentation import AUDIO_ANSWERS, ERROR_ANSWERS
-from app.api.errors import ModelNotFound
-from app.api.event_response import EventResponse
-from app.api.fields import MAX_SEED, Instruct, Name
-from app.api.payloads import wanted_form
-from app.api.services import Services, ServicesHere
-from app.audio.formats import AudioFormat
-from app.audio.speeds import MAX_SPEED, MIN_SPEED
-from app.engine.interface import SpeakerNotFound, SynthesisRequest
+from firstword.app.api.dependencies import Services, ServicesHere
+from firstword.app.api.errors import ModelNotFound
+from firstword.app.api.schemas import AUDIO_ANSWERS, ERROR_ANSWERS, MAX_SEED, Instruct, Name
+from firstword.app.api.streaming import (
+    AudioResponse,
+    CompleteAudioResponse,
+    EventResponse,
+    Speech,
+    answer_with,
+    wanted_form,
+)
+from firstword.app.audio.formats import MAX_SPEED, MIN_SPEED, AudioFormat
+from firstword.app.engine.interface import SynthesisRequest
+from firstword.app.errors import SpeakerNotFound
 
 MODEL_ALIASES = frozenset({"tts-1", "tts-1-hd", "gpt-4o-mini-tts"})  # what clients ask for unless told
 

@@ -6,10 +6,9 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from app.api.documentation import ERROR_ANSWERS, Answers
-from app.api.services import ServicesHere
-from app.audio.formats import FORMATS, AudioFormat
-from app.audio.speeds import MAX_CLEAR_SPEED, MIN_CLEAR_SPEED
+from firstword.app.api.dependencies import ServicesHere
+from firstword.app.api.schemas import ERROR_ANSWERS, Answers
+from firstword.app.audio.formats import FORMATS, MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, AudioFormat
 
 router = APIRouter(tags=["operations"], responses=ERROR_ANSWERS)
 metrics_router = APIRouter(tags=["operations"], responses=ERROR_ANSWERS)

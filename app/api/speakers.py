@@ -7,11 +7,11 @@ from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.bodies import upload_too_large
-from app.api.documentation import ERROR_ANSWERS, binary_answers
-from app.api.errors import rejections_counted
-from app.api.services import Services, ServicesHere
-from app.speakers.interface import SpeakerInfo
+from firstword.app.api.dependencies import Services, ServicesHere
+from firstword.app.api.errors import rejections_counted
+from firstword.app.api.middleware import upload_too_large
+from firstword.app.api.schemas import ERROR_ANSWERS, binary_answers
+from firstword.app.speakers.interface import SpeakerInfo
 
 router = APIRouter(prefix="/speakers", tags=["speakers"], responses=ERROR_ANSWERS)
 

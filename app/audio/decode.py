@@ -8,7 +8,7 @@ import av
 import numpy as np
 from av.container import InputContainer
 
-from app.audio.pcm import Samples, within_full_scale
+from firstword.app.audio.dsp import Samples, within_full_scale
 
 MAX_SAMPLE_RATE_HZ = 192_000
 MAX_CHANNELS = 8

@@ -1,9 +1,18 @@
-"""The formats audio is sent in: their media types and the sample rates each can carry."""
+"""Audio formats, their sample rates and speeds.
+
+How much faster or slower than spoken speech may be asked for.
+
+The formats audio is sent in: their media types and the sample rates each can carry.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
+
+MIN_SPEED, MAX_SPEED = 0.25, 4.0  # what is possible, and what OpenAI's clients may ask for
+MIN_CLEAR_SPEED, MAX_CLEAR_SPEED = 0.5, 2.0  # what our own wires and commands take: beyond, it is no pleasure
+
 
 AudioFormat = Literal["wav", "pcm", "mp3", "opus", "aac", "flac", "ulaw", "alaw"]
 SAMPLE_RATES_HZ = (8000, 16000, 22050, 24000, 44100, 48000)

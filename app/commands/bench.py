@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from app.commands.console import CommandFailed
-from app.settings import LOCAL_URL, PREFIX
+from firstword.app.commands.console import CommandFailed
+from firstword.app.settings import LOCAL_URL, PREFIX
 
 
 def bench(
@@ -30,9 +30,9 @@ def bench(
     """Measure a running server: first audio, gaps, goodput. Exit code 1 if what it says is not sound."""
     import httpx
 
-    from app.commands.client import ask, open_client
-    from bench import arguments
-    from bench.latency import Plan, measure, show_report, write
+    from firstword.app.commands.console import ask, open_client
+    from firstword.bench import arguments
+    from firstword.bench.latency import Plan, measure, show_report, write
 
     with open_client(url, api_key) as client:
         ask(client, "GET", "/v1/capabilities")  # says in one line what is wrong with an address or a key

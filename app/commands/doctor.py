@@ -1,14 +1,207 @@
-"""`firstword doctor`: looks at everything the service needs, and says what mends the rest."""
+"""`firstword doctor`: find what is wrong and the command that fixes it.
 
+What must be right before the service can start, each told with the command that mends it.
+
+`firstword doctor`: looks at everything the service needs, and says what mends the rest.
+"""
+
+import os
+import platform
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import typer
 from rich.text import Text
 
-from app.commands.checks import Finding, findings
-from app.commands.console import to_stdout
-from app.settings import InvalidSettings, load_settings
+from firstword.app.commands.console import to_stdout
+from firstword.app.settings import InvalidSettings, Settings, load_settings, variable_of
+
+MIN_PYTHON: Final = (3, 11)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """note: works, but should be known. wrong: the service cannot start."""
+
+    subject: str
+    state: Literal["ok", "note", "wrong"]
+    said: str
+    mend: str = ""  # what to do about it, a command where there is one
+
+
+Check = Callable[[Settings], Finding]
+
+
+def check_python(settings: Settings) -> Finding:
+    said = f"Python {platform.python_version()}"
+    if sys.version_info < MIN_PYTHON:
+        needed = ".".join(map(str, MIN_PYTHON))
+        return Finding("python", "wrong", f"{said}, needs {needed} or newer", f"python{needed} -m venv .venv")
+    return Finding("python", "ok", said)
+
+
+def check_torch(settings: Settings) -> Finding:
+    try:
+        import torch
+    except (ImportError, OSError) as error:  # OSError: a shared library of it is missing
+        return Finding("torch", "wrong", f"torch cannot be imported: {error}", "make setup")
+    return Finding("torch", "ok", f"torch {torch.__version__}, {torch.get_num_threads()} threads")
+
+
+def check_device(settings: Settings) -> Finding:
+    import torch
+
+    if torch.cuda.is_available():
+        name = torch.cuda.get_device_name()
+        return Finding("device", "ok", "the CPU, as set" if settings.device == "cpu" else name)
+    if settings.device != "cuda":
+        return Finding("device", "ok", f"the CPU, {os.cpu_count()} cores")
+    return Finding(
+        "device",
+        "wrong",
+        f"{variable_of('device')} is cuda, but torch finds no GPU",
+        f"look at nvidia-smi, or set {variable_of('device')}=cpu",
+    )
+
+
+def check_backend(settings: Settings) -> Finding:
+    """What the checkpoint is belongs to it; a checkpoint that cannot be opened is another check's finding."""
+    from firstword.app.engine.backend import BackendError, choose_backend
+    from firstword.app.engine.startup import found_device
+    from firstword.models.checkpoint.open import open_checkpoint
+    from firstword.models.config import CheckpointError
+
+    try:
+        family = open_checkpoint(settings.checkpoint).config.family
+        backend = choose_backend(settings.backend, found_device(settings.device), family)
+    except BackendError as error:
+        return Finding("backend", "wrong", str(error), f"set {variable_of('backend')}=torch")
+    except (CheckpointError, OSError, ValueError):
+        return Finding("backend", "note", "chosen once checkpoint and device are there")
+    return Finding("backend", "ok", f"{backend.name} runs the language model: {backend.reason}")
+
+
+def check_checkpoint(settings: Settings) -> Finding:
+    from firstword.models.checkpoint.open import open_checkpoint
+    from firstword.models.config import CheckpointError
+
+    try:
+        checkpoint = open_checkpoint(settings.checkpoint)
+    except (CheckpointError, OSError) as error:
+        mend = f"set {variable_of('checkpoint')} to a model directory, or to nothing for the built-in voice"
+        return Finding("checkpoint", "wrong", str(error), mend)
+    return Finding("checkpoint", "ok", f"{checkpoint.config.family} in {settings.checkpoint}")
+
+
+def check_data_dir(settings: Settings) -> Finding:
+    directory = settings.data_dir.absolute()
+    existing = next(path for path in (directory, *directory.parents) if path.exists())
+    try:
+        _write_into(existing)
+    except OSError as error:
+        said = f"{variable_of('data_dir')} is {settings.data_dir}, which cannot be written: {error.strerror}"
+        mend = f'mkdir -p "{directory}" && chown "$(id -u)" "{directory}"'
+        return Finding("data directory", "wrong", said, mend)
+    said = (
+        f"{settings.data_dir} can be written"
+        if existing == directory
+        else f"{settings.data_dir} will be made"
+    )
+    return Finding("data directory", "ok", said)
+
+
+def check_port(settings: Settings) -> Finding:
+    return _listening(settings.host, settings.port, "port", variable_of("port"))
+
+
+def check_metrics_port(settings: Settings) -> Finding:
+    subject, port, variable = "metrics port", settings.metrics_port, variable_of("metrics_port")
+    if port is None:
+        return Finding(subject, "ok", "/metrics is on the main port")
+    if port == settings.port:
+        said = f"{variable} is {port}, and so is {variable_of('port')}"
+        return Finding(subject, "wrong", said, f"set {variable} to nothing or to another")
+    return _listening(settings.host, port, subject, variable)
+
+
+def check_keys(settings: Settings) -> Finding:
+    from firstword.app.api.middleware import KeyRing
+
+    variable = variable_of("api_keys")
+    try:
+        keys = KeyRing(settings.plain_keys)
+    except ValueError as error:
+        return Finding("keys", "wrong", f"{variable}: {error}", f"set {variable}=name:key,other:key")
+    if keys.is_open and not _is_loopback(settings.host):
+        said = f"whoever reaches {settings.host} may use the server: it asks for no key"
+        return Finding("keys", "note", said, f"set {variable}=name:$(openssl rand -hex 24)")
+    count = len(settings.api_keys)
+    return Finding(
+        "keys", "ok", f"{count} of them" if count else "none asked for, and only this machine can call"
+    )
+
+
+def check_vllm(settings: Settings) -> Finding:
+    from firstword.app.engine.backend import vllm_build
+
+    build = vllm_build()
+    if build is None:
+        return Finding("vllm", "ok", "not installed; it is for a GPU: pip install 'firstword[vllm]'")
+    return Finding("vllm", "ok", f"installed, built for {build}")
+
+
+ESSENTIAL: Final[tuple[Check, ...]] = (
+    check_backend,
+    check_keys,
+    check_port,
+    check_metrics_port,
+    check_data_dir,
+    check_checkpoint,
+)
+"""Quick ones, which `serve` asks before it loads anything."""
+
+
+def findings(settings: Settings) -> list[Finding]:
+    """Everything, in the order in which one would mend it."""
+    torch = check_torch(settings)
+    needs_torch = [check_device, check_backend, check_checkpoint] if torch.state == "ok" else []
+    ports = [check_port, check_metrics_port]
+    others = [*needs_torch, check_data_dir, *ports, check_keys, check_vllm]
+    return [check_python(settings), torch, *(check(settings) for check in others)]
+
+
+def _listening(host: str, port: int, subject: str, variable: str) -> Finding:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind, protocol) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server will
+            listener.bind(address)
+    except OSError as error:
+        said = f"{host}:{port} cannot be listened on: {error.strerror}"
+        return Finding(subject, "wrong", said, f"stop what listens there, or set {variable} to another")
+    return Finding(subject, "ok", f"{host}:{port} is free")
+
+
+def _write_into(directory: Path) -> None:
+    """Raises OSError where nothing can be written."""
+    with tempfile.TemporaryFile(dir=directory):
+        pass
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
 
 _MARKS: Final = {"ok": ("ok   ", "green"), "note": ("note ", "yellow"), "wrong": ("WRONG", "bold red")}
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from rich.progress import BarColumn, Progress, TextColumn
 
-from app.audio.speeds import MAX_CLEAR_SPEED, MIN_CLEAR_SPEED
-from app.commands.console import CommandFailed, to_stderr
-from app.settings import Settings, load_settings
+from firstword.app.audio.formats import MAX_CLEAR_SPEED, MIN_CLEAR_SPEED
+from firstword.app.commands.console import CommandFailed, to_stderr
+from firstword.app.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from app.commands.output import Output
-    from app.engine.interface import Engine, SynthesisRequest
+    from firstword.app.commands.console import Output
+    from firstword.app.engine.interface import Engine, SynthesisRequest
 
 STANDARD_INPUT: Final = "-"
 
@@ -53,9 +53,9 @@ def say(
     checkpoint: Annotated[Path | None, typer.Option(help="Model directory.")] = None,
 ) -> None:
     """Speak a text without a server."""
-    from app.commands.output import open_output
-    from app.engine.interface import SynthesisRequest
-    from app.telemetry.logs import configure_logging
+    from firstword.app.commands.console import open_output
+    from firstword.app.engine.interface import SynthesisRequest
+    from firstword.app.telemetry.logs import configure_logging
 
     settings = load_settings(checkpoint=checkpoint, max_streams=1)
     audio_output = open_output(output, format, speed)
@@ -67,7 +67,7 @@ def say(
 
 
 async def _say(settings: Settings, request: "SynthesisRequest", text: str, output: "Output") -> Spoken:
-    from app.main import running
+    from firstword.app.main import running
 
     async with running(settings) as services:
         spoken = await _speak(services.engine, request, text, output)
@@ -77,7 +77,7 @@ async def _say(settings: Settings, request: "SynthesisRequest", text: str, outpu
 
 async def _speak(engine: "Engine", request: "SynthesisRequest", text: str, output: "Output") -> Spoken:
     """Raises TtsError; CommandFailed where nothing at all was spoken."""
-    from app.engine.interface import Audio
+    from firstword.app.engine.interface import Audio
 
     began_s, first_audio_s, num_samples = time.perf_counter(), 0.0, 0
     async with await engine.open(request) as stream:

@@ -1,13 +1,20 @@
-"""`firstword serve`: the service, until a signal ends it."""
+"""`firstword serve` and `firstword settings`.
 
+`firstword serve`: the service, until a signal ends it.
+
+`firstword settings`: every setting with its default, unit and reason, as a `.env` file or as a table.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from app.commands.checks import ESSENTIAL
-from app.commands.console import CommandFailed, to_stderr
-from app.settings import Settings, load_settings
+from firstword.app.commands.console import CommandFailed, to_stderr
+from firstword.app.commands.doctor import ESSENTIAL
+from firstword.app.settings import BUILTIN_CHECKPOINT, Settings, load_settings, variable_of
 
 
 def serve(
@@ -36,8 +43,8 @@ def serve(
     _refuse_what_cannot_run(settings)
     import uvloop
 
-    from app.main import serve as serve_until_signalled
-    from app.telemetry.logs import configure_logging
+    from firstword.app.main import serve as serve_until_signalled
+    from firstword.app.telemetry.logs import configure_logging
 
     configure_logging(settings.log_level, settings.log_format)
     uvloop.run(serve_until_signalled(settings, _announce))
@@ -53,3 +60,71 @@ def _refuse_what_cannot_run(settings: Settings) -> None:
 
 def _announce(line: str) -> None:
     to_stderr().print(line, style="green", markup=False, highlight=False, soft_wrap=True)
+
+
+_UNITS: Final = {
+    "_s": "seconds",
+    "_mb": "MiB",
+    "_bytes": "bytes",
+    "_chars": "characters",
+    "_tokens": "speech tokens",
+    "_per_minute": "requests a minute",
+}
+_HEAD: Final = """\
+# Every setting of Firstword with its default. Copy this file to `.env` and take away the `# ` in front of
+# what you change. The environment goes before this file; an empty value is the default.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingLine:
+    variable: str
+    default: str  # as one would write it; "" where it is empty, or found by the program
+    unit: str
+    description: str
+
+
+def setting_lines() -> Iterator[SettingLine]:
+    for name, field in Settings.model_fields.items():
+        default = field.get_default(call_default_factory=True)
+        yield SettingLine(variable_of(name), _written(default), _unit_of(name), field.description or "")
+
+
+def env_text() -> str:
+    """The text of `.env.example`."""
+    return _HEAD + "".join(
+        f"\n# {line.description}.{f' [{line.unit}]' if line.unit else ''}\n# {line.variable}={line.default}\n"
+        for line in setting_lines()
+    )
+
+
+def markdown_table() -> str:
+    """The table of docs/configuration.md."""
+    rows = (
+        f"| `{line.variable}` | {_code(line.default)} | {line.unit} | {line.description} |\n"
+        for line in setting_lines()
+    )
+    return "| variable | default | unit | what |\n|---|---|---|---|\n" + "".join(rows)
+
+
+def settings(
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="As the table of docs/configuration.md.")
+    ] = False,
+) -> None:
+    """List every setting with its default, ready to be a .env file."""
+    typer.echo(markdown_table() if markdown else env_text(), nl=False)
+
+
+def _written(default: object) -> str:
+    if default is None or default == BUILTIN_CHECKPOINT or default in ((), {}):
+        return ""
+    return f"{default:g}" if isinstance(default, float) else str(default)
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def _unit_of(name: str) -> str:
+    return next((unit for ending, unit in _UNITS.items() if name.endswith(ending)), "")

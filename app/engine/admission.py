@@ -5,7 +5,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 
-from app.engine.interface import Draining, Overloaded
+from firstword.app.errors import Draining, Overloaded
 
 _MEMORY = 0.9  # of the running mean of how long a place is held
 _FIRST_GUESS_S = 3.0

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
-from models.config import Family
+from firstword.models.config import Family
 
 BackendName = Literal["torch", "vllm"]
 BackendChoice = Literal["auto", "torch", "vllm"]

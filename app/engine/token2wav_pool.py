@@ -11,15 +11,15 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from app.audio.pcm import Samples
-from app.engine.interface import SynthesisFailed
-from models.token2wav import RefusedStep, StepInput, StepTimes
+from firstword.app.audio.dsp import Samples
+from firstword.app.errors import SynthesisFailed
+from firstword.models.token2wav import RefusedStep, StepInput, StepTimes
 
 _log = logging.getLogger(__name__)
 
 
 class StreamingToken2Wav(Protocol):
-    """`models.token2wav.Token2Wav`, and `RegulatedToken2Wav` for CosyVoice 1."""
+    """`firstword.models.token2wav.Token2Wav`, and `RegulatedToken2Wav` for CosyVoice 1."""
 
     sample_rate_hz: int
 

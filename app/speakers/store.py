@@ -1,15 +1,237 @@
-"""Where registered speakers outlive the process: one SQLite file that several servers may share."""
+"""Durable store of speakers in SQLite, and their bundle files.
+
+Named arrays to the bytes of a safetensors file and back; any bytes may be given, nothing is executed.
+
+Opens the SQLite file of the speakers: makes it whole if there is none, refuses what is none of ours.
+
+A registered speaker as one safetensors file, to be carried to another server of the same checkpoint.
+
+Where registered speakers outlive the process: one SQLite file that several servers may share.
+"""
 
 import json
+import os
 import sqlite3
+import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from app.engine.interface import SpeakerExists
-from app.speakers.interface import Quality
-from app.speakers.store_file import errors_named, open_store_file
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, deserialize
+from safetensors.numpy import save
+
+from firstword.app.errors import InvalidRequest, SpeakerExists, SpeakerIncompatible, UploadTooLarge
+from firstword.app.speakers.interface import Quality
+
+Tensors = Mapping[str, NDArray[np.generic]]
+
+DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "I64": np.dtype("<i8"), "U8": np.dtype("u1")}
+HEADER_SIZE_BYTES = 8  # little-endian length of the JSON header that follows
+
+
+def pack(tensors: Tensors, metadata: Mapping[str, str] | None = None) -> bytes:
+    """tensors: float32, int64 or uint8, contiguous."""
+    content: bytes = save(dict(tensors), dict(metadata or {}))
+    return content
+
+
+def unpack(content: bytes) -> tuple[dict[str, NDArray[np.generic]], dict[str, str]]:
+    """-> the arrays, writable and their own memory, and the metadata.
+
+    Raises ValueError for bytes that are no safetensors file, or hold another type than those above.
+    """
+    try:
+        entries = deserialize(content)  # type: ignore[no-untyped-call]
+    except SafetensorError as error:
+        raise ValueError(f"not a safetensors file: {error}") from error
+    return {name: _array(name, entry) for name, entry in entries}, _metadata(content)
+
+
+def _array(name: str, entry: Mapping[str, Any]) -> NDArray[np.generic]:
+    dtype = DTYPES.get(str(entry["dtype"]))
+    if dtype is None:
+        raise ValueError(f"tensor {name!r} is of type {entry['dtype']}; expected {', '.join(DTYPES)}")
+    array: NDArray[np.generic] = np.frombuffer(entry["data"], dtype).reshape(entry["shape"])
+    return array
+
+
+def _metadata(content: bytes) -> dict[str, str]:
+    """Of a file that `deserialize` has checked: it lets strings only through."""
+    length = int.from_bytes(content[:HEADER_SIZE_BYTES], "little")
+    header = json.loads(content[HEADER_SIZE_BYTES : HEADER_SIZE_BYTES + length])
+    metadata: dict[str, str] = header.get("__metadata__") or {}
+    return metadata
+
+
+APPLICATION_ID = 0x46575350  # "FWSP", in the header of the file
+SCHEMA_VERSION = 1
+
+SCHEMA = f"""
+PRAGMA journal_mode = WAL;
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {SCHEMA_VERSION};
+CREATE TABLE speakers (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL UNIQUE,
+    created_at TEXT NOT NULL,
+    transcript TEXT NOT NULL,
+    language TEXT,
+    duration_s REAL NOT NULL,
+    quality TEXT NOT NULL,
+    prompt_tokens INTEGER NOT NULL,
+    fingerprint TEXT NOT NULL,
+    recording BLOB NOT NULL,
+    features BLOB NOT NULL
+) STRICT;
+"""
+
+
+class SpeakerStoreError(Exception):
+    """The file that keeps the speakers cannot be used; the message names it and is not for clients."""
+
+
+def open_store_file(path: Path, timeout_s: float) -> sqlite3.Connection:
+    """A connection that any one thread at a time may use; it waits `timeout_s` for others' locks.
+
+    Raises SpeakerStoreError if the file cannot be made or opened, is none of ours, newer or damaged.
+    """
+    with errors_named(path):
+        if not path.exists():
+            _make(path)
+        connection = sqlite3.connect(path, timeout_s, isolation_level="IMMEDIATE", check_same_thread=False)
+        try:
+            _check(path, connection)
+            connection.execute("PRAGMA synchronous = FULL")  # a commit is on the disk before it returns
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+@contextmanager
+def errors_named(path: Path) -> Iterator[None]:
+    """What SQLite or the file system says becomes a SpeakerStoreError that names the file."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise SpeakerStoreError(f"{path}: the store of the speakers cannot be used: {error}") from error
+
+
+def _make(path: Path) -> None:
+    """An empty store appears under its name complete, or not at all; of several makers one wins.
+
+    Only its owner may read it: it holds people's voices.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+        unfinished = Path(folder) / path.name
+        os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL, 0o600))
+        with closing(sqlite3.connect(unfinished)) as connection:
+            connection.executescript(SCHEMA)
+        with suppress(FileExistsError):
+            os.link(unfinished, path)
+    _sync_directory(path.parent)
+
+
+def _sync_directory(directory: Path) -> None:
+    """So that the file's name is on the disk as well as its content."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _check(path: Path, connection: sqlite3.Connection) -> None:
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if application_id != APPLICATION_ID:
+        raise SpeakerStoreError(f"{path}: holds no speakers of ours; give the speakers a file of their own")
+    if version != SCHEMA_VERSION:
+        raise SpeakerStoreError(
+            f"{path}: speakers of schema {version}, this release knows {SCHEMA_VERSION}; use the release "
+            "that wrote it"
+        )
+
+
+FORMAT = "firstword-speaker"
+VERSION = "1"
+RECORDING = "recording"
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    name: str
+    transcript: str
+    language: str | None
+    fingerprint: str  # of the checkpoint that read the recording
+    recording: bytes  # as uploaded
+    features: Tensors
+
+
+def write_bundle(bundle: Bundle) -> bytes:
+    recording = np.frombuffer(bundle.recording, np.uint8)
+    return pack(
+        {**bundle.features, RECORDING: recording},
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "name": bundle.name,
+            "transcript": bundle.transcript,
+            "language": bundle.language or "",
+            "fingerprint": bundle.fingerprint,
+        },
+    )
+
+
+def read_bundle(content: bytes, max_bytes: int, fingerprint: str) -> Bundle:
+    """Judges any bytes as a bundle; whether what it holds makes sense is for others to judge.
+
+    Raises UploadTooLarge; InvalidRequest if it is none; SpeakerIncompatible if its fingerprint is another.
+    """
+    if len(content) > max_bytes:
+        raise UploadTooLarge(f"a bundle of {len(content)} bytes; expected {max_bytes} at most")
+    try:
+        tensors, metadata = unpack(content)
+    except ValueError as error:
+        raise invalid_bundle(str(error)) from error
+    if metadata.get("format") != FORMAT:
+        raise invalid_bundle("a safetensors file, but not one that an export gave")
+    if metadata.get("version") != VERSION:
+        raise invalid_bundle(f"version {metadata.get('version')!a}; this release reads version {VERSION}")
+    made_with = _entry(metadata, "fingerprint")
+    if made_with != fingerprint:
+        raise SpeakerIncompatible(
+            f"the bundle was made with the checkpoint {made_with[:32]!a}, this server runs {fingerprint!r}; "
+            "register the speaker's recording here instead"
+        )
+    recording = tensors.pop(RECORDING, None)
+    if recording is None or recording.dtype != np.uint8 or recording.ndim != 1 or not recording.size:
+        raise invalid_bundle(f"no tensor {RECORDING} of bytes in it")
+    return Bundle(
+        name=_entry(metadata, "name"),
+        transcript=_entry(metadata, "transcript"),
+        language=_entry(metadata, "language") or None,
+        fingerprint=made_with,
+        recording=recording.tobytes(),
+        features=tensors,
+    )
+
+
+def invalid_bundle(reason: str) -> InvalidRequest:
+    return InvalidRequest(f"not a speaker's bundle: {reason}; send what an export gave", param="bundle")
+
+
+def _entry(metadata: Mapping[str, str], name: str) -> str:
+    if name not in metadata:
+        raise invalid_bundle(f"its metadata lacks {name}")
+    return metadata[name]
+
 
 COLUMNS = "id, name, created_at, transcript, language, duration_s, quality, prompt_tokens, fingerprint"
 LOOK_TIMEOUT_S = 1.0  # only while another process recovers the file is a reader kept waiting

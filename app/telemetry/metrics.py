@@ -1,24 +1,78 @@
-"""Every metric of the server, in a registry of its own."""
+"""Prometheus metrics.
 
-from collections.abc import Sequence
+Metrics that a library counts in prometheus_client's own registry, shown beside ours.
+
+Simulates a listener who plays from the first byte on, with no pre-buffer.
+
+Every metric of the server, in a registry of its own.
+"""
+
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import product
 from typing import Literal, get_args
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
+    REGISTRY,
     CollectorRegistry,
     Counter,
     Gauge,
     Histogram,
     Info,
+    Metric,
     PlatformCollector,
     ProcessCollector,
     generate_latest,
 )
+from prometheus_client.registry import Collector
 
-from app.engine.interface import CancelReason, Wire
-from app.telemetry.foreign_metrics import ForeignMetrics
+from firstword.app.errors import CancelReason, Wire
+
+
+class ForeignMetrics(Collector):
+    """The families whose names begin with `prefix`. What the process counts of itself is ours already."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: its families come and go with the library's engine."""
+        return []
+
+    def collect(self) -> Iterable[Metric]:
+        return [family for family in REGISTRY.collect() if family.name.startswith(self._prefix)]
+
+
+class Playback:
+    """Fed with what arrived and when, in the order of arrival. One per stream.
+
+    worst_deficit_s: how late the latest audio came, measured against playing without a stop. It is the
+    pre-buffer that would have avoided every gap, and the sum of the gaps of a listener who waits in each.
+    """
+
+    def __init__(self, sample_rate_hz: int) -> None:
+        assert sample_rate_hz > 0, sample_rate_hz
+        self.sample_rate_hz = sample_rate_hz
+        self.first_at_s: float | None = None  # None: nothing heard
+        self.worst_deficit_s = 0.0
+        self._num_samples = 0
+
+    @property
+    def audio_s(self) -> float:
+        return self._num_samples / self.sample_rate_hz
+
+    def heard(self, num_samples: int, at_s: float) -> None:
+        """Audio of `num_samples` arrived at `at_s`, on any clock that does not run backwards."""
+        assert num_samples >= 0, num_samples
+        if num_samples == 0:
+            return
+        if self.first_at_s is None:
+            self.first_at_s = at_s
+        runs_dry_at_s = self.first_at_s + self.audio_s
+        self.worst_deficit_s = max(self.worst_deficit_s, at_s - runs_dry_at_s)
+        self._num_samples += num_samples
+
 
 Outcome = Literal["ok", "rejected", "failed", "cancelled"]
 RejectReason = Literal["queue_full", "rate_limit", "auth", "draining", "restarting", "too_long"]

@@ -2,13 +2,24 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import get_args
 
-from app.engine.interface import CancelReason, StreamStats, Wire
-from app.telemetry.metrics import CONTINUITY_THRESHOLDS_MS, Metrics, Outcome, RejectReason
-from app.telemetry.playback import Playback
+from firstword.app.errors import CancelReason, Wire
+from firstword.app.telemetry.metrics import CONTINUITY_THRESHOLDS_MS, Metrics, Outcome, Playback, RejectReason
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class StreamStats:
+    """Counted by the engine while a stream lives. Times are seconds; compute is that of all stages."""
+
+    characters: int = 0  # as given, before normalisation
+    speech_tokens: int = 0
+    audio_samples: int = 0  # given out
+    queue_wait_s: float = 0.0
+    compute_s: float = 0.0
 
 
 class StreamRecord:

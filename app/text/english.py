@@ -1,13 +1,17 @@
-# ruff: noqa: RUF001  typographic dashes are meant
-"""How an English phrase is said: its abbreviations and signs here, its numbers elsewhere."""
+"""English text normalization.
+
+How an English phrase is said: its abbreviations and signs here, its numbers elsewhere.
+"""
 
 import re
 
-from app.text import vocabulary
-from app.text.addresses import ENGLISH_MARKS, with_addresses_said
-from app.text.english_numbers import VULGAR, with_numbers_said
-from app.text.english_words import NumberWords
-from app.text.phrases import Phrase
+from firstword.app.text import english_vocabulary as vocabulary
+from firstword.app.text.addresses import ENGLISH_MARKS, with_addresses_said
+from firstword.app.text.english_numbers import VULGAR, NumberWords, with_numbers_said
+from firstword.app.text.phrases import Phrase
+
+# ruff: noqa: RUF001  typographic dashes are meant
+
 
 _PLAIN = re.compile(r"(?:[^\W²³]|['’\-\"“”‘()\[\],;:!?…—–])+\.?")
 _DIGIT = re.compile("[0-9]")

@@ -1,4 +1,7 @@
-"""Which language a text is in: by its script first, by its words where several languages share the script."""
+"""Detect the language of a text.
+
+Which language a text is in: by its script first, by its words where several languages share the script.
+"""
 
 import re
 import threading

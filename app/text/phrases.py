@@ -8,8 +8,8 @@ the few that belong together. Where phrases end depends on the text only, never 
 import re
 from dataclasses import dataclass, field
 
-from app.text import vocabulary
-from app.text.characters import HAN, UNSPACED
+from firstword.app.text import english_vocabulary as vocabulary
+from firstword.app.text.characters import HAN, UNSPACED
 
 MAX_WORD = 128  # characters; longer ones are cut, so that no reading costs more than so many
 MAX_PHRASE = 96  # characters after which no further word joins

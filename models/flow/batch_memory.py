@@ -8,9 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from models.flow.chunk_cache import ChunkCache
-from models.flow.key_values import KeyValues
-from models.relative_position import rotate
+from firstword.models.flow.kv_cache import ChunkCache, KeyValues
+from firstword.models.layers.attention import rotate
 
 
 @dataclass(frozen=True, slots=True)

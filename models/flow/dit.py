@@ -4,9 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.config import DiTConfig
-from models.flow.blocks import CacheSizes, GeluFeedForward, TimeEmbedding, left_values
-from models.memory import Memory
+from firstword.models.config import DiTConfig
+from firstword.models.flow.unet import CacheSizes, GeluFeedForward, TimeEmbedding, left_values
+from firstword.models.layers.attention import Memory
 
 POSITION_KERNEL_SIZE = 31
 POSITION_GROUPS = 16

@@ -4,10 +4,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.config import FRAMES_PER_TOKEN, UNetFlowConfig
-from models.conformer import ConformerLayer, InputEmbedding
-from models.flow.blocks import CacheSizes, left_values
-from models.memory import Memory
+from firstword.models.config import FRAMES_PER_TOKEN, UNetFlowConfig
+from firstword.models.flow.unet import CacheSizes, left_values
+from firstword.models.layers.attention import Memory
+from firstword.models.layers.conformer import ConformerLayer, InputEmbedding
 
 UP_KERNEL_SIZE = 5
 LOOKAHEAD_KERNEL_SIZE = 3

@@ -13,13 +13,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from models.config import FRAMES_PER_TOKEN, NUM_MELS
-from models.flow.batch_memory import BatchMemory
-from models.flow.chunk_cache import ChunkCache
-from models.flow.encoder import pack_tokens
-from models.flow.flow import Flow
-from models.flow.key_values import PromptCache
-from models.flow.solver import noise_between, solve
+from firstword.models.config import FRAMES_PER_TOKEN, NUM_MELS
+from firstword.models.flow.batch_memory import BatchMemory
+from firstword.models.flow.encoder import pack_tokens
+from firstword.models.flow.flow import Flow, noise_between, solve
+from firstword.models.flow.kv_cache import ChunkCache, PromptCache
 
 
 @dataclass(frozen=True, slots=True)

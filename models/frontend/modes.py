@@ -6,11 +6,11 @@ from typing import Literal
 
 from torch import Tensor
 
-from models.config import Family
-from models.frontend.errors import ModeError
-from models.frontend.speaker import Speaker
-from models.tokenizer import TextTokenizer
-from models.tokenizer.special_tokens import END_OF_PROMPT
+from firstword.models.config import Family
+from firstword.models.frontend.features import ModeError
+from firstword.models.frontend.speaker import Speaker
+from firstword.models.tokenizer import TextTokenizer
+from firstword.models.tokenizer.qwen2 import END_OF_PROMPT
 
 Mode = Literal["sft", "zero_shot", "cross_lingual", "instruct", "instruct2", "voice_conversion"]
 

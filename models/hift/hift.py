@@ -1,20 +1,246 @@
-"""HiFT: F0, harmonic source and generator of one checkpoint, over a whole utterance.
+"""HiFT vocoder.
+
+The fixed noise of CosyVoice 3's vocoder, drawn as the published code draws it when it is built.
+
+There the table is whatever torch's global generator gives after the flow has been initialised, which
+starts it from seed 0. The same draws are repeated here on a generator of their own.
+
+Short-time Fourier transform of a few points with a periodic Hann window.
+
+Written as matrix products, which stay float32 on every device; convolutions on a GPU may not.
+
+Fundamental frequency from mel frames.
+
+The harmonic source: sines of F0 and its overtones where voiced, noise everywhere.
+
+Phases are kept in cycles, in float64, and carried from call to call: a stream's phase never jumps,
+and does not lose precision with time as the published float32 sum does.
+
+HiFT: F0, harmonic source and generator of one checkpoint, over a whole utterance.
 
 `models.hift.streaming` runs the same parts piece by piece.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.config import HiFTConfig
-from models.hift.f0 import LOOKAHEAD_FRAMES, F0Predictor
-from models.hift.generator import Generator
-from models.hift.left_context import ZeroContext
-from models.hift.source import HarmonicSource
-from models.hift.stft import ShortTimeFourier
+from firstword.models.config import NUM_MELS, DiTFlowConfig, HiFTConfig, ModelConfig
+from firstword.models.flow.flow import NOISE_FRAMES
+from firstword.models.hift.generator import Generator, LeftContext, ZeroContext
+
+TABLE_S = 300
+
+
+def causal_noise_table(config: ModelConfig) -> Tensor:
+    """-> (300 s of samples, tones), uniform in [0, 1), float32 on the CPU.
+
+    Follows the initialisation of torch's own layers: the values hold for the published sizes with any
+    torch whose default initialisation is that of 2.x.
+    """
+    assert isinstance(config.flow, DiTFlowConfig), "only CosyVoice 3 has a noise table"
+    generator = torch.Generator().manual_seed(0)
+    _skip_normal(generator, NUM_MELS * NOISE_FRAMES)
+    _skip_normal(generator, config.flow.vocab_size * NUM_MELS)  # token embedding
+    _skip_layer(generator, (NUM_MELS, config.flow.speaker_embedding_size))
+    for shape in _f0_shapes(config.hift):
+        _skip_layer(generator, shape)
+    tones = config.hift.num_harmonics + 1
+    torch.rand(1, tones, generator=generator, device="cpu")  # initial phases, which have no effect
+    samples = TABLE_S * config.hift.sample_rate_hz
+    return torch.rand(samples, tones, generator=generator, device="cpu")
+
+
+def _f0_shapes(config: HiFTConfig) -> Iterator[tuple[int, ...]]:
+    channels = config.f0_channels
+    yield channels, config.num_mels, LOOKAHEAD_FRAMES + 1
+    for _ in range(4):
+        yield channels, channels, 3
+    yield 1, channels
+
+
+def _skip_normal(generator: torch.Generator, count: int) -> None:
+    torch.empty(count, device="cpu").normal_(generator=generator)
+
+
+def _skip_layer(generator: torch.Generator, shape: tuple[int, ...]) -> None:
+    """Weight, then bias, of a linear layer or convolution: uniform, one draw an element."""
+    torch.empty(shape, device="cpu").uniform_(generator=generator)
+    torch.empty(shape[0], device="cpu").uniform_(generator=generator)
+
+
+class ShortTimeFourier:
+    """Analysis and synthesis with `n_fft` points and a hop of a quarter of it, all float32.
+
+    A spectrum has n_fft / 2 + 1 real parts, then as many imaginary parts. Holds constants only.
+    """
+
+    def __init__(self, n_fft: int, device: torch.device | str = "cpu"):
+        self.n_fft, self.hop = n_fft, n_fft // 4
+        time = torch.arange(n_fft, dtype=torch.float64, device="cpu")
+        window = 0.5 - 0.5 * torch.cos(2 * math.pi * time / n_fft)
+        bins = torch.arange(n_fft // 2 + 1, dtype=torch.float64, device="cpu")[:, None]
+        angles = 2 * math.pi * bins * time / n_fft  # (bins, n_fft)
+        weight = torch.full_like(bins, 2.0)  # both halves of the spectrum, but for the two real bins
+        weight[0], weight[-1] = 1.0, 1.0
+        self._analysis = _bank(torch.cat([angles.cos(), -angles.sin()]) * window, device)
+        self._synthesis = _bank(
+            torch.cat([weight * angles.cos(), -weight * angles.sin()]) / n_fft * window, device
+        )
+        self._envelope = _bank((window * window)[None], device)
+
+    def to(self, device: torch.device | str) -> "ShortTimeFourier":
+        return ShortTimeFourier(self.n_fft, device)
+
+    def analyse(self, samples: Tensor) -> Tensor:
+        """samples (B, N) -> (B, n_fft + 2, (N - n_fft) / hop + 1)."""
+        frames = samples.float().unfold(1, self.n_fft, self.hop)  # (B, J, n_fft)
+        return (frames @ self._analysis.mT).mT
+
+    def overlap_add(self, spectrum: Tensor) -> tuple[Tensor, Tensor]:
+        """spectrum (B, n_fft + 2, J) -> samples (B, hop (J - 1) + n_fft) not yet normalised, their envelope.
+
+        Samples divided by the envelope (as many,) are the signal; both add up across neighbouring pieces.
+        """
+        samples = self._overlapped(spectrum.float().mT @ self._synthesis)
+        return samples, self._overlapped(self._envelope.expand(1, spectrum.shape[-1], -1))[0]
+
+    def _overlapped(self, frames: Tensor) -> Tensor:
+        """frames (B, J, n_fft), a hop apart -> their sum (B, hop (J - 1) + n_fft)."""
+        hops = frames.unflatten(-1, (-1, self.hop))  # (B, J, n_fft / hop, hop)
+        count, overlap = hops.shape[1:3]
+        total = frames.new_zeros(len(frames), count + overlap - 1, self.hop)
+        for index in range(overlap):
+            total[:, index : index + count] += hops[:, :, index]
+        return total.flatten(1)
+
+    def centred(self, samples: Tensor) -> Tensor:
+        """samples (B, N) -> (B, N + n_fft), reflected at both ends."""
+        return F.pad(samples[:, None], (self.n_fft // 2, self.n_fft // 2), mode="reflect")[:, 0]
+
+
+def _bank(rows: Tensor, device: torch.device | str) -> Tensor:
+    return rows.to(device, torch.float32)  # (rows, n_fft)
+
+
+NUM_CONVS = 5
+LOOKAHEAD_FRAMES = 3  # of the causal predictor
+
+
+class F0Predictor(nn.Module):
+    """Five convolutions and a linear layer; -> Hz, one value a frame.
+
+    The causal one looks `LOOKAHEAD_FRAMES` ahead in its first convolution and back in the others. The
+    result is integrated, so a loaded HiFT keeps the weights in float64.
+    """
+
+    def __init__(self, num_mels: int, channels: int, is_causal: bool):
+        super().__init__()
+        self._is_causal = is_causal
+        layers: list[nn.Module] = []
+        for index in range(NUM_CONVS):
+            kernel = LOOKAHEAD_FRAMES + 1 if is_causal and index == 0 else 3
+            padding = 0 if is_causal else 1
+            layers += [
+                nn.Conv1d(channels if index else num_mels, channels, kernel, padding=padding),
+                nn.ELU(),
+            ]
+        self.layers = nn.Sequential(*layers)
+        self.classifier = nn.Linear(channels, 1)
+
+    def forward(self, mel: Tensor, context: LeftContext) -> Tensor:
+        """mel (B, M, T) -> F0 (B, T); the causal one takes (B, M, T + lookahead). In the weights' dtype."""
+        x = mel.to(self.classifier.weight.dtype)
+        for index, layer in enumerate(self.layers):
+            if self._is_causal and isinstance(layer, nn.Conv1d) and index:
+                x = context.extend(x, 2)
+            x = layer(x)
+        return self.classifier(x.mT)[..., 0].abs()
+
+
+class HarmonicSource(nn.Module):
+    def __init__(self, config: HiFTConfig):
+        super().__init__()
+        self._config = config
+        self.num_tones = config.num_harmonics + 1
+        self.linear = nn.Linear(self.num_tones, 1)
+        # How the published code tells its two generators apart.
+        self._is_running_sum = not config.is_causal and config.sample_rate_hz == 22_050
+
+    def initial_phases(self, generator: torch.Generator) -> Tensor | None:
+        """Where an utterance begins, in cycles: random overtones for CosyVoice 1; None: nowhere special."""
+        if not self._is_running_sum:
+            return None
+        phases = torch.rand(self.num_tones, generator=generator, dtype=torch.float64) - 0.5
+        phases[0] = 0.0
+        return phases
+
+    def forward(
+        self, f0: Tensor, noise: Tensor, carry: Tensor | None, is_last: bool
+    ) -> tuple[Tensor, Tensor]:
+        """f0 (B, T) Hz, noise (B, T L, tones), carry (B, tones) -> source (B, T L), carries (B, T, tones).
+
+        L samples a frame; the source is float32. `carries[:, i]`: the phases, in cycles, at the end of
+        frame i, to go on from. carry None: the utterance starts here. is_last: nothing follows frame T - 1.
+        """
+        config = self._config
+        tones = torch.arange(1, self.num_tones + 1, device=f0.device, dtype=torch.float64)
+        advance = (
+            f0.double()[..., None] * tones / config.sample_rate_hz
+        ) % 1.0  # (B, T, tones), cycles a sample
+        phase, carries = self._phase(advance, carry, is_last)
+        voiced = (f0 > config.voiced_threshold_hz).float()[..., None]
+        voiced = voiced.repeat_interleave(config.samples_per_frame, dim=1)  # (B, T L, 1)
+        sines = torch.sin(2 * math.pi * (phase % 1.0)).float() * config.sine_amplitude
+        noise_amplitude = torch.where(voiced > 0, config.noise_amplitude, config.sine_amplitude / 3)
+        tones_and_noise = sines * voiced + noise_amplitude * noise
+        return torch.tanh(self.linear(tones_and_noise)[..., 0]), carries
+
+    def _phase(self, advance: Tensor, carry: Tensor | None, is_last: bool) -> tuple[Tensor, Tensor]:
+        """advance (B, T, tones) cycles a sample -> phase (B, T L, tones) cycles, carries (B, T, tones)."""
+        if self._config.is_causal:
+            return self._staircase(advance, carry)
+        if self._is_running_sum:
+            return self._running_sum(advance, carry)
+        return self._interpolated(advance, carry, is_last)
+
+    def _staircase(self, advance: Tensor, carry: Tensor | None) -> tuple[Tensor, Tensor]:
+        """CosyVoice 3: the phase stands still within a frame, at the frame's end."""
+        carries = _offset((advance * self._config.samples_per_frame).cumsum(1), carry)
+        return carries.repeat_interleave(self._config.samples_per_frame, dim=1), carries
+
+    def _running_sum(self, advance: Tensor, carry: Tensor | None) -> tuple[Tensor, Tensor]:
+        """CosyVoice 1: each sample adds its own advance."""
+        length = self._config.samples_per_frame
+        carries = _offset((advance * length).cumsum(1), carry)
+        back = torch.arange(length - 1, -1, -1, device=advance.device, dtype=torch.float64)
+        phase = carries[:, :, None] - back[:, None] * advance[:, :, None]  # (B, T, L, tones)
+        return phase.flatten(1, 2), carries
+
+    def _interpolated(self, advance: Tensor, carry: Tensor | None, is_last: bool) -> tuple[Tensor, Tensor]:
+        """CosyVoice 2: linear between the frames' centres, still before the first and after the last.
+
+        Half a frame before a centre and half a frame after the one before have the later frame's
+        advance. Where the next frame is not known yet, this frame's own is used.
+        """
+        half = self._config.samples_per_frame // 2
+        after = torch.zeros_like(advance[:, -1:]) if is_last else advance[:, -1:]
+        slopes = torch.stack([advance, torch.cat([advance[:, 1:], after], dim=1)], dim=2).flatten(1, 2)
+        if carry is None:  # published: the phase of the first centre, which is a whole frame's advance
+            carry = advance[:, 0] * self._config.samples_per_frame
+            slopes[:, 0] = 0.0
+        ends = _offset((slopes * half).cumsum(1), carry)  # (B, 2 T, tones)
+        back = torch.arange(half, 0, -1, device=advance.device, dtype=torch.float64) - 0.5
+        phase = ends[:, :, None] - back[:, None] * slopes[:, :, None]  # (B, 2 T, L / 2, tones)
+        return phase.flatten(1, 2), ends[:, 1::2]
+
+
+def _offset(cycles: Tensor, carry: Tensor | None) -> Tensor:
+    return cycles if carry is None else cycles + carry[:, None]
+
 
 Generate = Callable[[Tensor, Tensor], Tensor]
 """Mel (B, M, T) and the source's spectrum (B, n_fft + 2, U T + 1) of a whole piece -> spectrum like that."""

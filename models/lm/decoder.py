@@ -1,18 +1,50 @@
-"""Continuous batching: many utterances through one language model, joining and leaving at any step."""
+"""Batched decoder of speech tokens.
+
+What the decoder and the training loss ask of a language model; CosyVoice 1's and Qwen2's both give it.
+
+Continuous batching: many utterances through one language model, joining and leaving at any step.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 
-from models.config import SamplingConfig
-from models.lm.interface import SpeechLM
-from models.lm.kv_cache import CachePass
-from models.lm.plan import Action, ForceFill, Plan, Run, Stop, StopReason, WaitForText
-from models.lm.sampling import class_masks, sample
-from models.lm.transfer import to_device
+from firstword.models.config import SamplingConfig
+from firstword.models.layers.attention import Memory
+from firstword.models.lm.kv_cache import CachePass, KeyValueCache, to_device
+from firstword.models.lm.plan import Action, ForceFill, Plan, Run, Stop, StopReason, Vocabulary, WaitForText
+from firstword.models.lm.sampling import class_masks, sample
+
+
+class SpeechLM(Protocol):
+    @property
+    def vocabulary(self) -> Vocabulary: ...
+
+    def new_cache(self) -> KeyValueCache:
+        """An empty cache in the network's dtype, on its device."""
+        ...
+
+    def prompt_embeddings(self, ids: Sequence[int], speaker: Tensor | None) -> Tensor:
+        """What an utterance begins with, all its ids at once: sos first. -> (1, T, C).
+
+        speaker (192,): adds one position where the network has a use for it, else it is ignored.
+        """
+        ...
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """ids (B, T) of the joint vocabulary -> (B, T, C). For CosyVoice 1 no text ids."""
+        ...
+
+    def __call__(self, x: Tensor, memory: Memory) -> Tensor:
+        """x (B, T, C) -> hidden (B, T, C) after the final norm."""
+        ...
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """hidden (..., C) -> (..., V)."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,9 @@
-"""Keys and values of many utterances at once, in dense rows that join and leave at any step."""
+"""Key/value cache of the language model.
+
+Numbers of the host as tensors on the device.
+
+Keys and values of many utterances at once, in dense rows that join and leave at any step.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -9,9 +14,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from models.lm.transfer import to_device
-from models.memory import masked_softmax
-from models.relative_position import rotate, sinusoids
+from firstword.models.layers.attention import masked_softmax, rotate, sinusoids
+
+Numbers = Sequence[int] | Sequence[float] | Sequence[bool] | Sequence[Sequence[int]]
+
+
+def to_device(numbers: Numbers, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+    """Without waiting: `torch.tensor(..., device=...)` would wait for all that the device has to do."""
+    return torch.tensor(numbers, dtype=dtype).to(device, non_blocking=True)
+
 
 FIRST_LENGTH = 256  # positions a row has room for before it grows
 

@@ -1,14 +1,175 @@
-"""What an utterance does next, as pure decisions: one object per utterance, no tensors.
+"""Decoding plans: offline and bistream.
+
+One id space for all that a language model reads, so that a request is a plain list of ids.
+
+The rows of the speech table come first, so a speech token and the output class that draws it share
+one number; then sos and task, where they have a table of their own; then the text ids. The classes
+of the stop set are drawn and never read: in CosyVoice 1 class S is the eos while id S is the sos.
+
+How a training utterance is laid out: what the model reads, and what it learns to answer at each place.
+
+What an utterance does next, as pure decisions: one object per utterance, no tensors.
 
 A plan is driven by asking `next_action` (which may be asked again), doing it, and reporting: `mark_run`
 after a Run, `accept` with the drawn id after a Sample, with the fill class after a ForceFill.
+
+Speech while the text is still coming: N text tokens, then M speech tokens, in turn
+(CosyVoice 2, arXiv 2412.10117, its streaming mode).
 """
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum, IntEnum, auto
 from typing import Literal, Protocol
 
-from models.lm.vocabulary import Forbidden, Vocabulary
+from firstword.models.config import LMConfig, TransformerLMConfig
+
+NUM_SPECIAL_ROWS = 200  # of CosyVoice 3's speech table, behind its S speech tokens
+
+
+class Forbidden(IntEnum):
+    """Which classes of the stop set may not be drawn; the value is a row of `sampling.class_masks`."""
+
+    NOTHING = 0  # whichever is drawn ends the utterance
+    STOPS = 1  # below the minimum length. Published code masks class S alone, which in CosyVoice 3 is no eos
+    ALL_BUT_EOS = 2  # after the last text of an interleaved utterance
+    ALL_BUT_FILL = 3  # while an interleaved utterance may still get text
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    num_speech_ids: int  # S
+    num_speech_rows: int  # S, and the special rows of the speech table
+    num_classes: int  # V, of the output
+    num_text_ids: int
+    sos: int
+    task: int  # the turn from text to speech
+    first_text: int
+    eos: int  # an output class
+    fill: int | None  # the output class that asks for more text; CosyVoice 1 has none
+
+    @classmethod
+    def of(cls, config: LMConfig) -> "Vocabulary":
+        size = config.speech_token_size
+        if isinstance(config, TransformerLMConfig):
+            tables = {"sos": size, "task": size + 1, "first_text": size + 2}
+            return cls(size, size, size + 1, config.text_token_size, **tables, eos=size, fill=None)
+        num_text_ids = config.qwen2.vocab_size
+        if config.has_special_rows:
+            rows = size + NUM_SPECIAL_ROWS
+            tables = {"sos": size, "task": size + 2, "first_text": rows}
+            return cls(size, rows, rows, num_text_ids, **tables, eos=size + 1, fill=size + 3)
+        rows = size + 3
+        tables = {"sos": rows, "task": rows + 1, "first_text": rows + 2}
+        return cls(size, rows, rows, num_text_ids, **tables, eos=size, fill=size + 2)
+
+    @property
+    def num_ids(self) -> int:
+        return self.first_text + self.num_text_ids
+
+    @property
+    def stop_ids(self) -> range:
+        """The classes that are no speech token."""
+        return range(self.num_speech_ids, self.num_classes)
+
+    def text(self, ids: Iterable[int]) -> tuple[int, ...]:
+        """The tokenizer's ids -> ours. Raises ValueError for one outside the model's text table."""
+        return tuple(self.first_text + id for id in _within(ids, self.num_text_ids, "text"))
+
+    def speech(self, ids: Iterable[int]) -> tuple[int, ...]:
+        """Speech tokens -> ours, the same numbers. Raises ValueError for one that is no speech token."""
+        return _within(ids, self.num_speech_ids, "speech")
+
+    def forbidden_ids(self, rule: Forbidden) -> tuple[int, ...]:
+        if rule is Forbidden.NOTHING:
+            return ()
+        if rule is Forbidden.STOPS:
+            return tuple(self.stop_ids)
+        allowed = self.eos if rule is Forbidden.ALL_BUT_EOS else self.fill
+        return tuple(id for id in self.stop_ids if id != allowed)
+
+
+def _within(ids: Iterable[int], size: int, kind: str) -> tuple[int, ...]:
+    checked = tuple(ids)
+    wrong = [id for id in checked if not 0 <= id < size]
+    if wrong:
+        raise ValueError(f"{kind} token {wrong[0]} came; this model has 0 to {size - 1}")
+    return checked
+
+
+IGNORED = -1  # the target of a place that nothing is learned at
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """input_ids of the joint vocabulary; targets[i], an output class, is the answer at input_ids[i]."""
+
+    input_ids: tuple[int, ...]
+    targets: tuple[int, ...]
+
+
+def one_way_layout(
+    vocabulary: Vocabulary,
+    text_ids: Sequence[int],
+    speech_ids: Sequence[int],
+    instruct_ids: Sequence[int] = (),
+) -> Layout:
+    """sos, instruction, text, task, speech; the answers from task on: speech, eos."""
+    text = vocabulary.text([*instruct_ids, *text_ids])
+    speech = vocabulary.speech(speech_ids)
+    targets = (*[IGNORED] * (1 + len(text)), *speech, vocabulary.eos)
+    return Layout((vocabulary.sos, *text, vocabulary.task, *speech), targets)
+
+
+def interleaved_layout(
+    vocabulary: Vocabulary,
+    text_ids: Sequence[int],
+    speech_ids: Sequence[int],
+    instruct_ids: Sequence[int] = (),
+    mix_ratio: tuple[int, int] = (5, 15),
+) -> Layout:
+    """Blocks of N text and M speech tokens, each answered by a fill; then the rest: text, task, speech.
+
+    Raises ValueError where the speech is too short for its blocks, or the model has no fill class.
+    """
+    block_text, block_speech = mix_ratio
+    num_blocks = len(text_ids) // block_text
+    if vocabulary.fill is None or len(speech_ids) < num_blocks * block_speech:
+        raise ValueError(
+            f"{len(text_ids)} text and {len(speech_ids)} speech tokens cannot be interleaved "
+            f"{block_text} : {block_speech} by a model whose fill class is {vocabulary.fill}"
+        )
+    text, speech = vocabulary.text(text_ids), vocabulary.speech(speech_ids)
+    inputs = [vocabulary.sos, *vocabulary.text(instruct_ids)]
+    targets = [IGNORED] * len(inputs)
+    for block in range(num_blocks):
+        said = speech[block * block_speech : (block + 1) * block_speech]
+        inputs += [*text[block * block_text : (block + 1) * block_text], *said]
+        targets += [*[IGNORED] * (block_text - 1), *said, vocabulary.fill]
+    rest, said = text[num_blocks * block_text :], speech[num_blocks * block_speech :]
+    inputs += [*rest, vocabulary.task, *said]
+    targets += [*[IGNORED] * len(rest), *said, vocabulary.eos]
+    return Layout(tuple(inputs), tuple(targets))
+
+
+def training_layout(
+    vocabulary: Vocabulary,
+    text_ids: Sequence[int],
+    speech_ids: Sequence[int],
+    instruct_ids: Sequence[int] = (),
+    mix_ratio: tuple[int, int] = (5, 15),
+    wants_interleaved: bool = False,
+) -> Layout:
+    """Interleaved where wanted (the recipe wants it for half of all) and the speech is long enough for it.
+
+    Long enough: more than M / N speech tokens per text token.
+    """
+    block_text, block_speech = mix_ratio
+    if wants_interleaved and len(speech_ids) * block_text > len(text_ids) * block_speech:
+        return interleaved_layout(vocabulary, text_ids, speech_ids, instruct_ids, mix_ratio)
+    return one_way_layout(vocabulary, text_ids, speech_ids, instruct_ids)
+
 
 StopReason = Literal["eos", "max_tokens"]
 
@@ -154,3 +315,142 @@ class OneWayPlan:
             return
         self.speech_ids.append(id)
         self._pending = (id,)
+
+
+class _Phase(Enum):
+    TEXT = auto()  # the next block's text is not laid yet
+    SPEECH = auto()  # the block's speech tokens follow, up to a fill
+    LAST = auto()  # all text is laid, and task behind it: speech tokens follow up to the eos
+
+
+class InterleavedPlan:
+    """CosyVoice 2 and 3. Which ids are run does not depend on the pieces in which the text arrives.
+
+    A block's speech ends by a fill, drawn or forced; a block starts as soon as its text is there. The
+    last one, with what is left of the text, starts once the text is finished. A fill is never run: the
+    last speech token before a forced one is run once, in front of the next block's text.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        prompt_text_ids: Sequence[int] = (),
+        prompt_speech_ids: Sequence[int] = (),
+        prefix_text_ids: Sequence[int] = (),
+        *,
+        mix_ratio: tuple[int, int],
+        ratios: LengthRatios = DEFAULT_RATIOS,
+    ):
+        """prefix_text_ids: CosyVoice 3's instruction up to and including `<|endofprompt|>`, right after sos.
+
+        mix_ratio: text : speech tokens of a block, as the model's config has it.
+
+        Raises ValueError for a model without a fill class, and for ids that the model does not have.
+        """
+        if vocabulary.fill is None:
+            raise ValueError("this model has no fill class; only CosyVoice 2 and 3 speak while text comes")
+        self._vocabulary = vocabulary
+        self._block_text, self._block_speech = mix_ratio
+        self._ratios = ratios
+        self._text = deque(vocabulary.text(prompt_text_ids))
+        self._prompt_speech = deque(vocabulary.speech(prompt_speech_ids))
+        self._pending = [vocabulary.sos, *vocabulary.text(prefix_text_ids)]  # laid, not run yet
+        num_prompt = len(self._prompt_speech)
+        self._next_fill = (num_prompt // self._block_speech + 1) * self._block_speech - num_prompt
+        self._phase = _Phase.TEXT
+        self._num_text_ids = 0
+        self._is_text_finished = False
+        self._reason: StopReason | None = None
+        self.history: list[int] = []
+        self.speech_ids: list[int] = []
+
+    def push_text(self, ids: Sequence[int]) -> None:
+        """More of the target text. Raises ValueError for ids that the model does not have."""
+        assert not self._is_text_finished, "text came after its end"
+        self._text.extend(self._vocabulary.text(ids))
+        self._num_text_ids += len(ids)
+
+    def finish_text(self) -> None:
+        """No text follows. Raises ValueError if none ever came."""
+        if self._num_text_ids == 0:
+            raise ValueError("the text ended with 0 text tokens; expected at least 1 to speak")
+        self._is_text_finished = True
+
+    def next_action(self) -> Action:
+        if self._reason is not None:
+            return Stop(self._reason)
+        if self._is_text_finished and len(self.speech_ids) >= self._scaled(self._ratios.maximum):
+            return Stop("max_tokens")
+        if self._phase is _Phase.TEXT:
+            self._lay_text()
+        if self._phase is _Phase.TEXT:
+            return WaitForText()
+        if self._is_block_full:
+            return ForceFill()
+        return Run(tuple(self._pending)) if self._pending else Sample(self.forbidden)
+
+    def mark_run(self) -> None:
+        self._pending.clear()
+
+    def accept(self, id: int) -> None:
+        assert self._phase is not _Phase.TEXT, "accept while text is missing"
+        assert self._is_block_full or not self._pending, "accept before the pending ids were run"
+        assert 0 <= id < self._vocabulary.num_classes, id
+        assert id not in self._vocabulary.forbidden_ids(self.forbidden), id
+        if id == self._vocabulary.eos:
+            self._reason = "eos"
+            return
+        if id == self._vocabulary.fill:
+            self._phase = _Phase.TEXT
+            self._next_fill = len(self.history) + 1 + self._block_speech
+        else:
+            self.speech_ids.append(id)
+            self._pending.append(id)
+        self.history.append(id)
+
+    @property
+    def _is_block_full(self) -> bool:
+        return self._phase is _Phase.SPEECH and len(self.history) == self._next_fill
+
+    @property
+    def forbidden(self) -> Forbidden:
+        if self._phase is _Phase.SPEECH:
+            return Forbidden.ALL_BUT_FILL
+        is_short = len(self.speech_ids) < self._scaled(self._ratios.minimum)
+        return Forbidden.STOPS if is_short else Forbidden.ALL_BUT_EOS
+
+    @property
+    def stretch(self) -> Stretch:
+        num_spoken = len(self.speech_ids)
+        num_left = self._scaled(self._ratios.maximum) - num_spoken
+        if self._phase is _Phase.SPEECH:
+            num_ids = self._next_fill - len(self.history)
+            num_ids = min(num_ids, num_left) if self._is_text_finished else num_ids
+            return Stretch(num_ids, Forbidden.ALL_BUT_FILL, num_ids, Forbidden.ALL_BUT_FILL)
+        num_first = max(0, self._scaled(self._ratios.minimum) - num_spoken)
+        return Stretch(num_left, Forbidden.STOPS, num_first, Forbidden.ALL_BUT_EOS)
+
+    def _lay_text(self) -> None:
+        """Lays the blocks whose text is there, the prompt's speech into them; ends TEXT if speech follows."""
+        had_prompt = bool(self._prompt_speech)
+        while self._prompt_speech and len(self._text) >= self._block_text:
+            self._lay(self._text, self._block_text)
+            self._lay(self._prompt_speech, self._block_speech)
+        if had_prompt and not self._prompt_speech:
+            self._phase = _Phase.SPEECH
+        elif len(self._text) >= self._block_text:
+            self._lay(self._text, self._block_text)
+            self._phase = _Phase.SPEECH
+        elif self._is_text_finished:
+            self._lay(self._text, self._block_text)
+            self._pending.append(self._vocabulary.task)
+            self._lay(self._prompt_speech, len(self._prompt_speech))
+            self._phase = _Phase.LAST
+
+    def _lay(self, source: deque[int], count: int) -> None:
+        """Moves up to `count` ids from the front of `source` to the ids to be run."""
+        for _ in range(min(count, len(source))):
+            self._pending.append(source.popleft())
+
+    def _scaled(self, ratio: float) -> int:
+        return int(self._num_text_ids * ratio)

@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from models.config import SamplingConfig
-from models.lm.vocabulary import Forbidden, Vocabulary
+from firstword.models.config import SamplingConfig
+from firstword.models.lm.plan import Forbidden, Vocabulary
 
 
 def class_masks(vocabulary: Vocabulary, device: torch.device | None = None) -> Tensor:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from models.config import Family
+from firstword.models.config import Family
 
 COSYVOICE3_SILENT_IDS = frozenset({1, 2, 28, 29, 55, 248, 494, 2241, 2242, 2322, 2323})
 MAX_SILENT_RUN_TOKENS = 5

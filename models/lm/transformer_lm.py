@@ -8,12 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.config import TransformerLMConfig
-from models.conformer import Conformer
-from models.lm.kv_cache import CacheShape, KeyValueCache
-from models.lm.transfer import to_device
-from models.lm.vocabulary import Vocabulary
-from models.memory import Memory, WholeMemory, chunk_mask
+from firstword.models.config import TransformerLMConfig
+from firstword.models.layers.attention import Memory, WholeMemory, chunk_mask
+from firstword.models.layers.conformer import Conformer
+from firstword.models.lm.kv_cache import CacheShape, KeyValueCache, to_device
+from firstword.models.lm.plan import Vocabulary
 
 
 class TransformerLM(nn.Module):

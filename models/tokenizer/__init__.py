@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from models.config import Family
-from models.tokenizer.interface import TextTokenizer, TokenizerError
-from models.tokenizer.qwen2 import Qwen2Tokenizer
-from models.tokenizer.special_tokens import special_tokens
-from models.tokenizer.whisper import WhisperTokenizer, find_ranks_file
+from firstword.models.config import Family
+from firstword.models.tokenizer.interface import TextTokenizer, TokenizerError
+from firstword.models.tokenizer.qwen2 import Qwen2Tokenizer, special_tokens
+from firstword.models.tokenizer.whisper import WhisperTokenizer, find_ranks_file
 
 __all__ = ["QWEN2_FOLDER", "TextTokenizer", "TokenizerError", "load_text_tokenizer"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tiktoken
 
-from models.tokenizer.interface import TokenizerError, read_text_file, replace_lone_surrogates
+from firstword.models.tokenizer.interface import TokenizerError, read_text_file, replace_lone_surrogates
 
 RANKS_FILE = "multilingual.tiktoken"
 

@@ -1,6 +1,6 @@
 """Writes a checkpoint's language model as vLLM reads it: one table of all ids, the head, Qwen2's layers.
 
-`python -m models.vllm.export CHECKPOINT OUT` does it; the service does it by itself where it is needed.
+`python -m firstword.models.vllm.export CHECKPOINT OUT` does it; the service does so where needed.
 """
 
 import argparse
@@ -16,14 +16,12 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from models.checkpoint import Checkpoint, open_checkpoint
-from models.config import Qwen2LMConfig
-from models.errors import CheckpointError
-from models.fingerprint import lm_fingerprint
-from models.lm.qwen2_lm import Qwen2LM
-from models.lm.vocabulary import Vocabulary
-from models.names import QWEN2_LM
-from models.weights import published_tensors
+from firstword.models.checkpoint.names import QWEN2_LM
+from firstword.models.checkpoint.open import Checkpoint, lm_fingerprint, open_checkpoint
+from firstword.models.checkpoint.weights import published_tensors
+from firstword.models.config import CheckpointError, Qwen2LMConfig
+from firstword.models.lm.plan import Vocabulary
+from firstword.models.lm.qwen2 import Qwen2LM
 
 ARCHITECTURE: Final = "FirstwordJointSpeechLM"
 EXTRA_KEY: Final = "firstword"  # of config.json: what Qwen2's own config has no place for
@@ -126,7 +124,7 @@ def config_of(config: Qwen2LMConfig, dtype: Dtype) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m models.vllm.export", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m firstword.models.vllm.export", description=__doc__)
     parser.add_argument("checkpoint", type=Path, help="model directory of CosyVoice 2 or 3")
     parser.add_argument("out", type=Path, help="directory to write, or to reuse if it is of this checkpoint")
     parser.add_argument("--dtype", choices=list(DTYPES), default="float32")

@@ -8,7 +8,7 @@ from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead
 from vllm.model_executor.models.qwen2 import Qwen2ForCausalLM, Qwen2Model
 from vllm.model_executor.models.utils import maybe_prefix
 
-from models.vllm.export import EXTRA_KEY
+from firstword.models.vllm.export import EXTRA_KEY
 
 
 class JointSpeechLM(Qwen2ForCausalLM):

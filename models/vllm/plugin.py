@@ -7,7 +7,7 @@ import threading
 from multiprocessing.process import BaseProcess
 from typing import Final
 
-from models.vllm.export import ARCHITECTURE
+from firstword.models.vllm.export import ARCHITECTURE
 
 ENGINE_VARIABLE: Final = "_FIRSTWORD_ENGINE"
 """The process that starts an engine sets it to its own id; other programs' engines load this plugin too."""
@@ -19,7 +19,7 @@ def register() -> None:
     from vllm import ModelRegistry
 
     if ARCHITECTURE not in ModelRegistry.get_supported_archs():
-        ModelRegistry.register_model(ARCHITECTURE, "models.vllm.model:JointSpeechLM")
+        ModelRegistry.register_model(ARCHITECTURE, "firstword.models.vllm.model:JointSpeechLM")
     if os.environ.get(ENGINE_VARIABLE, str(os.getpid())) != str(os.getpid()):
         _end_with_the_parent()
 

@@ -1,4 +1,8 @@
-"""Repetition-aware sampling as a vLLM logits processor.
+"""Repetition-aware sampling inside vLLM.
+
+What a vLLM request says about its draws, from the service to the engine's process.
+
+Repetition-aware sampling as a vLLM logits processor.
 
 The id is drawn here, from the exact distribution and with the utterance's own numbers, and vLLM is
 handed logits that leave it no other choice (it takes the largest). So what was drawn is known on the
@@ -7,8 +11,9 @@ here and in the torch decoder.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,12 +21,51 @@ from vllm import SamplingParams
 from vllm.config import VllmConfig
 from vllm.v1.sample.logits_processor import BatchUpdate, LogitsProcessor, MoveDirectionality
 
-from models.config import SamplingConfig
-from models.lm.sampling import class_masks, sample
-from models.lm.transfer import to_device
-from models.lm.vocabulary import Vocabulary
-from models.vllm.draws import NUM_NO_DRAW_CLASSES, Draws
-from models.vllm.export import EXTRA_KEY
+from firstword.models.config import SamplingConfig
+from firstword.models.lm.kv_cache import to_device
+from firstword.models.lm.plan import Stretch, Vocabulary
+from firstword.models.lm.sampling import class_masks, sample
+from firstword.models.vllm.export import EXTRA_KEY
+
+KEY = "firstword"  # of a request's extra arguments
+NUM_NO_DRAW_CLASSES = 1
+"""The sampler's answers have one class more than the model: drawn where nothing could be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """The draws of one request: a stretch of an utterance between two of its plan's turns.
+
+    num_drawn: how many draws of the utterance came before. history: the last ids before it, fills
+    included, at most as many as the repetition window holds.
+    """
+
+    seed: int
+    num_drawn: int
+    history: tuple[int, ...]
+    first_rule: int  # a `Forbidden`
+    num_first: int
+    later_rule: int
+    is_greedy: bool = False
+
+    @classmethod
+    def of(
+        cls, stretch: Stretch, seed: int, num_drawn: int, history: tuple[int, ...], is_greedy: bool
+    ) -> "Draws":
+        rules = int(stretch.first), stretch.num_first, int(stretch.later)
+        return cls(seed, num_drawn, history, *rules, is_greedy)
+
+    @classmethod
+    def read(cls, extra_args: Mapping[str, Any] | None) -> "Draws":
+        """Raises ValueError for a request that does not say it."""
+        given = (extra_args or {}).get(KEY)
+        if not isinstance(given, Mapping):
+            raise ValueError(f"a request came without {KEY!r} in its extra_args; only Firstword can ask this")
+        return cls(**{**given, "history": tuple(given["history"])})
+
+    def written(self) -> dict[str, Any]:
+        """The extra arguments of a request, which `read` reads back."""
+        return {KEY: asdict(self)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field, replace
 
-from app.engine.interface import InvalidRequest, SpeakerExists, SpeakerNotFound
-from app.speakers.interface import Quality, SpeakerInfo
+from firstword.app.errors import InvalidRequest, SpeakerExists, SpeakerNotFound
+from firstword.app.speakers.interface import Quality, SpeakerInfo
 
 HUM = SpeakerInfo(
     name="hum",

@@ -8,20 +8,17 @@ from types import TracebackType
 
 import numpy as np
 
-from app.audio.pcm import Samples
-from app.engine.interface import (
+from firstword.app.audio.dsp import Samples
+from firstword.app.engine.interface import (
     Audio,
-    CancelReason,
-    Draining,
     EngineInfo,
     EngineStatus,
     Flushed,
-    InvalidRequest,
-    SpeakerNotFound,
     StreamEvent,
-    StreamStats,
     SynthesisRequest,
 )
+from firstword.app.errors import CancelReason, Draining, InvalidRequest, SpeakerNotFound
+from firstword.app.telemetry.stream_record import StreamStats
 
 SAMPLE_RATE_HZ = 24_000
 SAMPLES_PER_CHARACTER = 1200  # 50 ms

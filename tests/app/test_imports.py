@@ -25,10 +25,20 @@ def modules_after(statement: str, **environment: str) -> set[str]:
 
 
 def test_the_service_reads_no_environment_and_loads_nothing_it_may_not_need() -> None:
-    modules = modules_after("import app.main", FIRSTWORD_PORT="no port", FIRSTWORD_NO_SUCH_SETTING="1")
+    modules = modules_after(
+        "import firstword.app.main", FIRSTWORD_PORT="no port", FIRSTWORD_NO_SUCH_SETTING="1"
+    )
     assert not modules & set(HEAVY_WHEN_USED)
 
 
-@pytest.mark.parametrize("module", ["app.cli", "app.settings", "app.engine.interface", "app.audio.formats"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "firstword.app.cli",
+        "firstword.app.settings",
+        "firstword.app.engine.interface",
+        "firstword.app.audio.formats",
+    ],
+)
 def test_what_needs_no_network_does_not_load_torch(module: str) -> None:
     assert "torch" not in modules_after(f"import {module}")

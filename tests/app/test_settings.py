@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from app.settings import (
+from firstword.app.settings import (
     BUILTIN_CHECKPOINT,
     OPENAI_VOICES,
     PREFIX,

@@ -1,7 +1,7 @@
 """Outcomes as a client would have them."""
 
-from bench.client import Ask, Outcome, Status
-from bench.hearing import Heard
+from firstword.bench.client import Ask, Outcome, Status
+from firstword.bench.hearing import Heard
 
 ASK = Ask("Hello there.", "en", 0)
 

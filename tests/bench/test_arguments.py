@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.arguments import BadArgument, amount, count, counts, protocols, rates
+from firstword.bench.arguments import BadArgument, amount, count, counts, protocols, rates
 
 
 def test_what_is_right_is_read() -> None:

@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from app.engine.interface import SynthesisFailed
-from bench import compare
-from bench.compare import CannotCompare, compare_commands, compare_settings, in_turn, settings_of
+from firstword.app.errors import SynthesisFailed
+from firstword.bench import compare
+from firstword.bench.compare import CannotCompare, compare_commands, compare_settings, in_turn, settings_of
 from tests.app.api.serving import make_services, serving
 from tests.app.fakes import FakeEngine
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import distances
+from firstword.bench import distances
 
 EVERY = {"language model, nats a step", "flow, log-mel", "waveform, log-mel"}
 

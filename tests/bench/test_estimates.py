@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from bench.estimates import quantile, ratio_of_medians, ratio_of_pairs, share_interval
+from firstword.bench.estimates import quantile, ratio_of_medians, ratio_of_pairs, share_interval
 
 
 def test_quantile_is_the_value_at_its_share() -> None:

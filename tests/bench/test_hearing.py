@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bench.hearing import Heard, Piece, first_sound, flaw_of, heard
+from firstword.bench.hearing import Heard, Piece, first_sound, flaw_of, heard
 
 RATE_HZ = 24_000
 ASKED_S = 100.0

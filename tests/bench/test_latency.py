@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.interface import Overloaded, SynthesisFailed
-from bench.client import Ask, Client
-from bench.latency import Plan, measure, write
-from bench.levels import Goal
-from bench.terminal import level_table, verdict_lines
+from firstword.app.errors import Overloaded, SynthesisFailed
+from firstword.bench.client import Ask, Client
+from firstword.bench.latency import Plan, measure, write
+from firstword.bench.levels import Goal
+from firstword.bench.terminal import level_table, verdict_lines
 from tests.app.api.serving import make_services, serving
 from tests.app.fakes import INFO, FakeEngine
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from bench.client import Outcome
-from bench.levels import Goal, Level, capacity_hz, goodput, level_of, listeners_without_a_gap
-from bench.load import Load, LoadKind
+from firstword.bench.client import Outcome
+from firstword.bench.levels import Goal, Level, capacity_hz, goodput, level_of, listeners_without_a_gap
+from firstword.bench.load import Load, LoadKind
 from tests.bench.outcomes import outcome
 
 GOAL = Goal(max_ttfa_s=0.5, max_gap_s=0.02)

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from bench.client import Ask, Outcome
-from bench.load import Load, LoadKind, asks, poisson_times, run_load
-from bench.texts import LANGUAGES, sentences, spoken_in
+from firstword.bench.client import Ask, Outcome
+from firstword.bench.load import Load, LoadKind, asks, poisson_times, run_load
+from firstword.bench.texts import LANGUAGES, sentences, spoken_in
 from tests.bench.outcomes import outcome
 
 pytestmark = pytest.mark.anyio

@@ -2,10 +2,10 @@
 
 import pytest
 
-from bench.constancy import Mark, costs
-from bench.server import Footing
-from bench.soak import Reading, Soak
-from bench.targets import TARGETS, Target, Verdict, as_json, table_of
+from firstword.bench.constancy import Mark, costs
+from firstword.bench.server import Footing
+from firstword.bench.soak import Reading, Soak
+from firstword.bench.targets import TARGETS, Target, Verdict, as_json, table_of
 
 FOOTING = {"threads": 10, "file_handles": 20, "tasks": 2, "requests": 0, "sockets": 0, "contexts": 0}
 

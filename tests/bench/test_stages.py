@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from bench import stages
-from bench.frames import frames_per_second_and_pass
-from models.config import Family
+from firstword.bench import stages
+from firstword.bench.frames import frames_per_second_and_pass
+from firstword.models.config import Family
 from tests.models.checkpoints import small_checkpoint
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import cancels, constancy, soak
-from bench.server import ServerDidNotStart, counted, footing, own_server
+from firstword.bench import cancels, constancy, soak
+from firstword.bench.server import ServerDidNotStart, counted, footing, own_server
 from tests.app.commands.typed import run
 
 pytestmark = [

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from models.fused.session import FusedGraph
+from firstword.models.onnx.session import FusedGraph
 
 COPIES = ("copy_", "clone", "cat", "stack", "_to_copy", "index", "index_select", "repeat", "constant_pad_nd")
 

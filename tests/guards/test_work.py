@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from app.audio.encoder import open_encoder
-from app.engine.chunks import ChunkSchedule
-from models.token2wav import StepInput
+from firstword.app.audio.encode import open_encoder
+from firstword.app.engine.stream import ChunkSchedule
+from firstword.models.token2wav import StepInput
 from tests.guards.counting import calls_of, graph_runs, work_of
 from tests.guards.voices import DEFAULTS, KINDS, Kind, torch_networks, voice
 from tests.models.networks import random_ids

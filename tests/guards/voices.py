@@ -5,16 +5,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from app.engine.loading import load_networks
-from app.settings import BUILTIN_CHECKPOINT, Settings
-from models.checkpoint import open_checkpoint
-from models.config import SamplingConfig
-from models.flow.flow import Flow
-from models.hift.hift import HiFT
-from models.lm.decoder import RowRequest, SpeechDecoder
-from models.lm.interface import SpeechLM
-from models.lm.plan import LengthRatios, OneWayPlan
-from models.token2wav import StepInput, Token2Wav
+from firstword.app.engine.startup import load_networks
+from firstword.app.settings import BUILTIN_CHECKPOINT, Settings
+from firstword.models.checkpoint.open import open_checkpoint
+from firstword.models.config import SamplingConfig
+from firstword.models.flow.flow import Flow
+from firstword.models.hift.hift import HiFT
+from firstword.models.lm.decoder import RowRequest, SpeechDecoder, SpeechLM
+from firstword.models.lm.plan import LengthRatios, OneWayPlan
+from firstword.models.token2wav import StepInput, Token2Wav
 from tests.guards.counting import Work, work_of
 from tests.models.networks import random_ids
 

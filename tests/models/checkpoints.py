@@ -8,9 +8,9 @@ from pathlib import Path
 
 import torch
 
-from models.checkpoint import Checkpoint, open_checkpoint
-from models.config import Family
-from models.random_checkpoint import WeightsFormat, write_random_checkpoint
+from firstword.bench.random_checkpoint import WeightsFormat, write_random_checkpoint
+from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
+from firstword.models.config import Family
 
 FAMILIES: tuple[Family, ...] = ("cosyvoice1", "cosyvoice2", "cosyvoice3")
 FORMATS: tuple[WeightsFormat, ...] = ("pt", "safetensors")

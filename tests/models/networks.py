@@ -5,7 +5,7 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
-from models.config import (
+from firstword.models.config import (
     CFMConfig,
     ConformerConfig,
     DiTConfig,
@@ -14,9 +14,9 @@ from models.config import (
     UNetConfig,
     UNetFlowConfig,
 )
-from models.flow.flow import Flow
-from models.frontend.speaker import Speaker
-from models.hift.hift import HiFT
+from firstword.models.flow.flow import Flow
+from firstword.models.frontend.speaker import Speaker
+from firstword.models.hift.hift import HiFT
 
 VOCAB_SIZE = 120
 FLOWS = ("unet", "dit")

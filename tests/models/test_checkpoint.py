@@ -11,10 +11,8 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from models.checkpoint import open_checkpoint
-from models.config import Family
-from models.errors import CheckpointError
-from models.names import (
+from firstword.bench.random_checkpoint import WeightsFormat
+from firstword.models.checkpoint.names import (
     DIT_FLOW,
     HIFT,
     QWEN2_LM,
@@ -24,8 +22,9 @@ from models.names import (
     Table,
     to_published,
 )
-from models.random_checkpoint import WeightsFormat
-from models.weights import read_tensors
+from firstword.models.checkpoint.open import open_checkpoint
+from firstword.models.checkpoint.weights import read_tensors
+from firstword.models.config import CheckpointError, Family
 from tests.models.checkpoints import FAMILIES, FORMATS, copied_checkpoint, load_everything, small_checkpoint
 from tests.models.damages import DAMAGES, Damage, G, V, config_value, link_out, replaced, rewrite
 

@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from models.flow.batch_memory import attend_part, attend_parts
-from models.flow.chunk_cache import ChunkCache
-from models.flow.key_values import KeyValues
+from firstword.models.flow.batch_memory import attend_part, attend_parts
+from firstword.models.flow.kv_cache import ChunkCache, KeyValues
 
 SIZES = [7, 1, 50]
 

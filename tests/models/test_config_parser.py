@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from models.checkpoint import open_checkpoint
-from models.config import Family
-from models.errors import CheckpointError
+from firstword.models.checkpoint.open import open_checkpoint
+from firstword.models.config import CheckpointError, Family
 from tests.models.checkpoints import copied_checkpoint
 from tests.models.damages import config_value, replaced
 

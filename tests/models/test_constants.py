@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from models.flow.blocks import GeluFeedForward
-from models.flow.dit import modulated_norm
-from models.flow.encoder import ConformerFront
-from models.hift.generator import Snake
+from firstword.models.flow.dit import modulated_norm
+from firstword.models.flow.encoder import ConformerFront
+from firstword.models.flow.unet import GeluFeedForward
+from firstword.models.hift.generator import Snake
 from tests.models.networks import small_flow, small_hift
 
 

@@ -3,8 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import CheckpointError
-from models.fingerprint import END_BYTES, MAX_WHOLE_BYTES, NUM_SAMPLES, SAMPLE_BYTES, fingerprint
+from firstword.models.checkpoint.open import (
+    END_BYTES,
+    MAX_WHOLE_BYTES,
+    NUM_SAMPLES,
+    SAMPLE_BYTES,
+    fingerprint,
+)
+from firstword.models.config import CheckpointError
 from tests.models.checkpoints import copied_checkpoint, small_checkpoint
 
 LARGE_BYTES = 1 << 30

@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from models.flow.blocks import CausalConv1d, PointwiseConv1d
-from models.memory import WholeMemory
+from firstword.models.flow.unet import CausalConv1d, PointwiseConv1d
+from firstword.models.layers.attention import WholeMemory
 
 
 @pytest.mark.parametrize("kernel", [1, 3, 5])

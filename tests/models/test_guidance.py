@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.config import CFMConfig, ConformerConfig, RegulatedFlowConfig, UNetConfig
-from models.flow.flow import Flow
-from models.flow.regulated_flow import RegulatedFlow
+from firstword.models.config import CFMConfig, ConformerConfig, RegulatedFlowConfig, UNetConfig
+from firstword.models.flow.cosyvoice1 import RegulatedFlow
+from firstword.models.flow.flow import Flow
 from tests.models.networks import UNGUIDED_FLOWS, VOCAB_SIZE, random_ids, small_flow, small_speaker
 
 TOO_LITTLE_TO_MATTER = 1e-30

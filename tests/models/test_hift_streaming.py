@@ -7,10 +7,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.hift.causal import CausalVocoder
-from models.hift.hift import Generate
-from models.hift.stream import Sound, Vocoder, vocode
-from models.hift.windowed import FADE_FRAMES, WindowedVocoder
+from firstword.models.hift.hift import Generate
+from firstword.models.hift.streaming import (
+    FADE_FRAMES,
+    CausalVocoder,
+    Sound,
+    Vocoder,
+    WindowedVocoder,
+    vocode,
+)
 from tests.models.networks import small_hift
 
 FRAME = 480  # samples

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from models import hyperyaml
-from models.errors import CheckpointError
-from models.hyperyaml import HyperYaml, Reference, Tagged
+from firstword.models.checkpoint import yaml as hyperyaml
+from firstword.models.checkpoint.yaml import HyperYaml, Reference, Tagged
+from firstword.models.config import CheckpointError
 
 MAX_SECONDS = 20.0  # a fraction of one when nothing else runs
 

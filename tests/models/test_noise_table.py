@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from models.config import (
+from firstword.models.config import (
     CFMConfig,
     DiTConfig,
     DiTFlowConfig,
@@ -13,8 +13,8 @@ from models.config import (
     Qwen2Config,
     Qwen2LMConfig,
 )
-from models.flow.solver import NOISE_FRAMES, fixed_noise, noise_between
-from models.hift.noise_table import causal_noise_table
+from firstword.models.flow.flow import NOISE_FRAMES, fixed_noise, noise_between
+from firstword.models.hift.hift import causal_noise_table
 from tests.models.networks import small_hift_config
 
 PUBLISHED = ModelConfig(

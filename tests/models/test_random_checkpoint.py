@@ -10,18 +10,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import random_checkpoint
-from models.checkpoint import open_checkpoint
-from models.config import Family, TransformerLMConfig
-from models.flow.regulated_flow import RegulatedFlow
-from models.memory import WholeMemory, chunk_mask
-from models.random_checkpoint import WeightsFormat, write_configuration, write_random_checkpoint
-from models.random_checkpoint.__main__ import main
-from models.random_checkpoint.networks import flow_tensors, hift_tensors, lm_tensors
-from models.random_checkpoint.sizes import PUBLISHED_NUM_RANKS
-from models.random_checkpoint.tokenizer_files import write_tokenizer
-from models.tokenizer import load_text_tokenizer
-from models.weights import read_tensors
+from firstword.bench import random_checkpoint
+from firstword.bench.random_checkpoint import WeightsFormat, write_configuration, write_random_checkpoint
+from firstword.bench.random_checkpoint.__main__ import main
+from firstword.bench.random_checkpoint.networks import flow_tensors, hift_tensors, lm_tensors
+from firstword.bench.random_checkpoint.sizes import PUBLISHED_NUM_RANKS
+from firstword.bench.random_checkpoint.tokenizer_files import write_tokenizer
+from firstword.models.checkpoint.open import open_checkpoint
+from firstword.models.checkpoint.weights import read_tensors
+from firstword.models.config import Family, TransformerLMConfig
+from firstword.models.flow.cosyvoice1 import RegulatedFlow
+from firstword.models.layers.attention import WholeMemory, chunk_mask
+from firstword.models.tokenizer import load_text_tokenizer
 from tests.models.checkpoints import FAMILIES, FORMATS, small_checkpoint
 from tests.models.published_shapes import SHAPES
 
@@ -261,7 +261,7 @@ def test_the_command_writes_a_checkpoint(tmp_path: Path) -> None:
     out = tmp_path / "model"
     options = ["--family", "cosyvoice3", "--size", "small", "--format", "safetensors", str(out)]
 
-    subprocess.run([sys.executable, "-m", "models.random_checkpoint", *options], check=True)
+    subprocess.run([sys.executable, "-m", "firstword.bench.random_checkpoint", *options], check=True)
 
     assert digests(out) == digests(small_checkpoint("cosyvoice3", "safetensors"))
 

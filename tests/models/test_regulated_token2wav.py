@@ -5,13 +5,12 @@ from functools import cache
 import pytest
 import torch
 
-from models.config import CFMConfig, ConformerConfig, HiFTConfig, RegulatedFlowConfig, UNetConfig
-from models.flow.regulated_flow import RegulatedFlow
-from models.frontend.speaker import Speaker
-from models.hift.hift import HiFT
-from models.hift.windowed import WindowedVocoder
-from models.regulated_token2wav import RegulatedToken2Wav
-from models.token2wav import StepInput
+from firstword.models.config import CFMConfig, ConformerConfig, HiFTConfig, RegulatedFlowConfig, UNetConfig
+from firstword.models.flow.cosyvoice1 import RegulatedFlow
+from firstword.models.frontend.speaker import Speaker
+from firstword.models.hift.hift import HiFT
+from firstword.models.hift.streaming import WindowedVocoder
+from firstword.models.token2wav import RegulatedToken2Wav, StepInput
 from tests.models.networks import VOCAB_SIZE, random_ids
 
 

@@ -8,16 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.checkpoint import Checkpoint, open_checkpoint
-from models.config import Family
-from models.frontend.modes import ModelInput, cross_lingual, zero_shot
-from models.frontend.speaker import Speaker
-from models.lm.decoder import Emitted, RowRequest, SpeechDecoder, Stopped
-from models.lm.interleaved_plan import InterleavedPlan
-from models.lm.plan import OneWayPlan, Plan
-from models.lm.vocabulary import Vocabulary
-from models.regulated_token2wav import RegulatedToken2Wav
-from models.token2wav import StepInput, Token2Wav
+from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
+from firstword.models.config import Family
+from firstword.models.frontend.modes import ModelInput, cross_lingual, zero_shot
+from firstword.models.frontend.speaker import Speaker
+from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, Stopped
+from firstword.models.lm.plan import InterleavedPlan, OneWayPlan, Plan, Vocabulary
+from firstword.models.token2wav import RegulatedToken2Wav, StepInput, Token2Wav
 from tests.models.checkpoints import FAMILIES, small_checkpoint
 
 TEXT = "hello world, this is my voice."

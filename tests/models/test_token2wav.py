@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.flow.flow import Flow
-from models.flow.incremental import FlowState, IncrementalFlow
-from models.frontend.speaker import Speaker
-from models.token2wav import PromptState, StepInput, Token2Wav, aligned_cut
+from firstword.models.flow.flow import Flow
+from firstword.models.flow.incremental import FlowState, IncrementalFlow
+from firstword.models.frontend.speaker import Speaker
+from firstword.models.token2wav import PromptState, StepInput, Token2Wav, aligned_cut
 from tests.models.networks import FLOWS, UNGUIDED_FLOWS, random_ids, small_flow, small_hift, small_speaker
 
 FLOW = pytest.mark.parametrize("kind", FLOWS)

@@ -8,16 +8,16 @@ from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import BPE
 from tokenizers.processors import TemplateProcessing
 
-from models.tokenizer import TextTokenizer, TokenizerError, load_text_tokenizer
-from models.tokenizer.qwen2 import Qwen2Tokenizer
-from models.tokenizer.special_tokens import (
+from firstword.models.tokenizer import TextTokenizer, TokenizerError, load_text_tokenizer
+from firstword.models.tokenizer.qwen2 import (
     ARPABET_TOKENS,
     BASE_TOKENS,
     EXPRESSION_TOKENS,
     PINYIN_TOKENS,
+    Qwen2Tokenizer,
     special_tokens,
 )
-from models.tokenizer.whisper import LANGUAGES, SPECIAL_TOKENS, WhisperTokenizer
+from firstword.models.tokenizer.whisper import LANGUAGES, SPECIAL_TOKENS, WhisperTokenizer
 
 MERGES = [("h", "e"), ("l", "l"), ("he", "ll"), ("hell", "o"), ("Ġ", "w"), ("'", "s"), ("Ġ", "Ġ"), ("1", "2")]
 NUM_BYTES = 256

@@ -12,9 +12,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.errors import CheckpointError
-from models.torch_file import TorchFileError, read_torch_file
-from models.weights import fold_weight_norm, read_tensors
+from firstword.models.checkpoint.weights import (
+    TorchFileError,
+    fold_weight_norm,
+    read_tensors,
+    read_torch_file,
+)
+from firstword.models.config import CheckpointError
 
 MAX_GROWTH_KIB = 64 << 10
 CALL = pickle.MARK + pickle.TUPLE + pickle.REDUCE  # of what stands below with no arguments

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from models.fields import Fields
-from models.hyperyaml import HyperYaml, Tagged
+from firstword.models.checkpoint.yaml import Fields, HyperYaml, Tagged
 
 FLOW_ESTIMATORS = {
     "MaskedDiffWithXvec": "ConditionalDecoder",

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 from torch import Tensor
 
-from models.config import MelConfig
-from models.frontend.fbank import kaldi_fbank
-from models.frontend.mel import MelExtractor, WhisperMelExtractor
+from firstword.models.config import MelConfig
+from firstword.models.frontend.features import MelExtractor, WhisperMelExtractor, kaldi_fbank
 from tests.parity.reference import FBANK_TOLERANCE, NETWORK_TOLERANCE, assert_close, load_case
 
 MEL_24K = MelConfig(sample_rate_hz=24_000, n_fft=1920, hop_samples=480, win_samples=1920)

@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.config import DiTFlowConfig, RegulatedFlowConfig, UNetFlowConfig
-from models.config_parser import parse_flow
-from models.flow.encoder import without_lookahead
-from models.flow.flow import Flow
-from models.flow.regulated_flow import OVERLAP_TOKENS, RegulatedFlow
-from models.memory import WholeMemory, chunk_mask
-from models.names import DIT_FLOW, REGULATED_FLOW, UNET_FLOW
-from models.weights import load_exactly
+from firstword.models.checkpoint.config_parser import parse_flow
+from firstword.models.checkpoint.names import DIT_FLOW, REGULATED_FLOW, UNET_FLOW
+from firstword.models.checkpoint.weights import load_exactly
+from firstword.models.config import DiTFlowConfig, RegulatedFlowConfig, UNetFlowConfig
+from firstword.models.flow.cosyvoice1 import OVERLAP_TOKENS, RegulatedFlow
+from firstword.models.flow.encoder import without_lookahead
+from firstword.models.flow.flow import Flow
+from firstword.models.layers.attention import WholeMemory, chunk_mask
 from tests.parity.networks import flow_fields
 from tests.parity.reference import NETWORK_TOLERANCE, SOLVE_TOLERANCE, Case, assert_close, load_case
 

@@ -6,12 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.config_parser import parse_hift
-from models.hift.causal import CausalVocoder
-from models.hift.hift import HiFT
-from models.hift.stream import Sound, vocode
-from models.names import HIFT
-from models.weights import fold_weight_norm, load_exactly, published_shapes
+from firstword.models.checkpoint.config_parser import parse_hift
+from firstword.models.checkpoint.names import HIFT
+from firstword.models.checkpoint.weights import fold_weight_norm, load_exactly, published_shapes
+from firstword.models.hift.hift import HiFT
+from firstword.models.hift.streaming import CausalVocoder, Sound, vocode
 from tests.parity.networks import hift_fields
 from tests.parity.reference import NETWORK_TOLERANCE, WAVEFORM_TOLERANCE, Case, assert_close, load_case
 

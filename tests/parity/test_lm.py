@@ -8,17 +8,23 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.config import ConformerConfig, Qwen2Config, Qwen2LMConfig, TransformerLMConfig
-from models.lm.decoder import Emitted, RowRequest, SpeechDecoder
-from models.lm.interleaved_plan import InterleavedPlan
-from models.lm.layout import IGNORED, Layout, interleaved_layout, one_way_layout
-from models.lm.plan import OneWayPlan, Plan
-from models.lm.qwen2_lm import Qwen2LM
-from models.lm.training import LossConfig, teacher_forced, token_loss
-from models.lm.transformer_lm import TransformerLM
-from models.names import QWEN2_LM, TRANSFORMER_LM, to_published
-from models.weights import load_exactly
+from firstword.models.checkpoint.names import QWEN2_LM, TRANSFORMER_LM, to_published
+from firstword.models.checkpoint.weights import load_exactly
+from firstword.models.config import ConformerConfig, Qwen2Config, Qwen2LMConfig, TransformerLMConfig
+from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder
+from firstword.models.lm.plan import (
+    IGNORED,
+    InterleavedPlan,
+    Layout,
+    OneWayPlan,
+    Plan,
+    interleaved_layout,
+    one_way_layout,
+)
+from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.lm.transformer_lm import TransformerLM
 from tests.parity.reference import NETWORK_TOLERANCE, Case, assert_close, load_case
+from training.losses import LossConfig, teacher_forced, token_loss
 
 END_OF_PROMPT_ID = 151646
 QWEN2_CASES = pytest.mark.parametrize("name", ["llm_v2", "llm_v3"])

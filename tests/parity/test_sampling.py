@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.config import SamplingConfig
-from models.lm.sampling import are_repeated, draw, nucleus, repetition_aware_probabilities
+from firstword.models.config import SamplingConfig
+from firstword.models.lm.sampling import are_repeated, draw, nucleus, repetition_aware_probabilities
 from tests.parity.reference import assert_close, load_json
 
 WEIGHT_TOLERANCE = 1e-6

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.text.normalise import is_only_punctuation, replace_blank, spell_out_numbers
-from app.text.segment import SegmentLimits, split_paragraph
+from firstword.app.text.normalize import is_only_punctuation, replace_blank, spell_out_numbers
+from firstword.app.text.segment import SegmentLimits, split_paragraph
 from tests.parity.reference import load_json
 
 

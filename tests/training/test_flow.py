@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from models.memory import WholeMemory
+from firstword.models.layers.attention import WholeMemory
 from tests.training.recipe import tiny_settings
 from training import flow
 from training.networks.flow import initialise

@@ -5,9 +5,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from models.config import Qwen2Config, Qwen2LMConfig
-from models.lm.layout import IGNORED
-from models.lm.vocabulary import Vocabulary
+from firstword.models.config import Qwen2Config, Qwen2LMConfig
+from firstword.models.lm.plan import IGNORED, Vocabulary
 from training.language_model import Line, as_batch, words_of_ids
 from training.networks.language_model import TokenCrossEntropy
 from training.settings import read_settings

@@ -9,8 +9,8 @@ import pytest
 import safetensors.torch
 import torch
 
-from models.checkpoint import open_checkpoint
-from models.config import Qwen2LMConfig
+from firstword.models.checkpoint.open import open_checkpoint
+from firstword.models.config import Qwen2LMConfig
 from tests.training.recipe import hum, tiny_settings, write_corpus
 from training import (
     export,
@@ -97,7 +97,7 @@ def test_exported_graphs_hear_what_the_networks_hear(directory: Path, settings: 
 
 
 def reader_input(samples: np.ndarray) -> torch.Tensor:  # type: ignore[type-arg]
-    from models.frontend.recording import Recording
+    from firstword.models.frontend.features import Recording
 
     return Recording(samples, 24_000).resampled(16_000)
 

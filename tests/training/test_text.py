@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from models.tokenizer.qwen2 import Qwen2Tokenizer
-from models.tokenizer.special_tokens import special_tokens
+from firstword.models.tokenizer.qwen2 import Qwen2Tokenizer, special_tokens
 from training.recognise import word_errors
 from training.settings import DEFAULT, CorpusSettings, SettingsError, read_settings
 from training.text import corpus, documents, ngrams, numbers

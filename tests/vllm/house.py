@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from app.engine.tokens.interface import TokenStream, Utterance
-from app.engine.tokens.keeper import EngineKeeper
-from app.engine.tokens.legs import Leg
-from app.engine.tokens.vllm import VllmTokenGenerator
-from app.engine.tokens.vllm_options import VllmOptions
-from models.lm.qwen2_lm import Qwen2LM
-from models.lm.vocabulary import Vocabulary
-from models.vllm.export import write_model
+from firstword.app.engine.tokens.interface import TokenStream, Utterance
+from firstword.app.engine.tokens.vllm_generator import EngineKeeper, Leg, VllmTokenGenerator
+from firstword.app.engine.tokens.vllm_options import VllmOptions
+from firstword.models.lm.plan import Vocabulary
+from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.vllm.export import write_model
 from tests.parity.reference import Case
 from tests.parity.test_lm import load_lm
 from tests.vllm.widening import widened
@@ -77,7 +75,7 @@ def open_house(case: Case, directory: Path) -> Iterator[House]:
 
 
 async def _furnished(case: Case, lm: Qwen2LM, directory: Path, loop: asyncio.AbstractEventLoop) -> House:
-    from app.engine.tokens.vllm_process import VllmProcess, engine_arguments, set_environment
+    from firstword.app.engine.tokens.vllm_engine import VllmProcess, engine_arguments, set_environment
 
     options = VllmOptions(
         directory=directory,

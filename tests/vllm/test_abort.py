@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from prometheus_client import REGISTRY
 
-from app.engine.tokens.interface import Utterance
+from firstword.app.engine.tokens.interface import Utterance
 from tests.parity.test_lm import ids
 from tests.vllm.house import House, spoken
 from tests.vllm.test_tokens import whole_utterance

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.config import SamplingConfig
-from models.lm.vocabulary import Forbidden, Vocabulary
-from models.vllm.draws import Draws
-from models.vllm.export import EXTRA_KEY
+from firstword.models.config import SamplingConfig
+from firstword.models.lm.plan import Forbidden, Vocabulary
+from firstword.models.vllm.export import EXTRA_KEY
+from firstword.models.vllm.sampler import Draws
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore")]
 
@@ -21,7 +21,7 @@ LOGITS = torch.randn(NUM_STEPS, NAMES.num_classes, generator=torch.Generator().m
 
 
 def new_sampler() -> Any:
-    from models.vllm.sampler import RepetitionAwareSampler
+    from firstword.models.vllm.sampler import RepetitionAwareSampler
 
     extra = {"vocabulary": asdict(NAMES), "sampling": asdict(SamplingConfig())}
     config = SimpleNamespace(

@@ -6,12 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from app.engine.tokens.legs import Leg
-from models.lm.plan import Run
-from models.lm.sampling import class_masks, repetition_aware_probabilities
-from models.lm.vocabulary import Forbidden
-from models.memory import WholeMemory, chunk_mask
-from models.vllm.draws import Draws
+from firstword.app.engine.tokens.vllm_generator import Leg
+from firstword.models.layers.attention import WholeMemory, chunk_mask
+from firstword.models.lm.plan import Forbidden, Run
+from firstword.models.lm.sampling import class_masks, repetition_aware_probabilities
+from firstword.models.vllm.sampler import Draws
 from tests.parity.test_lm import one_way_plan
 from tests.vllm.house import House
 

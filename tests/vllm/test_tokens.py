@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from app.engine.tokens.interface import TokenStream, Utterance
-from app.engine.tokens.vllm import VllmTokenGenerator
-from models.lm.decoder import Emitted, RowRequest, SpeechDecoder
-from models.lm.plan import Plan
+from firstword.app.engine.tokens.interface import TokenStream, Utterance
+from firstword.app.engine.tokens.vllm_generator import VllmTokenGenerator
+from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder
+from firstword.models.lm.plan import Plan
 from tests.parity.test_lm import decode_pieces, ids, interleaved_plan, one_way_plan
 from tests.vllm.house import House, finished, spoken
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from models.lm.qwen2_lm import Qwen2LM
+from firstword.models.lm.qwen2 import Qwen2LM
 
 MIN_HEAD_DIM = 32
 

@@ -9,11 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from models.config import NUM_MELS
-from models.flow.blocks import TransformerBlock
-from models.flow.encoder import ConformerFront
-from models.flow.flow import Flow
-from models.flow.unet import CausalResnet, CausalStage, CausalUNet
+from firstword.models.config import NUM_MELS
+from firstword.models.flow.encoder import ConformerFront
+from firstword.models.flow.flow import Flow
+from firstword.models.flow.unet import CausalResnet, CausalStage, CausalUNet, TransformerBlock
 from training.networks.speech_tokenizer import NUM_DIGITS, NUM_LEVELS, digits_of_codes
 
 _NUM_ANCHORS = 32  # channels that hold a constant, so that a layer norm scales the others by nearly the same

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.lm.layout import IGNORED
-from models.lm.qwen2_lm import Qwen2LM
+from firstword.models.lm.plan import IGNORED
+from firstword.models.lm.qwen2 import Qwen2LM
 from training.networks.speech_tokenizer import NUM_CODES, NUM_DIGITS, NUM_LEVELS, digits_of_codes
 
 _HIDDEN = -30_000.0  # a score that softmax does not see; finite, so that bfloat16 has no infinities

@@ -4,8 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.config import SPEAKER_EMBEDDING_SIZE
-from models.frontend.fbank import NUM_FBANK_BINS
+from firstword.models.config import SPEAKER_EMBEDDING_SIZE
+from firstword.models.frontend.features import NUM_FBANK_BINS
 
 _DILATIONS = (1, 2, 3)
 _SCALE, _MARGIN = 20.0, 0.2

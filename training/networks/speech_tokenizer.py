@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.config import FRAMES_PER_TOKEN, NUM_MELS
-from models.frontend.mel import WHISPER_NUM_MELS
+from firstword.models.config import FRAMES_PER_TOKEN, NUM_MELS
+from firstword.models.frontend.features import WHISPER_NUM_MELS
 
 NUM_DIGITS, NUM_LEVELS = 8, 3
 NUM_CODES = NUM_LEVELS**NUM_DIGITS  # 6561

@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 import torch
 
-from app.engine.interface import TtsError
+from firstword.app.errors import TtsError
 
 MAX_REPEATS = 25  # one token so many times in a row is a loop: a second of the same sound
 

@@ -8,14 +8,21 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.engine.interface import SynthesisFailed
-from app.engine.tokens.interface import EndReason, TokenStream, Utterance
-from app.engine.tokens.planning import plan_of
-from models.config import SamplingConfig
-from models.lm.decoder import Emitted, Event, Row, RowRequest, SpeechDecoder, Stopped, Waiting
-from models.lm.interface import SpeechLM
-from models.lm.interleaved_plan import InterleavedPlan
-from models.lm.plan import Plan
+from firstword.app.engine.tokens.interface import EndReason, TokenStream, Utterance
+from firstword.app.engine.tokens.prompt import plan_of
+from firstword.app.errors import SynthesisFailed
+from firstword.models.config import SamplingConfig
+from firstword.models.lm.decoder import (
+    Emitted,
+    Event,
+    Row,
+    RowRequest,
+    SpeechDecoder,
+    SpeechLM,
+    Stopped,
+    Waiting,
+)
+from firstword.models.lm.plan import InterleavedPlan, Plan
 
 _log = logging.getLogger(__name__)
 

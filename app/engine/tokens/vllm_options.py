@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from app.engine.backend import BackendError, Build
-from models.config import Qwen2LMConfig
-from models.vllm.export import Dtype
+from firstword.app.engine.backend import BackendError, Build
+from firstword.models.config import Qwen2LMConfig
+from firstword.models.vllm.export import Dtype
 
 Quantization = Literal["none", "fp8"]
 

@@ -9,13 +9,12 @@ from contextlib import asynccontextmanager
 import httpx
 import uvicorn
 
-from app.api.application import build_app
-from app.api.auth import KeyRing
-from app.api.documentation import ErrorAnswer
-from app.api.limits import Limits, Quotas
-from app.api.server import server_config
-from app.api.services import Clock, Services
-from app.telemetry.metrics import Metrics
+from firstword.app.api.app import build_app, server_config
+from firstword.app.api.dependencies import Clock, Services
+from firstword.app.api.limits import Limits, Quotas
+from firstword.app.api.middleware import KeyRing
+from firstword.app.api.schemas import ErrorAnswer
+from firstword.app.telemetry.metrics import Metrics
 from tests.app.fake_speakers import FakeSpeakers
 from tests.app.fakes import FakeEngine
 

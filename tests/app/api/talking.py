@@ -11,8 +11,8 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from app.api.services import Services
-from app.audio.pcm import Samples, to_pcm16
+from firstword.app.api.dependencies import Services
+from firstword.app.audio.dsp import Samples, to_pcm16
 from tests.app.api.serving import PATIENCE_S, serving
 from tests.app.fakes import FakeEngine, FakeStream
 

@@ -6,8 +6,8 @@ import httpx
 import pytest
 from starlette.testclient import TestClient, WebSocketDenialResponse
 
-from app.api.application import build_app
-from app.api.auth import KeyRing
+from firstword.app.api.app import build_app
+from firstword.app.api.middleware import KeyRing
 from tests.app.api.serving import counted, error_of, in_process, make_services, serving
 from tests.app.fakes import FakeEngine
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from app.api.bodies import LINGER_BYTES
+from firstword.app.api.middleware import LINGER_BYTES
 from tests.app.api.serving import LIMITS, counted, error_of, in_process, make_services, serving
 from tests.app.fakes import FakeEngine
 

@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from app.api.errors import (
+from firstword.app import errors
+from firstword.app.api.errors import (
     INTERNAL,
     TABLE,
     InvalidApiKey,
@@ -16,8 +17,7 @@ from app.api.errors import (
     outcome_of,
     row_of,
 )
-from app.engine import interface
-from app.engine.interface import (
+from firstword.app.errors import (
     AudioTooLong,
     AudioTooShort,
     BadAudio,
@@ -84,12 +84,10 @@ async def test_every_row_of_the_table_reaches_the_client(
 
 
 def test_every_kind_of_the_tree_has_a_row_of_its_own() -> None:
-    kinds = {
-        kind for kind in vars(interface).values() if isinstance(kind, type) and issubclass(kind, TtsError)
-    }
-    abstract = {TtsError, interface.Refused, SynthesisFailed}
+    kinds = {kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, TtsError)}
+    abstract = {TtsError, errors.Refused, SynthesisFailed}
     assert kinds - abstract <= set(TABLE)
-    assert {type(error) for error, *_ in ROWS} >= kinds - {interface.Refused}
+    assert {type(error) for error, *_ in ROWS} >= kinds - {errors.Refused}
 
 
 @pytest.mark.parametrize(

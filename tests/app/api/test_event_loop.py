@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from app.api import payloads
-from app.api.bodies import PIECE_BYTES, BodyLimitMiddleware
-from app.telemetry.metrics import Metrics
+from firstword.app.api import streaming as payloads
+from firstword.app.api.middleware import PIECE_BYTES, BodyLimitMiddleware
+from firstword.app.telemetry.metrics import Metrics
 from tests.app.api.serving import HELLO, LIMITS, in_process, make_services
 
 pytestmark = pytest.mark.anyio

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.api.limits import Quotas, TokenBucket
-from app.engine.interface import RateLimited
+from firstword.app.api.limits import Quotas, TokenBucket
+from firstword.app.errors import RateLimited
 from tests.app.api.serving import LIMITS, counted, error_of, in_process, make_services
 from tests.app.clock import Clock
 from tests.app.fakes import FakeEngine

@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from app.engine.interface import EngineStatus, SynthesisFailed, SynthesisRequest
+from firstword.app.engine.interface import EngineStatus, SynthesisRequest
+from firstword.app.errors import SynthesisFailed
 from tests.app.api.serving import LIMITS, PATIENCE_S, counted, error_of, make_services, serving
 from tests.app.fakes import FakeEngine, FakeStream
 

@@ -11,9 +11,9 @@ import openai
 import pytest
 from openai import AsyncOpenAI
 
-from app.api.documentation import ErrorAnswer
-from app.api.services import Services
-from app.engine.interface import Overloaded, SynthesisFailed
+from firstword.app.api.dependencies import Services
+from firstword.app.api.schemas import ErrorAnswer
+from firstword.app.errors import Overloaded, SynthesisFailed
 from tests.app.api.serving import HELLO, MODEL_ID, error_of, in_process, make_services, serving
 from tests.app.audio.sounds import heard_by_ffmpeg
 from tests.app.fake_speakers import HUM, FakeSpeakers

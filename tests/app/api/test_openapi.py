@@ -4,7 +4,7 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.checks import not_a_server_error
 
-from app.api.application import build_app
+from firstword.app.api.app import build_app
 from tests.app.api.serving import make_services
 
 schema = schemathesis.openapi.from_asgi("/openapi.json", build_app(make_services()))

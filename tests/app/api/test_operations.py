@@ -3,9 +3,9 @@
 import httpx
 import pytest
 
-from app.api.application import build_app
-from app.audio.formats import FORMATS
-from app.engine.interface import EngineStatus
+from firstword.app.api.app import build_app
+from firstword.app.audio.formats import FORMATS
+from firstword.app.engine.interface import EngineStatus
 from tests.app.api.serving import MODEL_ID, in_process, make_services
 from tests.app.fakes import FakeEngine
 

@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from app.api.application import build_app
-from app.api.server import DrainingServer, server_config
+from firstword.app.api.app import DrainingServer, build_app, server_config
 from tests.app.api.serving import PATIENCE_S, make_services
 
 pytestmark = pytest.mark.anyio

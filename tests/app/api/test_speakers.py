@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.engine.interface import (
+from firstword.app.errors import (
     AudioTooLong,
     AudioTooShort,
     BadAudio,

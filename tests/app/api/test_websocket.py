@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.audio.formats import AudioFormat
+from firstword.app.audio.formats import AudioFormat
 from tests.app.api.serving import HELLO, make_services
 from tests.app.api.talking import QueueingEngine, heard, pcm_of, talking, types_of
 from tests.app.audio import sounds

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.engine.interface import Draining, InvalidRequest, Overloaded, SynthesisFailed
+from firstword.app.errors import Draining, InvalidRequest, Overloaded, SynthesisFailed
 from tests.app.api.serving import HELLO, counted, make_services
 from tests.app.api.talking import QueueingEngine, heard, pcm_of, talking, types_of
 from tests.app.fakes import INFO, FakeEngine, speech

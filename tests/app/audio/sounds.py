@@ -6,8 +6,8 @@ import av
 import numpy as np
 import soundfile
 
-from app.audio.formats import AudioFormat
-from app.audio.pcm import Samples
+from firstword.app.audio.dsp import Samples
+from firstword.app.audio.formats import AudioFormat
 
 G711 = {"ulaw": "ULAW", "alaw": "ALAW"}
 

@@ -9,9 +9,9 @@ import pytest
 import soundfile
 import soxr
 
-from app.audio.decode import RecordingTooLong, UndecodableAudio, decode_recording
-from app.audio.encoder import encode_whole
-from app.audio.formats import AudioFormat
+from firstword.app.audio.decode import RecordingTooLong, UndecodableAudio, decode_recording
+from firstword.app.audio.encode import encode_whole
+from firstword.app.audio.formats import AudioFormat
 from tests.app.audio.sounds import Samples, chirp, dominant_hz, tone
 
 MAX_S = 30.0

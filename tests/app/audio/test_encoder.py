@@ -10,8 +10,8 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from app.audio.encoder import encode_whole, open_encoder
-from app.audio.formats import FORMATS, AudioFormat, sample_rate_of
+from firstword.app.audio.encode import encode_whole, open_encoder
+from firstword.app.audio.formats import FORMATS, AudioFormat, sample_rate_of
 from tests.app.audio.sounds import Samples, chirp, counts_samples, dominant_hz, heard, heard_by_ffmpeg, tone
 
 SOURCE_RATE_HZ = 24_000

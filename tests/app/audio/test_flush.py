@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from app.audio.encoder import AudioEncoder, open_encoder
-from app.audio.formats import AudioFormat
+from firstword.app.audio.encode import AudioEncoder, open_encoder
+from firstword.app.audio.formats import AudioFormat
 from tests.app.audio.sounds import Samples, chirp, heard
 
 SOURCE_HZ = 24_000

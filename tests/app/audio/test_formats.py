@@ -2,7 +2,7 @@ from typing import get_args
 
 import pytest
 
-from app.audio.formats import FORMATS, SAMPLE_RATES_HZ, AudioFormat, format_info, sample_rate_of
+from firstword.app.audio.formats import FORMATS, SAMPLE_RATES_HZ, AudioFormat, format_info, sample_rate_of
 
 ALL_FORMATS: tuple[AudioFormat, ...] = get_args(AudioFormat)
 

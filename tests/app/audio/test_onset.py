@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from app.audio.onset import LeadingSilence
-from app.audio.pcm import Samples
+from firstword.app.audio.dsp import LeadingSilence, Samples
 
 RATE_HZ = 24_000
 

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.api.services import Services
-from app.settings import PREFIX, Settings
+from firstword.app.api.dependencies import Services
+from firstword.app.settings import PREFIX, Settings
 from tests.app.api.serving import make_services
 from tests.app.fakes import FakeEngine
 
@@ -26,7 +26,7 @@ def _nothing_is_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def logging_set_up(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """What the commands asked of logging, which stays as pytest has it."""
     asked: list[tuple[str, str]] = []
-    monkeypatch.setattr("app.telemetry.logs.configure_logging", lambda *given: asked.append(given))
+    monkeypatch.setattr("firstword.app.telemetry.logs.configure_logging", lambda *given: asked.append(given))
     return asked
 
 
@@ -39,7 +39,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     async def running(settings: Settings) -> AsyncIterator[Services]:
         yield make_services(engine)
 
-    monkeypatch.setitem(sys.modules, "app.main", SimpleNamespace(running=running))
+    monkeypatch.setitem(sys.modules, "firstword.app.main", SimpleNamespace(running=running))
     return engine
 
 
@@ -52,5 +52,5 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
         settings_seen.append(settings)
         announce("http://127.0.0.1:1 speaks [softly]")
 
-    monkeypatch.setitem(sys.modules, "app.main", SimpleNamespace(serve=serve))
+    monkeypatch.setitem(sys.modules, "firstword.app.main", SimpleNamespace(serve=serve))
     return settings_seen

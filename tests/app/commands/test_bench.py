@@ -72,4 +72,4 @@ def test_bad_rate_is_one_line(url: str) -> None:
 
 
 def test_measuring_a_server_loads_no_networks() -> None:
-    assert not modules_after("import bench.latency") & {"torch", "models", "matplotlib"}
+    assert not modules_after("import firstword.bench.latency") & {"torch", "models", "matplotlib"}

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from app.engine.interface import SpeakerNotFound
-from models.errors import CheckpointError
+from firstword.app.errors import SpeakerNotFound
+from firstword.models.config import CheckpointError
 from tests.app.commands.typed import refused, run
 from tests.app.fakes import FakeEngine
 
@@ -14,9 +14,11 @@ TEXT = "Hello there."
 
 
 def test_command_line_starts_without_what_is_slow() -> None:
-    program = "import app.cli, sys; print(*sys.modules)"
+    program = "import firstword.app.cli, sys; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
-    assert not {"torch", "numpy", "uvicorn", "fastapi", "httpx", "app.main"} & set(loaded.stdout.split())
+    assert not {"torch", "numpy", "uvicorn", "fastapi", "httpx", "firstword.app.main"} & set(
+        loaded.stdout.split()
+    )
 
 
 def test_help_names_every_command() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from app.commands import checks
-from app.engine import backend
-from app.settings import load_settings
+from firstword.app.commands import doctor as checks
+from firstword.app.engine import backend
+from firstword.app.settings import load_settings
 from tests.app.commands.typed import run
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from app.audio.pcm import to_pcm16
-from app.engine.interface import SynthesisFailed
+from firstword.app.audio.dsp import to_pcm16
+from firstword.app.errors import SynthesisFailed
 from tests.app.commands.typed import refused, run
 from tests.app.fakes import SAMPLE_RATE_HZ, FakeEngine, speech
 
@@ -84,7 +84,7 @@ def test_say_refuses_in_one_line(engine: FakeEngine, words: tuple[str, ...], exp
 
 
 def test_say_refuses_an_output_before_anything_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "app.main", None)  # its import would fail
+    monkeypatch.setitem(sys.modules, "firstword.app.main", None)  # its import would fail
     assert "no audio format" in refused("say", TEXT, "-o", "out.xyz")
 
 

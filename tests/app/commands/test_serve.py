@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.engine import backend
-from app.settings import Settings
+from firstword.app.engine import backend
+from firstword.app.settings import Settings
 from tests.app.commands.typed import refused, run
 
 
@@ -37,7 +37,7 @@ def test_serve_refuses_what_cannot_run_before_it_loads(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setattr(backend, "vllm_build", lambda: None)
-    monkeypatch.setitem(sys.modules, "app.main", None)
+    monkeypatch.setitem(sys.modules, "firstword.app.main", None)
     monkeypatch.setenv(variable, value)
     line = refused("serve", "--port", "0")
     assert expected in line

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.settings import load_settings
+from firstword.app.settings import load_settings
 from tests.app.commands.typed import run
 
 

@@ -2,7 +2,7 @@
 
 from typer.testing import CliRunner, Result
 
-from app.cli import cli
+from firstword.app.cli import cli
 
 
 def run(*words: str, input: str | None = None) -> Result:

@@ -5,10 +5,10 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 
 import torch
 
-from app.engine.tokens.legs import EngineDied, Leg
-from models.lm.qwen2_lm import Qwen2LM
-from models.lm.sampling import class_masks, sample
-from models.memory import WholeMemory, chunk_mask
+from firstword.app.engine.tokens.vllm_generator import EngineDied, Leg
+from firstword.models.layers.attention import WholeMemory, chunk_mask
+from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.lm.sampling import class_masks, sample
 
 
 async def until(condition: Callable[[], bool]) -> None:

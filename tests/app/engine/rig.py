@@ -8,17 +8,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from app.engine.admission import Admission
-from app.engine.engine import SpeechEngine
-from app.engine.interface import EngineInfo, InvalidRequest, Mode, SpeakerNotFound, SynthesisRequest
-from app.engine.resources import Resources
-from app.engine.token2wav_pool import Token2WavPool
-from app.engine.tokens.interface import EndReason, TokenStream, Utterance
-from app.speakers.enrolment import PreparedSpeaker
-from app.telemetry.metrics import Metrics
-from app.text.segments import Segment
-from models.frontend.speaker import Speaker
-from models.token2wav import StepInput, StepTimes
+from firstword.app.engine.admission import Admission
+from firstword.app.engine.engine import SpeechEngine
+from firstword.app.engine.interface import EngineInfo, Mode, SynthesisRequest
+from firstword.app.engine.stream import Resources
+from firstword.app.engine.token2wav_pool import Token2WavPool
+from firstword.app.engine.tokens.interface import EndReason, TokenStream, Utterance
+from firstword.app.errors import InvalidRequest, SpeakerNotFound
+from firstword.app.speakers.enrolment import PreparedSpeaker
+from firstword.app.telemetry.metrics import Metrics
+from firstword.app.text.segment import Segment
+from firstword.models.frontend.speaker import Speaker
+from firstword.models.token2wav import StepInput, StepTimes
 from tests.app.clock import Clock
 
 HOP, LOOKAHEAD, SAMPLES_PER_TOKEN, RATE_HZ = 4, 1, 100, 2500

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from app.engine.admission import Admission
-from app.engine.interface import Draining, Overloaded
+from firstword.app.engine.admission import Admission
+from firstword.app.errors import Draining, Overloaded
 from tests.app.clock import Clock
 from tests.app.engine.pace import until_idle
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.engine import backend
-from app.engine.backend import BackendChoice, BackendError, Build, choose_backend
-from models.config import Family
+from firstword.app.engine import backend
+from firstword.app.engine.backend import BackendChoice, BackendError, Build, choose_backend
+from firstword.models.config import Family
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.engine.capacity import MOST_STREAMS, measured_capacity
+from firstword.app.engine.engine import MOST_STREAMS, measured_capacity
 from tests.app.engine.rig import Rig
 
 pytestmark = pytest.mark.anyio

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.engine.chunks import ChunkSchedule, TokenChunk
+from firstword.app.engine.stream import ChunkSchedule, TokenChunk
 
 FIRST, HOP, LOOKAHEAD = 10, 25, 3
 

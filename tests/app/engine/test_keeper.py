@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from app.engine.interface import Restarting
-from app.engine.tokens.keeper import FIRST_DELAY_S, STABLE_AFTER_S, EngineKeeper
+from firstword.app.engine.tokens.vllm_generator import FIRST_DELAY_S, STABLE_AFTER_S, EngineKeeper
+from firstword.app.errors import Restarting
 from tests.app.clock import Clock
 from tests.app.engine.leg_engine import ToyLegEngine, until
 from tests.app.engine.test_torch_generator import small_lm
@@ -71,7 +71,7 @@ async def test_each_early_death_doubles_the_delay_and_a_long_life_resets_it() ->
 
 async def test_a_start_that_fails_is_tried_again_and_told(caplog: pytest.LogCaptureFixture) -> None:
     starts = Starts()
-    with caplog.at_level(logging.CRITICAL, "app.engine.tokens.keeper"):
+    with caplog.at_level(logging.CRITICAL, "firstword.app.engine.tokens.vllm_generator"):
         async with kept(starts, Clock()) as keeper:
             reasons: list[str] = []
 
@@ -97,7 +97,7 @@ async def test_a_dead_engine_that_cannot_be_closed_is_followed_by_another(
     async def broken() -> None:
         raise OSError("no such process")
 
-    with caplog.at_level(logging.CRITICAL, "app.engine.tokens.keeper"):
+    with caplog.at_level(logging.CRITICAL, "firstword.app.engine.tokens.vllm_generator"):
         async with kept(starts, Clock()) as keeper:
             starts.engines[-1].aclose = broken  # type: ignore[method-assign]
             starts.engines[-1].die()

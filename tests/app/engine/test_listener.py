@@ -5,8 +5,9 @@ import asyncio
 import numpy as np
 import pytest
 
-from app.engine.interface import Audio, Flushed, SynthesisFailed
-from app.engine.listener import MAX_EVENTS, ListenerBuffer
+from firstword.app.engine.audio_queue import MAX_EVENTS, ListenerBuffer
+from firstword.app.engine.interface import Audio, Flushed
+from firstword.app.errors import SynthesisFailed
 from tests.app.clock import Clock
 from tests.app.engine.pace import until_idle
 

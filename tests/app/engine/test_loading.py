@@ -2,10 +2,10 @@
 
 import pytest
 
-from app.engine import assembly
-from app.engine.loading import found_precision, load_networks
-from models.fused.qwen2_lm import FusedQwen2LM
-from models.lm.qwen2_lm import Qwen2LM
+from firstword.app.engine import startup as assembly
+from firstword.app.engine.startup import found_precision, load_networks
+from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.onnx.qwen2 import FusedQwen2LM
 from tests.models.checkpoints import small_checkpoint
 
 

@@ -8,22 +8,19 @@ from contextlib import asynccontextmanager
 import numpy as np
 import pytest
 
-from app.audio.pcm import Samples
-from app.engine.interface import (
-    Audio,
+from firstword.app.audio.dsp import Samples
+from firstword.app.engine.interface import Audio, Flushed, StreamEvent
+from firstword.app.engine.stream import Synthesis, faded
+from firstword.app.engine.tokens.interface import MAX_REPEATS, TokenStream
+from firstword.app.errors import (
     Draining,
-    Flushed,
     InvalidRequest,
     Overloaded,
     SpeakerNotFound,
-    StreamEvent,
     SynthesisFailed,
     TextTooLong,
 )
-from app.engine.speaking import faded
-from app.engine.synthesis import Synthesis
-from app.engine.tokens.interface import MAX_REPEATS, TokenStream
-from app.text.segments import Segment
+from firstword.app.text.segment import Segment
 from tests.app.engine.pace import until_idle
 from tests.app.engine.rig import RATE_HZ, SAMPLES_PER_TOKEN, Rig, ToyFeed, asked
 

@@ -13,9 +13,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from app.engine.interface import SynthesisFailed
-from app.engine.token2wav_pool import Token2WavPool, Wave
-from models.token2wav import StepInput, StepTimes
+from firstword.app.engine.token2wav_pool import Token2WavPool, Wave
+from firstword.app.errors import SynthesisFailed
+from firstword.models.token2wav import StepInput, StepTimes
 from tests.app.engine.pace import until_idle
 
 pytestmark = pytest.mark.anyio
@@ -93,7 +93,7 @@ async def test_one_failing_stream_harms_no_other(caplog: pytest.LogCaptureFixtur
     runs = [asyncio.create_task(pool.run(StepInput(state, [5], False), 1.0)) for state in states]
     await until_idle()
     networks.goes_on.set()
-    with caplog.at_level(logging.CRITICAL, "app.engine.token2wav_pool"):
+    with caplog.at_level(logging.CRITICAL, "firstword.app.engine.token2wav_pool"):
         well, broken, well_too, _ = await asyncio.gather(*runs, busy, return_exceptions=True)
     assert isinstance(broken, SynthesisFailed)
     assert isinstance(well, Wave)

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from app.engine.interface import SynthesisFailed
-from app.engine.tokens.interface import MAX_REPEATS, TokenStream
+from firstword.app.engine.tokens.interface import MAX_REPEATS, TokenStream
+from firstword.app.errors import SynthesisFailed
 from tests.app.engine.pace import until_idle
 
 pytestmark = pytest.mark.anyio

@@ -7,12 +7,12 @@ from functools import cache
 
 import pytest
 
-from app.engine.interface import InvalidRequest, SynthesisFailed
-from app.engine.tokens.interface import TokenStream, Utterance
-from app.engine.tokens.torch_generator import TorchTokenGenerator
-from models.checkpoint import open_checkpoint
-from models.config import Qwen2LMConfig
-from models.lm.qwen2_lm import Qwen2LM
+from firstword.app.engine.tokens.interface import TokenStream, Utterance
+from firstword.app.engine.tokens.torch_generator import TorchTokenGenerator
+from firstword.app.errors import InvalidRequest, SynthesisFailed
+from firstword.models.checkpoint.open import open_checkpoint
+from firstword.models.config import Qwen2LMConfig
+from firstword.models.lm.qwen2 import Qwen2LM
 from tests.models.checkpoints import small_checkpoint
 
 pytestmark = pytest.mark.anyio
@@ -117,7 +117,7 @@ async def test_a_failing_step_costs_the_newest_utterance_only(
 
     alone = await finished(generator.start(utterance((1, 2, 3))))
     monkeypatch.setattr(Qwen2LM, "prompt_embeddings", failing)
-    with caplog.at_level(logging.CRITICAL, "app.engine.tokens.torch_generator"):
+    with caplog.at_level(logging.CRITICAL, "firstword.app.engine.tokens.torch_generator"):
         well, broken = generator.start(utterance((1, 2, 3))), generator.start(utterance(poison))
         with pytest.raises(SynthesisFailed):
             await finished(broken)

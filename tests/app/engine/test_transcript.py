@@ -1,6 +1,6 @@
 """Which words were heard."""
 
-from app.engine.transcript import Said, spoken_text
+from firstword.app.engine.stream import Said, spoken_text
 
 RATE_HZ = 1000
 

@@ -6,12 +6,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from app.engine.interface import InvalidRequest, Restarting, SynthesisFailed, TextTooLong
-from app.engine.tokens.keeper import EngineKeeper
-from app.engine.tokens.planning import plan_of
-from app.engine.tokens.vllm import VllmTokenGenerator
-from models.lm.decoder import Emitted, RowRequest, SpeechDecoder
-from models.lm.interleaved_plan import InterleavedPlan
+from firstword.app.engine.tokens.prompt import plan_of
+from firstword.app.engine.tokens.vllm_generator import EngineKeeper, VllmTokenGenerator
+from firstword.app.errors import InvalidRequest, Restarting, SynthesisFailed, TextTooLong
+from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder
+from firstword.models.lm.plan import InterleavedPlan
 from tests.app.engine.leg_engine import ToyLegEngine, until
 from tests.app.engine.test_torch_generator import TEXT, finished, new_generator, small_lm, utterance
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.backend import BackendError
-from app.engine.tokens.vllm_options import DeviceMemory, VllmOptions, check_options, kv_cache_bytes
-from models.config import Qwen2Config, Qwen2LMConfig
+from firstword.app.engine.backend import BackendError
+from firstword.app.engine.tokens.vllm_options import DeviceMemory, VllmOptions, check_options, kv_cache_bytes
+from firstword.models.config import Qwen2Config, Qwen2LMConfig
 
 GIB = 1 << 30
 FULL = Qwen2LMConfig(6561, Qwen2Config(151_936, 896, 4864, 24, 14, 2), has_special_rows=False)

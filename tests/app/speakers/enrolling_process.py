@@ -7,8 +7,8 @@ import asyncio
 import sys
 from pathlib import Path
 
-from app.speakers.registry import SpeakerRegistry
-from app.speakers.store import SpeakerStore
+from firstword.app.speakers.registry import SpeakerRegistry
+from firstword.app.speakers.store import SpeakerStore
 from tests.app.speakers.fakes import FakeEnroller
 from tests.app.speakers.recordings import recording
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.interface import BadAudio
-from app.speakers.tensor_file import Tensors
+from firstword.app.errors import BadAudio
+from firstword.app.speakers.store import Tensors
 
 STATE_BYTES = 100
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from app.speakers.registry import SpeakerRegistry
-from app.speakers.store import SpeakerStore
+from firstword.app.speakers.registry import SpeakerRegistry
+from firstword.app.speakers.store import SpeakerStore
 from tests.app.speakers.fakes import STATE_BYTES, FakeEnroller
 
 

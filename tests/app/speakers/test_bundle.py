@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from app.engine.interface import InvalidRequest, SpeakerIncompatible, UploadTooLarge
-from app.speakers.bundle import Bundle, read_bundle, write_bundle
-from app.speakers.interface import max_bundle_bytes
-from app.speakers.tensor_file import pack, unpack
+from firstword.app.errors import InvalidRequest, SpeakerIncompatible, UploadTooLarge
+from firstword.app.speakers.interface import max_bundle_bytes
+from firstword.app.speakers.store import Bundle, pack, read_bundle, unpack, write_bundle
 
 FINGERPRINT = "checkpoint-1"
 FEATURES = {

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from app.speakers.cache import Key, PreparedCache
+from firstword.app.speakers.registry import Key, PreparedCache
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.speakers.store import SpeakerStore
-from app.speakers.tensor_file import unpack
+from firstword.app.speakers.store import SpeakerStore, unpack
 from tests.app.speakers.enrolling_process import DURATION_S
 from tests.app.speakers.fakes import FakeEnroller
 from tests.app.speakers.recordings import RATE_HZ, recording, voice
@@ -71,7 +70,7 @@ KILLED_BEFORE_COMMIT = """
 import os, signal, sys
 from dataclasses import replace
 from pathlib import Path
-from app.speakers.store import SpeakerStore
+from firstword.app.speakers.store import SpeakerStore
 
 store = SpeakerStore(Path(sys.argv[1]))
 stored = store.read(store.rows()[0].id)

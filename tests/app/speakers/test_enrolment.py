@@ -11,19 +11,18 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-import models
-from app.engine.interface import AudioTooLong, AudioTooShort, BadAudio, InvalidRequest, SynthesisFailed
-from app.speakers.enrolment import MAX_PROMPT_TOKENS, Enroller
-from app.speakers.registry import SpeakerRegistry
-from app.speakers.store import SpeakerStore
-from app.speakers.tensor_file import pack, unpack
-from models.checkpoint import open_checkpoint
-from models.frontend.errors import FrontendError
-from models.frontend.speaker import Speaker
-from models.token2wav import StepInput, Token2Wav
+import firstword
+from firstword.app.errors import AudioTooLong, AudioTooShort, BadAudio, InvalidRequest, SynthesisFailed
+from firstword.app.speakers.enrolment import MAX_PROMPT_TOKENS, Enroller
+from firstword.app.speakers.registry import SpeakerRegistry
+from firstword.app.speakers.store import SpeakerStore, pack, unpack
+from firstword.models.checkpoint.open import open_checkpoint
+from firstword.models.frontend.features import FrontendError
+from firstword.models.frontend.speaker import Speaker
+from firstword.models.token2wav import StepInput, Token2Wav
 from tests.app.speakers.recordings import RATE_HZ, voice, wav
 
-BUILTIN = Path(models.__file__).parent / "builtin"
+BUILTIN = Path(firstword.__file__).parent / "models" / "builtin"
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,12 @@
 import pytest
 
-from app.engine.interface import InvalidRequest
-from app.speakers.fields import MAX_TRANSCRIPT_CHARS, checked_language, checked_name, checked_transcript
+from firstword.app.errors import InvalidRequest
+from firstword.app.speakers.interface import (
+    MAX_TRANSCRIPT_CHARS,
+    checked_language,
+    checked_name,
+    checked_transcript,
+)
 
 BAD_NAMES = [
     "",

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from app.speakers.interface import Quality
-from app.speakers.quality import MAX_SNR_DB, measure_quality, with_warnings
+from firstword.app.speakers.enrolment import MAX_SNR_DB, measure_quality, with_warnings
+from firstword.app.speakers.interface import Quality
 from tests.app.speakers.recordings import RATE_HZ, voice
 
 GOOD = Quality(snr_db=40.0, clipping=0.0, speech_ratio=0.6)

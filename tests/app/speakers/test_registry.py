@@ -7,13 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from app.engine.interface import (
-    AudioTooLong,
-    BadAudio,
-    InvalidRequest,
-    SpeakerExists,
-    SpeakerNotFound,
-)
+from firstword.app.errors import AudioTooLong, BadAudio, InvalidRequest, SpeakerExists, SpeakerNotFound
 from tests.app.speakers.fakes import FakeEnroller, builtin
 from tests.app.speakers.house import House
 from tests.app.speakers.recordings import RATE_HZ, recording, voice, wav

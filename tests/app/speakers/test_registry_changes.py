@@ -2,10 +2,7 @@
 
 import pytest
 
-from app.engine.interface import (
-    InvalidRequest,
-    SpeakerNotFound,
-)
+from firstword.app.errors import InvalidRequest, SpeakerNotFound
 from tests.app.speakers.house import House
 from tests.app.speakers.recordings import recording
 

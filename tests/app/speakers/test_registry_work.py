@@ -4,9 +4,7 @@ import asyncio
 
 import pytest
 
-from app.engine.interface import (
-    Overloaded,
-)
+from firstword.app.errors import Overloaded
 from tests.app.speakers.fakes import STATE_BYTES, FakeEnroller
 from tests.app.speakers.house import House, hold_work, work_began
 from tests.app.speakers.recordings import recording

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.engine.interface import (
+from firstword.app.errors import (
     BadAudio,
     InvalidRequest,
     SpeakerExists,
@@ -17,8 +17,7 @@ from app.engine.interface import (
     SpeakerNotFound,
     UploadTooLarge,
 )
-from app.speakers.store import SpeakerStore
-from app.speakers.tensor_file import pack, unpack
+from firstword.app.speakers.store import SpeakerStore, pack, unpack
 from tests.app.speakers.fakes import FakeEnroller
 from tests.app.speakers.house import House
 from tests.app.speakers.recordings import recording

@@ -11,10 +11,15 @@ from typing import Any
 
 import pytest
 
-from app.engine.interface import SpeakerExists
-from app.speakers.interface import Quality
-from app.speakers.store import SpeakerRow, SpeakerStore, StoredSpeaker
-from app.speakers.store_file import SCHEMA_VERSION, SpeakerStoreError
+from firstword.app.errors import SpeakerExists
+from firstword.app.speakers.interface import Quality
+from firstword.app.speakers.store import (
+    SCHEMA_VERSION,
+    SpeakerRow,
+    SpeakerStore,
+    SpeakerStoreError,
+    StoredSpeaker,
+)
 
 OpenStore = Callable[[], SpeakerStore]
 

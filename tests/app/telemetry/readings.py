@@ -2,7 +2,7 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.telemetry.metrics import Metrics
+from firstword.app.telemetry.metrics import Metrics
 
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]  # value by name and labels
 

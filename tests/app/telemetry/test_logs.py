@@ -4,10 +4,9 @@ import re
 
 import pytest
 
-from app.engine.interface import StreamStats
-from app.telemetry.logs import LogFormat, configure_logging
-from app.telemetry.metrics import Metrics
-from app.telemetry.stream_record import StreamRecord
+from firstword.app.telemetry.logs import LogFormat, configure_logging
+from firstword.app.telemetry.metrics import Metrics
+from firstword.app.telemetry.stream_record import StreamRecord, StreamStats
 from tests.app.clock import Clock
 
 pytestmark = pytest.mark.usefixtures("_loggers_as_before")
@@ -173,7 +172,7 @@ def test_stream_is_one_line_without_its_text(lines: Lines, format: LogFormat) ->
     [line] = lines()
     if format == "text":
         fields = r'id=r-1 speaker="lena\nmalory" characters=12 audio_ms=100 ttfb_ms=100.0 rtf=0.2 outcome=ok'
-        assert line.endswith(f" INFO app.telemetry.stream_record stream ended {fields}")
+        assert line.endswith(f" INFO firstword.app.telemetry.stream_record stream ended {fields}")
     else:
         keys = "time level logger message id speaker characters audio_ms ttfb_ms rtf outcome"
         assert list(json.loads(line)) == keys.split()

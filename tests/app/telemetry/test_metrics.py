@@ -4,7 +4,7 @@ from itertools import product
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.telemetry.metrics import Metrics
+from firstword.app.telemetry.metrics import Metrics
 from tests.app.telemetry.readings import samples, value
 
 PROTOCOLS = ["http", "openai", "websocket", "cli"]

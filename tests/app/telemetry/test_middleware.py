@@ -13,7 +13,7 @@ from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from app.telemetry.middleware import TimingMiddleware
+from firstword.app.api.middleware import TimingMiddleware
 from tests.app.clock import Clock
 
 START: Message = {"type": "http.response.start", "status": 200}

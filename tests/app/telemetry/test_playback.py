@@ -1,6 +1,6 @@
 import pytest
 
-from app.telemetry.playback import Playback
+from firstword.app.telemetry.metrics import Playback
 
 RATE_HZ = 1000  # a sample is a millisecond
 

@@ -11,8 +11,8 @@ from starlette.websockets import WebSocket
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from app.telemetry.logs import configure_logging
-from app.telemetry.middleware import TimingMiddleware
+from firstword.app.api.middleware import TimingMiddleware
+from firstword.app.telemetry.logs import configure_logging
 
 
 async def echo(websocket: WebSocket) -> None:

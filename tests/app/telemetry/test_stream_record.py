@@ -2,9 +2,9 @@ import logging
 
 import pytest
 
-from app.engine.interface import CancelReason, StreamStats, Wire
-from app.telemetry.metrics import Metrics, Outcome, RejectReason
-from app.telemetry.stream_record import StreamRecord
+from firstword.app.errors import CancelReason, Wire
+from firstword.app.telemetry.metrics import Metrics, Outcome, RejectReason
+from firstword.app.telemetry.stream_record import StreamRecord, StreamStats
 from tests.app.clock import Clock
 from tests.app.telemetry.readings import samples, value
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.text.normaliser import Normaliser
+from firstword.app.text.normalize import Normaliser
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 
 import pytest
 
-from app.text.normaliser import Normaliser
+from firstword.app.text.normalize import Normaliser
 
 CHINESE = [
     ("我有3个苹果", "我有三个苹果"),

@@ -5,10 +5,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from app.text.feed import SentenceFeed, WholeFeed, WordFeed
-from app.text.normaliser import Normaliser
-from app.text.segment import SegmentLimits
-from app.text.segments import Segment, Segmenter
+from firstword.app.text.normalize import Normaliser
+from firstword.app.text.segment import Segment, Segmenter, SegmentLimits
+from firstword.app.text.stream import SentenceFeed, WholeFeed, WordFeed
 from tests.app.text.examples import HOSTILE, SENTENCES, random_cuts, random_texts
 
 CASES = [(language, text) for language, texts in SENTENCES.items() for text in texts]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.text.language import detect_language, primary_language
+from firstword.app.text.language import detect_language, primary_language
 
 EXAMPLES = [
     ("", "en"),

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from app.text.normaliser import Normaliser
+from firstword.app.text.normalize import Normaliser
 from tests.app.text.examples import HOSTILE, SENTENCES, random_texts
 
 LANGUAGES = ("en", "zh", "de")
@@ -53,8 +53,8 @@ def test_threads_read_the_same_as_one_alone() -> None:
 
 def test_warm_up_loads_what_importing_does_not() -> None:
     program = (
-        "import sys, app.text.feed, app.text.normalise\n"
-        "from app.text import normaliser\n"
+        "import sys, firstword.app.text.stream, firstword.app.text.normalize\n"
+        "from firstword.app.text import normaliser\n"
         "heavy = {'wetext', 'py3langid', 'inflect', 'torch'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
         "normaliser.Normaliser().warm_up()\n"

@@ -3,11 +3,9 @@
 
 import pytest
 
-from app.text.family import FamilyRules
-from app.text.normaliser import Normaliser
-from app.text.phrases import find_phrases
-from app.text.segment import SegmentLimits
-from app.text.segments import Segment, Segmenter
+from firstword.app.text.normalize import Normaliser
+from firstword.app.text.phrases import find_phrases
+from firstword.app.text.segment import FamilyRules, Segment, Segmenter, SegmentLimits
 from tests.app.text.examples import HOSTILE, SENTENCES, random_texts
 
 EVERY_SENTENCE = SegmentLimits(max_length=400, min_length=0, merge_length=0)

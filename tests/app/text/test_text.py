@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from app.text.normalise import is_only_punctuation, replace_blank, spell_out_numbers
-from app.text.segment import Language, SegmentLimits, split_paragraph
+from firstword.app.text.normalize import is_only_punctuation, replace_blank, spell_out_numbers
+from firstword.app.text.segment import Language, SegmentLimits, split_paragraph
 
 ALPHABET = 'ab  é你好19²①\n-.,，、—（）"“”?!。；:'
 AWKWARD = [

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from models.frontend.fbank import kaldi_fbank, without_mean
+from firstword.models.frontend.features import kaldi_fbank, without_mean
 
 
 @pytest.mark.parametrize(("num_samples", "num_frames"), [(400, 1), (559, 1), (560, 2), (16_000, 98)])

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from models.config import MelConfig
-from models.frontend.mel import MelExtractor, WhisperMelExtractor, slaney_filterbank
+from firstword.models.config import MelConfig
+from firstword.models.frontend.features import MelExtractor, WhisperMelExtractor, slaney_filterbank
 
 MEL_24K = MelConfig(sample_rate_hz=24_000, n_fft=1920, hop_samples=480, win_samples=1920)
 MEL_22K = MelConfig(sample_rate_hz=22_050, n_fft=1024, hop_samples=256, win_samples=1024)

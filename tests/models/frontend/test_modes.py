@@ -5,11 +5,11 @@ from typing import get_args
 import pytest
 import torch
 
-from models.config import Family
-from models.frontend import modes
-from models.frontend.errors import ModeError
-from models.frontend.modes import ModelInput
-from models.frontend.speaker import Speaker
+from firstword.models.config import Family
+from firstword.models.frontend import modes
+from firstword.models.frontend.features import ModeError
+from firstword.models.frontend.modes import ModelInput
+from firstword.models.frontend.speaker import Speaker
 
 FAMILIES: tuple[Family, ...] = get_args(Family)
 PREFIX = "You are a helpful assistant.<|endofprompt|>"

@@ -5,8 +5,8 @@ import pytest
 import torch
 from onnx import helper
 
-from models.frontend.errors import FrontendError
-from models.frontend.onnx_models import SpeakerEncoder, SpeechTokenizer
+from firstword.models.frontend.features import FrontendError
+from firstword.models.frontend.prompt_reader import SpeakerEncoder, SpeechTokenizer
 from tests.models.frontend.graphs import (
     FLOAT,
     INT32,

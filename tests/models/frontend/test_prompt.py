@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from models.config import (
+from firstword.models.config import (
     CFMConfig,
     DiTConfig,
     DiTFlowConfig,
@@ -15,10 +15,14 @@ from models.config import (
     Qwen2Config,
     Qwen2LMConfig,
 )
-from models.frontend.errors import FrontendError, PromptError
-from models.frontend.onnx_models import SpeakerEncoder, SpeechTokenizer
-from models.frontend.prompt import PromptReader, align_prompt
-from models.frontend.speaker import Speaker
+from firstword.models.frontend.features import FrontendError, PromptError
+from firstword.models.frontend.prompt_reader import (
+    PromptReader,
+    SpeakerEncoder,
+    SpeechTokenizer,
+    align_prompt,
+)
+from firstword.models.frontend.speaker import Speaker
 from tests.models.frontend.graphs import write_speaker_encoder, write_speech_tokenizer
 
 MEL_24K = MelConfig(sample_rate_hz=24_000, n_fft=1920, hop_samples=480, win_samples=1920)

@@ -2,8 +2,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from models.frontend.errors import PromptError
-from models.frontend.recording import Recording
+from firstword.models.frontend.features import PromptError, Recording
 
 RATE_HZ = 16_000
 

@@ -4,9 +4,8 @@ from typing import Any
 import pytest
 import torch
 
-from models.frontend.errors import FrontendError
-from models.frontend.speaker import Speaker
-from models.frontend.speaker_table import read_speaker_table, write_speaker_table
+from firstword.models.frontend.features import FrontendError
+from firstword.models.frontend.speaker import Speaker, read_speaker_table, write_speaker_table
 
 TEXT_VOCAB_SIZE, SPEECH_VOCAB_SIZE = 1000, 6561
 

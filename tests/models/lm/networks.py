@@ -2,9 +2,9 @@
 
 import torch
 
-from models.config import ConformerConfig, LMConfig, Qwen2Config, Qwen2LMConfig, TransformerLMConfig
-from models.lm.qwen2_lm import Qwen2LM
-from models.lm.transformer_lm import TransformerLM
+from firstword.models.config import ConformerConfig, LMConfig, Qwen2Config, Qwen2LMConfig, TransformerLMConfig
+from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.lm.transformer_lm import TransformerLM
 
 NUM_SPEECH_IDS = 60
 NUM_TEXT_IDS = 40

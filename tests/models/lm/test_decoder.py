@@ -5,18 +5,24 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.config import LMConfig, SamplingConfig
-from models.lm.decoder import Emitted, Event, Row, RowRequest, SpeechDecoder, Stopped, Waiting
-from models.lm.interleaved_plan import InterleavedPlan
-from models.lm.kv_cache import CacheShape, KeyValueCache
-from models.lm.layout import IGNORED, interleaved_layout, one_way_layout
-from models.lm.plan import LengthRatios, OneWayPlan, Plan
-from models.lm.qwen2_lm import Qwen2LM
-from models.lm.training import teacher_forced
-from models.lm.transformer_lm import TransformerLM
-from models.lm.vocabulary import Vocabulary
-from models.memory import Memory
+from firstword.models.config import LMConfig, SamplingConfig
+from firstword.models.layers.attention import Memory
+from firstword.models.lm.decoder import Emitted, Event, Row, RowRequest, SpeechDecoder, Stopped, Waiting
+from firstword.models.lm.kv_cache import CacheShape, KeyValueCache
+from firstword.models.lm.plan import (
+    IGNORED,
+    InterleavedPlan,
+    LengthRatios,
+    OneWayPlan,
+    Plan,
+    Vocabulary,
+    interleaved_layout,
+    one_way_layout,
+)
+from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.lm.transformer_lm import TransformerLM
 from tests.models.lm.networks import COSYVOICE1, COSYVOICE2, COSYVOICE3, FAMILIES, make_model
+from training.losses import teacher_forced
 
 ALL = pytest.mark.parametrize("family", FAMILIES)
 INTERLEAVED = pytest.mark.parametrize("family", ["cosyvoice2", "cosyvoice3"])

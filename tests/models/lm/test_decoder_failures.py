@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from models.config import SamplingConfig
-from models.lm.decoder import RowRequest, SpeechDecoder
+from firstword.models.config import SamplingConfig
+from firstword.models.lm.decoder import RowRequest, SpeechDecoder
 from tests.models.lm.networks import COSYVOICE2, make_model
 from tests.models.lm.test_decoder import ALL, ScriptedLM, make_plan, make_request, of_row
 
@@ -36,7 +36,7 @@ def test_a_draw_that_fails_can_be_repeated_and_is_the_same(
         for number in range(8):
             if number in failing_steps:
                 with monkeypatch.context() as patch:
-                    patch.setattr("models.lm.decoder.sample", raise_out_of_memory)
+                    patch.setattr("firstword.models.lm.decoder.sample", raise_out_of_memory)
                     with pytest.raises(RuntimeError, match="out of memory"):
                         decoder.step()
             decoder.step()

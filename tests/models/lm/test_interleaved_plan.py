@@ -7,10 +7,18 @@ from zlib import crc32
 
 import pytest
 
-from models.lm.interleaved_plan import InterleavedPlan
-from models.lm.layout import interleaved_layout
-from models.lm.plan import ForceFill, LengthRatios, Run, Sample, Stop, WaitForText
-from models.lm.vocabulary import Forbidden, Vocabulary
+from firstword.models.lm.plan import (
+    Forbidden,
+    ForceFill,
+    InterleavedPlan,
+    LengthRatios,
+    Run,
+    Sample,
+    Stop,
+    Vocabulary,
+    WaitForText,
+    interleaved_layout,
+)
 from tests.models.lm.networks import COSYVOICE1, COSYVOICE2, COSYVOICE3, NUM_SPEECH_IDS, NUM_TEXT_IDS
 
 MIX_RATIO = (5, 15)

@@ -2,9 +2,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.lm import kv_cache
-from models.lm.kv_cache import FIRST_LENGTH, CacheShape, KeyValueCache
-from models.memory import WholeMemory, chunk_mask
+from firstword.models.layers.attention import WholeMemory, chunk_mask
+from firstword.models.lm import kv_cache
+from firstword.models.lm.kv_cache import FIRST_LENGTH, CacheShape, KeyValueCache
 from tests.models.lm.networks import FAMILIES, make_model
 
 SHAPE = CacheShape(num_layers=1, num_heads=2, head_dim=4)

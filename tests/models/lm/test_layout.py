@@ -1,7 +1,6 @@
 import pytest
 
-from models.lm.layout import IGNORED, interleaved_layout, one_way_layout, training_layout
-from models.lm.vocabulary import Vocabulary
+from firstword.models.lm.plan import IGNORED, Vocabulary, interleaved_layout, one_way_layout, training_layout
 from tests.models.lm.networks import COSYVOICE1, COSYVOICE2, COSYVOICE3
 
 TWO, THREE = Vocabulary.of(COSYVOICE2), Vocabulary.of(COSYVOICE3)

@@ -5,15 +5,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from models.config import TransformerLMConfig
-from models.lm.kv_cache import attend_grouped
-from models.lm.layout import one_way_layout
-from models.lm.qwen2 import rotary_table, rotate_halves
-from models.lm.qwen2_lm import Qwen2LM
-from models.lm.training import teacher_forced
-from models.lm.transformer_lm import TransformerLM
-from models.memory import WholeMemory
+from firstword.models.config import TransformerLMConfig
+from firstword.models.layers.attention import WholeMemory
+from firstword.models.lm.kv_cache import attend_grouped
+from firstword.models.lm.plan import one_way_layout
+from firstword.models.lm.qwen2 import Qwen2LM, rotary_table, rotate_halves
+from firstword.models.lm.transformer_lm import TransformerLM
 from tests.models.lm.networks import COSYVOICE1, FAMILIES, NUM_SPEECH_IDS, make_model
+from training.losses import teacher_forced
 
 ALL = pytest.mark.parametrize("family", FAMILIES)
 

@@ -1,8 +1,15 @@
 import pytest
 
-from models.lm.layout import one_way_layout
-from models.lm.plan import LengthRatios, OneWayPlan, Run, Sample, Stop
-from models.lm.vocabulary import Forbidden, Vocabulary
+from firstword.models.lm.plan import (
+    Forbidden,
+    LengthRatios,
+    OneWayPlan,
+    Run,
+    Sample,
+    Stop,
+    Vocabulary,
+    one_way_layout,
+)
 from tests.models.lm.networks import COSYVOICE1, COSYVOICE2, COSYVOICE3, FAMILIES
 
 ALL = pytest.mark.parametrize("family", FAMILIES)

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.config import SamplingConfig
-from models.lm.sampling import (
+from firstword.models.config import SamplingConfig
+from firstword.models.lm.sampling import (
     are_repeated,
     draw,
     nucleus,

@@ -1,7 +1,7 @@
 import pytest
 
-from models.config import Family
-from models.lm.silence import SilentTokenFilter, silent_ids
+from firstword.models.config import Family
+from firstword.models.lm.silence import SilentTokenFilter, silent_ids
 
 
 def test_at_most_five_silent_tokens_in_a_row_pass() -> None:

@@ -2,9 +2,7 @@
 
 import pytest
 
-from models.lm.interleaved_plan import InterleavedPlan
-from models.lm.plan import OneWayPlan, Plan, Run, Stop
-from models.lm.vocabulary import Vocabulary
+from firstword.models.lm.plan import InterleavedPlan, OneWayPlan, Plan, Run, Stop, Vocabulary
 
 NAMES = Vocabulary(100, 103, 103, 50, sos=103, task=104, first_text=105, eos=100, fill=102)
 MIX_RATIO = (5, 15)

@@ -5,9 +5,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from models.config import LMConfig
-from models.lm.layout import IGNORED, Layout, interleaved_layout, one_way_layout
-from models.lm.training import (
+from firstword.models.config import LMConfig
+from firstword.models.layers.attention import WholeMemory, chunk_mask
+from firstword.models.lm.plan import IGNORED, Layout, interleaved_layout, one_way_layout
+from firstword.models.lm.transformer_lm import TransformerLM
+from tests.models.lm.networks import COSYVOICE1, COSYVOICE2, FAMILIES, make_model
+from training.losses import (
     LossConfig,
     preference_loss,
     sequence_scores,
@@ -16,9 +19,6 @@ from models.lm.training import (
     token_accuracy,
     token_loss,
 )
-from models.lm.transformer_lm import TransformerLM
-from models.memory import WholeMemory, chunk_mask
-from tests.models.lm.networks import COSYVOICE1, COSYVOICE2, FAMILIES, make_model
 
 TARGETS = torch.tensor([[IGNORED, 2, 0, IGNORED], [1, 1, IGNORED, IGNORED]])
 

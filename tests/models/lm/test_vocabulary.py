@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from models.lm.sampling import class_masks
-from models.lm.vocabulary import Forbidden, Vocabulary
+from firstword.models.lm.plan import Forbidden, Vocabulary
+from firstword.models.lm.sampling import class_masks
 from tests.models.lm.networks import (
     COSYVOICE1,
     COSYVOICE2,

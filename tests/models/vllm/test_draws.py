@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from models.lm.plan import Stretch
-from models.lm.vocabulary import Forbidden
-from models.vllm.draws import Draws
+from firstword.models.lm.plan import Forbidden, Stretch
+from firstword.models.vllm.sampler import Draws
 
 
 def test_draws_travel_to_the_engine_and_back() -> None:

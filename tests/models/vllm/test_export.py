@@ -9,12 +9,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from models.checkpoint import open_checkpoint
-from models.config import Family
-from models.errors import CheckpointError
-from models.lm.qwen2_lm import Qwen2LM
-from models.vllm import export as module
-from models.vllm.export import EXTRA_KEY, WEIGHTS_FILE, export
+from firstword.models.checkpoint.open import open_checkpoint
+from firstword.models.config import CheckpointError, Family
+from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.vllm import export as module
+from firstword.models.vllm.export import EXTRA_KEY, WEIGHTS_FILE, export
 from tests.models.checkpoints import copied_checkpoint, small_checkpoint
 from tests.models.damages import rewrite
 
@@ -92,7 +91,13 @@ def test_a_cosyvoice_1_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_command_says_what_it_did(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "models.vllm.export", small_checkpoint("cosyvoice2"), tmp_path / "out"]
+    command = [
+        sys.executable,
+        "-m",
+        "firstword.models.vllm.export",
+        small_checkpoint("cosyvoice2"),
+        tmp_path / "out",
+    ]
     said = [subprocess.run(command, check=True, capture_output=True, text=True).stdout for _ in range(2)]
     assert said == [f"{tmp_path / 'out'} written\n", f"{tmp_path / 'out'} is up to date\n"]
     command[-2] = tmp_path

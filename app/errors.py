@@ -1,0 +1,104 @@
+"""Everything that can go wrong, as one tree of exceptions.
+
+TtsError
+├── InvalidRequest          a value that cannot be served; `param` names the field
+│   └── TextTooLong
+├── SpeakerNotFound
+├── SpeakerExists
+├── SpeakerIncompatible     made with another checkpoint
+├── BadAudio                an upload that is no usable recording
+│   ├── AudioTooShort
+│   └── AudioTooLong
+├── UploadTooLarge
+├── Refused                 come again in `retry_after_s`
+│   ├── RateLimited
+│   ├── Overloaded
+│   ├── Restarting          a part of the engine died and is started again
+│   └── Draining
+├── StreamTimeout           nothing came, or nothing was taken, for too long
+└── SynthesisFailed         our own fault
+"""
+
+from typing import Literal
+
+CancelReason = Literal["client_cancel", "disconnect", "timeout", "slow_listener", "shutdown"]
+Wire = Literal["http", "openai", "websocket", "cli"]
+
+
+class TtsError(Exception):
+    """`message` says what came, what was expected, what to do; it may be shown to the client."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class InvalidRequest(TtsError):
+    def __init__(self, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+class TextTooLong(InvalidRequest):
+    pass
+
+
+class SpeakerNotFound(TtsError):
+    pass
+
+
+class SpeakerExists(TtsError):
+    pass
+
+
+class SpeakerIncompatible(TtsError):
+    pass
+
+
+class BadAudio(TtsError):
+    pass
+
+
+class AudioTooShort(BadAudio):
+    pass
+
+
+class AudioTooLong(BadAudio):
+    pass
+
+
+class UploadTooLarge(TtsError):
+    pass
+
+
+class Refused(TtsError):
+    def __init__(self, message: str, retry_after_s: int) -> None:
+        super().__init__(message)
+        assert retry_after_s >= 1, retry_after_s
+        self.retry_after_s = retry_after_s
+
+
+class RateLimited(Refused):
+    pass
+
+
+class Overloaded(Refused):
+    pass
+
+
+class Restarting(Refused):
+    def __init__(self, message: str, retry_after_s: int = 10) -> None:
+        """retry_after_s: about a third of what a start takes."""
+        super().__init__(message, retry_after_s)
+
+
+class Draining(Refused):
+    pass
+
+
+class StreamTimeout(TtsError):
+    pass
+
+
+class SynthesisFailed(TtsError):
+    pass

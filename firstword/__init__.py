@@ -1,0 +1,1 @@
+"""A low-latency text-to-speech server for CosyVoice-architecture models."""

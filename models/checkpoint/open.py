@@ -1,0 +1,316 @@
+"""Open a checkpoint directory.
+
+Tells whether two checkpoints would make the same of a recording, without reading gigabytes.
+
+Opens a model directory of CosyVoice 1, 2 or 3 as its publisher ships it, and loads its networks.
+
+Nothing in the directory is executed, and nothing outside it is read. A checkpoint loads exactly or
+not at all: everything that is wrong with a file stands in one CheckpointError.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from firstword.models.checkpoint import config_parser
+from firstword.models.checkpoint import yaml as hyperyaml
+from firstword.models.checkpoint.names import (
+    DIT_FLOW,
+    HIFT,
+    QWEN2_LM,
+    REGULATED_FLOW,
+    TRANSFORMER_LM,
+    UNET_FLOW,
+    Table,
+)
+from firstword.models.checkpoint.weights import fold_weight_norm, load_exactly, published_shapes, read_tensors
+from firstword.models.checkpoint.yaml import Fields
+from firstword.models.config import (
+    CheckpointError,
+    DiTFlowConfig,
+    Family,
+    ModelConfig,
+    Qwen2Config,
+    RegulatedFlowConfig,
+    TransformerLMConfig,
+)
+from firstword.models.flow.cosyvoice1 import RegulatedFlow
+from firstword.models.flow.flow import Flow
+from firstword.models.frontend.features import FrontendError
+from firstword.models.frontend.prompt_reader import SPEAKER_ENCODER_FILE, SPEECH_TOKENIZER_FILES, PromptReader
+from firstword.models.frontend.speaker import Speaker, read_speaker_table
+from firstword.models.hift.hift import HiFT, causal_noise_table
+from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.lm.transformer_lm import TransformerLM
+from firstword.models.tokenizer import QWEN2_FOLDER, TextTokenizer, TokenizerError, load_text_tokenizer
+from firstword.models.tokenizer.whisper import RANKS_FILE
+
+FLOW_FILES = ("flow.safetensors", "flow.pt")
+LM_FILES = ("llm.safetensors", "llm.pt")
+MAX_WHOLE_BYTES = 16 << 20  # a file up to this size is hashed whole
+END_BYTES = 1 << 20  # of a larger one: its head, its tail,
+NUM_SAMPLES = 64  # and pieces at even distances between them
+SAMPLE_BYTES = 16 << 10
+_SCHEME = b"1"  # another way of hashing is another fingerprint
+
+
+def fingerprint(directory: Path) -> str:
+    """-> 32 hexadecimal digits, of the contents of all that a speaker's features and prompt states
+    depend on: yaml, config.json, the ONNX graphs, the flow's weights, the text tokenizer.
+
+    Names, dates and places of the files do not count, nor do language model, vocoder and speaker table.
+    A file over 16 MiB is known by its size, both ends and 64 pieces between: a retrained network is
+    noticed, a few numbers changed by hand in a large one may not be. It reads 3 MiB of such a file.
+
+    Raises CheckpointError if the directory holds no known yaml or a file cannot be read.
+    """
+    return _fingerprint(directory, _names(directory))
+
+
+def lm_fingerprint(directory: Path) -> str:
+    """The same of all that the language model depends on: yaml, config.json and its weights."""
+    return _fingerprint(directory, [_yaml_name(directory), QWEN2_CONFIG_FILE, *LM_FILES])
+
+
+def _fingerprint(directory: Path, names: Iterable[str]) -> str:
+    digest = hashlib.sha256(_SCHEME)
+    try:
+        for name in names:
+            path = directory / name
+            if path.is_file():
+                digest.update(f"\0{name}\0{path.stat().st_size}\0".encode())
+                digest.update(_content_hash(path))
+    except OSError as error:
+        raise CheckpointError(f"{directory}: cannot be read: {error}") from error
+    return digest.hexdigest()[:32]
+
+
+def _yaml_name(directory: Path) -> str:
+    yaml_name = next((name for name in YAML_FILES if (directory / name).is_file()), None)
+    if yaml_name is None:
+        raise CheckpointError(f"{directory}: expected one of {', '.join(YAML_FILES)}, found none")
+    return yaml_name
+
+
+def _names(directory: Path) -> list[str]:
+    yaml_name = _yaml_name(directory)
+    speech_tokenizer = SPEECH_TOKENIZER_FILES[YAML_FILES[yaml_name]]
+    return [
+        yaml_name,
+        QWEN2_CONFIG_FILE,
+        *TOKENIZER_FILES,
+        speech_tokenizer,
+        SPEAKER_ENCODER_FILE,
+        *FLOW_FILES,
+    ]
+
+
+def _content_hash(path: Path) -> bytes:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        if size <= MAX_WHOLE_BYTES:
+            return hashlib.file_digest(file, "sha256").digest()
+        digest = hashlib.sha256()
+        for start, length in _pieces(size):
+            file.seek(start)
+            digest.update(file.read(length))
+        return digest.digest()
+
+
+def _pieces(size: int) -> list[tuple[int, int]]:
+    """(start, length) of what is read of a file of `size` bytes, more than MAX_WHOLE_BYTES."""
+    step = (size - 2 * END_BYTES) // NUM_SAMPLES
+    samples = [(END_BYTES + number * step, SAMPLE_BYTES) for number in range(NUM_SAMPLES)]
+    return [(0, END_BYTES), *samples, (size - END_BYTES, END_BYTES)]
+
+
+YAML_FILES: dict[str, Family] = {
+    "cosyvoice.yaml": "cosyvoice1",
+    "cosyvoice2.yaml": "cosyvoice2",
+    "cosyvoice3.yaml": "cosyvoice3",
+}
+SPEAKER_TABLE_FILE = "spk2info.pt"
+QWEN2_CONFIG_FILE = f"{QWEN2_FOLDER}/config.json"
+TOKENIZER_FILES = (
+    RANKS_FILE,
+    *(
+        f"{QWEN2_FOLDER}/{name}"
+        for name in ("tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json")
+    ),
+)
+
+UNUSED_TENSORS = frozenset({"llm.model.lm_head.weight", "decoder.estimator.rotary_embed.inv_freq"})
+"""Published files hold them; the networks do not need them."""
+
+MAX_JSON_BYTES = 1 << 20
+
+Network = TypeVar("Network", bound=nn.Module)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A model directory whose files are all there and whose sizes are known; weights are read on demand.
+
+    dtype: float32 or bfloat16, float16 on a GPU. Every method raises CheckpointError.
+    """
+
+    directory: Path
+    config: ModelConfig
+
+    def load_lm(
+        self, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
+    ) -> Qwen2LM | TransformerLM:
+        config = self.config.lm
+        if isinstance(config, TransformerLMConfig):
+            return self._load("llm", lambda: TransformerLM(config), TRANSFORMER_LM, dtype, device)
+        return self._load("llm", lambda: Qwen2LM(config), QWEN2_LM, dtype, device)
+
+    def load_flow(
+        self, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
+    ) -> Flow | RegulatedFlow:
+        config = self.config.flow
+        if isinstance(config, RegulatedFlowConfig):
+            return self._load("flow", lambda: RegulatedFlow(config), REGULATED_FLOW, dtype, device)
+        table = DIT_FLOW if isinstance(config, DiTFlowConfig) else UNET_FLOW
+        return self._load("flow", lambda: Flow(config), table, dtype, device)
+
+    def load_hift(self, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> HiFT:
+        """`dtype` is the generator's: F0, which is integrated over time, is not rounded to it."""
+        hift = self._load("hift", lambda: HiFT(self.config.hift), HIFT, torch.float32, device)
+        hift.generator.to(dtype)
+        if self.config.hift.is_causal:
+            hift.noise = causal_noise_table(self.config).to(device)
+        return hift
+
+    def load_tokenizer(self) -> TextTokenizer:
+        for name in TOKENIZER_FILES:
+            if (self.directory / name).exists():
+                _file_within(self.directory, name)
+        try:
+            tokenizer = load_text_tokenizer(self.config.family, self.directory)
+        except TokenizerError as error:
+            raise CheckpointError(str(error)) from error
+        if tokenizer.vocab_size > self._text_vocab_size:
+            raise CheckpointError(
+                f"{self.directory}: the text tokenizer has {tokenizer.vocab_size} ids, the language model's "
+                f"table {self._text_vocab_size} rows"
+            )
+        return tokenizer
+
+    def load_prompt_reader(self, num_threads: int) -> PromptReader:
+        """What makes a speaker of a recording; num_threads: for each of its two ONNX graphs."""
+        try:
+            return PromptReader.from_folder(self.directory, self.config, num_threads)
+        except FrontendError as error:
+            raise CheckpointError(str(error)) from error
+
+    def load_speakers(self) -> dict[str, Speaker]:
+        """The speakers that the checkpoint itself brings, by name; empty where it has no table."""
+        if not (self.directory / SPEAKER_TABLE_FILE).exists():
+            return {}
+        path = _file_within(self.directory, SPEAKER_TABLE_FILE)
+        try:
+            return read_speaker_table(path, self._text_vocab_size, self.config.flow.vocab_size)
+        except FrontendError as error:
+            raise CheckpointError(str(error)) from error
+
+    @property
+    def _text_vocab_size(self) -> int:
+        lm = self.config.lm
+        return lm.text_token_size if isinstance(lm, TransformerLMConfig) else lm.qwen2.vocab_size
+
+    def _load(
+        self,
+        stem: str,
+        build: Callable[[], Network],
+        table: Table,
+        dtype: torch.dtype,
+        device: torch.device | str,
+    ) -> Network:
+        path = _weights_file(self.directory, stem)
+        tensors = read_tensors(path)
+        try:
+            with torch.device("meta"):
+                network = build()
+        except (ValueError, RuntimeError) as error:  # groups that do not divide channels, and the like
+            raise CheckpointError(
+                f"{self.directory}: the sizes of {stem} make no network: {error}"
+            ) from error
+        if stem == "hift":
+            shapes = published_shapes(network, table)
+            tensors = fold_weight_norm(_without_gan_prefix(path, tensors), shapes)
+        load_exactly(network, tensors, table, path, UNUSED_TENSORS, dtype)
+        return network.to(device).eval()
+
+
+def _without_gan_prefix(path: Path, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The generator of a GAN checkpoint loads too."""
+    renamed = {name.replace("generator.", ""): tensor for name, tensor in tensors.items()}
+    if len(renamed) != len(tensors):
+        raise CheckpointError(f"{path}: holds tensors both with and without the prefix generator.")
+    return renamed
+
+
+def open_checkpoint(directory: Path | str) -> Checkpoint:
+    """Checks that a directory is a whole checkpoint and reads its configuration.
+
+    Raises:
+        CheckpointError: no directory, no known yaml, a file missing, not a regular file or lying
+            outside the directory, a yaml or config.json that asks for anything but the published networks.
+    """
+    directory = Path(directory)
+    if not directory.is_dir():
+        raise CheckpointError(f"{directory}: not a directory; expected a CosyVoice model directory")
+    yaml_name = next((name for name in YAML_FILES if (directory / name).exists()), None)
+    if yaml_name is None:
+        raise CheckpointError(f"{directory}: expected one of {', '.join(YAML_FILES)}, found none")
+    family = YAML_FILES[yaml_name]
+    _check_files(directory, family)
+    file = hyperyaml.read(_file_within(directory, yaml_name))
+    qwen2 = None if family == "cosyvoice1" else _read_qwen2(directory)
+    return Checkpoint(directory, config_parser.parse(file, family, qwen2))
+
+
+def _check_files(directory: Path, family: Family) -> None:
+    for stem in ("llm", "flow", "hift"):
+        _weights_file(directory, stem)
+    _file_within(directory, SPEAKER_ENCODER_FILE)
+    _file_within(directory, SPEECH_TOKENIZER_FILES[family])
+
+
+def _weights_file(directory: Path, stem: str) -> Path:
+    """`STEM.safetensors` where it is there, else the published `STEM.pt`."""
+    name = f"{stem}.safetensors"
+    return _file_within(directory, name if (directory / name).exists() else f"{stem}.pt")
+
+
+def _file_within(directory: Path, name: str) -> Path:
+    path = directory / name
+    if not path.exists():
+        raise CheckpointError(f"{path}: missing")
+    if not path.is_file():
+        raise CheckpointError(f"{path}: not a regular file")
+    if not path.resolve().is_relative_to(directory.resolve()):
+        raise CheckpointError(
+            f"{path}: a link to {path.resolve()}, outside the model directory. Hugging Face's cache is made "
+            "of such links: download into a directory of its own, with `hf download REPOSITORY --local-dir "
+            "DIRECTORY`, or copy it with `cp -rL`"
+        )
+    return path
+
+
+def _read_qwen2(directory: Path) -> Qwen2Config:
+    path = _file_within(directory, QWEN2_CONFIG_FILE)
+    if path.stat().st_size > MAX_JSON_BYTES:
+        raise CheckpointError(f"{path}: larger than {MAX_JSON_BYTES} bytes")
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError, OSError) as error:
+        raise CheckpointError(f"{path}: not valid JSON: {error}") from error
+    return config_parser.parse_qwen2(Fields(hyperyaml.HyperYaml(path, {}), "top level", values))

@@ -1,0 +1,286 @@
+"""Read a reference recording into prompt features.
+
+Opens an ONNX file with a thread budget; refuses one whose inputs and outputs are not as published.
+
+The two published ONNX networks: recording to speech tokens, and recording to speaker embedding.
+
+A recording becomes a speaker's prompt, or the speech tokens that voice conversion speaks again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+import torch
+from onnxruntime.capi import onnxruntime_pybind11_state as onnx_errors
+from torch import Tensor
+
+from firstword.models.config import FRAMES_PER_TOKEN, SPEAKER_EMBEDDING_SIZE, Family, MelConfig, ModelConfig
+from firstword.models.frontend.features import (
+    FBANK_SAMPLE_RATE_HZ,
+    NUM_FBANK_BINS,
+    WHISPER_FRAME_RATE_HZ,
+    WHISPER_NUM_MELS,
+    WHISPER_SAMPLE_RATE_HZ,
+    FrontendError,
+    MelExtractor,
+    PromptError,
+    Recording,
+    WhisperMelExtractor,
+    kaldi_fbank,
+    without_mean,
+)
+from firstword.models.frontend.speaker import Speaker, align_prompt
+from firstword.models.onnx.session import session_options
+
+ONNX_ERRORS = (
+    onnx_errors.EPFail,
+    onnx_errors.Fail,
+    onnx_errors.InvalidArgument,
+    onnx_errors.InvalidGraph,
+    onnx_errors.InvalidProtobuf,
+    onnx_errors.NoModel,
+    onnx_errors.NoSuchFile,
+    onnx_errors.NotImplemented,
+    onnx_errors.RuntimeException,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """A published input or output. None stands for a free dimension, a `shape` of None for any rank."""
+
+    types: tuple[str, ...]  # in onnxruntime's words, such as tensor(float)
+    shape: tuple[int | None, ...] | None
+
+    def admits(self, type_name: str, shape: Sequence[int | str | None]) -> bool:
+        """Whether a graph's declaration agrees; names in its shape are free, no shape agrees with any."""
+        if type_name not in self.types:
+            return False
+        if self.shape is None or not shape:
+            return True
+        return len(shape) == len(self.shape) and all(map(_agree, self.shape, shape))
+
+    def __str__(self) -> str:
+        types = " or ".join(self.types)
+        return types if self.shape is None else f"{types} {_written(self.shape)}"
+
+
+class OnnxSession:
+    """One graph on the CPU. `run` may be called from several threads at once."""
+
+    def __init__(
+        self, path: Path, inputs: tuple[TensorSpec, ...], output: TensorSpec, num_threads: int
+    ) -> None:
+        """Raises FrontendError, naming the file, if it is missing, broken or another graph than expected."""
+        self.path = path
+        self._session = _open(path, num_threads)
+        _check(path, "inputs", self._session.get_inputs(), inputs)
+        _check(path, "outputs", self._session.get_outputs(), (output,))
+        self._input_names = [value.name for value in self._session.get_inputs()]
+
+    def run(self, *inputs: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+        """The inputs by position -> the one output. Raises FrontendError if the graph fails."""
+        try:
+            (output,) = self._session.run(None, dict(zip(self._input_names, inputs, strict=True)))
+        except ONNX_ERRORS as error:
+            shapes = [value.shape for value in inputs]
+            raise FrontendError(
+                f"{self.path}: the graph failed on inputs of shapes {shapes}: {error}"
+            ) from error
+        assert isinstance(output, np.ndarray), f"{self.path}: output of type {type(output)}"
+        return output
+
+
+def _open(path: Path, num_threads: int) -> onnxruntime.InferenceSession:
+    options = session_options(num_threads)
+    if not path.is_file():
+        raise FrontendError(f"{path}: missing; it belongs to the published model directory")
+    try:
+        return onnxruntime.InferenceSession(
+            str(path), options, providers=["CPUExecutionProvider"], enable_fallback=0
+        )
+    except (*ONNX_ERRORS, UnicodeDecodeError) as error:  # the latter: its own message is not UTF-8
+        raise FrontendError(f"{path}: not a readable ONNX file ({error}); download it again") from error
+
+
+def _check(
+    path: Path, what: str, declared: Sequence[onnxruntime.NodeArg], expected: tuple[TensorSpec, ...]
+) -> None:
+    agree = len(declared) == len(expected) and all(
+        spec.admits(value.type, value.shape) for spec, value in zip(expected, declared, strict=True)
+    )
+    if not agree:
+        came = ", ".join(f"{value.name} {value.type} {_written(value.shape)}" for value in declared)
+        raise FrontendError(f"{path}: {what} are {came}, expected {', '.join(map(str, expected))}")
+
+
+def _written(shape: Sequence[int | str | None]) -> str:
+    return "[" + ", ".join("?" if size is None else str(size) for size in shape) + "]"
+
+
+def _agree(expected: int | None, declared: int | str | None) -> bool:
+    return expected is None or not isinstance(declared, int) or declared == expected
+
+
+MAX_RECORDING_S = 30
+MAX_FRAMES = MAX_RECORDING_S * WHISPER_FRAME_RATE_HZ  # 3000
+RATE_SLACK_TOKENS = 2  # a graph rounds up or down at each of its strides
+
+FLOAT = ("tensor(float)",)
+LOG_MEL = TensorSpec(FLOAT, (1, WHISPER_NUM_MELS, None))
+LENGTHS = TensorSpec(("tensor(int32)",), (1,))
+TOKENS = TensorSpec(("tensor(int32)", "tensor(int64)"), None)
+FBANK = TensorSpec(FLOAT, (1, None, NUM_FBANK_BINS))
+EMBEDDING = TensorSpec(FLOAT, (1, SPEAKER_EMBEDDING_SIZE))
+
+
+class SpeechTokenizer:
+    """`speech_tokenizer_v*.onnx`: whisper log-mel to speech tokens, 50 (CosyVoice 1) or 25 a second."""
+
+    def __init__(self, path: Path, vocab_size: int, token_rate_hz: int, num_threads: int) -> None:
+        """Raises FrontendError if the file is missing, broken or not such a graph."""
+        self._session = OnnxSession(path, (LOG_MEL, LENGTHS), TOKENS, num_threads)
+        self.path = path
+        self.vocab_size = vocab_size
+        self.token_rate_hz = token_rate_hz
+
+    def encode(self, log_mel: Tensor) -> Tensor:
+        """log_mel (128, Tw), 100 frames a second -> speech tokens (about Tw * token_rate_hz / 100,), int64.
+
+        Raises FrontendError for more than 30 s, and for a graph that fails, gives ids outside the
+        vocabulary or runs at another token rate.
+        """
+        num_frames = log_mel.shape[1]
+        if num_frames > MAX_FRAMES:
+            seconds = num_frames / WHISPER_FRAME_RATE_HZ
+            raise FrontendError(
+                f"a recording of {seconds:.1f} s; the speech tokenizer takes {MAX_RECORDING_S} s"
+            )
+        lengths = np.array([num_frames], dtype=np.int32)
+        output = self._session.run(log_mel[None].numpy(), lengths)
+        tokens = torch.from_numpy(output.astype(np.int64).reshape(-1))  # (L,)
+        self._check(tokens, num_frames)
+        return tokens
+
+    def _check(self, tokens: Tensor, num_frames: int) -> None:
+        expected = num_frames * self.token_rate_hz / WHISPER_FRAME_RATE_HZ
+        if abs(len(tokens) - expected) > RATE_SLACK_TOKENS:
+            raise FrontendError(
+                f"{self.path}: {len(tokens)} speech tokens from {num_frames} frames, expected about "
+                f"{expected:.0f} at {self.token_rate_hz} a second; is it the tokenizer of another model?"
+            )
+        outside = tokens[(tokens < 0) | (tokens >= self.vocab_size)]
+        if len(outside):
+            raise FrontendError(
+                f"{self.path}: speech token {int(outside[0])}, expected 0 to {self.vocab_size - 1}; "
+                "is it the tokenizer of another model?"
+            )
+
+
+class SpeakerEncoder:
+    """`campplus.onnx`: kaldi fbank without its mean to a speaker embedding, whose norm is not 1."""
+
+    def __init__(self, path: Path, num_threads: int) -> None:
+        """Raises FrontendError if the file is missing, broken or not such a graph."""
+        self._session = OnnxSession(path, (FBANK,), EMBEDDING, num_threads)
+        self.path = path
+
+    def embed(self, fbank: Tensor) -> Tensor:
+        """fbank (T, 80) -> (192,) float32. Raises FrontendError for a graph that fails or gives less."""
+        output = self._session.run(fbank[None].numpy())
+        if output.size != SPEAKER_EMBEDDING_SIZE:
+            raise FrontendError(
+                f"{self.path}: output of shape {output.shape}, expected (1, {SPEAKER_EMBEDDING_SIZE})"
+            )
+        embedding = torch.from_numpy(output.reshape(-1).astype(np.float32))  # (192,)
+        if not embedding.isfinite().all():
+            raise FrontendError(f"{self.path}: the speaker embedding is not finite")
+        return embedding
+
+
+SPEAKER_ENCODER_FILE = "campplus.onnx"
+SPEECH_TOKENIZER_FILES: dict[Family, str] = {
+    "cosyvoice1": "speech_tokenizer_v1.onnx",
+    "cosyvoice2": "speech_tokenizer_v2.onnx",
+    "cosyvoice3": "speech_tokenizer_v3.onnx",
+}
+
+
+class PromptReader:
+    """Holds the extractors of one model directory. Read-only, so threads may share one.
+
+    The prompt mel is made at its own rate, 22.05 kHz for CosyVoice 1; published code feeds it 24 kHz audio.
+    """
+
+    def __init__(
+        self,
+        speech_tokenizer: SpeechTokenizer,
+        speaker_encoder: SpeakerEncoder,
+        mel: MelConfig,
+        min_duration_s: float = 1.0,
+        max_duration_s: float = MAX_RECORDING_S,
+    ) -> None:
+        assert max_duration_s <= MAX_RECORDING_S, f"max_duration_s {max_duration_s}"
+        self._speech_tokenizer = speech_tokenizer
+        self._speaker_encoder = speaker_encoder
+        self._mel = MelExtractor(mel)
+        self._whisper_mel = WhisperMelExtractor()
+        self._min_duration_s = min_duration_s
+        self._max_duration_s = max_duration_s
+        frame_rate_hz = mel.sample_rate_hz / mel.hop_samples
+        self._is_aligned = frame_rate_hz == speech_tokenizer.token_rate_hz * FRAMES_PER_TOKEN
+
+    @classmethod
+    def from_folder(cls, model_dir: Path, config: ModelConfig, num_threads: int) -> "PromptReader":
+        """`num_threads`: for each of the two ONNX graphs. Raises FrontendError, naming the file at fault."""
+        speech_tokenizer = SpeechTokenizer(
+            model_dir / SPEECH_TOKENIZER_FILES[config.family],
+            config.flow.vocab_size,
+            config.token_rate_hz,
+            num_threads,
+        )
+        speaker_encoder = SpeakerEncoder(model_dir / SPEAKER_ENCODER_FILE, num_threads)
+        return cls(speech_tokenizer, speaker_encoder, config.mel)
+
+    def read_speaker(
+        self, samples: npt.NDArray[np.float32], sample_rate_hz: int, prompt_text: str = ""
+    ) -> Speaker:
+        """samples (n,) or (channels, n), within ±1, of one person saying `prompt_text`.
+
+        Silence at both ends is cut first (`Recording.trimmed`). Raises PromptError if the recording is
+        silent, empty, not finite, too short, too long or below 16 kHz; FrontendError if a graph fails.
+        """
+        recording = Recording.from_channels(samples, sample_rate_hz).trimmed()
+        self._check_duration(recording, "without the silence at its ends")
+        tokens = self._tokens(recording)  # (Ls,)
+        mel = self._mel(recording.resampled(self._mel.config.sample_rate_hz)).T  # (F, 80)
+        if self._is_aligned:
+            tokens, mel = align_prompt(tokens, mel)
+        return Speaker(prompt_text, tokens, mel.contiguous(), self._embedding(recording))
+
+    def read_source_tokens(self, samples: npt.NDArray[np.float32], sample_rate_hz: int) -> Tensor:
+        """The speech tokens (L,) int64 of a recording to convert, whole: its pauses are part of it.
+
+        Raises as `read_speaker` does.
+        """
+        recording = Recording.from_channels(samples, sample_rate_hz)
+        recording.trimmed()  # refuses silence
+        self._check_duration(recording, "")
+        return self._tokens(recording)
+
+    def _tokens(self, recording: Recording) -> Tensor:
+        return self._speech_tokenizer.encode(self._whisper_mel(recording.resampled(WHISPER_SAMPLE_RATE_HZ)))
+
+    def _embedding(self, recording: Recording) -> Tensor:
+        fbank = kaldi_fbank(recording.resampled(FBANK_SAMPLE_RATE_HZ))  # (T, 80)
+        return self._speaker_encoder.embed(without_mean(fbank))
+
+    def _check_duration(self, recording: Recording, note: str) -> None:
+        shortest, longest = self._min_duration_s, self._max_duration_s
+        if not shortest <= recording.duration_s <= longest:
+            found = f"{recording.duration_s:.2f} s {note}".rstrip()
+            raise PromptError(f"the recording lasts {found}; expected {shortest:g} to {longest:g} s")

@@ -1,0 +1,343 @@
+"""HiFT in a stream.
+
+The fade between two neighbouring pieces that overlap, level throughout.
+
+Streaming through the causal vocoder of CosyVoice 3: equal to the whole utterance at once.
+
+Only the lookahead is withheld: four mel frames for the first convolution, and half a synthesis window.
+
+Streaming through the vocoder of CosyVoice 1 and 2, whose convolutions look to both sides.
+
+Every piece of mel gives exactly its samples at once. Its left context is real; its right context is
+its last frame held on, and the sound that this context gives past the piece's end fades into the
+next piece (raised cosines that add up to 1). The source runs through: phase and noise are those of
+one long utterance, whatever the pieces are.
+
+The streaming vocoder as one call over streams that stand at different places.
+"""
+
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Generic, Protocol, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from firstword.models.hift.generator import KeptContext, ZeroContext
+from firstword.models.hift.hift import LOOKAHEAD_FRAMES, Generate, HiFT
+
+
+def crossfaded(new: Tensor, tail: Tensor | None) -> Tensor:
+    """new (..., T), tail (..., W) of the piece before -> (..., T) whose first W places fade from `tail`.
+
+    Raised cosines that add up to 1. No tail: `new` itself, in memory of its own.
+    """
+    if tail is None:
+        return new.clone()
+    width = tail.shape[-1]
+    count = min(width, new.shape[-1])
+    ramp = (torch.arange(count, dtype=torch.float32, device=new.device) + 0.5) / width
+    fade_in = 0.5 - 0.5 * torch.cos(torch.pi * ramp)
+    head = new[..., :count] * fade_in + tail[..., :count] * (1 - fade_in)
+    return torch.cat([head, new[..., count:]], dim=-1)
+
+
+class VocoderState(Protocol):
+    """What one stream goes on from; never changed, only replaced."""
+
+    @property
+    def num_bytes(self) -> int: ...
+
+
+State = TypeVar("State", bound=VocoderState)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece(Generic[State]):
+    """New mel frames (M, T) of one stream; T may be 0."""
+
+    state: State
+    mel: Tensor
+    is_last: bool
+
+
+class Vocoder(Protocol[State]):
+    def start(self, seed: int) -> State:
+        """The state of a new stream; `seed` draws what is random in its source, if anything is."""
+        ...
+
+    def shape_of(self, piece: Piece[State]) -> Hashable:
+        """What the pieces of one batch must have in common; None for a piece that gives no samples."""
+        ...
+
+    def step(self, pieces: Sequence[Piece[State]]) -> list[tuple[Tensor, State]]:
+        """Pieces of one shape -> samples (N,) float32 and the next state of each."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Sound(Generic[State]):
+    """One stream on its way from mel to samples: what still waits, what is ready to be handed out."""
+
+    state: State
+    pending: list[tuple[Tensor, bool]] = field(default_factory=list)  # mel (M, T), is_last
+    ready: list[Tensor] = field(default_factory=list)  # samples
+
+    @property
+    def num_bytes(self) -> int:
+        return self.state.num_bytes + sum(mel.nbytes for mel, _ in self.pending)
+
+    def take(self) -> Tensor:
+        """The samples that are ready, which are this stream's no longer: (N,)."""
+        samples = torch.cat(self.ready) if self.ready else torch.zeros(0)
+        self.ready.clear()
+        return samples
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CausalState:
+    """One stream's place: what each convolution, the phase and the inverse STFT go on from."""
+
+    mel: Tensor | None = None  # (M, frames) from the generator's place on
+    num_f0_frames: int = 0
+    num_generated_frames: int = 0
+    f0_lefts: tuple[Tensor, ...] = ()
+    generator_lefts: tuple[Tensor, ...] = ()
+    carry: Tensor | None = None  # (tones,) cycles
+    source: Tensor | None = None  # (samples,) from half a window before the next spectrum frame
+    overlap: Tensor | None = None  # (2, n_fft - hop): samples and envelope still to be added to
+
+    @property
+    def num_bytes(self) -> int:
+        tensors = (self.mel, self.carry, self.source, self.overlap, *self.f0_lefts, *self.generator_lefts)
+        return sum(tensor.nbytes for tensor in tensors if tensor is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class CausalShape:
+    num_frames: int  # buffered and new
+    f0_lead_frames: int  # by which F0 is ahead of the generator
+    is_first: bool
+    is_last: bool
+
+
+class CausalVocoder:
+    """Holds the weights; the states hold the streams."""
+
+    def __init__(self, hift: HiFT):
+        self.hift = hift
+
+    def start(self, seed: int) -> CausalState:
+        """The noise is fixed, so that `seed` has no effect."""
+        return CausalState()
+
+    def shape_of(self, piece: Piece[CausalState]) -> CausalShape | None:
+        state = piece.state
+        num_frames = piece.mel.shape[1] + (0 if state.mel is None else state.mel.shape[1])
+        lead = state.num_f0_frames - state.num_generated_frames
+        return (
+            CausalShape(num_frames, lead, state.num_generated_frames == 0, piece.is_last)
+            if num_frames
+            else None
+        )
+
+    def step(self, pieces: Sequence[Piece[CausalState]]) -> list[tuple[Tensor, CausalState]]:
+        """Pieces of one shape -> what can be known by now (N,) float32, and the next state of each."""
+        shape = self.shape_of(pieces[0])
+        assert shape is not None, "a piece without frames"
+        lookahead = self.hift.config.lookahead_frames
+        buffered = torch.stack([_buffered(piece) for piece in pieces])  # (B, M, T)
+        new_frames = shape.num_frames - (0 if shape.is_last else lookahead)
+        if new_frames <= 0:
+            return [
+                (row.new_zeros(0), replace(piece.state, mel=row.clone()))
+                for piece, row in zip(pieces, buffered, strict=True)
+            ]
+        f0_context = KeptContext([piece.state.f0_lefts for piece in pieces])
+        f0_mel = F.pad(buffered[:, :, shape.f0_lead_frames :], (0, LOOKAHEAD_FRAMES if shape.is_last else 0))
+        f0 = self.hift.f0(f0_mel, f0_context).float()
+        source, carries = self._source(pieces, f0, shape.is_last)
+        spectrum, source = self._source_spectrum(pieces, source, new_frames, shape.is_last)
+        context = KeptContext([piece.state.generator_lefts for piece in pieces])
+        dtype = self.hift.generator.conv_pre.weight.dtype
+        padded = F.pad(buffered, (0, lookahead if shape.is_last else 0)).to(dtype)
+        made = self.hift.generator(padded, spectrum.to(dtype), context)
+        sums, counts = self.hift.stft.overlap_add(made)
+        done = []
+        for index, piece in enumerate(pieces):
+            samples, overlap = self._overlapped(piece, torch.stack([sums[index], counts]))
+            state = CausalState(
+                mel=buffered[index, :, new_frames:].clone(),
+                num_f0_frames=piece.state.num_f0_frames + f0.shape[1],
+                num_generated_frames=piece.state.num_generated_frames + new_frames,
+                f0_lefts=tuple(f0_context.kept[index]),
+                generator_lefts=tuple(context.kept[index]),
+                carry=carries[index].clone(),
+                source=source[index].clone(),
+                overlap=overlap,
+            )
+            done.append((samples, state))
+        return done
+
+    def _source(
+        self, pieces: Sequence[Piece[CausalState]], f0: Tensor, is_last: bool
+    ) -> tuple[Tensor, Tensor]:
+        """f0 (B, T) of the new frames -> their source (B, T L), the phases after it (B, tones)."""
+        length = self.hift.config.samples_per_frame
+        starts = [piece.state.num_f0_frames * length for piece in pieces]
+        noise = torch.stack([self.hift.fixed_noise(s, s + f0.shape[1] * length) for s in starts])
+        carried = [piece.state.carry for piece in pieces if piece.state.carry is not None]
+        source, carries = self.hift.source(f0, noise, torch.stack(carried) if carried else None, is_last)
+        return source, carries[:, -1].clone()
+
+    def _source_spectrum(
+        self, pieces: Sequence[Piece[CausalState]], source: Tensor, new_frames: int, is_last: bool
+    ) -> tuple[Tensor, Tensor]:
+        """The spectrum frames that `new_frames` mel frames need, and the source from there on."""
+        stft = self.hift.stft
+        edge = stft.n_fft // 2
+        kept = [piece.state.source for piece in pieces if piece.state.source is not None]
+        is_first = not kept
+        left = source[:, 1 : edge + 1].flip(1) if is_first else torch.stack(kept)
+        source = torch.cat([left, source], dim=1)
+        if is_last:
+            source = torch.cat([source, source[:, -edge - 1 : -1].flip(1)], dim=1)
+        num_spectra = new_frames * self.hift.config.samples_per_frame // stft.hop + int(is_first)
+        spectrum = stft.analyse(source[:, : (num_spectra - 1) * stft.hop + stft.n_fft])
+        return spectrum, source[:, num_spectra * stft.hop :]
+
+    def _overlapped(self, piece: Piece[CausalState], pair: Tensor) -> tuple[Tensor, Tensor]:
+        """pair (2, N): samples and envelope of the new spectra -> finished samples, what overlaps on."""
+        stft, limit = self.hift.stft, self.hift.config.audio_limit
+        tail = stft.n_fft - stft.hop
+        is_first = piece.state.overlap is None
+        if piece.state.overlap is not None:
+            pair = torch.cat([pair[:, :tail] + piece.state.overlap, pair[:, tail:]], dim=1)
+        start = stft.n_fft // 2 if is_first else 0
+        stop = pair.shape[1] - (stft.n_fft // 2 if piece.is_last else tail)
+        samples = (pair[0, start:stop] / pair[1, start:stop]).clamp(-limit, limit)
+        return samples, pair[:, pair.shape[1] - tail :].clone()
+
+
+def _buffered(piece: Piece[CausalState]) -> Tensor:
+    return piece.mel if piece.state.mel is None else torch.cat([piece.state.mel, piece.mel], dim=1)
+
+
+LEFT_FRAMES = 12  # the generator's reach: 3 frames before upsampling, 9 within the stages
+RIGHT_FRAMES = 6
+FADE_FRAMES = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowState:
+    """One stream's left context, the phase and noise to go on with, and the sound to fade from."""
+
+    generator: torch.Generator  # on the CPU, so that a seed means the same on every device
+    mel: Tensor | None = None  # (M, up to LEFT_FRAMES)
+    source: Tensor | None = None  # (as many frames' samples,)
+    carry: Tensor | None = None  # (tones,) cycles
+    noise: Tensor | None = None  # (RIGHT_FRAMES samples, tones): drawn for frames yet to come
+    tail: Tensor | None = None  # (FADE_FRAMES samples,)
+
+    @property
+    def num_bytes(self) -> int:
+        tensors = (self.mel, self.source, self.carry, self.noise, self.tail)
+        return sum(tensor.nbytes for tensor in tensors if tensor is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowShape:
+    left_frames: int
+    new_frames: int
+    is_last: bool
+
+
+class WindowedVocoder:
+    """Holds the weights; the states hold the streams."""
+
+    def __init__(self, hift: HiFT, generate: Generate | None = None):
+        """generate: used instead of the HiFT's own generator."""
+        self.hift, self._generate = hift, generate
+
+    def start(self, seed: int) -> WindowState:
+        generator = torch.Generator().manual_seed(seed)
+        return WindowState(generator, carry=self.hift.source.initial_phases(generator))
+
+    def shape_of(self, piece: Piece[WindowState]) -> WindowShape | None:
+        left = 0 if piece.state.mel is None else piece.state.mel.shape[1]
+        return WindowShape(left, piece.mel.shape[1], piece.is_last) if piece.mel.shape[1] else None
+
+    def step(self, pieces: Sequence[Piece[WindowState]]) -> list[tuple[Tensor, WindowState]]:
+        """Pieces of one shape -> samples (T L,) float32, L a frame, and the next state of each."""
+        shape = self.shape_of(pieces[0])
+        assert shape is not None, "a piece without frames"
+        right = 0 if shape.is_last else RIGHT_FRAMES
+        hift, length = self.hift, self.hift.config.samples_per_frame
+        mel = torch.stack([_window(piece, right) for piece in pieces])  # (B, M, left + new + right)
+        f0 = hift.f0(mel, ZeroContext()).float()[:, shape.left_frames :]
+        drawn = [self._noise(piece, shape.new_frames + right) for piece in pieces]
+        carries = [piece.state.carry for piece in pieces if piece.state.carry is not None]
+        carry = torch.stack(carries).to(mel.device) if carries else None
+        source, ends = hift.source(f0, torch.stack([n for n, _ in drawn]), carry, is_last=right == 0)
+        past = [piece.state.source for piece in pieces if piece.state.source is not None]
+        if past:
+            source = torch.cat([torch.stack(past), source], dim=1)
+        samples = hift.decode(mel, source, self._generate)[:, shape.left_frames * length :]
+        new_samples = shape.new_frames * length
+        keep = slice(
+            max(0, shape.left_frames + shape.new_frames - LEFT_FRAMES), shape.left_frames + shape.new_frames
+        )
+        done = []
+        for index, (piece, (noise, generator)) in enumerate(zip(pieces, drawn, strict=True)):
+            state = WindowState(
+                generator,
+                mel=mel[index, :, keep].clone(),
+                source=source[index, keep.start * length : keep.stop * length].clone(),
+                carry=ends[index, shape.new_frames - 1].clone(),
+                noise=noise[new_samples:].clone(),
+                tail=samples[index, new_samples : new_samples + FADE_FRAMES * length].clone(),
+            )
+            done.append((crossfaded(samples[index, :new_samples], piece.state.tail), state))
+        return done
+
+    def _noise(self, piece: Piece[WindowState], num_frames: int) -> tuple[Tensor, torch.Generator]:
+        """The next frames of the stream's noise (samples, tones), and its generator after them.
+
+        Drawn frame by frame, so that a stream's noise does not depend on how it was cut.
+        """
+        length, tones = self.hift.config.samples_per_frame, self.hift.source.num_tones
+        generator = piece.state.generator.clone_state()
+        kept = piece.state.noise
+        missing = num_frames - (0 if kept is None else len(kept) // length)
+        device = piece.mel.device
+        drawn = [torch.randn(length, tones, generator=generator).to(device) for _ in range(missing)]
+        parts = drawn if kept is None else [kept, *drawn]
+        return torch.cat(parts)[: num_frames * length], generator
+
+
+def _window(piece: Piece[WindowState], right: int) -> Tensor:
+    """Left context, new frames, the last of them held on: (M, frames)."""
+    held = piece.mel[:, -1:].expand(-1, right)
+    parts = [piece.mel, held] if piece.state.mel is None else [piece.state.mel, piece.mel, held]
+    return torch.cat(parts, dim=1)
+
+
+def vocode(vocoder: Vocoder[State], streams: Sequence[Sound[State]]) -> None:
+    """Turns every stream's pending pieces into samples, one piece of each at a time, equal shapes together.
+
+    A stream advances only when its piece is done: after an error, call again for what is left.
+    """
+    while heads := [stream for stream in streams if stream.pending]:
+        groups: dict[Hashable, list[Sound[State]]] = defaultdict(list)
+        for stream in heads:
+            groups[vocoder.shape_of(Piece(stream.state, *stream.pending[0]))].append(stream)
+        for stream in groups.pop(None, []):
+            stream.pending.pop(0)
+        for group in groups.values():
+            made = vocoder.step([Piece(stream.state, *stream.pending[0]) for stream in group])
+            for stream, (samples, state) in zip(group, made, strict=True):
+                stream.state = state
+                stream.ready.append(samples)
+                stream.pending.pop(0)

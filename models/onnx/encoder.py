@@ -1,0 +1,181 @@
+"""Flow encoder as an ONNX graph.
+
+CosyVoice 2's way from speech tokens to `mu` as a graph: one chunk of one stream.
+
+Inputs: x (1, T + lookahead, C_in), the embedded tokens; is_token (1, T + lookahead, 1), 0 where there is
+none; at the rate of tokens and at that of frames, after the prefixes `tokens_` and `frames_`, what is kept,
+own_sin and own_cos (n, W / 2) and seen (room, W): the positions' sinusoids of the chunk and of all in a
+room. Output: mu (1, 2 T, M).
+
+CosyVoice 2's way from speech tokens to `mu` as one call, on a CPU.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, cat
+
+from firstword.models.config import FRAMES_PER_TOKEN
+from firstword.models.flow.batch_memory import BatchMemory, StreamPass
+from firstword.models.flow.encoder import LOOKAHEAD_KERNEL_SIZE, UP_KERNEL_SIZE, ConformerFront, Lookahead
+from firstword.models.layers.attention import Memory
+from firstword.models.layers.conformer import ConformerLayer, InputEmbedding, RelativeAttention
+from firstword.models.onnx.graph import CONTRIB, GraphWriter, Shape
+from firstword.models.onnx.quantization import float32
+from firstword.models.onnx.session import FusedGraph, each
+from firstword.models.onnx.state import Kept, Places
+
+_LEFT_TOKENS = LOOKAHEAD_KERNEL_SIZE - 1
+_LEFT_FRAMES = UP_KERNEL_SIZE - 1
+_LEAKY_SLOPE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class FrontGraph:
+    model: bytes
+    tokens: Kept
+    frames: Kept
+
+
+def front_graph(front: ConformerFront) -> FrontGraph:
+    writer = _FrontWriter(front)
+    return FrontGraph(writer.model(), writer.tokens.places.kept, writer.frames.places.kept)
+
+
+class _Rate:
+    """One rate's attentions, and where their positions come from."""
+
+    def __init__(self, writer: GraphWriter, name: str, width: int, num_heads: int):
+        self.places = Places(writer, num_heads, width // num_heads, f"{name}_")
+        shape: Shape = [f"{name}_length", width // 2]
+        self.own = [writer.input(f"{name}_own_{wave}", shape) for wave in ("sin", "cos")]
+        self.seen = writer.input(f"{name}_seen", [f"{name}_room", width])
+
+
+class _FrontWriter:
+    def __init__(self, front: ConformerFront):
+        self._front, self._writer = front, GraphWriter("front", float32)
+        self._width = front.projection.in_features
+        num_heads = each(ConformerLayer, front.encoder.layers)[0].attention.num_heads
+        self.tokens, self.frames = (
+            _Rate(self._writer, name, self._width, num_heads) for name in ("tokens", "frames")
+        )
+
+    def model(self) -> bytes:
+        encoder, writer, width = self._front.encoder, self._writer, self._width
+        x = writer.input("x", [1, "given", encoder.embed.linear.in_features])
+        x = writer.node("Mul", self._embed(encoder.embed, x), writer.input("is_token", [1, "given", 1]))
+        x = self._lookahead(encoder.lookahead, x)
+        for layer in each(ConformerLayer, encoder.layers):
+            x = self._layer(layer, x, self.tokens)
+        twice = writer.node("Unsqueeze", x, writer.integers(2))
+        twice = writer.node("Concat", *[twice] * FRAMES_PER_TOKEN, axis=2)
+        x = writer.node("Reshape", twice, writer.integers(1, -1, width))  # each token twice
+        x = writer.windowed(encoder.up_conv, self.frames.places.extend_left(x, _LEFT_FRAMES, width))
+        x = self._embed(encoder.up_embed, x)
+        for layer in each(ConformerLayer, encoder.up_layers):
+            x = self._layer(layer, x, self.frames)
+        projection = self._front.projection
+        mu = writer.linear(writer.layer_norm(encoder.norm, x), projection.weight, projection.bias)
+        writer.output("mu", mu, [1, "frames_length", projection.out_features])
+        return writer.model()
+
+    def _embed(self, embed: InputEmbedding, x: str) -> str:
+        writer = self._writer
+        x = writer.layer_norm(embed.norm, writer.linear(x, embed.linear.weight, embed.linear.bias))
+        scale = math.sqrt(embed.linear.out_features)
+        return writer.node("Mul", x, writer.constant(np.array(scale, np.float32)))
+
+    def _lookahead(self, lookahead: Lookahead, x: str) -> str:
+        """x (1, T + lookahead, C) -> (1, T, C)."""
+        writer, reach = self._writer, lookahead.conv1.kernel_size[0] - 1
+        y = writer.node("LeakyRelu", writer.windowed(lookahead.conv1, x), alpha=_LEAKY_SLOPE)
+        y = writer.windowed(lookahead.conv2, self.tokens.places.extend_left(y, _LEFT_TOKENS, self._width))
+        return writer.node("Add", y, writer.sliced(x, 0, -reach))
+
+    def _layer(self, layer: ConformerLayer, x: str, rate: _Rate) -> str:
+        writer, feedforward = self._writer, layer.feedforward
+        y = self._attention(layer.attention, writer.layer_norm(layer.attention_norm, x), rate)
+        x = writer.node("Add", x, y)
+        y = writer.layer_norm(layer.feedforward_norm, x)
+        y = writer.linear(y, feedforward.up.weight, feedforward.up.bias)
+        if feedforward.has_silu:
+            y = writer.node("QuickGelu", y, domain=CONTRIB, alpha=1.0)
+        else:
+            y = writer.node("Relu", y)
+        y = writer.linear(y, feedforward.down.weight, feedforward.down.bias)
+        return writer.node("Add", x, y)
+
+    def _attention(self, attention: RelativeAttention, x: str, rate: _Rate) -> str:
+        """The distances' part of the score is the attention's bias, scaled as the product is."""
+        writer = self._writer
+        parts = (attention.query, attention.key, attention.value)
+        stacked = writer.linear(x, cat([part.weight for part in parts]), cat([part.bias for part in parts]))
+        query, key, value = writer.nodes("Split", 3, stacked, axis=2)
+        content = writer.node("Add", query, writer.constant(attention.content_bias.flatten()))
+        y = rate.places.attend(content, key, value, self._distance_scores(attention, query, rate))
+        return writer.linear(y, attention.out.weight, attention.out.bias)
+
+    def _distance_scores(self, attention: RelativeAttention, query: str, rate: _Rate) -> str:
+        """query (1, n, H D) -> (1, H, n, room), as `firstword.models.layers.attention` has them."""
+        writer, num_heads = self._writer, attention.num_heads
+        size = self._width // num_heads
+        moved = writer.node("Add", query, writer.constant(attention.position_bias.flatten()))
+        moved = writer.node("Reshape", moved, writer.integers(0, 0, num_heads, size))
+        moved = writer.node("Transpose", moved, perm=[0, 2, 1, 3])
+        weight: Tensor = attention.position.weight.unflatten(0, (num_heads, size)) / math.sqrt(size)
+        asked = writer.node(
+            "MatMul", moved, writer.constant(cat([weight[:, :, 0::2], weight[:, :, 1::2]], 2))
+        )
+        a, b = writer.nodes("Split", 2, asked, axis=3)
+        sin, cos = rate.own
+        halves_turned = (
+            writer.node("Sub", writer.node("Mul", b, sin), writer.node("Mul", a, cos)),
+            writer.node("Add", writer.node("Mul", a, sin), writer.node("Mul", b, cos)),
+        )
+        pairs = (writer.node("Unsqueeze", half, writer.integers(4)) for half in halves_turned)
+        turned = writer.node("Reshape", writer.node("Concat", *pairs, axis=4), writer.integers(0, 0, 0, -1))
+        return writer.node("FusedMatMul", turned, rate.seen, domain=CONTRIB, transB=1)
+
+
+class FusedFront:
+    """A `firstword.models.flow.incremental.Front`. Streams run one by one: batches gain nothing on a CPU."""
+
+    def __init__(self, front: ConformerFront, num_threads: int):
+        """Of `front` the embedding is still used, the rest no more."""
+        self._plan = front_graph(front)
+        self._graph = FusedGraph(self._plan.model, num_threads)
+        self._embedding = front.embedding
+        self._lookahead = front.encoder.lookahead.conv1.kernel_size[0] - 1
+        self._width, self._num_mels = front.projection.in_features, front.projection.out_features
+
+    def __call__(self, tokens: Tensor, token_memory: Memory, frame_memory: Memory) -> Tensor:
+        """tokens (B, T + lookahead), -1 where there is none -> mu (B, M, 2 T)."""
+        assert isinstance(token_memory, BatchMemory), token_memory
+        assert isinstance(frame_memory, BatchMemory), frame_memory
+        token_passes = token_memory.open_passes(1, self._plan.tokens.num_attentions)
+        frame_passes = frame_memory.open_passes(1, self._plan.frames.num_attentions)
+        rows = [
+            self._run(row[: of_tokens.length + self._lookahead], of_tokens, of_frames)
+            for row, of_tokens, of_frames in zip(tokens, token_passes, frame_passes, strict=True)
+        ]
+        return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).mT
+
+    def _run(self, row: Tensor, tokens: StreamPass, frames: StreamPass) -> Tensor:
+        """row (T + lookahead,) of one stream -> (2 T, M)."""
+        x = self._embedding(row.clamp(min=0))[None]
+        mu = x.new_empty(1, frames.length, self._num_mels)
+        inputs, outputs = {"x": x, "is_token": (row >= 0).float()[None, :, None]}, {"mu": mu}
+        rates = (self._plan.tokens, tokens), (self._plan.frames, frames)
+        lefts = [kept.bind(stream, 1, inputs, outputs) for kept, stream in rates]
+        for kept, stream in rates:
+            own, seen = stream.room_positions(self._width)
+            inputs[f"{kept.prefix}own_sin"] = own[:, 0::2].contiguous()
+            inputs[f"{kept.prefix}own_cos"] = own[:, 1::2].contiguous()
+            inputs[f"{kept.prefix}seen"] = seen
+        self._graph.run(inputs, outputs)
+        for (kept, stream), left in zip(rates, lefts, strict=True):
+            stream.keep(left, kept.num_attentions)
+        return mu[0]

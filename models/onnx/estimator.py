@@ -1,0 +1,307 @@
+"""U-Net and DiT estimators as ONNX graphs.
+
+The estimator of CosyVoice 2 as a graph; its inputs and outputs: `models.fused.estimator`.
+
+The estimator of CosyVoice 3 as a graph; its inputs and outputs: `models.fused.estimator`.
+
+All that the time decides is `times` (parts, C): of each block the shift, scale and gate of its attention
+and of its feed-forward, at the end the last norm's shift and scale; a scale has its 1 added.
+
+An estimator with a pass as one call, on a CPU.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, cat
+
+from firstword.models.flow.batch_memory import BatchMemory, StreamPass
+from firstword.models.flow.dit import (
+    NORM_EPS,
+    POSITION_KERNEL_SIZE,
+    DiT,
+    DiTBlock,
+    RotaryAttention,
+    rotary_table,
+)
+from firstword.models.flow.unet import (
+    KERNEL_SIZE,
+    Attention,
+    CausalBlock,
+    CausalConv1d,
+    CausalResnet,
+    CausalStage,
+    CausalUNet,
+    GeluFeedForward,
+    PointwiseConv1d,
+    TransformerBlock,
+)
+from firstword.models.layers.attention import Memory
+from firstword.models.onnx.graph import CONTRIB, GraphWriter, Product, mish
+from firstword.models.onnx.quantization import float32
+from firstword.models.onnx.session import FusedGraph, each
+from firstword.models.onnx.state import Kept, Places
+
+_LEFT_FRAMES = KERNEL_SIZE - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EstimatorGraph:
+    """A pass over one chunk of one stream. Inputs: h (G, T, 4 M), the estimator's stacked inputs; times
+    (parts, C), what depends on the time alone; what is kept. Output: velocity (G, T, M).
+
+    inputs: what h is stacked of, in this order. times: t -> the input of that name. has_positions: it takes
+    cos and sin (T, D / 2) of where its frames stand, too.
+    """
+
+    model: bytes
+    inputs: tuple[str, str, str, str]
+    kept: Kept
+    out_channels: int
+    times: Callable[[float], Tensor]
+    has_positions: bool
+
+
+class FusedEstimator:
+    """A `firstword.models.flow.incremental.Estimator`. Streams run one by one: batches gain nothing on a CPU.
+
+    times: those of the solver's steps; it can be called for no others.
+    """
+
+    def __init__(self, graph: EstimatorGraph, times: Iterable[float], num_threads: int):
+        self._plan, self._graph = graph, FusedGraph(graph.model, num_threads)
+        self._times = {t: graph.times(t) for t in times}
+
+    def __call__(
+        self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, memory: Memory
+    ) -> Tensor:
+        """x, mu, cond (B, M, T), t (B,), spks (B, M) -> velocity (B, M, T)."""
+        assert isinstance(memory, BatchMemory), memory
+        plan = self._plan
+        parts = {"x": x.mT, "mu": mu.mT, "spks": spks[:, None].expand_as(x.mT), "cond": cond.mT}
+        h = torch.cat([parts[name] for name in plan.inputs], dim=2)  # (B, T, 4 M)
+        times = self._times[float(t[0])]
+        velocity = h.new_zeros(*h.shape[:2], plan.out_channels)
+        for stream in memory.open_passes(len(plan.kept.lefts), plan.kept.num_attentions):
+            place = stream.rows, slice(stream.length)
+            velocity[place] = self._run(h[place].contiguous(), times, stream)
+        return velocity.mT
+
+    def _run(self, h: Tensor, times: Tensor, stream: StreamPass) -> Tensor:
+        """h (G, T, 4 M) of one stream -> (G, T, M)."""
+        rows, length, _ = h.shape
+        velocity = h.new_empty(rows, length, self._plan.out_channels)
+        inputs, outputs = {"h": h, "times": times}, {"velocity": velocity}
+        if self._plan.has_positions:
+            cos, sin = rotary_table(stream.positions()[None], self._plan.kept.head_dim, h.dtype)
+            inputs |= {"cos": cos[0], "sin": sin[0]}
+        lefts = self._plan.kept.bind(stream, rows, inputs, outputs)
+        self._graph.run(inputs, outputs)
+        stream.keep(lefts, self._plan.kept.num_attentions)
+        return velocity
+
+
+def unet_estimator(unet: CausalUNet, block_product: Product) -> EstimatorGraph:
+    """block_product: of the transformer blocks, whose inputs are normed; convolutions stay float32."""
+    writer = _UNetWriter(unet, block_product)
+    return EstimatorGraph(
+        model=writer.model(),
+        inputs=("x", "mu", "spks", "cond"),
+        kept=writer.places.kept,
+        out_channels=unet.out.out_channels,
+        times=_unet_time_parts(unet),
+        has_positions=False,
+    )
+
+
+def _unet_time_parts(unet: CausalUNet) -> Callable[[float], Tensor]:
+    """What each resnet adds at a time: (resnets, C)."""
+
+    @torch.inference_mode()
+    def parts(t: float) -> Tensor:
+        time = F.mish(unet.time(torch.tensor([t])))
+        return cat([part.time(time) for part in unet.modules() if isinstance(part, CausalResnet)])
+
+    return parts
+
+
+class _UNetWriter:
+    def __init__(self, unet: CausalUNet, block_product: Product):
+        self._unet, self._writer = unet, GraphWriter("unet", float32)
+        self._block_product = block_product
+        self.places = Places(self._writer, unet.config.num_heads, unet.config.head_dim)
+        self._num_resnets = 0
+
+    def model(self) -> bytes:
+        unet, writer = self._unet, self._writer
+        h = writer.input("h", ["rows", "length", unet.config.in_channels])
+        self._times = writer.input("times", ["resnets", "channels"])
+        (down,), mid, (up,) = (each(CausalStage, part) for part in (unet.down, unet.mid, unet.up))
+        skip, h = self._stage(down, h)
+        for stage in mid:
+            _, h = self._stage(stage, h)
+        _, h = self._stage(up, writer.node("Concat", h, skip, axis=2))
+        velocity = self._pointwise(unet.out, self._block(unet.final, h))
+        writer.output("velocity", velocity, ["rows", "length", unet.out.out_channels])
+        return writer.model()
+
+    def _stage(self, stage: CausalStage, x: str) -> tuple[str, str]:
+        x = self._resnet(stage.resnet, x)
+        writer = self._writer
+        for block in each(TransformerBlock, stage.blocks):
+            y = self._attention(block.attention, writer.layer_norm(block.attention_norm, x))
+            x = writer.node("Add", x, y)
+            y = self._feedforward(block.feedforward, writer.layer_norm(block.feedforward_norm, x))
+            x = writer.node("Add", x, y)
+        return x, x if stage.conv is None else self._conv(stage.conv, x)
+
+    def _resnet(self, resnet: CausalResnet, x: str) -> str:
+        writer = self._writer
+        time = writer.node("Gather", self._times, writer.integers(self._num_resnets), axis=0)  # (1, C)
+        self._num_resnets += 1
+        h = self._block(resnet.block2, writer.node("Add", self._block(resnet.block1, x), time))
+        return writer.node("Add", h, self._pointwise(resnet.residual, x))
+
+    def _block(self, block: CausalBlock, x: str) -> str:
+        return mish(self._writer, self._writer.layer_norm(block.norm, self._conv(block.conv, x)))
+
+    def _conv(self, conv: CausalConv1d, x: str) -> str:
+        extended = self.places.extend_left(x, _LEFT_FRAMES, conv.in_channels)
+        return self._writer.windowed(conv, extended)
+
+    def _attention(self, attention: Attention, x: str) -> str:
+        writer = self._writer
+        parts = (attention.query, attention.key, attention.value)
+        bias = None if attention.query.bias is None else cat([part.bias for part in parts])
+        stacked = writer.linear(x, cat([part.weight for part in parts]), bias, self._block_product)
+        query, key, value = writer.nodes("Split", 3, stacked, axis=2)
+        y = self.places.attend(query, key, value)
+        return writer.linear(y, attention.out.weight, attention.out.bias, self._block_product)
+
+    def _feedforward(self, feedforward: GeluFeedForward, x: str) -> str:
+        writer, (up, down), product = self._writer, (feedforward.up, feedforward.down), self._block_product
+        hidden = writer.node("Gelu", writer.linear(x, up.weight, up.bias, product), domain=CONTRIB)
+        return writer.linear(hidden, down.weight, down.bias, product)
+
+    def _pointwise(self, conv: PointwiseConv1d, x: str) -> str:
+        weight: Tensor = conv.weight
+        return self._writer.linear(x, weight[:, :, 0], conv.bias)
+
+
+_BLOCK_PARTS = 6
+_LAST_PARTS = 2
+
+
+def dit_estimator(dit: DiT, block_product: Product) -> EstimatorGraph:
+    """block_product: of the blocks, whose inputs are normed; what is before and behind them is float32."""
+    writer = _DiTWriter(dit, block_product)
+    return EstimatorGraph(
+        model=writer.model(),
+        inputs=("x", "cond", "mu", "spks"),
+        kept=writer.places.kept,
+        out_channels=dit.out.out_features,
+        times=_dit_time_parts(dit),
+        has_positions=True,
+    )
+
+
+def _dit_time_parts(dit: DiT) -> Callable[[float], Tensor]:
+    @torch.inference_mode()
+    def parts(t: float) -> Tensor:
+        time = F.silu(dit.time(torch.tensor([t])))
+        rows = [block.modulation(time).view(_BLOCK_PARTS, -1) for block in each(DiTBlock, dit.blocks)]
+        for block in rows:
+            block[1::3] += 1
+        scale, shift = dit.modulation(time).view(_LAST_PARTS, -1)
+        return cat([*rows, torch.stack([shift, scale + 1])])
+
+    return parts
+
+
+class _DiTWriter:
+    def __init__(self, dit: DiT, block_product: Product):
+        self._dit, self._writer = dit, GraphWriter("dit", float32)
+        self._block_product = block_product
+        self.places = Places(self._writer, dit.config.num_heads, dit.config.head_dim)
+
+    def model(self) -> bytes:
+        dit, writer = self._dit, self._writer
+        blocks = each(DiTBlock, dit.blocks)
+        width = dit.config.dim
+        x = writer.input("h", ["rows", "length", dit.input.linear.in_features])
+        count = _BLOCK_PARTS * len(blocks) + _LAST_PARTS
+        times = writer.nodes("Split", count, writer.input("times", [count, width]), axis=0)  # (1, C) each
+        times = [writer.node("Reshape", part, writer.integers(width)) for part in times]
+        half = dit.config.head_dim // 2
+        self._rotation = [writer.input(name, ["length", half]) for name in ("cos", "sin")]
+        x = writer.linear(x, dit.input.linear.weight, dit.input.linear.bias)
+        x = writer.node("Add", x, self._position(x))
+        for index, block in enumerate(blocks):
+            x = self._block(block, x, times[_BLOCK_PARTS * index :][:_BLOCK_PARTS])
+        shift, scale = times[-_LAST_PARTS:]
+        velocity = writer.linear(self._norm(x, shift, scale), dit.out.weight, dit.out.bias)
+        writer.output("velocity", velocity, ["rows", "length", dit.out.out_features])
+        return writer.model()
+
+    def _position(self, x: str) -> str:
+        writer = self._writer
+        for conv in (self._dit.input.position.conv1, self._dit.input.position.conv2):
+            assert conv.bias is not None
+            extended = self.places.extend_left(x, POSITION_KERNEL_SIZE - 1, conv.in_channels)
+            y = writer.node(
+                "Conv",
+                writer.node("Transpose", extended, perm=[0, 2, 1]),
+                writer.constant(conv.weight),
+                writer.constant(conv.bias),
+                kernel_shape=[POSITION_KERNEL_SIZE],
+                group=conv.groups,
+            )
+            x = mish(writer, writer.node("Transpose", y, perm=[0, 2, 1]))
+        return x
+
+    def _block(self, block: DiTBlock, x: str, times: list[str]) -> str:
+        shift_a, scale_a, gate_a, shift_m, scale_m, gate_m = times
+        y = self._attention(block.attention, self._norm(x, shift_a, scale_a))
+        x = self._writer.node("Add", x, self._writer.node("Mul", y, gate_a))
+        y = self._feedforward(block.feedforward, self._norm(x, shift_m, scale_m))
+        return self._writer.node("Add", x, self._writer.node("Mul", y, gate_m))
+
+    def _attention(self, attention: RotaryAttention, x: str) -> str:
+        """Head 0 alone is turned: of query and key together it comes first out of the product."""
+        writer, config = self._writer, self._dit.config
+        size, rest = config.head_dim, (config.num_heads - 1) * config.head_dim
+        parts = (attention.query, attention.key, attention.value)
+        order = [(0, slice(size)), (1, slice(size)), (0, slice(size, None)), (1, slice(size, None))]
+        order.append((2, slice(None)))
+        weight = cat([parts[part].weight[rows] for part, rows in order])
+        bias = cat([parts[part].bias[rows] for part, rows in order])
+        stacked = writer.linear(x, weight, bias, self._block_product)
+        sizes = writer.integers(2 * size, rest, rest, rest + size)
+        first, query, key, value = writer.nodes("Split", 4, stacked, sizes, axis=2)
+        turned = writer.node(
+            "RotaryEmbedding",
+            first,
+            writer.integers(0),
+            *self._rotation,
+            domain=CONTRIB,
+            interleaved=1,
+            num_heads=2,
+            rotary_embedding_dim=0,
+        )
+        firsts = writer.nodes("Split", 2, turned, axis=2)
+        query, key = (
+            writer.node("Concat", one, other, axis=2) for one, other in zip(firsts, (query, key), strict=True)
+        )
+        y = self.places.attend(query, key, value)
+        return writer.linear(y, attention.out.weight, attention.out.bias, self._block_product)
+
+    def _feedforward(self, feedforward: GeluFeedForward, x: str) -> str:
+        writer, (up, down), product = self._writer, (feedforward.up, feedforward.down), self._block_product
+        hidden = writer.linear(x, up.weight, None, product)
+        hidden = writer.node("FastGelu", hidden, writer.constant(up.bias), domain=CONTRIB)
+        return writer.linear(hidden, down.weight, down.bias, product)
+
+    def _norm(self, x: str, shift: str, scale: str) -> str:
+        return self._writer.node("LayerNormalization", x, scale, shift, axis=-1, epsilon=NORM_EPS)

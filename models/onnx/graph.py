@@ -1,0 +1,119 @@
+"""Write ONNX graphs.
+
+Writes an ONNX graph node by node.
+
+Activations that ONNX Runtime has no operator for.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from torch import Tensor, nn
+
+OPSET = 17
+IR_VERSION = 10
+CONTRIB = "com.microsoft"  # the operators that ONNX Runtime adds
+
+Shape = Sequence[int | str]  # a name stands for a free size
+Matrix = npt.NDArray[np.float32]
+Product = Callable[["GraphWriter", str, Matrix], str]
+"""Writes the product of x (..., K) and a matrix of weights (N, K): (..., N).
+
+See `models.onnx.quantization`.
+"""
+
+
+class GraphWriter:
+    """A value is named by the node that makes it; only inputs and outputs have names of their own."""
+
+    def __init__(self, name: str, product: Product):
+        """product: how `linear` multiplies."""
+        self._name, self._product = name, product
+        self._nodes: list[NodeProto] = []
+        self._constants: list[TensorProto] = []
+        self._inputs: list[ValueInfoProto] = []
+        self._outputs: list[ValueInfoProto] = []
+        self._names: dict[str, str] = {}  # of outputs, by value
+
+    def input(self, name: str, shape: Shape, dtype: int = TensorProto.FLOAT) -> str:
+        self._inputs.append(helper.make_tensor_value_info(name, dtype, shape))
+        return name
+
+    def output(self, name: str, value: str, shape: Shape) -> None:
+        """What a node made, float32, is handed out as `name`."""
+        self._names[value] = name
+        self._outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
+
+    def constant(self, values: Tensor | npt.NDArray[np.generic]) -> str:
+        """A tensor becomes float32."""
+        array = values.detach().float().cpu().numpy() if isinstance(values, Tensor) else values
+        name = f"constant_{len(self._constants)}"
+        self._constants.append(numpy_helper.from_array(np.array(array, order="C"), name))
+        return name
+
+    def integers(self, *values: int) -> str:
+        return self.constant(np.array(values, dtype=np.int64))
+
+    def node(self, operator: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+        """One node; -> its one output."""
+        return self.nodes(operator, 1, *inputs, domain=domain, **attributes)[0]
+
+    def nodes(
+        self, operator: str, count: int, *inputs: str, domain: str = "", **attributes: Any
+    ) -> list[str]:
+        """One node; -> its `count` outputs."""
+        outputs = [f"{operator}_{len(self._nodes)}_{index}" for index in range(count)]
+        self._nodes.append(helper.make_node(operator, inputs, outputs, domain=domain, **attributes))
+        return outputs
+
+    def sliced(self, x: str, start: int, stop: int | None) -> str:
+        """Places [start, stop) of x (B, T, C) along T, counted from the end where negative."""
+        end = np.iinfo(np.int64).max if stop is None else stop
+        return self.node("Slice", x, *map(self.integers, (start, end, 1)))
+
+    def linear(
+        self, x: str, weight: Tensor, bias: Tensor | None = None, product: Product | None = None
+    ) -> str:
+        """x (..., K), weight (N, K), bias (N,) -> (..., N). product: None takes the writer's."""
+        y = (product or self._product)(self, x, weight.detach().float().cpu().numpy())
+        return y if bias is None else self.node("Add", y, self.constant(bias))
+
+    def windowed(self, conv: nn.Conv1d, x: str) -> str:
+        """A convolution as one product of its windows: x (B, T + kernel - 1, C) -> (B, T, C_out).
+
+        The weights are ordered as the windows lie, by place and then by channel.
+        """
+        kernel = conv.kernel_size[0]
+        windows = [self.sliced(x, start, (start - kernel + 1) or None) for start in range(kernel)]
+        weight = conv.weight.transpose(1, 2).flatten(1)
+        return self.linear(self.node("Concat", *windows, axis=2), weight, conv.bias)
+
+    def layer_norm(self, norm: nn.LayerNorm, x: str) -> str:
+        weights = self.constant(norm.weight), self.constant(norm.bias)
+        return self.node("LayerNormalization", x, *weights, axis=-1, epsilon=norm.eps)
+
+    def model(self) -> bytes:
+        """All that was written, serialised. Call it once, at the end."""
+        for node in self._nodes:
+            node.input[:] = [self._names.get(value, value) for value in node.input]
+            node.output[:] = [self._names.get(value, value) for value in node.output]
+        graph: GraphProto = helper.make_graph(
+            self._nodes, self._name, self._inputs, self._outputs, initializer=self._constants
+        )
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIB, 1)]
+        model: ModelProto = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+        return model.SerializeToString()
+
+
+_MISH_LIMIT = 20.0  # where mish(x) is x in float32, and exp(x) squared still a number
+
+
+def mish(writer: GraphWriter, x: str) -> str:
+    """x tanh(log(1 + e^x)) = x n / (n + 2), n = e^x (e^x + 2)."""
+    two, limit = (writer.constant(np.array(value, np.float32)) for value in (2, _MISH_LIMIT))
+    exponential = writer.node("Exp", writer.node("Min", x, limit))
+    n = writer.node("Mul", exponential, writer.node("Add", exponential, two))
+    return writer.node("Mul", x, writer.node("Div", n, writer.node("Add", n, two)))

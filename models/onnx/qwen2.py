@@ -1,0 +1,177 @@
+"""Qwen2 language model as an ONNX graph.
+
+The decoder of Qwen2 as one graph, for prompts and for single tokens.
+
+Inputs: x (B, T, C); last (B,) int32, each row's last position with the new ones counted; total, int32, the
+longest row's number of positions; cos and sin (positions, D / 2); for each layer past_keys_i and
+past_values_i (B, G, room, D). Outputs: hidden (B, T, C) after the final norm, and keys_i and values_i, the
+past with the new positions written: bound to the same memory, they are written in place.
+T > 1 behind a past needs B = 1.
+
+The language model of CosyVoice 2 and 3 with its step as one call, on a CPU.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from onnx import TensorProto
+from torch import Tensor, cat, nn
+
+from firstword.models.layers.attention import Memory
+from firstword.models.lm.kv_cache import CachePass, KeyValueCache
+from firstword.models.lm.qwen2 import (
+    Qwen2Attention,
+    Qwen2Decoder,
+    Qwen2Layer,
+    Qwen2LM,
+    Qwen2MLP,
+    rotary_angles,
+)
+from firstword.models.onnx.graph import CONTRIB, GraphWriter, Product, Shape
+from firstword.models.onnx.session import FusedGraph, each
+
+HEAD_DIM_STEP = 16  # the attention with rotary positions takes heads of multiples of that
+
+
+def decoder_graph(decoder: Qwen2Decoder, product: Product) -> bytes:
+    config, writer = decoder.config, GraphWriter("qwen2", product)
+    x = writer.input("x", ["rows", "length", config.hidden_size])
+    places = [
+        writer.input("last", ["rows"], TensorProto.INT32),
+        writer.input("total", [], TensorProto.INT32),
+        writer.input("cos", ["positions", config.head_dim // 2]),
+        writer.input("sin", ["positions", config.head_dim // 2]),
+    ]
+    layers = each(Qwen2Layer, decoder.layers)
+    norms = [*(layer.attention_norm for layer in layers[1:]), decoder.norm]
+    normed = writer.node(
+        "SimplifiedLayerNormalization",
+        x,
+        writer.constant(layers[0].attention_norm.weight),
+        axis=-1,
+        epsilon=config.rms_norm_eps,
+    )
+    for index, (layer, norm) in enumerate(zip(layers, norms, strict=True)):
+        attended = _attention(writer, layer.attention, index, normed, places)
+        normed, x = _normed_sum(writer, attended, x, layer.mlp_norm)
+        normed, x = _normed_sum(writer, _mlp(writer, layer.mlp, normed), x, norm)
+    writer.output("hidden", normed, ["rows", "length", config.hidden_size])
+    return writer.model()
+
+
+def head_graph(head: nn.Linear, product: Product) -> bytes:
+    """hidden (N, C) -> logits (N, V)."""
+    writer = GraphWriter("head", product)
+    hidden = writer.input("hidden", ["rows", head.in_features])
+    writer.output("logits", writer.linear(hidden, head.weight, head.bias), ["rows", head.out_features])
+    return writer.model()
+
+
+def _attention(writer: GraphWriter, attention: Qwen2Attention, index: int, x: str, places: list[str]) -> str:
+    parts, size = (attention.query, attention.key, attention.value), attention.head_dim
+    num_heads, num_key_heads = (part.out_features // size for part in parts[:2])
+    shape: Shape = ["rows", num_key_heads, "room", size]
+    past = [writer.input(f"past_{what}_{index}", shape) for what in ("keys", "values")]
+    y, keys, values = writer.nodes(
+        "GroupQueryAttention",
+        3,
+        writer.linear(x, cat([part.weight for part in parts]), cat([part.bias for part in parts])),
+        "",
+        "",
+        *past,
+        *places,
+        domain=CONTRIB,
+        num_heads=num_heads,
+        kv_num_heads=num_key_heads,
+        do_rotary=1,
+    )
+    writer.output(f"keys_{index}", keys, shape)
+    writer.output(f"values_{index}", values, shape)
+    return writer.linear(y, attention.out.weight)
+
+
+def _mlp(writer: GraphWriter, mlp: Qwen2MLP, x: str) -> str:
+    silu = writer.node("QuickGelu", writer.linear(x, mlp.gate.weight), domain=CONTRIB, alpha=1.0)
+    return writer.linear(writer.node("Mul", silu, writer.linear(x, mlp.up.weight)), mlp.down.weight)
+
+
+def _normed_sum(writer: GraphWriter, x: str, y: str, norm: nn.RMSNorm) -> tuple[str, str]:
+    """-> the norm of x + y, and x + y."""
+    normed, _, _, total = writer.nodes(
+        "SkipSimplifiedLayerNormalization",
+        4,
+        x,
+        y,
+        writer.constant(norm.weight),
+        domain=CONTRIB,
+        epsilon=norm.eps,
+    )
+    return normed, total
+
+
+class FusedQwen2LM:
+    """A `SpeechLM`: embeds as the given one does, and decodes by graphs made from it."""
+
+    def __init__(self, lm: Qwen2LM, product: Product, num_threads: int):
+        """Of `lm` the embeddings and the cache's shape are still used, the decoder no more."""
+        self._lm = lm
+        self._decoder = FusedGraph(decoder_graph(lm.decoder, product), num_threads)
+        self._head = FusedGraph(head_graph(lm.head, product), num_threads)
+        self.vocabulary = lm.vocabulary
+        self._rotation = torch.zeros(2, 0, lm.config.qwen2.head_dim // 2)
+
+    def new_cache(self) -> KeyValueCache:
+        return self._lm.new_cache()
+
+    def prompt_embeddings(self, ids: Sequence[int], speaker: Tensor | None = None) -> Tensor:
+        return self._lm.prompt_embeddings(ids, speaker)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        return self._lm.embed(ids)
+
+    def __call__(self, x: Tensor, memory: Memory) -> Tensor:
+        """x (B, T, C) -> hidden (B, T, C) after the final norm. Rows of several tokens run one by one."""
+        assert isinstance(memory, CachePass), memory
+        places, ends = memory.places(), memory.ends
+        if x.shape[1] == 1:  # a row without a new token computes one too, behind its end
+            lasts = [end if count == 0 else end - 1 for count, end in zip(memory.counts, ends, strict=True)]
+            return self._run(x, places, lasts)
+        hidden = torch.zeros(x.shape)
+        for row, (count, end) in enumerate(zip(memory.counts, ends, strict=True)):
+            if count:
+                part = slice(row, row + 1)
+                own = [(keys[part], values[part]) for keys, values in places]
+                hidden[part, :count] = self._run(x[part, :count], own, [end - 1])
+        return hidden
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """hidden (N, C) -> (N, V)."""
+        logits = hidden.new_empty(len(hidden), self.vocabulary.num_classes)
+        self._head.run({"hidden": hidden.contiguous()}, {"logits": logits})
+        return logits
+
+    def _run(self, x: Tensor, places: list[tuple[Tensor, Tensor]], lasts: list[int]) -> Tensor:
+        """x (B, T, C), the position of each row's last -> (B, T, C)."""
+        cos, sin = self._rotation_of(places[0][0].shape[2])
+        inputs = {
+            "x": x.contiguous(),
+            "last": torch.tensor(lasts, dtype=torch.int32),
+            "total": torch.tensor(max(lasts) + 1, dtype=torch.int32),
+            "cos": cos,
+            "sin": sin,
+        }
+        hidden = torch.empty(x.shape)
+        outputs = {"hidden": hidden}
+        for layer, (keys, values) in enumerate(places):
+            inputs |= {f"past_keys_{layer}": keys, f"past_values_{layer}": values}
+            outputs |= {f"keys_{layer}": keys, f"values_{layer}": values}
+        self._decoder.run(inputs, outputs)
+        return hidden
+
+    def _rotation_of(self, num_positions: int) -> Tensor:
+        """Cosines and sines of the first positions and maybe more: (2, positions, D / 2)."""
+        if self._rotation.shape[1] < num_positions:
+            qwen2 = self._lm.config.qwen2
+            angles = rotary_angles(torch.arange(num_positions), qwen2.head_dim, qwen2.rope_theta)
+            self._rotation = torch.stack([angles.cos(), angles.sin()])
+        return self._rotation

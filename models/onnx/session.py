@@ -1,0 +1,74 @@
+"""ONNX Runtime sessions.
+
+How ONNX Runtime opens a graph on the CPU.
+
+The parts of a torch module by their types, which a ModuleList does not tell.
+
+A graph that runs on torch's tensors where they lie.
+"""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import numpy as np
+import onnxruntime
+import torch
+from torch import Tensor, nn
+
+LOG_NOTHING = 4  # severity fatal: what goes wrong is raised, not written to stderr
+
+
+def session_options(num_threads: int) -> onnxruntime.SessionOptions:
+    """So many threads, none of which spins while it waits."""
+    assert num_threads >= 1, f"num_threads {num_threads}"
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = num_threads
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+    options.log_severity_level = LOG_NOTHING
+    return options
+
+
+Part = TypeVar("Part", bound=nn.Module)
+
+
+def each(kind: type[Part], modules: nn.Module) -> list[Part]:
+    """The entries of a ModuleList, all of one kind."""
+    assert isinstance(modules, nn.ModuleList), modules
+    parts = [part for part in modules if isinstance(part, kind)]
+    assert len(parts) == len(modules), f"{modules} has others than {kind}"
+    return parts
+
+
+_TYPES: dict[torch.dtype, type[np.generic]] = {
+    torch.float32: np.float32,
+    torch.int32: np.int32,
+    torch.int64: np.int64,
+}
+
+
+class FusedGraph:
+    """One graph on the CPU, one call a run; Python's lock is free meanwhile. Threads may share it."""
+
+    def __init__(self, model: bytes, num_threads: int):
+        self._session = onnxruntime.InferenceSession(
+            model, session_options(num_threads), providers=["CPUExecutionProvider"], enable_fallback=0
+        )
+
+    def run(self, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor]) -> None:
+        """Writes into `outputs`, which may lie where an input does if the graph allows that.
+
+        All float32, int32 or int64, contiguous, of the shapes the graph declares.
+        """
+        binding = self._session.io_binding()
+        for name, tensor in inputs.items():
+            binding.bind_input(name, "cpu", 0, *_place(tensor))
+        for name, tensor in outputs.items():
+            binding.bind_output(name, "cpu", 0, *_place(tensor))
+        self._session.run_with_iobinding(binding)
+
+
+def _place(tensor: Tensor) -> tuple[type[np.generic], tuple[int, ...], int]:
+    assert tensor.is_contiguous(), tensor.shape
+    return _TYPES[tensor.dtype], tuple(tensor.shape), tensor.data_ptr()

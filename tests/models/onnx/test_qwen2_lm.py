@@ -1,0 +1,145 @@
+"""The language model as graphs: the torch network's numbers exactly in float32, nearly in 8 bits."""
+
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from firstword.models.checkpoint.open import open_checkpoint
+from firstword.models.config import Qwen2LMConfig
+from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, SpeechLM
+from firstword.models.lm.plan import InterleavedPlan, LengthRatios, OneWayPlan, Plan
+from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.onnx.build import fused_lm
+from tests.models.lm.networks import COSYVOICE2, FAMILIES, make_model
+
+FAMILY = pytest.mark.parametrize("family", ["cosyvoice2", "cosyvoice3"])
+BUILTIN = Path(__file__).parents[3] / "models" / "builtin"
+MAX_DIVERGENCE = 0.01  # nats a token, at any step of a spoken sentence: what 8 bits may change
+MEAN_DIVERGENCE = 0.002
+SAMPLING = COSYVOICE2.sampling
+
+
+def small_lm(family: str = "cosyvoice2") -> Qwen2LM:
+    """With heads of 16, the smallest that the graph takes."""
+    given = FAMILIES[family]
+    assert isinstance(given, Qwen2LMConfig)
+    lm = make_model(family, sharpness=3.0, config=replace(given, qwen2=replace(given.qwen2, hidden_size=64)))
+    assert isinstance(lm, Qwen2LM)
+    return lm
+
+
+def both(family: str) -> tuple[Qwen2LM, SpeechLM]:
+    return small_lm(family), fused_lm(small_lm(family), has_int8=False, num_threads=1)
+
+
+def one_way(lm: SpeechLM, seed: int, num_tokens: int = 30) -> Plan:
+    generator = torch.Generator().manual_seed(seed)
+    text, prompt = (torch.randint(0, 40, (count,), generator=generator).tolist() for count in (5 + seed, 7))
+    return OneWayPlan(lm.vocabulary, text, text[:3], prompt, LengthRatios(num_tokens, num_tokens))
+
+
+def interleaved(lm: SpeechLM, seed: int) -> Plan:
+    plan = InterleavedPlan(lm.vocabulary, [1, 2, 3], [4, 5, 6, 7], mix_ratio=(2, 5))
+    plan.push_text([(3 * seed + index) % 40 for index in range(11)])
+    plan.finish_text()
+    return plan
+
+
+def spoken(lm: SpeechLM, plans: list[Plan], is_greedy: bool = True) -> dict[int, list[int]]:
+    """The speech ids of each plan, all of them in one decoder."""
+    decoder = SpeechDecoder(lm, SAMPLING)
+    for seed, plan in enumerate(plans):
+        decoder.add(RowRequest(plan, seed, is_greedy))
+    ids: dict[int, list[int]] = {index: [] for index in range(len(plans))}
+    for _ in range(400):
+        if not decoder.rows:
+            return ids
+        for event in decoder.step():
+            if isinstance(event, Emitted):
+                ids[event.row.arrival].append(event.speech_id)
+    raise AssertionError("the decoder does not end")
+
+
+@FAMILY
+@pytest.mark.parametrize("is_greedy", [True, False])
+def test_float32_says_what_torch_says(family: str, is_greedy: bool) -> None:
+    lm, fused = both(family)
+    for make in (one_way, interleaved):
+        plans = [[make(one, seed) for seed in range(3)] for one in (lm, fused)]
+        assert spoken(lm, plans[0], is_greedy) == spoken(fused, plans[1], is_greedy)
+
+
+@FAMILY
+def test_hidden_states_of_prompts_steps_and_several_tokens(family: str) -> None:
+    lm, fused = both(family)
+    caches = [one.new_cache() for one in (lm, fused)]
+    for cache in caches:
+        cache.add_row()
+    for ids in ([1, 2, 3, 4, 5, 6], [7], [8], [9, 10, 11], [12]):
+        expected, found = (run(one, cache, ids) for one, cache in zip((lm, fused), caches, strict=True))
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+def run(lm: SpeechLM, cache, ids: list[int]) -> Tensor:
+    memory = cache.open_pass(range(1), [len(ids)])
+    with torch.inference_mode():
+        hidden = lm(lm.embed(torch.tensor([ids])), memory)
+    memory.commit()
+    return hidden
+
+
+def test_a_row_does_not_depend_on_its_neighbours() -> None:
+    lm = fused_lm(small_lm(), has_int8=True, num_threads=1)
+    together = spoken(lm, [one_way(lm, seed) for seed in range(8)], is_greedy=False)
+    alone = spoken(lm, [one_way(lm, 0)], is_greedy=False)
+    assert together[0] == alone[0]
+
+
+def test_more_positions_than_there_was_room_for_at_first() -> None:
+    lm, fused = both("cosyvoice2")
+    plans = [[one_way(one, 1, num_tokens=60)] for one in (lm, fused)]
+    assert len(spoken(lm, plans[0])[0]) == 360  # of text and prompt together more than FIRST_LENGTH
+    assert spoken(fused, plans[1]) == spoken(lm, [one_way(lm, 1, num_tokens=60)])
+
+
+def test_the_builtin_voice_in_8_bits_keeps_its_distributions() -> None:
+    """KL per step against float32, teacher-forced on what the float32 network says."""
+    lm = open_checkpoint(BUILTIN).load_lm()
+    assert isinstance(lm, Qwen2LM)
+    fused = fused_lm(deepcopy(lm), has_int8=True, num_threads=1)
+    text = [297, 534, 11, 403, 78, 268, 512, 13]  # "the man, who came."
+    plan = OneWayPlan(lm.vocabulary, text, (), (), LengthRatios(8, 8))
+    said = spoken(lm, [plan], is_greedy=False)[0]
+    prompt = [lm.vocabulary.sos, *(lm.vocabulary.first_text + id for id in text), lm.vocabulary.task]
+    rows = [run(one, added(one), [*prompt, *said]) for one in (lm, fused)]
+    expected, found = (
+        one.logits(hidden[0, len(prompt) - 1 :]).log_softmax(-1)
+        for one, hidden in zip((lm, fused), rows, strict=True)
+    )
+    divergence = F.kl_div(found, expected, log_target=True, reduction="none").sum(-1)
+    assert divergence.max() < MAX_DIVERGENCE
+    assert divergence.mean() < MEAN_DIVERGENCE
+    assert divergence.mean() > 1e-6, "that is no 8 bits"
+
+
+def added(lm: SpeechLM):
+    cache = lm.new_cache()
+    cache.add_row()
+    return cache
+
+
+def test_the_torch_network_gives_its_weights_up() -> None:
+    lm = small_lm()
+    fused_lm(lm, has_int8=True, num_threads=1)
+    assert all(parameter.is_meta for parameter in lm.decoder.parameters())
+
+
+@pytest.mark.parametrize("family", ["cosyvoice1", "cosyvoice2"])
+def test_cosyvoice1_and_heads_of_odd_sizes_stay_as_they_are(family: str) -> None:
+    lm = make_model(family)
+    assert fused_lm(lm, has_int8=True, num_threads=1) is lm
