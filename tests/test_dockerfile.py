@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.api.serving import make_services, serving
+from tests.support.serving import make_services, serving
 
 ROOT = Path(__file__).parent.parent
 Instruction = tuple[str, str]  # its name, its arguments

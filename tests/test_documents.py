@@ -19,7 +19,7 @@ from firstword.app.cli import cli
 from firstword.app.commands.serve import env_text, markdown_table
 from firstword.app.settings import CLIENT_VARIABLES, Settings, variable_of
 from firstword.app.telemetry.metrics import Metrics
-from tests.app.api.serving import make_services, serving
+from tests.support.serving import make_services, serving
 
 ROOT = Path(__file__).parent.parent
 PAGE_NAMES = ("api", "configuration", "operations", "performance", "speakers")

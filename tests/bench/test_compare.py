@@ -7,8 +7,8 @@ import pytest
 from firstword.app.errors import SynthesisFailed
 from firstword.bench import compare
 from firstword.bench.compare import CannotCompare, compare_commands, compare_settings, in_turn, settings_of
-from tests.app.api.serving import make_services, serving
-from tests.app.fakes import FakeEngine
+from tests.support.fake_engine import FakeEngine
+from tests.support.serving import make_services, serving
 
 
 @pytest.mark.parametrize(

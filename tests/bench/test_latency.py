@@ -12,8 +12,8 @@ from firstword.bench.client import Ask, Client
 from firstword.bench.latency import Plan, measure, write
 from firstword.bench.levels import Goal
 from firstword.bench.terminal import level_table, verdict_lines
-from tests.app.api.serving import make_services, serving
-from tests.app.fakes import INFO, FakeEngine
+from tests.support.fake_engine import INFO, FakeEngine
+from tests.support.serving import make_services, serving
 
 pytestmark = pytest.mark.anyio
 ENGLISH = replace(INFO, languages=("en",))  # the fake's 50 ms a character are too few for a Chinese one

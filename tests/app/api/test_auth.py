@@ -8,8 +8,8 @@ from starlette.testclient import TestClient, WebSocketDenialResponse
 
 from firstword.app.api.app import build_app
 from firstword.app.api.middleware import KeyRing
-from tests.app.api.serving import counted, error_of, in_process, make_services, serving
-from tests.app.fakes import FakeEngine
+from tests.support.fake_engine import FakeEngine
+from tests.support.serving import counted, error_of, in_process, make_services, serving
 
 pytestmark = pytest.mark.anyio
 

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from firstword.app.api.middleware import LINGER_BYTES
-from tests.app.api.serving import LIMITS, counted, error_of, in_process, make_services, serving
-from tests.app.fakes import FakeEngine
+from tests.support.fake_engine import FakeEngine
+from tests.support.serving import LIMITS, counted, error_of, in_process, make_services, serving
 
 pytestmark = pytest.mark.anyio
 

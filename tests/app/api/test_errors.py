@@ -35,9 +35,9 @@ from firstword.app.errors import (
     TtsError,
     UploadTooLarge,
 )
-from tests.app.api.serving import counted, error_of, in_process, make_services
-from tests.app.fake_speakers import FakeSpeakers
-from tests.app.fakes import FakeEngine
+from tests.support.fake_engine import FakeEngine
+from tests.support.fake_speakers import FakeSpeakers
+from tests.support.serving import counted, error_of, in_process, make_services
 
 ROWS = [
     (InvalidRequest("no", param="speed"), 400, "invalid_request_error", "invalid_request", None),

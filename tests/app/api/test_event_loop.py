@@ -11,7 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 from firstword.app.api import streaming as payloads
 from firstword.app.api.middleware import PIECE_BYTES, BodyLimitMiddleware
 from firstword.app.telemetry.metrics import Metrics
-from tests.app.api.serving import HELLO, LIMITS, in_process, make_services
+from tests.support.serving import HELLO, LIMITS, in_process, make_services
 
 pytestmark = pytest.mark.anyio
 

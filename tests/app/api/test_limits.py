@@ -7,9 +7,9 @@ import pytest
 
 from firstword.app.api.limits import Quotas, TokenBucket
 from firstword.app.errors import RateLimited
-from tests.app.api.serving import LIMITS, counted, error_of, in_process, make_services
-from tests.app.clock import Clock
-from tests.app.fakes import FakeEngine
+from tests.support.clock import Clock
+from tests.support.fake_engine import FakeEngine
+from tests.support.serving import LIMITS, counted, error_of, in_process, make_services
 
 
 def test_a_bucket_fills_as_time_passes_and_never_over_its_rim() -> None:

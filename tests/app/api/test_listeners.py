@@ -12,8 +12,8 @@ import pytest
 
 from firstword.app.engine.interface import EngineStatus, SynthesisRequest
 from firstword.app.errors import SynthesisFailed
-from tests.app.api.serving import LIMITS, PATIENCE_S, counted, error_of, make_services, serving
-from tests.app.fakes import FakeEngine, FakeStream
+from tests.support.fake_engine import FakeEngine, FakeStream
+from tests.support.serving import LIMITS, PATIENCE_S, counted, error_of, make_services, serving
 
 pytestmark = pytest.mark.anyio
 

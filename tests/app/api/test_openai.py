@@ -14,10 +14,10 @@ from openai import AsyncOpenAI
 from firstword.app.api.dependencies import Services
 from firstword.app.api.schemas import ErrorAnswer
 from firstword.app.errors import Overloaded, SynthesisFailed
-from tests.app.api.serving import HELLO, MODEL_ID, error_of, in_process, make_services, serving
-from tests.app.audio.sounds import heard_by_ffmpeg
-from tests.app.fake_speakers import HUM, FakeSpeakers
-from tests.app.fakes import INFO, FakeEngine, speech
+from tests.support.fake_engine import INFO, FakeEngine, speech
+from tests.support.fake_speakers import HUM, FakeSpeakers
+from tests.support.serving import HELLO, MODEL_ID, error_of, in_process, make_services, serving
+from tests.support.sounds import heard_by_ffmpeg
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, settings
 from schemathesis.checks import not_a_server_error
 
 from firstword.app.api.app import build_app
-from tests.app.api.serving import make_services
+from tests.support.serving import make_services
 
 schema = schemathesis.openapi.from_asgi("/openapi.json", build_app(make_services()))
 

@@ -6,8 +6,8 @@ import pytest
 from firstword.app.api.app import build_app
 from firstword.app.audio.formats import FORMATS
 from firstword.app.engine.interface import EngineStatus
-from tests.app.api.serving import MODEL_ID, in_process, make_services
-from tests.app.fakes import FakeEngine
+from tests.support.fake_engine import FakeEngine
+from tests.support.serving import MODEL_ID, in_process, make_services
 
 pytestmark = pytest.mark.anyio
 

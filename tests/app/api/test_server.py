@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from firstword.app.api.app import DrainingServer, build_app, server_config
-from tests.app.api.serving import PATIENCE_S, make_services
+from tests.support.serving import PATIENCE_S, make_services
 
 pytestmark = pytest.mark.anyio
 

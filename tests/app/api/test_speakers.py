@@ -10,8 +10,8 @@ from firstword.app.errors import (
     Overloaded,
     SpeakerIncompatible,
 )
-from tests.app.api.serving import counted, error_of, in_process, make_services
-from tests.app.fake_speakers import FakeSpeakers
+from tests.support.fake_speakers import FakeSpeakers
+from tests.support.serving import counted, error_of, in_process, make_services
 
 pytestmark = pytest.mark.anyio
 

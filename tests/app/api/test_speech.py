@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.app.api.serving import HELLO, counted, error_of, in_process, make_services
-from tests.app.audio.sounds import heard_by_ffmpeg
-from tests.app.fakes import SAMPLE_RATE_HZ, FakeEngine, speech
+from tests.support.fake_engine import SAMPLE_RATE_HZ, FakeEngine, speech
+from tests.support.serving import HELLO, counted, error_of, in_process, make_services
+from tests.support.sounds import heard_by_ffmpeg
 
 pytestmark = pytest.mark.anyio
 

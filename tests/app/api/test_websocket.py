@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from firstword.app.audio.formats import AudioFormat
-from tests.app.api.serving import HELLO, make_services
-from tests.app.api.talking import QueueingEngine, heard, pcm_of, talking, types_of
-from tests.app.audio import sounds
-from tests.app.fakes import INFO, SAMPLE_RATE_HZ, SAMPLES_PER_CHARACTER, FakeEngine, speech
+from tests.support import sounds
+from tests.support.fake_engine import INFO, SAMPLE_RATE_HZ, SAMPLES_PER_CHARACTER, FakeEngine, speech
+from tests.support.serving import HELLO, make_services
+from tests.support.ws_client import QueueingEngine, heard, pcm_of, talking, types_of
 
 pytestmark = pytest.mark.anyio
 

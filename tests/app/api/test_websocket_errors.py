@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from firstword.app.errors import Draining, InvalidRequest, Overloaded, SynthesisFailed
-from tests.app.api.serving import HELLO, counted, make_services
-from tests.app.api.talking import QueueingEngine, heard, pcm_of, talking, types_of
-from tests.app.fakes import INFO, FakeEngine, speech
+from tests.support.fake_engine import INFO, FakeEngine, speech
+from tests.support.serving import HELLO, counted, make_services
+from tests.support.ws_client import QueueingEngine, heard, pcm_of, talking, types_of
 
 pytestmark = pytest.mark.anyio
 

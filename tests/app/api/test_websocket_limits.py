@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from tests.app.api.serving import HELLO, LIMITS, counted, make_services, serving
-from tests.app.api.talking import talking, talking_to
-from tests.app.fakes import FakeEngine
+from tests.support.fake_engine import FakeEngine
+from tests.support.serving import HELLO, LIMITS, counted, make_services, serving
+from tests.support.ws_client import talking, talking_to
 
 pytestmark = pytest.mark.anyio
 

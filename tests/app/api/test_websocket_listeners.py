@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.app.api.serving import HELLO, LIMITS, counted, make_services, serving
-from tests.app.api.talking import heard, pcm_of, talking, talking_to
-from tests.app.fakes import FakeEngine, speech
+from tests.support.fake_engine import FakeEngine, speech
+from tests.support.serving import HELLO, LIMITS, counted, make_services, serving
+from tests.support.ws_client import heard, pcm_of, talking, talking_to
 
 pytestmark = pytest.mark.anyio
 

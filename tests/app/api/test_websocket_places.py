@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from tests.app.api.serving import counted, make_services
-from tests.app.api.talking import QueueingEngine, talking, types_of
-from tests.app.clock import Clock
-from tests.app.fakes import FakeEngine
+from tests.support.clock import Clock
+from tests.support.fake_engine import FakeEngine
+from tests.support.serving import counted, make_services
+from tests.support.ws_client import QueueingEngine, talking, types_of
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ import soxr
 from firstword.app.audio.decode import RecordingTooLong, UndecodableAudio, decode_recording
 from firstword.app.audio.encode import encode_whole
 from firstword.app.audio.formats import AudioFormat
-from tests.app.audio.sounds import Samples, chirp, dominant_hz, tone
+from tests.support.sounds import Samples, chirp, dominant_hz, tone
 
 MAX_S = 30.0
 

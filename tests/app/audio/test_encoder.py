@@ -12,7 +12,7 @@ import pytest
 
 from firstword.app.audio.encode import encode_whole, open_encoder
 from firstword.app.audio.formats import FORMATS, AudioFormat, sample_rate_of
-from tests.app.audio.sounds import Samples, chirp, counts_samples, dominant_hz, heard, heard_by_ffmpeg, tone
+from tests.support.sounds import Samples, chirp, counts_samples, dominant_hz, heard, heard_by_ffmpeg, tone
 
 SOURCE_RATE_HZ = 24_000
 WAV_HEADER_BYTES = 44

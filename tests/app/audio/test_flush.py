@@ -5,7 +5,7 @@ import pytest
 
 from firstword.app.audio.encode import AudioEncoder, open_encoder
 from firstword.app.audio.formats import AudioFormat
-from tests.app.audio.sounds import Samples, chirp, heard
+from tests.support.sounds import Samples, chirp, heard
 
 SOURCE_HZ = 24_000
 FORMS: list[tuple[AudioFormat, int, float]] = [

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from firstword.app.audio.dsp import Tempo
-from tests.app.audio.sounds import Samples, chirp, dominant_hz, tone
+from tests.support.sounds import Samples, chirp, dominant_hz, tone
 
 SPEEDS = [0.25, 0.4, 0.5, 0.8, 0.999, 1.01, 1.5, 2.0, 2.5, 4.0]
 

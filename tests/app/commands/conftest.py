@@ -11,8 +11,8 @@ import pytest
 
 from firstword.app.api.dependencies import Services
 from firstword.app.settings import PREFIX, Settings
-from tests.app.api.serving import make_services
-from tests.app.fakes import FakeEngine
+from tests.support.fake_engine import FakeEngine
+from tests.support.serving import make_services
 
 
 @pytest.fixture(autouse=True)

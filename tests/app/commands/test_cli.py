@@ -8,7 +8,7 @@ import pytest
 from firstword.app.errors import SpeakerNotFound
 from firstword.models.config import CheckpointError
 from tests.app.commands.typed import refused, run
-from tests.app.fakes import FakeEngine
+from tests.support.fake_engine import FakeEngine
 
 TEXT = "Hello there."
 

@@ -10,7 +10,7 @@ import soundfile
 from firstword.app.audio.dsp import to_pcm16
 from firstword.app.errors import SynthesisFailed
 from tests.app.commands.typed import refused, run
-from tests.app.fakes import SAMPLE_RATE_HZ, FakeEngine, speech
+from tests.support.fake_engine import SAMPLE_RATE_HZ, FakeEngine, speech
 
 TEXT = "Hello there."
 

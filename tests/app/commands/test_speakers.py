@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from tests.app.api.serving import make_services, serving
 from tests.app.commands.typed import refused, run
-from tests.app.fake_speakers import ANNA, HUM, FakeSpeakers
+from tests.support.fake_speakers import ANNA, HUM, FakeSpeakers
+from tests.support.serving import make_services, serving
 
 pytestmark = pytest.mark.anyio
 KEY = "s3cret"

@@ -20,7 +20,7 @@ from firstword.app.telemetry.metrics import Metrics
 from firstword.app.text.segment import Segment
 from firstword.models.frontend.speaker import Speaker
 from firstword.models.token2wav import StepInput, StepTimes
-from tests.app.clock import Clock
+from tests.support.clock import Clock
 
 HOP, LOOKAHEAD, SAMPLES_PER_TOKEN, RATE_HZ = 4, 1, 100, 2500
 

@@ -10,9 +10,9 @@ import pytest
 
 from firstword.app.engine.tokens.vllm_generator import FIRST_DELAY_S, STABLE_AFTER_S, EngineKeeper
 from firstword.app.errors import Restarting
-from tests.app.clock import Clock
 from tests.app.engine.leg_engine import ToyLegEngine, until
 from tests.app.engine.test_torch_generator import small_lm
+from tests.support.clock import Clock
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ import pytest
 from firstword.app.engine.audio_queue import MAX_EVENTS, ListenerBuffer
 from firstword.app.engine.interface import Audio, Flushed
 from firstword.app.errors import SynthesisFailed
-from tests.app.clock import Clock
 from tests.app.engine.pace import until_idle
+from tests.support.clock import Clock
 
 RATE_HZ = 1000
 pytestmark = pytest.mark.anyio

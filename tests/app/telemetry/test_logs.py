@@ -7,7 +7,7 @@ import pytest
 from firstword.app.telemetry.logs import LogFormat, configure_logging
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.stream_record import StreamRecord, StreamStats
-from tests.app.clock import Clock
+from tests.support.clock import Clock
 
 pytestmark = pytest.mark.usefixtures("_loggers_as_before")
 

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from firstword.app.api.middleware import TimingMiddleware
-from tests.app.clock import Clock
+from tests.support.clock import Clock
 
 START: Message = {"type": "http.response.start", "status": 200}
 

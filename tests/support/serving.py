@@ -15,8 +15,8 @@ from firstword.app.api.limits import Limits, Quotas
 from firstword.app.api.middleware import KeyRing
 from firstword.app.api.schemas import ErrorAnswer
 from firstword.app.telemetry.metrics import Metrics
-from tests.app.fake_speakers import FakeSpeakers
-from tests.app.fakes import FakeEngine
+from tests.support.fake_engine import FakeEngine
+from tests.support.fake_speakers import FakeSpeakers
 
 VOICES = {"alloy": "hum", "nova": "anna"}
 MODEL_ID = "firstword-test"

@@ -13,8 +13,8 @@ from websockets.exceptions import ConnectionClosed
 
 from firstword.app.api.dependencies import Services
 from firstword.app.audio.dsp import Samples, to_pcm16
-from tests.app.api.serving import PATIENCE_S, serving
-from tests.app.fakes import FakeEngine, FakeStream
+from tests.support.fake_engine import FakeEngine, FakeStream
+from tests.support.serving import PATIENCE_S, serving
 
 Message = dict[str, Any]
 
