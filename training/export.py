@@ -10,7 +10,13 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from firstword.models.checkpoint.names import HIFT, QWEN2_LM, UNET_FLOW
-from firstword.models.checkpoint.open import QWEN2_CONFIG_FILE, SPEAKER_TABLE_FILE, open_checkpoint
+from firstword.models.checkpoint.open import (
+    QWEN2_CONFIG_FILE,
+    SPEAKER_TABLE_FILE,
+    TRAITS_FILE,
+    open_checkpoint,
+)
+from firstword.models.checkpoint.traits import Traits, write_traits
 from firstword.models.checkpoint.weights import published_tensors
 from firstword.models.config import NUM_MELS, Family
 from firstword.models.frontend.prompt_reader import SPEAKER_ENCODER_FILE, SPEECH_TOKENIZER_FILES
@@ -28,6 +34,14 @@ from training.voice import BUILTIN, Samples
 
 PROMPT_TEXT = "hello, my voice was made on a small machine, so please be kind."
 _FAMILY: Family = "cosyvoice2"
+TRAITS = Traits(
+    languages=("en",),
+    takes_instruct=False,
+    segment_max_length=40,  # its text tokens are half a word
+    segment_min_length=30,
+    segment_merge_length=10,
+    ends_cut_segments_in_stop=True,
+)
 
 
 def run(settings: Settings) -> None:
@@ -51,6 +65,7 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
     (directory / QWEN2_FOLDER).mkdir(exist_ok=True)
     yaml = voice_yaml(lm.lm.config, flow.config(settings), vocoder.config(settings))
     (directory / "cosyvoice2.yaml").write_text(yaml)
+    write_traits(directory / TRAITS_FILE, replace(TRAITS, default_speaker=next(iter(recordings))))
     (directory / QWEN2_CONFIG_FILE).write_text(qwen2_json(lm.lm.config.qwen2))
     shutil.copy(settings.path / "tokenizer" / "tokenizer.json", directory / QWEN2_FOLDER / "tokenizer.json")
     for name, network, table, dtype in (

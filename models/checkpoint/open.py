@@ -9,7 +9,6 @@ not at all: everything that is wrong with a file stands in one CheckpointError.
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +28,7 @@ from firstword.models.checkpoint.names import (
     UNET_FLOW,
     Table,
 )
+from firstword.models.checkpoint.traits import Traits, read_traits
 from firstword.models.checkpoint.weights import fold_weight_norm, load_exactly, published_shapes, read_tensors
 from firstword.models.checkpoint.yaml import Fields
 from firstword.models.config import (
@@ -136,6 +136,7 @@ YAML_FILES: dict[str, Family] = {
     "cosyvoice3.yaml": "cosyvoice3",
 }
 SPEAKER_TABLE_FILE = "spk2info.pt"
+TRAITS_FILE = "firstword.json"
 QWEN2_CONFIG_FILE = f"{QWEN2_FOLDER}/config.json"
 TOKENIZER_FILES = (
     RANKS_FILE,
@@ -147,8 +148,6 @@ TOKENIZER_FILES = (
 
 UNUSED_TENSORS = frozenset({"llm.model.lm_head.weight", "decoder.estimator.rotary_embed.inv_freq"})
 """Published files hold them; the networks do not need them."""
-
-MAX_JSON_BYTES = 1 << 20
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -162,6 +161,7 @@ class Checkpoint:
 
     directory: Path
     config: ModelConfig
+    traits: Traits
 
     def load_lm(
         self, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
@@ -211,14 +211,26 @@ class Checkpoint:
             raise CheckpointError(str(error)) from error
 
     def load_speakers(self) -> dict[str, Speaker]:
-        """The speakers that the checkpoint itself brings, by name; empty where it has no table."""
-        if not (self.directory / SPEAKER_TABLE_FILE).exists():
-            return {}
-        path = _file_within(self.directory, SPEAKER_TABLE_FILE)
-        try:
-            return read_speaker_table(path, self._text_vocab_size, self.config.flow.vocab_size)
-        except FrontendError as error:
-            raise CheckpointError(str(error)) from error
+        """The speakers that the checkpoint itself brings, by name; empty where it has no table.
+
+        The first is the default speaker.
+        """
+        speakers: dict[str, Speaker] = {}
+        if (self.directory / SPEAKER_TABLE_FILE).exists():
+            path = _file_within(self.directory, SPEAKER_TABLE_FILE)
+            try:
+                speakers = read_speaker_table(path, self._text_vocab_size, self.config.flow.vocab_size)
+            except FrontendError as error:
+                raise CheckpointError(str(error)) from error
+        default = self.traits.default_speaker
+        if default is None:
+            return speakers
+        if default not in speakers:
+            raise CheckpointError(
+                f"{self.directory / TRAITS_FILE}: default_speaker is {default!r}; expected one of "
+                f"{SPEAKER_TABLE_FILE}: {', '.join(speakers) or 'there is none'}"
+            )
+        return {default: speakers[default], **speakers}
 
     @property
     def _text_vocab_size(self) -> int:
@@ -274,7 +286,7 @@ def open_checkpoint(directory: Path | str) -> Checkpoint:
     _check_files(directory, family)
     file = hyperyaml.read(_file_within(directory, yaml_name))
     qwen2 = None if family == "cosyvoice1" else _read_qwen2(directory)
-    return Checkpoint(directory, config_parser.parse(file, family, qwen2))
+    return Checkpoint(directory, config_parser.parse(file, family, qwen2), _read_traits(directory))
 
 
 def _check_files(directory: Path, family: Family) -> None:
@@ -306,11 +318,10 @@ def _file_within(directory: Path, name: str) -> Path:
 
 
 def _read_qwen2(directory: Path) -> Qwen2Config:
-    path = _file_within(directory, QWEN2_CONFIG_FILE)
-    if path.stat().st_size > MAX_JSON_BYTES:
-        raise CheckpointError(f"{path}: larger than {MAX_JSON_BYTES} bytes")
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError, OSError) as error:
-        raise CheckpointError(f"{path}: not valid JSON: {error}") from error
-    return config_parser.parse_qwen2(Fields(hyperyaml.HyperYaml(path, {}), "top level", values))
+    return config_parser.parse_qwen2(Fields.from_json(_file_within(directory, QWEN2_CONFIG_FILE)))
+
+
+def _read_traits(directory: Path) -> Traits:
+    return (
+        read_traits(_file_within(directory, TRAITS_FILE)) if (directory / TRAITS_FILE).exists() else Traits()
+    )

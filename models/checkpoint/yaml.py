@@ -9,6 +9,7 @@ table. A `!ref <name>` is replaced by the plain top-level value it names. Anchor
 nesting and large files are refused before anything is built from them.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -260,6 +261,19 @@ class Fields:
         self._place = place
         self._values = dict(values)
 
+    @classmethod
+    def from_json(cls, path: Path) -> "Fields":
+        """The object that a JSON file holds."""
+        try:
+            with path.open("rb") as file:
+                content = file.read(MAX_BYTES + 1)
+            if len(content) > MAX_BYTES:
+                raise CheckpointError(f"{path}: larger than {MAX_BYTES} bytes")
+            values = json.loads(content)
+        except (ValueError, RecursionError, OSError) as error:
+            raise CheckpointError(f"{path}: not valid JSON: {error}") from error
+        return cls(HyperYaml(path, {}), "top level", values)
+
     def size(self, name: str, default: int | None = None, maximum: int = MAX_SIZE) -> int:
         """A positive whole number that a real network can have."""
         value = self._take(name, default)
@@ -305,6 +319,23 @@ class Fields:
         value = self._take(name, default)
         if not isinstance(value, bool):
             raise self.error(f"{name} is {value!r:.80}; expected true or false")
+        return value
+
+    def texts(self, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
+        """A list of texts, not empty."""
+        if not self.has(name):
+            return default
+        values = self._list(name)
+        for value in values:
+            if not isinstance(value, str):
+                raise self.error(f"{name} holds {value!r:.80}; expected text")
+        return tuple(values)
+
+    def optional_text(self, name: str) -> str | None:
+        """A text that is not empty, or null."""
+        value = self._take(name, None, is_optional=True)
+        if value is not None and (not isinstance(value, str) or not value):
+            raise self.error(f"{name} is {value!r:.80}; expected text")
         return value
 
     def optional_number(self, name: str, default: float | None) -> float | None:

@@ -1,0 +1,68 @@
+"""Read `firstword.json`: what a voice can do that its networks' sizes do not tell.
+
+The published checkpoints have no such file and behave as the defaults say. A copy of a directory that
+has one behaves as the original does, wherever it lies.
+"""
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from firstword.models.checkpoint.yaml import Fields
+
+MAX_LENGTH = 10_000  # of a segment
+_LANGUAGE = re.compile(r"[a-z]{2,3}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """The defaults are the published checkpoints'.
+
+    Segment lengths count text tokens, in Chinese characters. A segment longer than `segment_min_length`
+    ends before the sentence that would take it past `segment_max_length`; a rest shorter than
+    `segment_merge_length` joins the segment before it.
+    """
+
+    languages: tuple[str, ...] = ("zh", "en", "ja", "yue", "ko")  # the first is the voice's own
+    takes_instruct: bool = True  # was trained with instructions
+    segment_max_length: int = 80
+    segment_min_length: int = 60
+    segment_merge_length: int = 20
+    ends_cut_segments_in_stop: bool = False  # for a language model trained on whole sentences only
+    default_speaker: str | None = None  # of the speaker table; None: its first
+
+
+def write_traits(path: Path, traits: Traits) -> None:
+    path.write_text(json.dumps(asdict(traits), indent=2) + "\n")
+
+
+def read_traits(path: Path) -> Traits:
+    """Read a JSON object of any of the fields of `Traits`; the others keep their defaults.
+
+    Raises CheckpointError for content that is no such object, an unknown field or a value out of range.
+    """
+    fields = Fields.from_json(path)
+    default = Traits()
+    traits = Traits(
+        languages=fields.texts("languages", default.languages),
+        takes_instruct=fields.flag("takes_instruct", default.takes_instruct),
+        segment_max_length=fields.size("segment_max_length", default.segment_max_length, MAX_LENGTH),
+        segment_min_length=fields.size("segment_min_length", default.segment_min_length, MAX_LENGTH),
+        segment_merge_length=fields.size("segment_merge_length", default.segment_merge_length, MAX_LENGTH),
+        ends_cut_segments_in_stop=fields.flag("ends_cut_segments_in_stop", default.ends_cut_segments_in_stop),
+        default_speaker=fields.optional_text("default_speaker"),
+    )
+    fields.done()
+    for language in traits.languages:
+        if not _LANGUAGE.fullmatch(language):
+            raise fields.error(f"languages holds {language!r:.80}; expected codes such as en, zh or yue")
+    if len(set(traits.languages)) != len(traits.languages):
+        raise fields.error("languages holds a code twice")
+    if not traits.segment_merge_length <= traits.segment_min_length <= traits.segment_max_length:
+        raise fields.error(
+            f"segment_merge_length {traits.segment_merge_length}, segment_min_length "
+            f"{traits.segment_min_length} and segment_max_length {traits.segment_max_length}; expected "
+            "each to be at most the next"
+        )
+    return traits

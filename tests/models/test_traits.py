@@ -1,0 +1,117 @@
+"""A voice's traits are data in its directory, read strictly."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from firstword.models.checkpoint.open import TRAITS_FILE, open_checkpoint
+from firstword.models.checkpoint.traits import Traits, read_traits, write_traits
+from firstword.models.config import CheckpointError, Family
+from tests.models.checkpoints import FAMILIES, copied_checkpoint, small_checkpoint
+
+BUILTIN = Path(__file__).parents[2] / "models" / "builtin"
+BUILTIN_TRAITS = Traits(
+    languages=("en",),
+    takes_instruct=False,
+    segment_max_length=40,
+    segment_min_length=30,
+    segment_merge_length=10,
+    ends_cut_segments_in_stop=True,
+    default_speaker="rms",
+)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_checkpoint_without_the_file_has_the_published_traits(family: Family) -> None:
+    traits = open_checkpoint(small_checkpoint(family)).traits
+
+    assert traits == Traits()
+    assert traits.languages == ("zh", "en", "ja", "yue", "ko")
+    assert traits.takes_instruct
+
+
+def test_a_copy_of_the_builtin_voice_has_its_traits(tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(BUILTIN, tmp_path / "voice"))
+
+    assert open_checkpoint(BUILTIN).traits == BUILTIN_TRAITS
+    assert open_checkpoint(copy).traits == BUILTIN_TRAITS
+
+
+def test_fields_left_out_keep_their_defaults(tmp_path: Path) -> None:
+    path = tmp_path / TRAITS_FILE
+    path.write_text('{"languages": ["en", "zh"]}')
+
+    assert read_traits(path) == Traits(languages=("en", "zh"))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"langauges": ["en"]}, "unknown: langauges"),
+        ({"languages": []}, r"languages is \[\]; expected a list of 1 to 16 entries"),
+        ({"languages": "en"}, "languages is 'en'; expected a list of 1 to 16 entries"),
+        ({"languages": [1]}, "languages holds 1; expected text"),
+        ({"languages": ["English"]}, "languages holds 'English'; expected codes such as en, zh or yue"),
+        ({"languages": ["en", "en"]}, "languages holds a code twice"),
+        ({"takes_instruct": 1}, "takes_instruct is 1; expected true or false"),
+        ({"takes_instruct": None}, "takes_instruct is None; expected true or false"),
+        ({"segment_max_length": 0}, "segment_max_length is 0; expected a whole number from 1 to 10000"),
+        ({"segment_max_length": 40.5}, "segment_max_length is 40.5; expected a whole number"),
+        ({"segment_max_length": 50}, "segment_min_length 60 and segment_max_length 50; expected each"),
+        ({"ends_cut_segments_in_stop": "yes"}, "ends_cut_segments_in_stop is 'yes'; expected true or false"),
+        ({"default_speaker": ""}, "default_speaker is ''; expected text"),
+        ([], "top level: expected named values, found"),
+    ],
+)
+def test_bad_traits_are_named(tmp_path: Path, values: object, message: str) -> None:
+    directory = copied_checkpoint(tmp_path)
+    (directory / TRAITS_FILE).write_text(json.dumps(values))
+
+    with pytest.raises(CheckpointError, match=rf"{TRAITS_FILE}: .*{message}"):
+        open_checkpoint(directory)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"\xff", b"[" * 100_000], ids=["empty", "cut", "binary", "deep"]
+)
+def test_traits_that_are_no_json_are_named(tmp_path: Path, content: bytes) -> None:
+    directory = copied_checkpoint(tmp_path)
+    (directory / TRAITS_FILE).write_bytes(content)
+
+    with pytest.raises(CheckpointError, match=rf"{TRAITS_FILE}: not valid JSON"):
+        open_checkpoint(directory)
+
+
+def test_traits_outside_the_directory_are_not_read(tmp_path: Path) -> None:
+    directory = copied_checkpoint(tmp_path)
+    (tmp_path / "outside").write_text("{}")
+    (directory / TRAITS_FILE).symlink_to(tmp_path / "outside")
+
+    with pytest.raises(CheckpointError, match=rf"{TRAITS_FILE}: a link to"):
+        open_checkpoint(directory)
+
+
+def test_the_default_speaker_comes_first(tmp_path: Path) -> None:
+    directory = copied_checkpoint(tmp_path)
+    names = list(open_checkpoint(directory).load_speakers())
+    write_traits(directory / TRAITS_FILE, Traits(default_speaker=names[-1]))
+
+    assert list(open_checkpoint(directory).load_speakers()) == [names[-1], *names[:-1]]
+
+
+def test_a_default_speaker_who_is_not_there_is_named(tmp_path: Path) -> None:
+    directory = copied_checkpoint(tmp_path)
+    write_traits(directory / TRAITS_FILE, Traits(default_speaker="nobody"))
+
+    with pytest.raises(
+        CheckpointError, match=rf"{TRAITS_FILE}: default_speaker is 'nobody'; expected one of"
+    ):
+        open_checkpoint(directory).load_speakers()
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    write_traits(tmp_path / TRAITS_FILE, BUILTIN_TRAITS)
+
+    assert read_traits(tmp_path / TRAITS_FILE) == BUILTIN_TRAITS
