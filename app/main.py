@@ -32,7 +32,7 @@ from firstword.app.speakers.registry import SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.text import language
-from firstword.app.text.normalize import Normaliser
+from firstword.app.text.normalize import Normalizer
 from firstword.app.text.segment import FamilyRules, Segmenter, SegmentLimits
 from firstword.app.text.stream import SentenceFeed, WholeFeed, WordFeed
 from firstword.models.vllm.export import Dtype
@@ -137,12 +137,12 @@ def _vllm_dtype(settings: Settings) -> Dtype:
 
 def text_feeds(settings: Settings, networks: Networks) -> FeedFactory:
     """How the text of a stream becomes segments, the languages' rules loaded."""
-    normaliser = Normaliser()
-    normaliser.warm_up()
+    normalizer = Normalizer()
+    normalizer.warm_up()
     language.warm_up()
     tokenizer = networks.prompting.tokenizer
     segmenter = Segmenter(
-        normaliser,
+        normalizer,
         length=lambda text: len(tokenizer.encode(text)),
         limits=BUILTIN_LIMITS if _is_builtin(settings) else SegmentLimits(),
         first_max_length=FIRST_SEGMENT_TOKENS,
@@ -156,7 +156,7 @@ def text_feeds(settings: Settings, networks: Networks) -> FeedFactory:
             case "segments":
                 return SentenceFeed(segmenter, given, normalize)
             case "continuous":
-                return WordFeed(normaliser, given, normalize)
+                return WordFeed(normalizer, given, normalize)
 
     return feed
 

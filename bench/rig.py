@@ -47,9 +47,9 @@ class ChunkCost:
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """normalise_s: text to text tokens. prefill_s: all that the LM reads, and its first token."""
+    """normalize_s: text to text tokens. prefill_s: all that the LM reads, and its first token."""
 
-    normalise_s: float
+    normalize_s: float
     prefill_s: float
     step_s: float  # median of a token after the first
     chunks: tuple[ChunkCost, ...]
@@ -57,11 +57,11 @@ class Utterance:
     @property
     def first_audio_s(self) -> float:
         """The stages before it one after the other; the service does no better."""
-        return self.normalise_s + self.chunks[0].total_s
+        return self.normalize_s + self.chunks[0].total_s
 
     @property
     def rtf(self) -> float:
-        total_s = self.normalise_s + sum(chunk.total_s for chunk in self.chunks)
+        total_s = self.normalize_s + sum(chunk.total_s for chunk in self.chunks)
         return total_s / sum(chunk.audio_s for chunk in self.chunks)
 
 
@@ -105,7 +105,7 @@ class Rig:
             raise NothingToSay(f"{text!r} has nothing that can be spoken; give it words")
         asked = prompting.utterance(self._speaker, segments[0].spoken, "whole", None, seed)
         assert asked.text_ids is not None, "a whole text"
-        normalise_s = clock() - began_s
+        normalize_s = clock() - began_s
         prompt_text = asked.prefix_text_ids + asked.prompt_text_ids
         ratios = _ratios(len(asked.text_ids), num_tokens)
         plan = OneWayPlan(self._lm.vocabulary, asked.text_ids, prompt_text, asked.prompt_speech_ids, ratios)
@@ -113,7 +113,7 @@ class Rig:
         decoder.add(RowRequest(plan, seed, speaker=asked.speaker))
         steps_s: list[float] = []
         chunks = tuple(self._chunks(decoder, steps_s, seed))
-        return Utterance(normalise_s, steps_s[0], statistics.median(steps_s[1:] or steps_s), chunks)
+        return Utterance(normalize_s, steps_s[0], statistics.median(steps_s[1:] or steps_s), chunks)
 
     def _chunks(self, decoder: SpeechDecoder, steps_s: list[float], seed: int) -> Iterator[ChunkCost]:
         """In turn tokens until the next chunk is due, and the chunk, as one listener's stream goes."""

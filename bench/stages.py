@@ -1,4 +1,4 @@
-"""What each stage costs along an utterance: normalise, LM, flow, vocoder, encode, in milliseconds a chunk.
+"""What each stage costs along an utterance: normalize, LM, flow, vocoder, encode, in milliseconds a chunk.
 
 One process, no network, one stage after the other: the service's own parts, of any checkpoint, precision
 and device; `--random cosyvoice2 --size full` takes a random checkpoint of the published sizes.
@@ -97,7 +97,7 @@ def show_report(utterance: Utterance) -> None:
     ratio = constancy(utterance.chunks)
     show(
         table,
-        f"normalise {1000 * utterance.normalise_s:.1f} ms, LM prefill {1000 * utterance.prefill_s:.1f} ms,"
+        f"normalize {1000 * utterance.normalize_s:.1f} ms, LM prefill {1000 * utterance.prefill_s:.1f} ms,"
         f" LM step {1000 * utterance.step_s:.2f} ms a token",
         f"first audio after {1000 * utterance.first_audio_s:.0f} ms, RTF {utterance.rtf:.3f}, by stage: "
         + ", ".join(f"{name} {share:.3f}" for name, share in rtf_by_stage(utterance).items()),

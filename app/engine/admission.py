@@ -11,7 +11,7 @@ _MEMORY = 0.9  # of the running mean of how long a place is held
 _FIRST_GUESS_S = 3.0
 
 
-class Place:
+class Slot:
     """One admitted stream's right to run. Released once, however often it is said."""
 
     def __init__(self, release: Callable[[float], None], clock: Callable[[], float]) -> None:
@@ -51,7 +51,7 @@ class Admission:
     def is_full(self) -> bool:
         return self.num_running >= self.max_streams and self.num_queued >= self._max_queued
 
-    async def acquire(self) -> Place:
+    async def acquire(self) -> Slot:
         """Raises Overloaded where the queue is full or its deadline passes, Draining after `drain`."""
         self._refuse_if_draining()
         if self.num_running >= self.max_streams or self._queue:
@@ -59,7 +59,7 @@ class Admission:
         else:
             self.num_running += 1
             self._idle.clear()
-        return Place(self._release, self._clock)
+        return Slot(self._release, self._clock)
 
     def drain(self) -> None:
         """Admits nobody any more; those who wait are refused now."""

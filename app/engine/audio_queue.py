@@ -13,7 +13,7 @@ from firstword.app.errors import TtsError
 MAX_EVENTS = 1000  # ahead of a listener, flushes among them
 
 
-class ListenerBuffer:
+class AudioQueue:
     """One task puts, one takes; both in the same event loop.
 
     A listener who does not take pauses the putting task, and through it only the own stream.
@@ -32,7 +32,7 @@ class ListenerBuffer:
         self._is_closed = False
 
     @property
-    def dry_at_s(self) -> float:
+    def playout_deadline_s(self) -> float:
         """When the listener, who plays at once what it takes, has nothing left: the next chunk's deadline.
 
         Before the first audio: when the stream began, so that the longest waiting comes first.

@@ -10,9 +10,9 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from firstword.app.engine.admission import Admission, Place
+from firstword.app.engine.admission import Admission, Slot
 from firstword.app.engine.interface import EngineInfo, EngineStatus, Mode, SynthesisRequest
-from firstword.app.engine.stream import Resources, Synthesis
+from firstword.app.engine.stream import EngineParts, SpeechStream
 from firstword.app.errors import Draining, InvalidRequest, Restarting
 from firstword.app.speakers.enrolment import PreparedSpeaker
 
@@ -48,12 +48,12 @@ class SpeechEngine:
 
     def __init__(
         self,
-        resources: Resources,
+        resources: EngineParts,
         admission: Admission,
         prepared: Callable[[str | None], Awaitable[PreparedSpeaker]],
     ) -> None:
         self._shared, self._admission, self._prepared = resources, admission, prepared
-        self._streams: set[Synthesis] = set()  # until their listeners have left them
+        self._streams: set[SpeechStream] = set()  # until their listeners have left them
         self._all_heard = asyncio.Event()
         self._all_heard.set()
         self._is_warm = False
@@ -85,7 +85,7 @@ class SpeechEngine:
         """However many streams run."""
         return self._is_warm and not self._admission.is_draining and not self._shared.generator.unready_reason
 
-    async def open(self, request: SynthesisRequest) -> Synthesis:
+    async def open(self, request: SynthesisRequest) -> SpeechStream:
         self._check(request)
         metrics, clock = self._shared.metrics, self._shared.clock
         began = clock()
@@ -145,14 +145,14 @@ class SpeechEngine:
                 pass
         return stream.stats.audio_samples / stream.sample_rate_hz
 
-    def _stream(self, request: SynthesisRequest, speaker: PreparedSpeaker, place: Place) -> Synthesis:
+    def _stream(self, request: SynthesisRequest, speaker: PreparedSpeaker, place: Slot) -> SpeechStream:
         name = request.speaker or self.info.default_speaker
-        stream = Synthesis(request, name, speaker, self._shared, place, self._forget)
+        stream = SpeechStream(request, name, speaker, self._shared, place, self._forget)
         self._streams.add(stream)
         self._all_heard.clear()
         return stream
 
-    def _forget(self, stream: Synthesis) -> None:
+    def _forget(self, stream: SpeechStream) -> None:
         self._streams.discard(stream)
         if not self._streams:
             self._all_heard.set()

@@ -22,7 +22,7 @@ from firstword.app.engine.admission import Admission
 from firstword.app.engine.backend import Backend, BackendChoice, Build, choose_backend
 from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.interface import EngineInfo
-from firstword.app.engine.stream import FeedFactory, Resources
+from firstword.app.engine.stream import EngineParts, FeedFactory
 from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.engine.tokens.interface import TokenGenerator
 from firstword.app.engine.tokens.prompt import Prompting
@@ -178,7 +178,7 @@ async def running_engine(
         1 if networks.device == "cpu" else MAX_CHUNKS_IN_BATCH,
         lambda size, times: _note(metrics, size, times),
     )
-    resources = Resources(
+    resources = EngineParts(
         info=info,
         generator=generator,
         prompting=prompting,

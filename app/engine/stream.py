@@ -26,8 +26,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from firstword.app.audio.dsp import LeadingSilence, Samples
-from firstword.app.engine.admission import Place
-from firstword.app.engine.audio_queue import ListenerBuffer
+from firstword.app.engine.admission import Slot
+from firstword.app.engine.audio_queue import AudioQueue
 from firstword.app.engine.interface import Audio, EngineInfo, Flushed, Mode, StreamEvent, SynthesisRequest
 from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.engine.tokens.interface import TokenGenerator, TokenStream
@@ -50,11 +50,11 @@ class TextFeed(Protocol):
 
 
 FeedFactory = Callable[[Mode, str | None, bool], TextFeed]
-"""Of a mode, a language (None: found for each segment), and whether to normalise."""
+"""Of a mode, a language (None: found for each segment), and whether to normalize."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Resources:
+class EngineParts:
     info: EngineInfo
     generator: TokenGenerator
     prompting: Prompting
@@ -75,7 +75,7 @@ _WORD_END = re.compile(rf"(?<=\S)(?=\s)|(?<={_IDEOGRAPHS})|$")
 
 
 @dataclass(slots=True)
-class Said:
+class UtteranceTranscript:
     """One utterance: its part of the text, exactly as it was given, and its audio so far."""
 
     source: str = ""
@@ -92,7 +92,7 @@ class Said:
         return max(self.num_samples, round(guess_s * sample_rate_hz))
 
 
-def spoken_text(said: Sequence[Said], num_samples: int, sample_rate_hz: int) -> str:
+def spoken_text(said: Sequence[UtteranceTranscript], num_samples: int, sample_rate_hz: int) -> str:
     """The text of the first `num_samples` samples; within an utterance in proportion, to a whole word."""
     spoken = ""
     for one in said:
@@ -168,23 +168,23 @@ class Utterance:
     """One run of the language model: a segment, or in continuous mode all text up to a flush."""
 
     tokens: TokenStream
-    said: Said
+    said: UtteranceTranscript
     seed: int
     began_s: float
 
 
 @dataclass(slots=True, eq=False)
-class Reader:
+class TextTask:
     """Reads ahead by one utterance: the next one's tokens are made while the last one is spoken."""
 
     request: SynthesisRequest
     speaker: PreparedSpeaker
     seed: int
-    shared: Resources
+    shared: EngineParts
     stats: StreamStats
     commands: asyncio.Queue[Command] = field(default_factory=lambda: asyncio.Queue(MAX_PENDING_COMMANDS))
     utterances: asyncio.Queue[Utterance | Flushed | None] = field(default_factory=lambda: asyncio.Queue(1))
-    said: list[Said] = field(default_factory=list)
+    said: list[UtteranceTranscript] = field(default_factory=list)
     _alive: list[TokenStream] = field(default_factory=list)
     _open: Utterance | None = None  # the one that text is pushed to
 
@@ -250,7 +250,7 @@ class Reader:
         asked = self.shared.prompting.utterance(self.speaker.speaker, spoken, mode, instruct, seed)
         tokens = self.shared.generator.start(asked)
         self._alive = [*(one for one in self._alive if not one.has_ended), tokens]
-        utterance = Utterance(tokens, Said(source), seed, self.shared.clock())
+        utterance = Utterance(tokens, UtteranceTranscript(source), seed, self.shared.clock())
         self.said.append(utterance.said)
         await self.utterances.put(utterance)
         return utterance
@@ -260,9 +260,9 @@ _FADE_S = 0.003  # at both ends of an utterance, so that joins never click
 _SILENCE_PEAK = 10 ** (-45 / 20)
 
 
-class Talker:
+class AudioTask:
     def __init__(
-        self, speaker: PreparedSpeaker, shared: Resources, listener: ListenerBuffer, stats: StreamStats
+        self, speaker: PreparedSpeaker, shared: EngineParts, listener: AudioQueue, stats: StreamStats
     ) -> None:
         self.speaker, self.shared, self.listener, self.stats = speaker, shared, listener, stats
         sample_rate_hz = shared.token2wav.sample_rate_hz
@@ -309,7 +309,7 @@ class Talker:
 
     async def _samples(self, utterance: Utterance, state: Any, chunk: TokenChunk) -> Samples:
         given = StepInput(state, utterance.tokens.ids[chunk.start : chunk.stop], chunk.is_last)
-        wave = await self.shared.pool.run(given, self.listener.dry_at_s)
+        wave = await self.shared.pool.run(given, self.listener.playout_deadline_s)
         self.stats.compute_s += wave.compute_s
         self.stats.speech_tokens += chunk.stop - chunk.start
         samples = wave.samples
@@ -349,7 +349,7 @@ def faded(samples: Samples, num_fade: int, is_first: bool, is_last: bool) -> Sam
 _log = logging.getLogger(__name__)
 
 
-class Synthesis:
+class SpeechStream:
     """The engine's `SynthesisStream`: a reader and a talker, each a task, and the listener's buffer."""
 
     def __init__(
@@ -357,23 +357,23 @@ class Synthesis:
         request: SynthesisRequest,
         name: str,
         speaker: PreparedSpeaker,
-        resources: Resources,
-        place: Place,
-        on_end: Callable[["Synthesis"], None],
+        resources: EngineParts,
+        place: Slot,
+        on_end: Callable[["SpeechStream"], None],
     ) -> None:
         self.request, self.speaker, self.stats = request, name, StreamStats()
         self.sample_rate_hz = resources.token2wav.sample_rate_hz
         self._shared, self._place, self._on_end = resources, place, on_end
         seed = secrets.randbits(31) if request.seed is None else request.seed
-        self._listener = ListenerBuffer(self.sample_rate_hz, resources.listener_buffer_s, resources.clock)
-        self._reader = Reader(request, speaker, seed, resources, self.stats)
-        self._talker = Talker(speaker, resources, self._listener, self.stats)
+        self._listener = AudioQueue(self.sample_rate_hz, resources.listener_buffer_s, resources.clock)
+        self._reader = TextTask(request, speaker, seed, resources, self.stats)
+        self._talker = AudioTask(speaker, resources, self._listener, self.stats)
         self._has_words = False
         self._is_finished = False
         self._task: asyncio.Task[None] | None = None
         self._stopped_s: float | None = None  # when its listener stopped it before its end
 
-    async def __aenter__(self) -> "Synthesis":
+    async def __aenter__(self) -> "SpeechStream":
         self._task = asyncio.create_task(self._run(), name=f"speech {self.request.request_id}")
         return self
 

@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 class StreamStats:
     """Counted by the engine while a stream lives. Times are seconds; compute is that of all stages."""
 
-    characters: int = 0  # as given, before normalisation
+    characters: int = 0  # as given, before normalization
     speech_tokens: int = 0
     audio_samples: int = 0  # given out
     queue_wait_s: float = 0.0

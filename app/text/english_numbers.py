@@ -29,7 +29,7 @@ def set_apart(found: re.Match[str], said: str) -> str:
 
 
 class NumberWords:
-    """wetext: its English normaliser, a function of text."""
+    """wetext: its English normalizer, a function of text."""
 
     def __init__(self, wetext: Callable[[str], str]) -> None:
         self._wetext = wetext

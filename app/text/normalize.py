@@ -1,6 +1,6 @@
 """Normalize text for speech: numbers, abbreviations, symbols.
 
-Small rules that every CosyVoice text goes through; what languages say is for a normaliser.
+Small rules that every CosyVoice text goes through; what languages say is for a normalizer.
 
 Text as it is written into text as it is said.
 """
@@ -60,7 +60,7 @@ def spell_out_numbers(text: str) -> str:
 MAX_CACHED = 2048  # readings of single expressions, each of at most some 100 characters
 
 
-class Normaliser:
+class Normalizer:
     """Reads English and Chinese; text in other languages is only cleaned. Any thread may call it.
 
     Reads phrase by phrase, so that text which comes in pieces is read as if it had come at once.
@@ -103,7 +103,7 @@ class Normaliser:
         loaded: list[Any] = []
 
         @lru_cache(maxsize=MAX_CACHED)
-        def normalise(text: str) -> str:
+        def normalize(text: str) -> str:
             with self._lock:
                 if not loaded:
                     loaded.append(_load_wetext(language))
@@ -112,7 +112,7 @@ class Normaliser:
                 except (AssertionError, RuntimeError):  # it has no reading for this text
                     return text
 
-        return normalise
+        return normalize
 
 
 def _load_wetext(language: Literal["en", "zh"]) -> Any:

@@ -21,7 +21,7 @@ from firstword.app.text.characters import cleaned
 from firstword.app.text.chinese import CHINESE
 from firstword.app.text.english import ends_before
 from firstword.app.text.language import detect_language, primary_language
-from firstword.app.text.normalize import Normaliser, is_only_punctuation, joined
+from firstword.app.text.normalize import Normalizer, is_only_punctuation, joined
 from firstword.app.text.phrases import Phrase, find_phrases
 
 # ruff: noqa: RUF001  Chinese punctuation is meant
@@ -308,13 +308,13 @@ class Segmenter:
 
     def __init__(
         self,
-        normaliser: Normaliser,
+        normalizer: Normalizer,
         length: Callable[[str], int],
         limits: SegmentLimits,
         first_max_length: int,
         family_rules: FamilyRules | None = None,
     ) -> None:
-        self._normaliser = normaliser
+        self._normalizer = normalizer
         self._length = length
         self._limits = limits
         self._first_max_length = first_max_length
@@ -344,7 +344,7 @@ class Segmenter:
         if not normalize:
             spoken = source.strip() if is_speakable(cleaned(source)) else ""
             return Segment(source, spoken, language)
-        spoken = self._normaliser.read_all(sentence.phrases, language)
+        spoken = self._normalizer.read_all(sentence.phrases, language)
         if not is_speakable(spoken):
             return Segment(source, "", language)
         return Segment(source, self._rules.apply(spoken, language, sentence.is_whole), language)

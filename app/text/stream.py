@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from firstword.app.text.characters import is_blank_between
 from firstword.app.text.language import detect_language
-from firstword.app.text.normalize import Normaliser
+from firstword.app.text.normalize import Normalizer
 from firstword.app.text.phrases import Phrase, PhraseFinder
 from firstword.app.text.segment import Segment, Segmenter, Sentence, SentenceFinder
 
@@ -73,7 +73,7 @@ class WordFeed:
     every segment says something but the last one of a flush, which may carry what cannot be said.
     """
 
-    normaliser: Normaliser
+    normalizer: Normalizer
     language: str | None = None  # None: found for each word from those before it
     normalize: bool = True
     _phrases: PhraseFinder = field(default_factory=PhraseFinder)
@@ -97,7 +97,7 @@ class WordFeed:
         self._unsaid += phrase.source
         self._window = (self._window + phrase.source)[-LANGUAGE_WINDOW:]
         language = self._language_here()
-        said = self.normaliser.read(phrase, language) if self.normalize else phrase.text
+        said = self.normalizer.read(phrase, language) if self.normalize else phrase.text
         self._has_blank |= phrase.has_blank
         if not said:
             return []

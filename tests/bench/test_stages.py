@@ -32,7 +32,7 @@ def test_stages_of_an_utterance_are_told(
     assert sum(chunk["num_tokens"] for chunk in chunks) == 75
     for chunk in chunks:
         assert min(chunk[name] for name in ("flow_s", "vocoder_s", "encode_s", "audio_s", "state_mb")) > 0
-    assert found["normalise_s"] > 0
+    assert found["normalize_s"] > 0
     assert found["prefill_s"] > 0
     assert 0 < found["step_s"] <= sum(chunk["lm_s"] for chunk in chunks)
     assert found["constancy"] is None  # too short to tell

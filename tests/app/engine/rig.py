@@ -11,7 +11,7 @@ from torch import Tensor
 from firstword.app.engine.admission import Admission
 from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.interface import EngineInfo, Mode, SynthesisRequest
-from firstword.app.engine.stream import Resources
+from firstword.app.engine.stream import EngineParts
 from firstword.app.engine.token2wav_pool import Token2WavPool
 from firstword.app.engine.tokens.interface import EndReason, TokenStream, Utterance
 from firstword.app.errors import InvalidRequest, SpeakerNotFound
@@ -155,7 +155,7 @@ class Rig:
         self.metrics, self.feed = Metrics(), ToyFeed
         self.admission = Admission(max_streams, max_queued, 60.0, self.clock)
         info = EngineInfo("toy", "toy", RATE_HZ, "hum", can_do_all, can_do_all, ("en",), 200)
-        resources = Resources(
+        resources = EngineParts(
             info=info,
             generator=self.generator,
             prompting=ToyPrompting(),  # type: ignore[arg-type]

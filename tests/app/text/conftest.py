@@ -1,10 +1,10 @@
-"""One normaliser for all tests here: loading it is the slow part."""
+"""One normalizer for all tests here: loading it is the slow part."""
 
 import pytest
 
-from firstword.app.text.normalize import Normaliser
+from firstword.app.text.normalize import Normalizer
 
 
 @pytest.fixture(scope="session")
-def normaliser() -> Normaliser:
-    return Normaliser()
+def normalizer() -> Normalizer:
+    return Normalizer()

@@ -3,7 +3,7 @@
 
 import pytest
 
-from firstword.app.text.normalize import Normaliser
+from firstword.app.text.normalize import Normalizer
 
 CHINESE = [
     ("我有3个苹果", "我有三个苹果"),
@@ -43,11 +43,11 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(("text", "spoken"), CHINESE)
-def test_chinese_is_read(text: str, spoken: str, normaliser: Normaliser) -> None:
-    assert normaliser(text, "zh") == spoken
+def test_chinese_is_read(text: str, spoken: str, normalizer: Normalizer) -> None:
+    assert normalizer(text, "zh") == spoken
 
 
 @pytest.mark.parametrize(("language", "text"), OTHERS)
-def test_other_languages_are_left_alone(language: str, text: str, normaliser: Normaliser) -> None:
-    assert normaliser(text, language) == text
-    assert normaliser(f"**{text}** 😀", language) == text
+def test_other_languages_are_left_alone(language: str, text: str, normalizer: Normalizer) -> None:
+    assert normalizer(text, language) == text
+    assert normalizer(f"**{text}** 😀", language) == text

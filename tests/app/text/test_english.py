@@ -3,7 +3,7 @@
 
 import pytest
 
-from firstword.app.text.normalize import Normaliser
+from firstword.app.text.normalize import Normalizer
 
 EXAMPLES = {
     "numbers": [
@@ -108,6 +108,6 @@ EXAMPLES = {
 @pytest.mark.parametrize(
     ("text", "spoken"), [example for examples in EXAMPLES.values() for example in examples]
 )
-def test_english_is_read(text: str, spoken: str, normaliser: Normaliser) -> None:
-    assert normaliser(text, "en") == spoken
-    assert normaliser(text, "en-GB") == spoken
+def test_english_is_read(text: str, spoken: str, normalizer: Normalizer) -> None:
+    assert normalizer(text, "en") == spoken
+    assert normalizer(text, "en-GB") == spoken

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from firstword.app.text.normalize import Normaliser
+from firstword.app.text.normalize import Normalizer
 from firstword.app.text.segment import Segment, Segmenter, SegmentLimits
 from firstword.app.text.stream import SentenceFeed, WholeFeed, WordFeed
 from tests.app.text.examples import HOSTILE, SENTENCES, random_cuts, random_texts
@@ -18,8 +18,8 @@ def fed(feed: Feed, pieces: Iterable[str]) -> list[Segment]:
     return [segment for piece in pieces for segment in feed.push(piece)] + feed.flush()
 
 
-def segmenter(normaliser: Normaliser, limits: SegmentLimits | None = None) -> Segmenter:
-    return Segmenter(normaliser, len, limits or SegmentLimits(), 30)
+def segmenter(normalizer: Normalizer, limits: SegmentLimits | None = None) -> Segmenter:
+    return Segmenter(normalizer, len, limits or SegmentLimits(), 30)
 
 
 def ways_to_cut(text: str) -> list[list[str]]:
@@ -30,30 +30,30 @@ def ways_to_cut(text: str) -> list[list[str]]:
 @pytest.mark.parametrize(("language", "text"), CASES)
 @pytest.mark.parametrize("is_known", [True, False])
 def test_words_do_not_depend_on_how_the_text_was_cut(
-    language: str, text: str, is_known: bool, normaliser: Normaliser
+    language: str, text: str, is_known: bool, normalizer: Normalizer
 ) -> None:
     given = language if is_known else None
-    whole = fed(WordFeed(normaliser, given), [text])
+    whole = fed(WordFeed(normalizer, given), [text])
     for pieces in ways_to_cut(text):
-        assert fed(WordFeed(normaliser, given), pieces) == whole
+        assert fed(WordFeed(normalizer, given), pieces) == whole
 
 
 @pytest.mark.parametrize(("language", "text"), CASES)
-def test_words_together_are_the_whole_text_normalised(
-    language: str, text: str, normaliser: Normaliser
+def test_words_together_are_the_whole_text_normalized(
+    language: str, text: str, normalizer: Normalizer
 ) -> None:
-    segments = fed(WordFeed(normaliser, language), text)
+    segments = fed(WordFeed(normalizer, language), text)
     assert "".join(segment.source for segment in segments) == text
-    assert "".join(segment.spoken for segment in segments) == normaliser(text, language)
+    assert "".join(segment.spoken for segment in segments) == normalizer(text, language)
     assert all(segment.spoken for segment in segments[:-1])
 
 
 @pytest.mark.parametrize(("language", "text"), CASES)
 def test_sentences_do_not_depend_on_how_the_text_was_cut(
-    language: str, text: str, normaliser: Normaliser
+    language: str, text: str, normalizer: Normalizer
 ) -> None:
     for limits in (SegmentLimits(), SegmentLimits(16, 8, 4)):
-        shared = segmenter(normaliser, limits)
+        shared = segmenter(normalizer, limits)
         whole = fed(SentenceFeed(shared), [text])
         assert text.startswith("".join(segment.source for segment in whole))
         assert len("".join(segment.source for segment in whole)) >= len(text.rstrip(" .!🎉\n"))
@@ -61,22 +61,22 @@ def test_sentences_do_not_depend_on_how_the_text_was_cut(
             assert fed(SentenceFeed(shared), pieces) == whole
 
 
-def test_any_text_comes_out_as_it_was_cut(normaliser: Normaliser) -> None:
+def test_any_text_comes_out_as_it_was_cut(normalizer: Normalizer) -> None:
     for number, text in enumerate(random_texts(400)):
         for normalize in (True, False):
-            words = fed(WordFeed(normaliser, None, normalize), random_cuts(text, number))
+            words = fed(WordFeed(normalizer, None, normalize), random_cuts(text, number))
             assert "".join(segment.source for segment in words) == text
-            assert words == fed(WordFeed(normaliser, None, normalize), text)
-            shared = segmenter(normaliser)
+            assert words == fed(WordFeed(normalizer, None, normalize), text)
+            shared = segmenter(normalizer)
             cut = fed(SentenceFeed(shared, None, normalize), random_cuts(text, number))
             assert cut == fed(SentenceFeed(shared, None, normalize), text)
             assert text.startswith("".join(segment.source for segment in cut))
 
 
 @pytest.mark.parametrize("unit", HOSTILE)
-def test_hostile_text_in_pieces_is_given_out(unit: str, normaliser: Normaliser) -> None:
+def test_hostile_text_in_pieces_is_given_out(unit: str, normalizer: Normalizer) -> None:
     text = (unit * 4096)[:4096]
-    assert "".join(segment.source for segment in fed(WordFeed(normaliser), text)) == text
+    assert "".join(segment.source for segment in fed(WordFeed(normalizer), text)) == text
 
 
 @pytest.mark.parametrize(
@@ -104,21 +104,21 @@ def test_hostile_text_in_pieces_is_given_out(unit: str, normaliser: Normaliser) 
         ("我有3个苹果和梨", "我有三个苹果和梨"),
     ],
 )
-def test_words_come_as_early_as_is_safe(pushed: str, given: str, normaliser: Normaliser) -> None:
-    feed = WordFeed(normaliser)
+def test_words_come_as_early_as_is_safe(pushed: str, given: str, normalizer: Normalizer) -> None:
+    feed = WordFeed(normalizer)
     assert "".join(segment.spoken for character in pushed for segment in feed.push(character)) == given
 
 
-def test_words_after_a_flush_begin_anew(normaliser: Normaliser) -> None:
-    feed = WordFeed(normaliser, "en")
+def test_words_after_a_flush_begin_anew(normalizer: Normalizer) -> None:
+    feed = WordFeed(normalizer, "en")
     assert fed(feed, ["Pay $5"]) == [Segment("Pay", "Pay", "en"), Segment(" $5", " five dollars", "en")]
     assert fed(feed, [" million"]) == [Segment(" million", "million", "en")]
     assert fed(feed, [" 😀 "]) == [Segment(" 😀 ", "", "en")]
     assert feed.flush() == []
 
 
-def test_words_that_are_not_to_be_normalised_keep_their_form(normaliser: Normaliser) -> None:
-    segments = fed(WordFeed(normaliser, None, normalize=False), " It is *5*  km. 你 好")
+def test_words_that_are_not_to_be_normalized_keep_their_form(normalizer: Normalizer) -> None:
+    segments = fed(WordFeed(normalizer, None, normalize=False), " It is *5*  km. 你 好")
     assert "".join(segment.spoken for segment in segments) == "It is *5*  km. 你 好"
 
 
@@ -140,21 +140,21 @@ def test_words_that_are_not_to_be_normalised_keep_their_form(normaliser: Normali
     ],
 )
 def test_sentences_come_as_soon_as_they_are_whole(
-    pushed: str, given: list[str], normaliser: Normaliser
+    pushed: str, given: list[str], normalizer: Normalizer
 ) -> None:
-    feed = SentenceFeed(segmenter(normaliser))
+    feed = SentenceFeed(segmenter(normalizer))
     said = [segment.spoken for character in pushed for segment in feed.push(character)]
     assert said == given
 
 
-def test_what_cannot_be_said_waits_for_the_next_sentence(normaliser: Normaliser) -> None:
-    feed = SentenceFeed(segmenter(normaliser), "en")
+def test_what_cannot_be_said_waits_for_the_next_sentence(normalizer: Normalizer) -> None:
+    feed = SentenceFeed(segmenter(normalizer), "en")
     assert fed(feed, ["😀 ..."]) == []
     assert fed(feed, [" Hi. "]) == [Segment("😀 ... Hi.", "Hi.", "en")]
 
 
-def test_whole_text_is_split_at_the_flush(normaliser: Normaliser) -> None:
+def test_whole_text_is_split_at_the_flush(normalizer: Normalizer) -> None:
     text = SENTENCES["en"][0]
-    feed = WholeFeed(segmenter(normaliser))
-    assert fed(feed, text) == segmenter(normaliser).split(text, None, True)
+    feed = WholeFeed(segmenter(normalizer))
+    assert fed(feed, text) == segmenter(normalizer).split(text, None, True)
     assert feed.flush() == []

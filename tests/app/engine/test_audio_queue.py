@@ -5,7 +5,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from firstword.app.engine.audio_queue import MAX_EVENTS, ListenerBuffer
+from firstword.app.engine.audio_queue import MAX_EVENTS, AudioQueue
 from firstword.app.engine.interface import Audio, Flushed
 from firstword.app.errors import SynthesisFailed
 from tests.app.engine.pace import until_idle
@@ -19,8 +19,8 @@ def audio(seconds: float) -> Audio:
     return Audio(np.zeros(round(seconds * RATE_HZ), np.float32))
 
 
-def buffer(max_ahead_s: float = 1.0, clock: Clock | None = None) -> ListenerBuffer:
-    return ListenerBuffer(RATE_HZ, max_ahead_s, clock or Clock())
+def buffer(max_ahead_s: float = 1.0, clock: Clock | None = None) -> AudioQueue:
+    return AudioQueue(RATE_HZ, max_ahead_s, clock or Clock())
 
 
 async def test_events_come_out_in_order_and_then_the_end() -> None:
@@ -75,17 +75,17 @@ async def test_taking_waits_for_what_is_put() -> None:
 async def test_the_deadline_is_when_the_listener_runs_dry() -> None:
     clock = Clock()
     listener = buffer(10, clock)
-    assert listener.dry_at_s == 100.0
+    assert listener.playout_deadline_s == 100.0
     await listener.put(audio(0.5))
     clock.now_s = 103.0
-    assert listener.dry_at_s == 100.0  # nobody plays yet
+    assert listener.playout_deadline_s == 100.0  # nobody plays yet
     await listener.take()
-    assert listener.dry_at_s == 103.5
+    assert listener.playout_deadline_s == 103.5
     await listener.put(audio(2.0))
-    assert listener.dry_at_s == 105.5
+    assert listener.playout_deadline_s == 105.5
     clock.now_s = 200.0  # it ran dry, and waits since
     await listener.put(audio(1.0))
-    assert listener.dry_at_s == 201.0
+    assert listener.playout_deadline_s == 201.0
 
 
 async def test_flushes_do_not_pile_up_before_a_listener_who_does_not_take() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from firstword.app.audio.dsp import Samples
 from firstword.app.engine.interface import Audio, Flushed, StreamEvent
-from firstword.app.engine.stream import Synthesis, faded
+from firstword.app.engine.stream import SpeechStream, faded
 from firstword.app.engine.tokens.interface import MAX_REPEATS, TokenStream
 from firstword.app.errors import (
     Draining,
@@ -27,7 +27,7 @@ from tests.app.engine.rig import RATE_HZ, SAMPLES_PER_TOKEN, Rig, ToyFeed, asked
 pytestmark = pytest.mark.anyio
 
 
-async def heard(stream: Synthesis) -> list[StreamEvent]:
+async def heard(stream: SpeechStream) -> list[StreamEvent]:
     async with asyncio.timeout(30):
         return [event async for event in stream]
 
@@ -50,7 +50,7 @@ async def spoken(rig: Rig, text: str, **fields: object) -> list[StreamEvent]:
 
 
 @asynccontextmanager
-async def speaking_by_hand(rig: Rig) -> AsyncIterator[tuple[Synthesis, TokenStream]]:
+async def speaking_by_hand(rig: Rig) -> AsyncIterator[tuple[SpeechStream, TokenStream]]:
     """A stream that has all its text, and the tokens that the test has to say for it."""
     rig.generator.is_by_hand = True
     async with await rig.engine.open(asked()) as stream:
