@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 VLLM_INSTALLED := $(VENV)/.installed-vllm
 
-.PHONY: setup setup-vllm serve lint check test bench voice voice-eval clean
+.PHONY: setup setup-vllm serve lint check test test-fast bench voice voice-eval clean
 
 setup: $(INSTALLED)
 
@@ -35,8 +35,13 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Two processes; files and folders that share a server or an engine stay in one (tests/conftest.py).
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
+
+# Under a minute on two cores: what one runs while working.
+test-fast: setup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not slow and not server and not vllm' $(TESTS)
 
 # The standard set on the built-in voice, a quarter of an hour on two cores; `python -m bench` names its parts.
 bench: setup
