@@ -1,8 +1,13 @@
 """What all tests share: asyncio, and which tests stay in one process."""
 
+import os
 from pathlib import Path
 
 import pytest
+
+# Before torch is imported: most networks here are small, and threads that wait for one another cost more
+# than they give, above all beside another process of tests.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).parent
 
