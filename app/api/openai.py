@@ -1,4 +1,4 @@
-"""OpenAI's speech API, as its own clients and the agent frameworks call it."""
+"""OpenAI's speech API, as its own clients and agent frameworks call it."""
 
 from typing import Literal
 
@@ -13,16 +13,15 @@ from firstword.app.api.schemas import AUDIO_ANSWERS, ERROR_ANSWERS, MAX_SEED, In
 from firstword.app.api.streaming import (
     AudioResponse,
     CompleteAudioResponse,
-    EventResponse,
-    Speech,
-    answer_with,
-    wanted_form,
+    EventStreamResponse,
+    audio_response,
+    resolve_output_format,
 )
 from firstword.app.audio.formats import MAX_SPEED, MIN_SPEED, AudioFormat
 from firstword.app.engine.interface import SynthesisRequest
 from firstword.app.errors import SpeakerNotFound
 
-MODEL_ALIASES = frozenset({"tts-1", "tts-1-hd", "gpt-4o-mini-tts"})  # what clients ask for unless told
+MODEL_ALIASES = frozenset({"tts-1", "tts-1-hd", "gpt-4o-mini-tts"})  # the defaults of clients
 
 router = APIRouter(prefix="/v1", tags=["openai"], responses=ERROR_ANSWERS)
 
@@ -32,12 +31,12 @@ class VoiceId(BaseModel):
 
 
 class SpeechRequest(BaseModel):
-    """OpenAI's fields, then those that other open servers share; clients send more, which are ignored."""
+    """OpenAI's fields, then those that other open servers share; unknown ones are ignored."""
 
     model: Name | None = None
     input: str = Field(min_length=1)
     voice: Name | VoiceId | None = Field(None, description="A speaker, or one of OpenAI's voices.")
-    instructions: Instruct | None = Field(None, description="How to say it, on checkpoints that take such.")
+    instructions: Instruct | None = Field(None, description="How to say it, on checkpoints that support it.")
     response_format: AudioFormat = "mp3"
     speed: float = Field(1.0, ge=MIN_SPEED, le=MAX_SPEED)
     stream_format: Literal["audio", "sse"] = "audio"
@@ -46,13 +45,13 @@ class SpeechRequest(BaseModel):
     language: Name | None = None
     seed: int | None = Field(None, ge=0, le=MAX_SEED)
     sample_rate: int | None = None
-    speaker: Name | None = Field(None, description="The same as `voice`, and before it.")
+    speaker: Name | None = Field(None, description="The same as `voice`; it wins where both are given.")
 
 
 class Model(BaseModel):
     id: str
     object: Literal["model"] = "model"
-    created: int = 0  # nobody knows, and OpenAI's clients want a number
+    created: int = 0  # unknown, and OpenAI's clients expect a number
     owned_by: str = "firstword"
 
 
@@ -72,9 +71,9 @@ class VoiceList(BaseModel):
 
 @router.post("/audio/speech", response_class=Response, responses=AUDIO_ANSWERS)
 async def create_speech(body: SpeechRequest, request: Request, services: ServicesHere) -> AudioResponse:
-    """Speaks a text, as audio or as events. The status line comes with the first audio.
+    """Speak a text, as audio or as events. The status line comes with the first audio.
 
-    Instructions that the checkpoint cannot take are ignored, as those for tts-1 are.
+    Instructions that the checkpoint does not support are ignored, as those for tts-1 are.
     """
     if body.model is not None:
         _check_model(body.model, services)
@@ -87,9 +86,13 @@ async def create_speech(body: SpeechRequest, request: Request, services: Service
         instruct=body.instructions or None if info.takes_instruct else None,
         seed=body.seed,
     )
-    form = wanted_form(body.response_format, body.sample_rate, body.speed, info.sample_rate_hz)
-    speech = Speech(body.input, form, field="input")
-    return answer_with(_kind(body), request, services, synthesis, speech)
+    output = resolve_output_format(body.response_format, body.sample_rate, body.speed, info.sample_rate_hz)
+    # By the fields alone: OpenAI's client accepts octets even when it asks for events.
+    if body.stream_format == "sse":
+        kind: type[AudioResponse] = EventStreamResponse
+    else:
+        kind = AudioResponse if body.stream else CompleteAudioResponse
+    return audio_response(kind, request, services, synthesis, body.input, output, text_field="input")
 
 
 @router.get("/models")
@@ -105,7 +108,7 @@ async def get_model(model: str, services: ServicesHere) -> Model:
 
 @router.get("/audio/voices")
 async def list_voices(services: ServicesHere) -> VoiceList:
-    """The speakers, then OpenAI's names that stand for one."""
+    """List the speakers, then OpenAI's voice names, which are mapped to speakers."""
     speakers = [speaker.name for speaker in services.speakers.list()]
     aliases = [name for name in services.voices if name not in speakers]
     return VoiceList(voices=[Voice(id=name, name=name) for name in speakers + aliases])
@@ -113,25 +116,18 @@ async def list_voices(services: ServicesHere) -> VoiceList:
 
 @router.get("/")
 async def probe(services: ServicesHere) -> ModelList:
-    """Some clients look here first whether anybody answers."""
+    """Answer clients that probe the base URL first."""
     return await list_models(services)
-
-
-def _kind(body: SpeechRequest) -> type[AudioResponse]:
-    """By the fields alone: OpenAI's client asks for octets in its Accept even when it wants events."""
-    if body.stream_format == "sse":
-        return EventResponse
-    return AudioResponse if body.stream else CompleteAudioResponse
 
 
 def _check_model(model: str, services: Services) -> None:
     if model != services.model_id and model not in MODEL_ALIASES:
         known = ", ".join([services.model_id, *sorted(MODEL_ALIASES)])
-        raise ModelNotFound(f"The model {model[:60]!r} is not here; ask for one of {known}.")
+        raise ModelNotFound(f"unknown model {model[:60]!r}; choose one of {known}")
 
 
 def _speaker(body: SpeechRequest, services: Services) -> str | None:
-    """A speaker goes before one of OpenAI's voices of the same name."""
+    """A speaker takes precedence over one of OpenAI's voices of the same name."""
     voice = body.voice.id if isinstance(body.voice, VoiceId) else body.voice
     name = body.speaker or voice
     if name is None or name not in services.voices:

@@ -1,105 +1,70 @@
-"""Stream audio over HTTP: admission, encoding, chunked body and server-sent events.
-
-A turn's audio as encoded payloads, made without holding up the event loop.
-
-One turn of speech as the transports hold it: admitted by its key, opened, recorded, freed.
-
-Answers with a turn's audio: holds the turn while it is sent, and frees it however that ends.
-
-Answers with a turn's audio as OpenAI's server-sent events.
-"""
+"""Stream audio over HTTP: admission, encoding, chunked body and server-sent events."""
 
 import asyncio
 import base64
 import json
 import logging
-import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass
 from types import TracebackType
-from typing import ParamSpec, Self
+from typing import Self
 
-import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from firstword.app.api.dependencies import Services
 from firstword.app.api.errors import error_body, outcome_of
-from firstword.app.audio.dsp import Samples
-from firstword.app.audio.encode import encode_whole, open_encoder
-from firstword.app.audio.formats import AudioFormat, sample_rate_of
+from firstword.app.audio.formats import AudioFormat, OutputFormat, sample_rate_of
+from firstword.app.audio.stream import EncodedChunk, StreamEncoder
 from firstword.app.engine.interface import Audio, Flushed, StreamEvent, SynthesisRequest, SynthesisStream
 from firstword.app.errors import CancelReason, Draining, InvalidRequest, SynthesisFailed, TextTooLong
-from firstword.app.telemetry.stream_record import StreamRecord
+from firstword.app.telemetry.stream_record import StreamRecord, StreamStats
 
-PLAIN_FORMATS = frozenset({"pcm", "wav"})  # encoding them takes microseconds
-
-P = ParamSpec("P")
+logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class AudioForm:
-    """How a listener wants the audio."""
-
-    format: AudioFormat
-    sample_rate_hz: int
-    speed: float = 1.0
-
-    def is_plain(self, source_rate_hz: int) -> bool:
-        """Cheap enough to be encoded on the event loop."""
-        is_untouched = self.sample_rate_hz == source_rate_hz and self.speed == 1
-        return is_untouched and self.format in PLAIN_FORMATS
-
-
-@dataclass(frozen=True, slots=True)
-class Payload:
-    data: bytes
-    num_samples: int  # of this payload, at the form's rate; what a codec keeps back counts as well
-
-
-def wanted_form(format: AudioFormat, sample_rate_hz: int | None, speed: float, default_hz: int) -> AudioForm:
-    """sample_rate_hz: None for the format's own or the default one. Raises InvalidRequest for an odd one."""
+def resolve_output_format(
+    format: AudioFormat, sample_rate_hz: int | None, speed: float, default_hz: int
+) -> OutputFormat:
+    """sample_rate_hz None: the format's own, or `default_hz`. Raises InvalidRequest for a bad one."""
     try:
-        return AudioForm(format, sample_rate_of(format, sample_rate_hz, default_hz), speed)
+        return OutputFormat(format, sample_rate_of(format, sample_rate_hz, default_hz), speed)
     except ValueError as error:
         raise InvalidRequest(str(error), param="sample_rate") from None
 
 
-class Turn:
-    """`async with` waits for a place, opens the stream and owns it; however it is left, all is freed.
+class StreamSession:
+    """One stream of a client: admission, the engine's stream and its record, used by HTTP and WebSocket.
 
+    `async with` waits for a slot, opens the stream and owns it; however it is left, everything is freed.
     Entering raises what `Engine.open` raises, and RateLimited.
-
-    request.request_id need not be that of the HTTP request: a WebSocket has many turns. owner: whose key it
-    is. received_s: when the request came, by the services' clock; None: when the turn is entered.
     """
-
-    stream: SynthesisStream
-    record: StreamRecord
 
     def __init__(
         self, services: Services, request: SynthesisRequest, owner: str, received_s: float | None = None
     ) -> None:
+        """owner: whose API key it is. received_s: when the request came, by the services' clock; None: when
+        the session is entered."""
         self.cancel_reason: CancelReason = "shutdown"  # why, should our task be cancelled
+        self.received_s = received_s
         self._services = services
         self._request = request
         self._owner = owner
-        self.received_s = received_s
-        self._is_open = False
+        self._record: StreamRecord | None = None  # None: not entered
+        self._stream: SynthesisStream | None = None  # None: not open yet
+        self._resources = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         services = self._services
-        self.record = self._new_record()
+        self._record = self._new_record()
         async with AsyncExitStack() as stack:
             stack.push(self._end_record)
             stack.enter_context(services.quotas.admitted(self._owner))
             stream = await services.engine.open(self._request)
-            self.stream = await stack.enter_async_context(stream)
-            self._is_open = True
-            self.record.named(self._request.request_id, stream.speaker)
-            self._stack = stack.pop_all()
+            self._stream = await stack.enter_async_context(stream)
+            self._record.named(self._request.request_id, stream.speaker)
+            self._resources = stack.pop_all()
         return self
 
     async def __aexit__(
@@ -107,16 +72,36 @@ class Turn:
     ) -> None:
         if error is not None and not isinstance(error, Exception):
             self.cancel(self.cancel_reason)
-        await self._stack.__aexit__(kind, error, trace)
+        await self._resources.__aexit__(kind, error, trace)
 
-    def refuse(self, error: Exception) -> None:
-        """Counts a turn that is refused before it is entered; it never will be."""
-        self._new_record().end(*outcome_of(error))
+    @property
+    def is_open(self) -> bool:
+        """Whether it has, or had, a stream."""
+        return self._stream is not None
+
+    @property
+    def stream(self) -> SynthesisStream:
+        assert self._stream is not None, "the session has not been entered"
+        return self._stream
+
+    @property
+    def record(self) -> StreamRecord:
+        assert self._record is not None, "the session has not been entered"
+        return self._record
 
     def cancel(self, reason: CancelReason) -> None:
-        """Stops the stream at once; its iteration ends. Says so in the record, whatever follows."""
+        """Stop the stream at once, which ends its iteration, and record why."""
         self.stream.cancel(reason)
         self.record.end("cancelled", reason, self.stream.stats)
+
+    def record_failure(self, error: Exception) -> None:
+        """Count the stream as ended by `error`, entered or not; the first cause counts."""
+        record = self._new_record() if self._record is None else self._record
+        record.end(*outcome_of(error), self._stats)
+
+    @property
+    def _stats(self) -> StreamStats | None:
+        return None if self._stream is None else self._stream.stats
 
     def _new_record(self) -> StreamRecord:
         services = self._services
@@ -125,219 +110,186 @@ class Turn:
     def _end_record(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        stats = self.stream.stats if self._is_open else None
         match error:
             case None:
-                self.record.end("ok", None, stats)
-            case Draining() if self._is_open:
-                self.record.end("cancelled", "shutdown", stats)
+                self.record.end("ok", None, self._stats)
+            case Draining() if self.is_open:
+                self.record.end("cancelled", "shutdown", self._stats)
             case Exception():
-                self.record.end(*outcome_of(error), stats)
+                self.record_failure(error)
             case _:
-                self.record.end("cancelled", self.cancel_reason, stats)
+                self.record.end("cancelled", self.cancel_reason, self._stats)
 
 
-class TurnEncoder:
-    """Takes all that a turn says and encodes it; what costs time is done in a thread.
+def open_stream_encoder(session: StreamSession, output: OutputFormat) -> StreamEncoder:
+    """session: entered."""
+    return StreamEncoder(output, session.stream.sample_rate_hz, session.record.encoded)
 
-    Both ways raise what the stream raises, and SynthesisFailed if it says nothing at all.
+
+async def encoded_events(
+    stream: SynthesisStream, encoder: StreamEncoder
+) -> AsyncGenerator[EncodedChunk | Flushed]:
+    """Yield the stream's audio encoded, and Flushed behind the last audio of each flush.
+
+    Raises what the stream raises, and SynthesisFailed for a stream without audio.
     """
-
-    def __init__(self, turn: Turn, form: AudioForm) -> None:
-        """turn: entered."""
-        self._turn = turn
-        self._form = form
-        self._source_rate_hz = turn.stream.sample_rate_hz
-        self._is_plain = form.is_plain(self._source_rate_hz)
-        self._encoder = open_encoder(form.format, self._source_rate_hz, form.sample_rate_hz, form.speed)
-        self._has_spoken = False
-        self._num_told_samples = 0
-        self.media_type = self._encoder.media_type
-
-    async def payloads(self) -> AsyncGenerator[Payload]:
-        """As the audio comes. The first one is the container's header with audio behind it; none is empty."""
-        async with aclosing(self.events()) as events:
-            async for event in events:
-                if isinstance(event, Payload):
-                    yield event
-
-    async def events(self) -> AsyncGenerator[Payload | Flushed]:
-        """The payloads, and where a flush has been spoken to its end."""
-        held = await self._run(self._encoder.start)
-        async with aclosing(self._speech()) as speech:
-            async for event in speech:
-                encoded = await self._encoded(event)
-                if encoded:
-                    yield self._payload(held + encoded)
-                    held = b""
-                if isinstance(event, Flushed):
-                    yield event
-        held += await self._run(self._encoder.finish)
-        if held:
-            yield self._payload(held)
-
-    async def whole(self) -> Payload:
-        """All of it, as one complete file."""
-        async with aclosing(self._speech()) as speech:
-            pieces = [event.samples async for event in speech if isinstance(event, Audio)]
-        started_s = time.perf_counter()
-        payload = await asyncio.to_thread(_whole_file, pieces, self._source_rate_hz, self._form)
-        self._turn.record.encoded(time.perf_counter() - started_s)
-        return payload
-
-    async def _encoded(self, event: StreamEvent) -> bytes:
-        if isinstance(event, Flushed):
-            return await self._run(self._encoder.flush)
-        return await self._run(self._encoder.encode, event.samples)
-
-    async def _speech(self) -> AsyncGenerator[StreamEvent]:
-        async for event in self._turn.stream:
+    await encoder.start()
+    async with aclosing(_audio_events(stream)) as events:
+        async for event in events:
             if isinstance(event, Audio):
-                self._has_spoken |= event.samples.size > 0
-            if isinstance(event, Flushed) or event.samples.size:
+                chunk = await encoder.encode(event.samples)
+            else:
+                chunk = await encoder.flush()
+            if chunk is not None:
+                yield chunk
+            if isinstance(event, Flushed):
                 yield event
-        if not self._has_spoken:
-            raise SynthesisFailed("The stream ended without any audio.")
-
-    def _payload(self, data: bytes) -> Payload:
-        num_samples = self._encoder.num_samples - self._num_told_samples
-        self._num_told_samples += num_samples
-        return Payload(data, num_samples)
-
-    async def _run(self, step: Callable[P, bytes], *args: P.args, **kwargs: P.kwargs) -> bytes:
-        started_s = time.perf_counter()
-        data = step(*args, **kwargs) if self._is_plain else await asyncio.to_thread(step, *args, **kwargs)
-        self._turn.record.encoded(time.perf_counter() - started_s)
-        return data
+    rest = await encoder.finish()
+    if rest is not None:
+        yield rest
 
 
-def _whole_file(pieces: Sequence[Samples], source_rate_hz: int, form: AudioForm) -> Payload:
-    samples = np.concatenate(pieces)
-    data = encode_whole(form.format, samples, source_rate_hz, form.sample_rate_hz, form.speed)
-    return Payload(data, round(samples.size * form.sample_rate_hz / source_rate_hz / form.speed))
+async def encoded_file(stream: SynthesisStream, encoder: StreamEncoder) -> EncodedChunk:
+    """Return all of the stream's audio as one complete file. Raises as `encoded_events`."""
+    async with aclosing(_audio_events(stream)) as events:
+        chunks = [event.samples async for event in events if isinstance(event, Audio)]
+    return await encoder.encode_file(chunks)
 
 
-class BodyCut(Exception):
-    """The audio broke off after it had begun. Nobody answers it, so that the server drops the connection."""
+async def _audio_events(stream: SynthesisStream) -> AsyncGenerator[StreamEvent]:
+    has_audio = False
+    async for event in stream:
+        if isinstance(event, Audio):
+            if not event.samples.size:
+                continue
+            has_audio = True
+        yield event
+    if not has_audio:
+        raise SynthesisFailed("The stream ended without any audio.")
 
 
-class ListenerTooSlow(Exception):
-    """A write waited too long for the listener to read."""
+class BodyAborted(Exception):
+    """The audio failed after it had begun. Nobody handles it, so that the server drops the connection."""
 
 
-@dataclass(frozen=True, slots=True)
-class Speech:
-    """What is to be said, and how the listener wants it."""
-
-    text: str
-    form: AudioForm
-    field: str = "text"  # where the text came
+class ClientTooSlow(Exception):
+    """A write waited too long for the client to read."""
 
 
 class AudioResponse(Response):
-    """Sends audio as it is made. Its status line waits for the first of it.
+    """Send audio as it is made. The status line waits for the first audio.
 
-    What fails before is raised as it is, for the error handlers; what fails after cuts the body off, so that
-    it never looks complete. A listener who leaves, be it while we wait for a place, for audio or for the
-    socket, ends the turn at once.
+    What fails before it is raised as it is, for the error handlers; what fails later aborts the body, so that
+    it never looks complete. A client that disconnects, while it waits for a slot, for audio or for the
+    socket, ends the stream at once.
     """
 
     media_type: str | None = None  # None: that of the audio
 
-    def __init__(self, turn: Turn, speech: Speech, send_timeout_s: float) -> None:
-        """turn: not yet entered."""
+    def __init__(
+        self,
+        session: StreamSession,
+        text: str,
+        output: OutputFormat,
+        send_timeout_s: float,
+        text_field: str = "text",
+    ) -> None:
+        """session: not yet entered. text_field: the request's field that holds the text, for errors."""
         self.status_code = 200
         self.background = None
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-        self.turn = turn
-        self._speech = speech
+        self.session = session
+        self._text = text
+        self._output = output
         self._send_timeout_s = send_timeout_s
+        self._text_field = text_field
         self._has_started = False
         self._is_complete = False  # the end of the body has been handed over
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await self._while_connected(receive, self._hold_turn(send))
+            await self._until_disconnect(receive, self._speak(send))
         except Exception as error:
             if not self._has_started:
                 raise
-            await self.break_off(error, send)
+            await self.abort(error, send)
 
-    async def deliver(self, encoder: TurnEncoder, send: Send) -> None:
-        """Sends all that the encoder gives, and the end."""
-        async with aclosing(encoder.payloads()) as payloads:
-            async for payload in payloads:
-                await self.send_audio(send, encoder, payload)
-        await self.send_body(send, self.ending(), more_body=False)
+    async def deliver(self, encoder: StreamEncoder, send: Send) -> None:
+        """Send the whole body."""
+        async with aclosing(encoded_events(self.session.stream, encoder)) as events:
+            async for event in events:
+                if isinstance(event, EncodedChunk):
+                    await self.send_audio(send, encoder, event)
+        await self.send_body(send, self.last_part(), more_body=False)
 
     def framed(self, data: bytes) -> bytes:
-        """How a payload stands in the body."""
+        """Return encoded audio as it stands in the body."""
         return data
 
-    def ending(self) -> bytes:
-        """What stands behind the last payload."""
+    def last_part(self) -> bytes:
+        """Return what follows the last audio."""
         return b""
 
-    async def break_off(self, error: Exception, send: Send) -> None:
-        """Shows the listener that the audio is not complete."""
-        raise BodyCut("the audio broke off") from error
+    async def abort(self, error: Exception, send: Send) -> None:
+        """Show the client that the audio is not complete."""
+        raise BodyAborted("the stream failed after its first audio") from error
 
     async def send_audio(
-        self, send: Send, encoder: TurnEncoder, payload: Payload, more_body: bool = True
+        self, send: Send, encoder: StreamEncoder, chunk: EncodedChunk, more_body: bool = True
     ) -> None:
-        """The first call sends the status line before the payload."""
+        """The first call sends the status line before the chunk."""
+        record = self.session.record
         if not self._has_started:
-            self._tell_headers(encoder)
+            self.headers["Content-Type"] = self.media_type or encoder.media_type
+            self.headers["X-Sample-Rate"] = str(self._output.sample_rate_hz)
+            self.headers["X-Channels"] = "1"
+            self.headers["Server-Timing"] = record.server_timing(self.session.stream.stats)
             start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
             self._has_started = True
-            await self._send_in_time(send, start)
-        await self.send_body(send, self.framed(payload.data), more_body)
-        self.turn.record.audio_went(payload.num_samples, self._speech.form.sample_rate_hz)
+            await self._send(send, start)
+        await self.send_body(send, self.framed(chunk.data), more_body)
+        record.audio_went(chunk.num_samples, self._output.sample_rate_hz)
 
     async def send_body(self, send: Send, body: bytes, more_body: bool) -> None:
         self._is_complete = not more_body
-        await self._send_in_time(send, {"type": "http.response.body", "body": body, "more_body": more_body})
+        await self._send(send, {"type": "http.response.body", "body": body, "more_body": more_body})
 
-    def _tell_headers(self, encoder: TurnEncoder) -> None:
-        self.headers["Content-Type"] = self.media_type or encoder.media_type
-        self.headers["X-Sample-Rate"] = str(self._speech.form.sample_rate_hz)
-        self.headers["X-Channels"] = "1"
-        self.headers["Server-Timing"] = self.turn.record.server_timing(self.turn.stream.stats)
+    async def _speak(self, send: Send) -> None:
+        async with self.session as session:
+            try:
+                session.stream.push_text(self._text)
+                session.stream.finish_text()
+            except InvalidRequest as error:
+                if error.param == "text":
+                    error.param = self._text_field
+                raise
+            await self.deliver(open_stream_encoder(session, self._output), send)
 
-    async def _hold_turn(self, send: Send) -> None:
-        async with self.turn as turn:
-            self._tell_text(turn.stream)
-            await self.deliver(TurnEncoder(turn, self._speech.form), send)
-
-    def _tell_text(self, stream: SynthesisStream) -> None:
-        try:
-            stream.push_text(self._speech.text)
-            stream.finish_text()
-        except InvalidRequest as error:
-            if error.param == "text":
-                error.param = self._speech.field
-            raise
-
-    async def _send_in_time(self, send: Send, message: Message) -> None:
+    async def _send(self, send: Send, message: Message) -> None:
         try:
             async with asyncio.timeout(self._send_timeout_s):
                 await send(message)
-                # A write to somebody who left returns at once; let the one who watches for that run.
+                # A write to a client that is gone returns at once; let the task that watches for that run.
                 await asyncio.sleep(0)
         except TimeoutError:
-            self.turn.cancel("slow_listener")
-            raise ListenerTooSlow(f"a write took longer than {self._send_timeout_s:g} s") from None
+            self.session.cancel("slow_listener")
+            raise ClientTooSlow(f"a write took longer than {self._send_timeout_s:g} s") from None
 
-    async def _while_connected(self, receive: Receive, work: Coroutine[None, None, None]) -> None:
-        """Runs `work` to its end, or until the listener leaves. A server may not fail writes to who left."""
+    async def _until_disconnect(self, receive: Receive, work: Coroutine[None, None, None]) -> None:
+        """Run `work` to its end or until the client disconnects; a server need not fail writes to it."""
+
+        async def disconnect() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
         working = asyncio.ensure_future(work)
-        leaving = asyncio.ensure_future(_until_gone(receive))
+        leaving = asyncio.ensure_future(disconnect())
         try:
             await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
-            if self._is_complete:  # a server says "disconnect" then, though nobody has left
+            if self._is_complete:  # a server reports a disconnect then, though the client has not left
                 await asyncio.wait((working,))
             elif leaving.done():
-                self.turn.cancel_reason = "disconnect"
+                self.session.cancel_reason = "disconnect"
         finally:
             working.cancel()
             leaving.cancel()
@@ -347,50 +299,25 @@ class AudioResponse(Response):
 
 
 class CompleteAudioResponse(AudioResponse):
-    """Sends all of the audio at once, with its length and with true sizes in its header."""
+    """Send all of the audio at once, with its length and with true sizes in its header."""
 
-    async def deliver(self, encoder: TurnEncoder, send: Send) -> None:
-        payload = await encoder.whole()
-        self.headers["Content-Length"] = str(len(payload.data))
-        await self.send_audio(send, encoder, payload, more_body=False)
-
-
-def answer_with(
-    kind: type[AudioResponse],
-    http: Request,
-    services: Services,
-    request: SynthesisRequest,
-    speech: Speech,
-) -> AudioResponse:
-    """What a route returns. Raises TextTooLong here, so that such a text need not wait for a place."""
-    turn = Turn(services, request, http.state.key_owner, http.state.received_s)
-    try:
-        services.engine.info.check_length(len(speech.text), speech.field)
-    except TextTooLong as error:
-        turn.refuse(error)
-        raise
-    return kind(turn, speech, services.limits.send_timeout_s)
+    async def deliver(self, encoder: StreamEncoder, send: Send) -> None:
+        file = await encoded_file(self.session.stream, encoder)
+        self.headers["Content-Length"] = str(len(file.data))
+        await self.send_audio(send, encoder, file, more_body=False)
 
 
-async def _until_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-logger = logging.getLogger(__name__)
-
-
-class EventResponse(AudioResponse):
-    """The decoded deltas, one behind the other, are what an AudioResponse sends."""
+class EventStreamResponse(AudioResponse):
+    """Send OpenAI's server-sent events. The decoded deltas, concatenated, are an AudioResponse's body."""
 
     media_type = "text/event-stream"
 
     def framed(self, data: bytes) -> bytes:
         return _event({"type": "speech.audio.delta", "audio": base64.b64encode(data).decode()})
 
-    def ending(self) -> bytes:
-        """Text is counted in characters: the engine does not tell its text tokens."""
-        stats = self.turn.stream.stats
+    def last_part(self) -> bytes:
+        """Input tokens are counted as characters: the engine does not report its text tokens."""
+        stats = self.session.stream.stats
         usage = {
             "input_tokens": stats.characters,
             "output_tokens": stats.speech_tokens,
@@ -398,14 +325,33 @@ class EventResponse(AudioResponse):
         }
         return _event({"type": "speech.audio.done", "usage": usage})
 
-    async def break_off(self, error: Exception, send: Send) -> None:
-        """The last event says what happened; the body itself may then end as any other."""
-        if isinstance(error, ListenerTooSlow):
-            await super().break_off(error, send)
-        logger.error("the audio broke off", exc_info=error)
+    async def abort(self, error: Exception, send: Send) -> None:
+        """Report the error in a last event; the body may then end as any other."""
+        if isinstance(error, ClientTooSlow):
+            await super().abort(error, send)
+        logger.error("a stream failed after its first audio", exc_info=error)
         event = _event({"type": "speech.audio.error", **error_body(error)})
         await self.send_body(send, event, more_body=False)
 
 
 def _event(content: Mapping[str, object]) -> bytes:
     return f"data: {json.dumps(content)}\n\n".encode()
+
+
+def audio_response(
+    kind: type[AudioResponse],
+    http: Request,
+    services: Services,
+    request: SynthesisRequest,
+    text: str,
+    output: OutputFormat,
+    text_field: str = "text",
+) -> AudioResponse:
+    """Return what a route answers. Raises TextTooLong here, so that such a text waits for no slot."""
+    session = StreamSession(services, request, http.state.key_owner, http.state.received_s)
+    try:
+        services.engine.info.check_length(len(text), text_field)
+    except TextTooLong as error:
+        session.record_failure(error)
+        raise
+    return kind(session, text, output, services.limits.send_timeout_s, text_field)

@@ -1,7 +1,4 @@
-"""POST /tts and GET /tts.
-
-`/tts`: text in, audio out as it is made.
-"""
+"""`POST /tts` and `GET /tts`: text in, audio out as it is made."""
 
 from typing import Annotated
 
@@ -12,7 +9,12 @@ from starlette.responses import Response
 
 from firstword.app.api.dependencies import Services, ServicesHere
 from firstword.app.api.schemas import AUDIO_ANSWERS, ERROR_ANSWERS, VoiceFields
-from firstword.app.api.streaming import AudioResponse, CompleteAudioResponse, Speech, answer_with, wanted_form
+from firstword.app.api.streaming import (
+    AudioResponse,
+    CompleteAudioResponse,
+    audio_response,
+    resolve_output_format,
+)
 from firstword.app.audio.formats import AudioFormat
 from firstword.app.engine.interface import SynthesisRequest
 
@@ -20,24 +22,24 @@ router = APIRouter(tags=["speech"], responses=ERROR_ANSWERS)
 
 
 class SpeechQuery(VoiceFields):
-    """What `GET /tts` takes; other parameters are ignored."""
+    """Parameters of `GET /tts`; unknown ones are ignored."""
 
-    text: str = Field(min_length=1, description="What is to be said.")
+    text: str = Field(min_length=1, description="The text to speak.")
     format: AudioFormat = "wav"
     stream: bool = Field(True, description="false: one complete body with its length.")
     normalize: bool = Field(True, description="Write out numbers and the like before speaking.")
 
 
 class SpeechBody(SpeechQuery):
-    """What `POST /tts` takes; other fields are refused."""
+    """Fields of `POST /tts`; unknown ones are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 @router.post("/tts", response_class=Response, responses=AUDIO_ANSWERS)
 async def speak(body: SpeechBody, request: Request, services: ServicesHere) -> AudioResponse:
-    """Speaks a text. The status line comes with the first audio."""
-    return _answer(body, request, services)
+    """Speak a text. The status line comes with the first audio."""
+    return _respond(body, request, services)
 
 
 @router.get("/tts", response_class=Response, responses=AUDIO_ANSWERS)
@@ -46,21 +48,21 @@ async def speak_to_player(
     request: Request,
     services: ServicesHere,
 ) -> AudioResponse:
-    """The same for a player that can only be given an address, such as an `<audio>` element."""
-    return _answer(query, request, services)
+    """The same for a player that can only be given a URL, such as an `<audio>` element."""
+    return _respond(query, request, services)
 
 
-def _answer(asked: SpeechQuery, request: Request, services: Services) -> AudioResponse:
+def _respond(fields: SpeechQuery, request: Request, services: Services) -> AudioResponse:
     default_hz = services.engine.info.sample_rate_hz
-    form = wanted_form(asked.format, asked.sample_rate, asked.speed, default_hz)
+    output = resolve_output_format(fields.format, fields.sample_rate, fields.speed, default_hz)
     synthesis = SynthesisRequest(
         request.state.request_id,
         wire="http",
-        speaker=asked.speaker,
-        language=asked.language,
-        instruct=asked.instruct,
-        seed=asked.seed,
-        normalize=asked.normalize,
+        speaker=fields.speaker,
+        language=fields.language,
+        instruct=fields.instruct,
+        seed=fields.seed,
+        normalize=fields.normalize,
     )
-    kind = AudioResponse if asked.stream else CompleteAudioResponse
-    return answer_with(kind, request, services, synthesis, Speech(asked.text, form))
+    kind = AudioResponse if fields.stream else CompleteAudioResponse
+    return audio_response(kind, request, services, synthesis, fields.text, output)

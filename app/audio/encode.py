@@ -1,12 +1,7 @@
-"""Encode samples as wav, pcm, mp3, opus, aac, flac, mu-law or A-law.
-
-The formats that FFmpeg encodes and wraps: mp3, Ogg Opus, AAC, FLAC and G.711.
-
-Samples to the bytes of one stream: speed, then sample rate, then codec.
-"""
+"""Encode samples as wav, pcm, mp3, opus, aac, flac, mu-law or A-law: speed, then sample rate, then codec."""
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
@@ -28,12 +23,205 @@ from firstword.app.audio.dsp import (
 )
 from firstword.app.audio.formats import AudioFormat, format_info, sample_rate_of
 
+
+def open_encoder(
+    format: AudioFormat,
+    source_rate_hz: int,
+    sample_rate_hz: int | None = None,
+    speed: float = 1.0,
+    num_samples: int | None = None,
+) -> "AudioEncoder":
+    """Return an encoder whose bytes can be sent while samples still come.
+
+    sample_rate_hz None: the source's own, or the one nearest to it that the format carries.
+    num_samples: how many will be in the body, after speed and rate, where that is known; it goes into a
+    WAV's header. Raises ValueError for an unknown format, and a rate or speed that it cannot have.
+    """
+    rate_hz = sample_rate_of(format, sample_rate_hz, source_rate_hz)
+    stages = SampleStages(source_rate_hz, rate_hz, speed)
+    return AudioEncoder(format, rate_hz, stages, _open_codec(format, rate_hz, num_samples))
+
+
+def encode_whole(
+    format: AudioFormat,
+    samples: Samples,
+    source_rate_hz: int,
+    sample_rate_hz: int | None = None,
+    speed: float = 1.0,
+) -> bytes:
+    """Return a complete file with true sizes. samples (n,) float32. Raises ValueError as `open_encoder`."""
+    rate_hz = sample_rate_of(format, sample_rate_hz, source_rate_hz)
+    stages = SampleStages(source_rate_hz, rate_hz, speed)
+    pcm = np.concatenate([stages.feed(samples), stages.finish()])
+    if format in ("wav", "pcm"):
+        codec = _open_codec(format, rate_hz, len(pcm))
+        return codec.start() + codec.encode(pcm) + codec.finish()
+    file = io.BytesIO()
+    muxer = _Muxer(format, rate_hz, file, is_streamed=False)
+    muxer.write_header()
+    muxer.write(pcm)
+    muxer.close()
+    return file.getvalue()
+
+
+class Stage(Protocol):
+    def feed(self, samples: Samples) -> Samples: ...
+
+    def finish(self) -> Samples:
+        """Return the rest, once and last."""
+        ...
+
+
+class Codec(Protocol):
+    def start(self) -> bytes:
+        """Return the container's header; before anything else."""
+        ...
+
+    def encode(self, samples: Pcm16) -> bytes: ...
+
+    def finish(self) -> bytes: ...
+
+
+class SampleStages:
+    """Change speed and sample rate where asked for; in any case clip to ±1 and round to 16 bits."""
+
+    def __init__(self, source_rate_hz: int, sample_rate_hz: int, speed: float) -> None:
+        """Raise ValueError for a speed out of range."""
+        check_speed(speed)
+        self._source_rate_hz = source_rate_hz
+        self._sample_rate_hz = sample_rate_hz
+        self._speed = speed
+        self._stages = self._open()
+
+    def feed(self, samples: Samples) -> Pcm16:
+        assert samples.dtype == np.float32, f"samples of {samples.dtype}, expected float32"
+        assert samples.ndim == 1, f"samples of shape {samples.shape}, expected (n,)"
+        samples = within_full_scale(samples)
+        for stage in self._stages:
+            samples = stage.feed(samples)
+        return to_pcm16(samples)
+
+    def finish(self) -> Pcm16:
+        rest = np.empty(0, np.float32)
+        for stage in self._stages:
+            rest = np.concatenate([stage.feed(rest), stage.finish()])
+        return to_pcm16(rest)
+
+    def flush(self) -> Pcm16:
+        """Return what they hold back and start afresh; only where the audio has faded out."""
+        rest = self.finish()
+        self._stages = self._open()
+        return rest
+
+    def _open(self) -> list[Stage]:
+        stages: list[Stage] = []
+        if self._speed != 1.0:
+            stages.append(Tempo(self._speed, self._source_rate_hz))
+        if self._sample_rate_hz != self._source_rate_hz:
+            stages.append(Resampler(self._source_rate_hz, self._sample_rate_hz))
+        return stages
+
+
+class AudioEncoder:
+    """One stream's encoder: `start` once, `encode` for each chunk, `flush` in silences, `finish` once.
+
+    What they return, concatenated, is the file; any of them may return no bytes. Dropping the encoder
+    unfinished frees it.
+    """
+
+    def __init__(self, format: AudioFormat, sample_rate_hz: int, stages: SampleStages, codec: Codec) -> None:
+        self.media_type = format_info(format).media_type
+        self.sample_rate_hz = sample_rate_hz
+        self.num_samples = 0  # given to the codec so far: after speed and rate, less what those hold back
+        self._stages = stages
+        self._codec = codec
+        self._is_started = False
+        self._is_finished = False
+
+    def start(self) -> bytes:
+        """Return the container's header, which is no audio: empty for pcm, mp3, aac, ulaw and alaw."""
+        assert not self._is_started, "start came twice"
+        self._is_started = True
+        return self._codec.start()
+
+    def encode(self, samples: Samples) -> bytes:
+        """samples (n,) float32 at the source's rate, n may be 0. NaN becomes 0; beyond ±1 is clipped."""
+        assert self._is_open, "encode before start or after finish"
+        return self._encode(self._stages.feed(samples))
+
+    def flush(self) -> bytes:
+        """Return all but what a codec holds back for its current frame: see `SampleStages.flush`."""
+        assert self._is_open, "flush before start or after finish"
+        return self._encode(self._stages.flush())
+
+    def finish(self) -> bytes:
+        assert self._is_open, "finish before start or twice"
+        self._is_finished = True
+        return self._encode(self._stages.finish()) + self._codec.finish()
+
+    def _encode(self, samples: Pcm16) -> bytes:
+        self.num_samples += len(samples)
+        return self._codec.encode(samples)
+
+    @property
+    def _is_open(self) -> bool:
+        return self._is_started and not self._is_finished
+
+
+def _open_codec(format: AudioFormat, sample_rate_hz: int, num_samples: int | None) -> Codec:
+    if format == "pcm":
+        return PcmCodec()
+    if format == "wav":
+        return PcmCodec(wav_header(sample_rate_hz, num_samples))
+    return MuxedCodec(format, sample_rate_hz)
+
+
+class MuxedCodec:
+    """A format that FFmpeg encodes and wraps. One that is dropped unfinished writes nothing more."""
+
+    def __init__(self, format: AudioFormat, sample_rate_hz: int) -> None:
+        self._written = _ByteSink()
+        self._muxer = _Muxer(format, sample_rate_hz, self._written, is_streamed=True)
+
+    def start(self) -> bytes:
+        self._muxer.write_header()
+        return self._written.take()
+
+    def encode(self, samples: Pcm16) -> bytes:
+        self._muxer.write(samples)
+        return self._written.take()
+
+    def finish(self) -> bytes:
+        self._muxer.close()
+        return self._written.take()
+
+
+class _Sink(Protocol):
+    def write(self, data: bytes, /) -> int: ...
+
+
+class _ByteSink:
+    """Collect what a container writes until `take`. It has no `seek`, so nothing is changed afterwards."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def write(self, data: bytes, /) -> int:
+        self._data += data
+        return len(data)
+
+    def take(self) -> bytes:
+        taken = bytes(self._data)
+        self._data.clear()
+        return taken
+
+
 Options = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Recipe:
-    """How FFmpeg calls a format, set for low latency."""
+class _MuxerSettings:
+    """What FFmpeg calls a format, with options for low latency."""
 
     container: str
     codec: str
@@ -41,14 +229,14 @@ class _Recipe:
     bits_per_s: int | None = None  # None: lossless, or given by the rate
     codec_options: Options = field(default_factory=dict)
     container_options: Options = field(default_factory=dict)
-    streamed_options: Options = field(default_factory=dict)  # where the container cannot go back
+    streamed_options: Options = field(default_factory=dict)  # where the container cannot seek
 
 
-# A frame of mp3 may not borrow room from earlier ones (reservoir), which would hold those back.
+# A frame of mp3 may not borrow bits from earlier ones (reservoir), which would hold those back.
 # A block of FLAC is 24 ms at 24 kHz; by default it would be 170.
-_RECIPES: Mapping[AudioFormat, _Recipe] = MappingProxyType(
+_MUXER_SETTINGS: Mapping[AudioFormat, _MuxerSettings] = MappingProxyType(
     {
-        "mp3": _Recipe(
+        "mp3": _MuxerSettings(
             "mp3",
             "libmp3lame",
             "s16p",
@@ -57,67 +245,47 @@ _RECIPES: Mapping[AudioFormat, _Recipe] = MappingProxyType(
             container_options={"id3v2_version": "0"},
             streamed_options={"write_xing": "0"},
         ),
-        "opus": _Recipe(
+        "opus": _MuxerSettings(
             "ogg",
             "libopus",
             "s16",
             48_000,
             container_options={"page_duration": "20000"},  # microseconds
         ),
-        "aac": _Recipe("adts", "aac", "fltp", 64_000),
-        "flac": _Recipe(
+        "aac": _MuxerSettings("adts", "aac", "fltp", 64_000),
+        "flac": _MuxerSettings(
             "flac",
             "flac",
             "s16",
             codec_options={"frame_size": "576"},
             container_options={"metadata_header_padding": "0"},
         ),
-        "ulaw": _Recipe("mulaw", "pcm_mulaw", "s16"),
-        "alaw": _Recipe("alaw", "pcm_alaw", "s16"),
+        "ulaw": _MuxerSettings("mulaw", "pcm_mulaw", "s16"),
+        "alaw": _MuxerSettings("alaw", "pcm_alaw", "s16"),
     }
 )
-# Every packet leaves at once; no random serial number and no library's version in the bytes.
+# Every packet leaves at once; no random serial number and no library version in the bytes.
 _EVERY_CONTAINER: Options = MappingProxyType({"flush_packets": "1", "fflags": "+bitexact"})
 
 
-class _Sink(Protocol):
-    def write(self, data: bytes, /) -> int: ...
-
-
-class _Outbox:
-    """What a container wrote since the last look. It cannot seek, so nothing is changed afterwards."""
-
-    def __init__(self) -> None:
-        self._written = bytearray()
-
-    def write(self, data: bytes, /) -> int:
-        self._written += data
-        return len(data)
-
-    def take(self) -> bytes:
-        taken = bytes(self._written)
-        self._written.clear()
-        return taken
-
-
 class _Muxer:
-    """One track of audio in one container, written to a sink."""
+    """One audio track in one container, written to a sink."""
 
     def __init__(self, format: AudioFormat, sample_rate_hz: int, sink: _Sink, is_streamed: bool) -> None:
-        recipe = _RECIPES[format]
-        options = {**_EVERY_CONTAINER, **recipe.container_options}
+        settings = _MUXER_SETTINGS[format]
+        options = {**_EVERY_CONTAINER, **settings.container_options}
         if is_streamed:
-            options |= recipe.streamed_options
-        self._container = av.open(sink, "w", format=recipe.container, container_options=options)
+            options |= settings.streamed_options
+        self._container = av.open(sink, "w", format=settings.container, container_options=options)
         track = self._container.add_stream(
-            recipe.codec, rate=sample_rate_hz, options=dict(recipe.codec_options), layout="mono"
+            settings.codec, rate=sample_rate_hz, options=dict(settings.codec_options), layout="mono"
         )
         assert isinstance(track, av.AudioStream), track
         self._track = track
-        self._track.format = av.AudioFormat(recipe.sample_format)
+        self._track.format = av.AudioFormat(settings.sample_format)
         self._track.codec_context.thread_count = 1
-        if recipe.bits_per_s is not None:
-            self._track.bit_rate = recipe.bits_per_s
+        if settings.bits_per_s is not None:
+            self._track.bit_rate = settings.bits_per_s
         self._sample_rate_hz = sample_rate_hz
         self._num_samples = 0
 
@@ -137,182 +305,3 @@ class _Muxer:
     def close(self) -> None:
         self._container.mux(self._track.encode(None))
         self._container.close()
-
-
-class MuxedCodec:
-    """Encodes while the samples come. One that is dropped unfinished writes nothing more."""
-
-    def __init__(self, format: AudioFormat, sample_rate_hz: int) -> None:
-        self._outbox = _Outbox()
-        self._muxer = _Muxer(format, sample_rate_hz, self._outbox, is_streamed=True)
-
-    def start(self) -> bytes:
-        self._muxer.write_header()
-        return self._outbox.take()
-
-    def encode(self, samples: Pcm16) -> bytes:
-        self._muxer.write(samples)
-        return self._outbox.take()
-
-    def finish(self) -> bytes:
-        self._muxer.close()
-        return self._outbox.take()
-
-
-def mux_whole(format: AudioFormat, sample_rate_hz: int, samples: Pcm16) -> bytes:
-    """A complete file: its header says how long it is, where the format has a place for that."""
-    file = io.BytesIO()
-    muxer = _Muxer(format, sample_rate_hz, file, is_streamed=False)
-    muxer.write_header()
-    muxer.write(samples)
-    muxer.close()
-    return file.getvalue()
-
-
-class Stage(Protocol):
-    def feed(self, samples: Samples) -> Samples: ...
-
-    def finish(self) -> Samples:
-        """The rest, once and last."""
-        ...
-
-
-class Codec(Protocol):
-    def start(self) -> bytes:
-        """The container's header; before anything else."""
-        ...
-
-    def encode(self, samples: Pcm16) -> bytes: ...
-
-    def finish(self) -> bytes: ...
-
-
-class SampleStages:
-    """Samples through every stage in turn; none at all leaves them as they are, within ±1."""
-
-    def __init__(self, open_stages: Callable[[], list[Stage]]) -> None:
-        self._open_stages = open_stages
-        self._stages = open_stages()
-
-    def feed(self, samples: Samples) -> Pcm16:
-        assert samples.dtype == np.float32, f"samples of {samples.dtype}, expected float32"
-        assert samples.ndim == 1, f"samples of shape {samples.shape}, expected (n,)"
-        samples = within_full_scale(samples)
-        for stage in self._stages:
-            samples = stage.feed(samples)
-        return to_pcm16(samples)
-
-    def finish(self) -> Pcm16:
-        rest = np.empty(0, np.float32)
-        for stage in self._stages:
-            rest = np.concatenate([stage.feed(rest), stage.finish()])
-        return to_pcm16(rest)
-
-    def flush(self) -> Pcm16:
-        """What they hold back; what comes next begins anew, so this belongs where the sound has faded out."""
-        rest = self.finish()
-        self._stages = self._open_stages()
-        return rest
-
-
-class AudioEncoder:
-    """One stream's encoder: `start` once, `encode` for each piece, `flush` in silences, `finish` once.
-
-    What they return, one behind the other, is the file. Any of them may return no bytes. Dropping it
-    unfinished frees it.
-    """
-
-    def __init__(self, format: AudioFormat, sample_rate_hz: int, stages: SampleStages, codec: Codec) -> None:
-        self.media_type = format_info(format).media_type
-        self.sample_rate_hz = sample_rate_hz
-        self.num_samples = 0  # given to the codec so far: after speed and rate, less what those hold back
-        self._stages = stages
-        self._codec = codec
-        self._is_started = False
-        self._is_finished = False
-
-    def start(self) -> bytes:
-        """The container's header, which is no audio: empty for pcm, mp3, aac, ulaw and alaw."""
-        assert not self._is_started, "start came twice"
-        self._is_started = True
-        return self._codec.start()
-
-    def encode(self, samples: Samples) -> bytes:
-        """samples (n,) float32 at the source's rate, n may be 0. NaN is silence; beyond ±1 is clipped."""
-        assert self._is_open, "encode before start or after finish"
-        return self._coded(self._stages.feed(samples))
-
-    def flush(self) -> bytes:
-        """All but what a codec holds back for the frame that it has begun: see `SampleStages.flush`."""
-        assert self._is_open, "flush before start or after finish"
-        return self._coded(self._stages.flush())
-
-    def finish(self) -> bytes:
-        assert self._is_open, "finish before start or twice"
-        self._is_finished = True
-        return self._coded(self._stages.finish()) + self._codec.finish()
-
-    def _coded(self, samples: Pcm16) -> bytes:
-        self.num_samples += len(samples)
-        return self._codec.encode(samples)
-
-    @property
-    def _is_open(self) -> bool:
-        return self._is_started and not self._is_finished
-
-
-def open_encoder(
-    format: AudioFormat,
-    source_rate_hz: int,
-    sample_rate_hz: int | None = None,
-    speed: float = 1.0,
-    num_samples: int | None = None,
-) -> AudioEncoder:
-    """An encoder whose bytes leave as the samples come.
-
-    sample_rate_hz None: the source's own, or the one nearest to it that the format carries.
-    num_samples: how many will be in the body, after speed and rate, where that is known; a WAV's header
-    says it. Raises ValueError for an unknown format, and a rate or speed that it cannot have.
-    """
-    rate_hz = sample_rate_of(format, sample_rate_hz, source_rate_hz)
-    stages = _open_stages(source_rate_hz, rate_hz, speed)
-    return AudioEncoder(format, rate_hz, stages, _open_codec(format, rate_hz, num_samples))
-
-
-def encode_whole(
-    format: AudioFormat,
-    samples: Samples,
-    source_rate_hz: int,
-    sample_rate_hz: int | None = None,
-    speed: float = 1.0,
-) -> bytes:
-    """A complete body with true sizes. samples (n,) float32. Raises ValueError as `open_encoder` does."""
-    rate_hz = sample_rate_of(format, sample_rate_hz, source_rate_hz)
-    stages = _open_stages(source_rate_hz, rate_hz, speed)
-    pcm = np.concatenate([stages.feed(samples), stages.finish()])
-    if format in ("wav", "pcm"):
-        codec = _open_codec(format, rate_hz, len(pcm))
-        return codec.start() + codec.encode(pcm) + codec.finish()
-    return mux_whole(format, rate_hz, pcm)
-
-
-def _open_stages(source_rate_hz: int, sample_rate_hz: int, speed: float) -> SampleStages:
-    check_speed(speed)
-
-    def opened() -> list[Stage]:
-        stages: list[Stage] = []
-        if speed != 1.0:
-            stages.append(Tempo(speed, source_rate_hz))
-        if sample_rate_hz != source_rate_hz:
-            stages.append(Resampler(source_rate_hz, sample_rate_hz))
-        return stages
-
-    return SampleStages(opened)
-
-
-def _open_codec(format: AudioFormat, sample_rate_hz: int, num_samples: int | None) -> Codec:
-    if format == "pcm":
-        return PcmCodec()
-    if format == "wav":
-        return PcmCodec(wav_header(sample_rate_hz, num_samples))
-    return MuxedCodec(format, sample_rate_hz)

@@ -1,24 +1,20 @@
-"""Audio formats, their sample rates and speeds.
-
-How much faster or slower than spoken speech may be asked for.
-
-The formats audio is sent in: their media types and the sample rates each can carry.
-"""
+"""Audio formats: media types, the sample rates each can carry, and the range of speeds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-MIN_SPEED, MAX_SPEED = 0.25, 4.0  # what is possible, and what OpenAI's clients may ask for
-MIN_CLEAR_SPEED, MAX_CLEAR_SPEED = 0.5, 2.0  # what our own wires and commands take: beyond, it is no pleasure
-
-
 AudioFormat = Literal["wav", "pcm", "mp3", "opus", "aac", "flac", "ulaw", "alaw"]
-SAMPLE_RATES_HZ = (8000, 16000, 22050, 24000, 44100, 48000)
 
+SAMPLE_RATES_HZ = (8000, 16000, 22050, 24000, 44100, 48000)
 _OPUS_RATES_HZ = (8000, 16000, 24000, 48000)  # its decoder always plays at 48 kHz
 _G711_RATES_HZ = (8000,)
+
+# What the encoder can do, which is OpenAI's range; beyond the narrower one, that of our own API and
+# commands, speech is hard to follow.
+MIN_SPEED, MAX_SPEED = 0.25, 4.0
+MIN_CLEAR_SPEED, MAX_CLEAR_SPEED = 0.5, 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +37,17 @@ FORMATS: Mapping[AudioFormat, FormatInfo] = MappingProxyType(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class OutputFormat:
+    """How a client wants its audio."""
+
+    format: AudioFormat
+    sample_rate_hz: int
+    speed: float = 1.0
+
+
 def format_info(format: AudioFormat) -> FormatInfo:
-    """Raises ValueError for a format that is none of AudioFormat."""
+    """Raise ValueError for a format that is none of AudioFormat."""
     info = FORMATS.get(format)
     if info is None:
         raise ValueError(f"format {format!r} is unknown; choose one of {', '.join(FORMATS)}")
@@ -50,7 +55,7 @@ def format_info(format: AudioFormat) -> FormatInfo:
 
 
 def sample_rate_of(format: AudioFormat, wanted: int | None, default: int) -> int:
-    """The rate to encode at: `wanted` itself, or where it is None the rate of the format that fits `default`.
+    """Return the rate to encode at: `wanted`, or for None the format's rate that fits `default`.
 
     That is `default` if the format carries it, else the next one above, else the format's highest.
     Raises ValueError for an unknown format, and for a wanted rate that the format does not carry.

@@ -1,246 +1,258 @@
-"""One context of a WebSocket: text in, audio out.
-
-One turn of speech on a WebSocket: what its client says goes in, its messages and frames go out.
-"""
+"""One context of a WebSocket: text in, audio out."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
+from enum import Enum, auto
 from uuid import uuid4
 
 from firstword.app.api.dependencies import Services
-from firstword.app.api.errors import outcome_of
-from firstword.app.api.streaming import Payload, Turn, TurnEncoder, wanted_form
+from firstword.app.api.streaming import (
+    StreamSession,
+    encoded_events,
+    open_stream_encoder,
+    resolve_output_format,
+)
 from firstword.app.api.ws.messages import (
     AudioFrame,
     Cancelled,
     Done,
     FlushDone,
-    Outbox,
+    SendQueue,
     Start,
     Started,
     Stats,
 )
-from firstword.app.engine.interface import EngineInfo, SynthesisRequest, SynthesisStream
+from firstword.app.audio.stream import EncodedChunk
+from firstword.app.engine.interface import SynthesisRequest
 from firstword.app.errors import CancelReason, InvalidRequest, StreamTimeout
 
 MAX_EARLY_FLUSHES = 64
 
 
-class Context:
-    """`run` is a task of its own. `stop` and `fail` end it from outside; after them it says nothing more.
+class ContextState(Enum):
+    IDLE = auto()
+    OPEN = auto()
+    DRAINING = auto()
+    CLOSED = auto()
 
-    What its client sends takes effect at once and never waits. It takes a place of the engine's only when
-    there is something to do: from the first text, flush or end on.
+
+class Context:
+    """A context takes text by `push_text`, `flush` and `end_text`, and speaks it in `run`, a task of its own.
+
+        IDLE ──text, flush──► OPEN ──end──► DRAINING ──done──► CLOSED
+          └────────────end────────────────────▲
+        (any) ──cancel, error──► CLOSED
+
+    IDLE: nothing to speak yet; holds no slot of the engine. OPEN: waits for a slot or speaks, and takes text.
+    DRAINING: all text has come and is spoken to its end. CLOSED: sends nothing more, holds nothing.
+
+    What the client sends takes effect at once and never waits; text that comes before there is a slot is
+    kept here until then.
     """
 
     def __init__(
-        self, start: Start, services: Services, owner: str, outbox: Outbox, is_explicit: bool
+        self, start: Start, services: Services, owner: str, send_queue: SendQueue, is_explicit: bool
     ) -> None:
-        """owner: whose key it is. is_explicit: begun by a `start`. Raises InvalidRequest, SpeakerNotFound."""
+        """owner: whose API key it is. is_explicit: a `start` came. Raises InvalidRequest, SpeakerNotFound."""
         info = services.engine.info
         if start.speaker is not None:
             services.speakers.get(start.speaker)
-        request = _request(start, info)
         self.id = start.context
-        self.task: asyncio.Task[None] | None = None  # that of `run`, set by who made it
-        self.has_all_text = False
-        self._is_explicit = is_explicit
-        self._request = request
-        self._form = wanted_form(start.format, start.sample_rate, start.speed, info.sample_rate_hz)
-        self._turn = Turn(services, request, owner)
-        self._info = info
-        self._clock = services.clock
-        self._idle_timeout_s = services.limits.idle_timeout_s
-        self._outbox = outbox
-        self._stream: SynthesisStream | None = None  # None: not open yet
-        self._early = [""]  # the text that came before the stream was open, a flush between each two
-        self._num_sent_samples = 0  # of the form's rate
-        self._patience: asyncio.Timeout | None = None
-        self._is_wanted = asyncio.Event()  # there is something to do
+        self.task: asyncio.Task[None] | None = None  # that of `run`, set by its creator
+        # The client may have more to send that only makes sense after the `start` it sent.
+        self.needs_start = is_explicit
+        self._state = ContextState.IDLE
+        self._output = resolve_output_format(
+            start.format, start.sample_rate, start.speed, info.sample_rate_hz
+        )
+        self._request = SynthesisRequest(
+            request_id=uuid4().hex,
+            wire="websocket",
+            mode=start.mode or ("continuous" if info.can_continue_text else "segments"),
+            speaker=start.speaker,
+            language=start.language,
+            instruct=start.instruct,
+            seed=start.seed,
+        )
+        self._session = StreamSession(services, self._request, owner)
+        self._services = services
+        self._send_queue = send_queue
+        self._early_text = [""]  # before the stream is open; a flush between each two
         self._first_text_s: float | None = None
-        self._has_begun = False  # from then on the turn has a record
+        self._has_left_idle = asyncio.Event()
+        self._idle_timer: asyncio.Timeout | None = None
+        self._num_sent_samples = 0  # at the output's rate
 
     @property
-    def needs_start(self) -> bool:
-        """Its client may have more to send that only makes sense behind the `start` it came with."""
-        return self._is_explicit and not self.has_all_text
+    def takes_text(self) -> bool:
+        return self._state in (ContextState.IDLE, ContextState.OPEN)
 
     def push_text(self, text: str) -> None:
-        """Raises TextTooLong."""
-        self._wait_for_text(self._idle_timeout_s)
-        if self._stream is not None:
-            self._turn.record.text_came()
-            self._stream.push_text(text)
+        """Raise TextTooLong."""
+        self._restart_idle_timer()
+        if self._session.is_open:
+            self._session.record.text_came()
+            self._session.stream.push_text(text)
             return
-        self._info.check_length(sum(map(len, self._early)) + len(text))
-        self._early[-1] += text
+        num_characters = sum(map(len, self._early_text)) + len(text)
+        self._services.engine.info.check_length(num_characters)
+        self._early_text[-1] += text
         if text:
-            self._want_turn()
+            self._leave_idle(ContextState.OPEN)
             if self._first_text_s is None:
-                self._first_text_s = self._clock()
+                self._first_text_s = self._services.clock()
 
     def flush(self) -> None:
-        """Raises InvalidRequest for too many before the stream is open."""
-        self._want_turn()
-        self._wait_for_text(self._idle_timeout_s)
-        if self._stream is not None:
-            self._stream.flush()
-        elif len(self._early) > MAX_EARLY_FLUSHES:
-            raise InvalidRequest(f"{MAX_EARLY_FLUSHES} flushes wait for the first audio; send fewer.")
+        """Raise InvalidRequest for too many before the stream is open."""
+        self._leave_idle(ContextState.OPEN)
+        self._restart_idle_timer()
+        if self._session.is_open:
+            self._session.stream.flush()
+        elif len(self._early_text) > MAX_EARLY_FLUSHES:
+            raise InvalidRequest(f"{MAX_EARLY_FLUSHES} flushes wait for the first audio; send fewer")
         else:
-            self._early.append("")
+            self._early_text.append("")
 
     def end_text(self) -> None:
-        """Raises InvalidRequest if nothing that can be spoken came."""
-        self.has_all_text = True
-        self._want_turn()
-        self._wait_for_text(None)
-        if self._stream is not None:
-            self._stream.finish_text()
+        """Raise InvalidRequest if nothing that can be spoken came."""
+        self.needs_start = False
+        self._leave_idle(ContextState.DRAINING)
+        self._restart_idle_timer()
+        if self._session.is_open:
+            self._session.stream.finish_text()
 
-    async def run(self, over: Callable[[], None]) -> None:
-        """Speaks to the end. over: called right before `done` is written.
+    async def run(self, on_done: Callable[[], None]) -> None:
+        """Speak to the end. on_done: called right before `done` is written.
 
-        Raises what the engine raises, and StreamTimeout where its client forgot it.
+        Raises what the engine raises, and StreamTimeout where no text comes for too long.
         """
-        await self._outbox.post(self._started())
-        async with self._patient():
-            await self._is_wanted.wait()
-        self._has_begun = True
-        async with self._turn as turn:
-            await self._speak(turn)
-        await self._outbox.send(Done(context=self.id, stats=self._stats()), begun=over)
+        output = self._output
+        await self._send_queue.post(
+            Started(
+                context=self.id,
+                request_id=self._request.request_id,
+                sample_rate=output.sample_rate_hz,
+                format=output.format,
+            )
+        )
+        async with self._idle_timeout():
+            await self._has_left_idle.wait()
+        async with self._session, self._idle_timeout():
+            self._replay_early_text()
+            await self._send_audio()
 
-    def stop(self, reason: CancelReason) -> Cancelled:
-        """Frees everything at once; audio that waits to be written is withdrawn."""
-        self._halt(reason)
-        played_s = self._num_sent_samples / self._form.sample_rate_hz
-        num_samples = round(played_s * self._form.speed * self._info.sample_rate_hz)
+        def close() -> None:
+            self._state = ContextState.CLOSED
+            on_done()
+
+        await self._send_queue.send(Done(context=self.id, stats=self._stats()), before_write=close)
+
+    def cancel(self, reason: CancelReason) -> Cancelled:
+        """Free everything at once; audio that waits to be written is withdrawn."""
+        self._close(reason)
+        spoken_text = ""
+        if self._session.is_open:
+            played_s = self._num_sent_samples / self._output.sample_rate_hz
+            source_rate_hz = self._services.engine.info.sample_rate_hz
+            num_samples = round(played_s * self._output.speed * source_rate_hz)
+            spoken_text = self._session.stream.spoken_text(num_samples)
         return Cancelled(
-            context=self.id,
-            audio_ms_sent=self._ms(self._num_sent_samples),
-            spoken_text="" if self._stream is None else self._stream.spoken_text(num_samples),
+            context=self.id, audio_ms_sent=self._ms(self._num_sent_samples), spoken_text=spoken_text
         )
 
     def fail(self, error: Exception) -> None:
-        """Ends it because of what its client sent."""
-        if self._has_begun:
-            stats = None if self._stream is None else self._stream.stats
-            self._turn.record.end(*outcome_of(error), stats)
-        else:
-            self._turn.refuse(error)
-        self._halt("client_cancel")
+        """Free everything at once because of what the client sent."""
+        self._session.record_failure(error)
+        self._close("client_cancel")
 
-    def _halt(self, reason: CancelReason) -> None:
-        self._turn.cancel_reason = reason
-        if self._stream is not None:
-            self._turn.cancel(reason)
+    def _close(self, reason: CancelReason) -> None:
+        self._state = ContextState.CLOSED
+        self._session.cancel_reason = reason
+        if self._session.is_open:
+            self._session.cancel(reason)
         if self.task is not None:
             self.task.cancel()
 
-    def _want_turn(self) -> None:
-        if not self._is_wanted.is_set():
-            self._turn.received_s = self._clock()
-            self._is_wanted.set()
-
-    async def _speak(self, turn: Turn) -> None:
-        async with self._patient():
-            self._tell_early(turn)
-            await self._send_all(TurnEncoder(turn, self._form))
+    def _leave_idle(self, state: ContextState) -> None:
+        if self._state is ContextState.IDLE:
+            self._session.received_s = self._services.clock()
+            self._has_left_idle.set()
+        self._state = state
 
     @asynccontextmanager
-    async def _patient(self) -> AsyncIterator[None]:
-        """Raises StreamTimeout where no text comes for too long."""
-        patience = asyncio.timeout(self._idle_timeout_s)
+    async def _idle_timeout(self) -> AsyncIterator[None]:
+        """Raise StreamTimeout where no text comes for too long."""
+        idle_timeout_s = self._services.limits.idle_timeout_s
+        timer = asyncio.timeout(idle_timeout_s)
         try:
-            async with patience:
-                self._patience = patience
+            async with timer:
+                self._idle_timer = timer
                 yield
         except TimeoutError:
-            if not patience.expired():
+            if not timer.expired():
                 raise
-            raise StreamTimeout(
-                f"No text came for {self._idle_timeout_s:g} s; send `end` behind the last of it."
-            ) from None
+            raise StreamTimeout(f"no text came for {idle_timeout_s:g} s; send `end` after the last") from None
         finally:
-            self._patience = None
+            self._idle_timer = None
 
-    def _tell_early(self, turn: Turn) -> None:
-        self._stream = stream = turn.stream
+    def _restart_idle_timer(self) -> None:
+        """Give the client its idle time from now on, or no limit once it has sent all text."""
+        if self._idle_timer is None or self._idle_timer.expired():
+            return
+        if self.takes_text:
+            now_s = asyncio.get_running_loop().time()
+            self._idle_timer.reschedule(now_s + self._services.limits.idle_timeout_s)
+        else:
+            self._idle_timer.reschedule(None)
+
+    def _replay_early_text(self) -> None:
+        stream = self._session.stream
         if self._first_text_s is not None:
-            turn.record.text_came(self._first_text_s)
-        for place, text in enumerate(self._early):
-            if place > 0:
+            self._session.record.text_came(self._first_text_s)
+        for index, text in enumerate(self._early_text):
+            if index > 0:
                 stream.flush()
             if text:
                 stream.push_text(text)
-        if self.has_all_text:
-            self.end_text()
+        if self._state is ContextState.DRAINING:
+            self._restart_idle_timer()
+            stream.finish_text()
 
-    async def _send_all(self, encoder: TurnEncoder) -> None:
-        async with aclosing(encoder.events()) as events:
+    async def _send_audio(self) -> None:
+        encoder = open_stream_encoder(self._session, self._output)
+        async with aclosing(encoded_events(self._session.stream, encoder)) as events:
             async for event in events:
-                if isinstance(event, Payload):
-                    await self._send_audio(event)
+                if isinstance(event, EncodedChunk):
+                    await self._send_chunk(event)
                 else:
-                    await self._outbox.send(FlushDone(context=self.id))
+                    await self._send_queue.send(FlushDone(context=self.id))
 
-    async def _send_audio(self, payload: Payload) -> None:
+    async def _send_chunk(self, chunk: EncodedChunk) -> None:
         frame = AudioFrame(
             context=self.id,
-            bytes=len(payload.data),
+            bytes=len(chunk.data),
             start_ms=self._ms(self._num_sent_samples),
-            duration_ms=self._ms(payload.num_samples),
+            duration_ms=self._ms(chunk.num_samples),
         )
 
-        def goes() -> None:
-            self._num_sent_samples += payload.num_samples
+        def count() -> None:
+            self._num_sent_samples += chunk.num_samples
 
-        await self._outbox.send(frame, payload.data, begun=goes)
-        self._turn.record.audio_went(payload.num_samples, self._form.sample_rate_hz)
-        if not self.has_all_text:
-            self._wait_for_text(self._idle_timeout_s)
-
-    def _wait_for_text(self, patience_s: float | None) -> None:
-        """How long from now on it may take until the client says something. None: it has said all."""
-        if self._patience is not None and not self._patience.expired():
-            now_s = asyncio.get_running_loop().time()
-            self._patience.reschedule(None if patience_s is None else now_s + patience_s)
-
-    def _started(self) -> Started:
-        return Started(
-            context=self.id,
-            request_id=self._request.request_id,
-            sample_rate=self._form.sample_rate_hz,
-            format=self._form.format,
-        )
+        await self._send_queue.send(frame, chunk.data, before_write=count)
+        self._session.record.audio_went(chunk.num_samples, self._output.sample_rate_hz)
+        self._restart_idle_timer()
 
     def _stats(self) -> Stats:
-        record, stats = self._turn.record, self._turn.stream.stats
+        record, stats = self._session.record, self._session.stream.stats
+        rtf = record.rtf(stats)
         return Stats(
-            ttfb_ms=_rounded(record.ttfb_ms),
+            ttfb_ms=None if record.ttfb_ms is None else round(record.ttfb_ms, 3),
             audio_ms=self._ms(self._num_sent_samples),
-            rtf=_rounded(record.rtf(stats)),
+            rtf=None if rtf is None else round(rtf, 3),
             speech_tokens=stats.speech_tokens,
             characters=stats.characters,
         )
 
     def _ms(self, num_samples: int) -> float:
-        return round(1000 * num_samples / self._form.sample_rate_hz, 3)
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 3)
-
-
-def _request(start: Start, info: EngineInfo) -> SynthesisRequest:
-    return SynthesisRequest(
-        request_id=uuid4().hex,
-        wire="websocket",
-        mode=start.mode or ("continuous" if info.can_continue_text else "segments"),
-        speaker=start.speaker,
-        language=start.language,
-        instruct=start.instruct,
-        seed=start.seed,
-    )
+        return round(1000 * num_samples / self._output.sample_rate_hz, 3)

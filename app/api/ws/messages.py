@@ -1,14 +1,9 @@
-"""WebSocket messages and the queue that sends them.
-
-The JSON messages of the WebSocket, both ways.
-
-The only one who writes to a WebSocket: whole parcels, in the order they came.
-"""
+"""WebSocket messages in both directions, and the queue that sends ours."""
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
@@ -19,6 +14,8 @@ from firstword.app.api.schemas import VoiceFields
 from firstword.app.audio.formats import AudioFormat
 from firstword.app.errors import InvalidRequest
 
+MAX_QUEUED_MESSAGES = 16
+
 ContextId = Annotated[str, Field(max_length=256)]  # it goes out again with every frame
 
 
@@ -28,30 +25,30 @@ class Message(BaseModel):
     type: str  # here, so that it comes first
 
 
-class OfContext(Message):
+class ContextMessage(Message):
     context: ContextId = ""
 
 
-class Start(VoiceFields, OfContext):
+class Start(VoiceFields, ContextMessage):
     type: Literal["start"] = "start"
     format: AudioFormat = "pcm"
     mode: Literal["continuous", "segments"] | None = None  # None: continuous where the checkpoint can
 
 
-class Text(OfContext):
+class Text(ContextMessage):
     type: Literal["text"] = "text"
     text: str
 
 
-class Flush(OfContext):
+class Flush(ContextMessage):
     type: Literal["flush"] = "flush"
 
 
-class End(OfContext):
+class End(ContextMessage):
     type: Literal["end"] = "end"
 
 
-class Cancel(OfContext):
+class Cancel(ContextMessage):
     type: Literal["cancel"] = "cancel"
 
 
@@ -65,41 +62,36 @@ _CLIENT_MESSAGE: TypeAdapter[ClientMessage] = TypeAdapter(
 )
 
 
-def parsed(raw: str) -> ClientMessage:
-    """Raises InvalidRequest that names what is wrong."""
+def parse_message(raw: str) -> ClientMessage:
+    """Raise InvalidRequest that names what is wrong."""
     try:
         return _CLIENT_MESSAGE.validate_json(raw)
     except ValidationError as error:
         faults = error.errors(include_url=False)
     match faults[0]["type"]:
         case "json_invalid":
-            raise InvalidRequest(f"The message is no JSON: {faults[0]['ctx']['error']}.")
+            raise InvalidRequest(f"the message is not valid JSON: {faults[0]['ctx']['error']}")
         case "union_tag_invalid" | "union_tag_not_found":
-            raise InvalidRequest(
-                "The message's `type` must be start, text, flush, end, cancel or ping.", param="type"
-            )
+            raise InvalidRequest("`type` must be start, text, flush, end, cancel or ping", param="type")
     if not faults[0]["loc"]:
-        raise InvalidRequest('A message must be a JSON object such as {"type":"text","text":"Hello."}.')
+        raise InvalidRequest('the message must be a JSON object such as {"type":"text","text":"Hello."}')
     # `loc` begins with the type of the message.
     raise invalid_request([{**fault, "loc": fault["loc"][1:]} for fault in faults])
 
 
-def addressee(raw: str) -> tuple[str | None, str | None]:
-    """The type and the context of a message that `parsed` refused, each None where it cannot be told."""
+def peek_type_and_context(raw: str) -> tuple[str | None, str | None]:
+    """Return the type and the context of a message that `parse_message` refused; None: not to be found."""
     try:
         message = from_json(raw)
     except ValueError:
         return None, None
     if not isinstance(message, dict) or "type" not in message:
         return None, None
-    return _string(message["type"]), _string(message.get("context", ""))
+    type, context = message["type"], message.get("context", "")
+    return type if isinstance(type, str) else None, context if isinstance(context, str) else None
 
 
-def _string(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-class Started(OfContext):
+class Started(ContextMessage):
     type: Literal["started"] = "started"
     request_id: str
     sample_rate: int
@@ -107,7 +99,7 @@ class Started(OfContext):
     channels: int = 1
 
 
-class AudioFrame(OfContext):
+class AudioFrame(ContextMessage):
     """The binary frame of `bytes` bytes follows at once. Times are the listener's, `speed` applied."""
 
     type: Literal["audio"] = "audio"
@@ -116,8 +108,8 @@ class AudioFrame(OfContext):
     duration_ms: float
 
 
-class FlushDone(OfContext):
-    """All that came before a flush has gone out."""
+class FlushDone(ContextMessage):
+    """All that came before a flush has been sent."""
 
     type: Literal["flushed"] = "flushed"
 
@@ -130,12 +122,12 @@ class Stats(BaseModel):
     characters: int
 
 
-class Done(OfContext):
+class Done(ContextMessage):
     type: Literal["done"] = "done"
     stats: Stats
 
 
-class Cancelled(OfContext):
+class Cancelled(ContextMessage):
     type: Literal["cancelled"] = "cancelled"
     audio_ms_sent: float
     spoken_text: str
@@ -145,96 +137,89 @@ class Pong(Message):
     type: Literal["pong"] = "pong"
 
 
-class Failed(Message):
+class ErrorMessage(Message):
     type: Literal["error"] = "error"
     context: str | None
     error: dict[str, str | None]
 
     @classmethod
-    def of(cls, context: str | None, error: Exception) -> "Failed":
+    def of(cls, context: str | None, error: Exception) -> "ErrorMessage":
         return cls(context=context, error=error_body(error)["error"])
 
 
-MAX_WAITING_PARCELS = 16
-
-
 @dataclass(frozen=True, slots=True)
-class Closing:
-    """The last word to a client."""
+class Close:
+    """The close frame, after which nothing is sent."""
 
     code: int
     reason: str
 
 
-def _nothing() -> None:
-    pass
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class _Parcel:
-    message: Message | Closing
+class _Item:
+    message: Message | Close
     frame: bytes
-    begun: Callable[[], None]
-    handed_over: asyncio.Future[None]  # cancelled: withdrawn
+    before_write: Callable[[], None] | None
+    written: asyncio.Future[None]  # cancelled: withdrawn
 
 
-class Outbox:
-    """A parcel is a message, and for `audio` its binary frame: nothing comes between the two.
+class SendQueue:
+    """The only writer of a socket: messages in order, an `audio` and its binary frame never separated.
 
-    A socket that does not take what is written makes those wait who send, and nobody else.
+    A socket that does not take what is written blocks those who send, and nobody else.
     """
 
-    def __init__(self, websocket: WebSocket, write_timeout_s: float, wrote: Callable[[], None]) -> None:
-        """wrote: called after each parcel."""
+    def __init__(self, websocket: WebSocket, write_timeout_s: float, after_write: Callable[[], None]) -> None:
+        """after_write: called after each message."""
         self._websocket = websocket
         self._write_timeout_s = write_timeout_s
-        self._wrote = wrote
-        self._parcels: asyncio.Queue[_Parcel] = asyncio.Queue(MAX_WAITING_PARCELS)
+        self._after_write = after_write
+        self._items: asyncio.Queue[_Item] = asyncio.Queue(MAX_QUEUED_MESSAGES)
 
     async def post(
-        self, message: Message | Closing, frame: bytes = b"", begun: Callable[[], None] = _nothing
+        self, message: Message | Close, frame: bytes = b"", before_write: Callable[[], None] | None = None
     ) -> asyncio.Future[None]:
-        """Waits only for room in line. The result is done when the transport has the parcel.
+        """Wait for room in the queue only. The result is done when the transport has the message.
 
-        begun: called right before the message is written; from then on the parcel goes out whole.
+        before_write: called right before the message is written; from then on it goes out whole.
         """
-        handed_over = asyncio.get_running_loop().create_future()
-        await self._parcels.put(_Parcel(message, frame, begun, handed_over))
-        return handed_over
+        written = asyncio.get_running_loop().create_future()
+        await self._items.put(_Item(message, frame, before_write, written))
+        return written
 
-    async def send(self, message: Message, frame: bytes = b"", begun: Callable[[], None] = _nothing) -> None:
-        """Waits until the transport has the parcel. One that is cancelled before it is begun is withdrawn."""
-        await (await self.post(message, frame, begun))
+    async def send(
+        self, message: Message, frame: bytes = b"", before_write: Callable[[], None] | None = None
+    ) -> None:
+        """Wait until the transport has the message. Cancelled before it is written, it is withdrawn."""
+        await (await self.post(message, frame, before_write))
 
     async def run(self) -> None:
-        """Writes until it has closed the socket.
+        """Write until a Close has been written.
 
         Raises WebSocketDisconnect when the other side is gone, TimeoutError when it does not read.
         """
         is_open = True
         while is_open:
-            parcel = await self._parcels.get()
-            if parcel.handed_over.cancelled():
+            item = await self._items.get()
+            if item.written.cancelled():
                 continue
-            parcel.begun()
+            if item.before_write is not None:
+                item.before_write()
             async with asyncio.timeout(self._write_timeout_s):
-                await self._write(parcel)
-            self._wrote()
-            if not parcel.handed_over.cancelled():
-                parcel.handed_over.set_result(None)
-            is_open = not isinstance(parcel.message, Closing)
+                await self._write(item)
+            self._after_write()
+            if not item.written.cancelled():
+                item.written.set_result(None)
+            is_open = not isinstance(item.message, Close)
 
-    async def _write(self, parcel: _Parcel) -> None:
+    async def _write(self, item: _Item) -> None:
         try:
-            await self._write_parts(parcel)
+            if isinstance(item.message, Close):
+                await self._websocket.close(item.message.code, item.message.reason)
+                return
+            await self._websocket.send_text(item.message.model_dump_json())
+            if item.frame:
+                await self._websocket.send_bytes(item.frame)
         except RuntimeError as error:
             # What uvicorn raises for a socket that it closed itself, over a ping that nobody answered.
             raise WebSocketDisconnect from error
-
-    async def _write_parts(self, parcel: _Parcel) -> None:
-        if isinstance(parcel.message, Closing):
-            await self._websocket.close(parcel.message.code, parcel.message.reason)
-            return
-        await self._websocket.send_text(parcel.message.model_dump_json())
-        if parcel.frame:
-            await self._websocket.send_bytes(parcel.frame)

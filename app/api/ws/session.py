@@ -1,7 +1,4 @@
-"""One WebSocket connection: its contexts, limits and close.
-
-`WS /tts/stream`: text in while audio comes out, many contexts on one socket.
-"""
+"""One WebSocket connection at `/tts/stream`: its contexts, limits and close."""
 
 import asyncio
 import logging
@@ -18,21 +15,22 @@ from firstword.app.api.ws.context import Context
 from firstword.app.api.ws.messages import (
     Cancel,
     ClientMessage,
-    Closing,
+    Close,
     End,
-    Failed,
+    ErrorMessage,
     Flush,
-    Outbox,
     Ping,
     Pong,
+    SendQueue,
     Start,
     Text,
-    addressee,
-    parsed,
+    parse_message,
+    peek_type_and_context,
 )
 from firstword.app.errors import CancelReason, InvalidRequest
 
-GOING_AWAY, RESTARTING = 1001, 1012  # close codes, RFC 6455 and its registry
+GOING_AWAY = 1001  # close codes, RFC 6455 and its registry
+RESTARTING = 1012
 CLOSE_TIMEOUT_S = 5.0  # for the last messages to go out
 
 logger = logging.getLogger(__name__)
@@ -41,197 +39,212 @@ router = APIRouter()
 
 @router.websocket("/tts/stream")
 async def stream(websocket: WebSocket) -> None:
-    """Who has no key has been refused at the upgrade, before this."""
+    """A client without a key has been refused at the upgrade, before this."""
     services = services_of(websocket)
     await websocket.accept()
     with services.metrics.ws_connections.track_inprogress():
-        await Session(websocket, services, websocket.state.key_owner).run()
+        await WebSocketSession(websocket, services, websocket.state.key_owner).run()
 
 
-class OutOfTurn(InvalidRequest):
-    """A message that does not fit where its context stands; the context goes on as if it had not come."""
+class UnexpectedMessage(InvalidRequest):
+    """A message that does not fit the state of its context, which goes on as if it had not come."""
 
 
-class Over(Exception):
-    """Ends the tasks of a socket."""
+class _StopTasks(Exception):
+    """Raised inside the TaskGroup of a socket to cancel its other tasks."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """Why a socket ends. closing None: the client is gone, or does not read."""
+class _End:
+    """Why a socket ends. close None: the client is gone, or does not read."""
 
     reason: CancelReason
-    closing: Closing | None = None
+    close: Close | None = None
 
 
-class Session:
+class WebSocketSession:
     """One socket: a reader that never waits for speech, a writer, and a task for each context.
 
-    An error message that bears a context ends that context, except one for a message out of turn. Where an
-    error closes the socket, the contexts that are still speaking end first, and no new one begins.
+    An error message with a context ends that context, except one for an unexpected message. Where an error
+    closes the socket, the contexts that are still speaking end first, and no new one begins.
     """
 
     def __init__(self, websocket: WebSocket, services: Services, owner: str) -> None:
-        """owner: whose key it is."""
+        """owner: whose API key it is."""
+        limits = services.limits
         self._websocket = websocket
         self._services = services
-        self._limits = services.limits
+        self._limits = limits
         self._owner = owner
-        self._outbox = Outbox(websocket, services.limits.send_timeout_s, wrote=self._stir)
+        self._send_queue = SendQueue(websocket, limits.send_timeout_s, after_write=self._touch)
+        self._tasks = asyncio.TaskGroup()
         self._contexts: dict[str, Context] = {}
-        # Contexts that ended in an error while their client was still sending: what is under way for them
+        # Contexts that ended in an error while their client was still sending: messages under way for them
         # must not begin a new one that speaks with the default voice.
-        self._failed: deque[str] = deque(maxlen=services.limits.max_contexts)
-        self._closing: Closing | None = None  # how, once its contexts have ended
-        self._ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
-        self._patience: asyncio.Timeout | None = None
+        self._failed: deque[str] = deque(maxlen=limits.max_contexts)
+        self._close_when_empty: Close | None = None  # how to close once the contexts have ended
+        self._end: asyncio.Future[_End] = asyncio.get_running_loop().create_future()
+        self._idle_timer: asyncio.Timeout | None = None
 
     async def run(self) -> None:
-        """Until either side leaves. Being cancelled means that the server stops."""
+        """Serve until either side leaves. Being cancelled means that the server stops.
+
+        `_StopTasks` is raised in the TaskGroup at the end: it cancels what still runs and waits for it.
+        """
         try:
-            async with asyncio.TaskGroup() as tasks:
-                self._tasks = tasks
+            async with self._tasks as tasks:
                 writing = tasks.create_task(self._write())
                 reading = tasks.create_task(self._read())
-                ending = await self._ended()
+                end = await self._wait_for_end()
                 reading.cancel()
                 for context in self._contexts.values():
-                    context.stop(ending.reason)
-                if ending.closing is not None:
-                    await self._close(ending.closing, writing)
-                raise Over
-        except* Over:
-            pass  # all tasks have been cancelled
+                    context.cancel(end.reason)
+                if end.close is not None:
+                    await self._send_close(end.close, writing)
+                raise _StopTasks
+        except* _StopTasks:
+            pass
 
-    async def _ended(self) -> Ending:
-        idle_s = self._limits.idle_timeout_s
+    async def _wait_for_end(self) -> _End:
+        idle_timeout_s = self._limits.idle_timeout_s
         try:
-            async with asyncio.timeout(idle_s) as self._patience:
-                return await self._ending
+            async with asyncio.timeout(idle_timeout_s) as self._idle_timer:
+                return await self._end
         except TimeoutError:
-            return Ending("timeout", Closing(GOING_AWAY, f"nothing came or went for {idle_s:g} s"))
+            return _End("timeout", Close(GOING_AWAY, f"no message for {idle_timeout_s:g} s"))
         finally:
-            self._patience = None
+            self._idle_timer = None
 
-    async def _close(self, closing: Closing, writing: asyncio.Task[None]) -> None:
-        """A client that does not read gets no last word."""
+    async def _send_close(self, close: Close, writing: asyncio.Task[None]) -> None:
+        """Nothing is sent to a client that does not read."""
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
-                await self._outbox.post(closing)
+                await self._send_queue.post(close)
                 await writing
         except TimeoutError:
-            logger.info("a client did not take the last messages")
+            logger.info("a client did not read the last messages of its socket")
 
-    def _end(self, ending: Ending) -> None:
-        """The first one counts."""
-        if not self._ending.done():
-            self._ending.set_result(ending)
+    def _end_socket(self, end: _End) -> None:
+        """The first call counts."""
+        if not self._end.done():
+            self._end.set_result(end)
 
-    def _stir(self) -> None:
-        if self._patience is not None and not self._patience.expired():
-            self._patience.reschedule(asyncio.get_running_loop().time() + self._limits.idle_timeout_s)
+    def _end_if_empty(self) -> None:
+        if self._close_when_empty is not None and not self._contexts:
+            self._end_socket(_End("disconnect", self._close_when_empty))
+
+    def _touch(self) -> None:
+        """Restart the idle timeout."""
+        if self._idle_timer is not None and not self._idle_timer.expired():
+            self._idle_timer.reschedule(asyncio.get_running_loop().time() + self._limits.idle_timeout_s)
 
     async def _write(self) -> None:
         try:
-            await self._outbox.run()
+            await self._send_queue.run()
         except TimeoutError:
-            self._end(Ending("slow_listener"))
+            self._end_socket(_End("slow_listener"))
         except WebSocketDisconnect:
-            self._end(Ending("disconnect"))
+            self._end_socket(_End("disconnect"))
 
     async def _read(self) -> None:
         while (message := await self._websocket.receive())["type"] == "websocket.receive":
-            self._stir()
-            await self._take(message)
+            self._touch()
+            await self._handle(message)
             await asyncio.sleep(0)  # a burst of messages lets others run in between
         is_shutdown = message.get("code") == RESTARTING
-        self._end(Ending("shutdown" if is_shutdown else "disconnect"))
+        self._end_socket(_End("shutdown" if is_shutdown else "disconnect"))
 
-    async def _take(self, message: AsgiMessage) -> None:
+    async def _handle(self, message: AsgiMessage) -> None:
         raw: str | None = message.get("text")
         try:
             if raw is None:
-                raise InvalidRequest("A binary message came; send JSON as a text message.")
-            await self._obey(parsed(raw))
+                raise InvalidRequest("binary messages are not supported; send JSON in a text message")
+            await self._dispatch(parse_message(raw))
         except Exception as error:
             await self._refuse(raw, error)
 
-    async def _obey(self, message: ClientMessage) -> None:
+    async def _dispatch(self, message: ClientMessage) -> None:
         match message:
             case Ping():
-                await self._outbox.post(Pong())
+                await self._send_queue.post(Pong())
             case Start():
                 self._start(message, is_explicit=True)
             case Text():
-                self._spoken_to(message.context).push_text(message.text)
+                self._context_for_text(message.context).push_text(message.text)
             case Flush():
-                self._listening(message.context).flush()
+                self._taking_text(message.context).flush()
             case End():
-                self._listening(message.context).end_text()
+                self._taking_text(message.context).end_text()
             case Cancel():
-                await self._cancel(message.context)
+                cancelled = self._get(message.context).cancel("client_cancel")
+                del self._contexts[message.context]
+                await self._send_queue.post(cancelled)
+                self._end_if_empty()
 
     def _start(self, start: Start, is_explicit: bool) -> Context:
         if start.context in self._contexts:
-            raise OutOfTurn(f"{_named(start.context)} is still open; cancel it first.", "context")
-        if self._closing is not None:
-            raise OutOfTurn("This socket closes when its contexts have ended; open another one.")
+            raise UnexpectedMessage(f"context {start.context!r} is still open; cancel it first", "context")
+        if self._close_when_empty is not None:
+            raise UnexpectedMessage("this socket closes once its contexts have ended; open another one")
         if len(self._contexts) >= self._limits.max_contexts:
             raise InvalidRequest(
                 f"{len(self._contexts)} contexts are open on this socket, which is the limit; "
-                "wait for one to end, or cancel one.",
+                "wait for one to end, or cancel one",
                 "context",
             )
-        context = Context(start, self._services, self._owner, self._outbox, is_explicit)
-        self._forgive(context.id)
+        context = Context(start, self._services, self._owner, self._send_queue, is_explicit)
+        self._clear_failed(context.id)
         self._contexts[context.id] = context
         context.task = self._tasks.create_task(self._run(context))
         return context
 
-    def _spoken_to(self, context_id: str) -> Context:
-        """The context that a text is for, begun with the defaults if it is new."""
+    def _context_for_text(self, context_id: str) -> Context:
+        """Return the context that a text is for; a new one is begun with the defaults."""
         if context_id in self._contexts:
-            return self._listening(context_id)
+            return self._taking_text(context_id)
         if context_id in self._failed:
-            raise OutOfTurn(f"{_named(context_id)} ended in an error; send `start` for a new one.", "context")
+            raise UnexpectedMessage(
+                f"context {context_id!r} ended in an error; send `start` for a new one", "context"
+            )
         return self._start(Start.model_validate({"context": context_id}), is_explicit=False)
 
-    async def _cancel(self, context_id: str) -> None:
-        cancelled = self._open(context_id).stop("client_cancel")
-        del self._contexts[context_id]
-        await self._outbox.post(cancelled)
-        self._leave_if_silent()
-
-    def _listening(self, context_id: str) -> Context:
-        context = self._open(context_id)
-        if context.has_all_text:
-            raise OutOfTurn(
-                f"`end` has come for {_named(context_id)}, which speaks on; use another context.", "context"
+    def _taking_text(self, context_id: str) -> Context:
+        context = self._get(context_id)
+        if not context.takes_text:
+            raise UnexpectedMessage(
+                f"`end` was already sent for context {context_id!r}; use another context", "context"
             )
         return context
 
-    def _open(self, context_id: str) -> Context:
+    def _get(self, context_id: str) -> Context:
         context = self._contexts.get(context_id)
         if context is None:
-            raise OutOfTurn(f"{_named(context_id)} is not open; send `start` or `text` first.", "context")
+            raise UnexpectedMessage(
+                f"context {context_id!r} is not open; send `start` or `text` first", "context"
+            )
         return context
 
     async def _run(self, context: Context) -> None:
         """The task of one context. Whatever happens in it ends no other."""
         try:
             with self._services.metrics.ws_contexts.track_inprogress():
-                await context.run(over=lambda: self._forget(context))
+                await context.run(on_done=lambda: self._remove(context))
         except Exception as error:
             if self._contexts.get(context.id) is context:
                 await self._fail(context.id, error, context.needs_start)
 
+    def _remove(self, context: Context) -> None:
+        if self._contexts.get(context.id) is context:
+            del self._contexts[context.id]
+            self._end_if_empty()
+
     async def _refuse(self, raw: str | None, error: Exception) -> None:
-        """Says that a message could not be obeyed, and ends the context that it was for."""
-        kind, context_id = (None, None) if raw is None else addressee(raw)
-        if isinstance(error, OutOfTurn):
+        """Answer a message that could not be handled, and end the context that it was for."""
+        kind, context_id = (None, None) if raw is None else peek_type_and_context(raw)
+        if isinstance(error, UnexpectedMessage):
             if kind in ("end", "cancel"):
-                self._forgive(context_id)
-            await self._outbox.post(Failed.of(context_id, error))
+                self._clear_failed(context_id)
+            await self._send_queue.post(ErrorMessage.of(context_id, error))
             return
         needs_start = kind == "start"
         if context_id in self._contexts:
@@ -244,30 +257,17 @@ class Session:
         """needs_start: the client may have more under way that belongs to the `start` it sent."""
         if context_id is not None:
             self._contexts.pop(context_id, None)
-            self._forgive(context_id)
+            self._clear_failed(context_id)
             if needs_start:
                 self._failed.append(context_id)
         row = row_of(error)
         if row is INTERNAL:
             logger.error("a context failed", exc_info=error)
-        if row.close_code is not None and self._closing is None:
-            self._closing = Closing(row.close_code, row.code)
-        await self._outbox.post(Failed.of(context_id, error))
-        self._leave_if_silent()
+        if row.close_code is not None and self._close_when_empty is None:
+            self._close_when_empty = Close(row.close_code, row.code)
+        await self._send_queue.post(ErrorMessage.of(context_id, error))
+        self._end_if_empty()
 
-    def _forget(self, context: Context) -> None:
-        if self._contexts.get(context.id) is context:
-            del self._contexts[context.id]
-            self._leave_if_silent()
-
-    def _forgive(self, context_id: str | None) -> None:
+    def _clear_failed(self, context_id: str | None) -> None:
         if context_id is not None and context_id in self._failed:
             self._failed.remove(context_id)
-
-    def _leave_if_silent(self) -> None:
-        if self._closing is not None and not self._contexts:
-            self._end(Ending("disconnect", self._closing))
-
-
-def _named(context_id: str) -> str:
-    return f"Context {context_id!r}"

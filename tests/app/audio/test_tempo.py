@@ -15,8 +15,10 @@ def changed(samples: Samples, speed: float, rate_hz: int, chunk_samples: int = 4
     return np.concatenate([np.empty(0, np.float32), *pieces, tempo.finish()])
 
 
-@pytest.mark.parametrize("rate_hz", [16_000, 22_050, 24_000, 48_000])
-@pytest.mark.parametrize("speed", SPEEDS)
+@pytest.mark.parametrize(
+    ("speed", "rate_hz"),
+    [*((speed, 24_000) for speed in SPEEDS), (0.25, 48_000), (0.8, 16_000), (1.5, 22_050), (4.0, 16_000)],
+)
 def test_duration_changes_and_pitch_does_not(speed: float, rate_hz: int) -> None:
     samples = changed(tone(1.37, rate_hz, frequency_hz=220), speed, rate_hz)
 
@@ -36,9 +38,10 @@ def test_pieces_of_any_size_give_the_same(speed: float) -> None:
 
 
 @pytest.mark.parametrize("speed", SPEEDS)
-@pytest.mark.parametrize("num_samples", [0, 1, 2, 100, 1023, 1025, 3001, 12_345])
-def test_length_is_exact_for_short_sounds_too(speed: float, num_samples: int) -> None:
-    assert len(changed(chirp(1.0, 24_000)[:num_samples], speed, 24_000)) == round(num_samples / speed)
+def test_length_is_exact_for_short_sounds_too(speed: float) -> None:
+    samples = chirp(1.0, 24_000)
+    for num_samples in (0, 1, 2, 100, 1023, 1025, 3001, 12_345):
+        assert len(changed(samples[:num_samples], speed, 24_000)) == round(num_samples / speed), num_samples
 
 
 @pytest.mark.parametrize("speed", SPEEDS)
