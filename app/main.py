@@ -53,7 +53,7 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
     """
     metrics, clock = Metrics(), time.perf_counter
     networks = await asyncio.to_thread(loaded, settings)
-    tokenizer = networks.prompting.tokenizer
+    tokenizer = networks.prompt_builder.tokenizer
     enroller = await asyncio.to_thread(Enroller, networks.checkpoint, tokenizer, networks.prepare, 1)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     store = SpeakerStore(settings.data_dir / SPEAKERS_FILE)
@@ -140,7 +140,7 @@ def text_feeds(settings: Settings, networks: Networks) -> FeedFactory:
     normalizer = Normalizer()
     normalizer.warm_up()
     language.warm_up()
-    tokenizer = networks.prompting.tokenizer
+    tokenizer = networks.prompt_builder.tokenizer
     segmenter = Segmenter(
         normalizer,
         length=lambda text: len(tokenizer.encode(text)),
@@ -182,7 +182,7 @@ def _info(settings: Settings, networks: Networks, registry: SpeakerRegistry) -> 
         backend=networks.backend.name,
         sample_rate_hz=networks.token2wav.sample_rate_hz,
         default_speaker=registry.default_speaker,
-        can_continue_text=networks.prompting.can_continue_text,
+        can_continue_text=networks.prompt_builder.can_continue_text,
         takes_instruct=not is_builtin,
         languages=("en",) if is_builtin else PUBLISHED_LANGUAGES,
         max_text_chars=settings.max_text_chars,

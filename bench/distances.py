@@ -32,7 +32,7 @@ from firstword.models.frontend.features import MelExtractor
 from firstword.models.frontend.speaker import Speaker
 from firstword.models.hift.hift import HiFT
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, SpeechLM
-from firstword.models.lm.plan import LengthRatios, OneWayPlan
+from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.onnx.build import fused_estimator, fused_front, fused_lm
 from firstword.models.token2wav import StepInput, Token2Wav
@@ -74,7 +74,7 @@ def lm_divergence(lm: Qwen2LM, num_tokens: int) -> tuple[list[int], Tensor]:
     """What float32 says of some text, and how far 8 bits are from it at each step: (num_tokens,)."""
     forms = [fused_lm(deepcopy(lm), has_int8, torch.get_num_threads()) for has_int8 in (False, True)]
     ratio = (num_tokens + 0.5) / len(TEXT_IDS)
-    plan = OneWayPlan(lm.vocabulary, TEXT_IDS, (), (), LengthRatios(ratio, ratio))
+    plan = OfflinePlan(lm.vocabulary, TEXT_IDS, (), (), LengthRatios(ratio, ratio))
     decoder = SpeechDecoder(forms[0], lm.config.sampling)
     decoder.add(RowRequest(plan, seed=0))
     said: list[int] = []

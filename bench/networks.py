@@ -28,7 +28,7 @@ from firstword.models.frontend.speaker import Speaker
 from firstword.models.hift.hift import HiFT
 from firstword.models.hift.streaming import Piece
 from firstword.models.lm.decoder import RowRequest, SpeechDecoder
-from firstword.models.lm.plan import LengthRatios, OneWayPlan
+from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.onnx.build import fused_estimator, fused_front, fused_generator, fused_lm
 from firstword.models.token2wav import StepInput, StreamState, Token2Wav
@@ -120,7 +120,7 @@ def measure_lm(config: ModelConfig, form: Form, prompt_tokens: int, num_tokens: 
     decoder = SpeechDecoder(model, lm_config.sampling)
     text, prompt = list(range(TEXT_TOKENS)), list(range(prompt_tokens))
     endless = LengthRatios(minimum=num_tokens, maximum=num_tokens)
-    decoder.add(RowRequest(OneWayPlan(lm.vocabulary, text, text, prompt, endless), seed=0))
+    decoder.add(RowRequest(OfflinePlan(lm.vocabulary, text, text, prompt, endless), seed=0))
     times = [timed(decoder.step) for _ in range(num_tokens)]
     return {
         "lm_parameters": num_parameters,

@@ -16,7 +16,7 @@ from firstword.app.main import loaded, text_feeds
 from firstword.app.settings import Settings
 from firstword.models.config import CheckpointError
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, Stopped
-from firstword.models.lm.plan import LengthRatios, OneWayPlan
+from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.token2wav import StepInput, StepTimes
 
 Clock = Callable[[], float]
@@ -97,18 +97,18 @@ class Rig:
 
         Raises NothingToSay.
         """
-        clock, prompting = self._clock, self.networks.prompting
+        clock, prompt_builder = self._clock, self.networks.prompt_builder
         began_s = clock()
         feed = self._feeds("whole", None, True)
         segments = [*feed.push(text), *feed.flush()]
         if not segments:
             raise NothingToSay(f"{text!r} has nothing that can be spoken; give it words")
-        asked = prompting.utterance(self._speaker, segments[0].spoken, "whole", None, seed)
+        asked = prompt_builder.utterance(self._speaker, segments[0].spoken, "whole", None, seed)
         assert asked.text_ids is not None, "a whole text"
         normalize_s = clock() - began_s
         prompt_text = asked.prefix_text_ids + asked.prompt_text_ids
         ratios = _ratios(len(asked.text_ids), num_tokens)
-        plan = OneWayPlan(self._lm.vocabulary, asked.text_ids, prompt_text, asked.prompt_speech_ids, ratios)
+        plan = OfflinePlan(self._lm.vocabulary, asked.text_ids, prompt_text, asked.prompt_speech_ids, ratios)
         decoder = SpeechDecoder(self._lm, self.networks.checkpoint.config.lm.sampling)
         decoder.add(RowRequest(plan, seed, speaker=asked.speaker))
         steps_s: list[float] = []

@@ -16,17 +16,17 @@ from pathlib import Path
 import torch
 from prometheus_client import REGISTRY
 
-from firstword.app.engine.tokens.interface import TokenGenerator, TokenStream, Utterance
+from firstword.app.engine.tokens.interface import TokenGenerator, TokenRequest, TokenStream
 from firstword.app.engine.tokens.torch_generator import TorchTokenGenerator
 from firstword.app.engine.tokens.vllm_engine import VllmProcess, engine_arguments, set_environment
-from firstword.app.engine.tokens.vllm_generator import EngineKeeper, Leg, VllmTokenGenerator
+from firstword.app.engine.tokens.vllm_generator import DecodeRequest, EngineSupervisor, VllmTokenGenerator
 from firstword.app.engine.tokens.vllm_options import VllmOptions
 from firstword.app.settings import BUILTIN_CHECKPOINT
 from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
 from firstword.models.config import Qwen2LMConfig
 from firstword.models.lm.plan import Forbidden, Vocabulary
 from firstword.models.vllm.export import export
-from firstword.models.vllm.sampler import Draws
+from firstword.models.vllm.sampler import SamplingState
 
 PROMPT_TEXT, PROMPT_SPEECH_TOKENS = tuple(range(10)), 75  # 3 s
 STEPS_TIMED = 100
@@ -73,7 +73,7 @@ async def measure(arguments: argparse.Namespace) -> None:
 
 async def _keepers(
     arguments: argparse.Namespace, checkpoint: Checkpoint, config: Qwen2LMConfig
-) -> dict[bool, EngineKeeper]:
+) -> dict[bool, EngineSupervisor]:
     """An engine without the sampler and one with it; vLLM's metrics are those of the last that started."""
     export(arguments.checkpoint, arguments.out)
     options = VllmOptions(
@@ -97,10 +97,10 @@ async def _keepers(
     return keepers
 
 
-async def _started(given: dict[str, object], vocabulary: Vocabulary) -> EngineKeeper:
-    keeper = EngineKeeper(lambda: VllmProcess.open(given, vocabulary))
-    await keeper.start()
-    return keeper
+async def _started(given: dict[str, object], vocabulary: Vocabulary) -> EngineSupervisor:
+    supervisor = EngineSupervisor(lambda: VllmProcess.open(given, vocabulary))
+    await supervisor.start()
+    return supervisor
 
 
 async def _compare(generators: dict[str, TokenGenerator], arguments: argparse.Namespace) -> None:
@@ -135,40 +135,40 @@ async def _time_of(stream: TokenStream, num_tokens: int) -> float:
     return time.perf_counter()
 
 
-def _utterance(num_tokens: int, seed: int) -> Utterance:
+def _utterance(num_tokens: int, seed: int) -> TokenRequest:
     """Its text is so long that speech cannot end before `num_tokens`."""
     numbers = torch.Generator().manual_seed(seed)
     text = torch.randint(0, 600, (num_tokens,), generator=numbers).tolist()
     speech = torch.randint(0, 6561, (PROMPT_SPEECH_TOKENS,), generator=numbers).tolist()
-    return Utterance(tuple(text), PROMPT_TEXT, tuple(speech), (), None, seed)
+    return TokenRequest(tuple(text), PROMPT_TEXT, tuple(speech), (), None, seed)
 
 
 async def _time_sampler(
-    keepers: dict[bool, EngineKeeper], vocabulary: Vocabulary, arguments: argparse.Namespace
+    keepers: dict[bool, EngineSupervisor], vocabulary: Vocabulary, arguments: argparse.Namespace
 ) -> None:
     """A step with the sampler against one where vLLM takes the largest logit, each at its quietest."""
     print(f"{'streams':>8} {'step, ms':>10} {'without the sampler':>20}")
     for count in arguments.concurrency:
         steps_ms: dict[bool, list[float]] = {True: [], False: []}
         for _ in range(arguments.rounds + 1):
-            for has_sampler, keeper in keepers.items():
-                steps_ms[has_sampler].append(await _step_ms(keeper, vocabulary, count))
+            for has_sampler, supervisor in keepers.items():
+                steps_ms[has_sampler].append(await _step_ms(supervisor, vocabulary, count))
         best = {has_sampler: min(values) for has_sampler, values in steps_ms.items()}
         print(f"{count:8} {best[True]:10.2f} {best[False]:20.2f}")
 
 
-async def _step_ms(keeper: EngineKeeper, vocabulary: Vocabulary, count: int) -> float:
+async def _step_ms(supervisor: EngineSupervisor, vocabulary: Vocabulary, count: int) -> float:
     rule = int(Forbidden.STOPS)
     prompt = vocabulary.sos, *vocabulary.text(range(100)), vocabulary.task
-    draws = Draws(0, 0, (), rule, STEPS_TIMED, rule)
-    legs = [Leg(prompt, replace(draws, seed=seed), STEPS_TIMED) for seed in range(count)]
+    draws = SamplingState(0, 0, (), rule, STEPS_TIMED, rule)
+    requests = [DecodeRequest(prompt, replace(draws, seed=seed), STEPS_TIMED) for seed in range(count)]
     began = time.perf_counter()
-    numbers = await asyncio.gather(*(_count(keeper, leg) for leg in legs))
+    numbers = await asyncio.gather(*(_count(supervisor, request) for request in requests))
     return 1000 * (time.perf_counter() - began) / max(numbers)
 
 
-async def _count(keeper: EngineKeeper, leg: Leg) -> int:
-    return sum([len(ids) async for ids in keeper.engine.run(leg)])
+async def _count(supervisor: EngineSupervisor, request: DecodeRequest) -> int:
+    return sum([len(ids) async for ids in supervisor.engine.run(request)])
 
 
 async def _measure_cache(generator: TokenGenerator) -> None:

@@ -88,11 +88,11 @@ class Qwen2Config:
 
 @dataclass(frozen=True, slots=True)
 class Qwen2LMConfig:
-    """CosyVoice 2 and 3. `has_special_rows`: sos, task, eos and fill are rows of the speech table (3)."""
+    """CosyVoice 2 and 3. has_cosyvoice3_vocabulary: sos, task, eos and fill are rows of the speech table."""
 
     speech_token_size: int
     qwen2: Qwen2Config
-    has_special_rows: bool
+    has_cosyvoice3_vocabulary: bool
     mix_ratio: tuple[int, int] = (5, 15)  # text tokens : speech tokens
     length_normalized_loss: bool = True
     label_smoothing: float = 0.0

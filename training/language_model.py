@@ -100,7 +100,7 @@ def config(plan: LanguageModelSettings, text_vocab_size: int) -> Qwen2LMConfig:
         rope_theta=10_000.0,
     )
     return Qwen2LMConfig(
-        NUM_CODES, qwen2, has_special_rows=False, mix_ratio=plan.mix_ratio, sampling=plan.sampling
+        NUM_CODES, qwen2, has_cosyvoice3_vocabulary=False, mix_ratio=plan.mix_ratio, sampling=plan.sampling
     )
 
 

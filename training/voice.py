@@ -22,7 +22,7 @@ from firstword.models.frontend.prompt_reader import PromptReader
 from firstword.models.frontend.speaker import Speaker
 from firstword.models.hift.hift import HiFT
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, SpeechLM, Stopped, Waiting
-from firstword.models.lm.plan import InterleavedPlan, OneWayPlan, Plan
+from firstword.models.lm.plan import BistreamPlan, OfflinePlan, Plan
 from firstword.models.onnx.build import fused_estimator, fused_front, fused_generator, fused_lm
 from firstword.models.token2wav import PromptState, StepInput, StreamState, Token2Wav
 
@@ -76,13 +76,13 @@ class Voice:
         """All the text first, as a request with its whole text is read; `tell` gets each token at once."""
         given = zero_shot("cosyvoice2", speaker, self.tokenizer.encode(text), self.tokenizer)
         prompt = given.lm_prompt_tokens.tolist()
-        plan = OneWayPlan(self._lm.vocabulary, given.text_ids, given.prompt_text_ids, prompt)
+        plan = OfflinePlan(self._lm.vocabulary, given.text_ids, given.prompt_text_ids, prompt)
         return self._run(plan, (), seed, tell)
 
     def read_pieces(self, pieces: Sequence[str], speaker: Speaker, seed: int = 0) -> Tokens:
         """Text that comes piece by piece, each only when all that could be said before has been said."""
         given = zero_shot("cosyvoice2", speaker, (), self.tokenizer)
-        plan = InterleavedPlan(
+        plan = BistreamPlan(
             self._lm.vocabulary,
             given.prompt_text_ids,
             given.lm_prompt_tokens.tolist(),
@@ -190,7 +190,7 @@ class Voice:
                     self._push(plan, coming)
 
     def _push(self, plan: Plan, coming: Iterator[str]) -> None:
-        assert isinstance(plan, InterleavedPlan), plan
+        assert isinstance(plan, BistreamPlan), plan
         piece = next(coming, None)
         if piece is None:
             plan.finish_text()

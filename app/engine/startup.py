@@ -25,7 +25,7 @@ from firstword.app.engine.interface import EngineInfo
 from firstword.app.engine.stream import EngineParts, FeedFactory
 from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.engine.tokens.interface import TokenGenerator
-from firstword.app.engine.tokens.prompt import Prompting
+from firstword.app.engine.tokens.prompt import PromptBuilder
 from firstword.app.engine.tokens.torch_generator import TorchTokenGenerator
 from firstword.app.engine.tokens.vllm_options import VllmOptions
 from firstword.app.speakers.enrolment import PreparedSpeaker, Prompt
@@ -59,7 +59,7 @@ class Networks:
     lm: SpeechLM | None  # None: it runs elsewhere
     token2wav: StreamingToken2Wav
     prepare: Callable[[Speaker], Prompt]
-    prompting: Prompting
+    prompt_builder: PromptBuilder
 
     def device_memory_bytes(self) -> int:
         """What torch holds of the GPU; 0 on a CPU."""
@@ -105,12 +105,12 @@ def load_networks(
             flow, hift, window_s, max_state_bytes, estimator=estimator, generate=generate, front=front
         )
         prepare = partial(incremental.prepare, first_hop_tokens=first_hop_tokens)
-    prompting = Prompting(checkpoint.config, checkpoint.load_tokenizer())
+    prompt_builder = PromptBuilder(checkpoint.config, checkpoint.load_tokenizer())
     lm: SpeechLM | None = None
     if chosen.name == "torch":
         loaded = checkpoint.load_lm(dtype, place)
         lm = fused_lm(loaded, has_int8, num_threads) if is_fused else loaded
-    return Networks(place, num_threads, checkpoint, chosen, lm, token2wav, prepare, prompting)
+    return Networks(place, num_threads, checkpoint, chosen, lm, token2wav, prepare, prompt_builder)
 
 
 def found_device(device: Device) -> Build:
@@ -170,7 +170,7 @@ async def running_engine(
 
     Raises BackendError and CheckpointError where vLLM does not start.
     """
-    prompting = networks.prompting
+    prompt_builder = networks.prompt_builder
     generator = await _started_generator(plan.vllm, networks, metrics)
     pool = Token2WavPool(
         networks.token2wav,
@@ -181,7 +181,7 @@ async def running_engine(
     resources = EngineParts(
         info=info,
         generator=generator,
-        prompting=prompting,
+        prompt_builder=prompt_builder,
         token2wav=networks.token2wav,
         pool=pool,
         feed=feed,
@@ -208,7 +208,7 @@ async def _started_generator(options: VllmOptions, networks: Networks, metrics: 
     return TorchTokenGenerator(
         networks.lm,
         networks.checkpoint.config.lm.sampling,
-        networks.prompting.mix_ratio,
+        networks.prompt_builder.mix_ratio,
         on_step=lambda num_rows, seconds: metrics.batch_size.labels(stage="llm").observe(num_rows),
     )
 

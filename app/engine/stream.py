@@ -31,7 +31,7 @@ from firstword.app.engine.audio_queue import AudioQueue
 from firstword.app.engine.interface import Audio, EngineInfo, Flushed, Mode, StreamEvent, SynthesisRequest
 from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.engine.tokens.interface import TokenGenerator, TokenStream
-from firstword.app.engine.tokens.prompt import Prompting
+from firstword.app.engine.tokens.prompt import PromptBuilder
 from firstword.app.errors import CancelReason, InvalidRequest, SynthesisFailed, TtsError
 from firstword.app.speakers.enrolment import PreparedSpeaker
 from firstword.app.telemetry.metrics import Metrics
@@ -57,7 +57,7 @@ FeedFactory = Callable[[Mode, str | None, bool], TextFeed]
 class EngineParts:
     info: EngineInfo
     generator: TokenGenerator
-    prompting: Prompting
+    prompt_builder: PromptBuilder
     token2wav: StreamingToken2Wav
     pool: Token2WavPool
     feed: FeedFactory
@@ -230,7 +230,7 @@ class TextTask:
 
     async def _continue(self, segments: Sequence[Segment]) -> None:
         """Pushes text to the running utterance, or starts one with it."""
-        encode = self.shared.prompting.tokenizer.encode
+        encode = self.shared.prompt_builder.tokenizer.encode
         ids = await asyncio.to_thread(lambda: [id for segment in segments for id in encode(segment.spoken)])
         if self._open is None:
             if not ids:
@@ -247,7 +247,7 @@ class TextTask:
     async def _start(self, spoken: str, source: str) -> Utterance:
         seed = self.seed + len(self.said)
         mode, instruct = self.request.mode, self.request.instruct
-        asked = self.shared.prompting.utterance(self.speaker.speaker, spoken, mode, instruct, seed)
+        asked = self.shared.prompt_builder.utterance(self.speaker.speaker, spoken, mode, instruct, seed)
         tokens = self.shared.generator.start(asked)
         self._alive = [*(one for one in self._alive if not one.has_ended), tokens]
         utterance = Utterance(tokens, UtteranceTranscript(source), seed, self.shared.clock())

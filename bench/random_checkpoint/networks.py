@@ -55,7 +55,7 @@ def lm_tensors(model: ModelConfig) -> Tensors:
         return published_tensors(TransformerLM(config), TRANSFORMER_LM)
     network = Qwen2LM(config)
     tensors = published_tensors(network, QWEN2_LM)
-    if config.has_special_rows:
+    if config.has_cosyvoice3_vocabulary:
         tensors["llm_decoder.weight"][config.speech_token_size :] *= STOP_ROW_SCALE
     tensors[TIED_HEAD] = tensors["llm.model.model.embed_tokens.weight"]
     return tensors

@@ -109,7 +109,7 @@ def parse_lm(fields: Fields, kind: str, qwen2: Qwen2Config | None) -> LMConfig:
         config = Qwen2LMConfig(
             speech_token_size=fields.size("speech_token_size"),
             qwen2=qwen2,
-            has_special_rows=kind == "CosyVoice3LM",
+            has_cosyvoice3_vocabulary=kind == "CosyVoice3LM",
             mix_ratio=ratio,
             length_normalized_loss=loss,
             label_smoothing=smoothing,

@@ -25,7 +25,7 @@ from typing import Literal, Protocol
 
 from firstword.models.config import LMConfig, TransformerLMConfig
 
-NUM_SPECIAL_ROWS = 200  # of CosyVoice 3's speech table, behind its S speech tokens
+NUM_COSYVOICE3_ROWS = 200  # of CosyVoice 3's speech table, behind its S speech tokens
 
 
 class Forbidden(IntEnum):
@@ -56,8 +56,8 @@ class Vocabulary:
             tables = {"sos": size, "task": size + 1, "first_text": size + 2}
             return cls(size, size, size + 1, config.text_token_size, **tables, eos=size, fill=None)
         num_text_ids = config.qwen2.vocab_size
-        if config.has_special_rows:
-            rows = size + NUM_SPECIAL_ROWS
+        if config.has_cosyvoice3_vocabulary:
+            rows = size + NUM_COSYVOICE3_ROWS
             tables = {"sos": size, "task": size + 2, "first_text": rows}
             return cls(size, rows, rows, num_text_ids, **tables, eos=size + 1, fill=size + 3)
         rows = size + 3
@@ -109,7 +109,7 @@ class Layout:
     targets: tuple[int, ...]
 
 
-def one_way_layout(
+def offline_layout(
     vocabulary: Vocabulary,
     text_ids: Sequence[int],
     speech_ids: Sequence[int],
@@ -122,7 +122,7 @@ def one_way_layout(
     return Layout((vocabulary.sos, *text, vocabulary.task, *speech), targets)
 
 
-def interleaved_layout(
+def bistream_layout(
     vocabulary: Vocabulary,
     text_ids: Sequence[int],
     speech_ids: Sequence[int],
@@ -159,16 +159,16 @@ def training_layout(
     speech_ids: Sequence[int],
     instruct_ids: Sequence[int] = (),
     mix_ratio: tuple[int, int] = (5, 15),
-    wants_interleaved: bool = False,
+    wants_bistream: bool = False,
 ) -> Layout:
     """Interleaved where wanted (the recipe wants it for half of all) and the speech is long enough for it.
 
     Long enough: more than M / N speech tokens per text token.
     """
     block_text, block_speech = mix_ratio
-    if wants_interleaved and len(speech_ids) * block_text > len(text_ids) * block_speech:
-        return interleaved_layout(vocabulary, text_ids, speech_ids, instruct_ids, mix_ratio)
-    return one_way_layout(vocabulary, text_ids, speech_ids, instruct_ids)
+    if wants_bistream and len(speech_ids) * block_text > len(text_ids) * block_speech:
+        return bistream_layout(vocabulary, text_ids, speech_ids, instruct_ids, mix_ratio)
+    return offline_layout(vocabulary, text_ids, speech_ids, instruct_ids)
 
 
 StopReason = Literal["eos", "max_tokens"]
@@ -205,7 +205,7 @@ Action = Run | Sample | ForceFill | WaitForText | Stop
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class SamplingSpan:
     """The draws up to the next turn, where each drawn id is simply run, for an engine that draws by itself.
 
     A turn comes after `num_ids` of them at the latest, and at once after a class of the stop set. The
@@ -235,7 +235,7 @@ class Plan(Protocol):
         ...
 
     @property
-    def stretch(self) -> Stretch:
+    def stretch(self) -> SamplingSpan:
         """What lies ahead, asked after a Run."""
         ...
 
@@ -257,7 +257,7 @@ class LengthRatios:
 DEFAULT_RATIOS = LengthRatios()
 
 
-class OneWayPlan:
+class OfflinePlan:
     """All text first, then speech to the end. Any class of the stop set ends it.
 
     CosyVoice 1, 2 and 3. The minimum length is kept by all three; published code loses CosyVoice 3's.
@@ -292,10 +292,10 @@ class OneWayPlan:
         return Forbidden.STOPS if len(self.speech_ids) < self._min_tokens else Forbidden.NOTHING
 
     @property
-    def stretch(self) -> Stretch:
+    def stretch(self) -> SamplingSpan:
         num_spoken = len(self.speech_ids)
         num_first = max(0, self._min_tokens - num_spoken)
-        return Stretch(self._max_tokens - num_spoken, Forbidden.STOPS, num_first, Forbidden.NOTHING)
+        return SamplingSpan(self._max_tokens - num_spoken, Forbidden.STOPS, num_first, Forbidden.NOTHING)
 
     def next_action(self) -> Action:
         if self._reason is not None:
@@ -323,7 +323,7 @@ class _Phase(Enum):
     LAST = auto()  # all text is laid, and task behind it: speech tokens follow up to the eos
 
 
-class InterleavedPlan:
+class BistreamPlan:
     """CosyVoice 2 and 3. Which ids are run does not depend on the pieces in which the text arrives.
 
     A block's speech ends by a fill, drawn or forced; a block starts as soon as its text is there. The
@@ -420,15 +420,15 @@ class InterleavedPlan:
         return Forbidden.STOPS if is_short else Forbidden.ALL_BUT_EOS
 
     @property
-    def stretch(self) -> Stretch:
+    def stretch(self) -> SamplingSpan:
         num_spoken = len(self.speech_ids)
         num_left = self._scaled(self._ratios.maximum) - num_spoken
         if self._phase is _Phase.SPEECH:
             num_ids = self._next_fill - len(self.history)
             num_ids = min(num_ids, num_left) if self._is_text_finished else num_ids
-            return Stretch(num_ids, Forbidden.ALL_BUT_FILL, num_ids, Forbidden.ALL_BUT_FILL)
+            return SamplingSpan(num_ids, Forbidden.ALL_BUT_FILL, num_ids, Forbidden.ALL_BUT_FILL)
         num_first = max(0, self._scaled(self._ratios.minimum) - num_spoken)
-        return Stretch(num_left, Forbidden.STOPS, num_first, Forbidden.ALL_BUT_EOS)
+        return SamplingSpan(num_left, Forbidden.STOPS, num_first, Forbidden.ALL_BUT_EOS)
 
     def _lay_text(self) -> None:
         """Lays the blocks whose text is there, the prompt's speech into them; ends TEXT if speech follows."""

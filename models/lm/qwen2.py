@@ -114,11 +114,11 @@ class Qwen2LM(nn.Module):
         self.vocabulary = Vocabulary.of(config)
         width = config.qwen2.hidden_size
         self.text_embedding = nn.Embedding(config.qwen2.vocab_size, width)
-        if not config.has_special_rows:
+        if not config.has_cosyvoice3_vocabulary:
             self.special_embedding = nn.Embedding(2, width)  # sos, task
         self.speech_embedding = nn.Embedding(self.vocabulary.num_speech_rows, width)
         self.decoder = Qwen2Decoder(config.qwen2)
-        self.head = nn.Linear(width, self.vocabulary.num_classes, bias=not config.has_special_rows)
+        self.head = nn.Linear(width, self.vocabulary.num_classes, bias=not config.has_cosyvoice3_vocabulary)
 
     def new_cache(self) -> KeyValueCache:
         qwen2, weight = self.config.qwen2, self.head.weight
@@ -135,7 +135,7 @@ class Qwen2LM(nn.Module):
         speech = self.speech_embedding(ids.clamp(max=names.num_speech_rows - 1))
         text = self.text_embedding((ids - names.first_text).clamp(min=0))
         x = torch.where((ids >= names.first_text)[..., None], text, speech)
-        if self.config.has_special_rows:
+        if self.config.has_cosyvoice3_vocabulary:
             return x
         special = self.special_embedding((ids - names.sos).clamp(0, 1))
         is_special = (ids == names.sos) | (ids == names.task)

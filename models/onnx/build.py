@@ -17,7 +17,7 @@ from firstword.models.onnx.encoder import FusedFront
 from firstword.models.onnx.estimator import FusedEstimator, dit_estimator, unet_estimator
 from firstword.models.onnx.hift import FusedGenerator
 from firstword.models.onnx.quantization import float32, int8_by_blocks, int8_whole
-from firstword.models.onnx.qwen2 import HEAD_DIM_STEP, FusedQwen2LM
+from firstword.models.onnx.qwen2 import HEAD_DIM_STEP, OnnxQwen2LM
 
 
 def fused_lm(lm: Qwen2LM | TransformerLM, has_int8: bool, num_threads: int) -> SpeechLM:
@@ -27,7 +27,7 @@ def fused_lm(lm: Qwen2LM | TransformerLM, has_int8: bool, num_threads: int) -> S
     """
     if isinstance(lm, TransformerLM) or lm.config.qwen2.head_dim % HEAD_DIM_STEP:
         return lm
-    fused = FusedQwen2LM(lm, int8_by_blocks if has_int8 else float32, num_threads)
+    fused = OnnxQwen2LM(lm, int8_by_blocks if has_int8 else float32, num_threads)
     lm.decoder.to("meta")
     return fused
 

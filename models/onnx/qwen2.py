@@ -109,7 +109,7 @@ def _normed_sum(writer: GraphWriter, x: str, y: str, norm: nn.RMSNorm) -> tuple[
     return normed, total
 
 
-class FusedQwen2LM:
+class OnnxQwen2LM:
     """A `SpeechLM`: embeds as the given one does, and decodes by graphs made from it."""
 
     def __init__(self, lm: Qwen2LM, product: Product, num_threads: int):

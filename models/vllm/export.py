@@ -87,7 +87,7 @@ def tensors_of(lm: Qwen2LM) -> dict[str, Tensor]:
 def joint_table(lm: Qwen2LM) -> Tensor:
     """The embedding of every id of the joint vocabulary: (num_ids, C)."""
     tables = [lm.speech_embedding.weight, lm.text_embedding.weight]
-    if not lm.config.has_special_rows:
+    if not lm.config.has_cosyvoice3_vocabulary:
         tables.insert(1, lm.special_embedding.weight)
     table = torch.cat(tables).detach()
     assert len(table) == lm.vocabulary.num_ids, tuple(table.shape)
@@ -118,7 +118,7 @@ def config_of(config: Qwen2LMConfig, dtype: Dtype) -> dict[str, Any]:
         EXTRA_KEY: {
             "vocabulary": asdict(vocabulary),
             "sampling": asdict(config.sampling),
-            "has_head_bias": not config.has_special_rows,
+            "has_head_bias": not config.has_cosyvoice3_vocabulary,
         },
     }
 

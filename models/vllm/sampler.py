@@ -23,7 +23,7 @@ from vllm.v1.sample.logits_processor import BatchUpdate, LogitsProcessor, MoveDi
 
 from firstword.models.config import SamplingConfig
 from firstword.models.lm.kv_cache import to_device
-from firstword.models.lm.plan import Stretch, Vocabulary
+from firstword.models.lm.plan import SamplingSpan, Vocabulary
 from firstword.models.lm.sampling import class_masks, sample
 from firstword.models.vllm.export import EXTRA_KEY
 
@@ -33,7 +33,7 @@ NUM_NO_DRAW_CLASSES = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
+class SamplingState:
     """The draws of one request: a stretch of an utterance between two of its plan's turns.
 
     num_drawn: how many draws of the utterance came before. history: the last ids before it, fills
@@ -50,13 +50,13 @@ class Draws:
 
     @classmethod
     def of(
-        cls, stretch: Stretch, seed: int, num_drawn: int, history: tuple[int, ...], is_greedy: bool
-    ) -> "Draws":
+        cls, stretch: SamplingSpan, seed: int, num_drawn: int, history: tuple[int, ...], is_greedy: bool
+    ) -> "SamplingState":
         rules = int(stretch.first), stretch.num_first, int(stretch.later)
         return cls(seed, num_drawn, history, *rules, is_greedy)
 
     @classmethod
-    def read(cls, extra_args: Mapping[str, Any] | None) -> "Draws":
+    def read(cls, extra_args: Mapping[str, Any] | None) -> "SamplingState":
         """Raises ValueError for a request that does not say it."""
         given = (extra_args or {}).get(KEY)
         if not isinstance(given, Mapping):
@@ -69,11 +69,11 @@ class Draws:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Unproven:
+class _UnconfirmedRequest:
     """A request of which no id has been kept: vLLM draws for a part of a prompt too, and forgets that id."""
 
     slot: int
-    draws: Draws
+    sampling: SamplingState
     max_tokens: int
     output_ids: list[int]  # vLLM's own list, which grows
     num_before: int  # of them when the request joined: more than 0 if it was preempted
@@ -98,12 +98,12 @@ class RepetitionAwareSampler(LogitsProcessor):
         self._is_greedy = torch.zeros(num_slots, dtype=torch.bool, device=device)
         self._slots = list(range(num_slots))  # of each row; always a permutation
         self._row_slots = torch.arange(num_slots, device=device)
-        self._unproven: list[_Unproven] = []
+        self._unconfirmed: list[_UnconfirmedRequest] = []
 
     @classmethod
     def validate_params(cls, sampling_params: SamplingParams) -> None:
         """Raises ValueError for a request that is none of ours."""
-        Draws.read(sampling_params.extra_args)
+        SamplingState.read(sampling_params.extra_args)
 
     def is_argmax_invariant(self) -> bool:
         return False
@@ -147,33 +147,35 @@ class RepetitionAwareSampler(LogitsProcessor):
     def _join(self, slot: int, params: SamplingParams, output_ids: list[int]) -> None:
         assert params.max_tokens is not None
         self._forget(slot)
-        one = _Unproven(slot, Draws.read(params.extra_args), params.max_tokens, output_ids, len(output_ids))
+        one = _UnconfirmedRequest(
+            slot, SamplingState.read(params.extra_args), params.max_tokens, output_ids, len(output_ids)
+        )
         self._write(one)
-        self._unproven.append(one)
+        self._unconfirmed.append(one)
 
     def _forget(self, slot: int) -> None:
-        self._unproven = [one for one in self._unproven if one.slot != slot]
+        self._unconfirmed = [one for one in self._unconfirmed if one.slot != slot]
 
     def _undo_forgotten_draws(self) -> None:
         """What joined in the last step and has no id yet is where it was."""
-        waiting, self._unproven = self._unproven, []
+        waiting, self._unconfirmed = self._unconfirmed, []
         for one in waiting:
             if len(one.output_ids) <= one.num_before:
                 self._write(one)
-                self._unproven.append(one)
+                self._unconfirmed.append(one)
 
-    def _write(self, one: _Unproven) -> None:
-        draws, slot = one.draws, one.slot
-        generator = torch.Generator().manual_seed(draws.seed)
-        numbers = torch.rand(draws.num_drawn + one.max_tokens, generator=generator, dtype=torch.float64)
-        numbers = numbers[draws.num_drawn :]
+    def _write(self, one: _UnconfirmedRequest) -> None:
+        state, slot = one.sampling, one.slot
+        generator = torch.Generator().manual_seed(state.seed)
+        numbers = torch.rand(state.num_drawn + one.max_tokens, generator=generator, dtype=torch.float64)
+        numbers = numbers[state.num_drawn :]
         self._uniforms[slot, : len(numbers)] = numbers.to(self._uniforms.device, non_blocking=True)
-        window = [*draws.history, *one.output_ids[: one.num_before]][-self._config.win_size :]
+        window = [*state.history, *one.output_ids[: one.num_before]][-self._config.win_size :]
         padded = [-1] * (self._config.win_size - len(window)) + window
         self._history[slot] = self._on_device(padded)
-        rules = one.num_before, draws.num_first, draws.first_rule, draws.later_rule
+        rules = one.num_before, state.num_first, state.first_rule, state.later_rule
         self._rules[slot] = self._on_device(rules)
-        self._is_greedy[slot : slot + 1] = draws.is_greedy
+        self._is_greedy[slot : slot + 1] = state.is_greedy
 
     def _on_device(self, numbers: Sequence[int]) -> Tensor:
         return to_device(numbers, self._history.device)

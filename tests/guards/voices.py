@@ -12,7 +12,7 @@ from firstword.models.config import SamplingConfig
 from firstword.models.flow.flow import Flow
 from firstword.models.hift.hift import HiFT
 from firstword.models.lm.decoder import RowRequest, SpeechDecoder, SpeechLM
-from firstword.models.lm.plan import LengthRatios, OneWayPlan
+from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.token2wav import StepInput, Token2Wav
 from tests.guards.counting import Work, work_of
 from tests.models.networks import random_ids
@@ -48,7 +48,7 @@ class Voice:
         decoder = SpeechDecoder(self.lm, self.sampling)
         text, prompt = list(range(20)), list(range(40))
         for seed in range(num_rows):
-            plan = OneWayPlan(self.lm.vocabulary, text, text, prompt, LengthRatios(30, 30))
+            plan = OfflinePlan(self.lm.vocabulary, text, text, prompt, LengthRatios(30, 30))
             decoder.add(RowRequest(plan, seed))
         for _ in range(num_rows):  # one new row a step
             decoder.step()

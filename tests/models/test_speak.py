@@ -13,7 +13,7 @@ from firstword.models.config import Family
 from firstword.models.frontend.modes import ModelInput, cross_lingual, zero_shot
 from firstword.models.frontend.speaker import Speaker
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, Stopped
-from firstword.models.lm.plan import InterleavedPlan, OneWayPlan, Plan, Vocabulary
+from firstword.models.lm.plan import BistreamPlan, OfflinePlan, Plan, Vocabulary
 from firstword.models.token2wav import RegulatedToken2Wav, StepInput, Token2Wav
 from tests.models.checkpoints import FAMILIES, small_checkpoint
 
@@ -38,10 +38,10 @@ def generate(checkpoint: Checkpoint, plan: Plan, given: ModelInput, seed: int) -
                 return
 
 
-def one_way_plan(checkpoint: Checkpoint, given: ModelInput) -> OneWayPlan:
+def offline_plan(checkpoint: Checkpoint, given: ModelInput) -> OfflinePlan:
     vocabulary = Vocabulary.of(checkpoint.config.lm)
     prompt = given.lm_prompt_tokens.tolist()
-    return OneWayPlan(vocabulary, given.text_ids, given.prompt_text_ids, prompt)
+    return OfflinePlan(vocabulary, given.text_ids, given.prompt_text_ids, prompt)
 
 
 def sound(checkpoint: Checkpoint, speaker: Speaker, tokens: Sequence[int], hop: int, seed: int = 0) -> Tensor:
@@ -60,10 +60,10 @@ def test_recording_and_text_become_samples(family: Family) -> None:
     tokenizer = checkpoint.load_tokenizer()
     speaker = checkpoint.load_prompt_reader(num_threads=1).read_speaker(recording(), 24_000, TEXT)
     given = zero_shot(family, speaker, tokenizer.encode("this is a test"), tokenizer)
-    plan = one_way_plan(checkpoint, given)
+    plan = offline_plan(checkpoint, given)
     tokens = list(generate(checkpoint, plan, given, seed=1))
-    assert tokens == list(generate(checkpoint, one_way_plan(checkpoint, given), given, seed=1))
-    assert tokens != list(generate(checkpoint, one_way_plan(checkpoint, given), given, seed=2))
+    assert tokens == list(generate(checkpoint, offline_plan(checkpoint, given), given, seed=1))
+    assert tokens != list(generate(checkpoint, offline_plan(checkpoint, given), given, seed=2))
     assert 2 * len(given.text_ids) <= len(tokens) <= 20 * len(given.text_ids)
     samples = sound(checkpoint, speaker, tokens, hop=25)
     assert torch.isfinite(samples).all()
@@ -85,7 +85,7 @@ def test_text_arriving_in_pieces_becomes_samples(family: Family) -> None:
     if family == "cosyvoice3":
         end = prompt_text.index(tokenizer.end_of_prompt_id) + 1
         prefix, prompt_text = prompt_text[:end], prompt_text[end:]
-    plan = InterleavedPlan(
+    plan = BistreamPlan(
         Vocabulary.of(checkpoint.config.lm),
         prompt_text,
         given.lm_prompt_tokens.tolist(),
@@ -123,4 +123,4 @@ def test_cross_lingual_leaves_the_prompt_to_the_flow() -> None:
     given = cross_lingual("cosyvoice3", speaker, tokenizer.encode("hello"), tokenizer)
     assert not len(given.lm_prompt_tokens)
     assert len(given.flow_prompt_tokens) > 0
-    assert list(generate(checkpoint, one_way_plan(checkpoint, given), given, seed=1))
+    assert list(generate(checkpoint, offline_plan(checkpoint, given), given, seed=1))

@@ -14,12 +14,12 @@ from firstword.models.config import ConformerConfig, Qwen2Config, Qwen2LMConfig,
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder
 from firstword.models.lm.plan import (
     IGNORED,
-    InterleavedPlan,
+    BistreamPlan,
     Layout,
-    OneWayPlan,
+    OfflinePlan,
     Plan,
-    interleaved_layout,
-    one_way_layout,
+    bistream_layout,
+    offline_layout,
 )
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.lm.transformer_lm import TransformerLM
@@ -51,7 +51,7 @@ def qwen2_config(config: dict[str, Any]) -> Qwen2LMConfig:
     return Qwen2LMConfig(
         speech_token_size=config["speech_token_size"],
         qwen2=Qwen2Config(**sizes),
-        has_special_rows=config["kind"] == "CosyVoice3LM",
+        has_cosyvoice3_vocabulary=config["kind"] == "CosyVoice3LM",
         mix_ratio=tuple(config["mix_ratio"]),
         length_normalized_loss=config["length_normalized_loss"],
         label_smoothing=config["lsm_weight"],
@@ -88,19 +88,19 @@ def speaker_of(case: Case) -> Tensor | None:
     return case.io["embedding"][0] if "embedding" in case.io else None
 
 
-def one_way_plan(case: Case, model: Qwen2LM | TransformerLM) -> OneWayPlan:
+def offline_plan(case: Case, model: Qwen2LM | TransformerLM) -> OfflinePlan:
     io = case.io
-    return OneWayPlan(
+    return OfflinePlan(
         model.vocabulary, ids(io["text"]), ids(io["prompt_text"]), ids(io["prompt_speech_token"])
     )
 
 
-def interleaved_plan(case: Case, model: Qwen2LM) -> tuple[InterleavedPlan, list[int]]:
+def bistream_plan(case: Case, model: Qwen2LM) -> tuple[BistreamPlan, list[int]]:
     """The plan and the instruction it starts with."""
     prompt_text, cut = ids(case.io["prompt_text"]), 0
-    if model.config.has_special_rows:
+    if model.config.has_cosyvoice3_vocabulary:
         cut = prompt_text.index(END_OF_PROMPT_ID) + 1
-    plan = InterleavedPlan(
+    plan = BistreamPlan(
         model.vocabulary,
         prompt_text[cut:],
         ids(case.io["prompt_speech_token"]),
@@ -136,7 +136,7 @@ def test_first_log_probabilities_are_the_published_ones(name: str) -> None:
     expected = case.io["greedy_logp_first8"]
     prompt, spoken = ids(case.io["prompt_speech_token"]), ids(case.io["greedy_tokens"])
     text = [*ids(case.io["prompt_text"]), *ids(case.io["text"])]
-    layout = one_way_layout(model.vocabulary, text, [*prompt, *spoken[: len(expected) - 1]])
+    layout = offline_layout(model.vocabulary, text, [*prompt, *spoken[: len(expected) - 1]])
     logits, _ = teacher_forced(model, [layout], [speaker_of(case)])
     log_p = logits[0, -len(expected) :].log_softmax(-1)
     assert_close(log_p[expected.isfinite()], expected[expected.isfinite()], NETWORK_TOLERANCE)
@@ -147,7 +147,7 @@ def test_greedy_decoding_gives_the_published_tokens(name: str) -> None:
     case = load_case(name)
     model = load_lm(case)
     decoder = SpeechDecoder(model, model.config.sampling)
-    plan = one_way_plan(case, model)
+    plan = offline_plan(case, model)
     decoder.add(RowRequest(plan, seed=0, is_greedy=True, speaker=speaker_of(case)))
     assert decode(decoder, plan) == ids(case.io["greedy_tokens"])
 
@@ -157,7 +157,7 @@ def test_text_in_pieces_gives_the_published_tokens_up_to_the_end_of_the_text(nam
     case = load_case(name)
     model = load_lm(case)
     assert isinstance(model, Qwen2LM)
-    plan, instruct = interleaved_plan(case, model)
+    plan, instruct = bistream_plan(case, model)
     spoken = decode_pieces(model, plan, ids(case.io["text"]), ids(case.io["bistream_text_cuts"]))
     published = ids(case.io["bistream_greedy_tokens"])
     num_comparable = int(case.io["bistream_tokens_before_end_of_text"])
@@ -166,7 +166,7 @@ def test_text_in_pieces_gives_the_published_tokens_up_to_the_end_of_the_text(nam
     prompt_speech = ids(case.io["prompt_speech_token"])
     if len(prompt_speech) % model.config.mix_ratio[1] == 0:
         return  # behind a prompt of whole blocks the published code may go on where training has a fill
-    layout = interleaved_layout(
+    layout = bistream_layout(
         model.vocabulary,
         [*ids(case.io["prompt_text"])[len(instruct) :], *ids(case.io["text"])],
         [*prompt_speech, *spoken],
@@ -177,7 +177,7 @@ def test_text_in_pieces_gives_the_published_tokens_up_to_the_end_of_the_text(nam
 
 
 def decode_pieces(
-    model: Qwen2LM, plan: InterleavedPlan, text: Sequence[int], piece_lengths: Sequence[int]
+    model: Qwen2LM, plan: BistreamPlan, text: Sequence[int], piece_lengths: Sequence[int]
 ) -> list[int]:
     decoder = SpeechDecoder(model, model.config.sampling)
     decoder.add(RowRequest(plan, seed=0, is_greedy=True))
@@ -212,7 +212,7 @@ def test_one_way_training_loss_is_the_published_one(name: str) -> None:
     texts, speeches = rows(case, "train_text_token"), rows(case, "train_speech_token")
     instructs = rows(case, "train_instruct_token") or [[] for _ in texts]
     layouts = [
-        one_way_layout(model.vocabulary, text, speech, instruct)
+        offline_layout(model.vocabulary, text, speech, instruct)
         for text, speech, instruct in zip(texts, speeches, instructs, strict=True)
     ]
     result = token_loss(model, layouts, config=loss_config(model))
@@ -227,7 +227,7 @@ def test_interleaved_training_loss_is_the_published_one() -> None:
     assert isinstance(model, Qwen2LM)
     texts, speeches = rows(case, "train_text_token"), rows(case, "train2_speech_token")
     layouts = [
-        interleaved_layout(model.vocabulary, text, speech, mix_ratio=model.config.mix_ratio)
+        bistream_layout(model.vocabulary, text, speech, mix_ratio=model.config.mix_ratio)
         for text, speech in zip(texts, speeches, strict=True)
     ]
     result = token_loss(model, layouts, config=loss_config(model))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from firstword.app.engine.tokens.interface import TokenStream, Utterance
-from firstword.app.engine.tokens.vllm_generator import EngineKeeper, Leg, VllmTokenGenerator
+from firstword.app.engine.tokens.interface import TokenRequest, TokenStream
+from firstword.app.engine.tokens.vllm_generator import DecodeRequest, EngineSupervisor, VllmTokenGenerator
 from firstword.app.engine.tokens.vllm_options import VllmOptions
 from firstword.models.lm.plan import Vocabulary
 from firstword.models.lm.qwen2 import Qwen2LM
@@ -31,7 +31,7 @@ class House:
 
     case: Case
     lm: Qwen2LM
-    keeper: EngineKeeper
+    supervisor: EngineSupervisor
     generator: VllmTokenGenerator
     greedy: VllmTokenGenerator
     loop: asyncio.AbstractEventLoop
@@ -40,8 +40,8 @@ class House:
         """In the engine's event loop."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(TIMEOUT_S)
 
-    async def drawn(self, leg: Leg) -> list[int]:
-        return [id async for ids in self.keeper.engine.run(leg) for id in ids]
+    async def drawn(self, request: DecodeRequest) -> list[int]:
+        return [id async for ids in self.supervisor.engine.run(request) for id in ids]
 
 
 async def finished(stream: TokenStream) -> list[int]:
@@ -51,7 +51,7 @@ async def finished(stream: TokenStream) -> list[int]:
     return stream.ids
 
 
-async def spoken(generator: VllmTokenGenerator, utterance: Utterance) -> list[int]:
+async def spoken(generator: VllmTokenGenerator, utterance: TokenRequest) -> list[int]:
     return await finished(generator.start(utterance))
 
 
@@ -89,11 +89,11 @@ async def _furnished(case: Case, lm: Qwen2LM, directory: Path, loop: asyncio.Abs
     )
     set_environment(num_threads=1)
     arguments = engine_arguments(directory, case.name, lm.config, options, "cpu")
-    keeper = EngineKeeper(lambda: VllmProcess.open(arguments, Vocabulary.of(lm.config)))
-    await keeper.start()
-    drawing = VllmTokenGenerator(keeper, lm.config, MAX_MODEL_LEN)
-    greedy = VllmTokenGenerator(keeper, lm.config, MAX_MODEL_LEN, is_greedy=True)
-    return House(case, lm, keeper, drawing, greedy, loop)
+    supervisor = EngineSupervisor(lambda: VllmProcess.open(arguments, Vocabulary.of(lm.config)))
+    await supervisor.start()
+    drawing = VllmTokenGenerator(supervisor, lm.config, MAX_MODEL_LEN)
+    greedy = VllmTokenGenerator(supervisor, lm.config, MAX_MODEL_LEN, is_greedy=True)
+    return House(case, lm, supervisor, drawing, greedy, loop)
 
 
 def _run(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Result]) -> Result:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from prometheus_client import REGISTRY
 
-from firstword.app.engine.tokens.interface import Utterance
+from firstword.app.engine.tokens.interface import TokenRequest
 from tests.parity.test_lm import ids
 from tests.vllm.house import House, spoken
 from tests.vllm.test_tokens import whole_utterance
@@ -23,7 +23,7 @@ def test_stopped_streams_leave_nothing_behind(v3: House) -> None:
     text = (ids(v3.case.io["text"]) * LONG_TEXT_TOKENS)[:LONG_TEXT_TOKENS]
 
     async def stop_some() -> list[int]:
-        streams = [v3.generator.start(Utterance(tuple(text), (), (), (), None, seed)) for seed in range(4)]
+        streams = [v3.generator.start(TokenRequest(tuple(text), (), (), (), None, seed)) for seed in range(4)]
         await asyncio.gather(*(stream.wait_for(5) for stream in streams))
         for stream in streams:
             v3.generator.stop(stream)

@@ -11,7 +11,7 @@ from torch import Tensor
 from firstword.models.config import SamplingConfig
 from firstword.models.lm.plan import Forbidden, Vocabulary
 from firstword.models.vllm.export import EXTRA_KEY
-from firstword.models.vllm.sampler import Draws
+from firstword.models.vllm.sampler import SamplingState
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore")]
 
@@ -68,7 +68,7 @@ def params(
 ) -> Any:
     from vllm import SamplingParams
 
-    draws = Draws(seed, 3, (1, 2), int(first), num_first, int(later))
+    draws = SamplingState(seed, 3, (1, 2), int(first), num_first, int(later))
     return SamplingParams(max_tokens=NUM_STEPS, extra_args=draws.written())
 
 

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from firstword.app.engine.tokens.vllm_generator import Leg
+from firstword.app.engine.tokens.vllm_generator import DecodeRequest
 from firstword.models.layers.attention import WholeMemory, chunk_mask
 from firstword.models.lm.plan import Forbidden, Run
 from firstword.models.lm.sampling import class_masks, repetition_aware_probabilities
-from firstword.models.vllm.sampler import Draws
-from tests.parity.test_lm import one_way_plan
+from firstword.models.vllm.sampler import SamplingState
+from tests.parity.test_lm import offline_plan
 from tests.vllm.house import House
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore")]
@@ -22,7 +22,7 @@ MIN_EXPECTED = 8.0  # draws of a class; rarer ones are counted together
 
 
 def prompt_ids(house: House) -> tuple[int, ...]:
-    action = one_way_plan(house.case, house.lm).next_action()
+    action = offline_plan(house.case, house.lm).next_action()
     assert isinstance(action, Run)
     return action.ids
 
@@ -49,17 +49,17 @@ def drawn_counts(house: House, history: list[int], num_draws: int, batch_size: i
     async def draw() -> list[int]:
         drawn: list[int] = []
         for start in range(0, num_draws, batch_size):
-            legs = [leg_of(house, history, seed) for seed in range(start, start + batch_size)]
-            for one in await asyncio.gather(*(house.drawn(leg) for leg in legs)):
+            requests = [leg_of(house, history, seed) for seed in range(start, start + batch_size)]
+            for one in await asyncio.gather(*(house.drawn(request) for request in requests)):
                 drawn += one
         return drawn
 
     return torch.bincount(torch.tensor(house.run(draw())), minlength=house.lm.vocabulary.num_classes)
 
 
-def leg_of(house: House, history: list[int], seed: int) -> Leg:
-    draws = Draws(seed, 0, tuple(history), int(RULE), 1, int(RULE))
-    return Leg(prompt_ids(house), draws, max_ids=1)
+def leg_of(house: House, history: list[int], seed: int) -> DecodeRequest:
+    draws = SamplingState(seed, 0, tuple(history), int(RULE), 1, int(RULE))
+    return DecodeRequest(prompt_ids(house), draws, max_ids=1)
 
 
 def chi_square_p(counts: Tensor, probabilities: Tensor) -> float:

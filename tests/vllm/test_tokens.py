@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from firstword.app.engine.tokens.interface import TokenStream, Utterance
+from firstword.app.engine.tokens.interface import TokenRequest, TokenStream
 from firstword.app.engine.tokens.vllm_generator import VllmTokenGenerator
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder
 from firstword.models.lm.plan import Plan
-from tests.parity.test_lm import decode_pieces, ids, interleaved_plan, one_way_plan
+from tests.parity.test_lm import bistream_plan, decode_pieces, ids, offline_plan
 from tests.vllm.house import House, finished, spoken
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore")]  # vLLM's own
@@ -26,17 +26,17 @@ def in_torch(house: House, plan: Plan, is_greedy: bool = False, seed: int = SEED
     return spoken
 
 
-def whole_utterance(house: House, seed: int = SEED) -> Utterance:
+def whole_utterance(house: House, seed: int = SEED) -> TokenRequest:
     io = house.case.io
     text, prompt = tuple(ids(io["text"])), tuple(ids(io["prompt_text"]))
-    return Utterance(text, prompt, tuple(ids(io["prompt_speech_token"])), (), None, seed)
+    return TokenRequest(text, prompt, tuple(ids(io["prompt_speech_token"])), (), None, seed)
 
 
-def pushed_utterance(house: House, seed: int = SEED) -> Utterance:
+def pushed_utterance(house: House, seed: int = SEED) -> TokenRequest:
     io = house.case.io
-    _, prefix = interleaved_plan(house.case, house.lm)
+    _, prefix = bistream_plan(house.case, house.lm)
     prompt_text = tuple(ids(io["prompt_text"]))[len(prefix) :]
-    return Utterance(None, prompt_text, tuple(ids(io["prompt_speech_token"])), tuple(prefix), None, seed)
+    return TokenRequest(None, prompt_text, tuple(ids(io["prompt_speech_token"])), tuple(prefix), None, seed)
 
 
 def heard(expected: Sequence[int]) -> list[int]:
@@ -47,7 +47,7 @@ def heard(expected: Sequence[int]) -> list[int]:
 
 
 async def spoken_in_pieces(
-    generator: VllmTokenGenerator, utterance: Utterance, text: Sequence[int], lengths: Sequence[int]
+    generator: VllmTokenGenerator, utterance: TokenRequest, text: Sequence[int], lengths: Sequence[int]
 ) -> list[int]:
     """Each piece comes when all that could be said of the last ones has been."""
     stream, start = generator.start(utterance), 0
@@ -62,12 +62,12 @@ async def spoken_in_pieces(
 def test_the_most_probable_ids_are_the_published_ones(house: House) -> None:
     published = ids(house.case.io["greedy_tokens"])
     assert house.run(spoken(house.greedy, whole_utterance(house))) == published
-    assert in_torch(house, one_way_plan(house.case, house.lm), is_greedy=True) == published
+    assert in_torch(house, offline_plan(house.case, house.lm), is_greedy=True) == published
 
 
 def test_text_in_pieces_gives_the_most_probable_ids_of_torch(house: House) -> None:
     text, lengths = ids(house.case.io["text"]), ids(house.case.io["bistream_text_cuts"])
-    plan, _ = interleaved_plan(house.case, house.lm)
+    plan, _ = bistream_plan(house.case, house.lm)
     expected = decode_pieces(house.lm, plan, text, lengths)
     got = house.run(spoken_in_pieces(house.greedy, pushed_utterance(house), text, lengths))
     assert got == heard(expected)
@@ -76,14 +76,14 @@ def test_text_in_pieces_gives_the_most_probable_ids_of_torch(house: House) -> No
 
 def test_equal_seeds_draw_the_ids_of_torch(house: House) -> None:
     for seed in range(5):
-        expected = in_torch(house, one_way_plan(house.case, house.lm), seed=seed)
+        expected = in_torch(house, offline_plan(house.case, house.lm), seed=seed)
         assert house.run(spoken(house.generator, whole_utterance(house, seed))) == expected
 
 
 def test_text_in_pieces_draws_the_ids_of_torch_over_every_seam(house: House) -> None:
     text = ids(house.case.io["text"]) * 3
     for seed in range(5):
-        plan, _ = interleaved_plan(house.case, house.lm)
+        plan, _ = bistream_plan(house.case, house.lm)
         plan.push_text(text)
         plan.finish_text()
         expected = in_torch(house, plan, seed=seed)

@@ -15,7 +15,7 @@ EndReason = Literal["eos", "max_tokens", "token_loop", "stopped"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Utterance:
+class TokenRequest:
     """What the language model reads: ids without the special ones, which each generator lays itself.
 
     text_ids: the whole text; None: it is pushed while speech is made. prefix_text_ids: CosyVoice 3's
@@ -103,7 +103,7 @@ class TokenGenerator(Protocol):
         """In one line why no utterance can be started now; empty while one can."""
         ...
 
-    def start(self, utterance: Utterance) -> TokenStream:
+    def start(self, utterance: TokenRequest) -> TokenStream:
         """Raises InvalidRequest for ids that the model does not have."""
         ...
 

@@ -8,18 +8,18 @@ An utterance's plan: which ids the language model runs, and what it may draw.
 from dataclasses import dataclass
 
 from firstword.app.engine.interface import Mode
-from firstword.app.engine.tokens.interface import Utterance
+from firstword.app.engine.tokens.interface import TokenRequest
 from firstword.app.errors import InvalidRequest
 from firstword.models.config import ModelConfig, Qwen2LMConfig, TransformerLMConfig
 from firstword.models.frontend.features import ModeError
 from firstword.models.frontend.modes import ModelInput, cross_lingual, instruct, instruct2, sft, zero_shot
 from firstword.models.frontend.speaker import Speaker
-from firstword.models.lm.plan import InterleavedPlan, OneWayPlan, Plan, Vocabulary
+from firstword.models.lm.plan import BistreamPlan, OfflinePlan, Plan, Vocabulary
 from firstword.models.tokenizer import TextTokenizer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prompting:
+class PromptBuilder:
     """How one checkpoint is prompted. Threads may share it."""
 
     config: ModelConfig
@@ -36,7 +36,7 @@ class Prompting:
 
     def utterance(
         self, speaker: Speaker, text: str, mode: Mode, instruction: str | None, seed: int
-    ) -> Utterance:
+    ) -> TokenRequest:
         """`text` is left out in mode "continuous": it is pushed later.
 
         Raises InvalidRequest for an instruction or a speaker that the checkpoint cannot take.
@@ -45,7 +45,7 @@ class Prompting:
         ids = () if is_pushed else tuple(self.tokenizer.encode(text))
         given = self._given(speaker, ids, instruction)
         prefix, prompt_text = self._split(given.prompt_text_ids)
-        return Utterance(
+        return TokenRequest(
             text_ids=None if is_pushed else given.text_ids,
             prompt_text_ids=prompt_text,
             prompt_speech_ids=tuple(given.lm_prompt_tokens.tolist()),
@@ -77,7 +77,7 @@ class Prompting:
         return ids[:place], ids[place:]
 
 
-def plan_of(utterance: Utterance, vocabulary: Vocabulary, mix_ratio: tuple[int, int] | None) -> Plan:
+def plan_of(utterance: TokenRequest, vocabulary: Vocabulary, mix_ratio: tuple[int, int] | None) -> Plan:
     """mix_ratio: text : speech tokens of a block where text is pushed; None: it cannot be.
 
     Raises InvalidRequest for ids that the model does not have.
@@ -86,8 +86,8 @@ def plan_of(utterance: Utterance, vocabulary: Vocabulary, mix_ratio: tuple[int, 
     try:
         if utterance.text_ids is not None:
             text = utterance.prefix_text_ids + utterance.prompt_text_ids
-            return OneWayPlan(vocabulary, utterance.text_ids, text, prompt[1])
+            return OfflinePlan(vocabulary, utterance.text_ids, text, prompt[1])
         assert mix_ratio is not None, "text pushed to a model that reads all of it first"
-        return InterleavedPlan(vocabulary, *prompt, utterance.prefix_text_ids, mix_ratio=mix_ratio)
+        return BistreamPlan(vocabulary, *prompt, utterance.prefix_text_ids, mix_ratio=mix_ratio)
     except ValueError as error:
         raise InvalidRequest(str(error), "text") from error

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from firstword.app.engine.tokens.interface import EndReason, TokenStream, Utterance
+from firstword.app.engine.tokens.interface import EndReason, TokenRequest, TokenStream
 from firstword.app.engine.tokens.prompt import plan_of
 from firstword.app.errors import SynthesisFailed
 from firstword.models.config import SamplingConfig
@@ -22,7 +22,7 @@ from firstword.models.lm.decoder import (
     Stopped,
     Waiting,
 )
-from firstword.models.lm.plan import InterleavedPlan, Plan
+from firstword.models.lm.plan import BistreamPlan, Plan
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class TorchTokenGenerator:
         self._thread = threading.Thread(target=self._run, name="speech tokens", daemon=True)
         self._thread.start()
 
-    def start(self, utterance: Utterance) -> TokenStream:
+    def start(self, utterance: TokenRequest) -> TokenStream:
         plan = plan_of(utterance, self._model.vocabulary, self._mix_ratio)
         stream = TokenStream()
         if self._is_closing:
@@ -102,10 +102,10 @@ class TorchTokenGenerator:
             self._wake.notify()
         await asyncio.to_thread(self._thread.join)
 
-    def _pushed_plan(self, stream: TokenStream) -> InterleavedPlan | None:
+    def _pushed_plan(self, stream: TokenStream) -> BistreamPlan | None:
         """None: the stream has ended, and text for it has no meaning any more."""
         plan = self._plans.get(stream)
-        assert plan is None or isinstance(plan, InterleavedPlan), "text pushed to an utterance that has all"
+        assert plan is None or isinstance(plan, BistreamPlan), "text pushed to an utterance that has all"
         return plan
 
     def _command(self, stream: TokenStream, command: Callable[[], None]) -> None:

@@ -15,7 +15,12 @@ from typing import Any
 import torch
 
 from firstword.app.engine.backend import BackendError, Build, vllm_build
-from firstword.app.engine.tokens.vllm_generator import EngineDied, EngineKeeper, Leg, VllmTokenGenerator
+from firstword.app.engine.tokens.vllm_generator import (
+    DecodeRequest,
+    EngineDied,
+    EngineSupervisor,
+    VllmTokenGenerator,
+)
 from firstword.app.engine.tokens.vllm_options import DeviceMemory, VllmOptions, check_options, kv_cache_bytes
 from firstword.models.checkpoint.open import Checkpoint, lm_fingerprint
 from firstword.models.config import Qwen2LMConfig
@@ -54,9 +59,9 @@ async def start_generator(
     model = await asyncio.to_thread(_exported, checkpoint, options)
     name = checkpoint.directory.resolve().name
     arguments = await asyncio.to_thread(engine_arguments, model, name, config, options, build)
-    keeper = EngineKeeper(lambda: VllmProcess.open(arguments, Vocabulary.of(config)))
-    await keeper.start()
-    return VllmTokenGenerator(keeper, config, options.max_model_len)
+    supervisor = EngineSupervisor(lambda: VllmProcess.open(arguments, Vocabulary.of(config)))
+    await supervisor.start()
+    return VllmTokenGenerator(supervisor, config, options.max_model_len)
 
 
 def engine_arguments(
@@ -98,7 +103,7 @@ def set_environment(num_threads: int) -> None:
 
 
 class VllmProcess:
-    """A `LegEngine` over vLLM's AsyncLLM."""
+    """A `DecodeEngine` over vLLM's AsyncLLM."""
 
     def __init__(self, llm: Any, vocabulary: Vocabulary) -> None:
         self._llm, self._numbers = llm, itertools.count()
@@ -114,7 +119,7 @@ class VllmProcess:
         llm._run_output_handler()  # else it begins with the first request, and a death before it is not seen
         return cls(llm, vocabulary)
 
-    async def run(self, leg: Leg) -> AsyncGenerator[Sequence[int], None]:
+    async def run(self, request: DecodeRequest) -> AsyncGenerator[Sequence[int], None]:
         from vllm import SamplingParams
         from vllm.inputs import tokens_input
         from vllm.sampling_params import RequestOutputKind
@@ -122,14 +127,14 @@ class VllmProcess:
 
         params = SamplingParams(
             temperature=0.0,  # the sampler draws; vLLM takes what it leaves
-            max_tokens=leg.max_ids,
+            max_tokens=request.max_ids,
             stop_token_ids=self._stop_ids,
             detokenize=False,
             output_kind=RequestOutputKind.DELTA,
-            extra_args=leg.draws.written(),
+            extra_args=request.sampling.written(),
             skip_clone=True,
         )
-        prompt = tokens_input(list(leg.prompt_ids))
+        prompt = tokens_input(list(request.prompt_ids))
         try:
             async with aclosing(self._llm.generate(prompt, params, str(next(self._numbers)))) as outputs:
                 async for output in outputs:

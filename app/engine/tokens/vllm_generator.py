@@ -4,7 +4,7 @@ An utterance in pieces that an engine in another process can run by itself.
 
 Keeps an engine in another process alive: when it dies it is started again, later each time.
 
-Speech tokens from vLLM: each utterance is a task that runs it leg by leg.
+Speech tokens from vLLM: each utterance is a task that runs it request by request.
 """
 
 import asyncio
@@ -15,12 +15,12 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from firstword.app.engine.tokens.interface import TokenStream, Utterance
+from firstword.app.engine.tokens.interface import TokenRequest, TokenStream
 from firstword.app.engine.tokens.prompt import plan_of
 from firstword.app.errors import Restarting, SynthesisFailed, TextTooLong, TtsError
 from firstword.models.config import Qwen2LMConfig
-from firstword.models.lm.plan import ForceFill, InterleavedPlan, Plan, Run, Stop, Vocabulary, WaitForText
-from firstword.models.vllm.sampler import Draws
+from firstword.models.lm.plan import BistreamPlan, ForceFill, Plan, Run, Stop, Vocabulary, WaitForText
+from firstword.models.vllm.sampler import SamplingState
 
 
 class EngineDied(Exception):
@@ -28,21 +28,21 @@ class EngineDied(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Leg:
+class DecodeRequest:
     """Run `prompt_ids`, then draw up to `max_ids` ids, running each, up to the first of the stop set.
 
     What an earlier leg of the utterance has run is a prefix of these, which the engine's cache still has.
     """
 
     prompt_ids: tuple[int, ...]
-    draws: Draws
+    sampling: SamplingState
     max_ids: int
 
 
-class LegEngine(Protocol):
+class DecodeEngine(Protocol):
     """Used within one event loop."""
 
-    def run(self, leg: Leg) -> AsyncGenerator[Sequence[int], None]:
+    def run(self, request: DecodeRequest) -> AsyncGenerator[Sequence[int], None]:
         """The ids as they are drawn, one or several at a time; closed early, it stops and frees its memory.
 
         Raises EngineDied.
@@ -62,17 +62,17 @@ STABLE_AFTER_S = 300.0  # an engine that lived so long dies for another reason t
 _log = logging.getLogger(__name__)
 
 
-class EngineKeeper:
+class EngineSupervisor:
     """Used within one event loop. `unready_reason` says in one line why there is no engine."""
 
     def __init__(
         self,
-        open_engine: Callable[[], Awaitable[LegEngine]],
+        open_engine: Callable[[], Awaitable[DecodeEngine]],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._open_engine, self._sleep, self._clock = open_engine, sleep, clock
-        self._engine: LegEngine | None = None
+        self._engine: DecodeEngine | None = None
         self._task: asyncio.Task[None] | None = None
         self.unready_reason = "the language model's engine starts"
 
@@ -80,10 +80,10 @@ class EngineKeeper:
         """Raises what `open_engine` raises: a first start is not tried again."""
         self._engine = await self._open_engine()
         self.unready_reason = ""
-        self._task = asyncio.create_task(self._keep(self._engine), name="engine keeper")
+        self._task = asyncio.create_task(self._watch(self._engine), name="engine supervisor")
 
     @property
-    def engine(self) -> LegEngine:
+    def engine(self) -> DecodeEngine:
         """Raises Restarting while there is none."""
         if self._engine is None:
             raise Restarting(self.unready_reason)
@@ -97,7 +97,7 @@ class EngineKeeper:
             engine, self._engine = self._engine, None
             await engine.aclose()
 
-    async def _keep(self, engine: LegEngine) -> None:
+    async def _watch(self, engine: DecodeEngine) -> None:
         num_deaths = 0
         while True:
             began = self._clock()
@@ -107,12 +107,12 @@ class EngineKeeper:
             self._engine = None
             self.unready_reason = "the language model's engine died; it is started again"
             _log.error("the language model's engine died after %.0f s; it is started again", lived_s)
-            await _bury(engine)
+            await _close_dead(engine)
             engine, num_deaths = await self._restarted(num_deaths)
             self._engine, self.unready_reason = engine, ""
             _log.warning("the language model's engine runs again")
 
-    async def _restarted(self, num_deaths: int) -> tuple[LegEngine, int]:
+    async def _restarted(self, num_deaths: int) -> tuple[DecodeEngine, int]:
         while True:
             await self._sleep(min(MAX_DELAY_S, FIRST_DELAY_S * 2 ** (num_deaths - 1)))
             try:
@@ -124,7 +124,7 @@ class EngineKeeper:
                 _log.exception("the language model's engine did not start (attempt %d)", num_deaths)
 
 
-async def _bury(engine: LegEngine) -> None:
+async def _close_dead(engine: DecodeEngine) -> None:
     try:
         await engine.aclose()
     except Exception:  # it is dead: nothing of it may keep the next one from starting
@@ -144,28 +144,28 @@ class _Speech:
 
 
 class VllmTokenGenerator:
-    """A leg ends where the plan wants anything else than to run the id that was drawn.
+    """A request ends where the plan wants anything else than to run the id that was drawn.
 
     is_greedy: the most probable id instead of a draw, for comparisons.
     """
 
     def __init__(
-        self, keeper: EngineKeeper, config: Qwen2LMConfig, max_model_len: int, is_greedy: bool = False
+        self, supervisor: EngineSupervisor, config: Qwen2LMConfig, max_model_len: int, is_greedy: bool = False
     ) -> None:
-        """keeper: started, and closed with the generator. max_model_len: of an utterance, in ids."""
-        self._keeper, self._vocabulary, self._is_greedy = keeper, Vocabulary.of(config), is_greedy
+        """supervisor: started, and closed with the generator. max_model_len: of an utterance, in ids."""
+        self._supervisor, self._vocabulary, self._is_greedy = supervisor, Vocabulary.of(config), is_greedy
         self._mix_ratio, self._window = config.mix_ratio, config.sampling.win_size
         self._max_model_len = max_model_len
         self._speeches: dict[TokenStream, tuple[_Speech, asyncio.Task[None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()  # until they are done; stopped ones too
-        self._num_legs = 0
+        self._num_running = 0
         self._is_closing = False
 
     @property
     def unready_reason(self) -> str:
-        return self._keeper.unready_reason
+        return self._supervisor.unready_reason
 
-    def start(self, utterance: Utterance) -> TokenStream:
+    def start(self, utterance: TokenRequest) -> TokenStream:
         plan = plan_of(utterance, self._vocabulary, self._mix_ratio)
         stream = TokenStream()
         if self._is_closing:
@@ -201,11 +201,11 @@ class VllmTokenGenerator:
             self.stop(stream)
         if self._tasks:
             await asyncio.wait(self._tasks)
-        await self._keeper.aclose()
+        await self._supervisor.aclose()
 
-    def _pushed_plan(self, stream: TokenStream) -> InterleavedPlan:
+    def _pushed_plan(self, stream: TokenStream) -> BistreamPlan:
         plan = self._speeches[stream][0].plan
-        assert isinstance(plan, InterleavedPlan), "text pushed to an utterance that has all"
+        assert isinstance(plan, BistreamPlan), "text pushed to an utterance that has all"
         return plan
 
     async def _run(self, speech: _Speech) -> None:
@@ -234,39 +234,39 @@ class VllmTokenGenerator:
                     assert self._vocabulary.fill is not None, "a fill in a model without one"
                     speech.plan.accept(self._vocabulary.fill)
                 case Run(ids):
-                    await self._run_leg(speech, self._leg(speech, ids))
+                    await self._run_request(speech, self._next_request(speech, ids))
                 case action:
                     raise AssertionError(action)
 
-    def _leg(self, speech: _Speech, ids: tuple[int, ...]) -> Leg:
+    def _next_request(self, speech: _Speech, ids: tuple[int, ...]) -> DecodeRequest:
         stretch, history = speech.plan.stretch, tuple(speech.plan.history[-self._window :])
         speech.context += ids
         speech.plan.mark_run()
         num_free = self._max_model_len - len(speech.context)
         if num_free <= 0:
             raise self._too_long()
-        draws = Draws.of(stretch, speech.seed, speech.num_drawn, history, self._is_greedy)
-        return Leg(tuple(speech.context), draws, min(stretch.num_ids, num_free))
+        draws = SamplingState.of(stretch, speech.seed, speech.num_drawn, history, self._is_greedy)
+        return DecodeRequest(tuple(speech.context), draws, min(stretch.num_ids, num_free))
 
-    async def _run_leg(self, speech: _Speech, leg: Leg) -> None:
-        """Compute time is shared: it passed once for all legs that ran."""
-        self._num_legs += 1
+    async def _run_request(self, speech: _Speech, request: DecodeRequest) -> None:
+        """Compute time is shared: it passed once for all requests that ran."""
+        self._num_running += 1
         came_s = time.perf_counter()
         try:
-            async with aclosing(self._keeper.engine.run(leg)) as pieces:
+            async with aclosing(self._supervisor.engine.run(request)) as pieces:
                 async for ids in pieces:
                     now_s = time.perf_counter()
                     spoken, is_over = self._taken(speech, ids)
-                    speech.stream.deliver(spoken, (now_s - came_s) / self._num_legs)
+                    speech.stream.deliver(spoken, (now_s - came_s) / self._num_running)
                     came_s = now_s
                     if is_over or speech.stream.has_ended:
                         return
         finally:
-            self._num_legs -= 1
+            self._num_running -= 1
         raise self._too_long()
 
     def _taken(self, speech: _Speech, ids: Sequence[int]) -> tuple[list[int], bool]:
-        """-> the speech tokens among ids, and whether the leg is over; what comes behind its end is left."""
+        """-> the speech tokens among ids, and whether the request is over; ids behind its end are dropped."""
         spoken: list[int] = []
         for id in ids:
             if id >= self._vocabulary.num_classes:

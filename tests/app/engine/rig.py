@@ -13,7 +13,7 @@ from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.interface import EngineInfo, Mode, SynthesisRequest
 from firstword.app.engine.stream import EngineParts
 from firstword.app.engine.token2wav_pool import Token2WavPool
-from firstword.app.engine.tokens.interface import EndReason, TokenStream, Utterance
+from firstword.app.engine.tokens.interface import EndReason, TokenRequest, TokenStream
 from firstword.app.errors import InvalidRequest, SpeakerNotFound
 from firstword.app.speakers.enrolment import PreparedSpeaker
 from firstword.app.telemetry.metrics import Metrics
@@ -32,12 +32,12 @@ class ToyGenerator:
         self.is_by_hand = False
         self.unready_reason = ""
         self.reason: EndReason = "eos"
-        self.started: list[tuple[TokenStream, Utterance]] = []
+        self.started: list[tuple[TokenStream, TokenRequest]] = []
         self.coming: asyncio.Queue[TokenStream] = asyncio.Queue()  # of those, in order
         self.stopped: list[TokenStream] = []
         self._pushed: dict[TokenStream, list[int]] = {}
 
-    def start(self, utterance: Utterance) -> TokenStream:
+    def start(self, utterance: TokenRequest) -> TokenStream:
         stream = TokenStream()
         self.started.append((stream, utterance))
         self.coming.put_nowait(stream)
@@ -110,16 +110,16 @@ class ToyTokenizer:
         return [ord(character) % 1000 for character in text]
 
 
-class ToyPrompting:
+class ToyPromptBuilder:
     tokenizer = ToyTokenizer()
 
     def utterance(
         self, speaker: Speaker, text: str, mode: Mode, instruction: str | None, seed: int
-    ) -> Utterance:
+    ) -> TokenRequest:
         if instruction == "refused":
             raise InvalidRequest("no such instruction", "instruct")
         ids = None if mode == "continuous" else tuple(self.tokenizer.encode(text))
-        return Utterance(ids, (), (), (), None, seed)
+        return TokenRequest(ids, (), (), (), None, seed)
 
 
 class ToyFeed:
@@ -158,7 +158,7 @@ class Rig:
         resources = EngineParts(
             info=info,
             generator=self.generator,
-            prompting=ToyPrompting(),  # type: ignore[arg-type]
+            prompt_builder=ToyPromptBuilder(),  # type: ignore[arg-type]
             token2wav=self.token2wav,
             pool=Token2WavPool(self.token2wav, num_workers=1, max_batch=4),
             feed=lambda mode, language, normalize: self.feed(mode),

@@ -5,7 +5,7 @@ import pytest
 from firstword.app.engine import startup as assembly
 from firstword.app.engine.startup import found_precision, load_networks
 from firstword.models.lm.qwen2 import Qwen2LM
-from firstword.models.onnx.qwen2 import FusedQwen2LM
+from firstword.models.onnx.qwen2 import OnnxQwen2LM
 from tests.models.checkpoints import small_checkpoint
 
 
@@ -32,7 +32,7 @@ def test_int8_is_for_the_cpu() -> None:
 @pytest.mark.parametrize(("precision", "is_fused"), [("int8", True), ("float32", True), ("bfloat16", False)])
 def test_a_cpu_runs_graphs_but_in_bfloat16(precision: str, is_fused: bool) -> None:
     networks = load_networks(small_checkpoint("cosyvoice2"), "cpu", precision)  # type: ignore[arg-type]
-    assert isinstance(networks.lm, FusedQwen2LM if is_fused else Qwen2LM)
+    assert isinstance(networks.lm, OnnxQwen2LM if is_fused else Qwen2LM)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from firstword.app.engine.tokens.interface import TokenStream, Utterance
+from firstword.app.engine.tokens.interface import TokenRequest, TokenStream
 from firstword.app.engine.tokens.torch_generator import TorchTokenGenerator
 from firstword.app.errors import InvalidRequest, SynthesisFailed
 from firstword.models.checkpoint.open import open_checkpoint
@@ -40,8 +40,8 @@ def new_generator() -> TorchTokenGenerator:
     return TorchTokenGenerator(small_lm(), config.sampling, config.mix_ratio)
 
 
-def utterance(text: tuple[int, ...] | None = TEXT, seed: int = 1) -> Utterance:
-    return Utterance(text, (7, 8), (10, 11, 12), (), None, seed)
+def utterance(text: tuple[int, ...] | None = TEXT, seed: int = 1) -> TokenRequest:
+    return TokenRequest(text, (7, 8), (10, 11, 12), (), None, seed)
 
 
 async def finished(stream: TokenStream) -> list[int]:

@@ -1,4 +1,4 @@
-"""The generator of legs, over an engine in the test's hands; tests/vllm has the real one."""
+"""The generator of requests, over an engine in the test's hands; tests/vllm has the real one."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from firstword.app.engine.tokens.prompt import plan_of
-from firstword.app.engine.tokens.vllm_generator import EngineKeeper, VllmTokenGenerator
+from firstword.app.engine.tokens.vllm_generator import EngineSupervisor, VllmTokenGenerator
 from firstword.app.errors import InvalidRequest, Restarting, SynthesisFailed, TextTooLong
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder
-from firstword.models.lm.plan import InterleavedPlan
-from tests.app.engine.leg_engine import ToyLegEngine, until
+from firstword.models.lm.plan import BistreamPlan
 from tests.app.engine.test_torch_generator import TEXT, finished, new_generator, small_lm, utterance
+from tests.support.decode_engine import ToyDecodeEngine, until
 
 pytestmark = pytest.mark.anyio
 
@@ -21,17 +21,17 @@ MAX_MODEL_LEN = 1000
 
 @asynccontextmanager
 async def generating(
-    engine: ToyLegEngine, max_model_len: int = MAX_MODEL_LEN
+    engine: ToyDecodeEngine, max_model_len: int = MAX_MODEL_LEN
 ) -> AsyncIterator[VllmTokenGenerator]:
-    async def opened() -> ToyLegEngine:
+    async def opened() -> ToyDecodeEngine:
         return engine
 
     async def never(seconds: float) -> None:
         await asyncio.Event().wait()
 
-    keeper = EngineKeeper(opened, sleep=never)
-    await keeper.start()
-    generator = VllmTokenGenerator(keeper, small_lm().config, max_model_len)
+    supervisor = EngineSupervisor(opened, sleep=never)
+    await supervisor.start()
+    generator = VllmTokenGenerator(supervisor, small_lm().config, max_model_len)
     try:
         yield generator
     finally:
@@ -50,7 +50,7 @@ def decoded_with_all_text_there(text: Sequence[int]) -> list[int]:
     """The torch generator's thread may be told the end of the text only after its last block has begun."""
     lm, asked = small_lm(), utterance(None)
     plan = plan_of(asked, lm.vocabulary, lm.config.mix_ratio)
-    assert isinstance(plan, InterleavedPlan)
+    assert isinstance(plan, BistreamPlan)
     plan.push_text(text)
     plan.finish_text()
     decoder = SpeechDecoder(lm, lm.config.sampling)
@@ -64,10 +64,10 @@ def decoded_with_all_text_there(text: Sequence[int]) -> list[int]:
 @pytest.mark.parametrize("ids_at_a_time", [1, 4])
 async def test_a_whole_text_is_spoken_as_in_torch_however_many_ids_come_at_once(ids_at_a_time: int) -> None:
     expected = await in_torch(lambda generator: generator.start(utterance()))
-    engine = ToyLegEngine(small_lm(), ids_at_a_time)
+    engine = ToyDecodeEngine(small_lm(), ids_at_a_time)
     async with generating(engine) as generator:
         assert await finished(generator.start(utterance())) == expected
-    assert len(engine.legs) == 1
+    assert len(engine.requests) == 1
     assert engine.is_closed
 
 
@@ -81,17 +81,17 @@ async def test_pushed_text_is_spoken_as_in_torch_leg_by_leg(ids_at_a_time: int) 
         return stream
 
     expected = decoded_with_all_text_there(TEXT * 2)
-    engine = ToyLegEngine(small_lm(), ids_at_a_time)
+    engine = ToyDecodeEngine(small_lm(), ids_at_a_time)
     async with generating(engine) as generator:
         assert await finished(speak(generator)) == expected  # type: ignore[arg-type]
-    assert len(engine.legs) > 2
-    for earlier, later in zip(engine.legs, engine.legs[1:], strict=False):
+    assert len(engine.requests) > 2
+    for earlier, later in zip(engine.requests, engine.requests[1:], strict=False):
         assert later.prompt_ids[: len(earlier.prompt_ids)] == earlier.prompt_ids
-        assert later.draws.num_drawn > earlier.draws.num_drawn
+        assert later.sampling.num_drawn > earlier.sampling.num_drawn
 
 
 async def test_speech_begins_before_the_text_has_ended() -> None:
-    async with generating(ToyLegEngine(small_lm())) as generator:
+    async with generating(ToyDecodeEngine(small_lm())) as generator:
         stream = generator.start(utterance(None))
         generator.push_text(stream, TEXT * 3)
         async with asyncio.timeout(60):
@@ -100,7 +100,7 @@ async def test_speech_begins_before_the_text_has_ended() -> None:
 
 
 async def test_a_stopped_stream_stops_its_leg_and_no_other() -> None:
-    engine = ToyLegEngine(small_lm())
+    engine = ToyDecodeEngine(small_lm())
     async with generating(engine) as generator:
         alone = await finished(generator.start(utterance()))
         engine.goes_on.clear()
@@ -117,7 +117,7 @@ async def test_a_stopped_stream_stops_its_leg_and_no_other() -> None:
 
 
 async def test_a_dying_engine_fails_what_runs_and_refuses_what_comes() -> None:
-    engine = ToyLegEngine(small_lm())
+    engine = ToyDecodeEngine(small_lm())
     async with generating(engine) as generator:
         engine.goes_on.clear()
         running = generator.start(utterance())
@@ -132,19 +132,19 @@ async def test_a_dying_engine_fails_what_runs_and_refuses_what_comes() -> None:
 
 
 async def test_an_utterance_longer_than_the_engine_takes_is_refused_where_it_becomes_so() -> None:
-    async with generating(ToyLegEngine(small_lm()), max_model_len=30) as generator:
+    async with generating(ToyDecodeEngine(small_lm()), max_model_len=30) as generator:
         with pytest.raises(TextTooLong, match="longer than the 30 tokens"):
             await finished(generator.start(utterance()))
 
 
 async def test_ids_that_the_model_does_not_have_are_refused() -> None:
-    async with generating(ToyLegEngine(small_lm())) as generator:
+    async with generating(ToyDecodeEngine(small_lm())) as generator:
         with pytest.raises(InvalidRequest, match="text"):
             generator.start(utterance((10_000_000,)))
 
 
 async def test_closing_fails_what_still_runs() -> None:
-    engine = ToyLegEngine(small_lm())
+    engine = ToyDecodeEngine(small_lm())
     async with generating(engine) as generator:
         stream = generator.start(utterance(None))
     with pytest.raises(SynthesisFailed, match="stopped"):

@@ -10,7 +10,7 @@ from firstword.app.engine.tokens.vllm_options import DeviceMemory, VllmOptions, 
 from firstword.models.config import Qwen2Config, Qwen2LMConfig
 
 GIB = 1 << 30
-FULL = Qwen2LMConfig(6561, Qwen2Config(151_936, 896, 4864, 24, 14, 2), has_special_rows=False)
+FULL = Qwen2LMConfig(6561, Qwen2Config(151_936, 896, 4864, 24, 14, 2), has_cosyvoice3_vocabulary=False)
 WEIGHT_BYTES = 2 * GIB
 KV_BYTES_PER_TOKEN = 2 * 24 * 2 * 64 * 4
 OPTIONS = VllmOptions(

@@ -147,7 +147,7 @@ def test_the_shortest_prompt_can_be_chosen(tmp_path: Path) -> None:
 
 def model_config() -> ModelConfig:
     flow = DiTFlowConfig(6561, 4, DiTConfig(4, 1, 1, 4, 2, 50), CFMConfig())
-    lm = Qwen2LMConfig(6561, Qwen2Config(300, 4, 4, 1, 1, 1), has_special_rows=True)
+    lm = Qwen2LMConfig(6561, Qwen2Config(300, 4, 4, 1, 1, 1), has_cosyvoice3_vocabulary=True)
     hift = HiFTConfig(24_000, 4, (8, 5, 3), (16, 11, 7), (3,), ((1,),), (7,), ((1,),), 4, is_causal=True)
     return ModelConfig("cosyvoice3", 24_000, 25, lm, flow, hift, MEL_24K)
 

@@ -16,8 +16,8 @@ QWEN2 = Qwen2Config(
     num_attention_heads=4,
     num_key_value_heads=2,
 )
-COSYVOICE2 = Qwen2LMConfig(NUM_SPEECH_IDS, QWEN2, has_special_rows=False)
-COSYVOICE3 = Qwen2LMConfig(NUM_SPEECH_IDS, QWEN2, has_special_rows=True)
+COSYVOICE2 = Qwen2LMConfig(NUM_SPEECH_IDS, QWEN2, has_cosyvoice3_vocabulary=False)
+COSYVOICE3 = Qwen2LMConfig(NUM_SPEECH_IDS, QWEN2, has_cosyvoice3_vocabulary=True)
 COSYVOICE1 = TransformerLMConfig(
     text_token_size=NUM_TEXT_IDS,
     speech_token_size=NUM_SPEECH_IDS,

@@ -11,13 +11,13 @@ from firstword.models.lm.decoder import Emitted, Event, Row, RowRequest, SpeechD
 from firstword.models.lm.kv_cache import CacheShape, KeyValueCache
 from firstword.models.lm.plan import (
     IGNORED,
-    InterleavedPlan,
+    BistreamPlan,
     LengthRatios,
-    OneWayPlan,
+    OfflinePlan,
     Plan,
     Vocabulary,
-    interleaved_layout,
-    one_way_layout,
+    bistream_layout,
+    offline_layout,
 )
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.lm.transformer_lm import TransformerLM
@@ -71,12 +71,12 @@ class ScriptedLM:
         return torch.where(hidden == self._bad_id, torch.nan, self._logits)
 
 
-def make_plan(family: str, index: int) -> OneWayPlan:
+def make_plan(family: str, index: int) -> OfflinePlan:
     """Utterances of different lengths: 3 to 6 text tokens, with and without a prompt."""
     text = [(3 * index + i) % 40 for i in range(3 + index % 4)]
     prompt = [(index + i) % 60 for i in range(7 * (index % 3))]
     ratios = LengthRatios(minimum=1, maximum=4)
-    return OneWayPlan(Vocabulary.of(FAMILIES[family]), text, [index], prompt, ratios)
+    return OfflinePlan(Vocabulary.of(FAMILIES[family]), text, [index], prompt, ratios)
 
 
 def make_request(family: str, index: int, plan: Plan | None = None) -> RowRequest:
@@ -130,11 +130,11 @@ def test_rows_that_join_and_leave_change_no_other_row(family: str) -> None:
 def test_decoding_equals_one_forward_pass_over_the_training_layout(family: str) -> None:
     model = make_model(family)
     decoder = RecordingDecoder(model)
-    plan = OneWayPlan(model.vocabulary, [1, 2, 3, 4], [5], [6, 7, 8], LengthRatios(2, 6))
+    plan = OfflinePlan(model.vocabulary, [1, 2, 3, 4], [5], [6, 7, 8], LengthRatios(2, 6))
     request = make_request(family, 0, plan)
     row = decoder.add(request)
     speak(decoder)
-    layout = one_way_layout(model.vocabulary, [5, 1, 2, 3, 4], [6, 7, 8, *plan.speech_ids])
+    layout = offline_layout(model.vocabulary, [5, 1, 2, 3, 4], [6, 7, 8, *plan.speech_ids])
     logits, _ = teacher_forced(model, [layout], [request.speaker])
     ours = torch.stack(decoder.recorded[row])
     start = logits.shape[1] - len(plan.speech_ids) - 1
@@ -147,9 +147,7 @@ def test_interleaved_rows_in_a_batch_equal_one_forward_pass_over_the_training_la
     model = make_model(family, seed=2)
     decoder = RecordingDecoder(model)
     plans = [
-        InterleavedPlan(
-            model.vocabulary, [1, 2], [3] * num_prompt, mix_ratio=(5, 15), ratios=LengthRatios(2, 4)
-        )
+        BistreamPlan(model.vocabulary, [1, 2], [3] * num_prompt, mix_ratio=(5, 15), ratios=LengthRatios(2, 4))
         for num_prompt in (0, 4, 7)
     ]
     rows = [decoder.add(make_request(family, index, plan)) for index, plan in enumerate(plans)]
@@ -167,7 +165,7 @@ def test_interleaved_rows_in_a_batch_equal_one_forward_pass_over_the_training_la
     for row, plan, text, num_prompt in zip(rows, plans, texts, (0, 4, 7), strict=True):
         if model.vocabulary.fill in plan.history and not has_whole_blocks(plan, num_prompt):
             continue  # a fill drawn early: the training layout knows none
-        layout = interleaved_layout(model.vocabulary, [1, 2, *text], [3] * num_prompt + plan.speech_ids)
+        layout = bistream_layout(model.vocabulary, [1, 2, *text], [3] * num_prompt + plan.speech_ids)
         logits, targets = teacher_forced(model, [layout])
         is_answer = (targets[0] != IGNORED) & (targets[0] != model.vocabulary.fill)
         expected = logits[0, is_answer][num_prompt:]
@@ -177,7 +175,7 @@ def test_interleaved_rows_in_a_batch_equal_one_forward_pass_over_the_training_la
     assert num_compared >= 2
 
 
-def has_whole_blocks(plan: InterleavedPlan, num_prompt: int) -> bool:
+def has_whole_blocks(plan: BistreamPlan, num_prompt: int) -> bool:
     assert plan._vocabulary.fill is not None
     first = plan.history.index(plan._vocabulary.fill)
     fills = [index for index, id in enumerate(plan.history) if id == plan._vocabulary.fill]
@@ -187,7 +185,7 @@ def has_whole_blocks(plan: InterleavedPlan, num_prompt: int) -> bool:
 def test_a_row_that_waits_for_text_says_so_and_holds_up_nobody() -> None:
     model = make_model("cosyvoice2")
     decoder = SpeechDecoder(model, SamplingConfig())
-    plan = InterleavedPlan(model.vocabulary, mix_ratio=(5, 15))
+    plan = BistreamPlan(model.vocabulary, mix_ratio=(5, 15))
     waiting = decoder.add(make_request("cosyvoice2", 0, plan))
     other = decoder.add(make_request("cosyvoice2", 1))
     events = decoder.step()
@@ -204,7 +202,7 @@ def test_the_minimum_length_is_enforced_though_a_stop_is_far_more_probable(
 ) -> None:
     names = Vocabulary.of(FAMILIES[family])
     decoder = SpeechDecoder(ScriptedLM(FAMILIES[family], favoured=names.stop_ids), SamplingConfig())
-    plan = OneWayPlan(names, [1, 2, 3])
+    plan = OfflinePlan(names, [1, 2, 3])
     row = decoder.add(RowRequest(plan, seed=4, is_greedy=is_greedy))
     events = speak(decoder)
     assert len(of_row(events, row)) == 6
@@ -216,7 +214,7 @@ def test_an_interleaved_minimum_is_enforced_and_no_other_stop_is_drawn(config: L
     names = Vocabulary.of(config)
     favoured = [id for id in names.stop_ids if id != names.fill]
     decoder = SpeechDecoder(ScriptedLM(config, favoured), SamplingConfig())
-    plan = InterleavedPlan(names, mix_ratio=(5, 15))
+    plan = BistreamPlan(names, mix_ratio=(5, 15))
     plan.push_text([1, 2, 3, 4, 5, 6, 7, 8, 9])
     plan.finish_text()
     row = decoder.add(RowRequest(plan, seed=4))
@@ -238,8 +236,8 @@ def test_the_maximum_length_ends_a_row() -> None:
 def test_logits_that_are_no_numbers_end_their_own_row_only() -> None:
     names = Vocabulary.of(COSYVOICE2)
     decoder = SpeechDecoder(ScriptedLM(COSYVOICE2, favoured=[7, 8, 9], bad_id=13), SamplingConfig())
-    bad = decoder.add(RowRequest(OneWayPlan(names, [1], prompt_speech_ids=[13]), seed=0))
-    good = decoder.add(RowRequest(OneWayPlan(names, [1]), seed=0))
+    bad = decoder.add(RowRequest(OfflinePlan(names, [1], prompt_speech_ids=[13]), seed=0))
+    good = decoder.add(RowRequest(OfflinePlan(names, [1]), seed=0))
     events = speak(decoder)
     assert Stopped(bad, "not_finite") in events
     assert len(of_row(events, good)) == 20

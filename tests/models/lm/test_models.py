@@ -8,7 +8,7 @@ from torch import Tensor
 from firstword.models.config import TransformerLMConfig
 from firstword.models.layers.attention import WholeMemory
 from firstword.models.lm.kv_cache import attend_grouped
-from firstword.models.lm.plan import one_way_layout
+from firstword.models.lm.plan import offline_layout
 from firstword.models.lm.qwen2 import Qwen2LM, rotary_table, rotate_halves
 from firstword.models.lm.transformer_lm import TransformerLM
 from tests.models.lm.networks import COSYVOICE1, FAMILIES, NUM_SPEECH_IDS, make_model
@@ -80,7 +80,7 @@ def test_grouped_queries_see_the_key_head_of_their_group() -> None:
 @torch.inference_mode()
 def test_bfloat16_runs_and_stays_near_float32(family: str) -> None:
     model = make_model(family)
-    layout = one_way_layout(model.vocabulary, range(12), range(20))
+    layout = offline_layout(model.vocabulary, range(12), range(20))
     exact, _ = teacher_forced(model, [layout], [torch.ones(192)])
     rough, _ = teacher_forced(model.bfloat16(), [layout], [torch.ones(192)])
     assert rough.dtype is torch.bfloat16

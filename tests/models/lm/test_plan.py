@@ -3,19 +3,19 @@ import pytest
 from firstword.models.lm.plan import (
     Forbidden,
     LengthRatios,
-    OneWayPlan,
+    OfflinePlan,
     Run,
     Sample,
     Stop,
     Vocabulary,
-    one_way_layout,
+    offline_layout,
 )
 from tests.models.lm.networks import COSYVOICE1, COSYVOICE2, COSYVOICE3, FAMILIES
 
 ALL = pytest.mark.parametrize("family", FAMILIES)
 
 
-def drive(plan: OneWayPlan, eos_at: int | None = None) -> list[tuple[int, ...]]:
+def drive(plan: OfflinePlan, eos_at: int | None = None) -> list[tuple[int, ...]]:
     """Accepts 7 again and again, the eos in place of token `eos_at`; -> the ids of every run."""
     runs, eos = [], plan._vocabulary.eos
     while not isinstance(action := plan.next_action(), Stop):
@@ -31,9 +31,9 @@ def drive(plan: OneWayPlan, eos_at: int | None = None) -> list[tuple[int, ...]]:
 @ALL
 def test_run_ids_are_the_training_layout(family: str) -> None:
     names = Vocabulary.of(FAMILIES[family])
-    plan = OneWayPlan(names, [3, 4, 5], [1, 2], [50, 51])
+    plan = OfflinePlan(names, [3, 4, 5], [1, 2], [50, 51])
     runs = drive(plan, eos_at=20)
-    layout = one_way_layout(names, [1, 2, 3, 4, 5], [50, 51, *[7] * 20])
+    layout = offline_layout(names, [1, 2, 3, 4, 5], [50, 51, *[7] * 20])
     assert tuple(id for run in runs for id in run) == layout.input_ids
     assert runs[1:] == [(7,)] * 20
     assert plan.next_action() == Stop("eos")
@@ -43,7 +43,7 @@ def test_run_ids_are_the_training_layout(family: str) -> None:
 @ALL
 def test_no_class_of_the_stop_set_ends_it_below_the_minimum(family: str) -> None:
     names = Vocabulary.of(FAMILIES[family])
-    plan = OneWayPlan(names, [3, 4], ratios=LengthRatios(minimum=1.5))
+    plan = OfflinePlan(names, [3, 4], ratios=LengthRatios(minimum=1.5))
     rules = []
     for _ in range(5):
         assert isinstance(plan.next_action(), Run)
@@ -58,7 +58,7 @@ def test_no_class_of_the_stop_set_ends_it_below_the_minimum(family: str) -> None
 def test_every_class_of_the_stop_set_ends_it_after_the_minimum() -> None:
     names = Vocabulary.of(COSYVOICE2)
     for stop in names.stop_ids:
-        plan = OneWayPlan(names, [3])
+        plan = OfflinePlan(names, [3])
         plan.mark_run()
         plan.accept(stop)
         assert plan.next_action() == Stop("eos")
@@ -67,7 +67,7 @@ def test_every_class_of_the_stop_set_ends_it_after_the_minimum() -> None:
 
 @pytest.mark.parametrize("text", [[3], [3, 4, 5]])
 def test_the_maximum_ends_it_without_another_run(text: list[int]) -> None:
-    plan = OneWayPlan(Vocabulary.of(COSYVOICE1), text, prompt_text_ids=[9] * 30)
+    plan = OfflinePlan(Vocabulary.of(COSYVOICE1), text, prompt_text_ids=[9] * 30)
     runs = drive(plan)
     assert plan.next_action() == Stop("max_tokens")
     assert len(plan.speech_ids) == 20 * len(text)
@@ -75,7 +75,7 @@ def test_the_maximum_ends_it_without_another_run(text: list[int]) -> None:
 
 
 def test_asking_again_changes_nothing() -> None:
-    plan = OneWayPlan(Vocabulary.of(COSYVOICE3), [3, 4])
+    plan = OfflinePlan(Vocabulary.of(COSYVOICE3), [3, 4])
     assert plan.next_action() == plan.next_action()
     plan.mark_run()
     assert plan.next_action() == plan.next_action() == Sample(Forbidden.STOPS)
@@ -83,4 +83,4 @@ def test_asking_again_changes_nothing() -> None:
 
 def test_an_empty_text_is_refused() -> None:
     with pytest.raises(ValueError, match="0 text tokens came; expected at least 1"):
-        OneWayPlan(Vocabulary.of(COSYVOICE2), [], prompt_text_ids=[1, 2])
+        OfflinePlan(Vocabulary.of(COSYVOICE2), [], prompt_text_ids=[1, 2])

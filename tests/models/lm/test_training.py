@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from firstword.models.config import LMConfig
 from firstword.models.layers.attention import WholeMemory, chunk_mask
-from firstword.models.lm.plan import IGNORED, Layout, interleaved_layout, one_way_layout
+from firstword.models.lm.plan import IGNORED, Layout, bistream_layout, offline_layout
 from firstword.models.lm.transformer_lm import TransformerLM
 from tests.models.lm.networks import COSYVOICE1, COSYVOICE2, FAMILIES, make_model
 from training.losses import (
@@ -54,7 +54,7 @@ def test_accuracy_counts_the_places_that_count() -> None:
 @torch.inference_mode()
 def test_padding_changes_no_row(family: str) -> None:
     model = make_model(family)
-    layouts = [one_way_layout(model.vocabulary, range(n), range(3 * n)) for n in (2, 7, 4)]
+    layouts = [offline_layout(model.vocabulary, range(n), range(3 * n)) for n in (2, 7, 4)]
     speakers = [torch.randn(192) if family == "cosyvoice1" else None for _ in layouts]
     logits, targets = teacher_forced(model, layouts, speakers)
     for row, (layout, speaker) in enumerate(zip(layouts, speakers, strict=True)):
@@ -69,7 +69,7 @@ def test_cosyvoice1_learns_speech_and_eos_behind_speaker_and_text() -> None:
     model = make_model("cosyvoice1").requires_grad_(True)
     assert isinstance(model, TransformerLM)
     text, speech, speaker = [3, 4, 5], [10, 11], torch.randn(192)
-    layout = one_way_layout(model.vocabulary, text, speech)
+    layout = offline_layout(model.vocabulary, text, speech)
     result = token_loss(model, [layout], [speaker], config=LossConfig.of(model.config))
     special = model.special_embedding.weight
     x = torch.cat(
@@ -91,7 +91,7 @@ def test_cosyvoice1_learns_speech_and_eos_behind_speaker_and_text() -> None:
 @pytest.mark.parametrize("family", ["cosyvoice2", "cosyvoice3"])
 def test_every_parameter_learns_from_an_interleaved_utterance(family: str) -> None:
     model = make_model(family).requires_grad_(True)
-    layout = interleaved_layout(model.vocabulary, range(7), range(25))
+    layout = bistream_layout(model.vocabulary, range(7), range(25))
     token_loss(model, [layout], config=LossConfig.of(model.config)).loss.backward()
     assert all(bool(parameter.grad is not None and parameter.grad.any()) for parameter in model.parameters())
 
@@ -107,8 +107,8 @@ def test_a_sequence_is_scored_by_the_places_that_count() -> None:
 def test_preference_loss_is_the_one_computed_by_hand(family: str) -> None:
     model = make_model(family, sharpness=4.0)
     names = model.vocabulary
-    chosen = [one_way_layout(names, [1, 2], [3, 4, 5]), one_way_layout(names, [6], [7])]
-    rejected = [one_way_layout(names, [1, 2], [9]), one_way_layout(names, [6], [8, 8, 8, 8])]
+    chosen = [offline_layout(names, [1, 2], [3, 4, 5]), offline_layout(names, [6], [7])]
+    rejected = [offline_layout(names, [1, 2], [9]), offline_layout(names, [6], [8, 8, 8, 8])]
     reference_chosen, reference_rejected = torch.tensor([-3.0, -1.0]), torch.tensor([-2.0, -6.0])
 
     def score(layout: Layout) -> float:

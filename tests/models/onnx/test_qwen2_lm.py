@@ -12,7 +12,7 @@ from torch import Tensor
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.config import Qwen2LMConfig
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, SpeechLM
-from firstword.models.lm.plan import InterleavedPlan, LengthRatios, OneWayPlan, Plan
+from firstword.models.lm.plan import BistreamPlan, LengthRatios, OfflinePlan, Plan
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.onnx.build import fused_lm
 from tests.models.lm.networks import COSYVOICE2, FAMILIES, make_model
@@ -40,11 +40,11 @@ def both(family: str) -> tuple[Qwen2LM, SpeechLM]:
 def one_way(lm: SpeechLM, seed: int, num_tokens: int = 30) -> Plan:
     generator = torch.Generator().manual_seed(seed)
     text, prompt = (torch.randint(0, 40, (count,), generator=generator).tolist() for count in (5 + seed, 7))
-    return OneWayPlan(lm.vocabulary, text, text[:3], prompt, LengthRatios(num_tokens, num_tokens))
+    return OfflinePlan(lm.vocabulary, text, text[:3], prompt, LengthRatios(num_tokens, num_tokens))
 
 
 def interleaved(lm: SpeechLM, seed: int) -> Plan:
-    plan = InterleavedPlan(lm.vocabulary, [1, 2, 3], [4, 5, 6, 7], mix_ratio=(2, 5))
+    plan = BistreamPlan(lm.vocabulary, [1, 2, 3], [4, 5, 6, 7], mix_ratio=(2, 5))
     plan.push_text([(3 * seed + index) % 40 for index in range(11)])
     plan.finish_text()
     return plan
@@ -113,7 +113,7 @@ def test_the_builtin_voice_in_8_bits_keeps_its_distributions() -> None:
     assert isinstance(lm, Qwen2LM)
     fused = fused_lm(deepcopy(lm), has_int8=True, num_threads=1)
     text = [297, 534, 11, 403, 78, 268, 512, 13]  # "the man, who came."
-    plan = OneWayPlan(lm.vocabulary, text, (), (), LengthRatios(8, 8))
+    plan = OfflinePlan(lm.vocabulary, text, (), (), LengthRatios(8, 8))
     said = spoken(lm, [plan], is_greedy=False)[0]
     prompt = [lm.vocabulary.sos, *(lm.vocabulary.first_text + id for id in text), lm.vocabulary.task]
     rows = [run(one, added(one), [*prompt, *said]) for one in (lm, fused)]

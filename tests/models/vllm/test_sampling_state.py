@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from firstword.models.lm.plan import Forbidden, Stretch
-from firstword.models.vllm.sampler import Draws
+from firstword.models.lm.plan import Forbidden, SamplingSpan
+from firstword.models.vllm.sampler import SamplingState
 
 
 def test_draws_travel_to_the_engine_and_back() -> None:
-    stretch = Stretch(9, Forbidden.STOPS, 5, Forbidden.ALL_BUT_EOS)
-    draws = Draws.of(stretch, seed=1, num_drawn=2, history=(3, 4), is_greedy=True)
+    stretch = SamplingSpan(9, Forbidden.STOPS, 5, Forbidden.ALL_BUT_EOS)
+    draws = SamplingState.of(stretch, seed=1, num_drawn=2, history=(3, 4), is_greedy=True)
     travelled = json.loads(json.dumps(draws.written()))  # tuples become lists on the way
-    assert Draws.read(travelled) == draws
+    assert SamplingState.read(travelled) == draws
     assert (draws.first_rule, draws.num_first, draws.later_rule) == (
         Forbidden.STOPS,
         5,
@@ -23,4 +23,4 @@ def test_draws_travel_to_the_engine_and_back() -> None:
 @pytest.mark.parametrize("extra_args", [None, {}, {"firstword": 1}])
 def test_a_request_without_its_draws_is_refused(extra_args: dict[str, object] | None) -> None:
     with pytest.raises(ValueError, match="only Firstword"):
-        Draws.read(extra_args)
+        SamplingState.read(extra_args)

@@ -8,16 +8,16 @@ from zlib import crc32
 import pytest
 
 from firstword.models.lm.plan import (
+    BistreamPlan,
     Forbidden,
     ForceFill,
-    InterleavedPlan,
     LengthRatios,
     Run,
     Sample,
     Stop,
     Vocabulary,
     WaitForText,
-    interleaved_layout,
+    bistream_layout,
 )
 from tests.models.lm.networks import COSYVOICE1, COSYVOICE2, COSYVOICE3, NUM_SPEECH_IDS, NUM_TEXT_IDS
 
@@ -33,8 +33,8 @@ class Utterance:
     prompt_speech: list[int]
     prefix: list[int]
 
-    def plan(self) -> InterleavedPlan:
-        return InterleavedPlan(
+    def plan(self) -> BistreamPlan:
+        return BistreamPlan(
             self.vocabulary, self.prompt_text, self.prompt_speech, self.prefix, mix_ratio=MIX_RATIO
         )
 
@@ -67,7 +67,7 @@ class Reader:
 Trace = list[tuple[object, ...]]
 
 
-def drive(plan: InterleavedPlan, reader: Reader, pieces: Sequence[Sequence[int]], eagerness: float) -> Trace:
+def drive(plan: BistreamPlan, reader: Reader, pieces: Sequence[Sequence[int]], eagerness: float) -> Trace:
     """Runs the plan to its stop. A piece comes when the plan waits, or with that chance before any action."""
     trace: Trace = []
     waiting = [*pieces]
@@ -159,7 +159,7 @@ def test_what_is_run_is_the_training_layout(seed: int) -> None:
     spoken = plan.speech_ids
     if trace[-1] == ("stop", "max_tokens"):
         reader.read.append(spoken[-1])  # known and needed no more
-    layout = interleaved_layout(
+    layout = bistream_layout(
         names,
         [*utterance.prompt_text, *utterance.text],
         [*utterance.prompt_speech, *spoken],
@@ -168,7 +168,7 @@ def test_what_is_run_is_the_training_layout(seed: int) -> None:
     assert tuple(reader.read) == layout.input_ids
 
 
-def step(plan: InterleavedPlan, id: int) -> tuple[Run, Sample]:
+def step(plan: BistreamPlan, id: int) -> tuple[Run, Sample]:
     """One run and one accepted id."""
     run = plan.next_action()
     assert isinstance(run, Run)
@@ -180,7 +180,7 @@ def step(plan: InterleavedPlan, id: int) -> tuple[Run, Sample]:
 
 
 def test_the_last_token_before_a_forced_fill_is_run_once_with_the_next_text() -> None:
-    plan = InterleavedPlan(TWO, mix_ratio=MIX_RATIO)
+    plan = BistreamPlan(TWO, mix_ratio=MIX_RATIO)
     plan.push_text([1, 2, 3, 4, 5])
     runs = [step(plan, id)[0].ids for id in range(15)]
     assert runs[0] == (TWO.sos, *TWO.text([1, 2, 3, 4, 5]))
@@ -195,7 +195,7 @@ def test_the_last_token_before_a_forced_fill_is_run_once_with_the_next_text() ->
 
 
 def test_the_last_token_before_a_forced_fill_is_run_once_at_the_end_of_the_text() -> None:
-    plan = InterleavedPlan(TWO, mix_ratio=MIX_RATIO)
+    plan = BistreamPlan(TWO, mix_ratio=MIX_RATIO)
     plan.push_text([1, 2, 3, 4, 5])
     for id in range(15):
         step(plan, id)
@@ -206,7 +206,7 @@ def test_the_last_token_before_a_forced_fill_is_run_once_at_the_end_of_the_text(
 
 
 def test_a_fill_drawn_early_ends_the_block_and_the_next_one_is_whole() -> None:
-    plan = InterleavedPlan(TWO, mix_ratio=MIX_RATIO)
+    plan = BistreamPlan(TWO, mix_ratio=MIX_RATIO)
     plan.push_text([1] * 10)
     step(plan, 8)
     step(plan, TWO.fill or -1)
@@ -218,7 +218,7 @@ def test_a_fill_drawn_early_ends_the_block_and_the_next_one_is_whole() -> None:
 
 
 def test_text_that_ends_within_a_block_lets_the_block_run_to_its_fill() -> None:
-    plan = InterleavedPlan(TWO, mix_ratio=MIX_RATIO)
+    plan = BistreamPlan(TWO, mix_ratio=MIX_RATIO)
     plan.push_text([1] * 6)
     step(plan, 8)
     plan.finish_text()
@@ -228,7 +228,7 @@ def test_text_that_ends_within_a_block_lets_the_block_run_to_its_fill() -> None:
 
 
 def test_text_that_ends_while_prompt_speech_remains_drops_none_of_it() -> None:
-    plan = InterleavedPlan(TWO, [1, 2, 3], [*range(40)], mix_ratio=MIX_RATIO)
+    plan = BistreamPlan(TWO, [1, 2, 3], [*range(40)], mix_ratio=MIX_RATIO)
     plan.push_text([4, 5, 6])
     plan.finish_text()
     first = (*TWO.text([1, 2, 3, 4, 5]), *range(15))
@@ -238,14 +238,14 @@ def test_text_that_ends_while_prompt_speech_remains_drops_none_of_it() -> None:
 
 
 def test_a_prompt_of_whole_blocks_is_answered_with_the_fill_allowed() -> None:
-    plan = InterleavedPlan(TWO, [1, 2, 3, 4, 5], [*range(15)], mix_ratio=MIX_RATIO)
+    plan = BistreamPlan(TWO, [1, 2, 3, 4, 5], [*range(15)], mix_ratio=MIX_RATIO)
     assert plan.next_action() == Run((TWO.sos, *TWO.text([1, 2, 3, 4, 5]), *range(15)))
     plan.mark_run()
     assert plan.next_action() == Sample(Forbidden.ALL_BUT_FILL)
 
 
 def test_without_prompt_speech_decoding_waits_for_the_first_block_of_text() -> None:
-    plan = InterleavedPlan(THREE, prefix_text_ids=[7, 8, 9], mix_ratio=MIX_RATIO)
+    plan = BistreamPlan(THREE, prefix_text_ids=[7, 8, 9], mix_ratio=MIX_RATIO)
     assert plan.next_action() == WaitForText()
     plan.push_text([1, 2, 3, 4])
     assert plan.next_action() == WaitForText()
@@ -255,7 +255,7 @@ def test_without_prompt_speech_decoding_waits_for_the_first_block_of_text() -> N
 
 @pytest.mark.parametrize("names", [TWO, THREE])
 def test_the_minimum_holds_in_the_last_leg_and_the_maximum_ends_it(names: Vocabulary) -> None:
-    plan = InterleavedPlan(names, ratios=LengthRatios(minimum=2, maximum=4), mix_ratio=MIX_RATIO)
+    plan = BistreamPlan(names, ratios=LengthRatios(minimum=2, maximum=4), mix_ratio=MIX_RATIO)
     plan.push_text([1, 2, 3])
     plan.finish_text()
     rules = [step(plan, 9)[1].forbidden for _ in range(12)]
@@ -264,7 +264,7 @@ def test_the_minimum_holds_in_the_last_leg_and_the_maximum_ends_it(names: Vocabu
 
 
 def test_eos_ends_the_last_leg() -> None:
-    plan = InterleavedPlan(THREE, ratios=LengthRatios(minimum=0), mix_ratio=MIX_RATIO)
+    plan = BistreamPlan(THREE, ratios=LengthRatios(minimum=0), mix_ratio=MIX_RATIO)
     plan.push_text([1])
     plan.finish_text()
     step(plan, THREE.eos)
@@ -273,7 +273,7 @@ def test_eos_ends_the_last_leg() -> None:
 
 
 def test_a_mix_ratio_of_its_own_is_kept() -> None:
-    plan = InterleavedPlan(TWO, [1, 2], [3, 4, 5, 6], mix_ratio=(2, 3))
+    plan = BistreamPlan(TWO, [1, 2], [3, 4, 5, 6], mix_ratio=(2, 3))
     plan.push_text([3, 4])
     assert plan.next_action() == Run((TWO.sos, *TWO.text([1, 2]), 3, 4, 5, *TWO.text([3, 4]), 6))
     step(plan, 10)
@@ -282,7 +282,7 @@ def test_a_mix_ratio_of_its_own_is_kept() -> None:
 
 
 def test_a_text_that_ends_empty_is_refused() -> None:
-    plan = InterleavedPlan(TWO, [1, 2], [3], mix_ratio=MIX_RATIO)
+    plan = BistreamPlan(TWO, [1, 2], [3], mix_ratio=MIX_RATIO)
     plan.push_text([])
     with pytest.raises(ValueError, match="ended with 0 text tokens; expected at least 1"):
         plan.finish_text()
@@ -290,4 +290,4 @@ def test_a_text_that_ends_empty_is_refused() -> None:
 
 def test_a_model_without_a_fill_class_is_refused() -> None:
     with pytest.raises(ValueError, match="no fill class"):
-        InterleavedPlan(Vocabulary.of(COSYVOICE1), mix_ratio=MIX_RATIO)
+        BistreamPlan(Vocabulary.of(COSYVOICE1), mix_ratio=MIX_RATIO)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from firstword.models.lm.plan import InterleavedPlan, OneWayPlan, Plan, Run, Stop, Vocabulary
+from firstword.models.lm.plan import BistreamPlan, OfflinePlan, Plan, Run, Stop, Vocabulary
 
 NAMES = Vocabulary(100, 103, 103, 50, sos=103, task=104, first_text=105, eos=100, fill=102)
 MIX_RATIO = (5, 15)
@@ -28,7 +28,7 @@ def foreseen(plan: Plan) -> list[object]:
 
 
 def test_a_whole_text_is_one_stretch() -> None:
-    plan = OneWayPlan(NAMES, [1, 2, 3])
+    plan = OfflinePlan(NAMES, [1, 2, 3])
     expected = foreseen(plan)
     assert drawn_up_to_the_turn(plan) == expected
     assert len(expected) == 60
@@ -37,7 +37,7 @@ def test_a_whole_text_is_one_stretch() -> None:
 
 @pytest.mark.parametrize("num_prompt_ids", [0, 4, 15])
 def test_pushed_text_is_a_stretch_for_each_block(num_prompt_ids: int) -> None:
-    plan = InterleavedPlan(NAMES, [1] * 5, [9] * num_prompt_ids, mix_ratio=MIX_RATIO)
+    plan = BistreamPlan(NAMES, [1] * 5, [9] * num_prompt_ids, mix_ratio=MIX_RATIO)
     plan.push_text([1] * 12)
     plan.finish_text()
     num_stretches = 0

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from firstword.app.engine.tokens.vllm_generator import FIRST_DELAY_S, STABLE_AFTER_S, EngineKeeper
+from firstword.app.engine.tokens.vllm_generator import FIRST_DELAY_S, STABLE_AFTER_S, EngineSupervisor
 from firstword.app.errors import Restarting
-from tests.app.engine.leg_engine import ToyLegEngine, until
 from tests.app.engine.test_torch_generator import small_lm
 from tests.support.clock import Clock
+from tests.support.decode_engine import ToyDecodeEngine, until
 
 pytestmark = pytest.mark.anyio
 
@@ -21,16 +21,16 @@ pytestmark = pytest.mark.anyio
 class Starts:
     """Engines as they are opened; the next ones fail as often as `failures` says."""
 
-    engines: list[ToyLegEngine] = field(default_factory=list)
+    engines: list[ToyDecodeEngine] = field(default_factory=list)
     failures: int = 0
     delays_s: list[float] = field(default_factory=list)
-    opened: asyncio.Queue[ToyLegEngine] = field(default_factory=asyncio.Queue)
+    opened: asyncio.Queue[ToyDecodeEngine] = field(default_factory=asyncio.Queue)
 
-    async def open(self) -> ToyLegEngine:
+    async def open(self) -> ToyDecodeEngine:
         if self.failures:
             self.failures -= 1
             raise RuntimeError("no memory\nleft")
-        self.engines.append(ToyLegEngine(small_lm()))
+        self.engines.append(ToyDecodeEngine(small_lm()))
         self.opened.put_nowait(self.engines[-1])
         return self.engines[-1]
 
@@ -39,32 +39,32 @@ class Starts:
 
 
 @asynccontextmanager
-async def kept(starts: Starts, clock: Clock) -> AsyncIterator[EngineKeeper]:
-    keeper = EngineKeeper(starts.open, starts.sleep, clock)
-    await keeper.start()
+async def kept(starts: Starts, clock: Clock) -> AsyncIterator[EngineSupervisor]:
+    supervisor = EngineSupervisor(starts.open, starts.sleep, clock)
+    await supervisor.start()
     await starts.opened.get()
     try:
-        yield keeper
+        yield supervisor
     finally:
-        await keeper.aclose()
+        await supervisor.aclose()
 
 
-async def reopened(starts: Starts, keeper: EngineKeeper) -> None:
+async def reopened(starts: Starts, supervisor: EngineSupervisor) -> None:
     async with asyncio.timeout(30):
         await starts.opened.get()
-    await until(lambda: not keeper.unready_reason)
+    await until(lambda: not supervisor.unready_reason)
 
 
 async def test_each_early_death_doubles_the_delay_and_a_long_life_resets_it() -> None:
     starts, clock = Starts(), Clock()
-    async with kept(starts, clock) as keeper:
+    async with kept(starts, clock) as supervisor:
         for _ in range(3):
             starts.engines[-1].die()
-            await reopened(starts, keeper)
+            await reopened(starts, supervisor)
         clock.pass_s(STABLE_AFTER_S + 1)
         starts.engines[-1].die()
-        await reopened(starts, keeper)
-        assert keeper.engine is starts.engines[-1]
+        await reopened(starts, supervisor)
+        assert supervisor.engine is starts.engines[-1]
     assert [delay / FIRST_DELAY_S for delay in starts.delays_s] == [1, 2, 4, 1]
     assert all(engine.is_closed for engine in starts.engines)
 
@@ -72,19 +72,19 @@ async def test_each_early_death_doubles_the_delay_and_a_long_life_resets_it() ->
 async def test_a_start_that_fails_is_tried_again_and_told(caplog: pytest.LogCaptureFixture) -> None:
     starts = Starts()
     with caplog.at_level(logging.CRITICAL, "firstword.app.engine.tokens.vllm_generator"):
-        async with kept(starts, Clock()) as keeper:
+        async with kept(starts, Clock()) as supervisor:
             reasons: list[str] = []
 
             async def sleep(seconds: float) -> None:
-                reasons.append(keeper.unready_reason)
+                reasons.append(supervisor.unready_reason)
                 with pytest.raises(Restarting, match="start"):
-                    _ = keeper.engine
+                    _ = supervisor.engine
 
             starts.sleep = sleep  # type: ignore[method-assign]
-            keeper._sleep = sleep
+            supervisor._sleep = sleep
             starts.failures = 2
             starts.engines[-1].die()
-            await reopened(starts, keeper)
+            await reopened(starts, supervisor)
     assert "started again" in reasons[0]
     assert reasons[1:] == ["the language model's engine died, and did not start again: no memory left"] * 2
 
@@ -98,17 +98,17 @@ async def test_a_dead_engine_that_cannot_be_closed_is_followed_by_another(
         raise OSError("no such process")
 
     with caplog.at_level(logging.CRITICAL, "firstword.app.engine.tokens.vllm_generator"):
-        async with kept(starts, Clock()) as keeper:
+        async with kept(starts, Clock()) as supervisor:
             starts.engines[-1].aclose = broken  # type: ignore[method-assign]
             starts.engines[-1].die()
-            await reopened(starts, keeper)
-            assert keeper.engine is starts.engines[1]
+            await reopened(starts, supervisor)
+            assert supervisor.engine is starts.engines[1]
 
 
 async def test_a_first_start_that_fails_is_the_callers() -> None:
     starts = Starts(failures=1)
-    keeper = EngineKeeper(starts.open, starts.sleep)
+    supervisor = EngineSupervisor(starts.open, starts.sleep)
     with pytest.raises(RuntimeError, match="no memory"):
-        await keeper.start()
-    assert "starts" in keeper.unready_reason
-    await keeper.aclose()
+        await supervisor.start()
+    assert "starts" in supervisor.unready_reason
+    await supervisor.aclose()

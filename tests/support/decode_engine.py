@@ -1,11 +1,11 @@
-"""An engine of legs in the test's hands: the torch decoder's ids, as few or as many at a time as it says."""
+"""A decode engine that the test controls: the torch decoder's ids, a chosen number at a time."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 
 import torch
 
-from firstword.app.engine.tokens.vllm_generator import EngineDied, Leg
+from firstword.app.engine.tokens.vllm_generator import DecodeRequest, EngineDied
 from firstword.models.layers.attention import WholeMemory, chunk_mask
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.lm.sampling import class_masks, sample
@@ -20,15 +20,15 @@ async def until(condition: Callable[[], bool]) -> None:
     raise AssertionError("it never came to be")
 
 
-class ToyLegEngine:
-    """Runs every leg from its beginning. It dies when the test says so."""
+class ToyDecodeEngine:
+    """Runs every request from its beginning. It dies when the test says so."""
 
     def __init__(self, lm: Qwen2LM, ids_at_a_time: int = 1) -> None:
         self.lm, self.ids_at_a_time = lm, ids_at_a_time
-        self.legs: list[Leg] = []
+        self.requests: list[DecodeRequest] = []
         self.num_running = 0
         self.is_closed = False
-        self.goes_on = asyncio.Event()  # cleared, legs wait before their next piece
+        self.goes_on = asyncio.Event()  # cleared, requests wait before their next piece
         self.goes_on.set()
         self._dead = asyncio.Event()
 
@@ -36,11 +36,11 @@ class ToyLegEngine:
         self._dead.set()
         self.goes_on.set()
 
-    async def run(self, leg: Leg) -> AsyncGenerator[Sequence[int], None]:
-        self.legs.append(leg)
+    async def run(self, request: DecodeRequest) -> AsyncGenerator[Sequence[int], None]:
+        self.requests.append(request)
         self.num_running += 1
         try:
-            ids = self._ids(leg)
+            ids = self._ids(request)
             for start in range(0, len(ids), self.ids_at_a_time):
                 await asyncio.sleep(0)
                 await self.goes_on.wait()
@@ -57,16 +57,16 @@ class ToyLegEngine:
         self.is_closed = True
 
     @torch.inference_mode()
-    def _ids(self, leg: Leg) -> list[int]:
-        draws, sampling = leg.draws, self.lm.config.sampling
+    def _ids(self, request: DecodeRequest) -> list[int]:
+        draws, sampling = request.sampling, self.lm.config.sampling
         masks = class_masks(self.lm.vocabulary)
         generator = torch.Generator().manual_seed(draws.seed)
         torch.rand(draws.num_drawn, generator=generator, dtype=torch.float64)
-        context, history = list(leg.prompt_ids), list(draws.history)
-        while len(context) < len(leg.prompt_ids) + leg.max_ids:
+        context, history = list(request.prompt_ids), list(draws.history)
+        while len(context) < len(request.prompt_ids) + request.max_ids:
             x = self.lm.prompt_embeddings(context)
             hidden = self.lm(x, WholeMemory(chunk_mask(len(context), 1, x.device)))[:, -1]
-            num_done = len(context) - len(leg.prompt_ids)
+            num_done = len(context) - len(request.prompt_ids)
             rule = draws.first_rule if num_done < draws.num_first else draws.later_rule
             window = history[-sampling.win_size :]
             drawn = sample(
@@ -81,4 +81,4 @@ class ToyLegEngine:
             history.append(int(drawn))
             if drawn >= self.lm.vocabulary.num_speech_ids:
                 break
-        return context[len(leg.prompt_ids) :]
+        return context[len(request.prompt_ids) :]
