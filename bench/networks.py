@@ -64,10 +64,10 @@ class CountedEstimator:
         self._estimator, self.num_frames = estimator, 0
 
     def __call__(
-        self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, memory: BatchMemory
+        self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, context: BatchMemory
     ) -> Tensor:
         self.num_frames += x.shape[0] * x.shape[-1]
-        return self._estimator(x, mu, t, spks, cond, memory)
+        return self._estimator(x, mu, t, spks, cond, context)
 
 
 def main(words: Sequence[str]) -> None:

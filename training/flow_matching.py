@@ -9,7 +9,7 @@ from torch import Tensor
 from firstword.models.config import FRAMES_PER_TOKEN
 from firstword.models.flow.encoder import without_lookahead
 from firstword.models.flow.flow import Flow
-from firstword.models.layers.attention import WholeMemory, visibility
+from firstword.models.layers.attention import FullContext, visibility
 
 STREAMING_RATE = 0.5  # of the batches are masked by chunks
 NO_PROMPT_RATE = 0.5  # of the rows are given no mel of their own
@@ -76,7 +76,7 @@ def flow_losses(flow: Flow, batch: FlowBatch, draws: FlowDraws) -> FlowLosses:
     x = (1 - (1 - sigma) * t) * draws.noise + t * mel
     target = mel - (1 - sigma) * draws.noise
     chunk = flow.config.estimator.chunk if draws.is_streaming else 0
-    memory = WholeMemory(visibility(len(frame), chunk, num_frames, mel.device))
+    memory = FullContext(visibility(len(frame), chunk, num_frames, mel.device))
     velocity = flow.estimator(
         x.to(dtype), mu * keep[..., None], draws.t, spks, cond * keep[..., None], memory
     )

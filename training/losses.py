@@ -9,9 +9,10 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from firstword.models.config import LMConfig
-from firstword.models.layers.attention import WholeMemory, chunk_mask
-from firstword.models.lm.decoder import SpeechLM
+from firstword.models.layers.attention import FullContext, chunk_mask
 from firstword.models.lm.plan import IGNORED, Layout
+from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.lm.transformer_lm import TransformerLM
 
 DPO_BETA = 0.01
 
@@ -43,7 +44,7 @@ class PreferenceLoss:
 
 
 def token_loss(
-    model: SpeechLM,
+    model: Qwen2LM | TransformerLM,
     layouts: Sequence[Layout],
     speakers: Sequence[Tensor | None] | None = None,
     *,
@@ -55,7 +56,7 @@ def token_loss(
 
 
 def preference_loss(
-    model: SpeechLM,
+    model: Qwen2LM | TransformerLM,
     chosen: Sequence[Layout],
     rejected: Sequence[Layout],
     reference_chosen: Tensor,
@@ -78,7 +79,7 @@ def preference_loss(
 
 
 def teacher_forced(
-    model: SpeechLM, layouts: Sequence[Layout], speakers: Sequence[Tensor | None] | None = None
+    model: Qwen2LM | TransformerLM, layouts: Sequence[Layout], speakers: Sequence[Tensor | None] | None = None
 ) -> tuple[Tensor, Tensor]:
     """-> logits (B, T, V) and targets (B, T), rows padded on the right, where no real place sees them."""
     if speakers is None:
@@ -90,7 +91,7 @@ def teacher_forced(
     x = pad_sequence(rows, batch_first=True)  # (B, T, C)
     answers = [_targets(layout, len(row)) for layout, row in zip(layouts, rows, strict=True)]
     targets = pad_sequence(answers, batch_first=True, padding_value=IGNORED).to(x.device)
-    hidden = model(x, WholeMemory(chunk_mask(x.shape[1], 1, x.device)))
+    hidden = model(x, FullContext(chunk_mask(x.shape[1], 1, x.device)))
     return model.logits(hidden), targets
 
 

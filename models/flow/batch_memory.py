@@ -93,7 +93,7 @@ class BatchMemory:
         rows = starts[:, None] + torch.arange(length, device=device)
         return rows.repeat_interleave(self._group, dim=0)
 
-    def extend_left(self, x: Tensor, frames: int, dim: int = 2) -> Tensor:
+    def extend(self, index: int, x: Tensor, frames: int, dim: int = 2) -> Tensor:
         site, self._conv_site = self._conv_site, self._conv_site + 1
         parts = x.split(self._group)
         lefts = [cache.left(site, part, frames, dim) for cache, part in zip(self._caches, parts, strict=True)]
@@ -102,7 +102,9 @@ class BatchMemory:
             cache.keep_left(site, row.narrow(dim, length, frames))
         return extended
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None) -> Tensor:
+    def attend(
+        self, layer: int, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None
+    ) -> Tensor:
         site, self._attention_site = self._attention_site, self._attention_site + 1
         parts = []
         for index, (cache, count) in enumerate(zip(self._caches, self._lengths, strict=True)):

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from firstword.models.config import NUM_MELS, REGULATED_FRAME_RATE_HZ, RegulatedFlowConfig, UNetConfig
 from firstword.models.flow.flow import solve
 from firstword.models.flow.unet import SpeakerProjection, TimeEmbedding, TransformerBlock
-from firstword.models.layers.attention import WholeMemory
+from firstword.models.layers.attention import FullContext
 from firstword.models.layers.conformer import Conformer
 
 NUM_NORM_GROUPS = 8
@@ -57,17 +57,17 @@ class Stage(nn.Module):
         super().__init__()
         self.resnet = Resnet(in_channels, out_channels, 4 * config.channels[0])
         self.blocks = nn.ModuleList(
-            TransformerBlock(out_channels, config.num_heads, config.head_dim)
-            for _ in range(config.num_blocks)
+            TransformerBlock(out_channels, config.num_heads, config.head_dim, layer)
+            for layer in range(config.num_blocks)
         )
         self.conv = conv
 
     def forward(self, x: Tensor, time: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """x (B, C_in, T), mask (B, 1, T) -> (B, C, T) before the convolution, and after it (its own rate)."""
         x = self.resnet(x, time, mask).mT
-        memory = WholeMemory(mask[:, :, None, :] > 0)
+        context = FullContext(mask[:, :, None, :] > 0)
         for block in self.blocks:
-            x = block(x, memory)
+            x = block(x, context)
         x = x.mT
         return x, x if self.conv is None else self.conv(x * mask)
 
@@ -197,6 +197,6 @@ class RegulatedFlow(nn.Module):
 
     def _mu(self, tokens: Tensor, prompt_tokens: Tensor, prompt_frames: int, new_frames: int) -> Tensor:
         x = self.embedding(torch.cat([prompt_tokens, tokens], dim=1).clamp(min=0))
-        x = self.projection(self.encoder(x, WholeMemory())).mT  # (1, M, P + N)
+        x = self.projection(self.encoder(x, FullContext())).mT  # (1, M, P + N)
         prompt, new = x.split([prompt_tokens.shape[1], tokens.shape[1]], dim=-1)
         return self.regulator.stretch(prompt, new, prompt_frames, new_frames, self.num_frames(OVERLAP_TOKENS))

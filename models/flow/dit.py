@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from firstword.models.config import DiTConfig
 from firstword.models.flow.unet import CacheSizes, GeluFeedForward, TimeEmbedding, left_values
-from firstword.models.layers.attention import Memory
+from firstword.models.layers.attention import AttentionContext, ConvContext, NetworkContext
 
 POSITION_KERNEL_SIZE = 31
 POSITION_GROUPS = 16
@@ -42,11 +42,11 @@ class PositionConv(nn.Module):
         self.conv1 = nn.Conv1d(width, width, POSITION_KERNEL_SIZE, groups=POSITION_GROUPS)
         self.conv2 = nn.Conv1d(width, width, POSITION_KERNEL_SIZE, groups=POSITION_GROUPS)
 
-    def forward(self, x: Tensor, memory: Memory) -> Tensor:
+    def forward(self, x: Tensor, context: ConvContext) -> Tensor:
         """x (B, T, C) -> (B, T, C)."""
         y = x.mT
-        for conv in (self.conv1, self.conv2):
-            y = F.mish(conv(memory.extend_left(y, POSITION_KERNEL_SIZE - 1)))
+        for index, conv in enumerate((self.conv1, self.conv2)):
+            y = F.mish(conv(context.extend(index, y, POSITION_KERNEL_SIZE - 1)))
         return y.mT
 
 
@@ -56,15 +56,16 @@ class InputProjection(nn.Module):
         self.linear = nn.Linear(4 * config.num_mels, config.dim)
         self.position = PositionConv(config.dim)
 
-    def forward(self, x: Tensor, memory: Memory) -> Tensor:
+    def forward(self, x: Tensor, context: ConvContext) -> Tensor:
         """x (B, T, 4 M) -> (B, T, C)."""
         x = self.linear(x)
-        return x + self.position(x, memory)
+        return x + self.position(x, context)
 
 
 class RotaryAttention(nn.Module):
-    def __init__(self, config: DiTConfig):
+    def __init__(self, config: DiTConfig, layer: int):
         super().__init__()
+        self.layer = layer
         inner = config.num_heads * config.head_dim
         self._num_heads, self._head_dim = config.num_heads, config.head_dim
         self.query = nn.Linear(config.dim, inner)
@@ -72,11 +73,11 @@ class RotaryAttention(nn.Module):
         self.value = nn.Linear(config.dim, inner)
         self.out = nn.Linear(inner, config.dim)
 
-    def forward(self, x: Tensor, table: tuple[Tensor, Tensor], memory: Memory) -> Tensor:
+    def forward(self, x: Tensor, table: tuple[Tensor, Tensor], context: AttentionContext) -> Tensor:
         """x (B, T, C) -> (B, T, C)."""
         q = rotate_first_head(self.query(x), table, self._head_dim)
         k = rotate_first_head(self.key(x), table, self._head_dim)
-        y = memory.attend(self._heads(q), self._heads(k), self._heads(self.value(x)))
+        y = context.attend(self.layer, self._heads(q), self._heads(k), self._heads(self.value(x)))
         return self.out(y.transpose(1, 2).flatten(2))
 
     def _heads(self, x: Tensor) -> Tensor:
@@ -84,19 +85,21 @@ class RotaryAttention(nn.Module):
 
 
 class DiTBlock(nn.Module):
-    def __init__(self, config: DiTConfig):
+    def __init__(self, config: DiTConfig, layer: int):
         super().__init__()
         self.modulation = nn.Linear(config.dim, 6 * config.dim)
-        self.attention = RotaryAttention(config)
+        self.attention = RotaryAttention(config, layer)
         self.feedforward = GeluFeedForward(
             config.dim, config.feedforward_mult * config.dim, has_tanh_gelu=True
         )
 
-    def forward(self, x: Tensor, time: Tensor, table: tuple[Tensor, Tensor], memory: Memory) -> Tensor:
+    def forward(
+        self, x: Tensor, time: Tensor, table: tuple[Tensor, Tensor], context: AttentionContext
+    ) -> Tensor:
         """x (B, T, C), time (B, C) after its activation -> (B, T, C)."""
         modulation = self.modulation(time)[:, None].chunk(6, dim=-1)
         shift_a, scale_a, gate_a, shift_m, scale_m, gate_m = modulation  # (B, 1, C) each
-        x = x + gate_a * self.attention(modulated_norm(x, shift_a, scale_a), table, memory)
+        x = x + gate_a * self.attention(modulated_norm(x, shift_a, scale_a), table, context)
         return x + gate_m * self.feedforward(modulated_norm(x, shift_m, scale_m))
 
 
@@ -113,20 +116,22 @@ class DiT(nn.Module):
         self._head_dim = config.head_dim
         self.time = TimeEmbedding(SINUSOID_WIDTH, config.dim)
         self.input = InputProjection(config)
-        self.blocks = nn.ModuleList(DiTBlock(config) for _ in range(config.depth))
+        self.blocks = nn.ModuleList(DiTBlock(config, layer) for layer in range(config.depth))
         self.modulation = nn.Linear(config.dim, 2 * config.dim)
         self.out = nn.Linear(config.dim, config.num_mels)
 
     def cache_sizes(self) -> CacheSizes:
         return CacheSizes(values_per_frame=2 * self._inner * self.num_layers, left_values=left_values(self))
 
-    def forward(self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, memory: Memory) -> Tensor:
+    def forward(
+        self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, context: NetworkContext
+    ) -> Tensor:
         """x, mu, cond (B, M, T), t (B,), spks (B, M) -> velocity (B, M, T)."""
         time = F.silu(self.time(t))
         h = torch.cat([x, cond, mu, spks[:, :, None].expand_as(x)], dim=1).mT  # (B, T, 4 M)
-        h = self.input(h, memory)
-        table = rotary_table(memory.positions(h.shape[1], h.device), self._head_dim, h.dtype)
+        h = self.input(h, context)
+        table = rotary_table(context.positions(h.shape[1], h.device), self._head_dim, h.dtype)
         for block in self.blocks:
-            h = block(h, time, table, memory)
+            h = block(h, time, table, context)
         scale, shift = self.modulation(time)[:, None].chunk(2, dim=-1)
         return self.out(modulated_norm(h, shift, scale)).mT

@@ -6,11 +6,12 @@ from torch import Tensor, nn
 
 from firstword.models.config import FRAMES_PER_TOKEN, UNetFlowConfig
 from firstword.models.flow.unet import CacheSizes, left_values
-from firstword.models.layers.attention import Memory
+from firstword.models.layers.attention import ConvContext, NetworkContext
 from firstword.models.layers.conformer import ConformerLayer, InputEmbedding
 
 UP_KERNEL_SIZE = 5
 LOOKAHEAD_KERNEL_SIZE = 3
+CONV_INDEX = 0  # tokens and frames have contexts of their own, with one causal convolution each
 
 
 class Lookahead(nn.Module):
@@ -22,10 +23,10 @@ class Lookahead(nn.Module):
         self.conv1 = nn.Conv1d(width, hidden, lookahead + 1)
         self.conv2 = nn.Conv1d(hidden, width, LOOKAHEAD_KERNEL_SIZE)
 
-    def forward(self, x: Tensor, memory: Memory) -> Tensor:
+    def forward(self, x: Tensor, context: ConvContext) -> Tensor:
         """x (B, T + lookahead, C) -> (B, T, C)."""
         y = F.leaky_relu(self.conv1(x.mT))
-        y = self.conv2(memory.extend_left(y, LOOKAHEAD_KERNEL_SIZE - 1)).mT
+        y = self.conv2(context.extend(CONV_INDEX, y, LOOKAHEAD_KERNEL_SIZE - 1)).mT
         return y + x[:, : y.shape[1]]
 
 
@@ -38,26 +39,28 @@ class UpsampleConformer(nn.Module):
         width = layer.width
         self.embed = InputEmbedding(layer.input_size, width)
         self.lookahead = Lookahead(width, width, config.lookahead_tokens)
-        self.layers = nn.ModuleList(ConformerLayer(layer) for _ in range(layer.num_layers))
+        self.layers = nn.ModuleList(ConformerLayer(layer, index) for index in range(layer.num_layers))
         self.up_conv = nn.Conv1d(width, width, UP_KERNEL_SIZE)
         self.up_embed = InputEmbedding(width, width)
-        self.up_layers = nn.ModuleList(ConformerLayer(layer) for _ in range(config.num_up_layers))
+        self.up_layers = nn.ModuleList(ConformerLayer(layer, index) for index in range(config.num_up_layers))
         self.norm = nn.LayerNorm(width, eps=1e-5)
 
-    def forward(self, x: Tensor, is_token: Tensor, token_memory: Memory, frame_memory: Memory) -> Tensor:
+    def forward(
+        self, x: Tensor, is_token: Tensor, token_context: NetworkContext, frame_context: NetworkContext
+    ) -> Tensor:
         """x (B, T + lookahead, C_in), is_token (B, T + lookahead) -> (B, 2 T, C).
 
         Where `is_token` is False the embedded vector is zero: no token has come there yet, or none will.
         """
         x = self.embed(x) * is_token[..., None]
-        x = self.lookahead(x, token_memory)
+        x = self.lookahead(x, token_context)
         for layer in self.layers:
-            x = layer(x, token_memory)
+            x = layer(x, token_context)
         x = x.repeat_interleave(FRAMES_PER_TOKEN, dim=1).mT  # (B, C, 2 T)
-        x = self.up_conv(frame_memory.extend_left(x, UP_KERNEL_SIZE - 1)).mT
+        x = self.up_conv(frame_context.extend(CONV_INDEX, x, UP_KERNEL_SIZE - 1)).mT
         x = self.up_embed(x)
         for layer in self.up_layers:
-            x = layer(x, frame_memory)
+            x = layer(x, frame_context)
         return self.norm(x)
 
 
@@ -79,10 +82,10 @@ class ConformerFront(nn.Module):
             left_values=left_values(encoder.lookahead.conv2) + left_values(encoder.up_conv),
         )
 
-    def forward(self, tokens: Tensor, token_memory: Memory, frame_memory: Memory) -> Tensor:
+    def forward(self, tokens: Tensor, token_context: NetworkContext, frame_context: NetworkContext) -> Tensor:
         """tokens (B, T + lookahead), -1 where there is none -> mu (B, M, 2 T)."""
         x = self.embedding(tokens.clamp(min=0))
-        return self.projection(self.encoder(x, tokens >= 0, token_memory, frame_memory)).mT
+        return self.projection(self.encoder(x, tokens >= 0, token_context, frame_context)).mT
 
 
 class EmbeddingFront(nn.Module):
@@ -96,10 +99,10 @@ class EmbeddingFront(nn.Module):
     def cache_sizes(self) -> CacheSizes:
         return CacheSizes(left_values=left_values(self.lookahead.conv2))
 
-    def forward(self, tokens: Tensor, token_memory: Memory, frame_memory: Memory) -> Tensor:
+    def forward(self, tokens: Tensor, token_context: NetworkContext, frame_context: NetworkContext) -> Tensor:
         """tokens (B, T + lookahead), -1 where there is none -> mu (B, M, 2 T)."""
         x = self.embedding(tokens.clamp(min=0)) * (tokens >= 0)[..., None]
-        return self.lookahead(x, token_memory).repeat_interleave(FRAMES_PER_TOKEN, dim=1).mT
+        return self.lookahead(x, token_context).repeat_interleave(FRAMES_PER_TOKEN, dim=1).mT
 
 
 def without_lookahead(tokens: Tensor, lookahead: int) -> Tensor:

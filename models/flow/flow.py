@@ -19,7 +19,7 @@ from firstword.models.config import FRAMES_PER_TOKEN, NUM_MELS, CFMConfig, DiTFl
 from firstword.models.flow.dit import DiT
 from firstword.models.flow.encoder import ConformerFront, EmbeddingFront, without_lookahead
 from firstword.models.flow.unet import CausalUNet, SpeakerProjection
-from firstword.models.layers.attention import WholeMemory, chunk_mask, visibility
+from firstword.models.layers.attention import FullContext, chunk_mask, visibility
 
 NOISE_FRAMES = 15_000  # 300 s
 
@@ -120,7 +120,7 @@ class Flow(nn.Module):
         frame_mask = visibility(
             FRAMES_PER_TOKEN * length, FRAMES_PER_TOKEN * chunk, num_frames, tokens.device
         )
-        return self.front(tokens, WholeMemory(token_mask), WholeMemory(frame_mask))
+        return self.front(tokens, FullContext(token_mask), FullContext(frame_mask))
 
     @torch.inference_mode()
     def forward(
@@ -145,6 +145,6 @@ class Flow(nn.Module):
         mask = chunk_mask(num_frames, self.config.estimator.chunk if is_streaming else 0, mu.device)
         noise = noise_between(self.noise, 0, num_frames).expand(len(mu), -1, -1)
         spks = self.speaker_projection(embedding)
-        velocity = partial(self.estimator, memory=WholeMemory(mask))
+        velocity = partial(self.estimator, context=FullContext(mask))
         mel = solve(velocity, self.config.cfm, noise, mu, spks, cond)
         return mel[:, :, prompt_frames:]

@@ -72,14 +72,14 @@ class Piece:
 
 class Estimator(Protocol):
     def __call__(
-        self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, memory: BatchMemory
+        self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, context: BatchMemory
     ) -> Tensor:
         """x, mu, cond (B, M, T), t (B,), spks (B, M) -> velocity (B, M, T)."""
         ...
 
 
 class Front(Protocol):
-    def __call__(self, tokens: Tensor, token_memory: BatchMemory, frame_memory: BatchMemory) -> Tensor:
+    def __call__(self, tokens: Tensor, token_context: BatchMemory, frame_context: BatchMemory) -> Tensor:
         """tokens (B, T + lookahead), -1 where there is none -> mu (B, M, 2 T)."""
         ...
 
@@ -185,7 +185,7 @@ class IncrementalFlow:
         noise = torch.stack([self._noise(piece, mu.shape[-1]) for piece in pieces])
         cond = torch.stack([self._cond(piece, mu.shape[-1]) for piece in pieces])
         spks = torch.cat([piece.state.prompt.spks for piece in pieces])
-        velocity = partial(self._estimator, memory=memory)
+        velocity = partial(self._estimator, context=memory)
         mel = solve(velocity, cfm, noise, mu, spks, cond)
         for piece, length in zip(pieces, lengths, strict=True):
             self._commit(piece, length)

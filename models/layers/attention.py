@@ -1,12 +1,8 @@
-"""Attention contexts and relative positions.
+"""Contexts of attentions and causal convolutions, visibility masks and relative positions.
 
-What a network sees beside the frames it is given: a convolution's left context, attention's keys.
-
-A network's `forward` is written once, against `Memory`. `WholeMemory` gives it the sequence alone
-(training, offline, recomputation); `models.lm.kv_cache` and `models.flow.chunk_cache` give it what
-went before, kept from earlier calls.
-
-Relative sinusoidal positions as a plain dot product.
+A network's `forward` is written once, against `AttentionContext` and `ConvContext`. `FullContext` gives it
+the given sequence alone (training, offline); `firstword.models.lm.kv_cache` and
+`firstword.models.flow.batched_cache` give it what earlier calls left, each layer's under its own index.
 
 A relative-attention score adds (q + v) . W R(i - j), with R(r) the interleaved sines and cosines of
 the distance r (Transformer-XL, arXiv 1901.02860, section 3.3). By the addition theorems
@@ -22,28 +18,42 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-class Memory(Protocol):
-    def extend_left(self, x: Tensor, frames: int, dim: int = 2) -> Tensor:
-        """x (B, C, T) -> (B, C, frames + T), with the `frames` that came before it in front.
+class AttentionContext(Protocol):
+    """What the attentions of a network see beside the frames they are given."""
 
-        dim: which one is time; 1: x (B, T, C) -> (B, frames + T, C).
-        """
-        ...
-
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None) -> Tensor:
+    def attend(
+        self, layer: int, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None
+    ) -> Tensor:
         """Attention of q (B, H, T, D) over all that is visible, k and v (B, H_kv, T, D) the new part of it.
 
+        layer: the attention's index within its network, given to it at construction.
         distance_query (B, H, T, W): adds distance_query . R(i - j) to the score. -> (B, H, T, D)
         """
         ...
 
     def positions(self, length: int, device: torch.device) -> Tensor:
-        """Where the `length` given frames stand in the whole: (B, T), or (1, T) if all rows agree."""
+        """Positions of the `length` given frames in the sequence: (B, T), or (1, T) if all rows agree."""
         ...
 
 
-class WholeMemory:
-    """The given sequence is all there is: zeros before it, attention within it under `mask`.
+class ConvContext(Protocol):
+    """What the causal convolutions of a network see before the frames they are given."""
+
+    def extend(self, index: int, x: Tensor, frames: int, dim: int = 2) -> Tensor:
+        """x (B, C, T) -> (B, C, frames + T), with the `frames` before it in front; zeros at the start.
+
+        index: the convolution's index within its network, given to it at construction.
+        dim: the time dimension; 1: x (B, T, C) -> (B, frames + T, C).
+        """
+        ...
+
+
+class NetworkContext(AttentionContext, ConvContext, Protocol):
+    """The context of a network that has both attentions and causal convolutions."""
+
+
+class FullContext:
+    """Context of a whole sequence: zeros before it, attention within it under `mask`.
 
     mask: bool, broadcastable to (B, H, T, T), True where a query (row) may see a key; None: everywhere.
     """
@@ -52,10 +62,12 @@ class WholeMemory:
         self._mask = mask
         self._table: Tensor | None = None  # (T, W)
 
-    def extend_left(self, x: Tensor, frames: int, dim: int = 2) -> Tensor:
+    def extend(self, index: int, x: Tensor, frames: int, dim: int = 2) -> Tensor:
         return F.pad(x, (frames, 0) if dim == 2 else (0, 0, frames, 0))
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None) -> Tensor:
+    def attend(
+        self, layer: int, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None
+    ) -> Tensor:
         if distance_query is None:
             return F.scaled_dot_product_attention(
                 q, k, v, attn_mask=self._mask, enable_gqa=k.shape[1] != q.shape[1]

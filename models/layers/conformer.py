@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firstword.models.config import ConformerConfig
-from firstword.models.layers.attention import Memory
+from firstword.models.layers.attention import AttentionContext
 
 LAYER_NORM_EPS = 1e-12
 OUTER_NORM_EPS = 1e-5
@@ -21,9 +21,10 @@ OUTER_NORM_EPS = 1e-5
 class RelativeAttention(nn.Module):
     """Multi-head attention with learned content and position biases (Transformer-XL, arXiv 1901.02860)."""
 
-    def __init__(self, width: int, num_heads: int):
+    def __init__(self, width: int, num_heads: int, layer: int):
         super().__init__()
         self.num_heads = num_heads
+        self.layer = layer
         self.query = nn.Linear(width, width)
         self.key = nn.Linear(width, width)
         self.value = nn.Linear(width, width)
@@ -32,7 +33,7 @@ class RelativeAttention(nn.Module):
         self.content_bias = nn.Parameter(torch.zeros(num_heads, width // num_heads))
         self.position_bias = nn.Parameter(torch.zeros(num_heads, width // num_heads))
 
-    def forward(self, x: Tensor, memory: Memory) -> Tensor:
+    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """x (B, T, C) -> (B, T, C)."""
         q = self.query(x).unflatten(-1, (self.num_heads, -1))  # (B, T, H, D)
         k = self.key(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (B, H, T, D)
@@ -40,7 +41,7 @@ class RelativeAttention(nn.Module):
         position_weight = self.position.weight.unflatten(0, (self.num_heads, -1))  # (H, D, C)
         distance_query = (q + self.position_bias).transpose(1, 2) @ position_weight  # (B, H, T, C)
         content_query = (q + self.content_bias).transpose(1, 2)
-        y = memory.attend(content_query, k, v, distance_query)
+        y = context.attend(self.layer, content_query, k, v, distance_query)
         return self.out(y.transpose(1, 2).flatten(2))
 
 
@@ -58,16 +59,16 @@ class FeedForward(nn.Module):
 
 
 class ConformerLayer(nn.Module):
-    def __init__(self, config: ConformerConfig):
+    def __init__(self, config: ConformerConfig, layer: int):
         super().__init__()
         self.attention_norm = nn.LayerNorm(config.width, eps=LAYER_NORM_EPS)
-        self.attention = RelativeAttention(config.width, config.num_heads)
+        self.attention = RelativeAttention(config.width, config.num_heads, layer)
         self.feedforward_norm = nn.LayerNorm(config.width, eps=LAYER_NORM_EPS)
         self.feedforward = FeedForward(config.width, config.feedforward_size, config.activation)
 
-    def forward(self, x: Tensor, memory: Memory) -> Tensor:
+    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """x (B, T, C) -> (B, T, C)."""
-        x = x + self.attention(self.attention_norm(x), memory)
+        x = x + self.attention(self.attention_norm(x), context)
         return x + self.feedforward(self.feedforward_norm(x))
 
 
@@ -93,12 +94,12 @@ class Conformer(nn.Module):
     def __init__(self, config: ConformerConfig):
         super().__init__()
         self.embed = InputEmbedding(config.input_size, config.width, config.has_input_relu)
-        self.layers = nn.ModuleList(ConformerLayer(config) for _ in range(config.num_layers))
+        self.layers = nn.ModuleList(ConformerLayer(config, layer) for layer in range(config.num_layers))
         self.norm = nn.LayerNorm(config.width, eps=OUTER_NORM_EPS)
 
-    def forward(self, x: Tensor, memory: Memory) -> Tensor:
+    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """x (B, T, input_size) -> (B, T, width)."""
         x = self.embed(x)
         for layer in self.layers:
-            x = layer(x, memory)
+            x = layer(x, context)
         return self.norm(x)

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from firstword.models.config import SamplingConfig
-from firstword.models.layers.attention import Memory
 from firstword.models.lm.kv_cache import CachePass, KeyValueCache, to_device
 from firstword.models.lm.plan import Action, ForceFill, Plan, Run, Stop, StopReason, Vocabulary, WaitForText
 from firstword.models.lm.sampling import class_masks, sample
@@ -38,7 +37,7 @@ class SpeechLM(Protocol):
         """ids (B, T) of the joint vocabulary -> (B, T, C). For CosyVoice 1 no text ids."""
         ...
 
-    def __call__(self, x: Tensor, memory: Memory) -> Tensor:
+    def __call__(self, x: Tensor, context: CachePass) -> Tensor:
         """x (B, T, C) -> hidden (B, T, C) after the final norm."""
         ...
 

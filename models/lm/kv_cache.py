@@ -128,7 +128,7 @@ class KeyValueCache:
 
 
 class CachePass:
-    """`Memory` of one run of the network over some rows, padded on the right to the longest.
+    """`AttentionContext` of one run of the network over some rows, padded on the right to the longest.
 
     Nothing of it counts until `commit`, which comes before the next pass is opened. A row whose count
     is 0 computes something that nobody reads, behind its end; cheaper than gathering the others.
@@ -139,14 +139,10 @@ class CachePass:
         self.rows = rows
         self.counts = counts
         self._starts = starts
-        self._layer = 0
         self.num_visible = max(end for end, count in zip(self.ends, counts, strict=True) if count)
         self._positions: Tensor | None = None  # (B, T)
         self._mask: Tensor | None = None  # (B, 1, T, visible)
         self._own_table: Tensor | None = None  # (B, 1, T, W)
-
-    def extend_left(self, x: Tensor, frames: int, dim: int = 2) -> Tensor:
-        raise NotImplementedError("the language models have no convolution")
 
     def positions(self, length: int, device: torch.device) -> Tensor:
         if self._positions is None:
@@ -158,11 +154,12 @@ class CachePass:
                 self._mask = (keys <= self._positions[..., None])[:, None]
         return self._positions
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None) -> Tensor:
+    def attend(
+        self, layer: int, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None
+    ) -> Tensor:
         positions = self.positions(q.shape[2], q.device)
-        keys, values = self._cache.write(self._layer, self.rows, self._starts[0], positions, k, v)
+        keys, values = self._cache.write(layer, self.rows, self._starts[0], positions, k, v)
         keys, values = keys[:, :, : self.num_visible], values[:, :, : self.num_visible]
-        self._layer += 1
         if distance_query is None:
             return attend_grouped(q, keys, values, self._mask)
         scores = q @ keys.mT + self._position_scores(distance_query, positions)

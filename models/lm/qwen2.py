@@ -13,14 +13,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firstword.models.config import Qwen2Config, Qwen2LMConfig
-from firstword.models.layers.attention import Memory
+from firstword.models.layers.attention import AttentionContext
 from firstword.models.lm.kv_cache import CacheShape, KeyValueCache, to_device
 from firstword.models.lm.plan import Vocabulary
 
 
 class Qwen2Attention(nn.Module):
-    def __init__(self, config: Qwen2Config):
+    def __init__(self, config: Qwen2Config, layer: int):
         super().__init__()
+        self.layer = layer
         self.head_dim = config.head_dim
         key_size = config.num_key_value_heads * config.head_dim
         self.query = nn.Linear(config.hidden_size, config.hidden_size)
@@ -28,12 +29,12 @@ class Qwen2Attention(nn.Module):
         self.value = nn.Linear(config.hidden_size, key_size)
         self.out = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
 
-    def forward(self, x: Tensor, rotation: Tensor, memory: Memory) -> Tensor:
+    def forward(self, x: Tensor, rotation: Tensor, context: AttentionContext) -> Tensor:
         """x (B, T, C), rotation (2, B, 1, T, D) -> (B, T, C)."""
         q, k = self.query(x), self.key(x)
         turned = rotate_halves(self._heads(torch.cat([q, k], dim=-1)), rotation)  # both at once: one token's
         q, k = turned.tensor_split((q.shape[-1] // self.head_dim,), dim=1)  # cost is in the number of calls
-        y = memory.attend(q, k, self._heads(self.value(x)))
+        y = context.attend(self.layer, q, k, self._heads(self.value(x)))
         return self.out(y.transpose(1, 2).flatten(2))
 
     def _heads(self, x: Tensor) -> Tensor:
@@ -53,16 +54,16 @@ class Qwen2MLP(nn.Module):
 
 
 class Qwen2Layer(nn.Module):
-    def __init__(self, config: Qwen2Config):
+    def __init__(self, config: Qwen2Config, layer: int):
         super().__init__()
         self.attention_norm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
-        self.attention = Qwen2Attention(config)
+        self.attention = Qwen2Attention(config, layer)
         self.mlp_norm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.mlp = Qwen2MLP(config)
 
-    def forward(self, x: Tensor, rotation: Tensor, memory: Memory) -> Tensor:
+    def forward(self, x: Tensor, rotation: Tensor, context: AttentionContext) -> Tensor:
         """x (B, T, C), rotation (2, B, 1, T, D) -> (B, T, C)."""
-        x = x + self.attention(self.attention_norm(x), rotation, memory)
+        x = x + self.attention(self.attention_norm(x), rotation, context)
         return x + self.mlp(self.mlp_norm(x))
 
 
@@ -72,15 +73,15 @@ class Qwen2Decoder(nn.Module):
     def __init__(self, config: Qwen2Config):
         super().__init__()
         self.config = config
-        self.layers = nn.ModuleList(Qwen2Layer(config) for _ in range(config.num_hidden_layers))
+        self.layers = nn.ModuleList(Qwen2Layer(config, layer) for layer in range(config.num_hidden_layers))
         self.norm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
 
-    def forward(self, x: Tensor, memory: Memory) -> Tensor:
+    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """x (B, T, C) -> (B, T, C)."""
-        positions = memory.positions(x.shape[1], x.device)  # (B or 1, T)
+        positions = context.positions(x.shape[1], x.device)  # (B or 1, T)
         rotation = rotary_table(positions, self.config.head_dim, self.config.rope_theta)
         for layer in self.layers:
-            x = layer(x, rotation, memory)
+            x = layer(x, rotation, context)
         return self.norm(x)
 
 
@@ -141,9 +142,9 @@ class Qwen2LM(nn.Module):
         is_special = (ids == names.sos) | (ids == names.task)
         return torch.where(is_special[..., None], special, x)
 
-    def forward(self, x: Tensor, memory: Memory) -> Tensor:
+    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """x (B, T, C) -> hidden (B, T, C) after the final norm."""
-        return self.decoder(x, memory)
+        return self.decoder(x, context)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden (..., C) -> (..., V)."""

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firstword.models.config import TransformerLMConfig
-from firstword.models.layers.attention import Memory, WholeMemory, chunk_mask
+from firstword.models.layers.attention import AttentionContext, FullContext, chunk_mask
 from firstword.models.layers.conformer import Conformer
 from firstword.models.lm.kv_cache import CacheShape, KeyValueCache, to_device
 from firstword.models.lm.plan import Vocabulary
@@ -51,8 +51,8 @@ class TransformerLM(nn.Module):
 
     def encode_text(self, text: Tensor) -> Tensor:
         """text (B, T), the tokenizer's ids -> (B, T, C)."""
-        memory = WholeMemory(chunk_mask(text.shape[1], self.config.text_encoder.chunk, text.device))
-        return self.text_projection(self.text_encoder(self.text_embedding(text), memory))
+        context = FullContext(chunk_mask(text.shape[1], self.config.text_encoder.chunk, text.device))
+        return self.text_projection(self.text_encoder(self.text_embedding(text), context))
 
     def speaker_vector(self, speaker: Tensor) -> Tensor:
         """speaker embedding (B, 192) -> (B, C)."""
@@ -67,9 +67,9 @@ class TransformerLM(nn.Module):
         special = self.special_embedding((ids - names.sos).clamp(0, 1))
         return torch.where((ids >= names.sos)[..., None], special, speech)
 
-    def forward(self, x: Tensor, memory: Memory) -> Tensor:
+    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """x (B, T, C) -> hidden (B, T, C) after the final norm."""
-        return self.decoder(x, memory)
+        return self.decoder(x, context)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden (..., C) -> (..., V)."""

@@ -20,7 +20,6 @@ from torch import Tensor, cat
 from firstword.models.config import FRAMES_PER_TOKEN
 from firstword.models.flow.batch_memory import BatchMemory, StreamPass
 from firstword.models.flow.encoder import LOOKAHEAD_KERNEL_SIZE, UP_KERNEL_SIZE, ConformerFront, Lookahead
-from firstword.models.layers.attention import Memory
 from firstword.models.layers.conformer import ConformerLayer, InputEmbedding, RelativeAttention
 from firstword.models.onnx.graph import CONTRIB, GraphWriter, Shape
 from firstword.models.onnx.quantization import float32
@@ -151,12 +150,10 @@ class FusedFront:
         self._lookahead = front.encoder.lookahead.conv1.kernel_size[0] - 1
         self._width, self._num_mels = front.projection.in_features, front.projection.out_features
 
-    def __call__(self, tokens: Tensor, token_memory: Memory, frame_memory: Memory) -> Tensor:
+    def __call__(self, tokens: Tensor, token_context: BatchMemory, frame_context: BatchMemory) -> Tensor:
         """tokens (B, T + lookahead), -1 where there is none -> mu (B, M, 2 T)."""
-        assert isinstance(token_memory, BatchMemory), token_memory
-        assert isinstance(frame_memory, BatchMemory), frame_memory
-        token_passes = token_memory.open_passes(1, self._plan.tokens.num_attentions)
-        frame_passes = frame_memory.open_passes(1, self._plan.frames.num_attentions)
+        token_passes = token_context.open_passes(1, self._plan.tokens.num_attentions)
+        frame_passes = frame_context.open_passes(1, self._plan.frames.num_attentions)
         rows = [
             self._run(row[: of_tokens.length + self._lookahead], of_tokens, of_frames)
             for row, of_tokens, of_frames in zip(tokens, token_passes, frame_passes, strict=True)

@@ -38,7 +38,6 @@ from firstword.models.flow.unet import (
     PointwiseConv1d,
     TransformerBlock,
 )
-from firstword.models.layers.attention import Memory
 from firstword.models.onnx.graph import CONTRIB, GraphWriter, Product, mish
 from firstword.models.onnx.quantization import float32
 from firstword.models.onnx.session import FusedGraph, each
@@ -75,16 +74,15 @@ class FusedEstimator:
         self._times = {t: graph.times(t) for t in times}
 
     def __call__(
-        self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, memory: Memory
+        self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, context: BatchMemory
     ) -> Tensor:
         """x, mu, cond (B, M, T), t (B,), spks (B, M) -> velocity (B, M, T)."""
-        assert isinstance(memory, BatchMemory), memory
         plan = self._plan
         parts = {"x": x.mT, "mu": mu.mT, "spks": spks[:, None].expand_as(x.mT), "cond": cond.mT}
         h = torch.cat([parts[name] for name in plan.inputs], dim=2)  # (B, T, 4 M)
         times = self._times[float(t[0])]
         velocity = h.new_zeros(*h.shape[:2], plan.out_channels)
-        for stream in memory.open_passes(len(plan.kept.lefts), plan.kept.num_attentions):
+        for stream in context.open_passes(len(plan.kept.lefts), plan.kept.num_attentions):
             place = stream.rows, slice(stream.length)
             velocity[place] = self._run(h[place].contiguous(), times, stream)
         return velocity.mT

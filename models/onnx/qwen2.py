@@ -17,7 +17,6 @@ import torch
 from onnx import TensorProto
 from torch import Tensor, cat, nn
 
-from firstword.models.layers.attention import Memory
 from firstword.models.lm.kv_cache import CachePass, KeyValueCache
 from firstword.models.lm.qwen2 import (
     Qwen2Attention,
@@ -129,15 +128,14 @@ class OnnxQwen2LM:
     def embed(self, ids: Tensor) -> Tensor:
         return self._lm.embed(ids)
 
-    def __call__(self, x: Tensor, memory: Memory) -> Tensor:
+    def __call__(self, x: Tensor, context: CachePass) -> Tensor:
         """x (B, T, C) -> hidden (B, T, C) after the final norm. Rows of several tokens run one by one."""
-        assert isinstance(memory, CachePass), memory
-        places, ends = memory.places(), memory.ends
+        places, ends = context.places(), context.ends
         if x.shape[1] == 1:  # a row without a new token computes one too, behind its end
-            lasts = [end if count == 0 else end - 1 for count, end in zip(memory.counts, ends, strict=True)]
+            lasts = [end if count == 0 else end - 1 for count, end in zip(context.counts, ends, strict=True)]
             return self._run(x, places, lasts)
         hidden = torch.zeros(x.shape)
-        for row, (count, end) in enumerate(zip(memory.counts, ends, strict=True)):
+        for row, (count, end) in enumerate(zip(context.counts, ends, strict=True)):
             if count:
                 part = slice(row, row + 1)
                 own = [(keys[part], values[part]) for keys, values in places]

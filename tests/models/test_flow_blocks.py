@@ -5,17 +5,17 @@ import torch
 import torch.nn.functional as F
 
 from firstword.models.flow.unet import CausalConv1d, PointwiseConv1d
-from firstword.models.layers.attention import WholeMemory
+from firstword.models.layers.attention import FullContext
 
 
 @pytest.mark.parametrize("kernel", [1, 3, 5])
 def test_a_causal_convolution_is_the_same_with_and_without_gradients(kernel: int) -> None:
     torch.manual_seed(0)
-    conv, x = CausalConv1d(6, 4, kernel), torch.randn(2, 9, 6)
+    conv, x = CausalConv1d(6, 4, kernel, index=0), torch.randn(2, 9, 6)
     expected = F.conv1d(F.pad(x.mT, (kernel - 1, 0)), conv.weight, conv.bias).mT
-    torch.testing.assert_close(conv(x, WholeMemory()), expected)
+    torch.testing.assert_close(conv(x, FullContext()), expected)
     with torch.no_grad():
-        torch.testing.assert_close(conv(x, WholeMemory()), expected)
+        torch.testing.assert_close(conv(x, FullContext()), expected)
 
 
 def test_a_pointwise_convolution_mixes_the_channels_of_a_frame() -> None:
@@ -26,6 +26,6 @@ def test_a_pointwise_convolution_mixes_the_channels_of_a_frame() -> None:
 
 def test_what_came_before_stands_in_front_along_either_dimension() -> None:
     x = torch.randn(2, 3, 4)
-    memory = WholeMemory()
-    torch.testing.assert_close(memory.extend_left(x, 2), F.pad(x, (2, 0)))
-    torch.testing.assert_close(memory.extend_left(x, 2, dim=1), memory.extend_left(x.mT, 2).mT)
+    context = FullContext()
+    torch.testing.assert_close(context.extend(0, x, 2), F.pad(x, (2, 0)))
+    torch.testing.assert_close(context.extend(0, x, 2, dim=1), context.extend(0, x.mT, 2).mT)

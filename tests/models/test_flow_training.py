@@ -65,7 +65,9 @@ def test_loss_is_the_mean_squared_error_of_the_velocity(kind: str, monkeypatch: 
     flow, batch, draws = small_flow(kind), batch_of([20], 20), draws_of(1, 20, is_streaming=False)
     seen: list[Tensor] = []
 
-    def zero_velocity(x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, memory: object) -> Tensor:
+    def zero_velocity(
+        x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, context: object
+    ) -> Tensor:
         seen.extend([x, cond, t])
         return torch.zeros_like(x)
 
@@ -85,7 +87,7 @@ def test_dropped_conditions_leave_only_the_noised_mel(kind: str, monkeypatch: py
     draws = draws_of(2, 20, is_streaming=True)
     seen: list[Tensor] = []
 
-    def keep(x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, memory: object) -> Tensor:
+    def keep(x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, context: object) -> Tensor:
         seen.extend([mu, spks, cond])
         return torch.zeros_like(x)
 

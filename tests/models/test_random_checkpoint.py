@@ -20,7 +20,7 @@ from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.checkpoint.weights import read_tensors
 from firstword.models.config import Family, TransformerLMConfig
 from firstword.models.flow.cosyvoice1 import RegulatedFlow
-from firstword.models.layers.attention import WholeMemory, chunk_mask
+from firstword.models.layers.attention import FullContext, chunk_mask
 from firstword.models.tokenizer import load_text_tokenizer
 from tests.models.checkpoints import FAMILIES, FORMATS, small_checkpoint
 from tests.models.published_shapes import SHAPES
@@ -180,7 +180,7 @@ def test_the_language_model_is_undecided_and_seldom_stops(family: Family) -> Non
     ids = [vocabulary.sos, *vocabulary.text(text), vocabulary.task, *range(0, 4000, 40)]
 
     x = network.prompt_embeddings(ids, speaker.embedding)
-    hidden = network(x, WholeMemory(chunk_mask(x.shape[1], 1, x.device)))
+    hidden = network(x, FullContext(chunk_mask(x.shape[1], 1, x.device)))
     probabilities = network.logits(hidden[0, -100:]).softmax(-1)  # (100, V)
 
     assert 0.3 < network.logits(hidden).std() < 2

@@ -13,7 +13,7 @@ from firstword.models.config import DiTFlowConfig, RegulatedFlowConfig, UNetFlow
 from firstword.models.flow.cosyvoice1 import OVERLAP_TOKENS, RegulatedFlow
 from firstword.models.flow.encoder import without_lookahead
 from firstword.models.flow.flow import Flow
-from firstword.models.layers.attention import WholeMemory, chunk_mask
+from firstword.models.layers.attention import FullContext, chunk_mask
 from tests.parity.networks import flow_fields
 from tests.parity.reference import NETWORK_TOLERANCE, SOLVE_TOLERANCE, Case, assert_close, load_case
 
@@ -55,7 +55,7 @@ def test_one_estimator_call_gives_the_published_velocity(name: str, is_streaming
     flow = load_flow(case)
     x, mu, cond = (case.io[f"est_{key}"] for key in ("x", "mu", "cond"))
     mask = chunk_mask(x.shape[-1], flow.config.estimator.chunk if is_streaming else 0)
-    velocity = flow.estimator(x, mu, case.io["est_t"], case.io["est_spks"], cond, WholeMemory(mask))
+    velocity = flow.estimator(x, mu, case.io["est_t"], case.io["est_spks"], cond, FullContext(mask))
     assert_close(velocity, case.io[f"est_out_streaming_{int(is_streaming)}"], NETWORK_TOLERANCE)
 
 

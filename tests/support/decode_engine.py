@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 import torch
 
 from firstword.app.engine.tokens.vllm_generator import DecodeRequest, EngineDied
-from firstword.models.layers.attention import WholeMemory, chunk_mask
+from firstword.models.layers.attention import FullContext, chunk_mask
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.lm.sampling import class_masks, sample
 
@@ -65,7 +65,7 @@ class ToyDecodeEngine:
         context, history = list(request.prompt_ids), list(draws.history)
         while len(context) < len(request.prompt_ids) + request.max_ids:
             x = self.lm.prompt_embeddings(context)
-            hidden = self.lm(x, WholeMemory(chunk_mask(len(context), 1, x.device)))[:, -1]
+            hidden = self.lm(x, FullContext(chunk_mask(len(context), 1, x.device)))[:, -1]
             num_done = len(context) - len(request.prompt_ids)
             rule = draws.first_rule if num_done < draws.num_first else draws.later_rule
             window = history[-sampling.win_size :]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from firstword.models.layers.attention import WholeMemory
+from firstword.models.layers.attention import FullContext
 from tests.training.recipe import tiny_settings
 from training import flow
 from training.networks.flow import initialise
@@ -22,7 +22,7 @@ def test_a_fresh_flow_answers_nearly_what_it_is_given_less_the_noise(tmp_path: P
 
     def likeness(network: flow.Flow) -> float:
         t, cond = torch.tensor([0.0, 0.5]), torch.zeros(2, 80, 40)
-        velocity = network.estimator(noise, mu, t, torch.zeros(2, 80), cond, WholeMemory())
+        velocity = network.estimator(noise, mu, t, torch.zeros(2, 80), cond, FullContext())
         return float(torch.corrcoef(torch.stack([velocity.flatten(), (mu - noise).flatten()]))[0, 1])
 
     assert likeness(model) > 0.5

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from firstword.app.engine.tokens.vllm_generator import DecodeRequest
-from firstword.models.layers.attention import WholeMemory, chunk_mask
+from firstword.models.layers.attention import FullContext, chunk_mask
 from firstword.models.lm.plan import Forbidden, Run
 from firstword.models.lm.sampling import class_masks, repetition_aware_probabilities
 from firstword.models.vllm.sampler import SamplingState
@@ -31,7 +31,7 @@ def prompt_ids(house: House) -> tuple[int, ...]:
 def logits_after(house: House, prompt: tuple[int, ...]) -> Tensor:
     """(1, V): of the id behind the prompt."""
     x = house.lm.prompt_embeddings(prompt)
-    hidden = house.lm(x, WholeMemory(chunk_mask(x.shape[1], 1, x.device)))
+    hidden = house.lm(x, FullContext(chunk_mask(x.shape[1], 1, x.device)))
     return house.lm.logits(hidden[:, -1])
 
 

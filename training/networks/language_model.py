@@ -29,21 +29,20 @@ class LMBatch:
     read: Tensor  # (B, T, T) bool: the text that the token answered at a place is about
 
 
-class GuidedMemory:
+class GuidedContext:
     """Causal attention over the whole row. In `layers`, head 0 should look at the text being read."""
 
     def __init__(self, read: Tensor, layers: tuple[int, ...]) -> None:
-        self._read, self._layers, self._layer = read, layers, 0
+        self._read, self._layers = read, layers
         self._mask: Tensor | None = None
         self.losses: list[Tensor] = []
 
     def positions(self, length: int, device: torch.device) -> Tensor:
         return torch.arange(length, device=device)[None]
 
-    def extend_left(self, x: Tensor, frames: int, dim: int = 2) -> Tensor:
-        raise NotImplementedError("the language model has no convolutions")
-
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None) -> Tensor:
+    def attend(
+        self, layer: int, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None
+    ) -> Tensor:
         groups = q.shape[1] // k.shape[1]
         k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
         scores = (q @ k.mT) * (1 / math.sqrt(q.shape[-1]))  # (B, H, T, T)
@@ -51,9 +50,8 @@ class GuidedMemory:
             length = q.shape[2]
             self._mask = torch.full((length, length), _HIDDEN, device=q.device).triu(1).to(scores.dtype)
         scores = scores + self._mask
-        if self._layer in self._layers:
+        if layer in self._layers:
             self.losses.append(_guide(scores[:, 0].float(), self._read))
-        self._layer += 1
         return scores.softmax(-1) @ v
 
 
@@ -98,13 +96,13 @@ class LanguageModelTrainer(nn.Module):
 
     def forward(self, batch: LMBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """-> next-token, phone and guide losses, and the share of next tokens that are right."""
-        memory = GuidedMemory(batch.read, self._guided_layers)
+        context = GuidedContext(batch.read, self._guided_layers)
         x = F.embedding(batch.ids, torch.cat([self._speech_table(), *self._other_tables()]))
         middle: list[Tensor] = []
         hook = self.lm.decoder.layers[self._phone_layer].register_forward_hook(
             lambda _, __, y: middle.append(y)
         )
-        hidden = self.lm.decoder(x, memory)
+        hidden = self.lm.decoder(x, context)
         hook.remove()
         answered = batch.targets != IGNORED
         spoken = batch.phones != IGNORED
@@ -112,7 +110,7 @@ class LanguageModelTrainer(nn.Module):
         loss, right = TokenCrossEntropy.apply(
             hidden[answered], self._head_table(), self.lm.head.bias, batch.targets[answered]
         )
-        return loss, phone, torch.stack(memory.losses).mean(), right
+        return loss, phone, torch.stack(context.losses).mean(), right
 
     @torch.no_grad()
     def folded(self) -> Qwen2LM:

@@ -6,9 +6,8 @@ import torch
 from torch import Tensor
 
 from firstword.models.config import LMConfig, SamplingConfig
-from firstword.models.layers.attention import Memory
 from firstword.models.lm.decoder import Emitted, Event, Row, RowRequest, SpeechDecoder, Stopped, Waiting
-from firstword.models.lm.kv_cache import CacheShape, KeyValueCache
+from firstword.models.lm.kv_cache import CachePass, CacheShape, KeyValueCache
 from firstword.models.lm.plan import (
     IGNORED,
     BistreamPlan,
@@ -61,7 +60,7 @@ class ScriptedLM:
     def embed(self, ids: Tensor) -> Tensor:
         return ids[..., None].float()
 
-    def __call__(self, x: Tensor, memory: Memory) -> Tensor:
+    def __call__(self, x: Tensor, context: CachePass) -> Tensor:
         if self.fails and x.shape[1] > 1:
             raise RuntimeError("out of memory")
         self.num_read.append(x.shape[1])

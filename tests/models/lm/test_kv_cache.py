@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from firstword.models.layers.attention import WholeMemory, chunk_mask
+from firstword.models.layers.attention import FullContext, chunk_mask
 from firstword.models.lm import kv_cache
 from firstword.models.lm.kv_cache import FIRST_LENGTH, CacheShape, KeyValueCache
 from tests.models.lm.networks import FAMILIES, make_model
@@ -20,7 +20,7 @@ def make_cache(num_rows: int) -> KeyValueCache:
 def attend(cache: KeyValueCache, rows: range, counts: list[int], x: Tensor) -> Tensor:
     """One pass of a network with one layer that attends with x (B, H, T, D) itself."""
     memory = cache.open_pass(rows, counts)
-    y = memory.attend(x, x, x)
+    y = memory.attend(0, x, x, x)
     memory.commit()
     return y
 
@@ -31,7 +31,7 @@ def test_passes_of_any_length_equal_the_whole_sequence(family: str) -> None:
     model = make_model(family)
     width = model.embed(torch.tensor([[0]])).shape[-1]
     x = torch.randn(3, 20, width)
-    whole = model(x, WholeMemory(chunk_mask(20, 1)))
+    whole = model(x, FullContext(chunk_mask(20, 1)))
     cache = model.new_cache()
     for _ in range(3):
         cache.add_row()
@@ -58,7 +58,7 @@ def test_rows_grow_past_their_first_room() -> None:
     attend(cache, range(1), [first.shape[2]], first)
     before = cache.num_bytes
     y = attend(cache, range(1), [rest.shape[2]], rest)
-    expected = WholeMemory(chunk_mask(x.shape[2], 1)).attend(x, x, x)
+    expected = FullContext(chunk_mask(x.shape[2], 1)).attend(0, x, x, x)
     torch.testing.assert_close(y, expected[:, :, first.shape[2] :])
     assert cache.num_bytes == 2 * before
 
@@ -76,7 +76,7 @@ def test_the_last_row_moves_into_the_place_of_a_removed_one() -> None:
     cache.remove_row(0)
     assert cache.lengths == [6, 4]
     together = torch.cat([x[2:], step], dim=2)
-    expected = WholeMemory(chunk_mask(7, 1)).attend(together, together, together)[:, :, -1:]
+    expected = FullContext(chunk_mask(7, 1)).attend(0, together, together, together)[:, :, -1:]
     torch.testing.assert_close(attend(cache, range(1), [1], step), expected)
 
 
@@ -90,7 +90,7 @@ def test_nothing_of_a_removed_row_is_left_in_its_place() -> None:
     x = torch.randn(2, 2, 3, 4)
     assert (cache.add_row(), cache.add_row()) == (0, 1)
     y = attend(cache, range(2), [3, 1], x)
-    torch.testing.assert_close(y[:1], WholeMemory(chunk_mask(3, 1)).attend(x[:1], x[:1], x[:1]))
+    torch.testing.assert_close(y[:1], FullContext(chunk_mask(3, 1)).attend(0, x[:1], x[:1], x[:1]))
     assert y.isfinite().all()
 
 
@@ -98,12 +98,12 @@ def test_a_pass_that_was_not_committed_leaves_nothing_behind() -> None:
     cache = make_cache(1)
     first, other, step = torch.randn(3, 1, 2, 2, 4)
     attend(cache, range(1), [2], first)
-    cache.open_pass(range(1), [2]).attend(other, other, other)
+    cache.open_pass(range(1), [2]).attend(0, other, other, other)
     assert cache.lengths == [2]
     y = attend(cache, range(1), [2], step)
     together = torch.cat([first, step], dim=2)
     torch.testing.assert_close(
-        y, WholeMemory(chunk_mask(4, 1)).attend(together, together, together)[:, :, 2:]
+        y, FullContext(chunk_mask(4, 1)).attend(0, together, together, together)[:, :, 2:]
     )
 
 
@@ -112,7 +112,7 @@ def test_only_the_longest_row_of_a_pass_is_read() -> None:
     attend(cache, range(2), [30, 3], torch.randn(2, 2, 30, 4))
     memory = cache.open_pass(range(1, 2), [1])
     x = torch.randn(1, 2, 1, 4)
-    memory.attend(x, x, x)
+    memory.attend(0, x, x, x)
     assert memory.num_visible == 4
 
 
@@ -139,4 +139,4 @@ def test_a_growth_that_fails_leaves_the_cache_as_it_was(
     assert cache.add_row() == 1
     x = torch.randn(2, 2, 3, 4)
     y = attend(cache, range(2), [3, 3], x)
-    torch.testing.assert_close(y, WholeMemory(chunk_mask(3, 1)).attend(x, x, x))
+    torch.testing.assert_close(y, FullContext(chunk_mask(3, 1)).attend(0, x, x, x))

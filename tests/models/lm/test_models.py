@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from firstword.models.config import TransformerLMConfig
-from firstword.models.layers.attention import WholeMemory
+from firstword.models.layers.attention import FullContext
 from firstword.models.lm.kv_cache import attend_grouped
 from firstword.models.lm.plan import offline_layout
 from firstword.models.lm.qwen2 import Qwen2LM, rotary_table, rotate_halves
@@ -121,4 +121,4 @@ def test_a_network_can_be_made_without_memory(family: str) -> None:
     assert not list(model.buffers())
     model.load_state_dict(make_model(family).state_dict(), assign=True)
     x = torch.randn(1, 3, model.prompt_embeddings((model.vocabulary.sos, 1)).shape[-1])
-    assert model(x, WholeMemory()).isfinite().all()
+    assert model(x, FullContext()).isfinite().all()

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from firstword.models.config import LMConfig
-from firstword.models.layers.attention import WholeMemory, chunk_mask
+from firstword.models.layers.attention import FullContext, chunk_mask
 from firstword.models.lm.plan import IGNORED, Layout, bistream_layout, offline_layout
 from firstword.models.lm.transformer_lm import TransformerLM
 from tests.models.lm.networks import COSYVOICE1, COSYVOICE2, FAMILIES, make_model
@@ -81,7 +81,7 @@ def test_cosyvoice1_learns_speech_and_eos_behind_speaker_and_text() -> None:
             model.speech_embedding(torch.tensor(speech)),
         ]
     )[None]  # (1, 2 + text + 1 + speech, C)
-    logits = model.logits(model(x, WholeMemory(chunk_mask(x.shape[1], 1))))
+    logits = model.logits(model(x, FullContext(chunk_mask(x.shape[1], 1))))
     targets = torch.tensor([*[IGNORED] * (2 + len(text)), *speech, model.vocabulary.eos])
     torch.testing.assert_close(result.loss, F.cross_entropy(logits[0], targets, ignore_index=IGNORED))
     result.loss.backward()
