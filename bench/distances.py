@@ -29,7 +29,7 @@ from firstword.models.config import Family, MelConfig
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import IncrementalFlow
 from firstword.models.frontend.features import MelExtractor
-from firstword.models.frontend.speaker import Speaker
+from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.hift.hift import HiFT
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, SpeechLM
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
@@ -97,7 +97,9 @@ def _log_probabilities(lm: SpeechLM, prompt: list[int], said: list[int]) -> Tens
 
 
 @torch.inference_mode()
-def flow_distances(flow: Flow, hift: HiFT, mel: MelConfig, speaker: Speaker, ids: list[int]) -> Distances:
+def flow_distances(
+    flow: Flow, hift: HiFT, mel: MelConfig, speaker: SpeakerFeatures, ids: list[int]
+) -> Distances:
     mels, waves = [], []
     for has_int8 in (False, True):
         own = deepcopy(flow)
@@ -105,7 +107,7 @@ def flow_distances(flow: Flow, hift: HiFT, mel: MelConfig, speaker: Speaker, ids
         estimator, front = fused_estimator(own, has_int8, num_threads), fused_front(own, num_threads)
         mels.append(_mel(IncrementalFlow(own, estimator, front), speaker, ids))
         session = Token2Wav(own, hift, estimator=estimator, front=front)
-        state = session.start(session.prepare(speaker))
+        state = session.start(session.compute_prompt_state(speaker))
         waves.append(session.step([StepInput(state, ids, is_last=True)])[0])
     heard = MelExtractor(mel)
     return {
@@ -114,10 +116,10 @@ def flow_distances(flow: Flow, hift: HiFT, mel: MelConfig, speaker: Speaker, ids
     }
 
 
-def _mel(flow: IncrementalFlow, speaker: Speaker, ids: list[int]) -> Tensor:
+def _mel(flow: IncrementalFlow, speaker: SpeakerFeatures, ids: list[int]) -> Tensor:
     """(M, T)."""
     num_prompt = min(len(speaker.prompt_tokens), len(speaker.prompt_mel) // 2)
-    prompt = flow.prepare(
+    prompt = flow.solve_prompt(
         speaker.prompt_tokens[:num_prompt].tolist(), speaker.prompt_mel[: 2 * num_prompt], speaker.embedding
     )
     state = flow.start(prompt, None)

@@ -22,7 +22,9 @@ def frames_per_second_and_pass(checkpoint: Path, prompt_tokens: int = 75) -> flo
         raise ValueError(f"{checkpoint}: CosyVoice 1 solves each chunk with the whole prompt again")
     estimator = CountedEstimator(flow.estimator)
     session = Token2Wav(flow, opened.load_hift(), estimator=estimator)
-    stream = session.start(session.prepare(random_speaker(flow.config.vocab_size, prompt_tokens)))
+    stream = session.start(
+        session.compute_prompt_state(random_speaker(flow.config.vocab_size, prompt_tokens))
+    )
     begin(session, stream)
     for _ in range(CHUNKS_BEFORE):
         chunk(session, stream)

@@ -24,7 +24,7 @@ from firstword.models.config import TOKEN_RATE_HZ, DiTFlowConfig, ModelConfig, Q
 from firstword.models.flow.batch_memory import BatchMemory
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import Estimator
-from firstword.models.frontend.speaker import Speaker
+from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.hift.hift import HiFT
 from firstword.models.hift.streaming import Piece
 from firstword.models.lm.decoder import RowRequest, SpeechDecoder
@@ -151,9 +151,9 @@ def measure_token2wav(
         generate=fused_generator(hift, num_threads) if form.is_fused else None,
     )
     speaker = random_speaker(flow_config.vocab_size, prompt_tokens)
-    session.prepare(speaker)  # the first call of anything is slower
+    session.compute_prompt_state(speaker)  # the first call of anything is slower
     started = time.perf_counter()
-    prompt = session.prepare(speaker)
+    prompt = session.compute_prompt_state(speaker)
     prepare_s = time.perf_counter() - started
     first_hops = [begin(session, session.start(prompt)) for _ in range(FIRST_HOPS)]
     late = session.start(prompt)
@@ -199,9 +199,9 @@ def vocoder_rtf(session: Token2Wav, hift: HiFT) -> float:
     )
 
 
-def random_speaker(vocab_size: int, num_tokens: int) -> Speaker:
+def random_speaker(vocab_size: int, num_tokens: int) -> SpeakerFeatures:
     tokens = torch.randint(0, vocab_size, (num_tokens,))
-    return Speaker("", tokens, torch.randn(2 * num_tokens, 80), torch.randn(192))
+    return SpeakerFeatures("", tokens, torch.randn(2 * num_tokens, 80), torch.randn(192))
 
 
 def begin(session: Token2Wav, state: StreamState) -> float:

@@ -27,7 +27,7 @@ from firstword.models.config import FRAME_RATE_HZ, FRAMES_PER_TOKEN, NUM_MELS
 from firstword.models.flow.cosyvoice1 import CACHED_FRAMES, OVERLAP_TOKENS, RegulatedFlow
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import Estimator, FlowPrompt, FlowState, Front, IncrementalFlow
-from firstword.models.frontend.speaker import Speaker, align_prompt
+from firstword.models.frontend.speaker import SpeakerFeatures, align_prompt
 from firstword.models.hift.hift import Generate, HiFT
 from firstword.models.hift.streaming import (
     CausalVocoder,
@@ -140,7 +140,9 @@ class Token2Wav:
         self._window_chunks = None if window_s is None else round(window_s / chunk_s)
 
     @torch.inference_mode()
-    def prepare(self, speaker: Speaker, first_hop_tokens: int = DEFAULT_FIRST_HOP_TOKENS) -> PromptState:
+    def compute_prompt_state(
+        self, speaker: SpeakerFeatures, first_hop_tokens: int = DEFAULT_FIRST_HOP_TOKENS
+    ) -> PromptState:
         """Computes what a speaker's streams share. Tokens are cut from the prompt's start until a first
         hop of `first_hop_tokens` (1..25) ends on the grid; a prompt too short for that stays whole.
         Before that its end is cut to two mel frames a token.
@@ -154,7 +156,7 @@ class Token2Wav:
         check_tokens(tokens.tolist(), self._vocab_size)
         cut = aligned_cut(len(tokens), first_hop_tokens, self.chunk_tokens)
         kept = tokens[cut:].tolist()
-        prompt = self._flow.prepare(kept, mel[FRAMES_PER_TOKEN * cut :], speaker.embedding)
+        prompt = self._flow.solve_prompt(kept, mel[FRAMES_PER_TOKEN * cut :], speaker.embedding)
         return PromptState(prompt, tuple(kept), self.chunk_tokens - len(kept) % self.chunk_tokens)
 
     def start(self, prompt: PromptState, seed: int = 0) -> StreamState:
@@ -323,7 +325,7 @@ class RegulatedToken2Wav:
         self.lookahead_tokens = OVERLAP_TOKENS
         self.sample_rate_hz = hift.config.sample_rate_hz
 
-    def prepare(self, speaker: Speaker) -> RegulatedPrompt:
+    def compute_prompt_state(self, speaker: SpeakerFeatures) -> RegulatedPrompt:
         """Raises ValueError for a token that the flow does not know."""
         check_tokens(speaker.prompt_tokens.tolist(), self._flow.config.vocab_size)
         device = self._flow.projection.weight.device

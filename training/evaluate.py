@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from rich.progress import track
 
 from firstword.models.frontend.features import MelExtractor
-from firstword.models.frontend.speaker import Speaker
+from firstword.models.frontend.speaker import SpeakerFeatures
 from training import report
 from training.features import MEL, teacher_samples
 from training.flite import SAMPLE_RATE_HZ as TEACHER_RATE_HZ
@@ -160,7 +160,7 @@ class Examiner:
         for place in range(ENROLMENTS):
             recorded = self.sentences[-1 - place] + " " + self.sentences[-1 - place - ENROLMENTS]
             samples = self.flite.speak(recorded).waveform
-            speaker: Speaker = self.voice.enrol(samples, TEACHER_RATE_HZ, recorded)
+            speaker: SpeakerFeatures = self.voice.enrol(samples, TEACHER_RATE_HZ, recorded)
             for text in self.sentences[4 * place : 4 * place + 4]:
                 tokens = self.voice.read(text, speaker, seed=place)
                 said = self.voice.sound(tokens.ids, speaker, seed=place)

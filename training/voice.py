@@ -19,7 +19,7 @@ from firstword.models.config import FRAMES_PER_TOKEN, Qwen2LMConfig, UNetFlowCon
 from firstword.models.flow.flow import Flow
 from firstword.models.frontend.modes import zero_shot
 from firstword.models.frontend.prompt_reader import PromptReader
-from firstword.models.frontend.speaker import Speaker
+from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.hift.hift import HiFT
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, SpeechLM, Stopped, Waiting
 from firstword.models.lm.plan import BistreamPlan, OfflinePlan, Plan
@@ -68,10 +68,10 @@ class Voice:
             )
         else:
             self._token2wav = Token2Wav(flow, hift)
-        self._prompts: dict[int, tuple[Speaker, PromptState]] = {}
+        self._prompts: dict[int, tuple[SpeakerFeatures, PromptState]] = {}
 
     def read(
-        self, text: str, speaker: Speaker, seed: int = 0, tell: Callable[[int], None] | None = None
+        self, text: str, speaker: SpeakerFeatures, seed: int = 0, tell: Callable[[int], None] | None = None
     ) -> Tokens:
         """All the text first, as a request with its whole text is read; `tell` gets each token at once."""
         given = zero_shot("cosyvoice2", speaker, self.tokenizer.encode(text), self.tokenizer)
@@ -79,7 +79,7 @@ class Voice:
         plan = OfflinePlan(self._lm.vocabulary, given.text_ids, given.prompt_text_ids, prompt)
         return self._run(plan, (), seed, tell)
 
-    def read_pieces(self, pieces: Sequence[str], speaker: Speaker, seed: int = 0) -> Tokens:
+    def read_pieces(self, pieces: Sequence[str], speaker: SpeakerFeatures, seed: int = 0) -> Tokens:
         """Text that comes piece by piece, each only when all that could be said before has been said."""
         given = zero_shot("cosyvoice2", speaker, (), self.tokenizer)
         plan = BistreamPlan(
@@ -90,7 +90,7 @@ class Voice:
         )
         return self._run(plan, pieces, seed)
 
-    def speak(self, text: str, speaker: Speaker, seed: int = 0) -> Iterator[Samples]:
+    def speak(self, text: str, speaker: SpeakerFeatures, seed: int = 0) -> Iterator[Samples]:
         """Chunks of samples, the first while the text is still being read: in a second thread."""
         with ThreadPoolExecutor(1) as pool:
             said: Queue[int | None] = Queue()
@@ -98,16 +98,16 @@ class Voice:
             yield from self._chunks(iter(said.get, None), speaker, seed)
             reading.result()
 
-    def stream(self, tokens: Sequence[int], speaker: Speaker, seed: int = 0) -> list[Samples]:
+    def stream(self, tokens: Sequence[int], speaker: SpeakerFeatures, seed: int = 0) -> list[Samples]:
         """The chunks a listener gets, when every token comes alone."""
         return list(self._chunks(tokens, speaker, seed))
 
-    def sound(self, tokens: Sequence[int], speaker: Speaker, seed: int = 0) -> Samples:
+    def sound(self, tokens: Sequence[int], speaker: SpeakerFeatures, seed: int = 0) -> Samples:
         """The chunks of `stream`, joined."""
         return np.concatenate(self.stream(tokens, speaker, seed))
 
     @torch.inference_mode()
-    def offline(self, tokens: Sequence[int], speaker: Speaker, seed: int = 0) -> Samples:
+    def offline(self, tokens: Sequence[int], speaker: SpeakerFeatures, seed: int = 0) -> Samples:
         """The same utterance solved and vocoded in one piece, by torch."""
         flow, hift = self._whole
         mel = flow(
@@ -125,7 +125,7 @@ class Voice:
         samples: Samples = hift.decode(mel, source)[0].numpy()
         return samples
 
-    def enrol(self, samples: Samples, sample_rate_hz: int, text: str) -> Speaker:
+    def enrol(self, samples: Samples, sample_rate_hz: int, text: str) -> SpeakerFeatures:
         """Raises PromptError."""
         return self.reader.read_speaker(samples, sample_rate_hz, text)
 
@@ -144,13 +144,13 @@ class Voice:
         assert isinstance(flow, Flow)
         return flow
 
-    def _read_into(self, said: "Queue[int | None]", text: str, speaker: Speaker, seed: int) -> None:
+    def _read_into(self, said: "Queue[int | None]", text: str, speaker: SpeakerFeatures, seed: int) -> None:
         try:
             self.read(text, speaker, seed, said.put)
         finally:
             said.put(None)
 
-    def _chunks(self, tokens: Iterable[int], speaker: Speaker, seed: int) -> Iterator[Samples]:
+    def _chunks(self, tokens: Iterable[int], speaker: SpeakerFeatures, seed: int) -> Iterator[Samples]:
         session = self._token2wav
         state = session.start(self._prepared(speaker), seed)
         waiting: list[int] = []
@@ -166,9 +166,9 @@ class Voice:
         if len(chunk):
             yield chunk.numpy()
 
-    def _prepared(self, speaker: Speaker) -> PromptState:
+    def _prepared(self, speaker: SpeakerFeatures) -> PromptState:
         if id(speaker) not in self._prompts:
-            self._prompts[id(speaker)] = speaker, self._token2wav.prepare(speaker)
+            self._prompts[id(speaker)] = speaker, self._token2wav.compute_prompt_state(speaker)
         return self._prompts[id(speaker)][1]
 
     def _run(

@@ -33,7 +33,7 @@ from firstword.app.telemetry.metrics import Metrics
 from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
 from firstword.models.flow.cosyvoice1 import RegulatedFlow
 from firstword.models.flow.unet import CausalUNet
-from firstword.models.frontend.speaker import Speaker
+from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.lm.decoder import SpeechLM
 from firstword.models.onnx.build import fused_estimator, fused_front, fused_generator, fused_lm
 from firstword.models.token2wav import (
@@ -58,7 +58,7 @@ class Networks:
     backend: Backend
     lm: SpeechLM | None  # None: it runs elsewhere
     token2wav: StreamingToken2Wav
-    prepare: Callable[[Speaker], Prompt]
+    prepare: Callable[[SpeakerFeatures], Prompt]
     prompt_builder: PromptBuilder
 
     def device_memory_bytes(self) -> int:
@@ -92,10 +92,10 @@ def load_networks(
     flow, hift = checkpoint.load_flow(dtype, place), checkpoint.load_hift(dtype, place)
     generate = fused_generator(hift, num_threads) if is_fused else None
     token2wav: StreamingToken2Wav
-    prepare: Callable[[Speaker], Prompt]
+    prepare: Callable[[SpeakerFeatures], Prompt]
     if isinstance(flow, RegulatedFlow):
         token2wav = regulated = RegulatedToken2Wav(flow, hift, generate=generate)
-        prepare = regulated.prepare
+        prepare = regulated.compute_prompt_state
     else:
         # Unasked, only the networks are in 8 bits that were compared with trained weights.
         is_int8_flow = is_int8_asked or (has_int8 and isinstance(flow.estimator, CausalUNet))
@@ -104,7 +104,7 @@ def load_networks(
         token2wav = incremental = Token2Wav(
             flow, hift, window_s, max_state_bytes, estimator=estimator, generate=generate, front=front
         )
-        prepare = partial(incremental.prepare, first_hop_tokens=first_hop_tokens)
+        prepare = partial(incremental.compute_prompt_state, first_hop_tokens=first_hop_tokens)
     prompt_builder = PromptBuilder(checkpoint.config, checkpoint.load_tokenizer())
     lm: SpeechLM | None = None
     if chosen.name == "torch":

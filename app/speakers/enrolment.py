@@ -51,11 +51,11 @@ from firstword.models.config import (
 )
 from firstword.models.frontend.features import FrontendError, PromptError, Recording
 from firstword.models.frontend.prompt_reader import MAX_RECORDING_S
-from firstword.models.frontend.speaker import Speaker
+from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.tokenizer import TextTokenizer
 
 if TYPE_CHECKING:
-    from firstword.models.frontend.speaker import Speaker
+    from firstword.models.frontend.speaker import SpeakerFeatures
 
 
 WINDOW_MS = 20
@@ -153,7 +153,7 @@ class Prompt(Protocol):
 class PreparedSpeaker:
     """All that a stream needs of its speaker: read-only, shared by its streams."""
 
-    speaker: Speaker
+    speaker: SpeakerFeatures
     prompt: Prompt
 
     @property
@@ -172,7 +172,7 @@ class PreparedSpeaker:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BuiltinSpeaker:
-    speaker: Speaker
+    speaker: SpeakerFeatures
     transcript: str  # "" where it has none, or none that can be told
     duration_s: float  # of its prompt
     created_at: str  # ISO 8601, UTC
@@ -191,7 +191,7 @@ class Enroller:
         self,
         checkpoint: Checkpoint,
         tokenizer: TextTokenizer,
-        prepare: Callable[[Speaker], Prompt],
+        prepare: Callable[[SpeakerFeatures], Prompt],
         num_threads: int,
     ) -> None:
         self.fingerprint = fingerprint(checkpoint.directory)
@@ -200,7 +200,7 @@ class Enroller:
         self._prepare = prepare
         self._vocab_size = checkpoint.config.flow.vocab_size
 
-    def read(self, samples: NDArray[np.float32], sample_rate_hz: int, transcript: str) -> Speaker:
+    def read(self, samples: NDArray[np.float32], sample_rate_hz: int, transcript: str) -> SpeakerFeatures:
         """samples (n,), within ±1, of one person saying `transcript`, or anything if that is empty.
 
         Raises BadAudio (silent, empty, not finite, below 16 kHz), and AudioTooShort and AudioTooLong for
@@ -214,14 +214,14 @@ class Enroller:
             raise SynthesisFailed("the networks that read recordings failed; see the server's log") from error
 
     @torch.inference_mode()
-    def prepare(self, speaker: Speaker) -> PreparedSpeaker:
+    def prepare(self, speaker: SpeakerFeatures) -> PreparedSpeaker:
         return PreparedSpeaker(speaker, self._prepare(speaker))
 
-    def features(self, speaker: Speaker) -> Tensors:
+    def features(self, speaker: SpeakerFeatures) -> Tensors:
         """What of a speaker is kept: all but the transcript."""
         return {name: getattr(speaker, name).contiguous().numpy() for name in FeatureTypes}
 
-    def speaker(self, features: Tensors, transcript: str) -> Speaker:
+    def speaker(self, features: Tensors, transcript: str) -> SpeakerFeatures:
         """Of kept features, which may come from anywhere.
 
         Raises ValueError for a name, type or shape, a speech token or a number that `read` cannot give.
@@ -238,7 +238,7 @@ class Enroller:
         for name, tensor in (("prompt_mel", mel), ("embedding", embedding)):
             if not bool((tensor.abs() <= MAX_MAGNITUDE).all()):  # False for NaN too
                 raise ValueError(f"{name} holds numbers that are not within ±{MAX_MAGNITUDE:g}")
-        return Speaker(transcript, tokens, mel, embedding)
+        return SpeakerFeatures(transcript, tokens, mel, embedding)
 
     def _check_tokens(self, tokens: Tensor) -> None:
         if tokens.ndim != 1 or not 1 <= len(tokens) <= MAX_PROMPT_TOKENS:
@@ -326,7 +326,7 @@ class SpeakerWorkshop:
         _, speaker = self._current(id)
         return self._enroller.prepare(speaker)
 
-    def _current(self, id: int) -> tuple[StoredSpeaker, "Speaker"]:
+    def _current(self, id: int) -> tuple[StoredSpeaker, "SpeakerFeatures"]:
         """A stored speaker as the running checkpoint sees it: features of another are made anew and kept."""
         stored = self._store.read(id)
         if stored is None:
@@ -339,7 +339,7 @@ class SpeakerWorkshop:
                 logger.warning("the features of speaker %s are damaged (%s)", stored.row.name, error)
         return self._read_again(id, stored)
 
-    def _read_again(self, id: int, stored: StoredSpeaker) -> tuple[StoredSpeaker, "Speaker"]:
+    def _read_again(self, id: int, stored: StoredSpeaker) -> tuple[StoredSpeaker, "SpeakerFeatures"]:
         row = stored.row
         try:
             samples, sample_rate_hz = self._decoded(stored.recording)
@@ -368,7 +368,7 @@ class SpeakerWorkshop:
         name: str,
         recording: bytes,
         language: str | None,
-        speaker: "Speaker",
+        speaker: "SpeakerFeatures",
         samples: Samples,
         sample_rate_hz: int,
     ) -> StoredSpeaker:

@@ -13,7 +13,7 @@ from firstword.models.config import (
     TOKEN_RATE_HZ,
     Family,
 )
-from firstword.models.frontend.speaker import Speaker, write_speaker_table
+from firstword.models.frontend.speaker import SpeakerFeatures, write_speaker_table
 from firstword.models.tokenizer import load_text_tokenizer
 
 EMBEDDING_SPEAKER = "random-embedding"
@@ -33,8 +33,8 @@ def write_speakers(path: Path, family: Family, vocab_size: int, seed: int) -> No
     tokens = torch.randint(0, vocab_size, (num_tokens,), generator=generator, dtype=torch.int32)
     mel = torch.randn(num_frames, NUM_MELS, generator=generator) * 2 - 6  # like natural log-mel
     embedding = torch.randn(SPEAKER_EMBEDDING_SIZE, generator=generator)
-    prompted = Speaker("", tokens, mel, embedding, tuple(text_ids))
-    alone = Speaker.without_prompt(torch.randn(SPEAKER_EMBEDDING_SIZE, generator=generator))
+    prompted = SpeakerFeatures("", tokens, mel, embedding, tuple(text_ids))
+    alone = SpeakerFeatures.without_prompt(torch.randn(SPEAKER_EMBEDDING_SIZE, generator=generator))
     write_speaker_table(path, {EMBEDDING_SPEAKER: alone, PROMPT_SPEAKER: prompted})
 
 

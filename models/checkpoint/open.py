@@ -44,7 +44,7 @@ from firstword.models.flow.cosyvoice1 import RegulatedFlow
 from firstword.models.flow.flow import Flow
 from firstword.models.frontend.features import FrontendError
 from firstword.models.frontend.prompt_reader import SPEAKER_ENCODER_FILE, SPEECH_TOKENIZER_FILES, PromptReader
-from firstword.models.frontend.speaker import Speaker, read_speaker_table
+from firstword.models.frontend.speaker import SpeakerFeatures, read_speaker_table
 from firstword.models.hift.hift import HiFT, causal_noise_table
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.lm.transformer_lm import TransformerLM
@@ -210,12 +210,12 @@ class Checkpoint:
         except FrontendError as error:
             raise CheckpointError(str(error)) from error
 
-    def load_speakers(self) -> dict[str, Speaker]:
+    def load_speakers(self) -> dict[str, SpeakerFeatures]:
         """The speakers that the checkpoint itself brings, by name; empty where it has no table.
 
         The first is the default speaker.
         """
-        speakers: dict[str, Speaker] = {}
+        speakers: dict[str, SpeakerFeatures] = {}
         if (self.directory / SPEAKER_TABLE_FILE).exists():
             path = _file_within(self.directory, SPEAKER_TABLE_FILE)
             try:

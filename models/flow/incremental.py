@@ -95,7 +95,7 @@ class IncrementalFlow:
         self.lookahead_tokens = flow.config.lookahead_tokens
 
     @torch.inference_mode()
-    def prepare(self, tokens: list[int], mel: Tensor, embedding: Tensor) -> FlowPrompt:
+    def solve_prompt(self, tokens: list[int], mel: Tensor, embedding: Tensor) -> FlowPrompt:
         """Solves the whole chunks of a prompt, once for all streams of its speaker.
 
         tokens: P ids. mel (2 P, M) float32. embedding (192,). Only chunks whose lookahead lies in the

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from firstword.models.config import Family
 from firstword.models.frontend.features import ModeError
-from firstword.models.frontend.speaker import Speaker
+from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.tokenizer import TextTokenizer
 from firstword.models.tokenizer.qwen2 import END_OF_PROMPT
 
@@ -40,12 +40,14 @@ class ModelInput:
     flow_embedding: Tensor  # (192,)
 
     @property
-    def flow_speaker(self) -> Speaker:
-        """What of the speaker the flow is given in this mode, for `Token2Wav.prepare`."""
-        return Speaker("", self.flow_prompt_tokens, self.flow_prompt_mel, self.flow_embedding)
+    def flow_speaker(self) -> SpeakerFeatures:
+        """What of the speaker the flow is given in this mode, for `Token2Wav.compute_prompt_state`."""
+        return SpeakerFeatures("", self.flow_prompt_tokens, self.flow_prompt_mel, self.flow_embedding)
 
 
-def sft(family: Family, speaker: Speaker, text_ids: Sequence[int], tokenizer: TextTokenizer) -> ModelInput:
+def sft(
+    family: Family, speaker: SpeakerFeatures, text_ids: Sequence[int], tokenizer: TextTokenizer
+) -> ModelInput:
     """The speaker's embedding alone, as the model was fine-tuned to it; a prompt is not used."""
     require_mode(family, "sft")
     prefix, text_ids = _split_prefix(family, text_ids, tokenizer)
@@ -53,7 +55,7 @@ def sft(family: Family, speaker: Speaker, text_ids: Sequence[int], tokenizer: Te
 
 
 def zero_shot(
-    family: Family, speaker: Speaker, text_ids: Sequence[int], tokenizer: TextTokenizer
+    family: Family, speaker: SpeakerFeatures, text_ids: Sequence[int], tokenizer: TextTokenizer
 ) -> ModelInput:
     """Both networks continue the prompt. Raises ModeError for a speaker without a prompt or its text."""
     require_mode(family, "zero_shot")
@@ -68,7 +70,7 @@ def zero_shot(
 
 
 def cross_lingual(
-    family: Family, speaker: Speaker, text_ids: Sequence[int], tokenizer: TextTokenizer
+    family: Family, speaker: SpeakerFeatures, text_ids: Sequence[int], tokenizer: TextTokenizer
 ) -> ModelInput:
     """The flow continues the prompt, the language model does not hear it: the languages may differ.
 
@@ -82,7 +84,11 @@ def cross_lingual(
 
 
 def instruct(
-    family: Family, speaker: Speaker, text_ids: Sequence[int], instruction: str, tokenizer: TextTokenizer
+    family: Family,
+    speaker: SpeakerFeatures,
+    text_ids: Sequence[int],
+    instruction: str,
+    tokenizer: TextTokenizer,
 ) -> ModelInput:
     """CosyVoice 1: a description of the manner stands for the prompt text.
 
@@ -95,7 +101,11 @@ def instruct(
 
 
 def instruct2(
-    family: Family, speaker: Speaker, text_ids: Sequence[int], instruction: str, tokenizer: TextTokenizer
+    family: Family,
+    speaker: SpeakerFeatures,
+    text_ids: Sequence[int],
+    instruction: str,
+    tokenizer: TextTokenizer,
 ) -> ModelInput:
     """CosyVoice 2 and 3: an instruction for the language model, the prompt for the flow.
 
@@ -108,7 +118,7 @@ def instruct2(
     return _with_prompt(speaker, text_ids, tokenizer.encode(instruction_text(family, instruction)))
 
 
-def voice_conversion(family: Family, speaker: Speaker) -> ModelInput:
+def voice_conversion(family: Family, speaker: SpeakerFeatures) -> ModelInput:
     """The flow alone. Raises ModeError for a speaker without a prompt."""
     require_mode(family, "voice_conversion")
     _require_prompt(speaker, "voice_conversion")
@@ -158,7 +168,7 @@ def _split_prefix(
 
 
 def _with_prompt(
-    speaker: Speaker,
+    speaker: SpeakerFeatures,
     text_ids: Sequence[int],
     prompt_text_ids: Sequence[int],
     lm_prompt_tokens: Tensor | None = None,
@@ -175,7 +185,10 @@ def _with_prompt(
 
 
 def _without_prompt(
-    speaker: Speaker, text_ids: Sequence[int], prompt_text_ids: Sequence[int], lm_embedding: Tensor | None
+    speaker: SpeakerFeatures,
+    text_ids: Sequence[int],
+    prompt_text_ids: Sequence[int],
+    lm_embedding: Tensor | None,
 ) -> ModelInput:
     return ModelInput(
         text_ids=tuple(text_ids),
@@ -188,7 +201,7 @@ def _without_prompt(
     )
 
 
-def _require_prompt(speaker: Speaker, mode: Mode) -> None:
+def _require_prompt(speaker: SpeakerFeatures, mode: Mode) -> None:
     if not speaker.has_prompt:
         raise ModeError(f"{mode} needs a speaker with a recorded prompt; this one has none: use sft")
 

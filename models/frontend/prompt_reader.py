@@ -33,7 +33,7 @@ from firstword.models.frontend.features import (
     kaldi_fbank,
     without_mean,
 )
-from firstword.models.frontend.speaker import Speaker, align_prompt
+from firstword.models.frontend.speaker import SpeakerFeatures, align_prompt
 from firstword.models.onnx.session import session_options
 
 ONNX_ERRORS = (
@@ -248,7 +248,7 @@ class PromptReader:
 
     def read_speaker(
         self, samples: npt.NDArray[np.float32], sample_rate_hz: int, prompt_text: str = ""
-    ) -> Speaker:
+    ) -> SpeakerFeatures:
         """samples (n,) or (channels, n), within ±1, of one person saying `prompt_text`.
 
         Silence at both ends is cut first (`Recording.trimmed`). Raises PromptError if the recording is
@@ -260,7 +260,7 @@ class PromptReader:
         mel = self._mel(recording.resampled(self._mel.config.sample_rate_hz)).T  # (F, 80)
         if self._is_aligned:
             tokens, mel = align_prompt(tokens, mel)
-        return Speaker(prompt_text, tokens, mel.contiguous(), self._embedding(recording))
+        return SpeakerFeatures(prompt_text, tokens, mel.contiguous(), self._embedding(recording))
 
     def read_source_tokens(self, samples: npt.NDArray[np.float32], sample_rate_hz: int) -> Tensor:
         """The speech tokens (L,) int64 of a recording to convert, whole: its pauses are part of it.

@@ -1,4 +1,4 @@
-"""Speaker values and the published speaker table.
+"""Speaker features and the published speaker table.
 
 Whose voice speaks: an embedding, and the prompt that the networks continue, if there is one.
 
@@ -19,7 +19,7 @@ from firstword.models.frontend.features import FrontendError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Speaker:
+class SpeakerFeatures:
     """A speaker with an empty prompt (P = F = 0) has an embedding only: the published SFT speakers.
 
     What the prompt says stands in `prompt_text`, or, for a speaker read from `spk2info.pt`, which keeps no
@@ -38,7 +38,7 @@ class Speaker:
         assert self.embedding.shape == (SPEAKER_EMBEDDING_SIZE,), f"embedding {tuple(self.embedding.shape)}"
 
     @classmethod
-    def without_prompt(cls, embedding: Tensor) -> "Speaker":
+    def without_prompt(cls, embedding: Tensor) -> "SpeakerFeatures":
         """embedding (192,) float32."""
         return cls("", torch.zeros(0, dtype=torch.int64), torch.zeros(0, NUM_MELS), embedding)
 
@@ -57,7 +57,9 @@ MAX_BYTES = 256 << 20
 INTEGER_TYPES = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
 
 
-def read_speaker_table(path: Path, text_vocab_size: int, speech_vocab_size: int) -> dict[str, Speaker]:
+def read_speaker_table(
+    path: Path, text_vocab_size: int, speech_vocab_size: int
+) -> dict[str, SpeakerFeatures]:
     """Speakers by name, of both published kinds: embedding alone (SFT), or a whole zero-shot prompt.
 
     Fields beyond those are ignored. Raises FrontendError, naming file, speaker and field, for anything
@@ -74,12 +76,12 @@ def read_speaker_table(path: Path, text_vocab_size: int, speech_vocab_size: int)
     }
 
 
-def write_speaker_table(path: Path, speakers: Mapping[str, Speaker]) -> None:
+def write_speaker_table(path: Path, speakers: Mapping[str, SpeakerFeatures]) -> None:
     """What `read_speaker_table` reads back. A prompt's text is kept as its `prompt_text_ids` only."""
     torch.save({name: _fields(speaker) for name, speaker in speakers.items()}, path)
 
 
-def _fields(speaker: Speaker) -> dict[str, Tensor]:
+def _fields(speaker: SpeakerFeatures) -> dict[str, Tensor]:
     embedding = speaker.embedding[None]
     if not speaker.has_prompt:
         return {"embedding": embedding}
@@ -175,16 +177,16 @@ class _Entry:
         return self.fail(f"field {field}: {value.dtype} {tuple(value.shape)}, expected {expected}")
 
 
-def _speaker(entry: _Entry, text_vocab_size: int, speech_vocab_size: int) -> Speaker:
+def _speaker(entry: _Entry, text_vocab_size: int, speech_vocab_size: int) -> SpeakerFeatures:
     if not entry.has("flow_embedding"):
-        return Speaker.without_prompt(entry.embedding("embedding"))
+        return SpeakerFeatures.without_prompt(entry.embedding("embedding"))
     tokens = entry.ids("flow_prompt_speech_token", speech_vocab_size)
     if not tokens.equal(entry.ids("llm_prompt_speech_token", speech_vocab_size)):
         raise entry.fail("fields flow_prompt_speech_token and llm_prompt_speech_token: expected to be equal")
     embedding = entry.embedding("flow_embedding")
     if not embedding.equal(entry.embedding("llm_embedding")):
         raise entry.fail("fields flow_embedding and llm_embedding: expected to be equal")
-    return Speaker(
+    return SpeakerFeatures(
         prompt_text="",
         prompt_tokens=tokens,
         prompt_mel=entry.mel("prompt_speech_feat"),

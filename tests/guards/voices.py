@@ -68,7 +68,7 @@ def voice(kind: Kind) -> Voice:
         assert isinstance(networks.token2wav, Token2Wav)
         session = networks.token2wav
     speaker = next(iter(checkpoint.load_speakers().values()))
-    prompt = session.prepare(speaker, DEFAULTS["first_hop_tokens"])
+    prompt = session.compute_prompt_state(speaker, DEFAULTS["first_hop_tokens"])
     return Voice(session, prompt, lm, checkpoint.config.lm.sampling)
 
 

@@ -15,7 +15,7 @@ from firstword.models.config import (
     UNetFlowConfig,
 )
 from firstword.models.flow.flow import Flow
-from firstword.models.frontend.speaker import Speaker
+from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.hift.hift import HiFT
 
 VOCAB_SIZE = 120
@@ -80,8 +80,8 @@ def random_ids(seed: int, count: int) -> list[int]:
     return torch.randint(0, VOCAB_SIZE, (count,), generator=generator).tolist()
 
 
-def small_speaker(seed: int, num_tokens: int) -> Speaker:
+def small_speaker(seed: int, num_tokens: int) -> SpeakerFeatures:
     generator = torch.Generator().manual_seed(seed)
     tokens = torch.tensor(random_ids(seed, num_tokens), dtype=torch.int64)
     mel: Tensor = torch.randn(2 * num_tokens, 80, generator=generator)
-    return Speaker("", tokens, mel, torch.randn(192, generator=generator))
+    return SpeakerFeatures("", tokens, mel, torch.randn(192, generator=generator))

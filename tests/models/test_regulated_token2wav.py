@@ -7,7 +7,7 @@ import torch
 
 from firstword.models.config import CFMConfig, ConformerConfig, HiFTConfig, RegulatedFlowConfig, UNetConfig
 from firstword.models.flow.cosyvoice1 import RegulatedFlow
-from firstword.models.frontend.speaker import Speaker
+from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.hift.hift import HiFT
 from firstword.models.hift.streaming import WindowedVocoder
 from firstword.models.token2wav import RegulatedToken2Wav, StepInput
@@ -39,14 +39,16 @@ def session() -> RegulatedToken2Wav:
     return RegulatedToken2Wav(flow.eval(), hift.eval())
 
 
-def speaker(num_tokens: int = 40) -> Speaker:
+def speaker(num_tokens: int = 40) -> SpeakerFeatures:
     generator = torch.Generator().manual_seed(1)
     mel = torch.randn(round(num_tokens * 1.72), 80, generator=generator)
-    return Speaker("", torch.tensor(random_ids(1, num_tokens)), mel, torch.randn(192, generator=generator))
+    return SpeakerFeatures(
+        "", torch.tensor(random_ids(1, num_tokens)), mel, torch.randn(192, generator=generator)
+    )
 
 
 def speak(pieces: list[list[int]], seed: int = 0) -> torch.Tensor:
-    state = session().start(session().prepare(speaker()), seed)
+    state = session().start(session().compute_prompt_state(speaker()), seed)
     last = len(pieces) - 1
     steps = [session().step([StepInput(state, piece, i == last)])[0] for i, piece in enumerate(pieces)]
     assert state.is_finished
@@ -63,7 +65,7 @@ def test_stream_speaks_all_its_tokens(sizes: list[int]) -> None:
 
 
 def test_audio_starts_after_the_first_hop_its_overlap_and_one_more() -> None:
-    state = session().start(session().prepare(speaker()))
+    state = session().start(session().compute_prompt_state(speaker()))
     assert session().tokens_wanted(state) == 71
     assert len(session().step([StepInput(state, random_ids(1, 70), False)])[0]) == 0
     assert len(session().step([StepInput(state, [1], False)])[0]) > 0
@@ -95,7 +97,7 @@ def test_same_seed_gives_the_same_audio_and_neighbours_do_not_matter() -> None:
     alone = speak(pieces, seed=4)
     assert torch.equal(alone, speak(pieces, seed=4))
     assert not torch.equal(alone, speak(pieces, seed=5))
-    prompt = session().prepare(speaker())
+    prompt = session().compute_prompt_state(speaker())
     states = [session().start(prompt, seed) for seed in (3, 4)]
     batch = [
         session().step([StepInput(state, piece, i == 1) for state in states])
@@ -105,7 +107,7 @@ def test_same_seed_gives_the_same_audio_and_neighbours_do_not_matter() -> None:
 
 
 def test_memory_of_a_stream_does_not_grow() -> None:
-    state = session().start(session().prepare(speaker()))
+    state = session().start(session().compute_prompt_state(speaker()))
     sizes = []
     for second in range(5):
         session().step([StepInput(state, random_ids(second, 71 if second == 0 else 50), False)])
@@ -114,7 +116,7 @@ def test_memory_of_a_stream_does_not_grow() -> None:
 
 
 def test_wrong_input_is_refused() -> None:
-    state = session().start(session().prepare(speaker()))
+    state = session().start(session().compute_prompt_state(speaker()))
     with pytest.raises(ValueError, match="twice in the batch"):
         session().step([StepInput(state, [1], False), StepInput(state, [2], False)])
     with pytest.raises(ValueError, match="hop_tokens is 0"):

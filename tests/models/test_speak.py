@@ -11,7 +11,7 @@ from torch import Tensor
 from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
 from firstword.models.config import Family
 from firstword.models.frontend.modes import ModelInput, cross_lingual, zero_shot
-from firstword.models.frontend.speaker import Speaker
+from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, Stopped
 from firstword.models.lm.plan import BistreamPlan, OfflinePlan, Plan, Vocabulary
 from firstword.models.token2wav import RegulatedToken2Wav, StepInput, Token2Wav
@@ -44,10 +44,12 @@ def offline_plan(checkpoint: Checkpoint, given: ModelInput) -> OfflinePlan:
     return OfflinePlan(vocabulary, given.text_ids, given.prompt_text_ids, prompt)
 
 
-def sound(checkpoint: Checkpoint, speaker: Speaker, tokens: Sequence[int], hop: int, seed: int = 0) -> Tensor:
+def sound(
+    checkpoint: Checkpoint, speaker: SpeakerFeatures, tokens: Sequence[int], hop: int, seed: int = 0
+) -> Tensor:
     flow, hift = checkpoint.load_flow(), checkpoint.load_hift()
     session = (RegulatedToken2Wav if checkpoint.config.family == "cosyvoice1" else Token2Wav)(flow, hift)  # type: ignore[arg-type]
-    state = session.start(session.prepare(speaker), seed)  # type: ignore[arg-type]
+    state = session.start(session.compute_prompt_state(speaker), seed)  # type: ignore[arg-type]
     places = range(0, len(tokens), hop)
     return torch.cat(
         [session.step([StepInput(state, tokens[i : i + hop], i == places[-1])])[0] for i in places]  # type: ignore[list-item]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import FlowState, IncrementalFlow
-from firstword.models.frontend.speaker import Speaker
+from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.token2wav import PromptState, StepInput, Token2Wav, aligned_cut
 from tests.models.networks import FLOWS, UNGUIDED_FLOWS, random_ids, small_flow, small_hift, small_speaker
 
@@ -87,7 +87,7 @@ def counted_frames(kind: str) -> Iterator[list[int]]:
 def test_streamed_mel_equals_one_solve_over_everything(
     kind: str, num_prompt: int, first_hop: int, hops: list[int]
 ) -> None:
-    prompt = make(kind).prepare(small_speaker(5, num_prompt), first_hop)
+    prompt = make(kind).compute_prompt_state(small_speaker(5, num_prompt), first_hop)
     tokens = random_ids(6, 137)
     mel, _ = streamed_mel(small_flow(kind), prompt, cut(tokens, hops))
     expected = whole_mel(kind, 5, num_prompt, prompt, tokens)
@@ -98,7 +98,7 @@ def test_streamed_mel_equals_one_solve_over_everything(
 @GUIDED_OR_NOT
 @pytest.mark.parametrize("rest", [1, 2, 3, 22, 24, 25, 26, 27, 28])
 def test_every_length_of_the_end_equals_one_solve(kind: str, rest: int) -> None:
-    prompt = make(kind).prepare(small_speaker(5, 40), 10)
+    prompt = make(kind).compute_prompt_state(small_speaker(5, 40), 10)
     tokens = random_ids(7, 10 + SECOND + rest)
     mel, _ = streamed_mel(small_flow(kind), prompt, cut(tokens, [10, 28, 25]))
     assert float((mel - whole_mel(kind, 5, 40, prompt, tokens)).abs().max()) < TOLERANCE
@@ -106,7 +106,7 @@ def test_every_length_of_the_end_equals_one_solve(kind: str, rest: int) -> None:
 
 @FLOW
 def test_a_minute_equals_one_solve_over_everything(kind: str) -> None:
-    prompt = make(kind).prepare(small_speaker(5, 75), 10)
+    prompt = make(kind).compute_prompt_state(small_speaker(5, 75), 10)
     tokens = random_ids(8, 60 * SECOND)
     mel, state = streamed_mel(small_flow(kind), prompt, cut(tokens, [10, 25, 50, 100]))
     expected = whole_mel(kind, 5, 75, prompt, tokens)
@@ -123,7 +123,7 @@ def test_a_minute_equals_one_solve_over_everything(kind: str) -> None:
 @FLOW
 def test_default_window_is_the_prompt_and_ten_seconds(kind: str) -> None:
     session = Token2Wav(small_flow(kind), small_hift(kind == "dit"))
-    assert session.start(session.prepare(small_speaker(5, 60))).window_chunks == 10
+    assert session.start(session.compute_prompt_state(small_speaker(5, 60))).window_chunks == 10
 
 
 @GUIDED_OR_NOT
@@ -131,7 +131,7 @@ def test_every_frame_is_solved_exactly_once_a_pass(kind: str) -> None:
     session = make(kind, window_s=2.0)
     tokens = random_ids(6, 12 * SECOND + 3)
     with counted_frames(kind) as of_prompt:
-        prompt = session.prepare(small_speaker(5, 60), 10)
+        prompt = session.compute_prompt_state(small_speaker(5, 60), 10)
     with counted_frames(kind) as of_stream:
         speak(session, prompt, cut(tokens, [10, 25, 50]))
     passes = (1 if kind in UNGUIDED_FLOWS else 2) * 10  # guidance, steps
@@ -145,7 +145,7 @@ def test_every_frame_is_solved_exactly_once_a_pass(kind: str) -> None:
 @pytest.mark.parametrize("first_hop", range(1, 26))
 def test_first_hop_ends_on_the_grid_whatever_its_size(kind: str, first_hop: int) -> None:
     session = make(kind)
-    prompt = session.prepare(small_speaker(5, 60), first_hop)
+    prompt = session.compute_prompt_state(small_speaker(5, 60), first_hop)
     assert prompt.first_hop_tokens == first_hop
     assert 60 - 25 < len(prompt.tokens) <= 60
     state = session.start(prompt)
@@ -159,7 +159,7 @@ def test_first_hop_ends_on_the_grid_whatever_its_size(kind: str, first_hop: int)
 
 def test_prompt_too_short_for_the_first_hop_stays_whole() -> None:
     assert aligned_cut(num_tokens=7, first_hop_tokens=10, chunk_tokens=25) == 0
-    prompt = make("unet").prepare(small_speaker(5, 7), 10)
+    prompt = make("unet").compute_prompt_state(small_speaker(5, 7), 10)
     assert len(prompt.tokens) == 7
     assert prompt.first_hop_tokens == 18
 
@@ -167,7 +167,7 @@ def test_prompt_too_short_for_the_first_hop_stays_whole() -> None:
 @FLOW
 def test_every_hop_gives_960_samples_a_token(kind: str) -> None:
     session = make(kind, window_s=2.0)
-    prompt = session.prepare(small_speaker(5, 60), 10)
+    prompt = session.compute_prompt_state(small_speaker(5, 60), 10)
     sizes = [len(x) for x in speak(session, prompt, [random_ids(1, n) for n in (13, 25, 50, 25, 17)])]
     withheld = 4 * 480 + 4 if kind == "dit" else 0
     assert sizes == [9600 - withheld, 24000, 48000, 24000, 960 * 20 + withheld]
@@ -176,7 +176,7 @@ def test_every_hop_gives_960_samples_a_token(kind: str) -> None:
 @torch.inference_mode()
 def test_causal_audio_equals_the_whole_utterance_at_once() -> None:
     session, hift = make("dit"), small_hift(is_causal=True)
-    prompt = session.prepare(small_speaker(5, 60), 10)
+    prompt = session.compute_prompt_state(small_speaker(5, 60), 10)
     tokens = random_ids(6, 111)
     audio = torch.cat(speak(session, prompt, cut(tokens, [10, 31, 50])))
     mel = whole_mel("dit", 5, 60, prompt, tokens)[None]
@@ -191,7 +191,7 @@ def test_causal_audio_equals_the_whole_utterance_at_once() -> None:
 def test_rows_of_a_batch_do_not_know_each_other(kind: str) -> None:
     session = make(kind, window_s=3.0)
     speakers = ((1, 60, 10), (2, 0, 25), (3, 90, 7))  # seed, prompt tokens, first hop
-    prompts = [session.prepare(small_speaker(seed, count), hop) for seed, count, hop in speakers]
+    prompts = [session.compute_prompt_state(small_speaker(seed, count), hop) for seed, count, hop in speakers]
     plans = [
         cut(random_ids(11, 205), [13, 25]),
         cut(random_ids(12, 90), [40]),
@@ -213,7 +213,7 @@ def test_rows_of_a_batch_do_not_know_each_other(kind: str) -> None:
 @FLOW
 def test_audio_does_not_depend_on_how_the_tokens_came(kind: str) -> None:
     session = make(kind)
-    prompt = session.prepare(small_speaker(5, 33), 10)
+    prompt = session.compute_prompt_state(small_speaker(5, 33), 10)
     tokens = random_ids(4, 83)
     expected = torch.cat(speak(session, prompt, [tokens], seed=3))
     assert len(expected) == 960 * len(tokens)
@@ -225,7 +225,7 @@ def test_audio_does_not_depend_on_how_the_tokens_came(kind: str) -> None:
 @GUIDED_OR_NOT
 def test_memory_stays_the_same_once_the_window_is_full(kind: str) -> None:
     session = make(kind, window_s=3.0)
-    prompt = session.prepare(small_speaker(5, 60), 10)
+    prompt = session.compute_prompt_state(small_speaker(5, 60), 10)
     state = session.start(prompt)
     sizes = []
     session.step([StepInput(state, random_ids(0, 13), False)])
@@ -244,7 +244,7 @@ def test_tight_memory_shortens_the_window_and_says_so(kind: str) -> None:
     budget = fixed + 4 * per_chunk + sound_bytes
     for window_s in (10.0, None):
         session = make(kind, window_s, max_state_bytes=budget)
-        state = session.start(session.prepare(small_speaker(5, 60), 10))
+        state = session.start(session.compute_prompt_state(small_speaker(5, 60), 10))
         assert state.window_chunks == 2
         assert state.is_window_shortened
         for _ in range(8):
@@ -252,9 +252,9 @@ def test_tight_memory_shortens_the_window_and_says_so(kind: str) -> None:
         assert state.state_bytes <= budget
         assert state.state_bytes > budget - per_chunk
     generous = make(kind, 10.0, max_state_bytes=fixed + 13 * per_chunk)
-    assert not generous.start(generous.prepare(small_speaker(5, 60), 10)).is_window_shortened
+    assert not generous.start(generous.compute_prompt_state(small_speaker(5, 60), 10)).is_window_shortened
     nothing = make(kind, 10.0, max_state_bytes=0)
-    state = nothing.start(nothing.prepare(small_speaker(5, 60), 10))
+    state = nothing.start(nothing.compute_prompt_state(small_speaker(5, 60), 10))
     assert state.window_chunks == 0
     assert len(nothing.step([StepInput(state, random_ids(1, 60), True)])[0]) == 60 * 960
 
@@ -262,7 +262,7 @@ def test_tight_memory_shortens_the_window_and_says_so(kind: str) -> None:
 @FLOW
 def test_streams_of_a_speaker_share_its_prompt_and_leave_it_alone(kind: str) -> None:
     session = make(kind)
-    prompt = session.prepare(small_speaker(5, 60), 10)
+    prompt = session.compute_prompt_state(small_speaker(5, 60), 10)
     before = [site.keys.clone() for site in prompt.flow.estimator_cache.sites]
     tokens = random_ids(3, 60)
     first = torch.cat(speak(session, prompt, cut(tokens, [10, 25])))
@@ -273,7 +273,7 @@ def test_streams_of_a_speaker_share_its_prompt_and_leave_it_alone(kind: str) -> 
 @FLOW
 def test_step_that_failed_can_be_repeated(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     session = make(kind)
-    prompt = session.prepare(small_speaker(5, 60), 10)
+    prompt = session.compute_prompt_state(small_speaker(5, 60), 10)
     tokens = random_ids(3, 88)
     expected = torch.cat(speak(session, prompt, [tokens[:13], tokens[13:]]))
 
@@ -300,8 +300,8 @@ def test_wrong_input_is_refused_before_anything_changes() -> None:
     session = make("unet")
     speaker = small_speaker(5, 60)
     with pytest.raises(ValueError, match=r"first_hop_tokens is 26, expected 1\.\.25"):
-        session.prepare(speaker, 26)
-    prompt = session.prepare(speaker, 10)
+        session.compute_prompt_state(speaker, 26)
+    prompt = session.compute_prompt_state(speaker, 10)
     state, other = session.start(prompt), session.start(prompt)
     with pytest.raises(ValueError, match=r"speech token 120; the flow knows 0\.\.119"):
         session.step([StepInput(other, [1, 2], False), StepInput(state, [3, 120], False)])
@@ -316,7 +316,7 @@ def test_wrong_input_is_refused_before_anything_changes() -> None:
 @FLOW
 def test_stream_without_tokens_ends_silently(kind: str) -> None:
     session = make(kind)
-    state = session.start(session.prepare(small_speaker(5, 25), 10))
+    state = session.start(session.compute_prompt_state(small_speaker(5, 25), 10))
     assert len(session.step([StepInput(state, [], True)])[0]) == 0
     assert state.is_finished
 
@@ -327,7 +327,7 @@ def test_bfloat16_stays_near_float32(kind: str) -> None:
     flow = deepcopy(small_flow(kind)).to(torch.bfloat16)
     hift = deepcopy(small_hift(kind == "dit")).to(torch.bfloat16)
     session, tokens = Token2Wav(flow, hift, None), random_ids(6, 70)
-    prompt = session.prepare(small_speaker(5, 60))
+    prompt = session.compute_prompt_state(small_speaker(5, 60))
     audio = torch.cat(speak(session, prompt, cut(tokens, [13, 25])))
     assert audio.dtype == torch.float32
     assert len(audio) == 70 * 960
@@ -341,9 +341,10 @@ def test_bfloat16_stays_near_float32(kind: str) -> None:
 
 def test_prompt_whose_mel_is_not_two_frames_a_token_is_aligned() -> None:
     session, speaker = make("unet"), small_speaker(5, 60)
-    odd = Speaker("", speaker.prompt_tokens, speaker.prompt_mel[:-1], speaker.embedding)
-    cut_speaker = Speaker("", speaker.prompt_tokens[:-1], speaker.prompt_mel[:-2], speaker.embedding)
+    odd = SpeakerFeatures("", speaker.prompt_tokens, speaker.prompt_mel[:-1], speaker.embedding)
+    cut_speaker = SpeakerFeatures("", speaker.prompt_tokens[:-1], speaker.prompt_mel[:-2], speaker.embedding)
     audio, expected = (
-        torch.cat(speak(session, session.prepare(one), [random_ids(1, 40)])) for one in (odd, cut_speaker)
+        torch.cat(speak(session, session.compute_prompt_state(one), [random_ids(1, 40)]))
+        for one in (odd, cut_speaker)
     )
     assert torch.equal(audio, expected)

@@ -13,7 +13,7 @@ from firstword.app.errors import InvalidRequest
 from firstword.models.config import ModelConfig, Qwen2LMConfig, TransformerLMConfig
 from firstword.models.frontend.features import ModeError
 from firstword.models.frontend.modes import ModelInput, cross_lingual, instruct, instruct2, sft, zero_shot
-from firstword.models.frontend.speaker import Speaker
+from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.lm.plan import BistreamPlan, OfflinePlan, Plan, Vocabulary
 from firstword.models.tokenizer import TextTokenizer
 
@@ -35,7 +35,7 @@ class PromptBuilder:
         return self.mix_ratio is not None
 
     def utterance(
-        self, speaker: Speaker, text: str, mode: Mode, instruction: str | None, seed: int
+        self, speaker: SpeakerFeatures, text: str, mode: Mode, instruction: str | None, seed: int
     ) -> TokenRequest:
         """`text` is left out in mode "continuous": it is pushed later.
 
@@ -54,7 +54,7 @@ class PromptBuilder:
             seed=seed,
         )
 
-    def _given(self, speaker: Speaker, ids: tuple[int, ...], instruction: str | None) -> ModelInput:
+    def _given(self, speaker: SpeakerFeatures, ids: tuple[int, ...], instruction: str | None) -> ModelInput:
         family, tokenizer = self.config.family, self.tokenizer
         try:
             if instruction is not None:

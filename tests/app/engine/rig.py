@@ -18,7 +18,7 @@ from firstword.app.errors import InvalidRequest, SpeakerNotFound
 from firstword.app.speakers.enrolment import PreparedSpeaker
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.text.segment import Segment
-from firstword.models.frontend.speaker import Speaker
+from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.token2wav import StepInput, StepTimes
 from tests.support.clock import Clock
 
@@ -114,7 +114,7 @@ class ToyPromptBuilder:
     tokenizer = ToyTokenizer()
 
     def utterance(
-        self, speaker: Speaker, text: str, mode: Mode, instruction: str | None, seed: int
+        self, speaker: SpeakerFeatures, text: str, mode: Mode, instruction: str | None, seed: int
     ) -> TokenRequest:
         if instruction == "refused":
             raise InvalidRequest("no such instruction", "instruct")
@@ -184,7 +184,7 @@ class Rig:
     async def _prepared(self, name: str | None) -> PreparedSpeaker:
         if name not in (None, "hum"):
             raise SpeakerNotFound(f"no speaker is named {name!r}")
-        return PreparedSpeaker(Speaker.without_prompt(torch.zeros(192)), prompt=None)  # type: ignore[arg-type]
+        return PreparedSpeaker(SpeakerFeatures.without_prompt(torch.zeros(192)), prompt=None)  # type: ignore[arg-type]
 
 
 def asked(mode: Mode = "whole", **fields: Any) -> SynthesisRequest:

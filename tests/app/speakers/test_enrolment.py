@@ -18,7 +18,7 @@ from firstword.app.speakers.registry import SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore, pack, unpack
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.frontend.features import FrontendError
-from firstword.models.frontend.speaker import Speaker
+from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.token2wav import StepInput, Token2Wav
 from tests.app.speakers.recordings import RATE_HZ, voice, wav
 
@@ -34,7 +34,7 @@ def token2wav() -> Token2Wav:
 @pytest.fixture(scope="module")
 def enroller(token2wav: Token2Wav) -> Enroller:
     checkpoint = open_checkpoint(BUILTIN)
-    return Enroller(checkpoint, checkpoint.load_tokenizer(), token2wav.prepare, num_threads=1)
+    return Enroller(checkpoint, checkpoint.load_tokenizer(), token2wav.compute_prompt_state, num_threads=1)
 
 
 @pytest.fixture(scope="module")
@@ -199,7 +199,7 @@ async def test_a_bundle_with_a_foreign_token_is_refused(
 
 
 def test_a_transcript_can_be_changed_without_preparing_again(enroller: Enroller) -> None:
-    speaker = Speaker(
+    speaker = SpeakerFeatures(
         "",
         *(getattr(enroller.builtin["slt"].speaker, n) for n in ("prompt_tokens", "prompt_mel", "embedding")),
     )

@@ -9,7 +9,7 @@ from firstword.models.config import Family
 from firstword.models.frontend import modes
 from firstword.models.frontend.features import ModeError
 from firstword.models.frontend.modes import ModelInput
-from firstword.models.frontend.speaker import Speaker
+from firstword.models.frontend.speaker import SpeakerFeatures
 
 FAMILIES: tuple[Family, ...] = get_args(Family)
 PREFIX = "You are a helpful assistant.<|endofprompt|>"
@@ -30,8 +30,8 @@ class CharacterTokenizer:
 
 TOKENIZER = CharacterTokenizer()
 TEXT = TOKENIZER.encode("hello")
-PROMPTED = Speaker("said", torch.arange(6), torch.rand(12, 80), torch.rand(192))
-BARE = Speaker.without_prompt(torch.rand(192))
+PROMPTED = SpeakerFeatures("said", torch.arange(6), torch.rand(12, 80), torch.rand(192))
+BARE = SpeakerFeatures.without_prompt(torch.rand(192))
 
 
 def summary(model_input: ModelInput) -> tuple[str, str, int, int, int]:
@@ -49,7 +49,7 @@ def summary(model_input: ModelInput) -> tuple[str, str, int, int, int]:
     ("family", "prefix"), [("cosyvoice1", ""), ("cosyvoice2", ""), ("cosyvoice3", PREFIX)]
 )
 @pytest.mark.parametrize("speaker", [BARE, PROMPTED])
-def test_sft_takes_the_embedding_alone(family: Family, prefix: str, speaker: Speaker) -> None:
+def test_sft_takes_the_embedding_alone(family: Family, prefix: str, speaker: SpeakerFeatures) -> None:
     model_input = modes.sft(family, speaker, TEXT, TOKENIZER)
 
     assert summary(model_input) == ("hello", prefix, 0, 0, 0)
@@ -80,7 +80,7 @@ def test_cross_lingual_keeps_the_prompt_from_the_language_model(family: Family, 
 
 
 @pytest.mark.parametrize("speaker", [BARE, PROMPTED])
-def test_instruct_keeps_the_embedding_from_the_language_model(speaker: Speaker) -> None:
+def test_instruct_keeps_the_embedding_from_the_language_model(speaker: SpeakerFeatures) -> None:
     model_input = modes.instruct("cosyvoice1", speaker, TEXT, "a calm man", TOKENIZER)
 
     assert summary(model_input) == ("hello", "a calm man", 0, 0, 0)

@@ -22,7 +22,7 @@ from firstword.models.frontend.prompt_reader import (
     SpeechTokenizer,
     align_prompt,
 )
-from firstword.models.frontend.speaker import Speaker
+from firstword.models.frontend.speaker import SpeakerFeatures
 from tests.models.frontend.graphs import write_speaker_encoder, write_speech_tokenizer
 
 MEL_24K = MelConfig(sample_rate_hz=24_000, n_fft=1920, hop_samples=480, win_samples=1920)
@@ -176,7 +176,7 @@ def test_an_error_of_the_prompt_is_an_error_of_the_front_end() -> None:
     assert issubclass(FrontendError, ValueError)
 
 
-def assert_same_speaker(a: Speaker, b: Speaker) -> None:
+def assert_same_speaker(a: SpeakerFeatures, b: SpeakerFeatures) -> None:
     assert a.prompt_tokens.equal(b.prompt_tokens)
     torch.testing.assert_close(a.prompt_mel, b.prompt_mel)
     torch.testing.assert_close(a.embedding, b.embedding)

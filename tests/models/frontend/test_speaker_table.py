@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from firstword.models.frontend.features import FrontendError
-from firstword.models.frontend.speaker import Speaker, read_speaker_table, write_speaker_table
+from firstword.models.frontend.speaker import SpeakerFeatures, read_speaker_table, write_speaker_table
 
 TEXT_VOCAB_SIZE, SPEECH_VOCAB_SIZE = 1000, 6561
 
@@ -33,15 +33,15 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "spk2info.pt"
 
 
-def read(path: Path, table: object) -> dict[str, Speaker]:
+def read(path: Path, table: object) -> dict[str, SpeakerFeatures]:
     torch.save(table, path)
     return read_speaker_table(path, TEXT_VOCAB_SIZE, SPEECH_VOCAB_SIZE)
 
 
 def test_what_is_written_has_the_published_fields_and_reads_back(path: Path) -> None:
     tokens, mel = torch.arange(7), torch.rand(14, 80)
-    prompted = Speaker("not kept", tokens, mel, torch.rand(192), prompt_text_ids=(5, 6, 7))
-    alone = Speaker.without_prompt(torch.rand(192))
+    prompted = SpeakerFeatures("not kept", tokens, mel, torch.rand(192), prompt_text_ids=(5, 6, 7))
+    alone = SpeakerFeatures.without_prompt(torch.rand(192))
 
     write_speaker_table(path, {"prompted": prompted, "alone": alone})
 

@@ -34,7 +34,7 @@ def mels(
     states = []
     for seed, (num_prompt, count) in enumerate(zip(prompts, counts, strict=True)):
         speaker = small_speaker(seed, num_prompt)
-        prompt = flow.prepare(speaker.prompt_tokens.tolist(), speaker.prompt_mel, speaker.embedding)
+        prompt = flow.solve_prompt(speaker.prompt_tokens.tolist(), speaker.prompt_mel, speaker.embedding)
         state = flow.start(prompt, window_chunks)
         state.pending_tokens += random_ids(seed, count)
         states.append(state)
@@ -76,10 +76,12 @@ def test_tight_memory_holds_the_copied_prompt_too(kind: str) -> None:
     fixed, per_chunk = incremental.state_bytes()
     speaker = small_speaker(5, 60)
     graphs = {"estimator": incremental._estimator, "front": fused_front(deepcopy(small_flow(kind)), 1)}
-    prompt_bytes = Token2Wav(flow, small_hift(kind == "dit"), **graphs).prepare(speaker).state_bytes
+    prompt_bytes = (
+        Token2Wav(flow, small_hift(kind == "dit"), **graphs).compute_prompt_state(speaker).state_bytes
+    )
     budget = fixed + 5 * per_chunk + prompt_bytes + 140_000  # a little more than the vocoder keeps
     session = Token2Wav(flow, small_hift(kind == "dit"), max_state_bytes=budget, **graphs)
-    state = session.start(session.prepare(speaker))
+    state = session.start(session.compute_prompt_state(speaker))
     assert state.is_window_shortened
     for second in range(10):
         session.step([StepInput(state, random_ids(second, 25), False)])
@@ -98,7 +100,7 @@ def test_a_failed_chunk_can_be_repeated() -> None:
         return run(self, *given)  # type: ignore[arg-type]
 
     speaker = small_speaker(0, 65)
-    prompt = flow.prepare(speaker.prompt_tokens.tolist(), speaker.prompt_mel, speaker.embedding)
+    prompt = flow.solve_prompt(speaker.prompt_tokens.tolist(), speaker.prompt_mel, speaker.embedding)
     state = flow.start(prompt, None)
     state.pending_tokens += random_ids(0, 60)
     made = []
@@ -134,7 +136,9 @@ def test_the_builtin_voice_in_8_bits_keeps_its_mel() -> None:
         assert isinstance(flow, Flow)
         front = fused_front(flow, num_threads=1)
         fused_flow = IncrementalFlow(flow, fused_estimator(flow, has_int8, num_threads=1), front)
-        prompt = fused_flow.prepare(speaker.prompt_tokens.tolist(), speaker.prompt_mel, speaker.embedding)
+        prompt = fused_flow.solve_prompt(
+            speaker.prompt_tokens.tolist(), speaker.prompt_mel, speaker.embedding
+        )
         state = fused_flow.start(prompt, None)
         state.pending_tokens += speaker.prompt_tokens.tolist()
         made = []
