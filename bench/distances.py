@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from rich.table import Table
 from torch import Tensor
 
-from firstword.app.settings import BUILTIN_CHECKPOINT
+from firstword.app.options import BUILTIN_CHECKPOINT
 from firstword.bench.arguments import count
 from firstword.bench.checkpoints import checkpoint_at
 from firstword.bench.networks import random_speaker

@@ -3,16 +3,15 @@
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
 import torch
 
 from firstword.app.audio.encode import open_encoder
-from firstword.app.engine.startup import Networks
+from firstword.app.engine.startup import Networks, load_networks, set_threads, text_feeds
 from firstword.app.engine.stream import ChunkSchedule
-from firstword.app.main import loaded, text_feeds
 from firstword.app.settings import Settings
 from firstword.models.config import CheckpointError
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, Stopped
@@ -77,16 +76,17 @@ class Rig:
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         """Raises InvalidSettings, and CheckpointError, for a speaker that it does not bring as well."""
-        self.networks: Networks = loaded(settings.model_copy(update={"backend": "torch"}))
+        set_threads(settings.networks)
+        self.networks = load_networks(replace(settings.networks, backend="torch"))
         assert self.networks.lm is not None, "asked to run here"
         self._lm = self.networks.lm
-        self._feeds = text_feeds(settings, self.networks)
+        self._feeds = text_feeds(self.networks.prompt_builder.tokenizer, self.networks.checkpoint.traits)
         speakers = self.networks.checkpoint.load_speakers()
-        name = settings.default_speaker or next(iter(speakers), None)
+        name = settings.speakers.default_speaker or next(iter(speakers), None)
         if name not in speakers:
             brought = ", ".join(speakers) or "none"
             raise CheckpointError(
-                f"{settings.checkpoint} has no speaker {name or 'at all'}; it brings {brought}"
+                f"{settings.networks.checkpoint} has no speaker {name or 'at all'}; it brings {brought}"
             )
         self._speaker = speakers[name]
         self._prompt = self.networks.prepare(self._speaker)

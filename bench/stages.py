@@ -9,7 +9,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -57,14 +57,18 @@ def constancy(chunks: Sequence[ChunkCost]) -> Interval | None:
 def as_json(utterance: Utterance, settings: Settings) -> dict[str, Any]:
     ratio = constancy(utterance.chunks)
     return {
-        "checkpoint": settings.checkpoint.name,
-        "precision": settings.precision,
-        "device": settings.device,
+        "checkpoint": settings.networks.checkpoint.name,
+        "precision": settings.networks.precision,
+        "device": settings.networks.device,
         "first_audio_s": utterance.first_audio_s,
         "rtf": utterance.rtf,
         "constancy": None if ratio is None else asdict(ratio),
         **asdict(utterance),
     }
+
+
+def title_of(settings: Settings) -> str:
+    return f"{settings.networks.checkpoint.name}, {settings.networks.precision}"
 
 
 def show_report(utterance: Utterance) -> None:
@@ -120,8 +124,10 @@ def main(words: Sequence[str]) -> int:
             precision=given.precision,
             num_threads=given.threads,
         )
-        with checkpoint_at(settings.checkpoint, given.random, given.size) as directory:
-            settings = settings.model_copy(update={"checkpoint": directory})
+        with checkpoint_at(settings.networks.checkpoint, given.random, given.size) as directory:
+            settings = settings.model_copy(
+                update={"networks": replace(settings.networks, checkpoint=directory)}
+            )
             clock = time.process_time if given.cpu_time else None
             utterance = measure(settings, given.text, given.seconds or None, given.runs, clock)
     except (InvalidSettings, CheckpointError, ImportError, NothingToSay) as error:
@@ -131,7 +137,11 @@ def main(words: Sequence[str]) -> int:
     if given.json:
         given.json.write_text(json.dumps(as_json(utterance, settings), indent=1) + "\n", encoding="utf-8")
     if given.plot:
-        plot_stages(utterance.chunks, f"{settings.checkpoint.name}, {settings.precision}", given.plot)
+        plot_stages(
+            utterance.chunks,
+            title_of(settings),
+            given.plot,
+        )
     return 0
 
 

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from firstword.app.settings import BUILTIN_CHECKPOINT, load_settings
+from firstword.app.options import BUILTIN_CHECKPOINT
+from firstword.app.settings import load_settings
 from firstword.bench import cancels, constancy, latency, soak, stages
 from firstword.bench.arguments import amount, count
 from firstword.bench.client import ServerAnswer
@@ -71,8 +72,12 @@ def _stages(folder: Path) -> Reached:
     utterance = stages.measure(settings, stages.TEXT, stages.LAST_S, runs=1)
     stages.show_report(utterance)
     _write(folder / "stages.json", stages.as_json(utterance, settings))
-    plot_stages(utterance.chunks, f"{settings.checkpoint.name}, {settings.precision}", folder / "stages.png")
-    return {"frames": (frames_per_second_and_pass(settings.checkpoint), "counted")}
+    plot_stages(
+        utterance.chunks,
+        stages.title_of(settings),
+        folder / "stages.png",
+    )
+    return {"frames": (frames_per_second_and_pass(settings.networks.checkpoint), "counted")}
 
 
 def _latency(server: OwnServer, seconds: float, folder: Path) -> tuple[Reached, bool]:

@@ -20,8 +20,7 @@ from firstword.app.engine.tokens.interface import TokenGenerator, TokenRequest, 
 from firstword.app.engine.tokens.torch_generator import TorchTokenGenerator
 from firstword.app.engine.tokens.vllm_engine import VllmProcess, engine_arguments, set_environment
 from firstword.app.engine.tokens.vllm_generator import DecodeRequest, EngineSupervisor, VllmTokenGenerator
-from firstword.app.engine.tokens.vllm_options import VllmOptions
-from firstword.app.settings import BUILTIN_CHECKPOINT
+from firstword.app.options import BUILTIN_CHECKPOINT, VllmOptions
 from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
 from firstword.models.config import Qwen2LMConfig
 from firstword.models.lm.plan import Forbidden, Vocabulary
@@ -77,14 +76,11 @@ async def _keepers(
     """An engine without the sampler and one with it; vLLM's metrics are those of the last that started."""
     export(arguments.checkpoint, arguments.out)
     options = VllmOptions(
-        directory=arguments.out,
         dtype="float32",
-        quantization="none",
         max_num_seqs=max(arguments.concurrency),
         max_model_len=2048,
         memory_share=arguments.memory_share,
-        tensor_parallel_size=1,
-        is_eager=True,
+        eager=True,
     )
     set_environment(arguments.threads)
     keepers = {}

@@ -17,7 +17,7 @@ from firstword.app.api.openai import SpeechRequest
 from firstword.app.api.tts import SpeechBody
 from firstword.app.cli import cli
 from firstword.app.commands.serve import env_text, markdown_table
-from firstword.app.settings import CLIENT_VARIABLES, Settings, variable_of
+from firstword.app.settings import CLIENT_VARIABLES, SETTINGS, variable_of
 from firstword.app.telemetry.metrics import Metrics
 from tests.support.serving import make_services, serving
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent
 PAGE_NAMES = ("api", "configuration", "operations", "performance", "speakers")
 PAGES = [ROOT / f"docs/{name}.md" for name in PAGE_NAMES]
 DOCUMENTS = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
-VARIABLES = {variable_of(name) for name in Settings.model_fields}
+VARIABLES = {variable_of(name) for name in SETTINGS}
 API_PAGE = ROOT / "docs/api.md"
 
 documents = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

@@ -10,9 +10,10 @@ from typing import Annotated
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
-from firstword.app.api.limits import Limits, Quotas
+from firstword.app.api.limits import Quotas
 from firstword.app.api.middleware import KeyRing
 from firstword.app.engine.interface import Engine
+from firstword.app.options import Limits
 from firstword.app.speakers.interface import Speakers
 from firstword.app.telemetry.metrics import Metrics
 

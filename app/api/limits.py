@@ -7,31 +7,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from firstword.app.errors import RateLimited
+from firstword.app.options import Limits
 from firstword.app.speakers.interface import max_bundle_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What the transport allows. None: as much as anyone likes. The defaults are those of the settings."""
-
-    max_json_bytes: int
-    max_upload_bytes: int  # of one recording; a bundle may add what was read of it
-    body_timeout_s: float  # to read one request's body
-    send_timeout_s: float  # for one write to a listener
-    requests_per_minute: int | None  # of one key
-    max_streams_per_key: int | None
-    max_contexts: int  # of one WebSocket
-    max_message_bytes: int  # of one WebSocket message
-    idle_timeout_s: float  # of one WebSocket
-
-    def max_file_bytes(self, path: str) -> int | None:
-        """Of the file that is uploaded to a path; None where none is."""
-        match path.rstrip("/"):
-            case "/speakers":
-                return self.max_upload_bytes
-            case "/speakers/import":
-                return max_bundle_bytes(self.max_upload_bytes)
-        return None
+def max_file_bytes(limits: Limits, path: str) -> int | None:
+    """The largest file that may be uploaded to a path; None where none is."""
+    match path.rstrip("/"):
+        case "/speakers":
+            return limits.max_upload_bytes
+        case "/speakers/import":
+            return max_bundle_bytes(limits.max_upload_bytes)
+    return None
 
 
 class Quotas:
@@ -46,7 +33,7 @@ class Quotas:
     def charge(self, owner: str) -> None:
         """Counts one request. Raises RateLimited."""
         limit = self._limits.requests_per_minute
-        if limit is None:
+        if not limit:
             return
         bucket = self._buckets.setdefault(owner, TokenBucket(limit, limit / 60, limit, self._clock()))
         wait_s = bucket.take(self._clock())
@@ -59,8 +46,8 @@ class Quotas:
     @contextmanager
     def admitted(self, owner: str) -> Iterator[None]:
         """Counts one request, and one stream while it is held. Raises RateLimited."""
-        limit = self._limits.max_streams_per_key
-        if limit is not None and self._num_streams[owner] >= limit:
+        limit = self._limits.streams_per_key
+        if limit and self._num_streams[owner] >= limit:
             raise RateLimited(f"{limit} streams of this key are open already; let one end.", retry_after_s=1)
         self.charge(owner)
         self._num_streams[owner] += 1

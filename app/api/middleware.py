@@ -20,8 +20,9 @@ from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from firstword.app.api.errors import InvalidApiKey, count_rejection, error_response
-from firstword.app.api.limits import Limits
+from firstword.app.api.limits import max_file_bytes
 from firstword.app.errors import StreamTimeout, TextTooLong, TtsError, UploadTooLarge
+from firstword.app.options import Limits
 from firstword.app.telemetry.metrics import Metrics
 
 SANE_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -210,10 +211,10 @@ class BodyLimitMiddleware:
         return body
 
     def _limit_of(self, scope: Scope) -> tuple[TtsError, int]:
-        max_file_bytes = self._limits.max_file_bytes(scope["path"])
-        if max_file_bytes is not None:
-            return upload_too_large(max_file_bytes), max_file_bytes + FORM_BYTES
-        max_bytes = self._limits.max_json_bytes
+        file_bytes = max_file_bytes(self._limits, scope["path"])
+        if file_bytes is not None:
+            return upload_too_large(file_bytes), file_bytes + FORM_BYTES
+        max_bytes = self._limits.max_body_bytes
         return TextTooLong(f"The body is larger than {max_bytes} bytes; send a shorter text."), max_bytes
 
     async def _refuse(self, error: TtsError, scope: Scope, receive: Receive, send: Send) -> None:

@@ -89,7 +89,7 @@ async def capabilities(services: ServicesHere) -> Capabilities:
         limits=WireLimits(
             max_text_chars=info.max_text_chars,
             max_streams=services.engine.max_streams,
-            max_json_bytes=limits.max_json_bytes,
+            max_json_bytes=limits.max_body_bytes,
             max_upload_bytes=limits.max_upload_bytes,
             max_contexts=limits.max_contexts,
             max_message_bytes=limits.max_message_bytes,

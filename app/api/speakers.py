@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from firstword.app.api.dependencies import Services, ServicesHere
 from firstword.app.api.errors import rejections_counted
+from firstword.app.api.limits import max_file_bytes
 from firstword.app.api.middleware import upload_too_large
 from firstword.app.api.schemas import ERROR_ANSWERS, binary_answers
 from firstword.app.speakers.interface import SpeakerInfo
@@ -101,7 +102,7 @@ async def _charged(file: UploadFile, request: Request, services: Services) -> by
     """The file's content. Raises RateLimited; UploadTooLarge, as a form may be larger than its file."""
     services.quotas.charge(request.state.key_owner)
     content = await file.read()
-    max_bytes = services.limits.max_file_bytes(request.url.path)
+    max_bytes = max_file_bytes(services.limits, request.url.path)
     assert max_bytes is not None, request.url.path
     if len(content) > max_bytes:
         raise upload_too_large(max_bytes)

@@ -354,4 +354,4 @@ def audio_response(
     except TextTooLong as error:
         session.record_failure(error)
         raise
-    return kind(session, text, output, services.limits.send_timeout_s, text_field)
+    return kind(session, text, output, services.limits.slow_listener_timeout_s, text_field)

@@ -30,7 +30,7 @@ def bench(
     """Measure a running server: first audio, gaps, goodput. Exit code 1 if what it says is not sound."""
     import httpx
 
-    from firstword.app.commands.console import ask, open_client
+    from firstword.app.commands.client import ask, open_client
     from firstword.bench import arguments
     from firstword.bench.latency import Plan, measure, show_report, write
 

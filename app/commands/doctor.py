@@ -59,8 +59,8 @@ def check_device(settings: Settings) -> Finding:
 
     if torch.cuda.is_available():
         name = torch.cuda.get_device_name()
-        return Finding("device", "ok", "the CPU, as set" if settings.device == "cpu" else name)
-    if settings.device != "cuda":
+        return Finding("device", "ok", "the CPU, as set" if settings.networks.device == "cpu" else name)
+    if settings.networks.device != "cuda":
         return Finding("device", "ok", f"the CPU, {os.cpu_count()} cores")
     return Finding(
         "device",
@@ -73,13 +73,13 @@ def check_device(settings: Settings) -> Finding:
 def check_backend(settings: Settings) -> Finding:
     """What the checkpoint is belongs to it; a checkpoint that cannot be opened is another check's finding."""
     from firstword.app.engine.backend import BackendError, choose_backend
-    from firstword.app.engine.startup import found_device
+    from firstword.app.engine.startup import find_device
     from firstword.models.checkpoint.open import open_checkpoint
     from firstword.models.config import CheckpointError
 
     try:
-        family = open_checkpoint(settings.checkpoint).config.family
-        backend = choose_backend(settings.backend, found_device(settings.device), family)
+        family = open_checkpoint(settings.networks.checkpoint).config.family
+        backend = choose_backend(settings.networks.backend, find_device(settings.networks.device), family)
     except BackendError as error:
         return Finding("backend", "wrong", str(error), f"set {variable_of('backend')}=torch")
     except (CheckpointError, OSError, ValueError):
@@ -92,42 +92,43 @@ def check_checkpoint(settings: Settings) -> Finding:
     from firstword.models.config import CheckpointError
 
     try:
-        checkpoint = open_checkpoint(settings.checkpoint)
+        checkpoint = open_checkpoint(settings.networks.checkpoint)
     except (CheckpointError, OSError) as error:
         mend = f"set {variable_of('checkpoint')} to a model directory, or to nothing for the built-in voice"
         return Finding("checkpoint", "wrong", str(error), mend)
-    return Finding("checkpoint", "ok", f"{checkpoint.config.family} in {settings.checkpoint}")
+    return Finding("checkpoint", "ok", f"{checkpoint.config.family} in {settings.networks.checkpoint}")
 
 
 def check_data_dir(settings: Settings) -> Finding:
-    directory = settings.data_dir.absolute()
+    directory = settings.speakers.data_dir.absolute()
     existing = next(path for path in (directory, *directory.parents) if path.exists())
     try:
         _write_into(existing)
     except OSError as error:
-        said = f"{variable_of('data_dir')} is {settings.data_dir}, which cannot be written: {error.strerror}"
+        given = settings.speakers.data_dir
+        said = f"{variable_of('data_dir')} is {given}, which cannot be written: {error.strerror}"
         mend = f'mkdir -p "{directory}" && chown "$(id -u)" "{directory}"'
         return Finding("data directory", "wrong", said, mend)
     said = (
-        f"{settings.data_dir} can be written"
+        f"{settings.speakers.data_dir} can be written"
         if existing == directory
-        else f"{settings.data_dir} will be made"
+        else f"{settings.speakers.data_dir} will be made"
     )
     return Finding("data directory", "ok", said)
 
 
 def check_port(settings: Settings) -> Finding:
-    return _listening(settings.host, settings.port, "port", variable_of("port"))
+    return _listening(settings.server.host, settings.server.port, "port", variable_of("port"))
 
 
 def check_metrics_port(settings: Settings) -> Finding:
-    subject, port, variable = "metrics port", settings.metrics_port, variable_of("metrics_port")
+    subject, port, variable = "metrics port", settings.server.metrics_port, variable_of("metrics_port")
     if port is None:
         return Finding(subject, "ok", "/metrics is on the main port")
-    if port == settings.port:
+    if port == settings.server.port:
         said = f"{variable} is {port}, and so is {variable_of('port')}"
         return Finding(subject, "wrong", said, f"set {variable} to nothing or to another")
-    return _listening(settings.host, port, subject, variable)
+    return _listening(settings.server.host, port, subject, variable)
 
 
 def check_keys(settings: Settings) -> Finding:
@@ -135,13 +136,13 @@ def check_keys(settings: Settings) -> Finding:
 
     variable = variable_of("api_keys")
     try:
-        keys = KeyRing(settings.plain_keys)
+        keys = KeyRing(settings.server.plain_keys)
     except ValueError as error:
         return Finding("keys", "wrong", f"{variable}: {error}", f"set {variable}=name:key,other:key")
-    if keys.is_open and not _is_loopback(settings.host):
-        said = f"whoever reaches {settings.host} may use the server: it asks for no key"
+    if keys.is_open and not _is_loopback(settings.server.host):
+        said = f"whoever reaches {settings.server.host} may use the server: it asks for no key"
         return Finding("keys", "note", said, f"set {variable}=name:$(openssl rand -hex 24)")
-    count = len(settings.api_keys)
+    count = len(settings.server.api_keys)
     return Finding(
         "keys", "ok", f"{count} of them" if count else "none asked for, and only this machine can call"
     )

@@ -16,7 +16,7 @@ from firstword.app.commands.console import CommandFailed, to_stderr
 from firstword.app.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from firstword.app.commands.console import Output
+    from firstword.app.commands.output import Output
     from firstword.app.engine.interface import Engine, SynthesisRequest
 
 STANDARD_INPUT: Final = "-"
@@ -53,7 +53,7 @@ def say(
     checkpoint: Annotated[Path | None, typer.Option(help="Model directory.")] = None,
 ) -> None:
     """Speak a text without a server."""
-    from firstword.app.commands.console import open_output
+    from firstword.app.commands.output import open_output
     from firstword.app.engine.interface import SynthesisRequest
     from firstword.app.telemetry.logs import configure_logging
 
@@ -61,7 +61,7 @@ def say(
     audio_output = open_output(output, format, speed)
     words = sys.stdin.read() if text == STANDARD_INPUT else text
     request = SynthesisRequest(request_id=uuid.uuid4().hex, wire="cli", speaker=speaker, seed=seed)
-    configure_logging("warning", settings.log_format)
+    configure_logging("warning", settings.log.log_format)
     spoken = asyncio.run(_say(settings, request, words, audio_output))
     to_stderr().print(f"{output}: {spoken}", markup=False, highlight=False, soft_wrap=True)
 

@@ -14,7 +14,8 @@ import typer
 
 from firstword.app.commands.console import CommandFailed, to_stderr
 from firstword.app.commands.doctor import ESSENTIAL
-from firstword.app.settings import BUILTIN_CHECKPOINT, Settings, load_settings, variable_of
+from firstword.app.options import BUILTIN_CHECKPOINT
+from firstword.app.settings import SETTINGS, Settings, load_settings, variable_of
 
 
 def serve(
@@ -46,7 +47,7 @@ def serve(
     from firstword.app.main import serve as serve_until_signalled
     from firstword.app.telemetry.logs import configure_logging
 
-    configure_logging(settings.log_level, settings.log_format)
+    configure_logging(settings.log.log_level, settings.log.log_format)
     uvloop.run(serve_until_signalled(settings, _announce))
 
 
@@ -85,9 +86,8 @@ class SettingLine:
 
 
 def setting_lines() -> Iterator[SettingLine]:
-    for name, field in Settings.model_fields.items():
-        default = field.get_default(call_default_factory=True)
-        yield SettingLine(variable_of(name), _written(default), _unit_of(name), field.description or "")
+    for name, setting in SETTINGS.items():
+        yield SettingLine(variable_of(name), _written(setting.default), _unit_of(name), setting.description)
 
 
 def env_text() -> str:

@@ -35,7 +35,7 @@ def add(
 @speakers.command(name="list")
 def list_all(url: Url = LOCAL_URL, api_key: ApiKey = None) -> None:
     """List all speakers."""
-    from firstword.app.commands.console import ask, json_of, open_client
+    from firstword.app.commands.client import ask, json_of, open_client
 
     with open_client(url, api_key) as client:
         known = json_of(ask(client, "GET", "/speakers"))["speakers"]
@@ -49,7 +49,7 @@ def list_all(url: Url = LOCAL_URL, api_key: ApiKey = None) -> None:
 @speakers.command()
 def show(name: Name, url: Url = LOCAL_URL, api_key: ApiKey = None) -> None:
     """Show one speaker, and how good its recording is."""
-    from firstword.app.commands.console import ask, json_of, open_client, speaker_path
+    from firstword.app.commands.client import ask, json_of, open_client, speaker_path
 
     with open_client(url, api_key) as client:
         _show(json_of(ask(client, "GET", speaker_path(name))))
@@ -58,7 +58,7 @@ def show(name: Name, url: Url = LOCAL_URL, api_key: ApiKey = None) -> None:
 @speakers.command()
 def rm(name: Name, url: Url = LOCAL_URL, api_key: ApiKey = None) -> None:
     """Delete a registered speaker; what it is saying it says to the end."""
-    from firstword.app.commands.console import ask, open_client, speaker_path
+    from firstword.app.commands.client import ask, open_client, speaker_path
 
     with open_client(url, api_key) as client:
         ask(client, "DELETE", speaker_path(name))
@@ -73,7 +73,7 @@ def export(
     api_key: ApiKey = None,
 ) -> None:
     """Save a speaker as one file, which another server with the same checkpoint imports."""
-    from firstword.app.commands.console import ask, open_client, speaker_path
+    from firstword.app.commands.client import ask, open_client, speaker_path
 
     with open_client(url, api_key) as client:
         bundle = ask(client, "GET", speaker_path(name, "export")).content
@@ -94,7 +94,7 @@ def import_bundle(
 
 
 def _sent(url: str, api_key: str | None, path: str, form: dict[str, str], field: str, file: Path) -> Any:
-    from firstword.app.commands.console import ask, json_of, open_client
+    from firstword.app.commands.client import ask, json_of, open_client
 
     with open_client(url, api_key) as client, file.open("rb") as content:
         response = ask(client, "POST", path, data=form, files={field: (file.name, content)})

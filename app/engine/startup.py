@@ -1,238 +1,329 @@
-"""Load the networks, measure capacity and start the engine.
-
-A checkpoint's networks, loaded and joined as the engine runs them.
-
-Networks, generator, pool and admission joined to a running engine.
-"""
+"""Start the engine: load the networks, assemble the parts around them, warm up, measure capacity."""
 
 import asyncio
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Literal
+from importlib.metadata import version
 
 import torch
 
 from firstword.app.engine.admission import Admission
-from firstword.app.engine.backend import Backend, BackendChoice, Build, choose_backend
+from firstword.app.engine.backend import Backend, Device, choose_backend
 from firstword.app.engine.engine import SpeechEngine
-from firstword.app.engine.interface import EngineInfo
-from firstword.app.engine.stream import EngineParts, FeedFactory
+from firstword.app.engine.interface import EngineInfo, Mode
+from firstword.app.engine.stream import EngineParts, FeedFactory, TextFeed
 from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.engine.tokens.interface import TokenGenerator
 from firstword.app.engine.tokens.prompt import PromptBuilder
 from firstword.app.engine.tokens.torch_generator import TorchTokenGenerator
-from firstword.app.engine.tokens.vllm_options import VllmOptions
-from firstword.app.speakers.enrolment import PreparedSpeaker, Prompt
+from firstword.app.options import (
+    DeviceChoice,
+    EngineOptions,
+    InvalidOptions,
+    NetworkOptions,
+    PrecisionChoice,
+    SpeakerOptions,
+    VllmOptions,
+)
+from firstword.app.speakers.enrolment import Enroller, Prompt
+from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, SpeakerRegistry
+from firstword.app.speakers.store import SpeakerStore
 from firstword.app.telemetry.metrics import Metrics
+from firstword.app.text import language
+from firstword.app.text.normalize import Normalizer
+from firstword.app.text.segment import FamilyRules, Segmenter, SegmentLimits
+from firstword.app.text.stream import SentenceFeed, WholeFeed, WordFeed
 from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
+from firstword.models.checkpoint.traits import Traits
 from firstword.models.flow.cosyvoice1 import RegulatedFlow
 from firstword.models.flow.unet import CausalUNet
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.lm.decoder import SpeechLM
 from firstword.models.onnx.build import fused_estimator, fused_front, fused_generator, fused_lm
-from firstword.models.token2wav import (
-    DEFAULT_FIRST_HOP_TOKENS,
-    DEFAULT_WINDOW_S,
-    RegulatedToken2Wav,
-    StepTimes,
-    Token2Wav,
-)
+from firstword.models.token2wav import RegulatedToken2Wav, StepTimes, Token2Wav
+from firstword.models.tokenizer import TextTokenizer
 
-Device = Literal["auto", "cpu", "cuda"]
-Precision = Literal["auto", "float32", "bfloat16", "int8"]
-
-PUBLISHED_LANGUAGES = ("zh", "en", "ja", "yue", "ko")  # the tags of CosyVoice 1's texts, which all can speak
+SPEAKERS_FILE = "speakers.sqlite3"
+VLLM_DIRECTORY = "vllm"  # of the language models as vLLM reads them
+FIRST_SEGMENT_TOKENS = 20  # a short first sentence is a segment by itself, so that audio starts sooner
+MAX_CHUNKS_IN_BATCH = 8  # on a GPU
+MAX_WORKERS = 8
+_SWITCH_INTERVAL_S = 1e-4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Networks:
-    device: Build
-    num_threads: int  # of one network's arithmetic
+    """A checkpoint's networks as the engine runs them.
+
+    prepare: a speaker's prompt state in the flow. num_threads: of one network's arithmetic.
+    """
+
+    device: Device
+    num_threads: int
     checkpoint: Checkpoint
     backend: Backend
-    lm: SpeechLM | None  # None: it runs elsewhere
+    lm: SpeechLM | None  # None: it runs in vLLM
     token2wav: StreamingToken2Wav
     prepare: Callable[[SpeakerFeatures], Prompt]
     prompt_builder: PromptBuilder
 
     def device_memory_bytes(self) -> int:
-        """What torch holds of the GPU; 0 on a CPU."""
+        """GPU memory that torch has allocated; 0 on a CPU."""
         return torch.cuda.memory_allocated() if torch.cuda.is_available() else 0
 
 
-def load_networks(
-    directory: Path,
-    device: Device = "auto",
-    precision: Precision = "auto",
-    window_s: float | None = DEFAULT_WINDOW_S,
-    max_state_bytes: int | None = None,
-    first_hop_tokens: int = DEFAULT_FIRST_HOP_TOKENS,
-    backend: BackendChoice = "torch",
-) -> Networks:
-    """The three before the last as `Token2Wav` takes them; CosyVoice 1 has none of them.
+@dataclass(frozen=True, slots=True, eq=False)
+class RunningEngine:
+    """The engine with the parts it was built of, ready to speak."""
 
-    On a CPU the networks run as graphs, where there are any, with as many threads as torch has been given.
-
-    Raises CheckpointError, BackendError, and ValueError for a device that is not there or has no such
-    precision.
-    """
-    place, is_int8_asked = found_device(device), precision == "int8"
-    precision = found_precision(precision, place)
-    dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
-    is_fused, has_int8 = place == "cpu" and dtype == torch.float32, precision == "int8"
-    num_threads = torch.get_num_threads()
-    checkpoint = open_checkpoint(directory)
-    chosen = choose_backend(backend, place, checkpoint.config.family)
-    flow, hift = checkpoint.load_flow(dtype, place), checkpoint.load_hift(dtype, place)
-    generate = fused_generator(hift, num_threads) if is_fused else None
-    token2wav: StreamingToken2Wav
-    prepare: Callable[[SpeakerFeatures], Prompt]
-    if isinstance(flow, RegulatedFlow):
-        token2wav = regulated = RegulatedToken2Wav(flow, hift, generate=generate)
-        prepare = regulated.compute_prompt_state
-    else:
-        # Unasked, only the networks are in 8 bits that were compared with trained weights.
-        is_int8_flow = is_int8_asked or (has_int8 and isinstance(flow.estimator, CausalUNet))
-        estimator = fused_estimator(flow, is_int8_flow, num_threads) if is_fused else None
-        front = fused_front(flow, num_threads) if is_fused else None
-        token2wav = incremental = Token2Wav(
-            flow, hift, window_s, max_state_bytes, estimator=estimator, generate=generate, front=front
-        )
-        prepare = partial(incremental.compute_prompt_state, first_hop_tokens=first_hop_tokens)
-    prompt_builder = PromptBuilder(checkpoint.config, checkpoint.load_tokenizer())
-    lm: SpeechLM | None = None
-    if chosen.name == "torch":
-        loaded = checkpoint.load_lm(dtype, place)
-        lm = fused_lm(loaded, has_int8, num_threads) if is_fused else loaded
-    return Networks(place, num_threads, checkpoint, chosen, lm, token2wav, prepare, prompt_builder)
-
-
-def found_device(device: Device) -> Build:
-    """Raises ValueError where CUDA is asked for and there is none."""
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ValueError(
-            "device cuda was asked for, but torch finds none; use cpu or auto, or mend the driver"
-        )
-    return device
-
-
-def found_precision(precision: Precision, device: str) -> Precision:
-    """Raises ValueError where the device cannot have it."""
-    if precision == "auto":
-        return "int8" if device == "cpu" else "float32"
-    if precision == "int8" and device != "cpu":
-        raise ValueError(
-            f"precision int8 was asked for on {device}; it is for the CPU: use bfloat16 or float32"
-        )
-    return precision
-
-
-MAX_CHUNKS_IN_BATCH = 8  # of a GPU
-MAX_WORKERS = 8
-_SWITCH_INTERVAL_S = 1e-4
-
-
-@dataclass(frozen=True, slots=True)
-class EnginePlan:
-    """Sizes and limits of an engine. max_streams: None measures it at the start.
-
-    vllm: what its engine is given, where the networks chose it.
-    """
-
-    max_streams: int | None
-    max_queued: int
-    queue_timeout_s: float
-    listener_buffer_s: float
-    trims_silence: bool
-    num_workers: int
-    vllm: VllmOptions
+    engine: SpeechEngine
+    speakers: SpeakerRegistry
+    enroller: Enroller
+    networks: Networks
+    pool: Token2WavPool
 
 
 @asynccontextmanager
 async def running_engine(
-    plan: EnginePlan,
-    info: EngineInfo,
-    networks: Networks,
-    prepared: Callable[[str | None], Awaitable[PreparedSpeaker]],
-    feed: FeedFactory,
+    network_options: NetworkOptions,
+    engine_options: EngineOptions,
+    speaker_options: SpeakerOptions,
+    vllm_options: VllmOptions,
     metrics: Metrics,
+    *,
     clock: Callable[[], float] = time.perf_counter,
-) -> AsyncIterator[SpeechEngine]:
-    """Warmed up; at the end all streams are ended and all threads gone.
+    max_bundle_bytes: int = DEFAULT_MAX_BUNDLE_BYTES,
+) -> AsyncIterator[RunningEngine]:
+    """Load, assemble and warm up; at the end all streams are ended and all threads and processes gone.
 
-    Raises BackendError and CheckpointError where vLLM does not start.
+    Raises InvalidOptions, BackendError, CheckpointError and SpeakerStoreError.
     """
-    prompt_builder = networks.prompt_builder
-    generator = await _started_generator(plan.vllm, networks, metrics)
-    pool = Token2WavPool(
-        networks.token2wav,
-        plan.num_workers,
-        1 if networks.device == "cpu" else MAX_CHUNKS_IN_BATCH,
-        lambda size, times: _note(metrics, size, times),
+    networks = await asyncio.to_thread(_load_with_threads, network_options)
+    tokenizer = networks.prompt_builder.tokenizer
+    enroller = await asyncio.to_thread(Enroller, networks.checkpoint, tokenizer, networks.prepare, 1)
+    speaker_options.data_dir.mkdir(parents=True, exist_ok=True)
+    speakers = SpeakerRegistry(
+        SpeakerStore(speaker_options.data_dir / SPEAKERS_FILE),
+        enroller,
+        max_cache_bytes=speaker_options.cache_bytes,
+        default_speaker=speaker_options.default_speaker,
+        max_bundle_bytes=max_bundle_bytes,
+        on_hit=metrics.speaker_cache_hits.inc,
+        on_miss=metrics.speaker_cache_misses.inc,
     )
-    resources = EngineParts(
-        info=info,
-        generator=generator,
-        prompt_builder=prompt_builder,
-        token2wav=networks.token2wav,
-        pool=pool,
-        feed=feed,
-        metrics=metrics,
-        clock=clock,
-        listener_buffer_s=plan.listener_buffer_s,
-        trims_silence=plan.trims_silence,
+    async with speakers:
+        info = _engine_info(networks, speakers.default_speaker, engine_options.max_text_chars)
+        feeds = await asyncio.to_thread(text_feeds, tokenizer, networks.checkpoint.traits)
+        if networks.lm is None:
+            from firstword.app.engine.tokens.vllm_engine import start_generator
+
+            metrics.show_families_of("vllm:")
+            generator: TokenGenerator = await start_generator(
+                networks.checkpoint,
+                vllm_options,
+                network_options.precision,
+                engine_options.max_streams,
+                speaker_options.data_dir / VLLM_DIRECTORY,
+                networks.num_threads,
+            )
+        else:
+            generator = TorchTokenGenerator(
+                networks.lm,
+                networks.checkpoint.config.lm.sampling,
+                networks.prompt_builder.mix_ratio,
+                on_step=lambda num_rows, seconds: metrics.batch_size.labels(stage="llm").observe(num_rows),
+            )
+        pool = Token2WavPool(
+            networks.token2wav,
+            choose_num_workers(network_options.num_workers, networks.device),
+            1 if networks.device == "cpu" else MAX_CHUNKS_IN_BATCH,
+            lambda size, times: _observe_batch(metrics, size, times),
+        )
+        parts = EngineParts(
+            info=info,
+            generator=generator,
+            prompt_builder=networks.prompt_builder,
+            token2wav=networks.token2wav,
+            pool=pool,
+            feed=feeds,
+            metrics=metrics,
+            clock=clock,
+            listener_buffer_s=engine_options.listener_buffer_s,
+            trims_silence=engine_options.trim_silence,
+        )
+        admission = Admission(
+            engine_options.max_streams or 1, engine_options.max_queued, engine_options.queue_timeout_s, clock
+        )
+        engine = SpeechEngine(parts, admission, speakers.prepared)
+        try:
+            _describe(metrics, info, networks, speakers)
+            await engine.warm_up(measures=not engine_options.max_streams)
+            yield RunningEngine(engine, speakers, enroller, networks, pool)
+        finally:
+            await asyncio.shield(engine.aclose())
+
+
+def load_networks(options: NetworkOptions) -> Networks:
+    """Load what `options.checkpoint` holds for `options.device` and its precision.
+
+    In float32 and int8 a CPU runs the networks as ONNX Runtime graphs, with as many threads as torch has.
+    Raises CheckpointError, BackendError and InvalidOptions.
+    """
+    device = find_device(options.device)
+    precision = find_precision(options.precision, device)
+    dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
+    runs_onnx = device == "cpu" and dtype == torch.float32
+    num_threads = torch.get_num_threads()
+    checkpoint = open_checkpoint(options.checkpoint)
+    backend = choose_backend(options.backend, device, checkpoint.config.family)
+
+    flow = checkpoint.load_flow(dtype, device)
+    hift = checkpoint.load_hift(dtype, device)
+    generate = fused_generator(hift, num_threads) if runs_onnx else None
+    token2wav: StreamingToken2Wav
+    prepare: Callable[[SpeakerFeatures], Prompt]
+    if isinstance(flow, RegulatedFlow):
+        token2wav = cosyvoice1 = RegulatedToken2Wav(flow, hift, generate=generate)
+        prepare = cosyvoice1.compute_prompt_state
+    else:
+        # "auto" takes int8 only for the flows whose int8 was compared on trained weights.
+        is_int8 = precision == "int8" and (
+            options.precision == "int8" or isinstance(flow.estimator, CausalUNet)
+        )
+        token2wav = incremental = Token2Wav(
+            flow,
+            hift,
+            options.window_s or None,
+            options.max_state_bytes,
+            estimator=fused_estimator(flow, is_int8, num_threads) if runs_onnx else None,
+            generate=generate,
+            front=fused_front(flow, num_threads) if runs_onnx else None,
+        )
+        prepare = partial(incremental.compute_prompt_state, first_hop_tokens=options.first_hop_tokens)
+
+    lm: SpeechLM | None = None
+    if backend.name == "torch":
+        torch_lm = checkpoint.load_lm(dtype, device)
+        lm = fused_lm(torch_lm, precision == "int8", num_threads) if runs_onnx else torch_lm
+    return Networks(
+        device=device,
+        num_threads=num_threads,
+        checkpoint=checkpoint,
+        backend=backend,
+        lm=lm,
+        token2wav=token2wav,
+        prepare=prepare,
+        prompt_builder=PromptBuilder(checkpoint.config, checkpoint.load_tokenizer()),
     )
-    admission = Admission(plan.max_streams or 1, plan.max_queued, plan.queue_timeout_s, clock)
-    engine = SpeechEngine(resources, admission, prepared)
-    try:
-        await engine.warm_up(measures=plan.max_streams is None)
-        yield engine
-    finally:
-        await asyncio.shield(engine.aclose())
 
 
-async def _started_generator(options: VllmOptions, networks: Networks, metrics: Metrics) -> TokenGenerator:
-    if networks.lm is None:
-        from firstword.app.engine.tokens.vllm_engine import start_generator
-
-        metrics.show_families_of("vllm:")
-        return await start_generator(networks.checkpoint, options, networks.num_threads)
-    return TorchTokenGenerator(
-        networks.lm,
-        networks.checkpoint.config.lm.sampling,
-        networks.prompt_builder.mix_ratio,
-        on_step=lambda num_rows, seconds: metrics.batch_size.labels(stage="llm").observe(num_rows),
-    )
+def find_device(choice: DeviceChoice) -> Device:
+    """Raises InvalidOptions where CUDA is asked for and there is none."""
+    if choice == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if choice == "cuda" and not torch.cuda.is_available():
+        raise InvalidOptions(
+            "device cuda was asked for, but torch finds none; use cpu or auto, or fix the driver installation"
+        )
+    return choice
 
 
-def chosen_workers(num_workers: int, device: str) -> int:
+def find_precision(choice: PrecisionChoice, device: Device) -> PrecisionChoice:
+    """Raises InvalidOptions where the device cannot have it."""
+    if choice == "auto":
+        return "int8" if device == "cpu" else "float32"
+    if choice == "int8" and device != "cpu":
+        raise InvalidOptions(
+            f"precision int8 was asked for on {device}; it is for the CPU: use bfloat16 or float32"
+        )
+    return choice
+
+
+def choose_num_workers(num_workers: int, device: Device) -> int:
     """0: as many as there are cores on a CPU, where each computes for one stream at a time; else one."""
     return num_workers or (min(_num_cores(), MAX_WORKERS) if device == "cpu" else 1)
 
 
-def set_threads(num_threads: int, num_workers: int) -> None:
-    """For the whole process, before networks are loaded. num_threads: of one network's arithmetic, 0
-    shares the cores among the workers.
+def set_threads(options: NetworkOptions) -> None:
+    """Set torch's threads and Python's switch interval for the process, before networks are loaded.
 
-    The threads hand Python's lock to each other far more often than its default of 5 ms foresees.
+    The default interval of 5 ms makes the threads of the pool wait for each other far too long.
     """
-    torch.set_num_threads(num_threads or max(1, _num_cores() // num_workers))
+    num_workers = choose_num_workers(options.num_workers, find_device(options.device))
+    torch.set_num_threads(options.num_threads or max(1, _num_cores() // num_workers))
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
+
+
+def text_feeds(tokenizer: TextTokenizer, traits: Traits) -> FeedFactory:
+    """Build what turns a stream's text into segments, the languages' rules loaded."""
+    normalizer = Normalizer()
+    normalizer.warm_up()
+    language.warm_up()
+    segmenter = Segmenter(
+        normalizer,
+        length=lambda text: len(tokenizer.encode(text)),
+        limits=SegmentLimits(
+            traits.segment_max_length, traits.segment_min_length, traits.segment_merge_length
+        ),
+        first_max_length=FIRST_SEGMENT_TOKENS,
+        family_rules=FamilyRules(stops_cuts=traits.ends_cut_segments_in_stop),
+    )
+
+    def feed(mode: Mode, language: str | None, normalize: bool) -> TextFeed:
+        match mode:
+            case "whole":
+                return WholeFeed(segmenter, language, normalize)
+            case "segments":
+                return SentenceFeed(segmenter, language, normalize)
+            case "continuous":
+                return WordFeed(normalizer, language, normalize)
+
+    return feed
+
+
+def _engine_info(networks: Networks, default_speaker: str | None, max_text_chars: int) -> EngineInfo:
+    checkpoint = networks.checkpoint
+    if default_speaker is None:
+        raise InvalidOptions(
+            f"{checkpoint.directory} brings no speakers and FIRSTWORD_DEFAULT_SPEAKER names none; name one"
+        )
+    return EngineInfo(
+        checkpoint=checkpoint.directory.resolve().name,
+        backend=networks.backend.name,
+        sample_rate_hz=networks.token2wav.sample_rate_hz,
+        default_speaker=default_speaker,
+        can_continue_text=networks.prompt_builder.can_continue_text,
+        takes_instruct=checkpoint.traits.takes_instruct,
+        languages=checkpoint.traits.languages,
+        max_text_chars=max_text_chars,
+    )
+
+
+def _describe(metrics: Metrics, info: EngineInfo, networks: Networks, speakers: SpeakerRegistry) -> None:
+    metrics.build_info.info(
+        {"version": version("firstword"), "checkpoint": info.checkpoint, "backend": info.backend}
+    )
+    metrics.speakers.set_function(speakers.count)
+    metrics.device_memory_bytes.set_function(networks.device_memory_bytes)
+    loop = asyncio.get_running_loop()
+    metrics.event_loop_tasks.set_function(lambda: len(asyncio.all_tasks(loop)))
+
+
+def _observe_batch(metrics: Metrics, size: int, times: StepTimes) -> None:
+    for stage, seconds in (("flow", times.flow_s), ("vocoder", times.vocoder_s)):
+        metrics.stage_seconds.labels(stage=stage).observe(seconds)
+        metrics.batch_size.labels(stage=stage).observe(size)
+
+
+def _load_with_threads(options: NetworkOptions) -> Networks:
+    set_threads(options)
+    return load_networks(options)
 
 
 def _num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _note(metrics: Metrics, size: int, times: StepTimes) -> None:
-    for stage, seconds in (("flow", times.flow_s), ("vocoder", times.vocoder_s)):
-        metrics.stage_seconds.labels(stage=stage).observe(seconds)
-        metrics.batch_size.labels(stage=stage).observe(size)

@@ -1,15 +1,16 @@
 """What may be set, which place goes first, and what a mistake is told."""
 
 import os
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
+from firstword.app.options import BUILTIN_CHECKPOINT, OPENAI_VOICES, ServerOptions, VllmOptions
 from firstword.app.settings import (
-    BUILTIN_CHECKPOINT,
-    OPENAI_VOICES,
     PREFIX,
+    SETTINGS,
     InvalidSettings,
     Settings,
     load_settings,
@@ -32,10 +33,10 @@ def refusal(**given: object) -> str:
 
 def test_defaults_serve_the_builtin_voice_to_this_machine_alone() -> None:
     settings = load_settings()
-    assert settings.host == "127.0.0.1"
-    assert settings.checkpoint == BUILTIN_CHECKPOINT
+    assert settings.server.host == "127.0.0.1"
+    assert settings.networks.checkpoint == BUILTIN_CHECKPOINT
     assert (BUILTIN_CHECKPOINT / "cosyvoice2.yaml").is_file()
-    assert settings.api_keys == ()
+    assert settings.server.api_keys == ()
 
 
 def test_argument_goes_before_environment_before_file_before_default(
@@ -45,16 +46,16 @@ def test_argument_goes_before_environment_before_file_before_default(
     monkeypatch.setenv("FIRSTWORD_PORT", "10")
     monkeypatch.setenv("FIRSTWORD_MAX_STREAMS", "20")
     settings = load_settings(port=100, host=None)
-    assert (settings.port, settings.max_streams, settings.max_queued) == (100, 20, 3)
-    assert settings.host == "127.0.0.1"  # None leaves it
+    assert (settings.server.port, settings.engine.max_streams, settings.engine.max_queued) == (100, 20, 3)
+    assert settings.server.host == "127.0.0.1"  # None leaves it
 
 
 def test_empty_value_is_the_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FIRSTWORD_CHECKPOINT", "")
     (tmp_path / ".env").write_text("FIRSTWORD_MAX_STATE_MB=\n")
     settings = load_settings()
-    assert settings.checkpoint == BUILTIN_CHECKPOINT
-    assert settings.max_state_mb is None
+    assert settings.networks.checkpoint == BUILTIN_CHECKPOINT
+    assert settings.networks.max_state_mb is None
 
 
 def test_unknown_variable_is_refused_with_the_nearest_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +81,7 @@ def test_variables_of_others_and_of_our_client_are_let_alone(
     monkeypatch.setenv("FIRSTWORD_CLIENT_API_KEY", "secret")
     monkeypatch.setenv("HOST", "elsewhere")
     settings = load_settings()
-    assert (settings.host, settings.port) == ("127.0.0.1", 8000)
+    assert (settings.server.host, settings.server.port) == ("127.0.0.1", 8000)
 
 
 def test_unknown_argument_is_refused() -> None:
@@ -131,7 +132,7 @@ def test_all_mistakes_come_at_once() -> None:
 def test_every_openai_voice_is_the_default_speaker_unless_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(set(OPENAI_VOICES)) == 13
     monkeypatch.setenv("FIRSTWORD_OPENAI_VOICES", " alloy = slt, narrator=rms,")
-    voices = load_settings().voices("kal16")
+    voices = load_settings().server.voices("kal16")
     assert voices == dict.fromkeys(OPENAI_VOICES, "kal16") | {"alloy": "slt", "narrator": "rms"}
 
 
@@ -139,8 +140,8 @@ def test_keys_and_origins_are_split_at_commas(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("FIRSTWORD_API_KEYS", "anna:s3cret, bob:other ,")
     monkeypatch.setenv("FIRSTWORD_CORS_ORIGINS", "https://a.example,https://b.example")
     settings = load_settings()
-    assert [key.get_secret_value() for key in settings.api_keys] == ["anna:s3cret", "bob:other"]
-    assert settings.cors_origins == ("https://a.example", "https://b.example")
+    assert [key.get_secret_value() for key in settings.server.api_keys] == ["anna:s3cret", "bob:other"]
+    assert settings.server.cors_origins == ("https://a.example", "https://b.example")
 
 
 def test_keys_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,27 +150,41 @@ def test_keys_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "s3cret" not in f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()}"
     assert "s3cret" not in refusal(api_keys={"anna": "s3cret"})
     with pytest.raises(ValidationError) as caught:
-        Settings(port=-1)
+        Settings(server={"port": -1})  # type: ignore[arg-type]
     assert "s3cret" not in str(caught.value)
 
 
 def test_settings_cannot_be_changed_once_read() -> None:
     with pytest.raises(ValidationError, match="frozen"):
-        load_settings().port = 1  # type: ignore[misc]
+        load_settings().server = ServerOptions()  # type: ignore[misc]
 
 
 def test_log_level_is_taken_in_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIRSTWORD_LOG_LEVEL", "WARNING")
-    assert load_settings().log_level == "warning"
+    assert load_settings().log.log_level == "warning"
 
 
 def test_home_directory_is_found() -> None:
-    assert load_settings(data_dir="~/speech").data_dir == Path.home() / "speech"
+    assert load_settings(data_dir="~/speech").speakers.data_dir == Path.home() / "speech"
 
 
 def test_every_setting_says_what_it_is_in_one_line() -> None:
-    for name, field in Settings.model_fields.items():
-        description = field.description or ""
-        assert description, variable_of(name)
-        assert "\n" not in description
-        assert not description.endswith(".")
+    for name, setting in SETTINGS.items():
+        assert setting.description, variable_of(name)
+        assert "\n" not in setting.description
+        assert not setting.description.endswith(".")
+
+
+def test_a_group_is_a_plain_value_that_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRSTWORD_PORT", "1")
+    assert ServerOptions() == ServerOptions(port=8000)
+    assert load_settings().server == ServerOptions(port=1)
+    with pytest.raises(FrozenInstanceError):
+        ServerOptions().port = 1  # type: ignore[misc]
+
+
+def test_variables_of_vllm_carry_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRSTWORD_VLLM_MEMORY_SHARE", "0.5")
+    assert load_settings().vllm == VllmOptions(memory_share=0.5)
+    monkeypatch.setenv("FIRSTWORD_VLLM_MEMORY_SHARE", "2")
+    assert refusal().startswith("FIRSTWORD_VLLM_MEMORY_SHARE is '2': ")

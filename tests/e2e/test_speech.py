@@ -16,7 +16,7 @@ import soundfile
 import websockets
 from numpy.typing import NDArray
 
-from firstword.app.settings import BUILTIN_CHECKPOINT
+from firstword.app.options import BUILTIN_CHECKPOINT
 from tests.app.telemetry.readings import series
 from tests.e2e.server import Server, serving
 

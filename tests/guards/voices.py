@@ -6,7 +6,8 @@ from functools import cache
 from typing import Any, Literal
 
 from firstword.app.engine.startup import load_networks
-from firstword.app.settings import BUILTIN_CHECKPOINT, Settings
+from firstword.app.options import BUILTIN_CHECKPOINT, NetworkOptions
+from firstword.app.settings import SETTINGS
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.config import SamplingConfig
 from firstword.models.flow.flow import Flow
@@ -19,7 +20,7 @@ from tests.models.networks import random_ids
 
 Kind = Literal["graphs", "torch"]
 KINDS: tuple[Kind, ...] = ("graphs", "torch")
-DEFAULTS = {name: field.default for name, field in Settings.model_fields.items()}
+DEFAULTS: dict[str, Any] = {name: setting.default for name, setting in SETTINGS.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +63,7 @@ def voice(kind: Kind) -> Voice:
         checkpoint = open_checkpoint(BUILTIN_CHECKPOINT)
         session, lm = Token2Wav(flow, hift, DEFAULTS["window_s"]), checkpoint.load_lm()
     else:
-        networks = load_networks(BUILTIN_CHECKPOINT, "cpu", window_s=DEFAULTS["window_s"])
+        networks = load_networks(NetworkOptions(backend="torch", device="cpu"))
         assert networks.lm is not None
         checkpoint, lm = networks.checkpoint, networks.lm
         assert isinstance(networks.token2wav, Token2Wav)

@@ -11,9 +11,10 @@ import uvicorn
 
 from firstword.app.api.app import build_app, server_config
 from firstword.app.api.dependencies import Clock, Services
-from firstword.app.api.limits import Limits, Quotas
+from firstword.app.api.limits import Quotas
 from firstword.app.api.middleware import KeyRing
 from firstword.app.api.schemas import ErrorAnswer
+from firstword.app.options import Limits
 from firstword.app.telemetry.metrics import Metrics
 from tests.support.fake_engine import FakeEngine
 from tests.support.fake_speakers import FakeSpeakers
@@ -22,17 +23,7 @@ VOICES = {"alloy": "hum", "nova": "anna"}
 MODEL_ID = "firstword-test"
 HELLO = "Hello, you."
 PATIENCE_S = 20  # a test that waits longer has failed
-LIMITS = Limits(
-    max_json_bytes=256 * 1024,
-    max_upload_bytes=10 * 1024 * 1024,
-    body_timeout_s=30.0,
-    send_timeout_s=30.0,
-    requests_per_minute=None,
-    max_streams_per_key=None,
-    max_contexts=8,
-    max_message_bytes=128 * 1024,
-    idle_timeout_s=300.0,
-)
+LIMITS = Limits()
 
 
 def make_services(

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from firstword.app.engine.tokens.interface import TokenRequest, TokenStream
 from firstword.app.engine.tokens.vllm_generator import DecodeRequest, EngineSupervisor, VllmTokenGenerator
-from firstword.app.engine.tokens.vllm_options import VllmOptions
+from firstword.app.options import VllmOptions
 from firstword.models.lm.plan import Vocabulary
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.vllm.export import write_model
@@ -78,14 +78,11 @@ async def _furnished(case: Case, lm: Qwen2LM, directory: Path, loop: asyncio.Abs
     from firstword.app.engine.tokens.vllm_engine import VllmProcess, engine_arguments, set_environment
 
     options = VllmOptions(
-        directory=directory,
         dtype="float32",
-        quantization="none",
         max_num_seqs=MAX_NUM_SEQS,
         max_model_len=MAX_MODEL_LEN,
         memory_share=0.02,
-        tensor_parallel_size=1,
-        is_eager=True,
+        eager=True,
     )
     set_environment(num_threads=1)
     arguments = engine_arguments(directory, case.name, lm.config, options, "cpu")

@@ -76,7 +76,7 @@ class WebSocketSession:
         self._services = services
         self._limits = limits
         self._owner = owner
-        self._send_queue = SendQueue(websocket, limits.send_timeout_s, after_write=self._touch)
+        self._send_queue = SendQueue(websocket, limits.slow_listener_timeout_s, after_write=self._touch)
         self._tasks = asyncio.TaskGroup()
         self._contexts: dict[str, Context] = {}
         # Contexts that ended in an error while their client was still sending: messages under way for them

@@ -14,18 +14,25 @@ from typing import Any
 
 import torch
 
-from firstword.app.engine.backend import BackendError, Build, vllm_build
+from firstword.app.engine.backend import BackendError, Device, vllm_build
 from firstword.app.engine.tokens.vllm_generator import (
     DecodeRequest,
     EngineDied,
     EngineSupervisor,
     VllmTokenGenerator,
 )
-from firstword.app.engine.tokens.vllm_options import DeviceMemory, VllmOptions, check_options, kv_cache_bytes
+from firstword.app.engine.tokens.vllm_options import (
+    DeviceMemory,
+    check_options,
+    dtype_of,
+    kv_cache_bytes,
+    resolve_options,
+)
+from firstword.app.options import PrecisionChoice, VllmOptions
 from firstword.models.checkpoint.open import Checkpoint, lm_fingerprint
 from firstword.models.config import Qwen2LMConfig
 from firstword.models.lm.plan import Vocabulary
-from firstword.models.vllm.export import WEIGHTS_FILE, export
+from firstword.models.vllm.export import WEIGHTS_FILE, Dtype, export
 from firstword.models.vllm.plugin import ENGINE_VARIABLE
 
 SAMPLER = "firstword.models.vllm.sampler:RepetitionAwareSampler"
@@ -43,11 +50,16 @@ _QUIET_ENVIRONMENT = {
 
 
 async def start_generator(
-    checkpoint: Checkpoint, options: VllmOptions, num_threads: int
+    checkpoint: Checkpoint,
+    options: VllmOptions,
+    precision: PrecisionChoice,
+    max_streams: int,
+    directory: Path,
+    num_threads: int,
 ) -> VllmTokenGenerator:
     """Converts the language model where that was not done yet, and starts vLLM with it.
 
-    num_threads: of its arithmetic on a CPU.
+    directory: where the converted language models are kept. num_threads: of its arithmetic on a CPU.
 
     Raises BackendError and CheckpointError.
     """
@@ -55,8 +67,9 @@ async def start_generator(
     assert isinstance(config, Qwen2LMConfig), config
     assert build is not None, "vLLM was chosen and is not installed"
     check_options(options, config, build)
+    options = resolve_options(options, precision, max_streams, build)
     set_environment(num_threads)
-    model = await asyncio.to_thread(_exported, checkpoint, options)
+    model = await asyncio.to_thread(_exported, checkpoint, directory, dtype_of(options))
     name = checkpoint.directory.resolve().name
     arguments = await asyncio.to_thread(engine_arguments, model, name, config, options, build)
     supervisor = EngineSupervisor(lambda: VllmProcess.open(arguments, Vocabulary.of(config)))
@@ -65,7 +78,7 @@ async def start_generator(
 
 
 def engine_arguments(
-    model: Path, name: str, config: Qwen2LMConfig, options: VllmOptions, build: Build
+    model: Path, name: str, config: Qwen2LMConfig, options: VllmOptions, build: Device
 ) -> dict[str, Any]:
     """Of vLLM's engine, the environment set before. name: in its metrics.
 
@@ -78,13 +91,13 @@ def engine_arguments(
         "served_model_name": name,
         "skip_tokenizer_init": True,
         "generation_config": "vllm",
-        "dtype": options.dtype,
+        "dtype": dtype_of(options),
         "quantization": None if options.quantization == "none" else options.quantization,
         "max_num_seqs": options.max_num_seqs,
         "max_model_len": options.max_model_len,
         "tensor_parallel_size": options.tensor_parallel_size,
         "gpu_memory_utilization": options.memory_share,
-        "enforce_eager": options.is_eager,
+        "enforce_eager": options.eager,
         "enable_prefix_caching": True,
         "logits_processors": [SAMPLER],
         "seed": 0,
@@ -153,13 +166,13 @@ class VllmProcess:
         await asyncio.to_thread(gc.collect)  # it is part of a cycle, and complains if it is left to the end
 
 
-def _exported(checkpoint: Checkpoint, options: VllmOptions) -> Path:
-    place = options.directory / f"{lm_fingerprint(checkpoint.directory)}-{options.dtype}"
+def _exported(checkpoint: Checkpoint, directory: Path, dtype: Dtype) -> Path:
+    path = directory / f"{lm_fingerprint(checkpoint.directory)}-{dtype}"
     try:
-        export(checkpoint.directory, place, options.dtype)
+        export(checkpoint.directory, path, dtype)
     except OSError as error:
-        raise BackendError(f"{place}: the language model cannot be written there: {error}") from error
-    return place
+        raise BackendError(f"{path}: the language model cannot be written there: {error}") from error
+    return path
 
 
 def _start(arguments: dict[str, Any], started: list[Any]) -> None:
@@ -173,7 +186,7 @@ def _start(arguments: dict[str, Any], started: list[Any]) -> None:
         raise BackendError(f"vLLM did not start: {why}. The lines above are its own") from error
 
 
-def _memory(build: Build) -> DeviceMemory:
+def _memory(build: Device) -> DeviceMemory:
     if build == "cuda":
         free, total = torch.cuda.mem_get_info()
         return DeviceMemory(total, free)

@@ -1,34 +1,15 @@
 """How vLLM's engine is set up, checked before it is started."""
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
+from dataclasses import dataclass, replace
 
-from firstword.app.engine.backend import BackendError, Build
+from firstword.app.engine.backend import BackendError, Device
+from firstword.app.options import PrecisionChoice, VllmOptions
 from firstword.models.config import Qwen2LMConfig
 from firstword.models.vllm.export import Dtype
 
-Quantization = Literal["none", "fp8"]
-
 BYTES_OF: dict[Dtype, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
+DEFAULT_NUM_SEQS = 64  # in one step, where the number of streams is only measured later
 _GIB = 1 << 30
-
-
-@dataclass(frozen=True, slots=True)
-class VllmOptions:
-    """memory_share: of the GPU's or the machine's memory, for weights, keys and values together.
-
-    directory: where the converted language models are kept.
-    """
-
-    directory: Path
-    dtype: Dtype
-    quantization: Quantization
-    max_num_seqs: int
-    max_model_len: int
-    memory_share: float
-    tensor_parallel_size: int
-    is_eager: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +18,25 @@ class DeviceMemory:
     free_bytes: int
 
 
-def check_options(options: VllmOptions, config: Qwen2LMConfig, build: Build) -> None:
+def resolve_options(
+    options: VllmOptions, precision: PrecisionChoice, max_streams: int, build: Device
+) -> VllmOptions:
+    """Choose what is left to the program: the number format, the size of a step, compiled graphs."""
+    auto_dtype: Dtype = "bfloat16" if precision == "bfloat16" else "float32"
+    return replace(
+        options,
+        dtype=auto_dtype if options.dtype == "auto" else options.dtype,
+        max_num_seqs=options.max_num_seqs or max_streams or DEFAULT_NUM_SEQS,
+        eager=build == "cpu" if options.eager is None else options.eager,
+    )
+
+
+def dtype_of(options: VllmOptions) -> Dtype:
+    assert options.dtype != "auto", "options that were not resolved"
+    return options.dtype
+
+
+def check_options(options: VllmOptions, config: Qwen2LMConfig, build: Device) -> None:
     """Raises BackendError for what this language model or this build of vLLM cannot do."""
     num_heads, size = config.qwen2.num_attention_heads, options.tensor_parallel_size
     if num_heads % size:
@@ -78,7 +77,9 @@ def kv_cache_bytes(
 
 def _kv_bytes_per_id(options: VllmOptions, config: Qwen2LMConfig) -> int:
     qwen2 = config.qwen2
-    return 2 * qwen2.num_hidden_layers * qwen2.num_key_value_heads * qwen2.head_dim * BYTES_OF[options.dtype]
+    return (
+        2 * qwen2.num_hidden_layers * qwen2.num_key_value_heads * qwen2.head_dim * BYTES_OF[dtype_of(options)]
+    )
 
 
 def _gib(num_bytes: int) -> str:

@@ -62,7 +62,7 @@ async def test_a_client_that_sends_and_sends_is_answered_first(head: str) -> Non
 
 
 async def test_a_body_of_just_the_limit_is_read() -> None:
-    async with in_process(make_services(limits=replace(LIMITS, max_json_bytes=64))) as client:
+    async with in_process(make_services(limits=replace(LIMITS, max_body_bytes=64))) as client:
         at_limit = await client.post("/tts", content=b'{"text":"Hi."}'.ljust(64), headers=JSON)
         over_limit = await client.post("/tts", content=b'{"text":"Hi."}'.ljust(65), headers=JSON)
     assert (at_limit.status_code, over_limit.status_code) == (200, 413)

@@ -86,7 +86,7 @@ async def test_a_body_reaches_the_application_in_pieces_and_others_run_between(n
 
 
 async def test_a_body_that_comes_in_pieces_is_parsed() -> None:
-    content = json.dumps({"text": HELLO}).ljust(LIMITS.max_json_bytes)
+    content = json.dumps({"text": HELLO}).ljust(LIMITS.max_body_bytes)
     async with in_process(make_services()) as client:
         headers = {"Content-Type": "application/json"}
         answer = await client.post("/tts", content=content.encode(), headers=headers)

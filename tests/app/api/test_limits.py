@@ -34,7 +34,7 @@ def test_requests_over_the_quota_are_told_when_to_come_again() -> None:
 
 
 def test_a_place_is_free_again_when_a_stream_ends_in_whatever_way() -> None:
-    quotas = Quotas(replace(LIMITS, max_streams_per_key=1), Clock())
+    quotas = Quotas(replace(LIMITS, streams_per_key=1), Clock())
     with quotas.admitted("anna"):
         with pytest.raises(RateLimited), quotas.admitted("anna"):
             pytest.fail("a second stream was admitted")
@@ -47,7 +47,7 @@ def test_a_place_is_free_again_when_a_stream_ends_in_whatever_way() -> None:
 
 
 def test_who_is_refused_a_stream_is_not_charged_for_it() -> None:
-    quotas = Quotas(replace(LIMITS, max_streams_per_key=1, requests_per_minute=2), Clock())
+    quotas = Quotas(replace(LIMITS, streams_per_key=1, requests_per_minute=2), Clock())
     with quotas.admitted("anna"):
         for _ in range(5):
             with pytest.raises(RateLimited, match="streams"), quotas.admitted("anna"):
@@ -75,7 +75,7 @@ async def test_a_client_over_its_requests_gets_429() -> None:
 async def test_a_client_over_its_streams_gets_429_until_one_ends() -> None:
     go_on = asyncio.Event()
     engine = FakeEngine(pause=go_on)
-    services = make_services(engine, limits=replace(LIMITS, max_streams_per_key=1))
+    services = make_services(engine, limits=replace(LIMITS, streams_per_key=1))
     async with in_process(services) as client, asyncio.TaskGroup() as tasks:
         first = tasks.create_task(client.post("/tts", json={"text": "Hi."}))
         await engine.has_opened.wait()

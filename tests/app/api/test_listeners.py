@@ -132,7 +132,7 @@ async def test_a_listener_who_leaves_while_the_socket_is_full_frees_the_stream()
 
 async def test_a_listener_who_does_not_read_pauses_the_stream_and_is_dropped_in_time() -> None:
     engine = FakeEngine(samples_per_character=LARGE_CHUNK_SAMPLES)
-    services = make_services(engine, limits=replace(LIMITS, send_timeout_s=0.2))
+    services = make_services(engine, limits=replace(LIMITS, slow_listener_timeout_s=0.2))
     async with serving(services) as url, asyncio.timeout(PATIENCE_S), listening(url) as listener:
         await listener.post("/tts", {"text": LONG, "format": "pcm"})
         await listener.head()

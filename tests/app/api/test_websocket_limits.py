@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_key_over_its_quota_is_told_and_the_socket_stays() -> None:
     engine = FakeEngine(pause=asyncio.Event())
-    limits = replace(LIMITS, max_streams_per_key=1)
+    limits = replace(LIMITS, streams_per_key=1)
     services = make_services(engine, limits=limits)
     async with talking(services) as client:
         await client.say("text", context="a", text=HELLO)

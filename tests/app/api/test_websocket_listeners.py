@@ -83,7 +83,7 @@ async def test_a_cancelled_contexts_audio_that_waits_behind_another_is_withdrawn
 
 async def test_who_does_not_read_for_too_long_is_dropped() -> None:
     engine = big_chunks()
-    services = make_services(engine, limits=replace(LIMITS, send_timeout_s=0.1))
+    services = make_services(engine, limits=replace(LIMITS, slow_listener_timeout_s=0.1))
     async with talking(services, max_queue=1) as client:
         await client.speak("x" * NUM_BIG_CHUNKS)
         await client.hear_until("audio")

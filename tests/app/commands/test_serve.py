@@ -17,7 +17,7 @@ def test_serve_lets_options_go_before_the_environment(
     monkeypatch.setenv("FIRSTWORD_LOG_LEVEL", "debug")
     result = run("serve", "--port", "0", "--log-level", "error", "--log-format", "json")
     assert result.exit_code == 0, result.output
-    assert (served[0].port, served[0].max_streams) == (0, 3)
+    assert (served[0].server.port, served[0].engine.max_streams) == (0, 3)
     assert logging_set_up == [("error", "json")]
     assert "speaks [softly]" in result.stderr
 

@@ -20,7 +20,7 @@ def test_printed_file_sets_nothing_but_the_defaults(tmp_path: Path) -> None:
 def test_taking_away_the_mark_changes_a_setting(tmp_path: Path) -> None:
     printed = run("settings").stdout
     (tmp_path / ".env").write_text(printed.replace("# FIRSTWORD_PORT=8000", "FIRSTWORD_PORT=8001"))
-    assert load_settings().port == 8001
+    assert load_settings().server.port == 8001
 
 
 @pytest.mark.parametrize("words", [(), ("--markdown",)])

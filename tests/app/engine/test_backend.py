@@ -3,7 +3,8 @@
 import pytest
 
 from firstword.app.engine import backend
-from firstword.app.engine.backend import BackendChoice, BackendError, Build, choose_backend
+from firstword.app.engine.backend import BackendError, Device, choose_backend
+from firstword.app.options import BackendChoice
 from firstword.models.config import Family
 
 
@@ -23,8 +24,8 @@ from firstword.models.config import Family
 def test_backend_is_chosen_and_says_why(
     monkeypatch: pytest.MonkeyPatch,
     asked: BackendChoice,
-    installed: Build | None,
-    device: Build,
+    installed: Device | None,
+    device: Device,
     family: Family,
     name: str,
     reason: str,
@@ -45,7 +46,7 @@ def test_backend_is_chosen_and_says_why(
     ],
 )
 def test_vllm_that_cannot_run_here_is_refused_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, installed: Build | None, device: Build, family: Family, said: str
+    monkeypatch: pytest.MonkeyPatch, installed: Device | None, device: Device, family: Family, said: str
 ) -> None:
     monkeypatch.setattr(backend, "vllm_build", lambda: installed)
     with pytest.raises(BackendError, match=said) as raised:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from firstword.app.engine import startup as assembly
-from firstword.app.engine.startup import found_precision, load_networks
+from firstword.app.engine import startup
+from firstword.app.engine.startup import find_precision, load_networks
+from firstword.app.options import NetworkOptions
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.onnx.qwen2 import OnnxQwen2LM
 from tests.models.checkpoints import small_checkpoint
@@ -19,26 +20,28 @@ from tests.models.checkpoints import small_checkpoint
     ],
 )
 def test_precision(asked: str, device: str, found: str) -> None:
-    assert found_precision(asked, device) == found  # type: ignore[arg-type]
+    assert find_precision(asked, device) == found  # type: ignore[arg-type]
 
 
 def test_int8_is_for_the_cpu() -> None:
     with pytest.raises(
         ValueError, match="int8 was asked for on cuda; it is for the CPU: use bfloat16 or float32"
     ):
-        found_precision("int8", "cuda")
+        find_precision("int8", "cuda")
 
 
 @pytest.mark.parametrize(("precision", "is_fused"), [("int8", True), ("float32", True), ("bfloat16", False)])
 def test_a_cpu_runs_graphs_but_in_bfloat16(precision: str, is_fused: bool) -> None:
-    networks = load_networks(small_checkpoint("cosyvoice2"), "cpu", precision)  # type: ignore[arg-type]
+    networks = load_networks(
+        NetworkOptions(small_checkpoint("cosyvoice2"), device="cpu", precision=precision)  # type: ignore[arg-type]
+    )
     assert isinstance(networks.lm, OnnxQwen2LM if is_fused else Qwen2LM)
 
 
 @pytest.mark.parametrize(
     ("asked", "device", "cores", "found"),
-    [(0, "cpu", 2, 2), (0, "cpu", 64, assembly.MAX_WORKERS), (0, "cuda", 64, 1), (3, "cpu", 2, 3)],
+    [(0, "cpu", 2, 2), (0, "cpu", 64, startup.MAX_WORKERS), (0, "cuda", 64, 1), (3, "cpu", 2, 3)],
 )
 def test_workers(monkeypatch: pytest.MonkeyPatch, asked: int, device: str, cores: int, found: int) -> None:
-    monkeypatch.setattr(assembly, "_num_cores", lambda: cores)
-    assert assembly.chosen_workers(asked, device) == found
+    monkeypatch.setattr(startup, "_num_cores", lambda: cores)
+    assert startup.choose_num_workers(asked, device) == found

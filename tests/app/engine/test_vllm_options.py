@@ -1,12 +1,17 @@
 """What vLLM's engine is given is checked before it is started."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from firstword.app.engine.backend import BackendError
-from firstword.app.engine.tokens.vllm_options import DeviceMemory, VllmOptions, check_options, kv_cache_bytes
+from firstword.app.engine.tokens.vllm_options import (
+    DeviceMemory,
+    check_options,
+    kv_cache_bytes,
+    resolve_options,
+)
+from firstword.app.options import VllmOptions
 from firstword.models.config import Qwen2Config, Qwen2LMConfig
 
 GIB = 1 << 30
@@ -14,14 +19,11 @@ FULL = Qwen2LMConfig(6561, Qwen2Config(151_936, 896, 4864, 24, 14, 2), has_cosyv
 WEIGHT_BYTES = 2 * GIB
 KV_BYTES_PER_TOKEN = 2 * 24 * 2 * 64 * 4
 OPTIONS = VllmOptions(
-    directory=Path("data"),
     dtype="float32",
-    quantization="none",
     max_num_seqs=8,
     max_model_len=8192,
     memory_share=0.5,
-    tensor_parallel_size=1,
-    is_eager=True,
+    eager=True,
 )
 
 
@@ -56,3 +58,11 @@ def test_fp8_needs_a_gpu() -> None:
     check_options(replace(OPTIONS, quantization="fp8"), FULL, "cuda")
     with pytest.raises(BackendError, match="needs a GPU"):
         check_options(replace(OPTIONS, quantization="fp8"), FULL, "cpu")
+
+
+def test_what_is_left_to_the_program_is_chosen() -> None:
+    chosen = resolve_options(VllmOptions(), "bfloat16", 5, "cuda")
+    assert (chosen.dtype, chosen.max_num_seqs, chosen.eager) == ("bfloat16", 5, False)
+    chosen = resolve_options(VllmOptions(), "int8", 0, "cpu")
+    assert (chosen.dtype, chosen.max_num_seqs, chosen.eager) == ("float32", 64, True)
+    assert resolve_options(OPTIONS, "bfloat16", 5, "cpu") == OPTIONS

@@ -1,0 +1,292 @@
+"""The settings as groups of plain values: what each part of the service is given whole.
+
+`app.settings` reads them from the environment. A group's fields carry their description and their bounds,
+which only a reading checks; code that builds a group itself gives it what it wants.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import BeforeValidator, Field, SecretStr
+
+BUILTIN_CHECKPOINT: Final = Path(__file__).parent.parent / "models" / "builtin"
+OPENAI_VOICES: Final = (
+    *("alloy", "ash", "ballad", "cedar", "coral", "echo", "fable"),
+    *("marin", "nova", "onyx", "sage", "shimmer", "verse"),
+)
+_MIB = 1024 * 1024
+
+
+class InvalidOptions(ValueError):
+    """Options that this machine or this checkpoint cannot serve; the message says what to set instead."""
+
+
+def _split(given: object) -> object:
+    """ "a, b" -> ("a", "b"). Anything but text is left for the type check."""
+    if not isinstance(given, str):
+        return given
+    return tuple(part.strip() for part in given.split(",") if part.strip())
+
+
+def _pairs(given: object) -> object:
+    """ "a=b, c=d" -> {"a": "b", "c": "d"}."""
+    if not isinstance(given, str):
+        return given
+    pairs: dict[str, str] = {}
+    for part in filter(str.strip, given.split(",")):
+        name, sign, value = (piece.strip() for piece in part.partition("="))
+        if not (name and sign and value) or "=" in value:
+            raise ValueError("expected name=speaker pairs with commas between, such as alloy=slt,onyx=rms")
+        pairs[name] = value
+    return pairs
+
+
+def _lower(given: object) -> object:
+    return given.lower() if isinstance(given, str) else given
+
+
+def _expand_home(given: object) -> object:
+    return Path(given).expanduser() if isinstance(given, str | Path) else given
+
+
+Directory = Annotated[Path, BeforeValidator(_expand_home)]
+TextList = Annotated[tuple[str, ...], BeforeValidator(_split)]
+SecretList = Annotated[tuple[SecretStr, ...], BeforeValidator(_split)]
+TextMap = Annotated[dict[str, str], BeforeValidator(_pairs)]
+LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)]
+
+BackendChoice = Literal["auto", "torch", "vllm"]
+DeviceChoice = Literal["auto", "cpu", "cuda"]
+PrecisionChoice = Literal["auto", "float32", "bfloat16", "int8"]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """Sockets, access and shutdown."""
+
+    host: Annotated[str, Field(description="Address to listen on; 0.0.0.0 is every one of the machine's")] = (
+        "127.0.0.1"
+    )
+    port: Annotated[
+        int, Field(ge=0, le=65535, description="TCP port of HTTP and WebSocket; 0 takes a free one")
+    ] = 8000
+    metrics_port: Annotated[
+        int | None,
+        Field(ge=1, le=65535, description="TCP port of /metrics alone; empty leaves it on the main port"),
+    ] = None
+    api_keys: Annotated[
+        SecretList,
+        Field(
+            description="Clients' keys, name:key or name:sha256 with commas between; empty lets everybody in"
+        ),
+    ] = ()
+    cors_origins: Annotated[
+        TextList,
+        Field(
+            description="Origins whose web pages may call the server, with commas between; * is all",
+        ),
+    ] = ()
+    openai_voices: Annotated[
+        TextMap,
+        Field(
+            description="OpenAI's voices as name=speaker with commas between; the others are the default "
+            "speaker"
+        ),
+    ] = field(default_factory=dict)
+    drain_timeout_s: Annotated[
+        float,
+        Field(gt=0, description="How long streams may go on after SIGTERM before they are cancelled"),
+    ] = 30
+
+    @property
+    def plain_keys(self) -> tuple[str, ...]:
+        """The API keys as text."""
+        return tuple(key.get_secret_value() for key in self.api_keys)
+
+    def voices(self, default_speaker: str) -> dict[str, str]:
+        """OpenAI's voice names -> our speakers."""
+        return dict.fromkeys(OPENAI_VOICES, default_speaker) | self.openai_voices
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one client may ask of the transport."""
+
+    requests_per_minute: Annotated[int, Field(ge=0, description="Requests of one key; 0 is unlimited")] = 0
+    streams_per_key: Annotated[int, Field(ge=0, description="Streams of one key at once; 0 is unlimited")] = 0
+    slow_listener_timeout_s: Annotated[
+        float,
+        Field(gt=0, description="How long a listener may take nothing before its stream is cancelled"),
+    ] = 30
+    idle_timeout_s: Annotated[
+        float, Field(gt=0, description="How long a WebSocket may be silent before it is closed")
+    ] = 300
+    body_timeout_s: Annotated[
+        float, Field(gt=0, description="How long a request's body may take to arrive")
+    ] = 30
+    max_body_bytes: Annotated[int, Field(ge=1, description="JSON body of one request")] = 256 * 1024
+    max_upload_bytes: Annotated[
+        int, Field(ge=1, description="One recording of a speaker; a bundle may be 2 MiB larger")
+    ] = 10 * _MIB
+    max_message_bytes: Annotated[int, Field(ge=1, description="One message of a WebSocket")] = 128 * 1024
+    max_contexts: Annotated[int, Field(ge=1, description="Contexts of one WebSocket at once")] = 8
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkOptions:
+    """Which networks are loaded, and how they run."""
+
+    checkpoint: Annotated[
+        Directory,
+        Field(description="Model directory of CosyVoice 1, 2 or 3; empty is the built-in voice"),
+    ] = BUILTIN_CHECKPOINT
+    backend: Annotated[
+        BackendChoice,
+        Field(
+            description="What runs the language model; auto is vLLM where it and a GPU are there, else torch"
+        ),
+    ] = "auto"
+    device: Annotated[
+        DeviceChoice, Field(description="Where the networks run; auto takes a GPU if torch finds one")
+    ] = "auto"
+    precision: Annotated[
+        PrecisionChoice,
+        Field(
+            description="float32, bfloat16, or int8, a CPU's: language model and transformer blocks in 8 "
+            "bits; auto is int8 on a CPU, but for CosyVoice 3's flow, else float32"
+        ),
+    ] = "auto"
+    first_hop_tokens: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=25,
+            description="Speech tokens, 25 a second, before the first audio; fewer start sooner",
+        ),
+    ] = 10
+    window_s: Annotated[
+        float,
+        Field(ge=0, description="How much of its own past a stream attends to; 0 is all, and costs grow"),
+    ] = 10
+    max_state_mb: Annotated[
+        int | None,
+        Field(ge=1, description="Memory of one stream, its window shortened to fit; empty is no budget"),
+    ] = None
+    num_threads: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="Threads of one network's arithmetic; 0 shares the cores among the workers",
+        ),
+    ] = 0
+    num_workers: Annotated[
+        int,
+        Field(ge=0, description="Threads that turn speech tokens into sound; 0 chooses by the machine"),
+    ] = 0
+
+    @property
+    def max_state_bytes(self) -> int | None:
+        return None if self.max_state_mb is None else self.max_state_mb * _MIB
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """How many streams speak at once, and how they are delivered."""
+
+    max_streams: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="Streams that speak at once, more of them wait; 0 is what the machine was found at "
+            "its start to speak in real time",
+        ),
+    ] = 0
+    max_queued: Annotated[
+        int, Field(ge=0, description="Requests that wait for a slot; more are refused with 503")
+    ] = 16
+    queue_timeout_s: Annotated[
+        float, Field(gt=0, description="How long a request waits for a slot before its 503")
+    ] = 0.5
+    listener_buffer_s: Annotated[
+        float, Field(gt=0, description="Audio made ahead of one listener before its stream pauses")
+    ] = 10
+    max_text_chars: Annotated[
+        int, Field(ge=1, description="Text of one stream; more is refused with 413")
+    ] = 4096
+    trim_silence: Annotated[
+        bool, Field(description="Cut the silence before a stream's first sound, 30 ms of it kept")
+    ] = True
+
+
+@dataclass(frozen=True, slots=True)
+class SpeakerOptions:
+    """Where speakers are kept, and which of them are ready."""
+
+    data_dir: Annotated[
+        Directory, Field(description="Directory of all that is written: registered speakers")
+    ] = Path("data")
+    default_speaker: Annotated[
+        str | None,
+        Field(description="Speaker of requests that name none; empty is the checkpoint's first"),
+    ] = None
+    speaker_cache_mb: Annotated[int, Field(ge=1, description="Memory of speakers kept ready")] = 512
+
+    @property
+    def cache_bytes(self) -> int:
+        return self.speaker_cache_mb * _MIB
+
+
+@dataclass(frozen=True, slots=True)
+class VllmOptions:
+    """The language model in vLLM. Their variables begin with FIRSTWORD_VLLM_."""
+
+    dtype: Annotated[
+        Literal["auto", "float32", "bfloat16", "float16"],
+        Field(description="Number format in vLLM; auto is bfloat16 where the precision is, else float32"),
+    ] = "auto"
+    quantization: Annotated[
+        Literal["none", "fp8"],
+        Field(description="How vLLM shrinks the language model's weights; fp8 needs a GPU"),
+    ] = "none"
+    max_num_seqs: Annotated[
+        int | None,
+        Field(ge=1, description="Utterances in one step of vLLM; empty is the streams at once"),
+    ] = None
+    max_model_len: Annotated[
+        int,
+        Field(
+            ge=256,
+            le=32768,
+            description="Tokens of one utterance in vLLM: prompt, text and speech, 25 a second, together",
+        ),
+    ] = 8192
+    memory_share: Annotated[
+        float,
+        Field(
+            gt=0,
+            lt=1,
+            description="Share of the GPU's memory, or of the machine's, that vLLM takes for weights and "
+            "cache",
+        ),
+    ] = 0.2
+    tensor_parallel_size: Annotated[
+        int, Field(ge=1, description="GPUs that vLLM spreads the language model over")
+    ] = 1
+    eager: Annotated[
+        bool | None,
+        Field(
+            description="No compiled graphs in vLLM: a quicker start, slower steps; empty is that on a CPU "
+            "only"
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    log_level: Annotated[
+        LogLevel, Field(description="debug, info, warning or error; never shows spoken text")
+    ] = "info"
+    log_format: Annotated[
+        Literal["text", "json"], Field(description="Log lines for people or for machines")
+    ] = "text"
