@@ -34,7 +34,7 @@ from firstword.models.hift.hift import HiFT
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, SpeechLM
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
-from firstword.models.onnx.build import fused_estimator, fused_front, fused_lm
+from firstword.models.onnx.build import onnx_estimator, onnx_front, onnx_lm
 from firstword.models.token2wav import StepInput, Token2Wav
 
 TEXT_IDS = tuple(range(20))
@@ -72,7 +72,7 @@ def main(words: Sequence[str]) -> None:
 @torch.inference_mode()
 def lm_divergence(lm: Qwen2LM, num_tokens: int) -> tuple[list[int], Tensor]:
     """What float32 says of some text, and how far 8 bits are from it at each step: (num_tokens,)."""
-    forms = [fused_lm(deepcopy(lm), has_int8, torch.get_num_threads()) for has_int8 in (False, True)]
+    forms = [onnx_lm(deepcopy(lm), has_int8, torch.get_num_threads()) for has_int8 in (False, True)]
     ratio = (num_tokens + 0.5) / len(TEXT_IDS)
     plan = OfflinePlan(lm.vocabulary, TEXT_IDS, (), (), LengthRatios(ratio, ratio))
     decoder = SpeechDecoder(forms[0], lm.config.sampling)
@@ -104,7 +104,7 @@ def flow_distances(
     for has_int8 in (False, True):
         own = deepcopy(flow)
         num_threads = torch.get_num_threads()
-        estimator, front = fused_estimator(own, has_int8, num_threads), fused_front(own, num_threads)
+        estimator, front = onnx_estimator(own, has_int8, num_threads), onnx_front(own, num_threads)
         mels.append(_mel(IncrementalFlow(own, estimator, front), speaker, ids))
         session = Token2Wav(own, hift, estimator=estimator, front=front)
         state = session.start(session.compute_prompt_state(speaker))

@@ -30,7 +30,7 @@ from firstword.models.hift.streaming import Piece
 from firstword.models.lm.decoder import RowRequest, SpeechDecoder
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
-from firstword.models.onnx.build import fused_estimator, fused_front, fused_generator, fused_lm
+from firstword.models.onnx.build import onnx_estimator, onnx_front, onnx_generator, onnx_lm
 from firstword.models.token2wav import StepInput, StreamState, Token2Wav
 
 TEXT_TOKENS = 20
@@ -46,7 +46,7 @@ class Form:
     """How the networks run."""
 
     precision: str
-    is_fused: bool
+    uses_onnx: bool
 
     @property
     def dtype(self) -> torch.dtype:
@@ -89,7 +89,7 @@ def main(words: Sequence[str]) -> None:
         config = write_configuration(Path(folder), arguments.family, arguments.size)
     if arguments.precision == "int8" and arguments.plain:
         parser.error("torch's own calls have no int8; take --precision float32 with --plain")
-    form = Form(arguments.precision, is_fused=not arguments.plain and arguments.precision != "bfloat16")
+    form = Form(arguments.precision, uses_onnx=not arguments.plain and arguments.precision != "bfloat16")
     results: dict[str, Any] = {"family": arguments.family, "size": arguments.size, **asdict(form)}
     results |= measure_lm(config, form, arguments.prompt_tokens, arguments.tokens)
     results |= measure_token2wav(config, form, arguments.prompt_tokens, arguments.seconds, arguments.pairs)
@@ -116,7 +116,7 @@ def measure_lm(config: ModelConfig, form: Form, prompt_tokens: int, num_tokens: 
     assert isinstance(lm_config, Qwen2LMConfig), "CosyVoice 1 is not measured here"
     lm = ready(lambda: Qwen2LM(lm_config), form.dtype)
     num_parameters = count_parameters(lm)
-    model = fused_lm(lm, form.has_int8, torch.get_num_threads()) if form.is_fused else lm
+    model = onnx_lm(lm, form.has_int8, torch.get_num_threads()) if form.uses_onnx else lm
     decoder = SpeechDecoder(model, lm_config.sampling)
     text, prompt = list(range(TEXT_TOKENS)), list(range(prompt_tokens))
     endless = LengthRatios(minimum=num_tokens, maximum=num_tokens)
@@ -141,14 +141,14 @@ def measure_token2wav(
     sizes = {"flow_parameters": count_parameters(flow), "hift_parameters": count_parameters(hift)}
     num_threads = torch.get_num_threads()
     estimator = CountedEstimator(
-        fused_estimator(flow, form.has_int8, num_threads) if form.is_fused else flow.estimator
+        onnx_estimator(flow, form.has_int8, num_threads) if form.uses_onnx else flow.estimator
     )
     session = Token2Wav(
         flow,
         hift,
         estimator=estimator,
-        front=fused_front(flow, num_threads) if form.is_fused else None,
-        generate=fused_generator(hift, num_threads) if form.is_fused else None,
+        front=onnx_front(flow, num_threads) if form.uses_onnx else None,
+        generate=onnx_generator(hift, num_threads) if form.uses_onnx else None,
     )
     speaker = random_speaker(flow_config.vocab_size, prompt_tokens)
     session.compute_prompt_state(speaker)  # the first call of anything is slower

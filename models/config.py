@@ -24,8 +24,8 @@ FRAMES_PER_TOKEN = 2  # token_mel_ratio
 FRAME_RATE_HZ = TOKEN_RATE_HZ * FRAMES_PER_TOKEN  # 50
 SAMPLES_PER_FRAME = SAMPLE_RATE_HZ // FRAME_RATE_HZ  # 480
 SAMPLES_PER_TOKEN = SAMPLE_RATE_HZ // TOKEN_RATE_HZ  # 960
-REGULATED_TOKEN_RATE_HZ = 50  # CosyVoice 1
-REGULATED_FRAME_RATE_HZ = 22_050 / 256
+COSYVOICE1_TOKEN_RATE_HZ = 50  # CosyVoice 1
+COSYVOICE1_FRAME_RATE_HZ = 22_050 / 256
 NUM_MELS = 80
 SPEAKER_EMBEDDING_SIZE = 192
 
@@ -113,7 +113,7 @@ class CFMConfig:
 
     @property
     def rows_per_stream(self) -> int:
-        """Of the estimator: a stream's own and, where it is guided, its unconditional twin."""
+        """Rows of a stream in the estimator's batch: conditional and, with guidance, unconditional."""
         return 2 if self.inference_cfg_rate else 1
 
 
@@ -145,14 +145,14 @@ class DiTConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class RegulatedFlowConfig:
+class CosyVoice1FlowConfig:
     """CosyVoice 1: conformer encoder, length regulator, two-level U-Net."""
 
     vocab_size: int
     encoder: ConformerConfig
     estimator: UNetConfig
     cfm: CFMConfig
-    token_rate_hz: int = REGULATED_TOKEN_RATE_HZ
+    token_rate_hz: int = COSYVOICE1_TOKEN_RATE_HZ
     regulator_channels: int = NUM_MELS
     num_regulator_layers: int = 4
     speaker_embedding_size: int = SPEAKER_EMBEDDING_SIZE
@@ -183,7 +183,7 @@ class DiTFlowConfig:
     speaker_embedding_size: int = SPEAKER_EMBEDDING_SIZE
 
 
-FlowConfig = RegulatedFlowConfig | UNetFlowConfig | DiTFlowConfig
+FlowConfig = CosyVoice1FlowConfig | UNetFlowConfig | DiTFlowConfig
 
 
 @dataclass(frozen=True, slots=True)

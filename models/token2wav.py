@@ -6,7 +6,7 @@ A speaker is prepared once; its streams share the result. A step takes a batch o
 own place and of its own speaker, and gives each the samples that can be known by now. What a stream
 remembers hangs from its `StreamState`; deleting that frees everything.
 
-`models.regulated_token2wav` does the same for CosyVoice 1.
+`models.cosyvoice1_token2wav` does the same for CosyVoice 1.
 
 Speech tokens to samples, streaming, for CosyVoice 1.
 
@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from firstword.models.config import FRAME_RATE_HZ, FRAMES_PER_TOKEN, NUM_MELS
-from firstword.models.flow.cosyvoice1 import CACHED_FRAMES, OVERLAP_TOKENS, RegulatedFlow
+from firstword.models.flow.cosyvoice1 import CACHED_FRAMES, OVERLAP_TOKENS, CosyVoice1Flow
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import Estimator, FlowPrompt, FlowState, Front, IncrementalFlow
 from firstword.models.frontend.speaker import SpeakerFeatures, align_prompt
@@ -271,7 +271,7 @@ DEFAULT_HOP_TOKENS = 50  # one second
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RegulatedPrompt:
+class CosyVoice1Prompt:
     """A speaker on the networks' device: read-only, shared by its streams."""
 
     tokens: Tensor  # (1, P)
@@ -284,10 +284,10 @@ class RegulatedPrompt:
 
 
 @dataclass(slots=True, eq=False)
-class RegulatedState:
+class CosyVoice1State:
     """Everything one stream has."""
 
-    prompt: RegulatedPrompt
+    prompt: CosyVoice1Prompt
     sound: Sound[WindowState]
     generator: torch.Generator  # of the flow's noise, on the CPU
     cache: Tensor  # (1, M, F + 34, 2), or no frames at the start
@@ -302,7 +302,7 @@ class RegulatedState:
         return self.cache.nbytes + tail + self.sound.num_bytes
 
 
-class RegulatedToken2Wav:
+class CosyVoice1Token2Wav:
     """Holds the weights. Threads may share it, as long as no two have the same state.
 
     hop_tokens: how many new tokens a chunk takes; it is solved with the overlap behind them, once it is
@@ -312,7 +312,7 @@ class RegulatedToken2Wav:
 
     def __init__(
         self,
-        flow: RegulatedFlow,
+        flow: CosyVoice1Flow,
         hift: HiFT,
         hop_tokens: int = DEFAULT_HOP_TOKENS,
         generate: Generate | None = None,
@@ -325,23 +325,23 @@ class RegulatedToken2Wav:
         self.lookahead_tokens = OVERLAP_TOKENS
         self.sample_rate_hz = hift.config.sample_rate_hz
 
-    def compute_prompt_state(self, speaker: SpeakerFeatures) -> RegulatedPrompt:
+    def compute_prompt_state(self, speaker: SpeakerFeatures) -> CosyVoice1Prompt:
         """Raises ValueError for a token that the flow does not know."""
         check_tokens(speaker.prompt_tokens.tolist(), self._flow.config.vocab_size)
         device = self._flow.projection.weight.device
-        return RegulatedPrompt(
+        return CosyVoice1Prompt(
             speaker.prompt_tokens[None].to(device),
             speaker.prompt_mel[None].to(device, torch.float32),
             speaker.embedding[None].to(device),
         )
 
-    def start(self, prompt: RegulatedPrompt, seed: int = 0) -> RegulatedState:
+    def start(self, prompt: CosyVoice1Prompt, seed: int = 0) -> CosyVoice1State:
         """A new stream; `seed` draws the noise of flow and vocoder."""
         generator = torch.Generator().manual_seed(seed)
         sound = Sound(self._vocoder.start(seed))
-        return RegulatedState(prompt, sound, generator, self._flow.empty_cache())
+        return CosyVoice1State(prompt, sound, generator, self._flow.empty_cache())
 
-    def tokens_wanted(self, state: RegulatedState) -> int:
+    def tokens_wanted(self, state: CosyVoice1State) -> int:
         """How many tokens more, overlap included, until a step of this stream gives the next audio."""
         return max(0, self._chunk_tokens + 1 - len(state.pending_tokens))
 
@@ -351,7 +351,7 @@ class RegulatedToken2Wav:
 
     @torch.inference_mode()
     def step(
-        self, batch: Sequence[StepInput[RegulatedState]], times: StepTimes | None = None
+        self, batch: Sequence[StepInput[CosyVoice1State]], times: StepTimes | None = None
     ) -> list[Tensor]:
         """-> new samples (N,) float32 of each stream, in order, on the networks' device; fills `times`.
 
@@ -377,7 +377,7 @@ class RegulatedToken2Wav:
             state.is_finished = state.has_all_tokens
         return [state.sound.take().to(self._flow.projection.weight.device) for state in states]
 
-    def _next_chunk(self, state: RegulatedState) -> int:
+    def _next_chunk(self, state: CosyVoice1State) -> int:
         """How many of the pending tokens to solve now; 0: none.
 
         Whole chunks, then what is left: a stream sounds the same however its tokens came.
@@ -387,7 +387,7 @@ class RegulatedToken2Wav:
             return self._chunk_tokens
         return ready if state.has_all_tokens else 0
 
-    def _solve(self, state: RegulatedState, count: int) -> None:
+    def _solve(self, state: CosyVoice1State, count: int) -> None:
         """Solves the first `count` pending tokens; all but the overlap at their end is done with then."""
         prompt = state.prompt
         tokens = torch.tensor([state.pending_tokens[:count]], device=prompt.tokens.device)

@@ -23,7 +23,7 @@ from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.hift.hift import HiFT
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, SpeechLM, Stopped, Waiting
 from firstword.models.lm.plan import BistreamPlan, OfflinePlan, Plan
-from firstword.models.onnx.build import fused_estimator, fused_front, fused_generator, fused_lm
+from firstword.models.onnx.build import onnx_estimator, onnx_front, onnx_generator, onnx_lm
 from firstword.models.token2wav import PromptState, StepInput, StreamState, Token2Wav
 
 BUILTIN = Path(__file__).parent.parent / "models" / "builtin"
@@ -58,13 +58,13 @@ class Voice:
         lm, flow, hift = self.checkpoint.load_lm(), self._load_flow(), self.checkpoint.load_hift()
         self._lm: SpeechLM = lm
         if has_graphs:
-            self._lm = fused_lm(lm, True, num_threads=1)
+            self._lm = onnx_lm(lm, True, num_threads=1)
             self._token2wav = Token2Wav(
                 flow,
                 hift,
-                estimator=fused_estimator(flow, True, num_threads=1),
-                front=fused_front(flow, num_threads=1),
-                generate=fused_generator(hift, num_threads=1),
+                estimator=onnx_estimator(flow, True, num_threads=1),
+                front=onnx_front(flow, num_threads=1),
+                generate=onnx_generator(hift, num_threads=1),
             )
         else:
             self._token2wav = Token2Wav(flow, hift)

@@ -40,12 +40,12 @@ from firstword.app.text.segment import FamilyRules, Segmenter, SegmentLimits
 from firstword.app.text.stream import SentenceFeed, WholeFeed, WordFeed
 from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
 from firstword.models.checkpoint.traits import Traits
-from firstword.models.flow.cosyvoice1 import RegulatedFlow
+from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
 from firstword.models.flow.unet import CausalUNet
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.lm.decoder import SpeechLM
-from firstword.models.onnx.build import fused_estimator, fused_front, fused_generator, fused_lm
-from firstword.models.token2wav import RegulatedToken2Wav, StepTimes, Token2Wav
+from firstword.models.onnx.build import onnx_estimator, onnx_front, onnx_generator, onnx_lm
+from firstword.models.token2wav import CosyVoice1Token2Wav, StepTimes, Token2Wav
 from firstword.models.tokenizer import TextTokenizer
 
 SPEAKERS_FILE = "speakers.sqlite3"
@@ -184,11 +184,11 @@ def load_networks(options: NetworkOptions) -> Networks:
 
     flow = checkpoint.load_flow(dtype, device)
     hift = checkpoint.load_hift(dtype, device)
-    generate = fused_generator(hift, num_threads) if runs_onnx else None
+    generate = onnx_generator(hift, num_threads) if runs_onnx else None
     token2wav: StreamingToken2Wav
     prepare: Callable[[SpeakerFeatures], Prompt]
-    if isinstance(flow, RegulatedFlow):
-        token2wav = cosyvoice1 = RegulatedToken2Wav(flow, hift, generate=generate)
+    if isinstance(flow, CosyVoice1Flow):
+        token2wav = cosyvoice1 = CosyVoice1Token2Wav(flow, hift, generate=generate)
         prepare = cosyvoice1.compute_prompt_state
     else:
         # "auto" takes int8 only for the flows whose int8 was compared on trained weights.
@@ -200,16 +200,16 @@ def load_networks(options: NetworkOptions) -> Networks:
             hift,
             options.window_s or None,
             options.max_state_bytes,
-            estimator=fused_estimator(flow, is_int8, num_threads) if runs_onnx else None,
+            estimator=onnx_estimator(flow, is_int8, num_threads) if runs_onnx else None,
             generate=generate,
-            front=fused_front(flow, num_threads) if runs_onnx else None,
+            front=onnx_front(flow, num_threads) if runs_onnx else None,
         )
         prepare = partial(incremental.compute_prompt_state, first_hop_tokens=options.first_hop_tokens)
 
     lm: SpeechLM | None = None
     if backend.name == "torch":
         torch_lm = checkpoint.load_lm(dtype, device)
-        lm = fused_lm(torch_lm, precision == "int8", num_threads) if runs_onnx else torch_lm
+        lm = onnx_lm(torch_lm, precision == "int8", num_threads) if runs_onnx else torch_lm
     return Networks(
         device=device,
         num_threads=num_threads,

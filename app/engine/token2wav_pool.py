@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class StreamingToken2Wav(Protocol):
-    """`firstword.models.token2wav.Token2Wav`, and `RegulatedToken2Wav` for CosyVoice 1."""
+    """`firstword.models.token2wav.Token2Wav`, and `CosyVoice1Token2Wav` for CosyVoice 1."""
 
     sample_rate_hz: int
 

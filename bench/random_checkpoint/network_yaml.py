@@ -112,7 +112,7 @@ _ENCODER = """
         macaron_style: False
 """
 
-REGULATED_FLOW = f"""
+COSYVOICE1_FLOW = f"""
 flow: !new:cosyvoice.flow.flow.MaskedDiffWithXvec
     input_size: $flow_encoder_width
     output_size: 80

@@ -9,16 +9,16 @@ import torch
 from torch import Tensor
 
 from firstword.models.checkpoint.names import (
+    COSYVOICE1_FLOW,
     DIT_FLOW,
     HIFT,
     QWEN2_LM,
-    REGULATED_FLOW,
     TRANSFORMER_LM,
     UNET_FLOW,
 )
 from firstword.models.checkpoint.weights import published_tensors
-from firstword.models.config import DiTFlowConfig, ModelConfig, RegulatedFlowConfig, TransformerLMConfig
-from firstword.models.flow.cosyvoice1 import RegulatedFlow
+from firstword.models.config import CosyVoice1FlowConfig, DiTFlowConfig, ModelConfig, TransformerLMConfig
+from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
 from firstword.models.flow.dit import ROTARY_BASE
 from firstword.models.flow.flow import Flow
 from firstword.models.hift.hift import HiFT
@@ -63,8 +63,8 @@ def lm_tensors(model: ModelConfig) -> Tensors:
 
 def flow_tensors(model: ModelConfig) -> Tensors:
     config = model.flow
-    if isinstance(config, RegulatedFlowConfig):
-        return published_tensors(RegulatedFlow(config), REGULATED_FLOW)
+    if isinstance(config, CosyVoice1FlowConfig):
+        return published_tensors(CosyVoice1Flow(config), COSYVOICE1_FLOW)
     network = Flow(config)
     if not isinstance(config, DiTFlowConfig):
         return published_tensors(network, UNET_FLOW)

@@ -5,10 +5,10 @@ from pathlib import Path
 import torch
 
 from firstword.models.config import (
+    COSYVOICE1_FRAME_RATE_HZ,
+    COSYVOICE1_TOKEN_RATE_HZ,
     FRAMES_PER_TOKEN,
     NUM_MELS,
-    REGULATED_FRAME_RATE_HZ,
-    REGULATED_TOKEN_RATE_HZ,
     SPEAKER_EMBEDDING_SIZE,
     TOKEN_RATE_HZ,
     Family,
@@ -41,6 +41,6 @@ def write_speakers(path: Path, family: Family, vocab_size: int, seed: int) -> No
 def _prompt_lengths(family: Family) -> tuple[int, int]:
     """-> speech tokens, mel frames."""
     if family == "cosyvoice1":
-        return PROMPT_S * REGULATED_TOKEN_RATE_HZ, int(PROMPT_S * REGULATED_FRAME_RATE_HZ)
+        return PROMPT_S * COSYVOICE1_TOKEN_RATE_HZ, int(PROMPT_S * COSYVOICE1_FRAME_RATE_HZ)
     num_tokens = PROMPT_S * TOKEN_RATE_HZ
     return num_tokens, num_tokens * FRAMES_PER_TOKEN

@@ -44,7 +44,7 @@ num_decoding_left_chunks: -1 # all
 """
 
 NETWORKS: dict[Family, tuple[str, ...]] = {
-    "cosyvoice1": (network_yaml.TRANSFORMER_LM, network_yaml.REGULATED_FLOW, network_yaml.TWO_STAGE_HIFT),
+    "cosyvoice1": (network_yaml.TRANSFORMER_LM, network_yaml.COSYVOICE1_FLOW, network_yaml.TWO_STAGE_HIFT),
     "cosyvoice2": (network_yaml.QWEN2_LM, network_yaml.UNET_FLOW, network_yaml.THREE_STAGE_HIFT),
     "cosyvoice3": (network_yaml.SPECIAL_ROWS_LM, network_yaml.DIT_FLOW, network_yaml.CAUSAL_HIFT),
 }

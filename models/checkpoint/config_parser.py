@@ -18,13 +18,14 @@ from typing import Literal
 
 from firstword.models.checkpoint.yaml import Fields, HyperYaml
 from firstword.models.config import (
+    COSYVOICE1_TOKEN_RATE_HZ,
     FRAME_RATE_HZ,
     FRAMES_PER_TOKEN,
     NUM_MELS,
-    REGULATED_TOKEN_RATE_HZ,
     TOKEN_RATE_HZ,
     CFMConfig,
     ConformerConfig,
+    CosyVoice1FlowConfig,
     DiTConfig,
     DiTFlowConfig,
     Family,
@@ -35,7 +36,6 @@ from firstword.models.config import (
     ModelConfig,
     Qwen2Config,
     Qwen2LMConfig,
-    RegulatedFlowConfig,
     SamplingConfig,
     TransformerLMConfig,
     UNetConfig,
@@ -173,7 +173,7 @@ def parse_flow(fields: Fields, kind: str) -> FlowConfig:
     elif kind == "CausalMaskedDiffWithXvec":
         config = _unet_flow(fields, decoder, vocab_size, speaker_size, cfm)
     else:
-        config = _regulated_flow(fields, decoder, vocab_size, speaker_size, cfm)
+        config = _cosyvoice1_flow(fields, decoder, vocab_size, speaker_size, cfm)
     decoder.done()
     fields.done()
     return config
@@ -204,21 +204,21 @@ def _cfm(decoder: Fields) -> CFMConfig:
     return config
 
 
-def _regulated_flow(
+def _cosyvoice1_flow(
     fields: Fields, decoder: Fields, vocab_size: int, speaker_size: int, cfm: CFMConfig
-) -> RegulatedFlowConfig:
+) -> CosyVoice1FlowConfig:
     fields.ignore("input_size")
-    token_rate_hz = fields.size("input_frame_rate", REGULATED_TOKEN_RATE_HZ)
-    if token_rate_hz != REGULATED_TOKEN_RATE_HZ:
+    token_rate_hz = fields.size("input_frame_rate", COSYVOICE1_TOKEN_RATE_HZ)
+    if token_rate_hz != COSYVOICE1_TOKEN_RATE_HZ:
         raise fields.error(
-            f"input_frame_rate is {token_rate_hz}; only CosyVoice 1's recipe of {REGULATED_TOKEN_RATE_HZ} "
+            f"input_frame_rate is {token_rate_hz}; only CosyVoice 1's recipe of {COSYVOICE1_TOKEN_RATE_HZ} "
             "tokens a second is supported, for which the overlap that the flow keeps is fixed"
         )
     _, encoder = fields.tagged("encoder", "ConformerEncoder")
     _, regulator = fields.tagged("length_regulator", "InterpolateRegulator")
     ratios = regulator.sizes("sampling_ratios")
     _, estimator = decoder.tagged("estimator", "ConditionalDecoder")
-    config = RegulatedFlowConfig(
+    config = CosyVoice1FlowConfig(
         vocab_size=vocab_size,
         encoder=parse_conformer(encoder, "silu"),
         estimator=_unet(estimator),
@@ -372,7 +372,7 @@ def parse(file: HyperYaml, family: Family, qwen2: Qwen2Config | None) -> ModelCo
     _, mel = top.tagged("feat_extractor", "mel_spectrogram")
     sample_rate_hz = top.size("sample_rate", maximum=48_000)
     flow_config = parse_flow(flow, flow_class)
-    token_rate_hz = flow_config.token_rate_hz if isinstance(flow_config, RegulatedFlowConfig) else 25
+    token_rate_hz = flow_config.token_rate_hz if isinstance(flow_config, CosyVoice1FlowConfig) else 25
     config = ModelConfig(
         family=family,
         sample_rate_hz=sample_rate_hz,

@@ -134,7 +134,7 @@ UNET_FLOW: Table = (
     *_unet(norm="2"),
     *_SPEAKER,
 )
-REGULATED_FLOW: Table = (
+COSYVOICE1_FLOW: Table = (
     ("input_embedding", "embedding"),
     ("encoder_proj", "projection"),
     *_conformer("encoder", "encoder", _CONFORMER_LAYER),

@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from firstword.models.checkpoint import config_parser
 from firstword.models.checkpoint import yaml as hyperyaml
 from firstword.models.checkpoint.names import (
+    COSYVOICE1_FLOW,
     DIT_FLOW,
     HIFT,
     QWEN2_LM,
-    REGULATED_FLOW,
     TRANSFORMER_LM,
     UNET_FLOW,
     Table,
@@ -33,14 +33,14 @@ from firstword.models.checkpoint.weights import fold_weight_norm, load_exactly, 
 from firstword.models.checkpoint.yaml import Fields
 from firstword.models.config import (
     CheckpointError,
+    CosyVoice1FlowConfig,
     DiTFlowConfig,
     Family,
     ModelConfig,
     Qwen2Config,
-    RegulatedFlowConfig,
     TransformerLMConfig,
 )
-from firstword.models.flow.cosyvoice1 import RegulatedFlow
+from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
 from firstword.models.flow.flow import Flow
 from firstword.models.frontend.features import FrontendError
 from firstword.models.frontend.prompt_reader import SPEAKER_ENCODER_FILE, SPEECH_TOKENIZER_FILES, PromptReader
@@ -173,10 +173,10 @@ class Checkpoint:
 
     def load_flow(
         self, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
-    ) -> Flow | RegulatedFlow:
+    ) -> Flow | CosyVoice1Flow:
         config = self.config.flow
-        if isinstance(config, RegulatedFlowConfig):
-            return self._load("flow", lambda: RegulatedFlow(config), REGULATED_FLOW, dtype, device)
+        if isinstance(config, CosyVoice1FlowConfig):
+            return self._load("flow", lambda: CosyVoice1Flow(config), COSYVOICE1_FLOW, dtype, device)
         table = DIT_FLOW if isinstance(config, DiTFlowConfig) else UNET_FLOW
         return self._load("flow", lambda: Flow(config), table, dtype, device)
 

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from firstword.models.config import NUM_MELS, REGULATED_FRAME_RATE_HZ, RegulatedFlowConfig, UNetConfig
+from firstword.models.config import COSYVOICE1_FRAME_RATE_HZ, NUM_MELS, CosyVoice1FlowConfig, UNetConfig
 from firstword.models.flow.flow import solve
 from firstword.models.flow.unet import SpeakerProjection, TimeEmbedding, TransformerBlock
 from firstword.models.layers.attention import FullContext
@@ -72,7 +72,7 @@ class Stage(nn.Module):
         return x, x if self.conv is None else self.conv(x * mask)
 
 
-class PyramidUNet(nn.Module):
+class MultiResolutionUNet(nn.Module):
     def __init__(self, config: UNetConfig):
         super().__init__()
         outer, inner = config.channels
@@ -113,7 +113,7 @@ CACHED_FRAMES = 34  # int(20 / 50 * 22050 / 256), fixed in the published code wh
 
 
 def frames_of(num_tokens: int, token_rate_hz: int) -> int:
-    return int(num_tokens / token_rate_hz * REGULATED_FRAME_RATE_HZ)
+    return int(num_tokens / token_rate_hz * COSYVOICE1_FRAME_RATE_HZ)
 
 
 class LengthRegulator(nn.Sequential):
@@ -147,8 +147,8 @@ def _resized(x: Tensor, frames: int) -> Tensor:
     return F.interpolate(x, size=frames, mode="linear")
 
 
-class RegulatedFlow(nn.Module):
-    def __init__(self, config: RegulatedFlowConfig):
+class CosyVoice1Flow(nn.Module):
+    def __init__(self, config: CosyVoice1FlowConfig):
         super().__init__()
         self.config = config
         self.embedding = nn.Embedding(config.vocab_size, config.encoder.input_size)
@@ -156,7 +156,7 @@ class RegulatedFlow(nn.Module):
         self.encoder = Conformer(config.encoder)
         self.projection = nn.Linear(config.encoder.width, NUM_MELS)
         self.regulator = LengthRegulator(config.regulator_channels, config.num_regulator_layers)
-        self.estimator = PyramidUNet(config.estimator)
+        self.estimator = MultiResolutionUNet(config.estimator)
 
     def empty_cache(self) -> Tensor:
         return torch.zeros(1, NUM_MELS, 0, 2, device=self.projection.weight.device)

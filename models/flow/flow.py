@@ -59,8 +59,8 @@ def time_steps(num_steps: int) -> list[tuple[float, float]]:
     return steps
 
 
-def with_twins(batch: Tensor) -> Tensor:
-    """(B, ...) -> (2B, ...): each row followed by its unconditional twin, which is zero."""
+def duplicate_for_cfg(batch: Tensor) -> Tensor:
+    """(B, ...) -> (2B, ...): each row followed by its unconditional row, which is zero."""
     return torch.stack([batch, torch.zeros_like(batch)], dim=1).flatten(0, 1)
 
 
@@ -70,12 +70,12 @@ def solve(
     """noise, mu, cond (B, M, T), spks (B, M) -> mel (B, M, T) float32.
 
     Runs the estimator `num_steps` times in the dtype of `mu`; the state of the equation stays float32. With
-    guidance it runs on 2B rows, each stream's beside its unconditional twin; at rate 0 there are no twins.
+    guidance it runs on 2B rows, a conditional and an unconditional one a stream; at rate 0 on B rows.
     """
     x, rows, rate = noise.float(), config.rows_per_stream, config.inference_cfg_rate
     given = {"mu": mu, "spks": spks.to(mu.dtype), "cond": cond.to(mu.dtype)}
     if rows == 2:
-        given = {name: with_twins(part) for name, part in given.items()}
+        given = {name: duplicate_for_cfg(part) for name, part in given.items()}
     for t, dt in time_steps(config.num_steps):
         times = torch.full((rows * len(x),), t, device=x.device)
         v = velocity(x.to(mu.dtype).repeat_interleave(rows, dim=0), t=times, **given).float()

@@ -23,7 +23,7 @@ from firstword.models.flow.encoder import LOOKAHEAD_KERNEL_SIZE, UP_KERNEL_SIZE,
 from firstword.models.layers.conformer import ConformerLayer, InputEmbedding, RelativeAttention
 from firstword.models.onnx.graph import CONTRIB, GraphWriter, Shape
 from firstword.models.onnx.quantization import float32
-from firstword.models.onnx.session import FusedGraph, each
+from firstword.models.onnx.session import OrtSession, each
 from firstword.models.onnx.state import Kept, Places
 
 _LEFT_TOKENS = LOOKAHEAD_KERNEL_SIZE - 1
@@ -72,7 +72,7 @@ class _FrontWriter:
         twice = writer.node("Unsqueeze", x, writer.integers(2))
         twice = writer.node("Concat", *[twice] * FRAMES_PER_TOKEN, axis=2)
         x = writer.node("Reshape", twice, writer.integers(1, -1, width))  # each token twice
-        x = writer.windowed(encoder.up_conv, self.frames.places.extend_left(x, _LEFT_FRAMES, width))
+        x = writer.unfolded_conv(encoder.up_conv, self.frames.places.extend_left(x, _LEFT_FRAMES, width))
         x = self._embed(encoder.up_embed, x)
         for layer in each(ConformerLayer, encoder.up_layers):
             x = self._layer(layer, x, self.frames)
@@ -90,8 +90,10 @@ class _FrontWriter:
     def _lookahead(self, lookahead: Lookahead, x: str) -> str:
         """x (1, T + lookahead, C) -> (1, T, C)."""
         writer, reach = self._writer, lookahead.conv1.kernel_size[0] - 1
-        y = writer.node("LeakyRelu", writer.windowed(lookahead.conv1, x), alpha=_LEAKY_SLOPE)
-        y = writer.windowed(lookahead.conv2, self.tokens.places.extend_left(y, _LEFT_TOKENS, self._width))
+        y = writer.node("LeakyRelu", writer.unfolded_conv(lookahead.conv1, x), alpha=_LEAKY_SLOPE)
+        y = writer.unfolded_conv(
+            lookahead.conv2, self.tokens.places.extend_left(y, _LEFT_TOKENS, self._width)
+        )
         return writer.node("Add", y, writer.sliced(x, 0, -reach))
 
     def _layer(self, layer: ConformerLayer, x: str, rate: _Rate) -> str:
@@ -139,13 +141,13 @@ class _FrontWriter:
         return writer.node("FusedMatMul", turned, rate.seen, domain=CONTRIB, transB=1)
 
 
-class FusedFront:
+class OnnxFront:
     """A `firstword.models.flow.incremental.Front`. Streams run one by one: batches gain nothing on a CPU."""
 
     def __init__(self, front: ConformerFront, num_threads: int):
         """Of `front` the embedding is still used, the rest no more."""
         self._plan = front_graph(front)
-        self._graph = FusedGraph(self._plan.model, num_threads)
+        self._graph = OrtSession(self._plan.model, num_threads)
         self._embedding = front.embedding
         self._lookahead = front.encoder.lookahead.conv1.kernel_size[0] - 1
         self._width, self._num_mels = front.projection.in_features, front.projection.out_features

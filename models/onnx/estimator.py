@@ -1,8 +1,8 @@
 """U-Net and DiT estimators as ONNX graphs.
 
-The estimator of CosyVoice 2 as a graph; its inputs and outputs: `models.fused.estimator`.
+The estimator of CosyVoice 2 as a graph; its inputs and outputs: `models.onnx.estimator`.
 
-The estimator of CosyVoice 3 as a graph; its inputs and outputs: `models.fused.estimator`.
+The estimator of CosyVoice 3 as a graph; its inputs and outputs: `models.onnx.estimator`.
 
 All that the time decides is `times` (parts, C): of each block the shift, scale and gate of its attention
 and of its feed-forward, at the end the last norm's shift and scale; a scale has its 1 added.
@@ -40,7 +40,7 @@ from firstword.models.flow.unet import (
 )
 from firstword.models.onnx.graph import CONTRIB, GraphWriter, Product, mish
 from firstword.models.onnx.quantization import float32
-from firstword.models.onnx.session import FusedGraph, each
+from firstword.models.onnx.session import OrtSession, each
 from firstword.models.onnx.state import Kept, Places
 
 _LEFT_FRAMES = KERNEL_SIZE - 1
@@ -63,14 +63,14 @@ class EstimatorGraph:
     has_positions: bool
 
 
-class FusedEstimator:
+class OnnxEstimator:
     """A `firstword.models.flow.incremental.Estimator`. Streams run one by one: batches gain nothing on a CPU.
 
     times: those of the solver's steps; it can be called for no others.
     """
 
     def __init__(self, graph: EstimatorGraph, times: Iterable[float], num_threads: int):
-        self._plan, self._graph = graph, FusedGraph(graph.model, num_threads)
+        self._plan, self._graph = graph, OrtSession(graph.model, num_threads)
         self._times = {t: graph.times(t) for t in times}
 
     def __call__(
@@ -167,7 +167,7 @@ class _UNetWriter:
 
     def _conv(self, conv: CausalConv1d, x: str) -> str:
         extended = self.places.extend_left(x, _LEFT_FRAMES, conv.in_channels)
-        return self._writer.windowed(conv, extended)
+        return self._writer.unfolded_conv(conv, extended)
 
     def _attention(self, attention: Attention, x: str) -> str:
         writer = self._writer

@@ -81,7 +81,7 @@ class GraphWriter:
         y = (product or self._product)(self, x, weight.detach().float().cpu().numpy())
         return y if bias is None else self.node("Add", y, self.constant(bias))
 
-    def windowed(self, conv: nn.Conv1d, x: str) -> str:
+    def unfolded_conv(self, conv: nn.Conv1d, x: str) -> str:
         """A convolution as one product of its windows: x (B, T + kernel - 1, C) -> (B, T, C_out).
 
         The weights are ordered as the windows lie, by place and then by channel.

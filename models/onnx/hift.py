@@ -24,7 +24,7 @@ from firstword.models.hift.generator import (
 )
 from firstword.models.onnx.graph import GraphWriter, Shape
 from firstword.models.onnx.quantization import float32
-from firstword.models.onnx.session import FusedGraph, each
+from firstword.models.onnx.session import OrtSession, each
 
 
 def generator_graph(generator: Generator) -> bytes:
@@ -89,11 +89,11 @@ def _conv(writer: GraphWriter, conv: nn.Conv1d | nn.ConvTranspose1d, x: str) -> 
     )
 
 
-class FusedGenerator:
+class OnnxGenerator:
     """A `firstword.models.hift.hift.Generate`."""
 
     def __init__(self, generator: Generator, num_threads: int):
-        self._graph = FusedGraph(generator_graph(generator), num_threads)
+        self._graph = OrtSession(generator_graph(generator), num_threads)
 
     def __call__(self, mel: Tensor, source_spectrum: Tensor) -> Tensor:
         """mel (B, M, T), source_spectrum (B, n_fft + 2, U T + 1) -> spectrum of the same shape."""

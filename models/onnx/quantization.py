@@ -16,7 +16,7 @@ def float32(writer: GraphWriter, x: str, matrix: Matrix) -> str:
     return writer.node("MatMul", x, writer.constant(np.ascontiguousarray(matrix.T)))
 
 
-def int8_by_blocks(writer: GraphWriter, x: str, matrix: Matrix) -> str:
+def int8_blockwise(writer: GraphWriter, x: str, matrix: Matrix) -> str:
     """Weights and activations scaled in blocks of 32 along K: a row's result does not depend on other rows.
 
     For few rows, where reading the weights is the cost.
@@ -36,7 +36,7 @@ def int8_by_blocks(writer: GraphWriter, x: str, matrix: Matrix) -> str:
     )
 
 
-def int8_whole(writer: GraphWriter, x: str, matrix: Matrix) -> str:
+def int8_per_tensor(writer: GraphWriter, x: str, matrix: Matrix) -> str:
     """Weights scaled by output, activations as a whole: all rows share one scale.
 
     For many rows of one stream, where arithmetic is the cost: three to five times as fast as float32.

@@ -27,7 +27,7 @@ from firstword.models.lm.qwen2 import (
     rotary_angles,
 )
 from firstword.models.onnx.graph import CONTRIB, GraphWriter, Product, Shape
-from firstword.models.onnx.session import FusedGraph, each
+from firstword.models.onnx.session import OrtSession, each
 
 HEAD_DIM_STEP = 16  # the attention with rotary positions takes heads of multiples of that
 
@@ -114,8 +114,8 @@ class OnnxQwen2LM:
     def __init__(self, lm: Qwen2LM, product: Product, num_threads: int):
         """Of `lm` the embeddings and the cache's shape are still used, the decoder no more."""
         self._lm = lm
-        self._decoder = FusedGraph(decoder_graph(lm.decoder, product), num_threads)
-        self._head = FusedGraph(head_graph(lm.head, product), num_threads)
+        self._decoder = OrtSession(decoder_graph(lm.decoder, product), num_threads)
+        self._head = OrtSession(head_graph(lm.head, product), num_threads)
         self.vocabulary = lm.vocabulary
         self._rotation = torch.zeros(2, 0, lm.config.qwen2.head_dim // 2)
 

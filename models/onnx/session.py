@@ -48,7 +48,7 @@ _TYPES: dict[torch.dtype, type[np.generic]] = {
 }
 
 
-class FusedGraph:
+class OrtSession:
     """One graph on the CPU, one call a run; Python's lock is free meanwhile. Threads may share it."""
 
     def __init__(self, model: bytes, num_threads: int):

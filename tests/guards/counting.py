@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from firstword.models.onnx.session import FusedGraph
+from firstword.models.onnx.session import OrtSession
 
 COPIES = ("copy_", "clone", "cat", "stack", "_to_copy", "index", "index_select", "repeat", "constant_pad_nd")
 
@@ -72,14 +72,14 @@ def calls_of(network: nn.Module) -> Iterator[list[torch.Size]]:
 
 
 @contextmanager
-def graph_runs() -> Iterator[list[FusedGraph]]:
+def graph_runs() -> Iterator[list[OrtSession]]:
     """The graph of each run, in order."""
-    runs: list[FusedGraph] = []
-    run = FusedGraph.run
+    runs: list[OrtSession] = []
+    run = OrtSession.run
 
-    def counted(graph: FusedGraph, *given: Any) -> None:
+    def counted(graph: OrtSession, *given: Any) -> None:
         runs.append(graph)
         run(graph, *given)
 
-    with patch.object(FusedGraph, "run", counted):
+    with patch.object(OrtSession, "run", counted):
         yield runs

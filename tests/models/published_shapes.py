@@ -66,7 +66,7 @@ _TRANSFORMER_LM: Shapes = {
     "llm: speech_embedding.weight": (4096, 1024),
     "llm: spk_embed_affine_layer.weight": (1024, 192),
 }
-_REGULATED_FLOW: Shapes = {
+_COSYVOICE1_FLOW: Shapes = {
     "flow: input_embedding.weight": (4096, 512),
     "flow: spk_embed_affine_layer.weight": (80, 192),
     "flow: encoder.embed.out.0.weight": (512, 512),
@@ -136,7 +136,7 @@ _DIT_FLOW: Shapes = {
 SHAPES: dict[str, Shapes] = {
     "cosyvoice1": {
         **_TRANSFORMER_LM,
-        **_REGULATED_FLOW,
+        **_COSYVOICE1_FLOW,
         **_VOCODER,
         f"hift: ups.0.{_V}": (512, 256, 16),
         f"hift: ups.1.{_V}": (256, 128, 16),

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from firstword.bench.random_checkpoint import WeightsFormat
 from firstword.models.checkpoint.names import (
+    COSYVOICE1_FLOW,
     DIT_FLOW,
     HIFT,
     QWEN2_LM,
-    REGULATED_FLOW,
     TRANSFORMER_LM,
     UNET_FLOW,
     Table,
@@ -31,7 +31,7 @@ from tests.models.damages import DAMAGES, Damage, G, V, config_value, link_out, 
 MAX_SECONDS = 20.0  # a fraction of one when nothing else runs
 FAMILY = pytest.mark.parametrize("family", FAMILIES)
 TABLES: dict[Family, tuple[Table, Table]] = {
-    "cosyvoice1": (TRANSFORMER_LM, REGULATED_FLOW),
+    "cosyvoice1": (TRANSFORMER_LM, COSYVOICE1_FLOW),
     "cosyvoice2": (QWEN2_LM, UNET_FLOW),
     "cosyvoice3": (QWEN2_LM, DIT_FLOW),
 }

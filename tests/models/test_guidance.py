@@ -1,4 +1,4 @@
-"""A flow without guidance computes no unconditional twins."""
+"""A flow without guidance computes no unconditional rows."""
 
 from copy import deepcopy
 from dataclasses import replace
@@ -7,24 +7,24 @@ import pytest
 import torch
 from torch import Tensor
 
-from firstword.models.config import CFMConfig, ConformerConfig, RegulatedFlowConfig, UNetConfig
-from firstword.models.flow.cosyvoice1 import RegulatedFlow
+from firstword.models.config import CFMConfig, ConformerConfig, CosyVoice1FlowConfig, UNetConfig
+from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
 from firstword.models.flow.flow import Flow
 from tests.models.networks import UNGUIDED_FLOWS, VOCAB_SIZE, random_ids, small_flow, small_speaker
 
 TOO_LITTLE_TO_MATTER = 1e-30
 
 
-def unguided(kind: str) -> Flow | RegulatedFlow:
-    if kind != "regulated":
+def unguided(kind: str) -> Flow | CosyVoice1Flow:
+    if kind != "cosyvoice1":
         return small_flow(kind)
     encoder, unet = ConformerConfig(64, 64, 4, 128, 2), UNetConfig(320, 80, (32, 32), 16, 1, 2, 2)
-    config = RegulatedFlowConfig(VOCAB_SIZE, encoder, unet, CFMConfig(inference_cfg_rate=0.0))
+    config = CosyVoice1FlowConfig(VOCAB_SIZE, encoder, unet, CFMConfig(inference_cfg_rate=0.0))
     torch.manual_seed(0)
-    return RegulatedFlow(config).eval()
+    return CosyVoice1Flow(config).eval()
 
 
-def solved(flow: Flow | RegulatedFlow) -> tuple[Tensor, set[int]]:
+def solved(flow: Flow | CosyVoice1Flow) -> tuple[Tensor, set[int]]:
     """-> mel of 60 tokens, and how many rows the estimator was given."""
     counts: set[int] = set()
     hook = flow.estimator.register_forward_pre_hook(lambda _, args: counts.add(len(args[0])))
@@ -40,11 +40,11 @@ def solved(flow: Flow | RegulatedFlow) -> tuple[Tensor, set[int]]:
     return mel, counts
 
 
-@pytest.mark.parametrize("kind", [*UNGUIDED_FLOWS, "regulated"])
+@pytest.mark.parametrize("kind", [*UNGUIDED_FLOWS, "cosyvoice1"])
 def test_leaving_the_twins_out_changes_nothing(kind: str) -> None:
     flow = deepcopy(unguided(kind))
     alone, rows = solved(flow)
     flow.config = replace(flow.config, cfm=CFMConfig(inference_cfg_rate=TOO_LITTLE_TO_MATTER))
-    beside_twins, rows_then = solved(flow)
+    with_guidance, rows_then = solved(flow)
     assert (rows, rows_then) == ({1}, {2})
-    torch.testing.assert_close(alone, beside_twins, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(alone, with_guidance, atol=1e-5, rtol=1e-5)

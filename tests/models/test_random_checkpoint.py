@@ -19,7 +19,7 @@ from firstword.bench.random_checkpoint.tokenizer_files import write_tokenizer
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.checkpoint.weights import read_tensors
 from firstword.models.config import Family, TransformerLMConfig
-from firstword.models.flow.cosyvoice1 import RegulatedFlow
+from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
 from firstword.models.layers.attention import FullContext, chunk_mask
 from firstword.models.tokenizer import load_text_tokenizer
 from tests.models.checkpoints import FAMILIES, FORMATS, small_checkpoint
@@ -200,7 +200,7 @@ def test_random_speech_tokens_are_heard(family: Family) -> None:
     tokens = torch.randint(0, checkpoint.config.flow.vocab_size, (1, 50), generator=generator)
     prompt = speaker.prompt_tokens[None], speaker.prompt_mel[None], speaker.embedding[None]
 
-    if isinstance(flow, RegulatedFlow):
+    if isinstance(flow, CosyVoice1Flow):
         mel, _ = flow(tokens, *prompt, torch.randn(1, 80, 500, generator=generator))
     else:
         mel = flow(tokens, *prompt, True)

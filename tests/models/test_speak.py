@@ -14,7 +14,7 @@ from firstword.models.frontend.modes import ModelInput, cross_lingual, zero_shot
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, Stopped
 from firstword.models.lm.plan import BistreamPlan, OfflinePlan, Plan, Vocabulary
-from firstword.models.token2wav import RegulatedToken2Wav, StepInput, Token2Wav
+from firstword.models.token2wav import CosyVoice1Token2Wav, StepInput, Token2Wav
 from tests.models.checkpoints import FAMILIES, small_checkpoint
 
 TEXT = "hello world, this is my voice."
@@ -48,7 +48,7 @@ def sound(
     checkpoint: Checkpoint, speaker: SpeakerFeatures, tokens: Sequence[int], hop: int, seed: int = 0
 ) -> Tensor:
     flow, hift = checkpoint.load_flow(), checkpoint.load_hift()
-    session = (RegulatedToken2Wav if checkpoint.config.family == "cosyvoice1" else Token2Wav)(flow, hift)  # type: ignore[arg-type]
+    session = (CosyVoice1Token2Wav if checkpoint.config.family == "cosyvoice1" else Token2Wav)(flow, hift)  # type: ignore[arg-type]
     state = session.start(session.compute_prompt_state(speaker), seed)  # type: ignore[arg-type]
     places = range(0, len(tokens), hop)
     return torch.cat(

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from firstword.models.checkpoint.config_parser import parse_flow
-from firstword.models.checkpoint.names import DIT_FLOW, REGULATED_FLOW, UNET_FLOW
+from firstword.models.checkpoint.names import COSYVOICE1_FLOW, DIT_FLOW, UNET_FLOW
 from firstword.models.checkpoint.weights import load_exactly
-from firstword.models.config import DiTFlowConfig, RegulatedFlowConfig, UNetFlowConfig
-from firstword.models.flow.cosyvoice1 import OVERLAP_TOKENS, RegulatedFlow
+from firstword.models.config import CosyVoice1FlowConfig, DiTFlowConfig, UNetFlowConfig
+from firstword.models.flow.cosyvoice1 import OVERLAP_TOKENS, CosyVoice1Flow
 from firstword.models.flow.encoder import without_lookahead
 from firstword.models.flow.flow import Flow
 from firstword.models.layers.attention import FullContext, chunk_mask
@@ -79,12 +79,12 @@ def test_recomputed_chunks_give_the_published_mel(name: str) -> None:
         assert_close(mel[:, :, 2 * offset :], io[f"chunk_mel_{index}"], SOLVE_TOLERANCE)
 
 
-def test_regulated_flow_gives_the_published_mel_and_cache() -> None:
+def test_cosyvoice1_flow_gives_the_published_mel_and_cache() -> None:
     case = load_case("flow_v1")
     config = parse_flow(flow_fields(case.config), case.config["kind"])
-    assert isinstance(config, RegulatedFlowConfig)
-    flow, io = RegulatedFlow(config), case.io
-    load_exactly(flow, case.weights, REGULATED_FLOW, Path(case.name))
+    assert isinstance(config, CosyVoice1FlowConfig)
+    flow, io = CosyVoice1Flow(config), case.io
+    load_exactly(flow, case.weights, COSYVOICE1_FLOW, Path(case.name))
     prompt = (io["prompt_token"], io["prompt_feat"], io["embedding"], io["z"])
     mel, cache = flow(io["token"], *prompt, flow.empty_cache())
     assert_close(mel, io["mel"], SOLVE_TOLERANCE)

@@ -30,12 +30,12 @@ def test_int8_is_for_the_cpu() -> None:
         find_precision("int8", "cuda")
 
 
-@pytest.mark.parametrize(("precision", "is_fused"), [("int8", True), ("float32", True), ("bfloat16", False)])
-def test_a_cpu_runs_graphs_but_in_bfloat16(precision: str, is_fused: bool) -> None:
+@pytest.mark.parametrize(("precision", "uses_onnx"), [("int8", True), ("float32", True), ("bfloat16", False)])
+def test_a_cpu_runs_graphs_but_in_bfloat16(precision: str, uses_onnx: bool) -> None:
     networks = load_networks(
         NetworkOptions(small_checkpoint("cosyvoice2"), device="cpu", precision=precision)  # type: ignore[arg-type]
     )
-    assert isinstance(networks.lm, OnnxQwen2LM if is_fused else Qwen2LM)
+    assert isinstance(networks.lm, OnnxQwen2LM if uses_onnx else Qwen2LM)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.flow.flow import Flow, time_steps
 from firstword.models.flow.incremental import IncrementalFlow
 from firstword.models.flow.unet import CausalUNet
-from firstword.models.onnx.build import fused_estimator, fused_front
-from firstword.models.onnx.estimator import FusedEstimator
+from firstword.models.onnx.build import onnx_estimator, onnx_front
+from firstword.models.onnx.estimator import OnnxEstimator
 from firstword.models.token2wav import StepInput, Token2Wav
 from tests.models.networks import random_ids, small_flow, small_hift, small_speaker
 
@@ -21,10 +21,10 @@ TOLERANCE = 2e-4
 WINDOW = pytest.mark.parametrize("window_chunks", [None, 0, 2])
 
 
-def fused(kind: str = "unet") -> tuple[Flow, IncrementalFlow]:
+def with_graphs(kind: str = "unet") -> tuple[Flow, IncrementalFlow]:
     flow = deepcopy(small_flow(kind))
-    front = fused_front(flow, num_threads=1)
-    return flow, IncrementalFlow(flow, fused_estimator(flow, has_int8=False, num_threads=1), front)
+    front = onnx_front(flow, num_threads=1)
+    return flow, IncrementalFlow(flow, onnx_estimator(flow, has_int8=False, num_threads=1), front)
 
 
 def mels(
@@ -52,30 +52,30 @@ def mels(
 @pytest.mark.parametrize("kind", ["unet", "unguided unet", "dit"])
 def test_equals_torch(kind: str, window_chunks: int | None) -> None:
     expected = mels(IncrementalFlow(small_flow(kind)), [65], [210], window_chunks)
-    found = mels(fused(kind)[1], [65], [210], window_chunks)
+    found = mels(with_graphs(kind)[1], [65], [210], window_chunks)
     torch.testing.assert_close(found, expected, atol=TOLERANCE, rtol=TOLERANCE)
 
 
 @pytest.mark.parametrize("kind", ["unet", "dit"])
 def test_streams_together_equal_streams_alone(kind: str) -> None:
     prompts, counts = [15, 65, 40], [130, 12, 90]
-    together = mels(fused(kind)[1], prompts, counts, window_chunks=1)
+    together = mels(with_graphs(kind)[1], prompts, counts, window_chunks=1)
     torch.testing.assert_close(
         together,
         mels(IncrementalFlow(small_flow(kind)), prompts, counts, 1),
         atol=TOLERANCE,
         rtol=TOLERANCE,
     )
-    alone = mels(fused(kind)[1], prompts[:1], counts[:1], window_chunks=1)
+    alone = mels(with_graphs(kind)[1], prompts[:1], counts[:1], window_chunks=1)
     torch.testing.assert_close(together[0], alone[0], atol=TOLERANCE, rtol=TOLERANCE)
 
 
 @pytest.mark.parametrize("kind", ["unet", "dit"])
 def test_tight_memory_holds_the_copied_prompt_too(kind: str) -> None:
-    flow, incremental = fused(kind)
+    flow, incremental = with_graphs(kind)
     fixed, per_chunk = incremental.state_bytes()
     speaker = small_speaker(5, 60)
-    graphs = {"estimator": incremental._estimator, "front": fused_front(deepcopy(small_flow(kind)), 1)}
+    graphs = {"estimator": incremental._estimator, "front": onnx_front(deepcopy(small_flow(kind)), 1)}
     prompt_bytes = (
         Token2Wav(flow, small_hift(kind == "dit"), **graphs).compute_prompt_state(speaker).state_bytes
     )
@@ -89,11 +89,11 @@ def test_tight_memory_holds_the_copied_prompt_too(kind: str) -> None:
 
 
 def test_a_failed_chunk_can_be_repeated() -> None:
-    _, flow = fused()
+    _, flow = with_graphs()
     expected = mels(flow, [65], [60], None)
-    run, failures = FusedEstimator._run, [3]
+    run, failures = OnnxEstimator._run, [3]
 
-    def fail_once(self: FusedEstimator, *given: object) -> Tensor:
+    def fail_once(self: OnnxEstimator, *given: object) -> Tensor:
         failures[0] -= 1
         if failures[0] == 0:
             raise MemoryError("once")
@@ -105,7 +105,7 @@ def test_a_failed_chunk_can_be_repeated() -> None:
     state.pending_tokens += random_ids(0, 60)
     made = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FusedEstimator, "_run", fail_once)
+        patch.setattr(OnnxEstimator, "_run", fail_once)
         with pytest.raises(MemoryError):
             flow.solve_chunks([flow.next_piece(state, is_last=True)])  # type: ignore[list-item]
         while piece := flow.next_piece(state, is_last=True):
@@ -119,9 +119,7 @@ def test_large_values_pass_mish() -> None:
     assert isinstance(flow.estimator, CausalUNet)
     flow.estimator.final.norm.bias.data += 100.0
     expected = mels(IncrementalFlow(deepcopy(flow)), [15], [25], None)
-    found = mels(
-        IncrementalFlow(flow, fused_estimator(flow, has_int8=False, num_threads=1)), [15], [25], None
-    )
+    found = mels(IncrementalFlow(flow, onnx_estimator(flow, has_int8=False, num_threads=1)), [15], [25], None)
     assert expected[0].isfinite().all()
     torch.testing.assert_close(found, expected, atol=0.02, rtol=TOLERANCE)
 
@@ -134,16 +132,14 @@ def test_the_builtin_voice_in_8_bits_keeps_its_mel() -> None:
     for has_int8 in (False, True):
         flow = checkpoint.load_flow()
         assert isinstance(flow, Flow)
-        front = fused_front(flow, num_threads=1)
-        fused_flow = IncrementalFlow(flow, fused_estimator(flow, has_int8, num_threads=1), front)
-        prompt = fused_flow.solve_prompt(
-            speaker.prompt_tokens.tolist(), speaker.prompt_mel, speaker.embedding
-        )
-        state = fused_flow.start(prompt, None)
+        front = onnx_front(flow, num_threads=1)
+        onnx_flow = IncrementalFlow(flow, onnx_estimator(flow, has_int8, num_threads=1), front)
+        prompt = onnx_flow.solve_prompt(speaker.prompt_tokens.tolist(), speaker.prompt_mel, speaker.embedding)
+        state = onnx_flow.start(prompt, None)
         state.pending_tokens += speaker.prompt_tokens.tolist()
         made = []
-        while piece := fused_flow.next_piece(state, is_last=True):
-            made += fused_flow.solve_chunks([piece])
+        while piece := onnx_flow.next_piece(state, is_last=True):
+            made += onnx_flow.solve_chunks([piece])
         spoken.append(torch.cat(made, dim=1))
     difference = (spoken[1] - spoken[0]).abs()
     assert 1e-4 < difference.mean() < 0.03
@@ -151,10 +147,10 @@ def test_the_builtin_voice_in_8_bits_keeps_its_mel() -> None:
 
 
 def test_it_knows_the_solver_s_times_only() -> None:
-    flow, _ = fused()
+    flow, _ = with_graphs()
     assert len(time_steps(flow.config.cfm.num_steps)) == 10
     assert all(parameter.is_meta for parameter in flow.estimator.parameters())
 
 
 def test_cosyvoice3_s_front_stays_as_it_is() -> None:
-    assert fused_front(small_flow("dit"), num_threads=1) is None
+    assert onnx_front(small_flow("dit"), num_threads=1) is None

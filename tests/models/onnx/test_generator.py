@@ -5,7 +5,7 @@ from copy import deepcopy
 import torch
 
 from firstword.models.hift.streaming import Piece, Vocoder, WindowedVocoder, WindowState
-from firstword.models.onnx.build import fused_generator
+from firstword.models.onnx.build import onnx_generator
 from tests.models.networks import small_hift
 
 TOLERANCE = 2e-5
@@ -28,11 +28,11 @@ def test_equals_torch() -> None:
     hift = deepcopy(small_hift(is_causal=False))
     mels = [torch.randn(80, 90, generator=torch.Generator().manual_seed(seed)) for seed in range(2)]
     expected = streamed(WindowedVocoder(small_hift(is_causal=False)), mels)
-    found = streamed(WindowedVocoder(hift, fused_generator(hift, num_threads=1)), mels)
+    found = streamed(WindowedVocoder(hift, onnx_generator(hift, num_threads=1)), mels)
     assert expected.std() > 0.01
     torch.testing.assert_close(found, expected, atol=TOLERANCE, rtol=0)
     assert all(parameter.is_meta for parameter in hift.generator.parameters())
 
 
 def test_there_is_none_for_cosyvoice3() -> None:
-    assert fused_generator(small_hift(is_causal=True), num_threads=1) is None
+    assert onnx_generator(small_hift(is_causal=True), num_threads=1) is None

@@ -14,7 +14,7 @@ from firstword.models.config import Qwen2LMConfig
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, SpeechLM
 from firstword.models.lm.plan import BistreamPlan, LengthRatios, OfflinePlan, Plan
 from firstword.models.lm.qwen2 import Qwen2LM
-from firstword.models.onnx.build import fused_lm
+from firstword.models.onnx.build import onnx_lm
 from tests.models.lm.networks import COSYVOICE2, FAMILIES, make_model
 
 FAMILY = pytest.mark.parametrize("family", ["cosyvoice2", "cosyvoice3"])
@@ -34,7 +34,7 @@ def small_lm(family: str = "cosyvoice2") -> Qwen2LM:
 
 
 def both(family: str) -> tuple[Qwen2LM, SpeechLM]:
-    return small_lm(family), fused_lm(small_lm(family), has_int8=False, num_threads=1)
+    return small_lm(family), onnx_lm(small_lm(family), has_int8=False, num_threads=1)
 
 
 def one_way(lm: SpeechLM, seed: int, num_tokens: int = 30) -> Plan:
@@ -68,20 +68,20 @@ def spoken(lm: SpeechLM, plans: list[Plan], is_greedy: bool = True) -> dict[int,
 @FAMILY
 @pytest.mark.parametrize("is_greedy", [True, False])
 def test_float32_says_what_torch_says(family: str, is_greedy: bool) -> None:
-    lm, fused = both(family)
+    lm, graph = both(family)
     for make in (one_way, interleaved):
-        plans = [[make(one, seed) for seed in range(3)] for one in (lm, fused)]
-        assert spoken(lm, plans[0], is_greedy) == spoken(fused, plans[1], is_greedy)
+        plans = [[make(one, seed) for seed in range(3)] for one in (lm, graph)]
+        assert spoken(lm, plans[0], is_greedy) == spoken(graph, plans[1], is_greedy)
 
 
 @FAMILY
 def test_hidden_states_of_prompts_steps_and_several_tokens(family: str) -> None:
-    lm, fused = both(family)
-    caches = [one.new_cache() for one in (lm, fused)]
+    lm, graph = both(family)
+    caches = [one.new_cache() for one in (lm, graph)]
     for cache in caches:
         cache.add_row()
     for ids in ([1, 2, 3, 4, 5, 6], [7], [8], [9, 10, 11], [12]):
-        expected, found = (run(one, cache, ids) for one, cache in zip((lm, fused), caches, strict=True))
+        expected, found = (run(one, cache, ids) for one, cache in zip((lm, graph), caches, strict=True))
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
@@ -94,32 +94,32 @@ def run(lm: SpeechLM, cache, ids: list[int]) -> Tensor:
 
 
 def test_a_row_does_not_depend_on_its_neighbours() -> None:
-    lm = fused_lm(small_lm(), has_int8=True, num_threads=1)
+    lm = onnx_lm(small_lm(), has_int8=True, num_threads=1)
     together = spoken(lm, [one_way(lm, seed) for seed in range(8)], is_greedy=False)
     alone = spoken(lm, [one_way(lm, 0)], is_greedy=False)
     assert together[0] == alone[0]
 
 
 def test_more_positions_than_there_was_room_for_at_first() -> None:
-    lm, fused = both("cosyvoice2")
-    plans = [[one_way(one, 1, num_tokens=60)] for one in (lm, fused)]
+    lm, graph = both("cosyvoice2")
+    plans = [[one_way(one, 1, num_tokens=60)] for one in (lm, graph)]
     assert len(spoken(lm, plans[0])[0]) == 360  # of text and prompt together more than FIRST_LENGTH
-    assert spoken(fused, plans[1]) == spoken(lm, [one_way(lm, 1, num_tokens=60)])
+    assert spoken(graph, plans[1]) == spoken(lm, [one_way(lm, 1, num_tokens=60)])
 
 
 def test_the_builtin_voice_in_8_bits_keeps_its_distributions() -> None:
     """KL per step against float32, teacher-forced on what the float32 network says."""
     lm = open_checkpoint(BUILTIN).load_lm()
     assert isinstance(lm, Qwen2LM)
-    fused = fused_lm(deepcopy(lm), has_int8=True, num_threads=1)
+    graph = onnx_lm(deepcopy(lm), has_int8=True, num_threads=1)
     text = [297, 534, 11, 403, 78, 268, 512, 13]  # "the man, who came."
     plan = OfflinePlan(lm.vocabulary, text, (), (), LengthRatios(8, 8))
     said = spoken(lm, [plan], is_greedy=False)[0]
     prompt = [lm.vocabulary.sos, *(lm.vocabulary.first_text + id for id in text), lm.vocabulary.task]
-    rows = [run(one, added(one), [*prompt, *said]) for one in (lm, fused)]
+    rows = [run(one, added(one), [*prompt, *said]) for one in (lm, graph)]
     expected, found = (
         one.logits(hidden[0, len(prompt) - 1 :]).log_softmax(-1)
-        for one, hidden in zip((lm, fused), rows, strict=True)
+        for one, hidden in zip((lm, graph), rows, strict=True)
     )
     divergence = F.kl_div(found, expected, log_target=True, reduction="none").sum(-1)
     assert divergence.max() < MAX_DIVERGENCE
@@ -135,11 +135,11 @@ def added(lm: SpeechLM):
 
 def test_the_torch_network_gives_its_weights_up() -> None:
     lm = small_lm()
-    fused_lm(lm, has_int8=True, num_threads=1)
+    onnx_lm(lm, has_int8=True, num_threads=1)
     assert all(parameter.is_meta for parameter in lm.decoder.parameters())
 
 
 @pytest.mark.parametrize("family", ["cosyvoice1", "cosyvoice2"])
 def test_cosyvoice1_and_heads_of_odd_sizes_stay_as_they_are(family: str) -> None:
     lm = make_model(family)
-    assert fused_lm(lm, has_int8=True, num_threads=1) is lm
+    assert onnx_lm(lm, has_int8=True, num_threads=1) is lm

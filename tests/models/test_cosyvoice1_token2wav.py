@@ -5,22 +5,22 @@ from functools import cache
 import pytest
 import torch
 
-from firstword.models.config import CFMConfig, ConformerConfig, HiFTConfig, RegulatedFlowConfig, UNetConfig
-from firstword.models.flow.cosyvoice1 import RegulatedFlow
+from firstword.models.config import CFMConfig, ConformerConfig, CosyVoice1FlowConfig, HiFTConfig, UNetConfig
+from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.hift.hift import HiFT
 from firstword.models.hift.streaming import WindowedVocoder
-from firstword.models.token2wav import RegulatedToken2Wav, StepInput
+from firstword.models.token2wav import CosyVoice1Token2Wav, StepInput
 from tests.models.networks import VOCAB_SIZE, random_ids
 
 
 @cache
-def session() -> RegulatedToken2Wav:
+def session() -> CosyVoice1Token2Wav:
     with torch.random.fork_rng():
         torch.manual_seed(3)
         encoder = ConformerConfig(64, 64, 4, 128, 2)
-        flow = RegulatedFlow(
-            RegulatedFlowConfig(VOCAB_SIZE, encoder, UNetConfig(320, 80, (32, 32), 16, 1, 2, 2), CFMConfig())
+        flow = CosyVoice1Flow(
+            CosyVoice1FlowConfig(VOCAB_SIZE, encoder, UNetConfig(320, 80, (32, 32), 16, 1, 2, 2), CFMConfig())
         )
         hift = HiFT(
             HiFTConfig(
@@ -36,7 +36,7 @@ def session() -> RegulatedToken2Wav:
                 is_causal=False,
             )
         )
-    return RegulatedToken2Wav(flow.eval(), hift.eval())
+    return CosyVoice1Token2Wav(flow.eval(), hift.eval())
 
 
 def speaker(num_tokens: int = 40) -> SpeakerFeatures:
@@ -120,7 +120,7 @@ def test_wrong_input_is_refused() -> None:
     with pytest.raises(ValueError, match="twice in the batch"):
         session().step([StepInput(state, [1], False), StepInput(state, [2], False)])
     with pytest.raises(ValueError, match="hop_tokens is 0"):
-        RegulatedToken2Wav(session()._flow, session()._vocoder.hift, hop_tokens=0)
+        CosyVoice1Token2Wav(session()._flow, session()._vocoder.hift, hop_tokens=0)
     with pytest.raises(ValueError, match="speech token 120"):
         session().step([StepInput(state, [120], False)])
     session().step([StepInput(state, [1], True)])
