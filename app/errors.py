@@ -3,20 +3,24 @@
 TtsError
 ├── InvalidRequest          a value that cannot be served; `param` names the field
 │   └── TextTooLong
+├── InvalidApiKey
+├── PathNotFound
+├── MethodNotAllowed
+├── ModelNotFound
 ├── SpeakerNotFound
 ├── SpeakerExists
 ├── SpeakerIncompatible     made with another checkpoint
-├── BadAudio                an upload that is no usable recording
+├── BadAudio                an upload that is not a usable recording
 │   ├── AudioTooShort
 │   └── AudioTooLong
 ├── UploadTooLarge
-├── Refused                 come again in `retry_after_s`
+├── Refused                 to be retried after `retry_after_s`
 │   ├── RateLimited
 │   ├── Overloaded
-│   ├── Restarting          a part of the engine died and is started again
+│   ├── Restarting          a part of the engine failed and is restarting
 │   └── Draining
-├── StreamTimeout           nothing came, or nothing was taken, for too long
-└── SynthesisFailed         our own fault
+├── StreamTimeout           nothing was received or read for too long
+└── SynthesisFailed         the server's own fault
 """
 
 from typing import Literal
@@ -26,7 +30,7 @@ Wire = Literal["http", "openai", "websocket", "cli"]
 
 
 class TtsError(Exception):
-    """`message` says what came, what was expected, what to do; it may be shown to the client."""
+    """`message` says what was expected, what came and what to do; it may be shown to the client."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -41,6 +45,25 @@ class InvalidRequest(TtsError):
 
 class TextTooLong(InvalidRequest):
     pass
+
+
+class InvalidApiKey(TtsError):
+    pass
+
+
+class PathNotFound(TtsError):
+    pass
+
+
+class MethodNotAllowed(TtsError):
+    def __init__(self, message: str, allow: str) -> None:
+        """allow: the methods of the path, comma-separated."""
+        super().__init__(message)
+        self.allow = allow
+
+
+class ModelNotFound(TtsError):
+    param = "model"
 
 
 class SpeakerNotFound(TtsError):
@@ -88,7 +111,7 @@ class Overloaded(Refused):
 
 class Restarting(Refused):
     def __init__(self, message: str, retry_after_s: int = 10) -> None:
-        """retry_after_s: about a third of what a start takes."""
+        """retry_after_s: about a third of the time a start takes."""
         super().__init__(message, retry_after_s)
 
 

@@ -1,9 +1,4 @@
-"""Build the FastAPI application and run the server that serves it.
-
-Puts the routes, the middlewares and the error handlers together into one application.
-
-The sockets: uvicorn that drains before it stops, and /metrics on a port of its own.
-"""
+"""Build the FastAPI application and the uvicorn server that drains before it stops."""
 
 import asyncio
 import socket
@@ -17,11 +12,15 @@ from prometheus_client import start_http_server
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
-from firstword.app.api import openai, operations, speakers
-from firstword.app.api import tts as speech
+from firstword.app.api import openai, operations, speakers, tts
 from firstword.app.api.dependencies import Services
-from firstword.app.api.errors import FaultMiddleware, install_error_handlers
-from firstword.app.api.middleware import AuthMiddleware, BodyLimitMiddleware, TimingMiddleware
+from firstword.app.api.errors import install_error_handlers
+from firstword.app.api.middleware import (
+    AuthMiddleware,
+    BodyLimitMiddleware,
+    InternalErrorMiddleware,
+    TimingMiddleware,
+)
 from firstword.app.api.ws import session as websocket
 from firstword.app.telemetry.metrics import Metrics
 
@@ -31,27 +30,27 @@ EXPOSED_HEADERS = ("X-Request-Id", "X-Sample-Rate", "X-Channels", "Server-Timing
 def build_app(
     services: Services, *, cors_origins: Sequence[str] = (), metrics_on_main_port: bool = True
 ) -> FastAPI:
-    """The transport over the given parts. It starts and stops none of them.
+    """Build the transport over the given parts; it starts and stops none of them.
 
-    cors_origins: whose pages may call from a browser; "*" for all.
+    cors_origins: origins whose web pages may call the server; "*" for all.
     """
     app = FastAPI(title="Firstword", description="Low-latency text to speech.", redoc_url=None)
     app.state.services = services
     install_error_handlers(app)
-    routers = [speech.router, websocket.router, openai.router, speakers.router, operations.router]
+    routers = [tts.router, websocket.router, openai.router, speakers.router, operations.router]
     if metrics_on_main_port:
         routers.append(operations.metrics_router)
     for router in routers:
         app.include_router(router)
-    _add_middlewares(app, services, cors_origins)
-    return app
-
-
-def _add_middlewares(app: FastAPI, services: Services, cors_origins: Sequence[str]) -> None:
-    """Innermost first. A key is asked for before a body is read; every answer gets an id and a time."""
-    app.add_middleware(BodyLimitMiddleware, limits=services.limits, metrics=services.metrics)
+    # Innermost first: a key is checked before a body is read; every response gets an id and a time.
+    app.add_middleware(
+        BodyLimitMiddleware,
+        limits=services.limits,
+        metrics=services.metrics,
+        upload_limits=speakers.upload_limits(services.limits),
+    )
     app.add_middleware(AuthMiddleware, keys=services.keys, metrics=services.metrics)
-    app.add_middleware(FaultMiddleware)
+    app.add_middleware(InternalErrorMiddleware)
     if cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -61,13 +60,14 @@ def _add_middlewares(app: FastAPI, services: Services, cors_origins: Sequence[st
             expose_headers=list(EXPOSED_HEADERS),
         )
     app.add_middleware(TimingMiddleware, clock=services.clock)
+    return app
 
 
-_FAREWELL_S = 5  # for what is still being sent once the streams have ended
+_SHUTDOWN_TIMEOUT_S = 5  # for what is still being sent once the streams have ended
 
 
 def server_config(app: ASGIApp, host: str, port: int, max_message_bytes: int) -> uvicorn.Config:
-    """max_message_bytes: of a WebSocket; a longer one closes it with 1009."""
+    """max_message_bytes: of a WebSocket; a longer message closes it with 1009."""
     return uvicorn.Config(
         app,
         host=host,
@@ -76,13 +76,13 @@ def server_config(app: ASGIApp, host: str, port: int, max_message_bytes: int) ->
         lifespan="off",
         ws="websockets-sansio",
         ws_max_size=max_message_bytes,
-        ws_per_message_deflate=False,  # audio does not shrink, and the event loop would compress it
-        timeout_graceful_shutdown=_FAREWELL_S,
+        ws_per_message_deflate=False,  # audio does not compress, and the event loop would do the work
+        timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
     )
 
 
 class DrainingServer(uvicorn.Server):
-    """At the first signal `drain` runs while the server still answers; then it stops as uvicorn does."""
+    """Run `drain` at the first signal, while the server still answers; then stop as uvicorn does."""
 
     def __init__(
         self,
@@ -91,33 +91,37 @@ class DrainingServer(uvicorn.Server):
         on_listening: Callable[[int], None],
         unread_timeout_s: float | None = None,
     ) -> None:
-        """on_listening: told the port once it is open.
+        """on_listening: called with the port once it is open.
 
-        unread_timeout_s: when the system drops a connection whose other side takes nothing, be it that it is
-        cut off; without it one that was closed waits for hours with what it still holds. None: as it does.
+        unread_timeout_s: after which the system drops a connection whose other side acknowledges nothing;
+        by default (None) a closed one waits for hours with its unsent data.
         """
         super().__init__(config)
+        self._drain = drain
+        self._on_listening = on_listening
         self._unread_timeout_s = unread_timeout_s
-        self._drain, self._on_listening = drain, on_listening
+        self._loop: asyncio.AbstractEventLoop | None = None  # None: not started
         self._draining: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()  # first: a signal may come as soon as it has started
         await super().startup(sockets)
         if self.started:
-            self._limit_silence()
+            self._limit_unacknowledged_time()
             self._on_listening(self.servers[0].sockets[0].getsockname()[1])
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """uvicorn would raise the signal once more at its end, which leaves no time to close anything."""
+        """uvicorn's own would raise the signal again at its end, which leaves no time to close anything."""
+
+        def begin_to_drain() -> None:
+            if self._draining is None:
+                self._draining = asyncio.create_task(self._drain_and_exit())
+
         if self._draining is None and self.started:
-            self._loop.call_soon_threadsafe(self._begin_to_drain)
+            assert self._loop is not None, "started without a loop"
+            self._loop.call_soon_threadsafe(begin_to_drain)
         else:
             self.should_exit = self.force_exit = True
-
-    def _begin_to_drain(self) -> None:
-        if self._draining is None:
-            self._draining = asyncio.create_task(self._drain_and_exit())
 
     async def _drain_and_exit(self) -> None:
         try:
@@ -125,8 +129,8 @@ class DrainingServer(uvicorn.Server):
         finally:
             self.should_exit = True
 
-    def _limit_silence(self) -> None:
-        """Connections take the option over from the socket that accepts them. Only Linux has it."""
+    def _limit_unacknowledged_time(self) -> None:
+        """Connections inherit the option from the socket that accepts them. Only Linux has it."""
         if self._unread_timeout_s is None or not hasattr(socket, "TCP_USER_TIMEOUT"):
             return
         timeout_ms = round(1000 * self._unread_timeout_s)
@@ -136,7 +140,7 @@ class DrainingServer(uvicorn.Server):
 
 @asynccontextmanager
 async def metrics_server(port: int | None, host: str, metrics: Metrics) -> AsyncIterator[None]:
-    """/metrics on its own port, if one is set, in prometheus_client's own thread."""
+    """Serve /metrics on its own port, if one is set, in prometheus_client's own thread."""
     if port is None:
         yield
         return

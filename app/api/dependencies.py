@@ -1,7 +1,4 @@
-"""The services that the routes share.
-
-What the routes are given: the parts of the service behind their interfaces, and plain values.
-"""
+"""The services that the routes share: the parts of the server behind their interfaces, and plain values."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,13 +25,13 @@ class Services:
     keys: KeyRing
     limits: Limits
     quotas: Quotas
-    model_id: str  # what OpenAI's clients call our model
-    voices: Mapping[str, str]  # OpenAI's names of voices -> our speakers
+    model_id: str  # the model's name for OpenAI's clients
+    voices: Mapping[str, str]  # OpenAI's voice names -> our speakers
     clock: Clock
 
 
 def services_of(connection: HTTPConnection) -> Services:
-    """A dependency of the routes, HTTP and WebSocket."""
+    """Dependency of HTTP and WebSocket routes."""
     services: Services = connection.app.state.services
     return services
 

@@ -1,23 +1,20 @@
-"""Translate errors to HTTP statuses, JSON bodies, WebSocket close codes and metrics.
-
-Turns what pydantic and the router refuse into our own errors, which name the field and what came.
-
-The one table from what went wrong to what a client sees: status, type, code, WebSocket close code.
-"""
+"""Translate errors to HTTP statuses, JSON bodies, WebSocket close codes and metrics, by one table."""
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Final, Literal
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Scope
 
 from firstword.app.errors import (
     AudioTooLong,
@@ -25,8 +22,12 @@ from firstword.app.errors import (
     BadAudio,
     CancelReason,
     Draining,
+    InvalidApiKey,
     InvalidRequest,
+    MethodNotAllowed,
+    ModelNotFound,
     Overloaded,
+    PathNotFound,
     RateLimited,
     Refused,
     Restarting,
@@ -40,81 +41,11 @@ from firstword.app.errors import (
 )
 from firstword.app.telemetry.metrics import Metrics, Outcome, RejectReason
 
-MAX_SHOWN_CHARS = 60  # of what came
+INTERNAL_MESSAGE = "the server failed on this request; retry, and if it fails again report its X-Request-Id"
+MAX_SHOWN_CHARS = 60  # of a value that came
+MAX_SHOWN_FAULTS = 8  # of one message
 
 logger = logging.getLogger(__name__)
-
-Fault = Mapping[str, Any]  # one of pydantic's `ValidationError.errors()`
-
-
-def install_error_handlers(app: FastAPI) -> None:
-    """For everything that is the client's fault; FaultMiddleware answers the rest."""
-    app.add_exception_handler(TtsError, _answer)
-    app.add_exception_handler(RequestValidationError, _answer)
-    app.add_exception_handler(HTTPException, _answer)
-
-
-def invalid_request(faults: Sequence[Fault]) -> InvalidRequest:
-    """faults: pydantic's, at least one; `loc` counts from the message's own fields."""
-    path = faults[0]["loc"]
-    return InvalidRequest("; ".join(map(_described, faults)), param=_shown(path[0]) if path else None)
-
-
-async def _answer(request: Request, error: Exception) -> Response:
-    match error:
-        case TtsError() if row_of(error) is INTERNAL:
-            logger.error("%s %s failed", request.method, route_of(request.scope), exc_info=error)
-        case RequestValidationError():
-            # `loc` begins with where the field stands: body, query, path.
-            error = invalid_request([fault | {"loc": fault["loc"][1:]} for fault in error.errors()])
-        case HTTPException():
-            error = _own(error, request)
-    return error_response(error)
-
-
-def _own(error: HTTPException, request: Request) -> TtsError:
-    """The router's exceptions are these three, a body that cannot be parsed being the last."""
-    path = _shown(request.url.path)
-    match error.status_code:
-        case 404:
-            return PathNotFound(f"{path} is no path of this server; GET /docs lists them.")
-        case 405:
-            allow = (error.headers or {}).get("Allow", "")
-            return MethodNotAllowed(f"{path} knows {allow}, not {request.method}.", allow)
-    return InvalidRequest("The body cannot be read as what its Content-Type says; check both.")
-
-
-def _described(fault: Fault) -> str:
-    path, kind = fault["loc"], fault["type"]
-    field = "The body" if not path else f"`{_shown('.'.join(map(str, path)))}`"
-    match kind:
-        case "json_invalid":
-            return f"The body is no JSON at character {path[0]}: {fault['ctx']['error']}."
-        case "missing":
-            return f"{field} is missing."
-        case "extra_forbidden":
-            return f"{field} is no known field; leave it out."
-    hint = "" if path else " Send a JSON object with Content-Type: application/json."
-    return f"{field}: {fault['msg']}; {_came(fault['input'])} came.{hint}"
-
-
-def _came(value: object) -> str:
-    match value:
-        case str() | bytes() if len(value) > MAX_SHOWN_CHARS:
-            return f"a string of {len(value)}"
-        case str() | int() | float() | None:
-            return _shown(json.dumps(value))
-        case dict():
-            return "an object"
-        case list():
-            return "a list"
-    return "something else"
-
-
-def _shown(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]}…"
-
 
 ErrorType = Literal[
     "invalid_request_error",
@@ -125,27 +56,6 @@ ErrorType = Literal[
     "overloaded_error",
     "server_error",
 ]
-
-INTERNAL_MESSAGE = "The server failed on this request. Try again; if it fails again, report its X-Request-Id."
-
-
-class InvalidApiKey(TtsError):
-    """No key came, or one that nobody has."""
-
-
-class ModelNotFound(TtsError):
-    param = "model"
-
-
-class PathNotFound(TtsError):
-    pass
-
-
-class MethodNotAllowed(TtsError):
-    def __init__(self, message: str, allow: str) -> None:
-        """allow: the methods that the path knows, comma-separated."""
-        super().__init__(message)
-        self.allow = allow
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +71,7 @@ class ErrorRow:
 
 INTERNAL: Final = ErrorRow(500, "server_error", "internal", close_code=1011)
 
-# A kind that is not here looks like its nearest ancestor; what is no kin of any is our own fault.
+# A kind that is not listed is treated as its nearest listed ancestor, any other exception as our own fault.
 TABLE: Final[dict[type[Exception], ErrorRow]] = {
     InvalidRequest: ErrorRow(400, "invalid_request_error", "invalid_request"),
     TextTooLong: ErrorRow(413, "invalid_request_error", "text_too_long", counted_as="too_long"),
@@ -190,7 +100,7 @@ def row_of(error: Exception) -> ErrorRow:
 
 
 def count_rejection(metrics: Metrics, error: Exception) -> None:
-    """For what is refused without a record of its own, which would count it."""
+    """Count what is refused without a StreamRecord, which would count it."""
     reason = row_of(error).counted_as
     if reason is not None:
         metrics.rejected.labels(reason).inc()
@@ -206,7 +116,7 @@ def rejections_counted(metrics: Metrics) -> Iterator[None]:
 
 
 def outcome_of(error: Exception) -> tuple[Outcome, RejectReason | CancelReason | None]:
-    """How a stream ended that this error ended, as its record wants it."""
+    """Return how a stream ended that this error ended, as StreamRecord.end takes it."""
     row = row_of(error)
     if isinstance(error, StreamTimeout):
         return "cancelled", "timeout"
@@ -214,7 +124,7 @@ def outcome_of(error: Exception) -> tuple[Outcome, RejectReason | CancelReason |
 
 
 def error_body(error: Exception) -> dict[str, dict[str, str | None]]:
-    """What a client is told. Of our own faults nothing but that they were ours."""
+    """Return the JSON body for a client. It says nothing of our own faults but that they were ours."""
     row = row_of(error)
     message, param = INTERNAL_MESSAGE, None
     if isinstance(error, TtsError) and row is not INTERNAL:
@@ -233,50 +143,105 @@ def error_headers(error: Exception) -> dict[str, str]:
     return {}
 
 
-def error_json(error: Exception) -> str:
-    """ASCII only, so that a lone surrogate in a message cannot break the encoding of the answer."""
-    return json.dumps(error_body(error))
-
-
 def error_response(error: Exception) -> Response:
+    # ASCII only, so that a lone surrogate in a message cannot break the encoding.
     return Response(
-        error_json(error),
+        json.dumps(error_body(error)),
         status_code=row_of(error).status,
         headers=error_headers(error) | {"Cache-Control": "no-store"},
         media_type="application/json",
     )
 
 
-class FaultMiddleware:
-    """Answers what nobody else answered with a 500 that tells nothing; the log tells all.
-
-    It stands below the middlewares that add headers to every response. Once a response has started nothing
-    can be said any more: the exception goes on and the server drops the connection.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return await self.app(scope, receive, send)
-        has_started = False
-
-        async def note_start(message: Message) -> None:
-            nonlocal has_started
-            has_started = True
-            await send(message)
-
-        try:
-            await self.app(scope, receive, note_start)
-        except Exception as error:
-            if has_started:
-                raise
-            logger.exception("%s %s failed", scope["method"], route_of(scope))
-            await error_response(error)(scope, receive, send)
-
-
 def route_of(scope: Scope) -> str:
-    """The path as the router knows it: without what a client put into it."""
+    """Return the path as it is declared, without values that a client put into it."""
     route: Any = scope.get("route")
     return getattr(route, "path", "(no route)")
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    """Install handlers for everything that is the client's fault; FaultMiddleware handles the rest."""
+    app.add_exception_handler(TtsError, _respond)
+    app.add_exception_handler(RequestValidationError, _respond)
+    app.add_exception_handler(HTTPException, _respond)
+
+
+async def _respond(request: Request, error: Exception) -> Response:
+    match error:
+        case TtsError() if row_of(error) is INTERNAL:
+            logger.error("%s %s failed", request.method, route_of(request.scope), exc_info=error)
+        case RequestValidationError():
+            # `loc` begins with the part of the request: body, query, path.
+            faults = [fault | {"loc": fault["loc"][1:]} for fault in error.errors()]
+            error = invalid_request(faults, _body_fields(request.scope.get("route")))
+        case HTTPException():
+            error = _of_router(error, request)
+    return error_response(error)
+
+
+def _of_router(error: HTTPException, request: Request) -> TtsError:
+    """The router raises these three, the last for a body that cannot be parsed."""
+    path = _shorten(request.url.path)
+    match error.status_code:
+        case 404:
+            return PathNotFound(f"no such path: {path}; GET /docs lists all")
+        case 405:
+            allow = (error.headers or {}).get("Allow", "")
+            return MethodNotAllowed(f"{request.method} not allowed on {path}; allowed: {allow}", allow)
+    return InvalidRequest("the body cannot be parsed as its Content-Type says; check both")
+
+
+def _body_fields(route: object) -> Iterable[str]:
+    """Return the names of the fields that a route's body may have."""
+    if not isinstance(route, APIRoute):
+        return ()
+    models = [parameter.field_info.annotation for parameter in route.dependant.body_params]
+    return [name for model in models for name in getattr(model, "model_fields", ())]
+
+
+Fault = Mapping[str, Any]  # one of pydantic's `ValidationError.errors()`
+
+
+def invalid_request(faults: Sequence[Fault], known_fields: Iterable[str] = ()) -> InvalidRequest:
+    """faults: pydantic's, at least one; `loc` counts from the message's own fields.
+
+    known_fields: those that the message may have, to suggest one for a misspelled one.
+    """
+    path = faults[0]["loc"]
+    message = "; ".join(_describe(fault, known_fields) for fault in faults[:MAX_SHOWN_FAULTS])
+    if len(faults) > MAX_SHOWN_FAULTS:
+        message += f"; and {len(faults) - MAX_SHOWN_FAULTS} more"
+    return InvalidRequest(message, param=_shorten(path[0]) if path else None)
+
+
+def _describe(fault: Fault, known_fields: Iterable[str]) -> str:
+    path = fault["loc"]
+    field = f"`{_shorten('.'.join(map(str, path)))}`" if path else "the body"
+    match fault["type"]:
+        case "json_invalid":
+            return f"the body is not valid JSON at character {path[0]}: {fault['ctx']['error']}"
+        case "missing":
+            return f"{field} is missing"
+        case "extra_forbidden":
+            nearest = get_close_matches(_shorten(path[-1]), known_fields, n=1, cutoff=0.75)
+            return f"unknown field {field}; {f'did you mean `{nearest[0]}`?' if nearest else 'remove it'}"
+    hint = "" if path else "; send a JSON object with Content-Type: application/json"
+    return f"{field}: {fault['msg']}; got {_describe_value(fault['input'])}{hint}"
+
+
+def _describe_value(value: object) -> str:
+    match value:
+        case str() | bytes() if len(value) > MAX_SHOWN_CHARS:
+            return f"a string of length {len(value)}"
+        case str() | int() | float() | None:
+            return _shorten(json.dumps(value))
+        case dict():
+            return "an object"
+        case list():
+            return "an array"
+    return "another type"
+
+
+def _shorten(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]}…"

@@ -1,43 +1,37 @@
-"""ASGI middleware: request timing, API keys, body limits.
-
-Gives every request an id and a time, and every answer the headers that tell them.
-
-Who may come in: keys of clients, and the middleware that asks for one before anything is read.
-
-Reads a request's body before the application sees the request: so much, in so much time, no more.
-"""
+"""ASGI middleware: request timing, internal errors, API keys, body limits."""
 
 import asyncio
 import hashlib
 import hmac
+import logging
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
+from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from firstword.app.api.errors import InvalidApiKey, count_rejection, error_response
-from firstword.app.api.limits import max_file_bytes
-from firstword.app.errors import StreamTimeout, TextTooLong, TtsError, UploadTooLarge
+from firstword.app.api.errors import count_rejection, error_response, route_of
+from firstword.app.api.limits import upload_too_large
+from firstword.app.errors import InvalidApiKey, StreamTimeout, TextTooLong, TtsError
 from firstword.app.options import Limits
 from firstword.app.telemetry.metrics import Metrics
 
-SANE_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
-ANSWER_STARTS = {"http.response.start", "websocket.accept", "websocket.http.response.start"}
+logger = logging.getLogger(__name__)
+
+_ACCEPTED_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_RESPONSE_STARTS = {"http.response.start", "websocket.accept", "websocket.http.response.start"}
 
 
 class TimingMiddleware:
-    """Pure ASGI, for HTTP and WebSocket: messages go through as they come, as do cancels and errors.
+    """Give every HTTP and WebSocket request an id and a time, and its response the headers that report them.
 
-    It puts `request_id` and `received_s` (seconds of `clock`) into scope["state"]. The answer bears
-    X-Request-Id and, where the route set no Server-Timing, the time from request to answer. A WebSocket
-    refused by a bare close has no answer to bear them; refuse it by a response.
-
-    Wrap it round the whole application: Starlette makes its answer to an unhandled error outside of the
-    middlewares that were added to it.
+    It puts `request_id` and `received_s` (seconds of `clock`) into scope["state"]. The response carries
+    X-Request-Id and, where the route set no Server-Timing, the time from request to response. A WebSocket
+    refused by a bare close has no response to carry them; refuse it by a response.
     """
 
     def __init__(self, app: ASGIApp, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -49,12 +43,14 @@ class TimingMiddleware:
             await self._app(scope, receive, send)
             return
         received_s = self._clock()
-        request_id = _request_id(Headers(scope=scope))
+        request_id = Headers(scope=scope).get("X-Request-Id", "")
+        if not _ACCEPTED_REQUEST_ID.fullmatch(request_id):
+            request_id = uuid.uuid4().hex
         # A dict of its own: a server may give every request the same one.
         scope["state"] = {**scope.get("state", {}), "request_id": request_id, "received_s": received_s}
 
         async def send_timed(message: Message) -> None:
-            if message["type"] in ANSWER_STARTS:
+            if message["type"] in _RESPONSE_STARTS:
                 headers = MutableHeaders(raw=list(message.get("headers", ())))
                 headers["X-Request-Id"] = request_id
                 headers.setdefault("Server-Timing", f"total;dur={1000 * (self._clock() - received_s):.1f}")
@@ -64,53 +60,77 @@ class TimingMiddleware:
         await self._app(scope, receive, send_timed)
 
 
-def _request_id(headers: Headers) -> str:
-    """The client's own if it is sane, else a new one."""
-    theirs = headers.get("X-Request-Id", "")
-    return theirs if SANE_REQUEST_ID.fullmatch(theirs) else uuid.uuid4().hex
+class InternalErrorMiddleware:
+    """Turn unhandled exceptions into a generic 500 and log them.
+
+    It belongs inside the middlewares that add headers to every response. Once a response has started, the
+    exception is passed on and the server drops the connection.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        has_started = False
+
+        async def note_start(message: Message) -> None:
+            nonlocal has_started
+            has_started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, note_start)
+        except Exception as error:
+            if has_started:
+                raise
+            logger.exception("%s %s failed", scope["method"], route_of(scope))
+            await error_response(error)(scope, receive, send)
 
 
 OPEN_PATHS = frozenset({"/livez", "/health", "/readyz"})
-ANONYMOUS = ""  # whose key a request bears where none is asked for
+ANONYMOUS = ""  # the owner of every request where no keys are set
 
 _ENTRY = re.compile(r"(?P<name>[^:\s]+):(?P<secret>[!-~]+)")  # ASCII, as headers are
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 
 
 class KeyRing:
-    """The clients' keys, as digests only. Empty: everybody may come in."""
+    """The clients' API keys, as digests only. Without any, every request is admitted."""
 
     def __init__(self, entries: Iterable[str] = ()) -> None:
         """entries: `name:sha256` (64 hexadecimal digits) or `name:plain`. ValueError for anything else."""
-        self._digests = [_parsed(place, entry) for place, entry in enumerate(entries, start=1)]
+        self._digests = [_parse_key(number, entry) for number, entry in enumerate(entries, start=1)]
 
     @property
     def is_open(self) -> bool:
         return not self._digests
 
     def owner_of(self, key: str) -> str | None:
-        """The name of the key's owner; None if nobody has it. A wrong key takes as long as a right one."""
+        """Return the name of the key's owner, None for an unknown key; in the same time for both."""
         digest = hashlib.sha256(key.encode()).digest()
         owners = [name for name, known in self._digests if hmac.compare_digest(digest, known)]
         return owners[0] if owners else None
 
     def admit(self, scope: Scope) -> str:
-        """The owner of the key that a request or a WebSocket's upgrade bears. Raises InvalidApiKey."""
+        """Return the owner of the key in a request or a WebSocket's upgrade. Raises InvalidApiKey."""
         if self.is_open:
             return ANONYMOUS
-        key = _key_in(scope)
+        key = _find_key(scope)
         if key is None:
-            raise InvalidApiKey(
-                "No API key came; send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`."
-            )
+            raise InvalidApiKey("no API key; send one as `Authorization: Bearer KEY` or `X-API-Key: KEY`")
         owner = self.owner_of(key)
         if owner is None:
-            raise InvalidApiKey("The API key that came is not known here; check it, or ask for a new one.")
+            raise InvalidApiKey("unknown API key; check it, or ask for a new one")
         return owner
 
 
 class AuthMiddleware:
-    """Refuses who has no key with a 401, a WebSocket at its upgrade; puts `key_owner` into scope["state"]."""
+    """Refuse requests without a known key with 401, WebSockets at their upgrade.
+
+    It puts `key_owner` into scope["state"].
+    """
 
     def __init__(self, app: ASGIApp, keys: KeyRing, metrics: Metrics) -> None:
         self._app = app
@@ -127,11 +147,11 @@ class AuthMiddleware:
         await self._app(scope, receive, send)
 
 
-def _parsed(place: int, entry: str) -> tuple[str, bytes]:
+def _parse_key(number: int, entry: str) -> tuple[str, bytes]:
     match = _ENTRY.fullmatch(entry.strip())
     if match is None:
         raise ValueError(
-            f"API key number {place} is not of the form name:key or name:sha256, all printable ASCII."
+            f"API key number {number} is not of the form name:key or name:sha256, all printable ASCII"
         )
     secret = match["secret"]
     if _SHA256.fullmatch(secret):
@@ -139,7 +159,7 @@ def _parsed(place: int, entry: str) -> tuple[str, bytes]:
     return match["name"], hashlib.sha256(secret.encode()).digest()
 
 
-def _key_in(scope: Scope) -> str | None:
+def _find_key(scope: Scope) -> str | None:
     headers = Headers(scope=scope)
     scheme, _, credentials = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and credentials:
@@ -150,60 +170,67 @@ def _key_in(scope: Scope) -> str | None:
 
 
 FORM_BYTES = 64 * 1024  # what an upload's form may add to its file
+REPLAY_BYTES = 256 * 1024  # of a body at a time: the application parses it on the event loop
 
-# A client that is still sending when the connection closes may never see the answer: so much of the rest is
-# taken and thrown away.
+# A client that is still sending when the connection closes may never see the response: this much of the
+# rest is read and discarded.
 LINGER_BYTES = 16 * 1024 * 1024
 LINGER_S = 5.0
 
-PIECE_BYTES = 256 * 1024  # of a body on its way to the application, which parses it on the event loop
 
-
-class ClientGone(Exception):
+class ClientDisconnected(Exception):
     """The client left before it had sent its body."""
 
 
 class BodyLimitMiddleware:
-    """Pure ASGI. Of a body that is too large it keeps no more than shows that; then the connection closes.
+    """Read each request's body before the application sees the request, within a size and a time.
 
-    Bodies are small against what a stream needs, so each is held in memory.
+    Of a body that is too large, no more is kept than shows that; then the connection closes. Bodies are small
+    beside what a stream needs, so each is held in memory.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        metrics: Metrics,
+        upload_limits: Sequence[tuple[BaseRoute, int]] = (),
+    ) -> None:
+        """upload_limits: the routes that take a file, and its size in bytes; the others take JSON."""
         self._app = app
         self._limits = limits
         self._metrics = metrics
+        self._upload_limits = upload_limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        try:
-            body = await self._read(scope, receive)
-        except ClientGone:
-            return
-        except TtsError as error:
-            return await self._refuse(error, scope, receive, send)
-        await self._app(scope, _replayed(body, receive), send)
-
-    async def _read(self, scope: Scope, receive: Receive) -> bytearray:
-        """Raises TextTooLong, UploadTooLarge, StreamTimeout, ClientGone."""
         timeout_s = self._limits.body_timeout_s
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._read_within_limit(scope, receive)
+                body = await self._read(scope, receive)
+        except ClientDisconnected:
+            return
         except TimeoutError:
-            raise StreamTimeout(f"The body did not come within {timeout_s:g} s; send it faster.") from None
+            error = StreamTimeout(f"the request body took longer than {timeout_s:g} s; send it faster")
+            return await self._refuse(error, scope, receive, send)
+        except TtsError as error:
+            return await self._refuse(error, scope, receive, _lingering(receive, send))
+        await self._app(scope, _replay(body, receive), send)
 
-    async def _read_within_limit(self, scope: Scope, receive: Receive) -> bytearray:
+    async def _read(self, scope: Scope, receive: Receive) -> bytearray:
+        """Raise TextTooLong, UploadTooLarge, ClientDisconnected."""
         too_large, max_bytes = self._limit_of(scope)
-        if _declared_bytes(scope) > max_bytes:
+        # The server has refused a Content-Length that is not a number.
+        lengths = (int(value) for name, value in scope["headers"] if name == b"content-length")
+        if next(lengths, 0) > max_bytes:
             raise too_large
         body = bytearray()
         more_body = True
         while more_body:
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise ClientGone
+                raise ClientDisconnected
             body += message.get("body", b"")
             more_body = message.get("more_body", False)
             if len(body) > max_bytes:
@@ -211,68 +238,57 @@ class BodyLimitMiddleware:
         return body
 
     def _limit_of(self, scope: Scope) -> tuple[TtsError, int]:
-        file_bytes = max_file_bytes(self._limits, scope["path"])
-        if file_bytes is not None:
-            return upload_too_large(file_bytes), file_bytes + FORM_BYTES
+        """Return the size that a body may have, and the error for a larger one."""
+        without_slash = {**scope, "path": scope["path"].rstrip("/")}  # the router redirects to that
+        for route, max_bytes in self._upload_limits:
+            if route.matches(without_slash)[0] is Match.FULL:
+                return upload_too_large(max_bytes), max_bytes + FORM_BYTES
         max_bytes = self._limits.max_body_bytes
-        return TextTooLong(f"The body is larger than {max_bytes} bytes; send a shorter text."), max_bytes
+        return TextTooLong(f"the body is larger than {max_bytes} bytes; send a shorter text"), max_bytes
 
     async def _refuse(self, error: TtsError, scope: Scope, receive: Receive, send: Send) -> None:
         count_rejection(self._metrics, error)
         response = error_response(error)
         response.headers["Connection"] = "close"  # or the server would read the rest, however long
-        is_silent = isinstance(error, StreamTimeout)
-        await response(scope, receive, send if is_silent else _lingering(receive, send))
-
-
-def upload_too_large(max_bytes: int) -> UploadTooLarge:
-    max_mib = max_bytes / 1024**2
-    return UploadTooLarge(f"The upload is larger than {max_mib:g} MiB; send a shorter or compressed file.")
-
-
-def _declared_bytes(scope: Scope) -> int:
-    """What Content-Length says; 0 without one. The server has refused one that is no number."""
-    return next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
+        await response(scope, receive, send)
 
 
 def _lingering(receive: Receive, send: Send) -> Send:
-    """Sends an answer at once, and its end, which closes the connection, when the client has had its say."""
+    """Send the response at once, then drain the request's body before the end that closes the connection."""
 
     async def send_and_linger(message: Message) -> None:
         if message["type"] == "http.response.body" and not message.get("more_body", False):
             await send({**message, "more_body": True})
-            await _take_rest(receive)
+            await _discard_rest(receive)
             message = {"type": "http.response.body", "body": b""}
         await send(message)
 
     return send_and_linger
 
 
-async def _take_rest(receive: Receive) -> None:
-    taken_bytes = 0
+async def _discard_rest(receive: Receive) -> None:
+    num_bytes = 0
     with suppress(TimeoutError):
         async with asyncio.timeout(LINGER_S):
-            while taken_bytes < LINGER_BYTES:
+            while num_bytes < LINGER_BYTES:
                 message = await receive()
-                taken_bytes += len(message.get("body", b""))
+                num_bytes += len(message.get("body", b""))
                 if not message.get("more_body", False):
                     return
 
 
-def _replayed(body: bytearray, receive: Receive) -> Receive:
-    """Gives the body piece by piece, others running in between, then what the server gives."""
+def _replay(body: bytearray, receive: Receive) -> Receive:
+    """Return a `receive` that gives the body in parts, other tasks running in between, then `receive`'s."""
     view = memoryview(body)
-    pieces = (view[start : start + PIECE_BYTES] for start in range(0, max(1, len(body)), PIECE_BYTES))
-    num_given_bytes = 0
+    starts = iter(range(0, max(1, len(body)), REPLAY_BYTES))
 
     async def replay() -> Message:
-        nonlocal num_given_bytes
-        piece = next(pieces, None)
-        if piece is None:
+        start = next(starts, None)
+        if start is None:
             return await receive()
-        if num_given_bytes:
+        if start > 0:
             await asyncio.sleep(0)
-        num_given_bytes += len(piece)
-        return {"type": "http.request", "body": bytes(piece), "more_body": num_given_bytes < len(body)}
+        end = start + REPLAY_BYTES
+        return {"type": "http.request", "body": bytes(view[start:end]), "more_body": end < len(body)}
 
     return replay

@@ -8,7 +8,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from firstword.app.api.dependencies import Services, ServicesHere
-from firstword.app.api.errors import ModelNotFound
 from firstword.app.api.schemas import AUDIO_ANSWERS, ERROR_ANSWERS, MAX_SEED, Instruct, Name
 from firstword.app.api.streaming import (
     AudioResponse,
@@ -19,7 +18,7 @@ from firstword.app.api.streaming import (
 )
 from firstword.app.audio.formats import MAX_SPEED, MIN_SPEED, AudioFormat
 from firstword.app.engine.interface import SynthesisRequest
-from firstword.app.errors import SpeakerNotFound
+from firstword.app.errors import ModelNotFound, SpeakerNotFound
 
 MODEL_ALIASES = frozenset({"tts-1", "tts-1-hd", "gpt-4o-mini-tts"})  # the defaults of clients
 

@@ -1,4 +1,4 @@
-"""Whether the server lives, whether it may be sent work, what it counts, what it can do."""
+"""Liveness, readiness, metrics and capabilities."""
 
 import asyncio
 
@@ -20,10 +20,10 @@ class Health(BaseModel):
 
 class Readiness(BaseModel):
     ready: bool
-    reason: str  # in one line why not
+    reason: str  # why it is not ready, in one line
 
 
-class WireLimits(BaseModel):
+class ReportedLimits(BaseModel):
     max_text_chars: int
     max_streams: int
     max_json_bytes: int
@@ -47,7 +47,7 @@ class Capabilities(BaseModel):
     continuous_text: bool
     instruct: bool
     languages: tuple[str, ...]
-    limits: WireLimits
+    limits: ReportedLimits
 
 
 UNREADY: Answers = {503: {"model": Readiness, "description": "Loading, full or draining."}}
@@ -56,13 +56,13 @@ UNREADY: Answers = {503: {"model": Readiness, "description": "Loading, full or d
 @router.get("/livez")
 @router.get("/health")
 async def livez() -> Health:
-    """The process answers."""
+    """Answer while the process is alive."""
     return Health()
 
 
 @router.get("/readyz", responses=UNREADY)
 async def readyz(response: Response, services: ServicesHere) -> Readiness:
-    """Warm and admitting; else 503."""
+    """Answer 200 when the server is warm and admits streams, else 503."""
     status = services.engine.status
     if not status.is_ready:
         response.status_code = 503
@@ -72,21 +72,21 @@ async def readyz(response: Response, services: ServicesHere) -> Readiness:
 
 @router.get("/v1/capabilities")
 async def capabilities(services: ServicesHere) -> Capabilities:
-    """What this server can do with the checkpoint it runs."""
+    """Report what this server can do with its checkpoint."""
     info, limits = services.engine.info, services.limits
     return Capabilities(
         model=services.model_id,
         checkpoint=info.checkpoint,
         backend=info.backend,
         formats=list(FORMATS),
-        sample_rates={name: carried.sample_rates_hz for name, carried in FORMATS.items()},
+        sample_rates={name: info.sample_rates_hz for name, info in FORMATS.items()},
         default_sample_rate=info.sample_rate_hz,
         speakers=services.speakers.count(),
         default_speaker=info.default_speaker,
         continuous_text=info.can_continue_text,
         instruct=info.takes_instruct,
         languages=info.languages,
-        limits=WireLimits(
+        limits=ReportedLimits(
             max_text_chars=info.max_text_chars,
             max_streams=services.engine.max_streams,
             max_json_bytes=limits.max_body_bytes,
@@ -100,6 +100,6 @@ async def capabilities(services: ServicesHere) -> Capabilities:
 
 @metrics_router.get("/metrics", response_class=Response)
 async def metrics(services: ServicesHere) -> Response:
-    """In Prometheus' text format."""
+    """Return the metrics in Prometheus' text format."""
     body, content_type = await asyncio.to_thread(services.metrics.exposition)
     return Response(body, headers={"Content-Type": content_type})

@@ -1,9 +1,4 @@
-"""Request bodies and fields shared by the routes.
-
-The fields that a request for speech has on every wire of our own.
-
-What the OpenAPI document says of answers that no route's own types describe.
-"""
+"""Request fields shared by the routes, and OpenAPI's descriptions of their responses."""
 
 from typing import Annotated, Any
 
@@ -12,24 +7,26 @@ from pydantic import BaseModel, Field
 from firstword.app.api.errors import ErrorType
 from firstword.app.audio.formats import FORMATS, MAX_CLEAR_SPEED, MIN_CLEAR_SPEED
 
-MAX_NAME_CHARS = 256  # far beyond any name there is
+MAX_NAME_CHARS = 256  # far beyond any real name
 MAX_INSTRUCT_CHARS = 1000  # it is part of what the language model reads
-MAX_SEED = 2**53 - 1  # the largest that every reader of JSON takes for itself
+MAX_SEED = 2**53 - 1  # the largest that every JSON parser represents exactly
 
-# A string without a limit would let lone surrogates through, which cannot be encoded again.
+# Pydantic lets lone surrogates through in a string without a limit; they cannot be encoded again.
 Name = Annotated[str, Field(max_length=MAX_NAME_CHARS)]
 Instruct = Annotated[str, Field(max_length=MAX_INSTRUCT_CHARS)]
 
 
 class VoiceFields(BaseModel):
-    """Who speaks, and how."""
+    """The speaker and how it speaks; on every protocol of our own."""
 
-    speaker: Name | None = Field(None, description="A name of GET /speakers; left out, the default one.")
+    speaker: Name | None = Field(
+        None, description="A name of GET /speakers; the default speaker if left out."
+    )
     sample_rate: int | None = Field(None, description="In Hz. 24000 if left out; 8000 for ulaw and alaw.")
     speed: float = Field(1.0, ge=MIN_CLEAR_SPEED, le=MAX_CLEAR_SPEED)
-    language: Name | None = Field(None, description="Found in the text if left out.")
-    instruct: Instruct | None = Field(None, description="How to say it, on checkpoints that take such.")
-    seed: int | None = Field(None, ge=0, le=MAX_SEED, description="The same one says it the same way again.")
+    language: Name | None = Field(None, description="Detected from the text if left out.")
+    instruct: Instruct | None = Field(None, description="How to say it, on checkpoints that support it.")
+    seed: int | None = Field(None, ge=0, le=MAX_SEED, description="The same seed speaks the same way again.")
 
 
 Answers = dict[int | str, dict[str, Any]]
@@ -46,7 +43,7 @@ class ErrorAnswer(BaseModel):
     error: ErrorFields
 
 
-ERROR_ANSWERS: Answers = {"default": {"model": ErrorAnswer, "description": "What went wrong."}}
+ERROR_ANSWERS: Answers = {"default": {"model": ErrorAnswer, "description": "The error."}}
 
 
 def binary_answers(*media_types: str, status: int = 200, description: str) -> Answers:
@@ -55,5 +52,5 @@ def binary_answers(*media_types: str, status: int = 200, description: str) -> An
 
 
 AUDIO_ANSWERS = binary_answers(
-    *(info.media_type for info in FORMATS.values()), description="Audio, in chunks as they are made."
+    *(info.media_type for info in FORMATS.values()), description="Audio, in chunks as it is made."
 )

@@ -1,18 +1,19 @@
-"""`/speakers`: who can speak here, and how somebody new comes to."""
+"""`/speakers`: list, register, change, remove, export and import speakers."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Form, UploadFile
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 from starlette.responses import Response
 
 from firstword.app.api.dependencies import Services, ServicesHere
 from firstword.app.api.errors import rejections_counted
-from firstword.app.api.limits import max_file_bytes
-from firstword.app.api.middleware import upload_too_large
+from firstword.app.api.limits import upload_too_large
 from firstword.app.api.schemas import ERROR_ANSWERS, binary_answers
-from firstword.app.speakers.interface import SpeakerInfo
+from firstword.app.options import Limits
+from firstword.app.speakers.interface import SpeakerInfo, max_bundle_bytes
 
 router = APIRouter(prefix="/speakers", tags=["speakers"], responses=ERROR_ANSWERS)
 
@@ -24,23 +25,23 @@ class SpeakerList(BaseModel):
     speakers: list[SpeakerInfo]
 
 
-class OwnMessage(BaseModel):
+class StrictForm(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Enrolment(OwnMessage):
+class Enrolment(StrictForm):
     name: str
     audio: UploadFile
     transcript: str = ""
     language: str | None = None
 
 
-class Import(OwnMessage):
+class Import(StrictForm):
     bundle: UploadFile
     name: str | None = None
 
 
-class Change(OwnMessage):
+class Change(StrictForm):
     """A field that is left out stays as it is."""
 
     transcript: str | None = None
@@ -63,9 +64,9 @@ async def enrol(
     request: Request,
     services: ServicesHere,
 ) -> SpeakerInfo:
-    """Makes a speaker of a recording of 1 to 30 s. It answers when the speaker is ready to speak."""
+    """Make a speaker of a recording of 1 to 30 s. The response comes when the speaker is ready to speak."""
     with rejections_counted(services.metrics):
-        recording = await _charged(form.audio, request, services)
+        recording = await _read_upload(form.audio, services.limits.max_upload_bytes, request, services)
         return await services.speakers.enrol(form.name, recording, form.transcript, form.language)
 
 
@@ -73,9 +74,10 @@ async def enrol(
 async def import_speaker(
     form: Annotated[Import, Form(media_type="multipart/form-data")], request: Request, services: ServicesHere
 ) -> SpeakerInfo:
-    """Takes in what another server's export gave."""
+    """Add a speaker that another server exported."""
     with rejections_counted(services.metrics):
-        bundle = await _charged(form.bundle, request, services)
+        max_bytes = max_bundle_bytes(services.limits.max_upload_bytes)
+        bundle = await _read_upload(form.bundle, max_bytes, request, services)
         return await services.speakers.import_bundle(bundle, form.name)
 
 
@@ -86,24 +88,32 @@ async def update_speaker(name: str, change: Change, services: ServicesHere) -> S
 
 @router.delete("/{name}", status_code=204)
 async def delete_speaker(name: str, services: ServicesHere) -> None:
-    """Streams that run finish."""
+    """Streams that are running finish."""
     await services.speakers.delete(name)
 
 
 @router.get("/{name}/export", response_class=Response, responses=BUNDLE_ANSWERS)
 async def export_speaker(name: str, services: ServicesHere) -> Response:
-    """All that makes the speaker, for another server with the same checkpoint."""
+    """Return the speaker as a file for another server with the same checkpoint."""
     bundle = await services.speakers.export(name)
     headers = {"Content-Disposition": f'attachment; filename="{name}.safetensors"'}
     return Response(bundle, media_type=BUNDLE_TYPE, headers=headers)
 
 
-async def _charged(file: UploadFile, request: Request, services: Services) -> bytes:
-    """The file's content. Raises RateLimited; UploadTooLarge, as a form may be larger than its file."""
+async def _read_upload(file: UploadFile, max_bytes: int, request: Request, services: Services) -> bytes:
+    """Return the file's content. Raises RateLimited, and UploadTooLarge: the form's limit is higher."""
     services.quotas.charge(request.state.key_owner)
     content = await file.read()
-    max_bytes = max_file_bytes(services.limits, request.url.path)
-    assert max_bytes is not None, request.url.path
     if len(content) > max_bytes:
         raise upload_too_large(max_bytes)
     return content
+
+
+def upload_limits(limits: Limits) -> list[tuple[APIRoute, int]]:
+    """Return the routes that take a file, and how many bytes it may have."""
+    max_bytes = {
+        enrol: limits.max_upload_bytes,
+        import_speaker: max_bundle_bytes(limits.max_upload_bytes),
+    }
+    routes = [route for route in router.routes if isinstance(route, APIRoute)]
+    return [(route, max_bytes[route.endpoint]) for route in routes if route.endpoint in max_bytes]

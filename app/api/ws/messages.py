@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
@@ -60,6 +60,7 @@ ClientMessage = Start | Text | Flush | End | Cancel | Ping
 _CLIENT_MESSAGE: TypeAdapter[ClientMessage] = TypeAdapter(
     Annotated[ClientMessage, Field(discriminator="type")]
 )
+_FIELDS = {kind.model_fields["type"].default: list(kind.model_fields) for kind in get_args(ClientMessage)}
 
 
 def parse_message(raw: str) -> ClientMessage:
@@ -76,7 +77,8 @@ def parse_message(raw: str) -> ClientMessage:
     if not faults[0]["loc"]:
         raise InvalidRequest('the message must be a JSON object such as {"type":"text","text":"Hello."}')
     # `loc` begins with the type of the message.
-    raise invalid_request([{**fault, "loc": fault["loc"][1:]} for fault in faults])
+    known_fields = _FIELDS[str(faults[0]["loc"][0])]
+    raise invalid_request([{**fault, "loc": fault["loc"][1:]} for fault in faults], known_fields)
 
 
 def peek_type_and_context(raw: str) -> tuple[str | None, str | None]:

@@ -7,7 +7,9 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
+from firstword.app.api.app import build_app
 from firstword.app.api.middleware import LINGER_BYTES
 from tests.support.fake_engine import FakeEngine
 from tests.support.serving import LIMITS, counted, error_of, in_process, make_services, serving
@@ -79,6 +81,17 @@ async def test_an_upload_over_its_limit_is_refused(path: str) -> None:
         far_over = await client.post(path, data=data, files={field: bytes(20 * MIB)})
     assert (at_limit.status_code, over_limit.status_code, far_over.status_code) == (201, 413, 413)
     assert error_of(over_limit)["code"] == error_of(far_over)["code"] == "upload_too_large"
+
+
+async def test_an_upload_has_its_limit_behind_a_root_path_and_with_a_slash_too() -> None:
+    app = FastAPI()
+    app.mount("/voice", build_app(make_services()))
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        upload = {"data": {"name": "bo"}, "files": {"audio": bytes(MIB)}}
+        mounted = await client.post("/voice/speakers", **upload)
+        redirected = await client.post("/voice/speakers/", **upload)
+    assert (mounted.status_code, redirected.status_code) == (201, 307)
 
 
 async def test_a_body_that_does_not_come_is_given_up() -> None:

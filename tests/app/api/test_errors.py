@@ -8,10 +8,6 @@ from firstword.app import errors
 from firstword.app.api.errors import (
     INTERNAL,
     TABLE,
-    InvalidApiKey,
-    MethodNotAllowed,
-    ModelNotFound,
-    PathNotFound,
     error_body,
     error_response,
     outcome_of,
@@ -22,8 +18,12 @@ from firstword.app.errors import (
     AudioTooShort,
     BadAudio,
     Draining,
+    InvalidApiKey,
     InvalidRequest,
+    MethodNotAllowed,
+    ModelNotFound,
     Overloaded,
+    PathNotFound,
     RateLimited,
     Restarting,
     SpeakerExists,
@@ -169,6 +169,42 @@ async def test_a_method_that_a_path_does_not_know_is_refused() -> None:
     assert answer.status_code == 405
     assert answer.headers["allow"] == "POST"
     assert error_of(answer)["code"] == "method_not_allowed"
+    assert error_of(answer)["message"] == "DELETE not allowed on /v1/audio/speech; allowed: POST"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        ("/tts", {"text": "Hi.", "spaeker": "anna"}, "unknown field `spaeker`; did you mean `speaker`?"),
+        ("/tts", {"text": "Hi.", "temperature": 1}, "unknown field `temperature`; remove it"),
+        ("/tts", {}, "`text` is missing"),
+        ("/v1/audio/speech", {"input": 5}, "`input`: Input should be a valid string; got 5"),
+        ("/tts", [], "send a JSON object with Content-Type: application/json"),
+    ],
+)
+async def test_a_message_says_what_to_do(path: str, body: object, message: str) -> None:
+    async with in_process(make_services()) as client:
+        answer = await client.post(path, json=body)
+    assert message in str(error_of(answer)["message"])
+
+
+@pytest.mark.anyio
+async def test_a_misspelled_field_of_a_form_is_named_with_the_right_one() -> None:
+    async with in_process(make_services()) as client:
+        answer = await client.post(
+            "/speakers", data={"name": "bo", "transcirpt": "Hi."}, files={"audio": b"RIFF"}
+        )
+    assert error_of(answer)["message"] == "unknown field `transcirpt`; did you mean `transcript`?"
+
+
+@pytest.mark.anyio
+async def test_of_many_faults_a_message_shows_a_few() -> None:
+    async with in_process(make_services()) as client:
+        answer = await client.post("/tts", json={"text": "Hi."} | {f"field{n}": n for n in range(10_000)})
+    assert answer.status_code == 400
+    assert len(answer.content) < 1000
+    assert "and 9992 more" in str(error_of(answer)["message"])
 
 
 def test_a_message_with_a_lone_surrogate_can_be_sent() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from firstword.app.api.middleware import PIECE_BYTES, BodyLimitMiddleware
+from firstword.app.api import speakers
+from firstword.app.api.middleware import REPLAY_BYTES, BodyLimitMiddleware
 from firstword.app.audio import stream as audio_stream
 from firstword.app.telemetry.metrics import Metrics
 from tests.support.serving import HELLO, LIMITS, in_process, make_services
@@ -49,7 +50,7 @@ async def test_metrics_are_written_in_a_thread() -> None:
     assert threads[0] is not threading.current_thread()
 
 
-@pytest.mark.parametrize("num_bytes", [0, 1, PIECE_BYTES, PIECE_BYTES + 1, 10 * MIB])
+@pytest.mark.parametrize("num_bytes", [0, 1, REPLAY_BYTES, REPLAY_BYTES + 1, 10 * MIB])
 async def test_a_body_reaches_the_application_in_pieces_and_others_run_between(num_bytes: int) -> None:
     body = (b"0123456789abcdef" * (num_bytes // 16 + 1))[:num_bytes]
     pieces: list[Message] = []
@@ -76,12 +77,13 @@ async def test_a_body_reaches_the_application_in_pieces_and_others_run_between(n
             turns += 1
             await asyncio.sleep(0)
 
-    middleware = BodyLimitMiddleware(application, LIMITS, Metrics())
+    uploads = speakers.upload_limits(LIMITS)
+    middleware = BodyLimitMiddleware(application, LIMITS, Metrics(), uploads)
     turning = asyncio.ensure_future(other())
-    await middleware({"type": "http", "path": "/speakers", "headers": []}, receive, send)
+    await middleware({"type": "http", "method": "POST", "path": "/speakers", "headers": []}, receive, send)
     turning.cancel()
     assert b"".join(piece["body"] for piece in pieces) == body
-    assert max(len(piece["body"]) for piece in pieces) <= PIECE_BYTES
+    assert max(len(piece["body"]) for piece in pieces) <= REPLAY_BYTES
     assert turns_at_pieces == sorted(set(turns_at_pieces))
 
 

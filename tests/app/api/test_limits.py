@@ -13,7 +13,7 @@ from tests.support.serving import LIMITS, counted, error_of, in_process, make_se
 
 
 def test_a_bucket_fills_as_time_passes_and_never_over_its_rim() -> None:
-    bucket = TokenBucket(capacity=2, per_second=0.5, level=2, at_s=0)
+    bucket = TokenBucket(capacity=2, per_second=0.5, level=2, updated_s=0)
     assert [bucket.take(0), bucket.take(0), bucket.take(0)] == [0, 0, 2]
     assert bucket.take(1) == pytest.approx(1)
     assert bucket.take(2) == 0

@@ -142,7 +142,7 @@ async def test_the_clients_key_is_a_bearer() -> None:
     services = make_services(keys=["anna:sesame"])
     async with openai_client(services, api_key="sesame") as client:
         assert (await client.models.list()).data[0].id == MODEL_ID
-        with pytest.raises(openai.AuthenticationError, match="not known"):
+        with pytest.raises(openai.AuthenticationError, match="unknown API key"):
             await client.with_options(api_key="wrong").models.list()
 
 

@@ -37,7 +37,8 @@ pytestmark = pytest.mark.anyio
         ('{"type":"start","format":"midi"}', "", "format", "wav"),
         ('{"type":"start","mode":"whole"}', "", "mode", "continuous"),
         ('{"type":"start","seed":-1}', "", "seed", "0"),
-        ('{"type":"start","normalise":true}', "", "normalise", "normalise"),
+        ('{"type":"start","normalise":true}', "", "normalise", "unknown field `normalise`; remove it"),
+        ('{"type":"start","spaeker":"anna"}', "", "spaeker", "did you mean `speaker`?"),
     ],
 )
 async def test_a_message_that_is_wrong_is_answered_and_the_socket_stays(
