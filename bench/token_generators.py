@@ -25,7 +25,7 @@ from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
 from firstword.models.config import Qwen2LMConfig
 from firstword.models.lm.plan import Forbidden, Vocabulary
 from firstword.models.vllm.export import export
-from firstword.models.vllm.sampler import SamplingState
+from firstword.models.vllm.sampling_state import SamplingState
 
 PROMPT_TEXT, PROMPT_SPEECH_TOKENS = tuple(range(10)), 75  # 3 s
 STEPS_TIMED = 100
@@ -58,7 +58,7 @@ async def measure(arguments: argparse.Namespace) -> None:
     assert isinstance(config, Qwen2LMConfig), "vLLM runs the language models of CosyVoice 2 and 3"
     keepers = await _keepers(arguments, checkpoint, config)
     generators: dict[str, TokenGenerator] = {
-        "torch": TorchTokenGenerator(checkpoint.load_lm(), config.sampling, config.mix_ratio),
+        "torch": TorchTokenGenerator(checkpoint.load_lm(), config),
         "vllm": VllmTokenGenerator(keepers[True], config, max_model_len=2048),
     }
     await _compare(generators, arguments)

@@ -134,8 +134,7 @@ async def running_engine(
         else:
             generator = TorchTokenGenerator(
                 networks.lm,
-                networks.checkpoint.config.lm.sampling,
-                networks.prompt_builder.mix_ratio,
+                networks.checkpoint.config.lm,
                 on_step=lambda num_rows, seconds: metrics.batch_size.labels(stage="llm").observe(num_rows),
             )
         pool = Token2WavPool(

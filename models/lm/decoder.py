@@ -52,6 +52,7 @@ class RowRequest:
     seed: int
     is_greedy: bool = False
     speaker: Tensor | None = None  # (192,), for CosyVoice 1
+    owner: object = None  # the caller's own, to be found again from an event's row
 
 
 @dataclass(slots=True, eq=False)

@@ -206,16 +206,16 @@ Action = Run | Sample | ForceFill | WaitForText | Stop
 
 @dataclass(frozen=True, slots=True)
 class SamplingSpan:
-    """The draws up to the next turn, where each drawn id is simply run, for an engine that draws by itself.
+    """The draws ahead in which each drawn id is simply run next, for an engine that samples by itself.
 
-    A turn comes after `num_ids` of them at the latest, and at once after a class of the stop set. The
-    first `num_first` are under the rule `first`, the others under `later`.
+    The span ends after `num_ids` draws at the latest, and at once after a class of the stop set. Its first
+    `num_first` draws are under `first_rule`, the others under `later_rule`.
     """
 
     num_ids: int
-    first: Forbidden
+    first_rule: Forbidden
     num_first: int
-    later: Forbidden
+    later_rule: Forbidden
 
 
 class Plan(Protocol):
@@ -235,7 +235,7 @@ class Plan(Protocol):
         ...
 
     @property
-    def stretch(self) -> SamplingSpan:
+    def sampling_span(self) -> SamplingSpan:
         """What lies ahead, asked after a Run."""
         ...
 
@@ -292,7 +292,7 @@ class OfflinePlan:
         return Forbidden.STOPS if len(self.speech_ids) < self._min_tokens else Forbidden.NOTHING
 
     @property
-    def stretch(self) -> SamplingSpan:
+    def sampling_span(self) -> SamplingSpan:
         num_spoken = len(self.speech_ids)
         num_first = max(0, self._min_tokens - num_spoken)
         return SamplingSpan(self._max_tokens - num_spoken, Forbidden.STOPS, num_first, Forbidden.NOTHING)
@@ -420,7 +420,7 @@ class BistreamPlan:
         return Forbidden.STOPS if is_short else Forbidden.ALL_BUT_EOS
 
     @property
-    def stretch(self) -> SamplingSpan:
+    def sampling_span(self) -> SamplingSpan:
         num_spoken = len(self.speech_ids)
         num_left = self._scaled(self._ratios.maximum) - num_spoken
         if self._phase is _Phase.SPEECH:

@@ -1,4 +1,4 @@
-"""The language model of CosyVoice 2 and 3 inside vLLM: its class, its sampling, its converter.
+"""The language model of CosyVoice 2 and 3 inside vLLM.
 
-`export` and `draws` need no vLLM; `model`, `sampler` and `plugin` are loaded by vLLM alone.
+`export` and `sampling_state` need no vLLM; vLLM loads `model`, `sampler` and `plugin` by itself.
 """

@@ -14,7 +14,7 @@ from firstword.models.vllm.export import EXTRA_KEY
 class JointSpeechLM(Qwen2ForCausalLM):
     """Qwen2 over a table of all ids, with a head over the speech table's classes alone.
 
-    The head of CosyVoice 2 has a bias. It is never quantised: it is small, and all draws hang on it.
+    The head of CosyVoice 2 has a bias. It is never quantized: it is small, and all sampling depends on it.
     """
 
     def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:

@@ -1,19 +1,14 @@
-"""Repetition-aware sampling inside vLLM.
+"""Repetition-aware sampling as a vLLM logits processor.
 
-What a vLLM request says about its draws, from the service to the engine's process.
-
-Repetition-aware sampling as a vLLM logits processor.
-
-The id is drawn here, from the exact distribution and with the utterance's own numbers, and vLLM is
+The id is drawn here, from the exact distribution and with the utterance's own random numbers, and vLLM is
 handed logits that leave it no other choice (it takes the largest). So what was drawn is known on the
-device at once: the repetition window is kept there, nothing waits for the host, and a seed speaks alike
-here and in the torch decoder.
+device at once: the repetition window is kept there, nothing waits for the host, and a seed gives the same
+speech here and in the torch decoder.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -23,60 +18,24 @@ from vllm.v1.sample.logits_processor import BatchUpdate, LogitsProcessor, MoveDi
 
 from firstword.models.config import SamplingConfig
 from firstword.models.lm.kv_cache import to_device
-from firstword.models.lm.plan import SamplingSpan, Vocabulary
+from firstword.models.lm.plan import Vocabulary
 from firstword.models.lm.sampling import class_masks, sample
 from firstword.models.vllm.export import EXTRA_KEY
+from firstword.models.vllm.sampling_state import SamplingState
 
-KEY = "firstword"  # of a request's extra arguments
 NUM_NO_DRAW_CLASSES = 1
-"""The sampler's answers have one class more than the model: drawn where nothing could be."""
-
-
-@dataclass(frozen=True, slots=True)
-class SamplingState:
-    """The draws of one request: a stretch of an utterance between two of its plan's turns.
-
-    num_drawn: how many draws of the utterance came before. history: the last ids before it, fills
-    included, at most as many as the repetition window holds.
-    """
-
-    seed: int
-    num_drawn: int
-    history: tuple[int, ...]
-    first_rule: int  # a `Forbidden`
-    num_first: int
-    later_rule: int
-    is_greedy: bool = False
-
-    @classmethod
-    def of(
-        cls, stretch: SamplingSpan, seed: int, num_drawn: int, history: tuple[int, ...], is_greedy: bool
-    ) -> "SamplingState":
-        rules = int(stretch.first), stretch.num_first, int(stretch.later)
-        return cls(seed, num_drawn, history, *rules, is_greedy)
-
-    @classmethod
-    def read(cls, extra_args: Mapping[str, Any] | None) -> "SamplingState":
-        """Raises ValueError for a request that does not say it."""
-        given = (extra_args or {}).get(KEY)
-        if not isinstance(given, Mapping):
-            raise ValueError(f"a request came without {KEY!r} in its extra_args; only Firstword can ask this")
-        return cls(**{**given, "history": tuple(given["history"])})
-
-    def written(self) -> dict[str, Any]:
-        """The extra arguments of a request, which `read` reads back."""
-        return {KEY: asdict(self)}
+"""The sampler's answers have one more class than the model: drawn where nothing could be drawn."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _UnconfirmedRequest:
-    """A request of which no id has been kept: vLLM draws for a part of a prompt too, and forgets that id."""
+    """A request without a kept id so far: vLLM also samples for a part of a prompt, and drops that id."""
 
     slot: int
     sampling: SamplingState
     max_tokens: int
     output_ids: list[int]  # vLLM's own list, which grows
-    num_before: int  # of them when the request joined: more than 0 if it was preempted
+    num_before: int  # of them when the request joined; more than 0 if it was preempted
 
 
 class RepetitionAwareSampler(LogitsProcessor):
@@ -86,10 +45,8 @@ class RepetitionAwareSampler(LogitsProcessor):
         extra = getattr(vllm_config.model_config.hf_config, EXTRA_KEY)
         self._config = SamplingConfig(**extra["sampling"])
         vocabulary = Vocabulary(**extra["vocabulary"])
-        num_slots, max_draws = (
-            vllm_config.scheduler_config.max_num_seqs,
-            vllm_config.model_config.max_model_len,
-        )
+        num_slots = vllm_config.scheduler_config.max_num_seqs
+        max_draws = vllm_config.model_config.max_model_len
         self._masks = class_masks(vocabulary, device)  # (4, V)
         self._uniforms = torch.zeros(num_slots, max_draws, dtype=torch.float64, device=device)
         self._history = torch.full((num_slots, self._config.win_size), -1, device=device)
@@ -102,7 +59,7 @@ class RepetitionAwareSampler(LogitsProcessor):
 
     @classmethod
     def validate_params(cls, sampling_params: SamplingParams) -> None:
-        """Raises ValueError for a request that is none of ours."""
+        """Raises ValueError for a request without our extra arguments."""
         SamplingState.read(sampling_params.extra_args)
 
     def is_argmax_invariant(self) -> bool:
@@ -111,7 +68,7 @@ class RepetitionAwareSampler(LogitsProcessor):
     def apply(self, logits: Tensor) -> Tensor:
         """logits (R, V) -> (R, V + 1): 0 for the id that is drawn, -inf elsewhere.
 
-        The last class stands for "no id": logits that are no numbers.
+        The last class stands for "no id": logits that are not finite.
         """
         slots = self._row_slots[: len(logits)]
         num_drawn, num_first, first, later = self._rules[slots].unbind(1)
@@ -130,7 +87,7 @@ class RepetitionAwareSampler(LogitsProcessor):
         return answers.scatter_(1, torch.where(ids < 0, logits.shape[1], ids)[:, None], 0.0)
 
     def update_state(self, batch_update: BatchUpdate | None) -> None:
-        """Before each step: rows that joined, and rows that changed their places."""
+        """Take over, before each step, which rows joined, left and moved."""
         self._undo_forgotten_draws()
         if batch_update is None:
             return
@@ -157,7 +114,7 @@ class RepetitionAwareSampler(LogitsProcessor):
         self._unconfirmed = [one for one in self._unconfirmed if one.slot != slot]
 
     def _undo_forgotten_draws(self) -> None:
-        """What joined in the last step and has no id yet is where it was."""
+        """Reset the requests that joined in the last step and have no id yet."""
         waiting, self._unconfirmed = self._unconfirmed, []
         for one in waiting:
             if len(one.output_ids) <= one.num_before:

@@ -11,7 +11,7 @@ from torch import Tensor
 from firstword.models.config import SamplingConfig
 from firstword.models.lm.plan import Forbidden, Vocabulary
 from firstword.models.vllm.export import EXTRA_KEY
-from firstword.models.vllm.sampler import SamplingState
+from firstword.models.vllm.sampling_state import SamplingState
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore")]
 

@@ -10,7 +10,7 @@ from firstword.app.engine.tokens.vllm_generator import DecodeRequest
 from firstword.models.layers.attention import FullContext, chunk_mask
 from firstword.models.lm.plan import Forbidden, Run
 from firstword.models.lm.sampling import class_masks, repetition_aware_probabilities
-from firstword.models.vllm.sampler import SamplingState
+from firstword.models.vllm.sampling_state import SamplingState
 from tests.parity.test_lm import offline_plan
 from tests.vllm.house import House
 

@@ -1,4 +1,4 @@
-"""What a token generator is asked, and the tokens of one utterance as they come."""
+"""The contract of a token generator: a `TokenRequest` goes in, a `TokenStream` comes out."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 import torch
 
 from firstword.app.errors import TtsError
+from firstword.models.lm.silence import SilentTokenFilter
 
 MAX_REPEATS = 25  # one token so many times in a row is a loop: a second of the same sound
 
@@ -16,10 +17,11 @@ EndReason = Literal["eos", "max_tokens", "token_loop", "stopped"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenRequest:
-    """What the language model reads: ids without the special ones, which each generator lays itself.
+    """What the language model reads for one utterance, without special ids: each generator adds its own.
 
-    text_ids: the whole text; None: it is pushed while speech is made. prefix_text_ids: CosyVoice 3's
-    instruction. speaker: the embedding (192,) where the language model takes one.
+    text_ids: the whole text; None: it is pushed while speech is generated. prefix_text_ids: CosyVoice 3's
+    instruction, in front of the prompt's text. speaker: the embedding (192,) where the language model
+    takes one.
     """
 
     text_ids: tuple[int, ...] | None
@@ -31,15 +33,21 @@ class TokenRequest:
 
 
 class TokenStream:
-    """The speech tokens of one utterance. Lives in the event loop; one task waits for tokens."""
+    """The speech tokens of one utterance as they are generated: `ids` only grows.
 
-    def __init__(self) -> None:
+    Lives in the event loop; one task waits for tokens.
+    """
+
+    def __init__(self, silent_ids: frozenset[int] = frozenset()) -> None:
+        """silent_ids: tokens of which at most a few in a row are handed on."""
         self.ids: list[int] = []
         self.reason: EndReason | None = None
         self.compute_s = 0.0
+        self._silence = SilentTokenFilter(silent_ids)
         self._error: TtsError | None = None
-        self._num_repeats = 0
-        self._wanted = 0
+        self._last_id: int | None = None
+        self._num_held = 0  # repeats of the last id that are not in `ids` yet
+        self._num_wanted = 0
         self._waiter: asyncio.Future[None] | None = None
         self._ended = asyncio.Event()
 
@@ -48,10 +56,11 @@ class TokenStream:
         return self.reason is not None or self._error is not None
 
     async def wait_for(self, num_tokens: int) -> None:
-        """Returns once there are so many tokens, or no more will come. Raises TtsError where it failed."""
+        """Return once there are so many tokens, or no more will come. Raises TtsError if it failed."""
         while len(self.ids) < num_tokens and not self.has_ended:
             assert self._waiter is None, "a second task waits for the tokens"
-            self._wanted, self._waiter = num_tokens, asyncio.get_running_loop().create_future()
+            self._num_wanted = num_tokens
+            self._waiter = asyncio.get_running_loop().create_future()
             try:
                 await self._waiter
             finally:
@@ -60,26 +69,35 @@ class TokenStream:
             raise self._error
 
     async def wait_until_ended(self) -> None:
-        """Well or not; any number of tasks may."""
+        """Return when it has ended or failed; any number of tasks may wait."""
         await self._ended.wait()
 
     def deliver(self, ids: Sequence[int], compute_s: float) -> None:
-        """compute_s: this utterance's share of the step. A loop ends the stream without its repeats."""
+        """Add generated tokens. compute_s: this utterance's share of the step.
+
+        Repeats of a token are held back until another one follows. MAX_REPEATS of one token in a row end
+        the stream as "token_loop", without the repeats: no token is taken back.
+        """
         self.compute_s += compute_s
         for id in ids:
             if self.has_ended:
                 return
-            self._num_repeats = self._num_repeats + 1 if self.ids[-1:] == [id] else 1
-            self.ids.append(id)
-            if self._num_repeats >= MAX_REPEATS:
-                del self.ids[1 - MAX_REPEATS :]
+            if id != self._last_id:
+                self._release_held()
+                self._last_id = id
+                self.ids += self._silence.keep([id])
+            elif self._num_held < MAX_REPEATS - 2:
+                self._num_held += 1
+            else:
+                self._num_held = 0
                 self.end("token_loop")
-        if len(self.ids) >= self._wanted:
+        if len(self.ids) >= self._num_wanted:
             self._wake()
 
     def end(self, reason: EndReason) -> None:
         """The first end counts."""
         if not self.has_ended:
+            self._release_held()
             self.reason = reason
             self._ended.set()
             self._wake()
@@ -90,33 +108,43 @@ class TokenStream:
             self._ended.set()
             self._wake()
 
+    def _release_held(self) -> None:
+        if self._last_id is not None:
+            self.ids += self._silence.keep([self._last_id] * self._num_held)
+            self._num_held = 0
+
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
 
 class TokenGenerator(Protocol):
-    """Every method is called from the event loop and returns at once."""
+    """Every method is called from the event loop and returns at once.
+
+    The streams that are handed to it are those of its own `start`.
+    """
 
     @property
     def unready_reason(self) -> str:
-        """In one line why no utterance can be started now; empty while one can."""
+        """Why no utterance can be started now, in one line; empty while one can."""
         ...
 
-    def start(self, utterance: TokenRequest) -> TokenStream:
+    def start(self, request: TokenRequest) -> TokenStream:
         """Raises InvalidRequest for ids that the model does not have."""
         ...
 
-    def push_text(self, stream: TokenStream, ids: Sequence[int]) -> None: ...
+    def push_text(self, stream: TokenStream, ids: Sequence[int]) -> None:
+        """More text for a request without `text_ids`; ignored once the stream has ended."""
+        ...
 
     def finish_text(self, stream: TokenStream) -> None:
-        """Raises ValueError if no text was ever pushed."""
+        """No more text follows. Raises ValueError if none was ever pushed."""
         ...
 
     def stop(self, stream: TokenStream) -> None:
-        """Ends the stream ("stopped") and frees its place at once; nothing happens to an ended one."""
+        """End the stream ("stopped") and free what it holds at once; does nothing to an ended one."""
         ...
 
     async def aclose(self) -> None:
-        """Fails what still runs."""
+        """Fail the streams that still run, and free everything."""
         ...

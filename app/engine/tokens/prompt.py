@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from firstword.app.engine.interface import Mode
 from firstword.app.engine.tokens.interface import TokenRequest
 from firstword.app.errors import InvalidRequest
-from firstword.models.config import ModelConfig, Qwen2LMConfig, TransformerLMConfig
+from firstword.models.config import LMConfig, ModelConfig, Qwen2LMConfig, TransformerLMConfig
 from firstword.models.frontend.features import ModeError
 from firstword.models.frontend.modes import ModelInput, cross_lingual, instruct, instruct2, sft, zero_shot
 from firstword.models.frontend.speaker import SpeakerFeatures
@@ -26,13 +26,8 @@ class PromptBuilder:
     tokenizer: TextTokenizer
 
     @property
-    def mix_ratio(self) -> tuple[int, int] | None:
-        lm = self.config.lm
-        return lm.mix_ratio if isinstance(lm, Qwen2LMConfig) else None
-
-    @property
     def can_continue_text(self) -> bool:
-        return self.mix_ratio is not None
+        return mix_ratio_of(self.config.lm) is not None
 
     def utterance(
         self, speaker: SpeakerFeatures, text: str, mode: Mode, instruction: str | None, seed: int
@@ -77,17 +72,20 @@ class PromptBuilder:
         return ids[:place], ids[place:]
 
 
-def plan_of(utterance: TokenRequest, vocabulary: Vocabulary, mix_ratio: tuple[int, int] | None) -> Plan:
-    """mix_ratio: text : speech tokens of a block where text is pushed; None: it cannot be.
+def mix_ratio_of(config: LMConfig) -> tuple[int, int] | None:
+    """Text and speech tokens of a block where text is pushed; None: the model reads all text first."""
+    return config.mix_ratio if isinstance(config, Qwen2LMConfig) else None
 
-    Raises InvalidRequest for ids that the model does not have.
-    """
-    prompt = utterance.prompt_text_ids, utterance.prompt_speech_ids
+
+def plan_of(request: TokenRequest, vocabulary: Vocabulary, mix_ratio: tuple[int, int] | None) -> Plan:
+    """Return the decoding plan. Raises InvalidRequest for ids that the model does not have."""
+    prompt_text, prompt_speech = request.prompt_text_ids, request.prompt_speech_ids
     try:
-        if utterance.text_ids is not None:
-            text = utterance.prefix_text_ids + utterance.prompt_text_ids
-            return OfflinePlan(vocabulary, utterance.text_ids, text, prompt[1])
+        if request.text_ids is not None:
+            text = request.prefix_text_ids + prompt_text
+            return OfflinePlan(vocabulary, request.text_ids, text, prompt_speech)
         assert mix_ratio is not None, "text pushed to a model that reads all of it first"
-        return BistreamPlan(vocabulary, *prompt, utterance.prefix_text_ids, mix_ratio=mix_ratio)
+        prefix = request.prefix_text_ids
+        return BistreamPlan(vocabulary, prompt_text, prompt_speech, prefix, mix_ratio=mix_ratio)
     except ValueError as error:
         raise InvalidRequest(str(error), "text") from error

@@ -1,4 +1,4 @@
-"""Speech tokens from our own torch decoder: every active utterance in every step, in one thread."""
+"""Speech tokens from the torch decoder: one thread, every running utterance in every step."""
 
 import asyncio
 import logging
@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from firstword.app.engine.tokens.interface import EndReason, TokenRequest, TokenStream
-from firstword.app.engine.tokens.prompt import plan_of
+from firstword.app.engine.tokens.prompt import mix_ratio_of, plan_of
 from firstword.app.errors import SynthesisFailed
-from firstword.models.config import SamplingConfig
+from firstword.models.config import LMConfig
 from firstword.models.lm.decoder import (
     Emitted,
     Event,
@@ -23,15 +23,25 @@ from firstword.models.lm.decoder import (
     Waiting,
 )
 from firstword.models.lm.plan import BistreamPlan, Plan
+from firstword.models.lm.silence import silent_ids
 
 _log = logging.getLogger(__name__)
+
+
+class _TorchStream(TokenStream):
+    """An utterance of this generator, with its plan and, once it has joined the decoder, its row."""
+
+    def __init__(self, plan: Plan, silent_ids: frozenset[int]) -> None:
+        super().__init__(silent_ids)
+        self.plan = plan
+        self.row: Row | None = None  # used by the decoder's thread alone
 
 
 @dataclass(frozen=True, slots=True)
 class _Progress:
     """What one step did for one stream, on its way to the event loop."""
 
-    stream: TokenStream
+    stream: _TorchStream
     ids: tuple[int, ...] = ()
     compute_s: float = 0.0
     reason: EndReason | None = None
@@ -39,62 +49,62 @@ class _Progress:
 
 
 class TorchTokenGenerator:
-    """Utterances join and leave between steps. The thread sleeps while none can go on.
-
-    on_step: told how many utterances a step advanced and how long it took, from the thread.
-    """
+    """Utterances join and leave between steps. The thread sleeps while none can go on."""
 
     unready_reason = ""
 
     def __init__(
         self,
         model: SpeechLM,
-        sampling: SamplingConfig,
-        mix_ratio: tuple[int, int] | None,
+        config: LMConfig,
         on_step: Callable[[int, float], None] = lambda num_rows, seconds: None,
     ) -> None:
-        """mix_ratio: text : speech tokens of a block where text is pushed; None: it cannot be."""
-        self._model, self._sampling, self._mix_ratio = model, sampling, mix_ratio
+        """on_step: called in the thread with the rows that a step advanced and the seconds it took."""
+        self._model = model
+        self._mix_ratio = mix_ratio_of(config)
+        self._silent_ids = silent_ids(config)
         self._on_step = on_step
         self._loop = asyncio.get_running_loop()
-        self._decoder = SpeechDecoder(model, sampling)
-        self._plans: dict[TokenStream, Plan] = {}  # the event loop's
-        self._rows: dict[TokenStream, Row] = {}  # the thread's, as all below
-        self._streams: dict[Row, TokenStream] = {}
-        self._commands: deque[tuple[TokenStream, Callable[[], None]]] = deque()
+        self._decoder = SpeechDecoder(model, config.sampling)  # used by the thread alone
+        self._running: set[_TorchStream] = set()  # used by the event loop alone
+        self._commands: deque[tuple[_TorchStream, Callable[[], None]]] = deque()
         self._wake = threading.Condition()
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="speech tokens", daemon=True)
         self._thread.start()
 
-    def start(self, utterance: TokenRequest) -> TokenStream:
-        plan = plan_of(utterance, self._model.vocabulary, self._mix_ratio)
-        stream = TokenStream()
+    def start(self, request: TokenRequest) -> TokenStream:
+        plan = plan_of(request, self._model.vocabulary, self._mix_ratio)
+        stream = _TorchStream(plan, self._silent_ids)
         if self._is_closing:
             stream.fail(SynthesisFailed("the server is stopping"))
             return stream
-        self._plans[stream] = plan
-        request = RowRequest(plan, utterance.seed, speaker=utterance.speaker)
-        self._command(stream, lambda: self._add(stream, request))
+        self._running.add(stream)
+        seed, speaker = request.seed, request.speaker
+        self._command(
+            stream, lambda: self._add(stream, RowRequest(plan, seed, speaker=speaker, owner=stream))
+        )
         return stream
 
     def push_text(self, stream: TokenStream, ids: Sequence[int]) -> None:
-        plan = self._pushed_plan(stream)
-        if plan is not None:
+        if stream in self._running:
+            stream, plan = _bistream(stream)
             self._command(stream, lambda: plan.push_text(ids))
 
     def finish_text(self, stream: TokenStream) -> None:
-        plan = self._pushed_plan(stream)
-        if plan is not None:
+        if stream in self._running:
+            stream, plan = _bistream(stream)
             self._command(stream, plan.finish_text)
 
     def stop(self, stream: TokenStream) -> None:
+        assert isinstance(stream, _TorchStream), "a stream of another generator"
         stream.end("stopped")
-        if self._plans.pop(stream, None) is not None:
+        if stream in self._running:
+            self._running.discard(stream)
             self._command(stream, lambda: self._remove(stream))
 
     async def aclose(self) -> None:
-        for stream in list(self._plans):
+        for stream in list(self._running):
             stream.fail(SynthesisFailed("the server stopped before the speech was finished"))
             self.stop(stream)
         with self._wake:
@@ -102,13 +112,7 @@ class TorchTokenGenerator:
             self._wake.notify()
         await asyncio.to_thread(self._thread.join)
 
-    def _pushed_plan(self, stream: TokenStream) -> BistreamPlan | None:
-        """None: the stream has ended, and text for it has no meaning any more."""
-        plan = self._plans.get(stream)
-        assert plan is None or isinstance(plan, BistreamPlan), "text pushed to an utterance that has all"
-        return plan
-
-    def _command(self, stream: TokenStream, command: Callable[[], None]) -> None:
+    def _command(self, stream: _TorchStream, command: Callable[[], None]) -> None:
         with self._wake:
             self._commands.append((stream, command))
             self._wake.notify()
@@ -121,29 +125,25 @@ class TorchTokenGenerator:
                     self._wake.wait()
                 if self._is_closing:
                     return
-            self._obey_all()
-            is_idle = not self._rows or self._step()
+            while self._commands:
+                self._execute(*self._commands.popleft())
+            is_idle = not self._decoder.rows or self._step()
 
-    def _obey_all(self) -> None:
-        while self._commands:
-            self._obey(*self._commands.popleft())
-
-    def _obey(self, stream: TokenStream, command: Callable[[], None]) -> None:
+    def _execute(self, stream: _TorchStream, command: Callable[[], None]) -> None:
         try:
             command()
         except Exception:  # it must not end the others
             _log.exception("an utterance could not be started or changed")
-            self._give_up(stream)
+            self._fail(stream)
 
     def _step(self) -> bool:
-        """True: every row waits for text."""
+        """Advance every row by a token. -> whether all of them wait for text."""
         began = time.perf_counter()
         try:
             events = self._decoder.step()
         except Exception:  # whatever it was, it must not end the others
             _log.exception("a step of the language model failed; the newest utterance is given up")
-            newest = max(self._decoder.rows, key=lambda row: row.arrival)
-            self._give_up(self._streams[newest])
+            self._fail(_stream_of(max(self._decoder.rows, key=lambda row: row.arrival)))
             return False
         took = time.perf_counter() - began
         advanced = [event for event in events if not isinstance(event, Waiting)]
@@ -151,37 +151,32 @@ class TorchTokenGenerator:
         if num_rows:
             self._on_step(num_rows, took)
             share = took / num_rows
-            self._tell([self._progress(event, share) for event in advanced])
-        return bool(self._rows) and len(events) - len(advanced) == len(self._decoder.rows)
+            self._publish([self._progress(event, share) for event in advanced])
+        return len(events) - len(advanced) == len(self._decoder.rows)
 
     def _progress(self, event: Event, share_s: float) -> _Progress:
-        stream = self._streams[event.row]
+        stream = _stream_of(event.row)
         if isinstance(event, Emitted):
             return _Progress(stream, (event.speech_id,), share_s)
         assert isinstance(event, Stopped), event
-        self._forget(stream)
+        stream.row = None
         if event.reason == "not_finite":
             return _Progress(stream, failure="the language model's answer was not finite")
         return _Progress(stream, compute_s=share_s, reason=event.reason)
 
-    def _give_up(self, stream: TokenStream) -> None:
+    def _fail(self, stream: _TorchStream) -> None:
         self._remove(stream)
-        self._tell([_Progress(stream, failure="the language model failed on this text")])
+        self._publish([_Progress(stream, failure="the language model failed on this text")])
 
-    def _add(self, stream: TokenStream, request: RowRequest) -> None:
-        row = self._decoder.add(request)
-        self._rows[stream], self._streams[row] = row, stream
+    def _add(self, stream: _TorchStream, request: RowRequest) -> None:
+        stream.row = self._decoder.add(request)
 
-    def _remove(self, stream: TokenStream) -> None:
-        row = self._rows.get(stream)
-        if row is not None:
-            self._decoder.remove(row)
-            self._forget(stream)
+    def _remove(self, stream: _TorchStream) -> None:
+        if stream.row is not None:
+            self._decoder.remove(stream.row)
+            stream.row = None
 
-    def _forget(self, stream: TokenStream) -> None:
-        del self._streams[self._rows.pop(stream)]
-
-    def _tell(self, progress: list[_Progress]) -> None:
+    def _publish(self, progress: list[_Progress]) -> None:
         self._loop.call_soon_threadsafe(self._deliver, progress)
 
     def _deliver(self, progress: list[_Progress]) -> None:
@@ -193,3 +188,15 @@ class TorchTokenGenerator:
                 one.stream.end(one.reason)
             if one.stream.has_ended:
                 self.stop(one.stream)
+
+
+def _bistream(stream: TokenStream) -> tuple[_TorchStream, BistreamPlan]:
+    assert isinstance(stream, _TorchStream), "a stream of another generator"
+    assert isinstance(stream.plan, BistreamPlan), "text pushed to an utterance that has all its text"
+    return stream, stream.plan
+
+
+def _stream_of(row: Row) -> _TorchStream:
+    stream = row.request.owner
+    assert isinstance(stream, _TorchStream), stream
+    return stream

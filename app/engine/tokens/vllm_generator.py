@@ -1,18 +1,11 @@
-"""Speech tokens from vLLM.
-
-An utterance in pieces that an engine in another process can run by itself.
-
-Keeps an engine in another process alive: when it dies it is started again, later each time.
-
-Speech tokens from vLLM: each utterance is a task that runs it request by request.
-"""
+"""Speech tokens from vLLM: decode requests to an engine process, and the supervisor that restarts it."""
 
 import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from firstword.app.engine.tokens.interface import TokenRequest, TokenStream
@@ -20,7 +13,8 @@ from firstword.app.engine.tokens.prompt import plan_of
 from firstword.app.errors import Restarting, SynthesisFailed, TextTooLong, TtsError
 from firstword.models.config import Qwen2LMConfig
 from firstword.models.lm.plan import BistreamPlan, ForceFill, Plan, Run, Stop, Vocabulary, WaitForText
-from firstword.models.vllm.sampler import SamplingState
+from firstword.models.lm.silence import silent_ids
+from firstword.models.vllm.sampling_state import SamplingState
 
 
 class EngineDied(Exception):
@@ -29,9 +23,9 @@ class EngineDied(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DecodeRequest:
-    """Run `prompt_ids`, then draw up to `max_ids` ids, running each, up to the first of the stop set.
+    """Prefill `prompt_ids`, then decode up to `max_ids` ids, up to the first of the stop set.
 
-    What an earlier leg of the utterance has run is a prefix of these, which the engine's cache still has.
+    The ids of an utterance's earlier requests are a prefix of these, which the engine's cache still has.
     """
 
     prompt_ids: tuple[int, ...]
@@ -43,14 +37,14 @@ class DecodeEngine(Protocol):
     """Used within one event loop."""
 
     def run(self, request: DecodeRequest) -> AsyncGenerator[Sequence[int], None]:
-        """The ids as they are drawn, one or several at a time; closed early, it stops and frees its memory.
+        """Yield the ids as they are drawn, one or several at a time. Closed early, it frees its memory.
 
         Raises EngineDied.
         """
         ...
 
     async def wait_until_dead(self) -> None:
-        """Returns when its process is gone, however it went."""
+        """Return when its process is gone, for whatever reason."""
         ...
 
     async def aclose(self) -> None: ...
@@ -58,12 +52,15 @@ class DecodeEngine(Protocol):
 
 FIRST_DELAY_S = 1.0
 MAX_DELAY_S = 60.0
-STABLE_AFTER_S = 300.0  # an engine that lived so long dies for another reason than the last one
+STABLE_AFTER_S = 300.0  # a death after that is taken for a new trouble: the delay starts anew
 _log = logging.getLogger(__name__)
 
 
 class EngineSupervisor:
-    """Used within one event loop. `unready_reason` says in one line why there is no engine."""
+    """Supervises the engine process: restarts it when it dies, with exponential back-off.
+
+    Used within one event loop. `unready_reason` says in one line why there is no engine.
+    """
 
     def __init__(
         self,
@@ -131,155 +128,159 @@ async def _close_dead(engine: DecodeEngine) -> None:
         _log.exception("what was left of the language model's engine could not be closed")
 
 
-@dataclass(slots=True, eq=False)
-class _Speech:
-    """What one utterance needs. context: every id that has run, in order."""
+class _VllmStream(TokenStream):
+    """An utterance of this generator, with its plan and the task that runs it."""
 
-    stream: TokenStream
-    plan: Plan
-    seed: int
-    context: list[int] = field(default_factory=list)
-    num_drawn: int = 0
-    text_came: asyncio.Event = field(default_factory=asyncio.Event)
+    def __init__(self, plan: Plan, seed: int, silent_ids: frozenset[int]) -> None:
+        super().__init__(silent_ids)
+        self.plan = plan
+        self.seed = seed
+        self.context: list[int] = []  # every id that has run, in order
+        self.num_drawn = 0
+        self.text_came = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
 
 
 class VllmTokenGenerator:
-    """A request ends where the plan wants anything else than to run the id that was drawn.
-
-    is_greedy: the most probable id instead of a draw, for comparisons.
-    """
+    """A decode request ends where the plan asks for anything but running the id that was drawn."""
 
     def __init__(
         self, supervisor: EngineSupervisor, config: Qwen2LMConfig, max_model_len: int, is_greedy: bool = False
     ) -> None:
-        """supervisor: started, and closed with the generator. max_model_len: of an utterance, in ids."""
-        self._supervisor, self._vocabulary, self._is_greedy = supervisor, Vocabulary.of(config), is_greedy
-        self._mix_ratio, self._window = config.mix_ratio, config.sampling.win_size
+        """supervisor: started; it is closed with the generator. max_model_len: ids of one utterance.
+
+        is_greedy: take the most probable id instead of a draw, for comparisons.
+        """
+        self._supervisor = supervisor
+        self._vocabulary = Vocabulary.of(config)
+        self._silent_ids = silent_ids(config)
+        self._mix_ratio = config.mix_ratio
+        self._window = config.sampling.win_size
         self._max_model_len = max_model_len
-        self._speeches: dict[TokenStream, tuple[_Speech, asyncio.Task[None]]] = {}
+        self._is_greedy = is_greedy
+        self._running: set[_VllmStream] = set()
         self._tasks: set[asyncio.Task[None]] = set()  # until they are done; stopped ones too
-        self._num_running = 0
+        self._num_requests = 0  # that the engine runs
         self._is_closing = False
 
     @property
     def unready_reason(self) -> str:
         return self._supervisor.unready_reason
 
-    def start(self, utterance: TokenRequest) -> TokenStream:
-        plan = plan_of(utterance, self._vocabulary, self._mix_ratio)
-        stream = TokenStream()
+    def start(self, request: TokenRequest) -> TokenStream:
+        plan = plan_of(request, self._vocabulary, self._mix_ratio)
+        stream = _VllmStream(plan, request.seed, self._silent_ids)
         if self._is_closing:
             stream.fail(SynthesisFailed("the server is stopping"))
             return stream
-        speech = _Speech(stream, plan, utterance.seed)
-        task = asyncio.create_task(self._run(speech), name="speech tokens")
-        self._speeches[stream] = speech, task
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        stream.task = asyncio.create_task(self._run(stream), name="speech tokens")
+        self._running.add(stream)
+        self._tasks.add(stream.task)
+        stream.task.add_done_callback(self._tasks.discard)
         return stream
 
     def push_text(self, stream: TokenStream, ids: Sequence[int]) -> None:
-        if stream in self._speeches:
-            self._pushed_plan(stream).push_text(ids)
-            self._speeches[stream][0].text_came.set()
+        if stream in self._running:
+            stream, plan = _bistream(stream)
+            plan.push_text(ids)
+            stream.text_came.set()
 
     def finish_text(self, stream: TokenStream) -> None:
-        if stream in self._speeches:
-            self._pushed_plan(stream).finish_text()
-            self._speeches[stream][0].text_came.set()
+        if stream in self._running:
+            stream, plan = _bistream(stream)
+            plan.finish_text()
+            stream.text_came.set()
 
     def stop(self, stream: TokenStream) -> None:
+        assert isinstance(stream, _VllmStream), "a stream of another generator"
         stream.end("stopped")
-        if stream in self._speeches:
-            _, task = self._speeches.pop(stream)
-            task.cancel()
+        if stream in self._running:
+            self._running.discard(stream)
+            assert stream.task is not None
+            stream.task.cancel()
 
     async def aclose(self) -> None:
         self._is_closing = True
-        for stream in list(self._speeches):
+        for stream in list(self._running):
             stream.fail(SynthesisFailed("the server stopped before the speech was finished"))
             self.stop(stream)
         if self._tasks:
             await asyncio.wait(self._tasks)
         await self._supervisor.aclose()
 
-    def _pushed_plan(self, stream: TokenStream) -> BistreamPlan:
-        plan = self._speeches[stream][0].plan
-        assert isinstance(plan, BistreamPlan), "text pushed to an utterance that has all"
-        return plan
-
-    async def _run(self, speech: _Speech) -> None:
+    async def _run(self, stream: _VllmStream) -> None:
         try:
-            await self._speak(speech)
+            await self._generate(stream)
         except TtsError as error:
-            speech.stream.fail(error)
+            stream.fail(error)
         except EngineDied:
-            why = "the language model's engine died while this was spoken; say it again in a moment"
-            speech.stream.fail(Restarting(why))
+            why = "the language model's engine died while this was spoken; try again in a moment"
+            stream.fail(Restarting(why))
         except Exception:  # it must not end the others
             _log.exception("an utterance failed")
-            speech.stream.fail(SynthesisFailed("the language model failed on this text"))
+            stream.fail(SynthesisFailed("the language model failed on this text"))
         finally:
-            self._speeches.pop(speech.stream, None)
+            self._running.discard(stream)
 
-    async def _speak(self, speech: _Speech) -> None:
-        while not speech.stream.has_ended:
-            match speech.plan.next_action():
+    async def _generate(self, stream: _VllmStream) -> None:
+        while not stream.has_ended:
+            match stream.plan.next_action():
                 case Stop(reason):
-                    speech.stream.end(reason)
+                    stream.end(reason)
                 case WaitForText():
-                    await speech.text_came.wait()
-                    speech.text_came.clear()
+                    await stream.text_came.wait()
+                    stream.text_came.clear()
                 case ForceFill():
                     assert self._vocabulary.fill is not None, "a fill in a model without one"
-                    speech.plan.accept(self._vocabulary.fill)
+                    stream.plan.accept(self._vocabulary.fill)
                 case Run(ids):
-                    await self._run_request(speech, self._next_request(speech, ids))
+                    await self._decode(stream, self._next_request(stream, ids))
                 case action:
                     raise AssertionError(action)
 
-    def _next_request(self, speech: _Speech, ids: tuple[int, ...]) -> DecodeRequest:
-        stretch, history = speech.plan.stretch, tuple(speech.plan.history[-self._window :])
-        speech.context += ids
-        speech.plan.mark_run()
-        num_free = self._max_model_len - len(speech.context)
+    def _next_request(self, stream: _VllmStream, ids: tuple[int, ...]) -> DecodeRequest:
+        span = stream.plan.sampling_span
+        history = tuple(stream.plan.history[-self._window :])
+        stream.context += ids
+        stream.plan.mark_run()
+        num_free = self._max_model_len - len(stream.context)
         if num_free <= 0:
             raise self._too_long()
-        draws = SamplingState.of(stretch, speech.seed, speech.num_drawn, history, self._is_greedy)
-        return DecodeRequest(tuple(speech.context), draws, min(stretch.num_ids, num_free))
+        sampling = SamplingState.of(span, stream.seed, stream.num_drawn, history, self._is_greedy)
+        return DecodeRequest(tuple(stream.context), sampling, min(span.num_ids, num_free))
 
-    async def _run_request(self, speech: _Speech, request: DecodeRequest) -> None:
-        """Compute time is shared: it passed once for all requests that ran."""
-        self._num_running += 1
+    async def _decode(self, stream: _VllmStream, request: DecodeRequest) -> None:
+        """Compute time is divided among the requests that ran meanwhile."""
+        self._num_requests += 1
         came_s = time.perf_counter()
         try:
             async with aclosing(self._supervisor.engine.run(request)) as pieces:
                 async for ids in pieces:
                     now_s = time.perf_counter()
-                    spoken, is_over = self._taken(speech, ids)
-                    speech.stream.deliver(spoken, (now_s - came_s) / self._num_running)
+                    speech_ids, is_over = self._accepted(stream, ids)
+                    stream.deliver(speech_ids, (now_s - came_s) / self._num_requests)
                     came_s = now_s
-                    if is_over or speech.stream.has_ended:
+                    if is_over or stream.has_ended:
                         return
         finally:
-            self._num_running -= 1
+            self._num_requests -= 1
         raise self._too_long()
 
-    def _taken(self, speech: _Speech, ids: Sequence[int]) -> tuple[list[int], bool]:
+    def _accepted(self, stream: _VllmStream, ids: Sequence[int]) -> tuple[list[int], bool]:
         """-> the speech tokens among ids, and whether the request is over; ids behind its end are dropped."""
-        spoken: list[int] = []
+        speech_ids: list[int] = []
         for id in ids:
             if id >= self._vocabulary.num_classes:
                 raise SynthesisFailed("the language model's answer was not finite")
-            speech.num_drawn += 1
-            speech.plan.accept(id)
+            stream.num_drawn += 1
+            stream.plan.accept(id)
             if id < self._vocabulary.num_speech_ids:
-                spoken.append(id)
-            if speech.plan.next_action() != Run((id,)):
-                return spoken, True
-            speech.context.append(id)  # the engine runs it by itself
-            speech.plan.mark_run()
-        return spoken, False
+                speech_ids.append(id)
+            if stream.plan.next_action() != Run((id,)):
+                return speech_ids, True
+            stream.context.append(id)  # the engine runs it by itself
+            stream.plan.mark_run()
+        return speech_ids, False
 
     def _too_long(self) -> TextTooLong:
         return TextTooLong(
@@ -287,3 +288,9 @@ class VllmTokenGenerator:
             "send less text at once, or flush in between",
             "text",
         )
+
+
+def _bistream(stream: TokenStream) -> tuple[_VllmStream, BistreamPlan]:
+    assert isinstance(stream, _VllmStream), "a stream of another generator"
+    assert isinstance(stream.plan, BistreamPlan), "text pushed to an utterance that has all its text"
+    return stream, stream.plan

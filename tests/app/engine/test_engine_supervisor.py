@@ -10,9 +10,9 @@ import pytest
 
 from firstword.app.engine.tokens.vllm_generator import FIRST_DELAY_S, STABLE_AFTER_S, EngineSupervisor
 from firstword.app.errors import Restarting
-from tests.app.engine.test_torch_generator import small_lm
 from tests.support.clock import Clock
 from tests.support.decode_engine import ToyDecodeEngine, until
+from tests.support.small_lm import small_lm
 
 pytestmark = pytest.mark.anyio
 

@@ -218,7 +218,7 @@ async def test_a_loop_of_which_some_was_handed_out_ends_cleanly_too() -> None:
     async with Rig() as rig:
         async with speaking_by_hand(rig) as (stream, tokens):
             events = aiter(stream)
-            rig.generator.say(tokens, [66] * 5, ends=False)
+            rig.generator.say(tokens, [62, 63, 64, 65, 66], ends=False)
             first = await anext(events)
             rig.generator.say(tokens, [66] * MAX_REPEATS, ends=False)
             rest = [event async for event in events]

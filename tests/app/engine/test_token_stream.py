@@ -53,3 +53,29 @@ async def test_one_token_over_and_over_is_stopped_and_its_repeats_are_dropped() 
     assert stream.ids[-2:] == [3, 7]
     stream.deliver([8], 0)
     assert stream.ids[-1] == 7
+
+
+async def test_repeats_are_held_back_until_another_token_follows() -> None:
+    stream = TokenStream()
+    stream.deliver([1, 7, 7, 7], 0)
+    assert stream.ids == [1, 7]
+    stream.deliver([7, 8], 0)
+    assert stream.ids == [1, 7, 7, 7, 7, 8]
+    stream.deliver([8, 8], 0)
+    stream.end("eos")
+    assert stream.ids == [1, 7, 7, 7, 7, 8, 8, 8]
+
+
+async def test_no_token_is_taken_back_from_a_loop_that_was_waited_for() -> None:
+    stream = TokenStream()
+    stream.deliver([1, *[7] * 5], 0)
+    handed_on = list(stream.ids)
+    stream.deliver([7] * MAX_REPEATS, 0)
+    assert stream.ids == handed_on
+    assert stream.reason == "token_loop"
+
+
+async def test_of_silence_only_five_tokens_in_a_row_are_handed_on() -> None:
+    stream = TokenStream(silent_ids=frozenset({3, 4}))
+    stream.deliver([1, 3, 4, 4, 3, 4, 3, 3, 9, 4], 0)
+    assert stream.ids == [1, 3, 4, 4, 3, 4, 9, 4]

@@ -3,28 +3,18 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from functools import cache
 
 import pytest
+import torch
 
-from firstword.app.engine.tokens.interface import TokenRequest, TokenStream
+from firstword.app.engine.tokens.interface import TokenRequest
 from firstword.app.engine.tokens.torch_generator import TorchTokenGenerator
 from firstword.app.errors import InvalidRequest, SynthesisFailed
-from firstword.models.checkpoint.open import open_checkpoint
-from firstword.models.config import Qwen2LMConfig
 from firstword.models.lm.qwen2 import Qwen2LM
-from tests.models.checkpoints import small_checkpoint
+from tests.models.lm.networks import FAMILIES, make_model
+from tests.support.small_lm import TEXT, finished, new_generator, utterance
 
 pytestmark = pytest.mark.anyio
-
-TEXT = (3, 1, 4, 1, 5, 9, 2, 6)
-
-
-@cache
-def small_lm() -> Qwen2LM:
-    lm = open_checkpoint(small_checkpoint("cosyvoice2")).load_lm()
-    assert isinstance(lm, Qwen2LM)
-    return lm
 
 
 @pytest.fixture
@@ -32,23 +22,6 @@ async def generator() -> AsyncIterator[TorchTokenGenerator]:
     generator = new_generator()
     yield generator
     await generator.aclose()
-
-
-def new_generator() -> TorchTokenGenerator:
-    config = open_checkpoint(small_checkpoint("cosyvoice2")).config.lm
-    assert isinstance(config, Qwen2LMConfig)
-    return TorchTokenGenerator(small_lm(), config.sampling, config.mix_ratio)
-
-
-def utterance(text: tuple[int, ...] | None = TEXT, seed: int = 1) -> TokenRequest:
-    return TokenRequest(text, (7, 8), (10, 11, 12), (), None, seed)
-
-
-async def finished(stream: TokenStream) -> list[int]:
-    async with asyncio.timeout(60):
-        await stream.wait_until_ended()
-    await stream.wait_for(0)
-    return stream.ids
 
 
 async def test_equal_seeds_and_texts_speak_alike_alone_and_among_others(
@@ -130,3 +103,21 @@ async def test_closing_fails_what_still_runs() -> None:
     await generator.aclose()
     with pytest.raises(SynthesisFailed, match="stopped"):
         await stream.wait_for(1)
+
+
+@pytest.mark.parametrize(("family", "is_withheld"), [("cosyvoice2", False), ("cosyvoice3", True)])
+async def test_long_silence_is_withheld_from_the_flow_where_the_family_says_so(
+    family: str, is_withheld: bool
+) -> None:
+    model = make_model(family)
+    silent = [1, 2, 28, 29, 55]
+    model.head.weight.data.zero_()
+    model.head.bias = torch.nn.Parameter(torch.full((model.vocabulary.num_classes,), -100.0))
+    model.head.bias.data[silent] = 0.0
+    generator = TorchTokenGenerator(model, FAMILIES[family])
+    stream = generator.start(TokenRequest(TEXT, (), (), (), None, seed=1))
+    ids = await finished(stream)
+    await generator.aclose()
+    assert stream.reason == "max_tokens"
+    assert set(ids) <= set(silent)
+    assert len(ids) == (5 if is_withheld else 20 * len(TEXT))

@@ -1,4 +1,4 @@
-"""The generator of requests, over an engine in the test's hands; tests/vllm has the real one."""
+"""The vLLM generator over an engine that the test controls; tests/vllm has the real one."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -11,8 +11,8 @@ from firstword.app.engine.tokens.vllm_generator import EngineSupervisor, VllmTok
 from firstword.app.errors import InvalidRequest, Restarting, SynthesisFailed, TextTooLong
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder
 from firstword.models.lm.plan import BistreamPlan
-from tests.app.engine.test_torch_generator import TEXT, finished, new_generator, small_lm, utterance
 from tests.support.decode_engine import ToyDecodeEngine, until
+from tests.support.small_lm import TEXT, finished, new_generator, small_lm, utterance
 
 pytestmark = pytest.mark.anyio
 
@@ -72,7 +72,7 @@ async def test_a_whole_text_is_spoken_as_in_torch_however_many_ids_come_at_once(
 
 
 @pytest.mark.parametrize("ids_at_a_time", [1, 4])
-async def test_pushed_text_is_spoken_as_in_torch_leg_by_leg(ids_at_a_time: int) -> None:
+async def test_pushed_text_is_spoken_as_in_torch_request_by_request(ids_at_a_time: int) -> None:
     def speak(generator: object) -> object:
         stream = generator.start(utterance(None))  # type: ignore[attr-defined]
         for id in TEXT * 2:
@@ -99,7 +99,7 @@ async def test_speech_begins_before_the_text_has_ended() -> None:
         assert not stream.has_ended
 
 
-async def test_a_stopped_stream_stops_its_leg_and_no_other() -> None:
+async def test_a_stopped_stream_stops_its_request_and_no_other() -> None:
     engine = ToyDecodeEngine(small_lm())
     async with generating(engine) as generator:
         alone = await finished(generator.start(utterance()))

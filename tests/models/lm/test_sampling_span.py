@@ -22,9 +22,9 @@ def drawn_up_to_the_turn(plan: Plan) -> list[object]:
 
 
 def foreseen(plan: Plan) -> list[object]:
-    stretch = plan.stretch
-    num_first = min(stretch.num_first, stretch.num_ids)
-    return [stretch.first] * num_first + [stretch.later] * (stretch.num_ids - num_first)
+    span = plan.sampling_span
+    num_first = min(span.num_first, span.num_ids)
+    return [span.first_rule] * num_first + [span.later_rule] * (span.num_ids - num_first)
 
 
 def test_a_whole_text_is_one_stretch() -> None:
@@ -40,12 +40,12 @@ def test_pushed_text_is_a_stretch_for_each_block(num_prompt_ids: int) -> None:
     plan = BistreamPlan(NAMES, [1] * 5, [9] * num_prompt_ids, mix_ratio=MIX_RATIO)
     plan.push_text([1] * 12)
     plan.finish_text()
-    num_stretches = 0
+    num_spans = 0
     while not isinstance(plan.next_action(), Stop):
         if not isinstance(plan.next_action(), Run):
             plan.accept(NAMES.fill or -1)
             continue
         expected = foreseen(plan)
         assert drawn_up_to_the_turn(plan) == expected
-        num_stretches += 1
-    assert num_stretches >= 3
+        num_spans += 1
+    assert num_spans >= 3

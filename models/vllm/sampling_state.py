@@ -1,0 +1,45 @@
+"""The sampling state that a vLLM request carries from the service to the engine's process."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from firstword.models.lm.plan import SamplingSpan
+
+KEY = "firstword"  # of a request's extra arguments
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingState:
+    """Where the draws of an utterance stand when a decode request begins, and the rules of those to come.
+
+    num_drawn: draws of the utterance so far. history: the last ids drawn, fills included, at most as many
+    as the repetition window holds. The first `num_first` draws are under `first_rule`.
+    """
+
+    seed: int
+    num_drawn: int
+    history: tuple[int, ...]
+    first_rule: int  # a `Forbidden`
+    num_first: int
+    later_rule: int
+    is_greedy: bool = False
+
+    @classmethod
+    def of(
+        cls, span: SamplingSpan, seed: int, num_drawn: int, history: tuple[int, ...], is_greedy: bool
+    ) -> "SamplingState":
+        rules = int(span.first_rule), span.num_first, int(span.later_rule)
+        return cls(seed, num_drawn, history, *rules, is_greedy)
+
+    @classmethod
+    def read(cls, extra_args: Mapping[str, Any] | None) -> "SamplingState":
+        """Raises ValueError for a request that holds none."""
+        given = (extra_args or {}).get(KEY)
+        if not isinstance(given, Mapping):
+            raise ValueError(f"a request came without {KEY!r} in its extra_args; only Firstword can ask this")
+        return cls(**{**given, "history": tuple(given["history"])})
+
+    def written(self) -> dict[str, Any]:
+        """Return the extra arguments of a vLLM request that `read` reads back."""
+        return {KEY: asdict(self)}
