@@ -107,35 +107,31 @@ class DrainingServer(uvicorn.Server):
         self._loop = asyncio.get_running_loop()  # first: a signal may come as soon as it has started
         await super().startup(sockets)
         if self.started:
-            self._limit_unacknowledged_time()
+            if self._unread_timeout_s is not None and hasattr(socket, "TCP_USER_TIMEOUT"):  # only on Linux
+                timeout_ms = round(1000 * self._unread_timeout_s)
+                # Connections inherit the option from the socket that accepts them.
+                for listener in (listener for server in self.servers for listener in server.sockets):
+                    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
             self._on_listening(self.servers[0].sockets[0].getsockname()[1])
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """uvicorn's own would raise the signal again at its end, which leaves no time to close anything."""
 
+        async def drain_and_exit() -> None:
+            try:
+                await self._drain()
+            finally:
+                self.should_exit = True
+
         def begin_to_drain() -> None:
             if self._draining is None:
-                self._draining = asyncio.create_task(self._drain_and_exit())
+                self._draining = asyncio.create_task(drain_and_exit())
 
         if self._draining is None and self.started:
             assert self._loop is not None, "started without a loop"
             self._loop.call_soon_threadsafe(begin_to_drain)
         else:
             self.should_exit = self.force_exit = True
-
-    async def _drain_and_exit(self) -> None:
-        try:
-            await self._drain()
-        finally:
-            self.should_exit = True
-
-    def _limit_unacknowledged_time(self) -> None:
-        """Connections inherit the option from the socket that accepts them. Only Linux has it."""
-        if self._unread_timeout_s is None or not hasattr(socket, "TCP_USER_TIMEOUT"):
-            return
-        timeout_ms = round(1000 * self._unread_timeout_s)
-        for listener in (listener for server in self.servers for listener in server.sockets):
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
 
 
 @asynccontextmanager

@@ -174,21 +174,16 @@ async def _respond(request: Request, error: Exception) -> Response:
             # `loc` begins with the part of the request: body, query, path.
             faults = [fault | {"loc": fault["loc"][1:]} for fault in error.errors()]
             error = invalid_request(faults, _body_fields(request.scope.get("route")))
-        case HTTPException():
-            error = _of_router(error, request)
-    return error_response(error)
-
-
-def _of_router(error: HTTPException, request: Request) -> TtsError:
-    """The router raises these three, the last for a body that cannot be parsed."""
-    path = _shorten(request.url.path)
-    match error.status_code:
-        case 404:
-            return PathNotFound(f"no such path: {path}; GET /docs lists all")
-        case 405:
+        # The router raises these three.
+        case HTTPException(status_code=404):
+            error = PathNotFound(f"no such path: {_shorten(request.url.path)}; GET /docs lists all")
+        case HTTPException(status_code=405):
             allow = (error.headers or {}).get("Allow", "")
-            return MethodNotAllowed(f"{request.method} not allowed on {path}; allowed: {allow}", allow)
-    return InvalidRequest("the body cannot be parsed as its Content-Type says; check both")
+            message = f"{request.method} not allowed on {_shorten(request.url.path)}; allowed: {allow}"
+            error = MethodNotAllowed(message, allow)
+        case HTTPException():
+            error = InvalidRequest("the body cannot be parsed as its Content-Type says; check both")
+    return error_response(error)
 
 
 def _body_fields(route: object) -> Iterable[str]:

@@ -117,8 +117,15 @@ class KeyRing:
         """Return the owner of the key in a request or a WebSocket's upgrade. Raises InvalidApiKey."""
         if self.is_open:
             return ANONYMOUS
-        key = _find_key(scope)
-        if key is None:
+        headers = Headers(scope=scope)
+        # A browser cannot set headers on a WebSocket. Elsewhere a key in a URL would end up in logs.
+        query = QueryParams(scope["query_string"] if scope["type"] == "websocket" else "")
+        scheme, _, credentials = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and credentials:
+            key = credentials.strip()
+        else:
+            key = headers.get("x-api-key") or query.get("api_key") or ""
+        if not key:
             raise InvalidApiKey("no API key; send one as `Authorization: Bearer KEY` or `X-API-Key: KEY`")
         owner = self.owner_of(key)
         if owner is None:
@@ -157,16 +164,6 @@ def _parse_key(number: int, entry: str) -> tuple[str, bytes]:
     if _SHA256.fullmatch(secret):
         return match["name"], bytes.fromhex(secret)
     return match["name"], hashlib.sha256(secret.encode()).digest()
-
-
-def _find_key(scope: Scope) -> str | None:
-    headers = Headers(scope=scope)
-    scheme, _, credentials = headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and credentials:
-        return credentials.strip()
-    # A browser can give a WebSocket no header. Elsewhere a key in a URL would end in logs.
-    query = QueryParams(scope["query_string"]) if scope["type"] == "websocket" else QueryParams()
-    return headers.get("x-api-key") or query.get("api_key")
 
 
 FORM_BYTES = 64 * 1024  # what an upload's form may add to its file

@@ -159,8 +159,19 @@ class Tempo:
         check_speed(speed)
         self._speed = speed
         self._sample_rate_hz = sample_rate_hz
+        graph = av.filter.Graph()
+        graph.threads = 1
+        time_base = Fraction(1, sample_rate_hz)
+        source = graph.add_abuffer(
+            sample_rate=sample_rate_hz, format="flt", layout="mono", time_base=time_base
+        )
+        # What atempo returns for the first 40 ms depends on the size of its input frames: make them equal.
+        frames = graph.add("asetnsamples", f"nb_out_samples={round(_FRAME_S * sample_rate_hz)}:pad=0")
         is_single = _FILTER_MIN <= speed <= _FILTER_MAX
-        self._graph = _open_graph([speed] if is_single else [sqrt(speed)] * 2, sample_rate_hz)
+        speeds = [speed] if is_single else [sqrt(speed)] * 2
+        filters = [graph.add("atempo", repr(filter_speed)) for filter_speed in speeds]
+        graph.link_nodes(source, frames, *filters, graph.add("abuffersink")).configure()
+        self._graph = graph
         self._num_fed_samples = 0
         self._num_returned_samples = 0
 
@@ -199,16 +210,3 @@ class Tempo:
                 return np.concatenate(frames)
             assert isinstance(frame, av.AudioFrame), frame
             frames.append(frame.to_ndarray()[0])
-
-
-def _open_graph(speeds: list[float], sample_rate_hz: int) -> av.filter.Graph:
-    graph = av.filter.Graph()
-    graph.threads = 1
-    source = graph.add_abuffer(
-        sample_rate=sample_rate_hz, format="flt", layout="mono", time_base=Fraction(1, sample_rate_hz)
-    )
-    # What atempo returns for the first 40 ms depends on the size of its input frames: make them equal.
-    frames = graph.add("asetnsamples", f"nb_out_samples={round(_FRAME_S * sample_rate_hz)}:pad=0")
-    filters = [graph.add("atempo", repr(speed)) for speed in speeds]
-    graph.link_nodes(source, frames, *filters, graph.add("abuffersink")).configure()
-    return graph

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from enum import Enum, auto
+from functools import partial
 from uuid import uuid4
 
 from firstword.app.api.dependencies import Services
@@ -23,8 +24,7 @@ from firstword.app.api.ws.messages import (
     Started,
     Stats,
 )
-from firstword.app.audio.stream import EncodedChunk
-from firstword.app.engine.interface import SynthesisRequest
+from firstword.app.engine.interface import Flushed, SynthesisRequest
 from firstword.app.errors import CancelReason, InvalidRequest, StreamTimeout
 
 MAX_EARLY_FLUSHES = 64
@@ -220,28 +220,27 @@ class Context:
             stream.finish_text()
 
     async def _send_audio(self) -> None:
-        encoder = open_stream_encoder(self._session, self._output)
-        async with aclosing(encoded_events(self._session.stream, encoder)) as events:
+        session = self._session
+        queue = self._send_queue
+        encoder = open_stream_encoder(session, self._output)
+        async with aclosing(encoded_events(session.stream, encoder)) as events:
             async for event in events:
-                if isinstance(event, EncodedChunk):
-                    await self._send_chunk(event)
-                else:
-                    await self._send_queue.send(FlushDone(context=self.id))
+                if isinstance(event, Flushed):
+                    await queue.send(FlushDone(context=self.id))
+                    continue
+                frame = AudioFrame(
+                    context=self.id,
+                    bytes=len(event.data),
+                    start_ms=self._ms(self._num_sent_samples),
+                    duration_ms=self._ms(event.num_samples),
+                )
+                count = partial(self._count_sent, event.num_samples)
+                await queue.send(frame, event.data, before_write=count)
+                session.record.audio_went(event.num_samples, self._output.sample_rate_hz)
+                self._restart_idle_timer()
 
-    async def _send_chunk(self, chunk: EncodedChunk) -> None:
-        frame = AudioFrame(
-            context=self.id,
-            bytes=len(chunk.data),
-            start_ms=self._ms(self._num_sent_samples),
-            duration_ms=self._ms(chunk.num_samples),
-        )
-
-        def count() -> None:
-            self._num_sent_samples += chunk.num_samples
-
-        await self._send_queue.send(frame, chunk.data, before_write=count)
-        self._session.record.audio_went(chunk.num_samples, self._output.sample_rate_hz)
-        self._restart_idle_timer()
+    def _count_sent(self, num_samples: int) -> None:
+        self._num_sent_samples += num_samples
 
     def _stats(self) -> Stats:
         record, stats = self._session.record, self._session.stream.stats

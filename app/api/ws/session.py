@@ -226,17 +226,18 @@ class WebSocketSession:
 
     async def _run(self, context: Context) -> None:
         """The task of one context. Whatever happens in it ends no other."""
+
+        def remove() -> None:
+            if self._contexts.get(context.id) is context:
+                del self._contexts[context.id]
+                self._end_if_empty()
+
         try:
             with self._services.metrics.ws_contexts.track_inprogress():
-                await context.run(on_done=lambda: self._remove(context))
+                await context.run(on_done=remove)
         except Exception as error:
             if self._contexts.get(context.id) is context:
                 await self._fail(context.id, error, context.needs_start)
-
-    def _remove(self, context: Context) -> None:
-        if self._contexts.get(context.id) is context:
-            del self._contexts[context.id]
-            self._end_if_empty()
 
     async def _refuse(self, raw: str | None, error: Exception) -> None:
         """Answer a message that could not be handled, and end the context that it was for."""
