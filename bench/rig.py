@@ -89,7 +89,7 @@ class Rig:
                 f"{settings.networks.checkpoint} has no speaker {name or 'at all'}; it brings {brought}"
             )
         self._speaker = speakers[name]
-        self._prompt = self.networks.prepare(self._speaker)
+        self._prompt = self.networks.prompt_states.compute_prompt_state(self._speaker)
         self._clock = clock or device_clock(self.networks)
 
     def speak(self, text: str, num_tokens: int | None, seed: int = 0) -> Utterance:

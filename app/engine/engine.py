@@ -14,7 +14,7 @@ from firstword.app.engine.admission import Admission, Slot
 from firstword.app.engine.interface import EngineInfo, EngineStatus, Mode, SynthesisRequest
 from firstword.app.engine.stream import EngineParts, SpeechStream
 from firstword.app.errors import Draining, InvalidRequest, Restarting
-from firstword.app.speakers.enrolment import PreparedSpeaker
+from firstword.app.speakers.interface import PreparedSpeaker
 
 _FIRST = 4  # streams spoken at once; twice as many while the machine could carry them twice over
 MOST_STREAMS = 256

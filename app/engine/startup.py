@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version
 
 import torch
@@ -30,7 +29,7 @@ from firstword.app.options import (
     SpeakerOptions,
     VllmOptions,
 )
-from firstword.app.speakers.enrolment import Enroller, Prompt
+from firstword.app.speakers.enrolment import PromptState, PromptStates, SpeakerNetworks
 from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
 from firstword.app.telemetry.metrics import Metrics
@@ -60,7 +59,7 @@ _SWITCH_INTERVAL_S = 1e-4
 class Networks:
     """A checkpoint's networks as the engine runs them.
 
-    prepare: a speaker's prompt state in the flow. num_threads: of one network's arithmetic.
+    num_threads: of one network's arithmetic.
     """
 
     device: Device
@@ -69,7 +68,7 @@ class Networks:
     backend: Backend
     lm: SpeechLM | None  # None: it runs in vLLM
     token2wav: StreamingToken2Wav
-    prepare: Callable[[SpeakerFeatures], Prompt]
+    prompt_states: PromptStates
     prompt_builder: PromptBuilder
 
     def device_memory_bytes(self) -> int:
@@ -78,12 +77,23 @@ class Networks:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class FirstHopPromptStates:
+    """Prompt states cut so that the first hop of a stream has `first_hop_tokens` speech tokens."""
+
+    token2wav: Token2Wav
+    first_hop_tokens: int
+
+    def compute_prompt_state(self, features: SpeakerFeatures) -> PromptState:
+        return self.token2wav.compute_prompt_state(features, self.first_hop_tokens)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class RunningEngine:
     """The engine with the parts it was built of, ready to speak."""
 
     engine: SpeechEngine
     speakers: SpeakerRegistry
-    enroller: Enroller
+    speaker_networks: SpeakerNetworks
     networks: Networks
     pool: Token2WavPool
 
@@ -105,11 +115,13 @@ async def running_engine(
     """
     networks = await asyncio.to_thread(_load_with_threads, network_options)
     tokenizer = networks.prompt_builder.tokenizer
-    enroller = await asyncio.to_thread(Enroller, networks.checkpoint, tokenizer, networks.prepare, 1)
+    speaker_networks = await asyncio.to_thread(
+        SpeakerNetworks, networks.checkpoint, tokenizer, networks.prompt_states, 1
+    )
     speaker_options.data_dir.mkdir(parents=True, exist_ok=True)
     speakers = SpeakerRegistry(
         SpeakerStore(speaker_options.data_dir / SPEAKERS_FILE),
-        enroller,
+        speaker_networks,
         max_cache_bytes=speaker_options.cache_bytes,
         default_speaker=speaker_options.default_speaker,
         max_bundle_bytes=max_bundle_bytes,
@@ -162,7 +174,7 @@ async def running_engine(
         try:
             _describe(metrics, info, networks, speakers)
             await engine.warm_up(measures=not engine_options.max_streams)
-            yield RunningEngine(engine, speakers, enroller, networks, pool)
+            yield RunningEngine(engine, speakers, speaker_networks, networks, pool)
         finally:
             await asyncio.shield(engine.aclose())
 
@@ -185,10 +197,10 @@ def load_networks(options: NetworkOptions) -> Networks:
     hift = checkpoint.load_hift(dtype, device)
     generate = onnx_generator(hift, num_threads) if runs_onnx else None
     token2wav: StreamingToken2Wav
-    prepare: Callable[[SpeakerFeatures], Prompt]
+    prompt_states: PromptStates
     if isinstance(flow, CosyVoice1Flow):
         token2wav = cosyvoice1 = CosyVoice1Token2Wav(flow, hift, generate=generate)
-        prepare = cosyvoice1.compute_prompt_state
+        prompt_states = cosyvoice1
     else:
         # "auto" takes int8 only for the flows whose int8 was compared on trained weights.
         is_int8 = precision == "int8" and (
@@ -203,7 +215,7 @@ def load_networks(options: NetworkOptions) -> Networks:
             generate=generate,
             front=onnx_front(flow, num_threads) if runs_onnx else None,
         )
-        prepare = partial(incremental.compute_prompt_state, first_hop_tokens=options.first_hop_tokens)
+        prompt_states = FirstHopPromptStates(incremental, options.first_hop_tokens)
 
     lm: SpeechLM | None = None
     if backend.name == "torch":
@@ -216,7 +228,7 @@ def load_networks(options: NetworkOptions) -> Networks:
         backend=backend,
         lm=lm,
         token2wav=token2wav,
-        prepare=prepare,
+        prompt_states=prompt_states,
         prompt_builder=PromptBuilder(checkpoint.config, checkpoint.load_tokenizer()),
     )
 

@@ -33,7 +33,7 @@ from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPoo
 from firstword.app.engine.tokens.interface import TokenGenerator, TokenStream
 from firstword.app.engine.tokens.prompt import PromptBuilder
 from firstword.app.errors import CancelReason, InvalidRequest, SynthesisFailed, TtsError
-from firstword.app.speakers.enrolment import PreparedSpeaker
+from firstword.app.speakers.interface import PreparedSpeaker
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.stream_record import StreamStats
 from firstword.app.text.normalize import is_only_punctuation
@@ -247,7 +247,7 @@ class TextTask:
     async def _start(self, spoken: str, source: str) -> Utterance:
         seed = self.seed + len(self.said)
         mode, instruct = self.request.mode, self.request.instruct
-        asked = self.shared.prompt_builder.utterance(self.speaker.speaker, spoken, mode, instruct, seed)
+        asked = self.shared.prompt_builder.utterance(self.speaker.features, spoken, mode, instruct, seed)
         tokens = self.shared.generator.start(asked)
         self._alive = [*(one for one in self._alive if not one.has_ended), tokens]
         utterance = Utterance(tokens, UtteranceTranscript(source), seed, self.shared.clock())
@@ -285,7 +285,7 @@ class AudioTask:
 
     async def _speak_chunks(self, utterance: Utterance) -> None:
         tokens, session = utterance.tokens, self.shared.token2wav
-        state = session.start(self.speaker.prompt, utterance.seed)
+        state = session.start(self.speaker.prompt_state, utterance.seed)
         schedule = ChunkSchedule()
         loudest = 0.0
         await self._await_first_hop(utterance, session.tokens_wanted(state))

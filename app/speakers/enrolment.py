@@ -1,22 +1,17 @@
-"""Turn a recording into a speaker: decode, check, extract, prepare.
+"""Turn a recording into a speaker: decode, measure its quality, read its features, compute its prompt state.
 
-Measures a recording and says in words what will harm the voice made of it.
-
-A recording becomes a speaker, a speaker its prompt states: the one file here that knows the networks.
-
-The work on speakers that takes a worker thread: reading recordings, preparing, packing bundles.
+Everything here is slow and blocking: call it on a worker thread.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from firstword.app.audio.decode import RecordingTooLong, UndecodableAudio, decode_recording
 from firstword.app.audio.dsp import Samples
@@ -28,7 +23,13 @@ from firstword.app.errors import (
     SpeakerNotFound,
     SynthesisFailed,
 )
-from firstword.app.speakers.interface import Quality, checked_language, checked_name, checked_transcript
+from firstword.app.speakers.interface import (
+    PreparedSpeaker,
+    Quality,
+    checked_language,
+    checked_name,
+    checked_transcript,
+)
 from firstword.app.speakers.store import (
     Bundle,
     SpeakerRow,
@@ -54,8 +55,252 @@ from firstword.models.frontend.prompt_reader import MAX_RECORDING_S
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.tokenizer import TextTokenizer
 
-if TYPE_CHECKING:
-    from firstword.models.frontend.speaker import SpeakerFeatures
+MAX_PROMPT_TOKENS = (MAX_RECORDING_S + 1) * TOKEN_RATE_HZ  # a second of slack for rounding and margins
+MAX_MAGNITUDE = 1000.0  # far beyond any log-mel or embedding, far from overflow in the networks
+FEATURE_DTYPES = {"prompt_tokens": np.int64, "prompt_mel": np.float32, "embedding": np.float32}
+
+logger = logging.getLogger(__name__)
+
+
+class PromptState(Protocol):
+    """What the flow shares among the streams of one speaker."""
+
+    @property
+    def state_bytes(self) -> int: ...
+
+
+class PromptStates(Protocol):
+    """Computes prompt states for one setting of the first hop; threads may share it."""
+
+    def compute_prompt_state(self, features: SpeakerFeatures, /) -> PromptState: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BuiltinSpeaker:
+    features: SpeakerFeatures
+    transcript: str  # "" where it has none, or none that can be told
+    duration_s: float  # of its prompt
+    created_at: str  # ISO 8601, UTC
+
+
+class SpeakerNetworks:
+    """The networks that read a recording's features and compute its prompt state. Threads may share it.
+
+    num_threads: for each of the two ONNX graphs. Raises CheckpointError.
+    """
+
+    max_recording_s = float(MAX_RECORDING_S)
+
+    def __init__(
+        self, checkpoint: Checkpoint, tokenizer: TextTokenizer, prompt_states: PromptStates, num_threads: int
+    ) -> None:
+        self.fingerprint = fingerprint(checkpoint.directory)
+        self.builtin = _builtin_speakers(checkpoint, tokenizer)
+        self._reader = checkpoint.load_prompt_reader(num_threads)
+        self._tokenizer = tokenizer
+        self._prompt_states = prompt_states
+        self._vocab_size = checkpoint.config.flow.vocab_size
+
+    def read_features(self, samples: NDArray[np.float32], sample_rate_hz: int) -> SpeakerFeatures:
+        """samples (n,), within ±1, of one person speaking.
+
+        Raises BadAudio (silent, empty, not finite, below 16 kHz), and AudioTooShort and AudioTooLong for
+        what is left without the silence at both ends; SynthesisFailed if a network fails.
+        """
+        try:
+            return self._reader.read_speaker(samples, sample_rate_hz)
+        except PromptError as error:
+            raise _refusal(samples, sample_rate_hz, error) from error
+        except FrontendError as error:
+            raise SynthesisFailed("the networks that read recordings failed; see the server's log") from error
+
+    def tensors_of(self, features: SpeakerFeatures) -> Tensors:
+        """What is stored of a speaker's features: all but the transcript."""
+        return {name: getattr(features, name).contiguous().numpy() for name in FEATURE_DTYPES}
+
+    def features_from(self, tensors: Tensors) -> SpeakerFeatures:
+        """Check stored features, which may come from anywhere.
+
+        Raises ValueError for a name, type or shape, a speech token or a number that `read_features` cannot
+        give.
+        """
+        if tensors.keys() != FEATURE_DTYPES.keys():
+            raise ValueError(f"tensors {sorted(tensors)}; expected {sorted(FEATURE_DTYPES)}")
+        for name, dtype in FEATURE_DTYPES.items():
+            if tensors[name].dtype != dtype:
+                raise ValueError(f"{name} is {tensors[name].dtype}; expected {np.dtype(dtype)}")
+        tokens, mel, embedding = (torch.from_numpy(tensors[name]) for name in FEATURE_DTYPES)
+        if tokens.ndim != 1 or not 1 <= len(tokens) <= MAX_PROMPT_TOKENS:
+            raise ValueError(f"prompt_tokens {tuple(tokens.shape)}; expected (1..{MAX_PROMPT_TOKENS},)")
+        outside = tokens[(tokens < 0) | (tokens >= self._vocab_size)]
+        if len(outside):
+            raise ValueError(f"speech token {int(outside[0])}; expected 0..{self._vocab_size - 1}")
+        for name, tensor, shape in (
+            ("prompt_mel", mel, (FRAMES_PER_TOKEN * len(tokens), NUM_MELS)),
+            ("embedding", embedding, (SPEAKER_EMBEDDING_SIZE,)),
+        ):
+            if tensor.shape != shape:
+                raise ValueError(f"{name} {tuple(tensor.shape)}; expected {shape}")
+            if not bool((tensor.abs() <= MAX_MAGNITUDE).all()):  # False for NaN too
+                raise ValueError(f"{name} holds numbers that are not within ±{MAX_MAGNITUDE:g}")
+        return SpeakerFeatures("", tokens, mel, embedding)
+
+    @torch.inference_mode()
+    def with_prompt_state(self, features: SpeakerFeatures, transcript: str) -> PreparedSpeaker:
+        """Compute the prompt state, and the transcript's text tokens unless the features have them."""
+        if features.prompt_text_ids is None:
+            features = replace(features, prompt_text_ids=tuple(self._tokenizer.encode(transcript)))
+        prompt_state = self._prompt_states.compute_prompt_state(features)
+        tensors = (features.prompt_tokens, features.prompt_mel, features.embedding)
+        state_bytes = prompt_state.state_bytes + sum(tensor.nbytes for tensor in tensors)
+        return PreparedSpeaker(transcript, features, prompt_state, state_bytes)
+
+    def with_transcript(self, speaker: PreparedSpeaker, transcript: str) -> PreparedSpeaker:
+        """Return it with another transcript, on which its prompt state does not depend."""
+        ids = tuple(self._tokenizer.encode(transcript))
+        return replace(
+            speaker, transcript=transcript, features=replace(speaker.features, prompt_text_ids=ids)
+        )
+
+
+def _refusal(samples: NDArray[np.float32], sample_rate_hz: int, error: PromptError) -> BadAudio:
+    """A recording whose silence can be cut off was refused for the length of what is left."""
+    try:
+        duration_s = Recording.from_channels(samples, sample_rate_hz).trimmed().duration_s
+    except PromptError:
+        return BadAudio(str(error))
+    return AudioTooLong(str(error)) if duration_s > MAX_RECORDING_S else AudioTooShort(str(error))
+
+
+def _builtin_speakers(checkpoint: Checkpoint, tokenizer: TextTokenizer) -> Mapping[str, BuiltinSpeaker]:
+    """By name, the default speaker first. Their table has text tokens for what a prompt says."""
+    speakers = checkpoint.load_speakers()
+    if not speakers:
+        return {}
+    made_s = (checkpoint.directory / SPEAKER_TABLE_FILE).stat().st_mtime
+    created_at = datetime.fromtimestamp(made_s, UTC).isoformat(timespec="seconds")
+    found = {}
+    for name, features in speakers.items():
+        transcript = tokenizer.decode(features.prompt_text_ids or ())
+        duration_s = len(features.prompt_mel) / FRAME_RATE_HZ
+        found[name] = BuiltinSpeaker(features, transcript, duration_s, created_at)
+    return found
+
+
+class Enrolment:
+    """Makes speakers of recordings and bundles, and makes stored ones ready again.
+
+    Every method blocks: call it on a worker thread. What it makes of an upload, it does not store.
+    """
+
+    def __init__(self, store: SpeakerStore, networks: SpeakerNetworks, max_bundle_bytes: int) -> None:
+        self._store = store
+        self._networks = networks
+        self._max_bundle_bytes = max_bundle_bytes
+
+    def enrol_recording(
+        self, name: str, recording: bytes, transcript: str, language: str | None
+    ) -> tuple[StoredSpeaker, PreparedSpeaker]:
+        """Return a speaker to store and to speak with. Raises BadAudio and kin."""
+        samples, sample_rate_hz = self._decode(recording)
+        features = self._networks.read_features(samples, sample_rate_hz)
+        row = self._row(name, transcript, language, features, samples, sample_rate_hz)
+        stored = StoredSpeaker(row, recording, pack(self._networks.tensors_of(features)))
+        return stored, self._networks.with_prompt_state(features, transcript)
+
+    def enrol_bundle(self, content: bytes, name: str | None) -> tuple[StoredSpeaker, PreparedSpeaker]:
+        """name: instead of the bundle's own. Nothing in the bundle is trusted.
+
+        Raises UploadTooLarge, InvalidRequest, SpeakerIncompatible.
+        """
+        bundle = read_bundle(content, self._max_bundle_bytes, self._networks.fingerprint)
+        name = checked_name(bundle.name if name is None else name)
+        transcript = checked_transcript(bundle.transcript)
+        language = checked_language(bundle.language)
+        try:
+            features = self._networks.features_from(bundle.features)
+            samples, sample_rate_hz = self._decode(bundle.recording)
+        except (ValueError, BadAudio) as error:
+            raise invalid_bundle(str(error)) from error
+        row = self._row(name, transcript, language, features, samples, sample_rate_hz)
+        stored = StoredSpeaker(row, bundle.recording, pack(self._networks.tensors_of(features)))
+        return stored, self._networks.with_prompt_state(features, transcript)
+
+    def export_bundle(self, id: int) -> bytes:
+        """Raises SpeakerNotFound, SpeakerIncompatible."""
+        stored, features = self._restore_features(id)
+        row = stored.row
+        return write_bundle(
+            Bundle(
+                row.name,
+                row.transcript,
+                row.language,
+                row.fingerprint,
+                stored.recording,
+                self._networks.tensors_of(features),
+            )
+        )
+
+    def restore(self, id: int) -> PreparedSpeaker:
+        """Make a stored speaker ready to speak with. Raises SpeakerNotFound, SpeakerIncompatible."""
+        stored, features = self._restore_features(id)
+        return self._networks.with_prompt_state(features, stored.row.transcript)
+
+    def _restore_features(self, id: int) -> tuple[StoredSpeaker, SpeakerFeatures]:
+        """Read the stored features; those of another checkpoint are read anew from the recording and kept."""
+        stored = self._store.read(id)
+        if stored is None:
+            raise SpeakerNotFound("the speaker was deleted")
+        if stored.row.fingerprint == self._networks.fingerprint:
+            try:
+                tensors, _ = unpack(stored.features)
+                return stored, self._networks.features_from(tensors)
+            except ValueError as error:
+                logger.warning("the features of speaker %s are damaged (%s)", stored.row.name, error)
+        return self._read_again(id, stored)
+
+    def _read_again(self, id: int, stored: StoredSpeaker) -> tuple[StoredSpeaker, SpeakerFeatures]:
+        row = stored.row
+        try:
+            features = self._networks.read_features(*self._decode(stored.recording))
+        except BadAudio as error:
+            raise SpeakerIncompatible(
+                f"what is kept of speaker {row.name!r} does not fit this checkpoint, and the recording "
+                f"cannot be read again: {error}; register another one"
+            ) from error
+        content = pack(self._networks.tensors_of(features))
+        row = replace(row, prompt_tokens=len(features.prompt_tokens), fingerprint=self._networks.fingerprint)
+        self._store.replace_features(id, content, row.prompt_tokens, row.fingerprint)
+        logger.info("speaker %s read again for checkpoint %s", row.name, row.fingerprint)
+        return replace(stored, row=row, features=content), features
+
+    def _decode(self, recording: bytes) -> tuple[Samples, int]:
+        try:
+            return decode_recording(recording, self._networks.max_recording_s)
+        except RecordingTooLong as error:
+            raise AudioTooLong(str(error)) from error
+        except UndecodableAudio as error:
+            raise BadAudio(str(error)) from error
+
+    def _row(
+        self,
+        name: str,
+        transcript: str,
+        language: str | None,
+        features: SpeakerFeatures,
+        samples: Samples,
+        sample_rate_hz: int,
+    ) -> SpeakerRow:
+        return SpeakerRow(
+            name=name,
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            transcript=transcript,
+            language=language,
+            duration_s=len(samples) / sample_rate_hz,
+            quality=measure_quality(samples, sample_rate_hz),
+            prompt_tokens=len(features.prompt_tokens),
+            fingerprint=self._networks.fingerprint,
+        )
 
 
 WINDOW_MS = 20
@@ -75,7 +320,9 @@ SHORT_PROMPT_S = 3.0
 
 
 def measure_quality(samples: NDArray[np.float32], sample_rate_hz: int) -> Quality:
-    """samples (n,), n > 0, finite, within ±1. No warnings yet: they depend on the transcript too."""
+    """samples (n,), n > 0, finite, within ±1, of the recording as it was uploaded: the silence at its ends
+    shows the noise best. No warnings yet: they depend on the transcript too.
+    """
     powers = _window_powers(samples, sample_rate_hz * WINDOW_MS // 1000)
     clipping = float(np.mean(np.abs(samples) >= FULL_SCALE))
     sounding = powers[powers > 10 ** (DIGITAL_SILENCE_DB / 10)]
@@ -92,38 +339,31 @@ def measure_quality(samples: NDArray[np.float32], sample_rate_hz: int) -> Qualit
 
 
 def with_warnings(quality: Quality, duration_s: float, transcript: str) -> Quality:
-    """The same with what its owner should know of it; an empty transcript is not complained of."""
-    warnings = [*_sound_warnings(quality), *_length_warnings(quality, duration_s, transcript)]
-    return replace(quality, warnings=tuple(warnings))
-
-
-def _sound_warnings(quality: Quality) -> list[str]:
-    found = []
+    """Return it with what its owner should know; an empty transcript makes no warning."""
+    speech_s = quality.speech_ratio * duration_s
+    warnings = []
     if quality.snr_db < NOISY_DB:
-        found.append(
+        warnings.append(
             f"too noisy: speech is {quality.snr_db:.0f} dB above the noise, {NOISY_DB:.0f} dB or more are "
             "wanted; record in a quiet room, near the microphone"
         )
     if quality.clipping > CLIPPED_SHARE:
-        found.append(f"clipped: {quality.clipping:.1%} of the samples are at full scale; record it softer")
+        warnings.append(f"clipped: {quality.clipping:.1%} of the samples are at full scale; record it softer")
     if quality.speech_ratio < LITTLE_SPEECH_SHARE:
-        found.append(f"mostly silence: {quality.speech_ratio:.0%} of the recording is speech; cut the pauses")
-    return found
-
-
-def _length_warnings(quality: Quality, duration_s: float, transcript: str) -> list[str]:
-    speech_s = quality.speech_ratio * duration_s
-    found = []
+        warnings.append(
+            f"mostly silence: {quality.speech_ratio:.0%} of the recording is speech; cut the pauses"
+        )
     if duration_s < SHORT_PROMPT_S:
-        found.append(f"short: {duration_s:.1f} s; {SHORT_PROMPT_S:.0f} to 10 s give a closer likeness")
-    if not transcript or speech_s == 0:
-        return found
-    counted = f"{len(transcript)} characters for {speech_s:.1f} s of speech"
-    if len(transcript) < SLOWEST_CHARS_PER_S * speech_s:
-        found.append(f"the transcript is very short, {counted}; it should hold every word that is said")
-    elif len(transcript) > FASTEST_CHARS_PER_S * speech_s:
-        found.append(f"the transcript is very long, {counted}; it should hold only what is said")
-    return found
+        warnings.append(f"short: {duration_s:.1f} s; {SHORT_PROMPT_S:.0f} to 10 s give a closer likeness")
+    if transcript and speech_s > 0:
+        counted = f"{len(transcript)} characters for {speech_s:.1f} s of speech"
+        if len(transcript) < SLOWEST_CHARS_PER_S * speech_s:
+            warnings.append(
+                f"the transcript is very short, {counted}; it should hold every word that is said"
+            )
+        elif len(transcript) > FASTEST_CHARS_PER_S * speech_s:
+            warnings.append(f"the transcript is very long, {counted}; it should hold only what is said")
+    return replace(quality, warnings=tuple(warnings))
 
 
 def _window_powers(samples: NDArray[np.float32], window_samples: int) -> NDArray[np.float64]:
@@ -134,252 +374,3 @@ def _window_powers(samples: NDArray[np.float32], window_samples: int) -> NDArray
     means = np.add.reduceat(wide, starts) / counts
     powers: NDArray[np.float64] = np.add.reduceat((wide - means.repeat(counts)) ** 2, starts) / counts
     return powers
-
-
-MAX_PROMPT_TOKENS = (MAX_RECORDING_S + 1) * TOKEN_RATE_HZ  # a second of slack for rounding and margins
-MAX_MAGNITUDE = 1000.0  # far beyond any log-mel or embedding, far from overflow in the networks
-
-FeatureTypes = {"prompt_tokens": np.int64, "prompt_mel": np.float32, "embedding": np.float32}
-
-
-class Prompt(Protocol):
-    """A speaker's state in the flow, as the checkpoint's token2wav prepares and takes it."""
-
-    @property
-    def state_bytes(self) -> int: ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PreparedSpeaker:
-    """All that a stream needs of its speaker: read-only, shared by its streams."""
-
-    speaker: SpeakerFeatures
-    prompt: Prompt
-
-    @property
-    def state_bytes(self) -> int:
-        features = (self.speaker.prompt_tokens, self.speaker.prompt_mel, self.speaker.embedding)
-        return self.prompt.state_bytes + sum(tensor.nbytes for tensor in features)
-
-    @property
-    def transcript(self) -> str:
-        return self.speaker.prompt_text
-
-    def with_transcript(self, transcript: str) -> "PreparedSpeaker":
-        """The prompt state does not depend on it."""
-        return replace(self, speaker=replace(self.speaker, prompt_text=transcript))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BuiltinSpeaker:
-    speaker: SpeakerFeatures
-    transcript: str  # "" where it has none, or none that can be told
-    duration_s: float  # of its prompt
-    created_at: str  # ISO 8601, UTC
-
-
-class Enroller:
-    """Holds the extractors and the flow, read-only; threads may share it.
-
-    prepare: what of a speaker its streams share. num_threads: for each of the two ONNX graphs. Raises
-    CheckpointError.
-    """
-
-    max_recording_s = float(MAX_RECORDING_S)
-
-    def __init__(
-        self,
-        checkpoint: Checkpoint,
-        tokenizer: TextTokenizer,
-        prepare: Callable[[SpeakerFeatures], Prompt],
-        num_threads: int,
-    ) -> None:
-        self.fingerprint = fingerprint(checkpoint.directory)
-        self.builtin = _builtin_speakers(checkpoint, tokenizer)
-        self._reader = checkpoint.load_prompt_reader(num_threads)
-        self._prepare = prepare
-        self._vocab_size = checkpoint.config.flow.vocab_size
-
-    def read(self, samples: NDArray[np.float32], sample_rate_hz: int, transcript: str) -> SpeakerFeatures:
-        """samples (n,), within ±1, of one person saying `transcript`, or anything if that is empty.
-
-        Raises BadAudio (silent, empty, not finite, below 16 kHz), and AudioTooShort and AudioTooLong for
-        what is left without the silence at both ends; SynthesisFailed if a network fails.
-        """
-        try:
-            return self._reader.read_speaker(samples, sample_rate_hz, transcript)
-        except PromptError as error:
-            raise _refusal(samples, sample_rate_hz, error) from error
-        except FrontendError as error:
-            raise SynthesisFailed("the networks that read recordings failed; see the server's log") from error
-
-    @torch.inference_mode()
-    def prepare(self, speaker: SpeakerFeatures) -> PreparedSpeaker:
-        return PreparedSpeaker(speaker, self._prepare(speaker))
-
-    def features(self, speaker: SpeakerFeatures) -> Tensors:
-        """What of a speaker is kept: all but the transcript."""
-        return {name: getattr(speaker, name).contiguous().numpy() for name in FeatureTypes}
-
-    def speaker(self, features: Tensors, transcript: str) -> SpeakerFeatures:
-        """Of kept features, which may come from anywhere.
-
-        Raises ValueError for a name, type or shape, a speech token or a number that `read` cannot give.
-        """
-        if features.keys() != FeatureTypes.keys():
-            raise ValueError(f"tensors {sorted(features)}; expected {sorted(FeatureTypes)}")
-        for name, dtype in FeatureTypes.items():
-            if features[name].dtype != dtype:
-                raise ValueError(f"{name} is {features[name].dtype}; expected {np.dtype(dtype)}")
-        tokens, mel, embedding = (torch.from_numpy(features[name]) for name in FeatureTypes)
-        self._check_tokens(tokens)
-        _check_shape("prompt_mel", mel, (FRAMES_PER_TOKEN * len(tokens), NUM_MELS))
-        _check_shape("embedding", embedding, (SPEAKER_EMBEDDING_SIZE,))
-        for name, tensor in (("prompt_mel", mel), ("embedding", embedding)):
-            if not bool((tensor.abs() <= MAX_MAGNITUDE).all()):  # False for NaN too
-                raise ValueError(f"{name} holds numbers that are not within ±{MAX_MAGNITUDE:g}")
-        return SpeakerFeatures(transcript, tokens, mel, embedding)
-
-    def _check_tokens(self, tokens: Tensor) -> None:
-        if tokens.ndim != 1 or not 1 <= len(tokens) <= MAX_PROMPT_TOKENS:
-            raise ValueError(f"prompt_tokens {tuple(tokens.shape)}; expected (1..{MAX_PROMPT_TOKENS},)")
-        outside = tokens[(tokens < 0) | (tokens >= self._vocab_size)]
-        if len(outside):
-            raise ValueError(f"speech token {int(outside[0])}; expected 0..{self._vocab_size - 1}")
-
-
-def _check_shape(name: str, tensor: Tensor, expected: tuple[int, ...]) -> None:
-    if tensor.shape != expected:
-        raise ValueError(f"{name} {tuple(tensor.shape)}; expected {expected}")
-
-
-def _refusal(samples: NDArray[np.float32], sample_rate_hz: int, error: PromptError) -> BadAudio:
-    """A recording whose silence can be cut off was refused for the length of what is left."""
-    try:
-        duration_s = Recording.from_channels(samples, sample_rate_hz).trimmed().duration_s
-    except PromptError:
-        return BadAudio(str(error))
-    return AudioTooLong(str(error)) if duration_s > MAX_RECORDING_S else AudioTooShort(str(error))
-
-
-def _builtin_speakers(checkpoint: Checkpoint, tokenizer: TextTokenizer) -> Mapping[str, BuiltinSpeaker]:
-    """By name, as their table has them. It keeps text tokens where it keeps what a prompt says."""
-    speakers = checkpoint.load_speakers()
-    if not speakers:
-        return {}
-    made_s = (checkpoint.directory / SPEAKER_TABLE_FILE).stat().st_mtime
-    created_at = datetime.fromtimestamp(made_s, UTC).isoformat(timespec="seconds")
-    found = {}
-    for name, speaker in speakers.items():
-        transcript = tokenizer.decode(speaker.prompt_text_ids or ())
-        found[name] = BuiltinSpeaker(speaker, transcript, len(speaker.prompt_mel) / FRAME_RATE_HZ, created_at)
-    return found
-
-
-logger = logging.getLogger(__name__)
-
-
-class SpeakerWorkshop:
-    """Slow and blocking: every method is for a worker thread. What it makes anew is not stored by it."""
-
-    def __init__(self, store: SpeakerStore, enroller: "Enroller", max_bundle_bytes: int) -> None:
-        self._store = store
-        self._enroller = enroller
-        self._max_bundle_bytes = max_bundle_bytes
-
-    def enrol(
-        self, name: str, recording: bytes, transcript: str, language: str | None
-    ) -> tuple[StoredSpeaker, "PreparedSpeaker"]:
-        """A speaker that can be stored and spoken with. Raises BadAudio and kin."""
-        samples, sample_rate_hz = self._decoded(recording)
-        speaker = self._enroller.read(samples, sample_rate_hz, transcript)
-        stored = self._stored(name, recording, language, speaker, samples, sample_rate_hz)
-        return stored, self._enroller.prepare(speaker)
-
-    def import_bundle(self, content: bytes, name: str | None) -> tuple[StoredSpeaker, "PreparedSpeaker"]:
-        """name: instead of the bundle's own. Nothing in the bundle is trusted.
-
-        Raises UploadTooLarge, InvalidRequest, SpeakerIncompatible.
-        """
-        bundle = read_bundle(content, self._max_bundle_bytes, self._enroller.fingerprint)
-        name = checked_name(bundle.name if name is None else name)
-        transcript, language = checked_transcript(bundle.transcript), checked_language(bundle.language)
-        try:
-            speaker = self._enroller.speaker(bundle.features, transcript)
-            samples, sample_rate_hz = self._decoded(bundle.recording)
-        except (ValueError, BadAudio) as error:
-            raise invalid_bundle(str(error)) from error
-        stored = self._stored(name, bundle.recording, language, speaker, samples, sample_rate_hz)
-        return stored, self._enroller.prepare(speaker)
-
-    def export(self, id: int) -> bytes:
-        """Raises SpeakerNotFound, SpeakerIncompatible."""
-        stored, speaker = self._current(id)
-        row = stored.row
-        features = self._enroller.features(speaker)
-        return write_bundle(
-            Bundle(row.name, row.transcript, row.language, row.fingerprint, stored.recording, features)
-        )
-
-    def prepare(self, id: int) -> "PreparedSpeaker":
-        """Raises SpeakerNotFound, SpeakerIncompatible."""
-        _, speaker = self._current(id)
-        return self._enroller.prepare(speaker)
-
-    def _current(self, id: int) -> tuple[StoredSpeaker, "SpeakerFeatures"]:
-        """A stored speaker as the running checkpoint sees it: features of another are made anew and kept."""
-        stored = self._store.read(id)
-        if stored is None:
-            raise SpeakerNotFound("the speaker was deleted")
-        if stored.row.fingerprint == self._enroller.fingerprint:
-            try:
-                features, _ = unpack(stored.features)
-                return stored, self._enroller.speaker(features, stored.row.transcript)
-            except ValueError as error:
-                logger.warning("the features of speaker %s are damaged (%s)", stored.row.name, error)
-        return self._read_again(id, stored)
-
-    def _read_again(self, id: int, stored: StoredSpeaker) -> tuple[StoredSpeaker, "SpeakerFeatures"]:
-        row = stored.row
-        try:
-            samples, sample_rate_hz = self._decoded(stored.recording)
-            speaker = self._enroller.read(samples, sample_rate_hz, row.transcript)
-        except BadAudio as error:
-            raise SpeakerIncompatible(
-                f"what is kept of speaker {row.name!r} does not fit this checkpoint, and the recording "
-                f"cannot be read again: {error}; register another one"
-            ) from error
-        features = pack(self._enroller.features(speaker))
-        row = replace(row, prompt_tokens=len(speaker.prompt_tokens), fingerprint=self._enroller.fingerprint)
-        self._store.replace_features(id, features, row.prompt_tokens, row.fingerprint)
-        logger.info("speaker %s read again for checkpoint %s", row.name, row.fingerprint)
-        return replace(stored, row=row, features=features), speaker
-
-    def _decoded(self, recording: bytes) -> tuple[Samples, int]:
-        try:
-            return decode_recording(recording, self._enroller.max_recording_s)
-        except RecordingTooLong as error:
-            raise AudioTooLong(str(error)) from error
-        except UndecodableAudio as error:
-            raise BadAudio(str(error)) from error
-
-    def _stored(
-        self,
-        name: str,
-        recording: bytes,
-        language: str | None,
-        speaker: "SpeakerFeatures",
-        samples: Samples,
-        sample_rate_hz: int,
-    ) -> StoredSpeaker:
-        row = SpeakerRow(
-            name=name,
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            transcript=speaker.prompt_text,
-            language=language,
-            duration_s=len(samples) / sample_rate_hz,
-            quality=measure_quality(samples, sample_rate_hz),
-            prompt_tokens=len(speaker.prompt_tokens),
-            fingerprint=self._enroller.fingerprint,
-        )
-        return StoredSpeaker(row, recording, pack(self._enroller.features(speaker)))

@@ -1,14 +1,9 @@
-"""Speakers: values, names and the checks of their fields.
-
-The speakers as the routes and the engine see them.
-
-What a client may call a speaker and say about it.
-"""
+"""Speakers as the routes and the engine see them, and the checks of what a client says about one."""
 
 import re
 import unicodedata
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from firstword.app.errors import InvalidRequest
 
@@ -16,13 +11,13 @@ MAX_FEATURES_BYTES = 2 << 20  # what a bundle holds beside its recording, with r
 
 
 def max_bundle_bytes(max_recording_bytes: int) -> int:
-    """So that whatever can be registered can be exported and imported again."""
+    """Return a limit within which whatever can be registered can be exported and imported again."""
     return max_recording_bytes + MAX_FEATURES_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """Measured of a recording at enrolment."""
+    """Measured at enrolment, of the recording as it was uploaded: its owner is told what to do better."""
 
     snr_db: float
     clipping: float  # share of samples at full scale
@@ -43,15 +38,25 @@ class SpeakerInfo:
     cached: bool  # the flow prompt state is in memory
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedSpeaker:
+    """What a stream needs of its speaker: read-only, shared by its streams, opaque outside the networks."""
+
+    transcript: str  # of the reference recording; "" where it is not known
+    features: Any  # `SpeakerFeatures` of models, with the text tokens of the transcript
+    prompt_state: Any  # of the flow, as the checkpoint's token2wav computes and takes it
+    state_bytes: int  # of both in memory
+
+
 class Speakers(Protocol):
-    """Raises SpeakerNotFound for a name that nobody has; everything else as each says."""
+    """Every method that takes a name raises SpeakerNotFound where no speaker has it."""
 
     def list(self) -> list[SpeakerInfo]:
-        """By name, the built-in ones first."""
+        """Sorted by name, the built-in ones first."""
         ...
 
     def count(self) -> int:
-        """As many as `list` has, but cheaper; any thread may ask."""
+        """The length of `list`, but cheaper; thread-safe."""
         ...
 
     def get(self, name: str) -> SpeakerInfo: ...
@@ -59,7 +64,7 @@ class Speakers(Protocol):
     async def enrol(
         self, name: str, recording: bytes, transcript: str = "", language: str | None = None
     ) -> SpeakerInfo:
-        """Returns when the speaker is durable and its states are computed.
+        """Return when the speaker is durable and its prompt state is computed.
 
         recording: the file as uploaded. Raises InvalidRequest (name), SpeakerExists, BadAudio and kin.
         """
@@ -68,15 +73,15 @@ class Speakers(Protocol):
     async def update(
         self, name: str, transcript: str | None = None, language: str | None = None
     ) -> SpeakerInfo:
-        """None leaves a field. Raises InvalidRequest for a built-in speaker."""
+        """Change a field unless it is None. Raises InvalidRequest for a built-in speaker."""
         ...
 
     async def delete(self, name: str) -> None:
-        """Running streams finish. Raises InvalidRequest for a built-in speaker."""
+        """Delete it; its running streams finish. Raises InvalidRequest for a built-in speaker."""
         ...
 
     async def export(self, name: str) -> bytes:
-        """One safetensors file."""
+        """Return its bundle, a safetensors file."""
         ...
 
     async def import_bundle(self, bundle: bytes, name: str | None = None) -> SpeakerInfo:
@@ -104,7 +109,7 @@ def checked_name(name: str) -> str:
 
 
 def checked_transcript(transcript: str) -> str:
-    """Without the blanks at its ends and with every run of blanks and line breaks as one blank."""
+    """Return it with every run of white space as one blank and none at its ends."""
     text = " ".join(transcript.split())
     if len(text) > MAX_TRANSCRIPT_CHARS:
         raise InvalidRequest(
@@ -121,7 +126,7 @@ def checked_transcript(transcript: str) -> str:
 
 
 def checked_language(language: str | None) -> str | None:
-    """None and an empty one are none."""
+    """Return None for an empty one."""
     if not language:
         return None
     if len(language) > MAX_LANGUAGE_CHARS or not _LANGUAGE.fullmatch(language):
@@ -132,5 +137,5 @@ def checked_language(language: str | None) -> str | None:
 
 
 def _shown(text: str) -> str:
-    """In ASCII and short, so that any error body can carry it."""
+    """Return it in ASCII and short, so that any error body can carry it."""
     return ascii(text) if len(text) <= 80 else f"{text[:80]!a} and more"

@@ -15,7 +15,7 @@ from firstword.app.engine.stream import EngineParts
 from firstword.app.engine.token2wav_pool import Token2WavPool
 from firstword.app.engine.tokens.interface import EndReason, TokenRequest, TokenStream
 from firstword.app.errors import InvalidRequest, SpeakerNotFound
-from firstword.app.speakers.enrolment import PreparedSpeaker
+from firstword.app.speakers.interface import PreparedSpeaker
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.text.segment import Segment
 from firstword.models.frontend.speaker import SpeakerFeatures
@@ -184,7 +184,7 @@ class Rig:
     async def _prepared(self, name: str | None) -> PreparedSpeaker:
         if name not in (None, "hum"):
             raise SpeakerNotFound(f"no speaker is named {name!r}")
-        return PreparedSpeaker(SpeakerFeatures.without_prompt(torch.zeros(192)), prompt=None)  # type: ignore[arg-type]
+        return PreparedSpeaker("", SpeakerFeatures.without_prompt(torch.zeros(192)), None, 0)
 
 
 def asked(mode: Mode = "whole", **fields: Any) -> SynthesisRequest:

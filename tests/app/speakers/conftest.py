@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.speakers.house import House
+from tests.app.speakers.servers import Servers
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
+async def servers(tmp_path: Path) -> AsyncIterator[Servers]:
     async with AsyncExitStack() as stack:
-        yield House(tmp_path / "speakers.sqlite", stack)
+        yield Servers(tmp_path / "speakers.sqlite", stack)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from firstword.app.speakers.registry import SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
-from tests.app.speakers.fakes import FakeEnroller
+from tests.app.speakers.fakes import FakeNetworks
 from tests.app.speakers.recordings import recording
 
 DURATION_S = 3.0  # 144 kB: many pages, so that there is a middle to be killed in
@@ -18,7 +18,7 @@ DURATION_S = 3.0  # 144 kB: many pages, so that there is a middle to be killed i
 async def enrol_for_ever(path: Path, first: int) -> None:
     upload = recording(DURATION_S)
     store = await asyncio.to_thread(SpeakerStore, path)
-    async with SpeakerRegistry(store, FakeEnroller(), max_cache_bytes=1000) as registry:  # type: ignore[arg-type]
+    async with SpeakerRegistry(store, FakeNetworks(), max_cache_bytes=1000) as registry:  # type: ignore[arg-type]
         number = first
         while True:
             await registry.enrol(f"s{number}", upload, f"Number {number}.")

@@ -1,4 +1,4 @@
-"""An enroller without networks: quick, can be held up, and counts what it did."""
+"""Speaker networks without weights: quick, can be held up, and count what they did."""
 
 import threading
 from dataclasses import dataclass, field, replace
@@ -7,45 +7,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firstword.app.errors import BadAudio
+from firstword.app.speakers.interface import PreparedSpeaker
 from firstword.app.speakers.store import Tensors
 
 STATE_BYTES = 100
 
 
 @dataclass(frozen=True, eq=False)
-class FakeSpeaker:
-    prompt_text: str
+class FakeFeatures:
     prompt_tokens: NDArray[np.int64]
     checkpoint: int  # which made it
 
 
 @dataclass(frozen=True, eq=False)
-class FakePrepared:
-    speaker: FakeSpeaker
-    state_bytes: int = STATE_BYTES
-
-    @property
-    def transcript(self) -> str:
-        return self.speaker.prompt_text
-
-    def with_transcript(self, transcript: str) -> "FakePrepared":
-        return replace(self, speaker=replace(self.speaker, prompt_text=transcript))
-
-
-@dataclass(frozen=True, eq=False)
 class FakeBuiltin:
-    speaker: FakeSpeaker
+    features: FakeFeatures
     transcript: str = "Hello."
     duration_s: float = 2.0
     created_at: str = "2026-01-01T00:00:00+00:00"
 
 
 def builtin(*names: str) -> dict[str, FakeBuiltin]:
-    return {name: FakeBuiltin(FakeSpeaker("Hello.", np.arange(50), 0)) for name in names}
+    return {name: FakeBuiltin(FakeFeatures(np.arange(50), 0)) for name in names}
 
 
 @dataclass(eq=False)
-class FakeEnroller:
+class FakeNetworks:
     """checkpoint: its number; speech tokens are what it makes of a recording.
 
     While `gate` is clear, work waits; `began` is released each time some work begins.
@@ -56,7 +43,7 @@ class FakeEnroller:
     max_recording_s: float = 30.0
     reads: int = 0
     prepares: int = 0
-    failure: Exception | None = None  # of the next `prepare`
+    failure: Exception | None = None  # of the next prompt state
     gate: threading.Event = field(default_factory=threading.Event)
     began: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
 
@@ -67,29 +54,32 @@ class FakeEnroller:
     def fingerprint(self) -> str:
         return f"checkpoint-{self.checkpoint}"
 
-    def read(self, samples: NDArray[np.float32], sample_rate_hz: int, transcript: str) -> FakeSpeaker:
+    def read_features(self, samples: NDArray[np.float32], sample_rate_hz: int) -> FakeFeatures:
         self._work()
         self.reads += 1
         if not samples.any():
             raise BadAudio("the recording is silent")
         levels = np.abs(samples[:: sample_rate_hz // 25]) * 1000
-        return FakeSpeaker(transcript, levels.astype(np.int64), self.checkpoint)
+        return FakeFeatures(levels.astype(np.int64), self.checkpoint)
 
-    def prepare(self, speaker: FakeSpeaker) -> FakePrepared:
+    def with_prompt_state(self, features: FakeFeatures, transcript: str) -> PreparedSpeaker:
         self._work()
         self.prepares += 1
         failure, self.failure = self.failure, None
         if failure is not None:
             raise failure
-        return FakePrepared(speaker)
+        return PreparedSpeaker(transcript, features, None, STATE_BYTES)
 
-    def features(self, speaker: FakeSpeaker) -> Tensors:
-        return {"prompt_tokens": speaker.prompt_tokens}
+    def with_transcript(self, speaker: PreparedSpeaker, transcript: str) -> PreparedSpeaker:
+        return replace(speaker, transcript=transcript)
 
-    def speaker(self, features: Tensors, transcript: str) -> FakeSpeaker:
-        if features.keys() != {"prompt_tokens"}:
-            raise ValueError(f"tensors {sorted(features)}; expected prompt_tokens")
-        return FakeSpeaker(transcript, features["prompt_tokens"], self.checkpoint)
+    def tensors_of(self, features: FakeFeatures) -> Tensors:
+        return {"prompt_tokens": features.prompt_tokens}
+
+    def features_from(self, tensors: Tensors) -> FakeFeatures:
+        if tensors.keys() != {"prompt_tokens"}:
+            raise ValueError(f"tensors {sorted(tensors)}; expected prompt_tokens")
+        return FakeFeatures(tensors["prompt_tokens"], self.checkpoint)
 
     def _work(self) -> None:
         self.began.release()

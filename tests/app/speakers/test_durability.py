@@ -14,7 +14,7 @@ import pytest
 
 from firstword.app.speakers.store import SpeakerStore, unpack
 from tests.app.speakers.enrolling_process import DURATION_S
-from tests.app.speakers.fakes import FakeEnroller
+from tests.app.speakers.fakes import FakeNetworks
 from tests.app.speakers.recordings import RATE_HZ, recording, voice
 
 NUM_KILLS = 20
@@ -40,7 +40,7 @@ def killed_on_its_way(path: Path, first: int, draw: random.Random) -> list[str]:
 
 def assert_whole(store: SpeakerStore) -> list[str]:
     """-> the names, each of a speaker that lacks nothing."""
-    expected = FakeEnroller().read(np.round(voice(DURATION_S) * 32767) / 32767, RATE_HZ, "")
+    expected = FakeNetworks().read_features(np.round(voice(DURATION_S) * 32767) / 32767, RATE_HZ)
     upload, names = recording(DURATION_S), []
     for row in store.rows():
         stored = store.read(row.id)

@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 import firstword
 from firstword.app.errors import AudioTooLong, AudioTooShort, BadAudio, InvalidRequest, SynthesisFailed
-from firstword.app.speakers.enrolment import MAX_PROMPT_TOKENS, Enroller
+from firstword.app.speakers.enrolment import MAX_PROMPT_TOKENS, SpeakerNetworks
 from firstword.app.speakers.registry import SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore, pack, unpack
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.frontend.features import FrontendError
-from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.token2wav import StepInput, Token2Wav
 from tests.app.speakers.recordings import RATE_HZ, voice, wav
 
@@ -32,16 +31,17 @@ def token2wav() -> Token2Wav:
 
 
 @pytest.fixture(scope="module")
-def enroller(token2wav: Token2Wav) -> Enroller:
+def networks(token2wav: Token2Wav) -> SpeakerNetworks:
     checkpoint = open_checkpoint(BUILTIN)
-    return Enroller(checkpoint, checkpoint.load_tokenizer(), token2wav.compute_prompt_state, num_threads=1)
+    return SpeakerNetworks(checkpoint, checkpoint.load_tokenizer(), token2wav, num_threads=1)
 
 
 @pytest.fixture(scope="module")
-def speech(enroller: Enroller, token2wav: Token2Wav) -> NDArray[np.float32]:
+def speech(networks: SpeakerNetworks, token2wav: Token2Wav) -> NDArray[np.float32]:
     """A built-in speaker says its own prompt again."""
-    speaker = enroller.builtin["slt"].speaker
-    return spoken(token2wav, enroller.prepare(speaker).prompt, speaker.prompt_tokens.tolist())
+    features = networks.builtin["slt"].features
+    prepared = networks.with_prompt_state(features, "")
+    return spoken(token2wav, prepared.prompt_state, features.prompt_tokens.tolist())
 
 
 def spoken(token2wav: Token2Wav, prompt: Any, tokens: list[int]) -> NDArray[np.float32]:
@@ -51,10 +51,10 @@ def spoken(token2wav: Token2Wav, prompt: Any, tokens: list[int]) -> NDArray[np.f
 
 @pytest.mark.anyio
 async def test_a_recorded_voice_is_enrolled_carried_over_and_speaks(
-    tmp_path: Path, enroller: Enroller, token2wav: Token2Wav, speech: NDArray[np.float32]
+    tmp_path: Path, networks: SpeakerNetworks, token2wav: Token2Wav, speech: NDArray[np.float32]
 ) -> None:
     store = await asyncio.to_thread(SpeakerStore, tmp_path / "speakers.sqlite")
-    async with SpeakerRegistry(store, enroller, max_cache_bytes=1 << 30) as registry:
+    async with SpeakerRegistry(store, networks, max_cache_bytes=1 << 30) as registry:
         info = await registry.enrol("mia", wav(speech), "Hello, this is my voice.", "en")
         assert info.cached
         assert info.duration_s == pytest.approx(len(speech) / RATE_HZ)
@@ -65,29 +65,29 @@ async def test_a_recorded_voice_is_enrolled_carried_over_and_speaks(
         await registry.import_bundle(await registry.export("mia"), "carried")
 
     store = await asyncio.to_thread(SpeakerStore, tmp_path / "speakers.sqlite")
-    async with SpeakerRegistry(store, enroller, max_cache_bytes=1 << 30) as registry:
+    async with SpeakerRegistry(store, networks, max_cache_bytes=1 << 30) as registry:
         tokens = list(range(40))
-        expected = spoken(token2wav, fresh.prompt, tokens)
+        expected = spoken(token2wav, fresh.prompt_state, tokens)
         assert np.abs(expected).max() > 0.01
         for name in ("mia", "carried"):
             kept = await registry.prepared(name)
-            assert kept.speaker.prompt_text == "Hello, this is my voice."
-            np.testing.assert_array_equal(spoken(token2wav, kept.prompt, tokens), expected)
+            assert kept.transcript == "Hello, this is my voice."
+            np.testing.assert_array_equal(spoken(token2wav, kept.prompt_state, tokens), expected)
 
 
-def test_the_built_in_speakers_say_what_their_prompt_says(enroller: Enroller) -> None:
-    assert enroller.builtin
-    for builtin in enroller.builtin.values():
+def test_the_built_in_speakers_say_what_their_prompt_says(networks: SpeakerNetworks) -> None:
+    assert networks.builtin
+    for builtin in networks.builtin.values():
         assert builtin.transcript.isprintable()
         assert len(builtin.transcript) > 20
-        assert builtin.duration_s == len(builtin.speaker.prompt_tokens) / 25
+        assert builtin.duration_s == len(builtin.features.prompt_tokens) / 25
         assert builtin.created_at.endswith("+00:00")
 
 
-def test_the_bytes_of_a_prepared_speaker_are_counted(enroller: Enroller) -> None:
-    prepared = enroller.prepare(enroller.builtin["slt"].speaker)
+def test_the_bytes_of_a_prepared_speaker_are_counted(networks: SpeakerNetworks) -> None:
+    prepared = networks.with_prompt_state(networks.builtin["slt"].features, "")
 
-    assert prepared.state_bytes > prepared.prompt.state_bytes > 1_000_000
+    assert prepared.state_bytes > prepared.prompt_state.state_bytes > 1_000_000
 
 
 @pytest.mark.parametrize(
@@ -103,34 +103,33 @@ def test_the_bytes_of_a_prepared_speaker_are_counted(enroller: Enroller) -> None
     ],
 )
 def test_a_recording_that_is_no_prompt_is_refused_by_its_kind(
-    enroller: Enroller, samples: NDArray[np.float32], rate_hz: int, error: type[BadAudio], reason: str
+    networks: SpeakerNetworks, samples: NDArray[np.float32], rate_hz: int, error: type[BadAudio], reason: str
 ) -> None:
     with pytest.raises(BadAudio, match=reason) as caught:
-        enroller.read(samples.astype(np.float32), rate_hz, "")
+        networks.read_features(samples.astype(np.float32), rate_hz)
 
     assert type(caught.value) is error
 
 
 def test_a_network_that_fails_is_our_fault_and_shows_no_path(
-    enroller: Enroller, monkeypatch: pytest.MonkeyPatch
+    networks: SpeakerNetworks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise FrontendError("/secret/campplus.onnx: the graph failed")
 
-    monkeypatch.setattr(enroller._reader, "read_speaker", fail)
+    monkeypatch.setattr(networks._reader, "read_speaker", fail)
 
     with pytest.raises(SynthesisFailed) as caught:
-        enroller.read(voice(2.0), RATE_HZ, "")
+        networks.read_features(voice(2.0), RATE_HZ)
     assert "/" not in caught.value.message
 
 
-def test_features_come_back_as_they_were(enroller: Enroller) -> None:
-    speaker = replace(enroller.builtin["slt"].speaker, prompt_text_ids=None)
+def test_features_come_back_as_they_were(networks: SpeakerNetworks) -> None:
+    speaker = replace(networks.builtin["slt"].features, prompt_text_ids=None)
 
-    tensors, _ = unpack(pack(enroller.features(speaker)))
-    again = enroller.speaker(tensors, "Hello.")
+    tensors, _ = unpack(pack(networks.tensors_of(speaker)))
+    again = networks.features_from(tensors)
 
-    assert again.prompt_text == "Hello."
     for name in ("prompt_tokens", "prompt_mel", "embedding"):
         assert torch.equal(getattr(again, name), getattr(speaker, name))
         assert getattr(again, name).dtype == getattr(speaker, name).dtype
@@ -173,23 +172,23 @@ def with_value(place: int, value: float) -> Callable[[Any], Any]:
     ],
 )
 def test_features_that_no_recording_gives_are_refused(
-    enroller: Enroller, change: Callable[[dict[str, Any]], None], reason: str
+    networks: SpeakerNetworks, change: Callable[[dict[str, Any]], None], reason: str
 ) -> None:
     features = {
-        name: np.array(value) for name, value in enroller.features(enroller.builtin["slt"].speaker).items()
+        name: np.array(value) for name, value in networks.tensors_of(networks.builtin["slt"].features).items()
     }
     change(features)
 
     with pytest.raises(ValueError, match=reason):
-        enroller.speaker(features, "")
+        networks.features_from(features)
 
 
 @pytest.mark.anyio
 async def test_a_bundle_with_a_foreign_token_is_refused(
-    tmp_path: Path, enroller: Enroller, speech: NDArray[np.float32]
+    tmp_path: Path, networks: SpeakerNetworks, speech: NDArray[np.float32]
 ) -> None:
     store = await asyncio.to_thread(SpeakerStore, tmp_path / "speakers.sqlite")
-    async with SpeakerRegistry(store, enroller, max_cache_bytes=1 << 30) as registry:
+    async with SpeakerRegistry(store, networks, max_cache_bytes=1 << 30) as registry:
         await registry.enrol("mia", wav(speech))
         tensors, metadata = unpack(await registry.export("mia"))
         tensors["prompt_tokens"][0] = 100_000
@@ -198,14 +197,14 @@ async def test_a_bundle_with_a_foreign_token_is_refused(
             await registry.import_bundle(pack(tensors, metadata), "eva")
 
 
-def test_a_transcript_can_be_changed_without_preparing_again(enroller: Enroller) -> None:
-    speaker = SpeakerFeatures(
-        "",
-        *(getattr(enroller.builtin["slt"].speaker, n) for n in ("prompt_tokens", "prompt_mel", "embedding")),
-    )
-    prepared = enroller.prepare(speaker)
+def test_a_transcript_can_be_changed_without_computing_again(networks: SpeakerNetworks) -> None:
+    features = replace(networks.builtin["slt"].features, prompt_text_ids=None)
+    prepared = networks.with_prompt_state(features, "")
 
-    changed_one = prepared.with_transcript("Hello.")
+    changed_one = networks.with_transcript(prepared, "Hello.")
 
     assert (prepared.transcript, changed_one.transcript) == ("", "Hello.")
-    assert changed_one.prompt is prepared.prompt
+    assert changed_one.prompt_state is prepared.prompt_state
+    assert prepared.features.prompt_text_ids == ()
+    anew = networks.with_prompt_state(features, "Hello.")
+    assert changed_one.features.prompt_text_ids == anew.features.prompt_text_ids != ()

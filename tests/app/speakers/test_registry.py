@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from firstword.app.errors import AudioTooLong, BadAudio, InvalidRequest, SpeakerExists, SpeakerNotFound
-from tests.app.speakers.fakes import FakeEnroller, builtin
-from tests.app.speakers.house import House
+from tests.app.speakers.fakes import FakeNetworks, builtin
 from tests.app.speakers.recordings import RATE_HZ, recording, voice, wav
+from tests.app.speakers.servers import Servers
 from tests.app.speakers.test_fields import BAD_NAMES
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_built_in_speakers_are_there_and_warm(house: House) -> None:
-    registry = await house.open()
+async def test_the_built_in_speakers_are_there_and_warm(servers: Servers) -> None:
+    registry = await servers.open()
 
     ann, bob = registry.list()
 
@@ -25,19 +25,21 @@ async def test_the_built_in_speakers_are_there_and_warm(house: House) -> None:
     assert (ann.prompt_tokens, ann.duration_s, ann.transcript) == (50, 2.0, "Hello.")
     assert registry.get("bob") == bob
     assert registry.default_speaker == "ann"
-    assert (await registry.prepared()).speaker is house.enroller.builtin["ann"].speaker
-    assert (house.hits, house.misses) == (1, 0)
+    assert (await registry.prepared()).features is servers.networks.builtin["ann"].features
+    assert (servers.hits, servers.misses) == (1, 0)
 
 
-async def test_the_checkpoints_first_speaker_is_the_default_and_all_are_listed_by_name(house: House) -> None:
-    registry = await house.open(FakeEnroller(builtin=builtin("bob", "ann")))
+async def test_the_first_speaker_is_the_default_and_all_are_listed_by_name(
+    servers: Servers,
+) -> None:
+    registry = await servers.open(FakeNetworks(builtin=builtin("bob", "ann")))
 
     assert registry.default_speaker == "bob"
     assert [speaker.name for speaker in registry.list()] == ["ann", "bob"]
 
 
-async def test_an_enrolled_speaker_is_listed_warm_and_durable(house: House) -> None:
-    registry = await house.open()
+async def test_an_enrolled_speaker_is_listed_warm_and_durable(servers: Servers) -> None:
+    registry = await servers.open()
 
     info = await registry.enrol("mia", recording(2.0), "  Grüße,\n你好 👋🏽 ", "de")
 
@@ -48,46 +50,48 @@ async def test_an_enrolled_speaker_is_listed_warm_and_durable(house: House) -> N
     assert info.quality.snr_db > 30
     assert info.quality.warnings == ("short: 2.0 s; 3 to 10 s give a closer likeness",)
     assert [speaker.name for speaker in registry.list()] == ["ann", "bob", "mia"]
-    prepares = house.enroller.prepares
-    assert (await registry.prepared("mia")).speaker.prompt_text == "Grüße, 你好 👋🏽"
-    assert house.enroller.prepares == prepares
+    prepares = servers.networks.prepares
+    assert (await registry.prepared("mia")).transcript == "Grüße, 你好 👋🏽"
+    assert servers.networks.prepares == prepares
 
-    later = await house.open()
+    later = await servers.open()
     assert later.get("mia") == replace(info, cached=False)
 
 
-async def test_a_stored_speaker_is_prepared_from_its_features_when_it_is_first_wanted(house: House) -> None:
-    await (await house.open()).enrol("mia", recording(), "Hello.")
-    enroller = FakeEnroller()
-    registry = await house.open(enroller)
-    house.hits = house.misses = 0
+async def test_a_stored_speaker_is_prepared_from_its_features_when_first_wanted(
+    servers: Servers,
+) -> None:
+    await (await servers.open()).enrol("mia", recording(), "Hello.")
+    networks = FakeNetworks()
+    registry = await servers.open(networks)
+    servers.hits = servers.misses = 0
 
     first = await registry.prepared("mia")
     second = await registry.prepared("mia")
 
     assert first is second
-    assert first.speaker.prompt_text == "Hello."
-    assert (house.hits, house.misses) == (1, 1)
-    assert enroller.reads == 0
+    assert first.transcript == "Hello."
+    assert (servers.hits, servers.misses) == (1, 1)
+    assert networks.reads == 0
     assert registry.get("mia").cached
 
 
-async def test_a_taken_name_is_refused_before_any_work(house: House) -> None:
-    registry = await house.open()
+async def test_a_taken_name_is_refused_before_any_work(servers: Servers) -> None:
+    registry = await servers.open()
     await registry.enrol("mia", recording())
-    reads = house.enroller.reads
+    reads = servers.networks.reads
 
     with pytest.raises(SpeakerExists, match="'mia' already"):
         await registry.enrol("mia", recording())
     with pytest.raises(SpeakerExists, match="'ann' is a built-in speaker"):
         await registry.enrol("ann", recording())
 
-    assert house.enroller.reads == reads
+    assert servers.networks.reads == reads
 
 
 @pytest.mark.parametrize("name", BAD_NAMES, ids=lambda name: ascii(name[:12]))
-async def test_name_tricks_end_at_the_door(house: House, name: str) -> None:
-    registry = await house.open()
+async def test_name_tricks_end_at_the_door(servers: Servers, name: str) -> None:
+    registry = await servers.open()
 
     for attempt in (partial(registry.enrol, name), partial(registry.import_bundle, name=name)):
         with pytest.raises(InvalidRequest) as caught:
@@ -107,9 +111,9 @@ async def test_name_tricks_end_at_the_door(house: House, name: str) -> None:
     [("transcript", {"transcript": "x" * 1001}), ("language", {"language": "klingon!"})],
 )
 async def test_bad_fields_are_refused_when_enrolling_and_updating(
-    house: House, field_name: str, values: dict[str, str]
+    servers: Servers, field_name: str, values: dict[str, str]
 ) -> None:
-    registry = await house.open()
+    registry = await servers.open()
     await registry.enrol("mia", recording())
 
     for attempt in (partial(registry.enrol, "eva", recording()), partial(registry.update, "mia")):
@@ -127,8 +131,8 @@ async def test_bad_fields_are_refused_when_enrolling_and_updating(
         (wav(voice(31.0)), AudioTooLong),
     ],
 )
-async def test_a_bad_recording_leaves_nothing(house: House, upload: bytes, error: type[BadAudio]) -> None:
-    registry = await house.open()
+async def test_a_bad_recording_leaves_nothing(servers: Servers, upload: bytes, error: type[BadAudio]) -> None:
+    registry = await servers.open()
 
     with pytest.raises(error):
         await registry.enrol("mia", upload)
@@ -137,9 +141,9 @@ async def test_a_bad_recording_leaves_nothing(house: House, upload: bytes, error
     await registry.enrol("mia", recording())
 
 
-async def test_a_speaker_that_cannot_be_prepared_is_not_stored(house: House) -> None:
-    registry = await house.open()
-    house.enroller.failure = RuntimeError("out of memory")
+async def test_a_speaker_that_cannot_be_prepared_is_not_stored(servers: Servers) -> None:
+    registry = await servers.open()
+    servers.networks.failure = RuntimeError("out of memory")
 
     with pytest.raises(RuntimeError, match="out of memory"):
         await registry.enrol("mia", recording())
@@ -147,35 +151,35 @@ async def test_a_speaker_that_cannot_be_prepared_is_not_stored(house: House) -> 
     assert len(registry.list()) == 2
 
 
-async def test_a_checkpoint_without_speakers_has_no_default(house: House) -> None:
-    registry = await house.open(FakeEnroller(builtin={}))
+async def test_a_checkpoint_without_speakers_has_no_default(servers: Servers) -> None:
+    registry = await servers.open(FakeNetworks(builtin={}))
 
     assert registry.list() == []
     with pytest.raises(SpeakerNotFound, match="no default speaker"):
         await registry.prepared()
 
 
-async def test_a_registered_speaker_can_be_the_default(house: House) -> None:
-    registry = await house.open(default_speaker="mia")
+async def test_a_registered_speaker_can_be_the_default(servers: Servers) -> None:
+    registry = await servers.open(default_speaker="mia")
     with pytest.raises(SpeakerNotFound, match="'mia'"):
         await registry.prepared()
 
     await registry.enrol("mia", recording(), "Hello.")
 
-    assert (await registry.prepared()).speaker.prompt_text == "Hello."
+    assert (await registry.prepared()).transcript == "Hello."
 
 
-async def test_a_built_in_speaker_hides_a_registered_one_of_its_name(house: House) -> None:
-    await (await house.open(FakeEnroller(builtin={}))).enrol("ann", recording())
+async def test_a_built_in_speaker_hides_a_registered_one_of_its_name(servers: Servers) -> None:
+    await (await servers.open(FakeNetworks(builtin={}))).enrol("ann", recording())
 
-    registry = await house.open(FakeEnroller(builtin=builtin("ann")))
+    registry = await servers.open(FakeNetworks(builtin=builtin("ann")))
 
     assert [(speaker.name, speaker.kind) for speaker in registry.list()] == [("ann", "builtin")]
 
 
-async def test_as_many_are_counted_as_are_listed(house: House) -> None:
-    await (await house.open(FakeEnroller(builtin={}))).enrol("ann", recording())
-    registry = await house.open(FakeEnroller(builtin=builtin("ann", "bob")))
+async def test_as_many_are_counted_as_are_listed(servers: Servers) -> None:
+    await (await servers.open(FakeNetworks(builtin={}))).enrol("ann", recording())
+    registry = await servers.open(FakeNetworks(builtin=builtin("ann", "bob")))
     await registry.enrol("mia", recording())
 
     assert registry.count() == len(registry.list()) == 3

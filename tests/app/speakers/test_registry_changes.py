@@ -3,14 +3,14 @@
 import pytest
 
 from firstword.app.errors import InvalidRequest, SpeakerNotFound
-from tests.app.speakers.house import House
 from tests.app.speakers.recordings import recording
+from tests.app.speakers.servers import Servers
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_update_changes_what_it_names_and_the_warnings_with_it(house: House) -> None:
-    registry = await house.open()
+async def test_an_update_changes_what_it_names_and_the_warnings_with_it(servers: Servers) -> None:
+    registry = await servers.open()
     await registry.enrol("mia", recording(6.0), "Hi.", "en")
     assert "transcript is very short" in registry.get("mia").quality.warnings[0]
 
@@ -20,35 +20,35 @@ async def test_an_update_changes_what_it_names_and_the_warnings_with_it(house: H
     assert (info.language, info.quality.warnings) == ("en", ())
     assert (await registry.update("mia", language="")).language is None
     assert (await registry.update("mia", transcript="")).transcript == ""
-    assert (await registry.prepared("mia")).speaker.prompt_text == ""
+    assert (await registry.prepared("mia")).transcript == ""
 
 
-async def test_an_update_computes_nothing(house: House) -> None:
-    registry = await house.open()
+async def test_an_update_computes_nothing(servers: Servers) -> None:
+    registry = await servers.open()
     await registry.enrol("mia", recording(), "Hello.")
-    prepares = house.enroller.prepares
+    prepares = servers.networks.prepares
     await registry.update("mia", transcript="Good day.")
 
-    assert (await registry.prepared("mia")).speaker.prompt_text == "Good day."
-    assert house.enroller.prepares == prepares
+    assert (await registry.prepared("mia")).transcript == "Good day."
+    assert servers.networks.prepares == prepares
 
 
-async def test_a_deleted_speaker_is_gone_and_its_name_free(house: House) -> None:
-    registry = await house.open()
+async def test_a_deleted_speaker_is_gone_and_its_name_free(servers: Servers) -> None:
+    registry = await servers.open()
     await registry.enrol("mia", recording())
     running = await registry.prepared("mia")
 
     await registry.delete("mia")
 
-    assert running.speaker.prompt_tokens.any()
+    assert running.features.prompt_tokens.any()
     for attempt in (registry.delete, registry.prepared, registry.export, registry.update):
         with pytest.raises(SpeakerNotFound, match="'mia'"):
             await attempt("mia")
     await registry.enrol("mia", recording())
 
 
-async def test_built_in_speakers_cannot_be_changed(house: House) -> None:
-    registry = await house.open()
+async def test_built_in_speakers_cannot_be_changed(servers: Servers) -> None:
+    registry = await servers.open()
 
     for attempt, verb in (
         (registry.update, "changed"),

@@ -18,37 +18,37 @@ from firstword.app.errors import (
     UploadTooLarge,
 )
 from firstword.app.speakers.store import SpeakerStore, pack, unpack
-from tests.app.speakers.fakes import FakeEnroller
-from tests.app.speakers.house import House
+from tests.app.speakers.fakes import FakeNetworks
 from tests.app.speakers.recordings import recording
+from tests.app.speakers.servers import Servers
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_registries_of_one_store_see_each_other_at_once(house: House) -> None:
-    one, other = await house.open(), await house.open()
+async def test_registries_of_one_store_see_each_other_at_once(servers: Servers) -> None:
+    one, other = await servers.open(), await servers.open()
     assert len(other.list()) == 2
 
     await one.enrol("mia", recording(seed=1), "Hello.")
     assert [speaker.name for speaker in other.list()] == ["ann", "bob", "mia"]
-    assert (await other.prepared("mia")).speaker.prompt_text == "Hello."
+    assert (await other.prepared("mia")).transcript == "Hello."
 
     await one.update("mia", transcript="Good day.")
-    assert (await other.prepared("mia")).speaker.prompt_text == "Good day."
-    assert (await other.prepared("mia")).speaker.prompt_text == "Good day."
+    assert (await other.prepared("mia")).transcript == "Good day."
+    assert (await other.prepared("mia")).transcript == "Good day."
 
-    before = (await other.prepared("mia")).speaker
+    before = (await other.prepared("mia")).features
     await one.delete("mia")
     with pytest.raises(SpeakerNotFound):
         await other.prepared("mia")
 
     await one.enrol("mia", recording(seed=2), "Good day.")
-    after = (await other.prepared("mia")).speaker
+    after = (await other.prepared("mia")).features
     assert after.prompt_tokens.tolist() != before.prompt_tokens.tolist()
 
 
-async def test_of_two_who_want_one_name_exactly_one_wins(house: House) -> None:
-    registries = [await house.open(enroller=FakeEnroller()) for _ in range(2)]
+async def test_of_two_who_want_one_name_exactly_one_wins(servers: Servers) -> None:
+    registries = [await servers.open(networks=FakeNetworks()) for _ in range(2)]
 
     results = await asyncio.gather(
         *(r.enrol("mia", recording(seed=seed)) for seed in range(3) for r in registries),
@@ -61,80 +61,80 @@ async def test_of_two_who_want_one_name_exactly_one_wins(house: House) -> None:
     assert registries[0].get("mia") == replace(won[0], cached=registries[0].get("mia").cached)
 
 
-async def test_a_speaker_of_another_checkpoint_is_read_again_once(house: House) -> None:
-    await (await house.open()).enrol("mia", recording(), "Hello.")
-    enroller = FakeEnroller(checkpoint=2)
-    registry = await house.open(enroller)
+async def test_a_speaker_of_another_checkpoint_is_read_again_once(servers: Servers) -> None:
+    await (await servers.open()).enrol("mia", recording(), "Hello.")
+    networks = FakeNetworks(checkpoint=2)
+    registry = await servers.open(networks)
 
     prepared = await registry.prepared("mia")
-    assert (prepared.speaker.checkpoint, prepared.speaker.prompt_text) == (2, "Hello.")
-    assert enroller.reads == 1
+    assert (prepared.features.checkpoint, prepared.transcript) == (2, "Hello.")
+    assert networks.reads == 1
 
-    later = FakeEnroller(checkpoint=2)
-    await (await house.open(later)).prepared("mia")
+    later = FakeNetworks(checkpoint=2)
+    await (await servers.open(later)).prepared("mia")
     assert later.reads == 0
 
 
-async def test_two_checkpoints_at_one_store_do_not_throw_each_other_out(house: House) -> None:
-    enrollers = [FakeEnroller(checkpoint=1), FakeEnroller(checkpoint=2)]
-    one, other = [await house.open(enroller) for enroller in enrollers]
+async def test_two_checkpoints_at_one_store_do_not_throw_each_other_out(servers: Servers) -> None:
+    all_networks = [FakeNetworks(checkpoint=1), FakeNetworks(checkpoint=2)]
+    one, other = [await servers.open(networks) for networks in all_networks]
     await one.enrol("mia", recording())
 
     for _ in range(3):
-        assert (await one.prepared("mia")).speaker.checkpoint == 1
-        assert (await other.prepared("mia")).speaker.checkpoint == 2
+        assert (await one.prepared("mia")).features.checkpoint == 1
+        assert (await other.prepared("mia")).features.checkpoint == 2
 
-    assert [enroller.reads for enroller in enrollers] == [1, 1]
+    assert [networks.reads for networks in all_networks] == [1, 1]
 
 
-async def test_a_speaker_that_cannot_be_read_again_is_kept_and_says_why(house: House) -> None:
-    await (await house.open()).enrol("mia", recording())
+async def test_a_speaker_that_cannot_be_read_again_is_kept_and_says_why(servers: Servers) -> None:
+    await (await servers.open()).enrol("mia", recording())
 
-    class Strict(FakeEnroller):
-        def read(self, *_: Any) -> Any:
+    class Strict(FakeNetworks):
+        def read_features(self, *_: Any) -> Any:
             raise BadAudio("too short for this checkpoint")
 
-    registry = await house.open(Strict(checkpoint=2))
+    registry = await servers.open(Strict(checkpoint=2))
     with pytest.raises(SpeakerIncompatible, match=r"'mia' does not fit .* too short for this checkpoint"):
         await registry.prepared("mia")
 
     assert registry.get("mia").name == "mia"
 
 
-async def test_damaged_features_are_made_anew_from_the_recording(house: House) -> None:
-    await (await house.open()).enrol("mia", recording())
-    store = SpeakerStore(house.path)
+async def test_damaged_features_are_made_anew_from_the_recording(servers: Servers) -> None:
+    await (await servers.open()).enrol("mia", recording())
+    store = SpeakerStore(servers.path)
     (row,) = store.rows()
     await asyncio.to_thread(store.replace_features, row.id, b"damaged", 50, row.fingerprint)
     store.close()
-    enroller = FakeEnroller()
+    networks = FakeNetworks()
 
-    prepared = await (await house.open(enroller)).prepared("mia")
+    prepared = await (await servers.open(networks)).prepared("mia")
 
-    assert len(prepared.speaker.prompt_tokens) == 50
-    assert enroller.reads == 1
+    assert len(prepared.features.prompt_tokens) == 50
+    assert networks.reads == 1
 
 
-async def test_a_bundle_makes_the_same_speaker_elsewhere(house: House, tmp_path: Path) -> None:
-    registry = await house.open()
+async def test_a_bundle_makes_the_same_speaker_elsewhere(servers: Servers, tmp_path: Path) -> None:
+    registry = await servers.open()
     info = await registry.enrol("mia", recording(), "Grüße, 你好", "de")
     bundle = await registry.export("mia")
 
     copy = await registry.import_bundle(bundle, "mia-2")
     await registry.delete("mia")
-    house.path = tmp_path / "other.sqlite"
-    elsewhere = await house.open()
+    servers.path = tmp_path / "other.sqlite"
+    elsewhere = await servers.open()
     moved = await elsewhere.import_bundle(bundle)
 
     assert replace(copy, name="mia", created_at=info.created_at) == info
     assert replace(moved, created_at=info.created_at) == info
     one, other = await registry.prepared("mia-2"), await elsewhere.prepared("mia")
-    assert one.speaker.prompt_tokens.tolist() == other.speaker.prompt_tokens.tolist()
+    assert one.features.prompt_tokens.tolist() == other.features.prompt_tokens.tolist()
 
 
-async def test_an_export_is_of_the_running_checkpoint(house: House) -> None:
-    await (await house.open()).enrol("mia", recording())
-    registry = await house.open(FakeEnroller(checkpoint=2))
+async def test_an_export_is_of_the_running_checkpoint(servers: Servers) -> None:
+    await (await servers.open()).enrol("mia", recording())
+    registry = await servers.open(FakeNetworks(checkpoint=2))
 
     bundle = await registry.export("mia")
 
@@ -164,9 +164,9 @@ def rebuilt(bundle: bytes, change: Callable[[dict[str, Any], dict[str, str]], No
     ],
 )
 async def test_a_tampered_bundle_leaves_nothing(
-    house: House, change: Callable[..., None], error: type[Exception]
+    servers: Servers, change: Callable[..., None], error: type[Exception]
 ) -> None:
-    registry = await house.open(max_bundle_bytes=10 << 20)
+    registry = await servers.open(max_bundle_bytes=10 << 20)
     await registry.enrol("mia", recording())
     bundle = rebuilt(await registry.export("mia"), lambda t, m: m.update(name="eva"))
 

@@ -1,4 +1,4 @@
-"""A store that several servers share: each registry is opened as another process would."""
+"""Registries of one store, each opened as another server process would."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -8,20 +8,20 @@ from typing import Any
 
 from firstword.app.speakers.registry import SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
-from tests.app.speakers.fakes import STATE_BYTES, FakeEnroller
+from tests.app.speakers.fakes import STATE_BYTES, FakeNetworks
 
 
 @dataclass
-class House:
-    """Opens registries, each what another server process would have."""
+class Servers:
+    """The servers that share the store at `path`."""
 
     path: Path
     stack: AsyncExitStack
-    enroller: FakeEnroller = field(default_factory=FakeEnroller)
+    networks: FakeNetworks = field(default_factory=FakeNetworks)
     hits: int = 0
     misses: int = 0
 
-    async def open(self, enroller: FakeEnroller | None = None, **settings: Any) -> SpeakerRegistry:
+    async def open(self, networks: FakeNetworks | None = None, **settings: Any) -> SpeakerRegistry:
         settings = {
             "max_cache_bytes": 100 * STATE_BYTES,
             "on_hit": self.hit,
@@ -29,7 +29,7 @@ class House:
             **settings,
         }
         store = await asyncio.to_thread(SpeakerStore, self.path)
-        registry = SpeakerRegistry(store, enroller or self.enroller, **settings)  # type: ignore[arg-type]
+        registry = SpeakerRegistry(store, networks or self.networks, **settings)  # type: ignore[arg-type]
         return await self.stack.enter_async_context(registry)
 
     def hit(self) -> None:
@@ -39,12 +39,12 @@ class House:
         self.misses += 1
 
 
-async def work_began(enroller: FakeEnroller) -> None:
-    assert await asyncio.to_thread(enroller.began.acquire, timeout=30)
+async def work_began(networks: FakeNetworks) -> None:
+    assert await asyncio.to_thread(networks.began.acquire, timeout=30)
 
 
-def hold_work(enroller: FakeEnroller) -> None:
+def hold_work(networks: FakeNetworks) -> None:
     """From now on what computes waits at the gate."""
-    while enroller.began.acquire(blocking=False):
+    while networks.began.acquire(blocking=False):
         pass
-    enroller.gate.clear()
+    networks.gate.clear()
