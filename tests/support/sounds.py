@@ -1,4 +1,4 @@
-"""Sounds to encode, and an independent ear for what came out."""
+"""Sounds to encode, and decoders independent of ours."""
 
 import io
 
@@ -29,15 +29,15 @@ def dominant_hz(samples: Samples, rate_hz: int) -> float:
     return float(spectrum.argmax() * rate_hz / (1 << 18))
 
 
-def heard(format: AudioFormat, body: bytes, rate_hz: int) -> tuple[Samples, int]:
-    """What a player would play, and its rate. libsndfile listens, FFmpeg where that cannot."""
+def decode(format: AudioFormat, body: bytes, rate_hz: int) -> tuple[Samples, int]:
+    """Decode with libsndfile, or with FFmpeg what that cannot. Returns the samples and their rate."""
     if format == "pcm":
         return np.frombuffer(body, "<i2").astype(np.float32) / 32768, rate_hz
     if format in G711:
         raw = {"format": "RAW", "subtype": G711[format], "samplerate": rate_hz, "channels": 1}
         return soundfile.read(io.BytesIO(body), dtype="float32", **raw)
     if format == "aac" or (format == "flac" and not counts_samples(body)):
-        return heard_by_ffmpeg(body)
+        return decode_with_ffmpeg(body)
     return soundfile.read(io.BytesIO(body), dtype="float32")
 
 
@@ -46,7 +46,7 @@ def counts_samples(flac: bytes) -> bool:
     return int.from_bytes(flac[21:26], "big") & 0xFFFFFFFFF != 0
 
 
-def heard_by_ffmpeg(body: bytes) -> tuple[Samples, int]:
+def decode_with_ffmpeg(body: bytes) -> tuple[Samples, int]:
     with av.open(io.BytesIO(body)) as container:
         rate_hz = container.streams.audio[0].sample_rate
         to_float = av.AudioResampler(format="flt", layout="mono")

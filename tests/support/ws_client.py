@@ -23,17 +23,17 @@ class Client:
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
 
-    async def say(self, type: str, **fields: Any) -> None:
+    async def send(self, type: str, **fields: Any) -> None:
         await self.socket.send(json.dumps({"type": type, **fields}))
 
-    async def speak(self, text: str, context: str = "", **start: Any) -> None:
+    async def send_turn(self, text: str, context: str = "", **start: Any) -> None:
         """A whole turn."""
         if start:
-            await self.say("start", context=context, **start)
-        await self.say("text", context=context, text=text)
-        await self.say("end", context=context)
+            await self.send("start", context=context, **start)
+        await self.send("text", context=context, text=text)
+        await self.send("end", context=context)
 
-    async def hear(self) -> Message:
+    async def receive(self) -> Message:
         """The next message, an `audio` with its frame as `data`."""
         async with asyncio.timeout(PATIENCE_S):
             message: Message = json.loads(await self.socket.recv(decode=True))
@@ -44,18 +44,18 @@ class Client:
                 message["data"] = data
         return message
 
-    async def hear_until(self, type: str, context: str | None = "") -> list[Message]:
+    async def receive_until(self, type: str, context: str | None = "") -> list[Message]:
         """All messages up to the first of that type and context."""
-        messages = [await self.hear()]
+        messages = [await self.receive()]
         while (messages[-1]["type"], messages[-1].get("context", "")) != (type, context):
-            messages.append(await self.hear())
+            messages.append(await self.receive())
         return messages
 
-    async def hear_error(self, is_started: bool = False) -> Message:
+    async def receive_error(self, is_started: bool = False) -> Message:
         """is_started: it comes behind a `started`."""
         if is_started:
-            assert (await self.hear())["type"] == "started"
-        message = await self.hear()
+            assert (await self.receive())["type"] == "started"
+        message = await self.receive()
         assert message["type"] == "error", message
         assert set(message) == {"type", "context", "error"}
         assert set(message["error"]) == {"message", "type", "param", "code"}
@@ -63,8 +63,8 @@ class Client:
 
     async def still_answers(self) -> None:
         """Nothing else is under way, and the socket is open."""
-        await self.say("ping")
-        assert await self.hear() == {"type": "pong"}
+        await self.send("ping")
+        assert await self.receive() == {"type": "pong"}
 
     async def closed_with(self) -> int | None:
         """Nothing more comes but the close, with this code; None if the connection broke."""
@@ -88,20 +88,20 @@ class QueueingEngine(FakeEngine):
 
 
 @asynccontextmanager
-async def talking(services: Services, **options: Any) -> AsyncIterator[Client]:
+async def ws_client(services: Services, **options: Any) -> AsyncIterator[Client]:
     """A server and one client of it."""
-    async with serving(services) as url, talking_to(url, **options) as client:
+    async with serving(services) as url, connect_client(url, **options) as client:
         yield client
 
 
 @asynccontextmanager
-async def talking_to(url: str, query: str = "", **options: Any) -> AsyncIterator[Client]:
+async def connect_client(url: str, query: str = "", **options: Any) -> AsyncIterator[Client]:
     address = f"{url.replace('http', 'ws', 1)}/tts/stream{query}"
     async with connect(address, compression=None, proxy=None, **options) as socket:
         yield Client(socket)
 
 
-def heard(messages: list[Message], context: str = "") -> bytes:
+def received_audio(messages: list[Message], context: str = "") -> bytes:
     """The audio of one context, joined."""
     return b"".join(m["data"] for m in messages if m["type"] == "audio" and m["context"] == context)
 

@@ -1,4 +1,4 @@
-"""Every kind of error looks as the table in protocol.md says, with all four keys."""
+"""Every kind of error looks as the table in docs/api.md says, with all four keys."""
 
 import logging
 

@@ -17,7 +17,7 @@ from firstword.app.errors import Overloaded, SynthesisFailed
 from tests.support.fake_engine import INFO, FakeEngine, speech
 from tests.support.fake_speakers import HUM, FakeSpeakers
 from tests.support.serving import HELLO, MODEL_ID, error_of, in_process, make_services, serving
-from tests.support.sounds import heard_by_ffmpeg
+from tests.support.sounds import decode_with_ffmpeg
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +55,7 @@ async def test_the_client_creates_speech_in_every_format(format: str) -> None:
             input=HELLO,
             response_format=format,  # type: ignore[arg-type]
         )
-    samples, rate_hz = heard_by_ffmpeg(answer.content)
+    samples, rate_hz = decode_with_ffmpeg(answer.content)
     assert len(samples) / rate_hz == pytest.approx(len(HELLO) * 0.05, abs=0.15)
 
 
@@ -98,7 +98,7 @@ async def test_the_deltas_of_events_are_the_audio_that_is_streamed(format: str) 
     }
     spoken = audio_of(parsed)
     if format == "opus":  # each Ogg stream has a serial number of its own
-        np.testing.assert_array_equal(heard_by_ffmpeg(spoken)[0], heard_by_ffmpeg(audio.content)[0])
+        np.testing.assert_array_equal(decode_with_ffmpeg(spoken)[0], decode_with_ffmpeg(audio.content)[0])
     else:
         assert spoken == audio.content
 

@@ -1,3 +1,5 @@
+"""Tempo: exact length, same pitch, nothing lost."""
+
 import numpy as np
 import pytest
 

@@ -12,7 +12,7 @@ import pytest
 
 from firstword.app.audio.encode import encode_whole, open_encoder
 from firstword.app.audio.formats import FORMATS, AudioFormat, sample_rate_of
-from tests.support.sounds import Samples, chirp, counts_samples, dominant_hz, heard, heard_by_ffmpeg, tone
+from tests.support.sounds import Samples, chirp, counts_samples, decode, decode_with_ffmpeg, dominant_hz, tone
 
 SOURCE_RATE_HZ = 24_000
 WAV_HEADER_BYTES = 44
@@ -46,7 +46,7 @@ def assert_same(format: AudioFormat, stream: bytes, whole: bytes) -> None:
         assert whole.endswith(stream)
         assert b"Info" not in stream
     elif format == "flac":
-        np.testing.assert_array_equal(heard_by_ffmpeg(stream)[0], heard_by_ffmpeg(whole)[0])
+        np.testing.assert_array_equal(decode_with_ffmpeg(stream)[0], decode_with_ffmpeg(whole)[0])
     else:
         assert stream == whole
 
@@ -72,7 +72,7 @@ def test_streaming_equals_whole_after_speed_and_resampling(
     whole = encode_whole(format, samples, SOURCE_RATE_HZ, rate_hz, speed)
 
     assert_same(format, streamed(format, samples, 479, rate_hz, speed), whole)
-    assert len(heard(format, whole, rate_hz)[0]) == pytest.approx(0.7 * rate_hz / speed, abs=2)
+    assert len(decode(format, whole, rate_hz)[0]) == pytest.approx(0.7 * rate_hz / speed, abs=2)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_what_is_heard_has_the_rate_the_duration_and_the_pitch(
     else:
         body = encode_whole(format, source, 22_050, rate_hz)
 
-    samples, heard_rate_hz = heard(format, body, rate_hz)
+    samples, heard_rate_hz = decode(format, body, rate_hz)
 
     assert heard_rate_hz == rate_hz
     padding = 0 if format == "mp3" and not is_streamed else PADDING_SAMPLES.get(format, 0)
@@ -193,7 +193,7 @@ def test_no_sound_at_all_is_a_file_without_sound(format: AudioFormat) -> None:
     assert len(whole) < 500
     assert len(streamed(format, nothing, 480, speed=1.5)) < 500
     if format in ("wav", "flac", "pcm"):
-        assert len(heard(format, whole, SOURCE_RATE_HZ)[0]) == 0
+        assert len(decode(format, whole, SOURCE_RATE_HZ)[0]) == 0
 
 
 def test_beyond_full_scale_is_clipped_and_what_is_no_number_is_silence() -> None:
@@ -227,11 +227,11 @@ def test_far_too_loud_is_clipped_in_every_format(format: AudioFormat) -> None:
     rate_hz = sample_rate_of(format, None, SOURCE_RATE_HZ)
     square = np.sign(tone(0.5, SOURCE_RATE_HZ, frequency_hz=50))
 
-    samples, heard_rate_hz = heard(format, streamed(format, 9 * square, 480), rate_hz)
+    samples, heard_rate_hz = decode(format, streamed(format, 9 * square, 480), rate_hz)
 
     quarter = samples[len(samples) // 4 : len(samples) // 2]
     assert dominant_hz(quarter, heard_rate_hz) == pytest.approx(50, abs=5)
-    np.testing.assert_array_equal(samples, heard(format, streamed(format, square, 480), rate_hz)[0])
+    np.testing.assert_array_equal(samples, decode(format, streamed(format, square, 480), rate_hz)[0])
 
 
 @pytest.mark.parametrize(
@@ -245,9 +245,9 @@ def test_g711_has_the_codes_of_the_standard_and_the_nearest_of_them(
     codes = encode_whole(format, values, 8000)
 
     assert (codes[32768], codes[-1], codes[0]) == (zero, highest, lowest)
-    levels = np.sort(heard(format, bytes(range(256)), 8000)[0])
+    levels = np.sort(decode(format, bytes(range(256)), 8000)[0])
     nearest = np.abs(levels - values[:, None]).min(axis=1)
-    error = np.abs(heard(format, codes, 8000)[0] - values)
+    error = np.abs(decode(format, codes, 8000)[0] - values)
     assert (error - nearest).max() <= 8 / 32768  # a quarter of a step where steps double
 
 

@@ -1,4 +1,4 @@
-"""`/tts` does what protocol.md says, whatever text comes."""
+"""`/tts` does what docs/api.md says, whatever text comes."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.fake_engine import SAMPLE_RATE_HZ, FakeEngine, speech
 from tests.support.serving import HELLO, counted, error_of, in_process, make_services
-from tests.support.sounds import heard_by_ffmpeg
+from tests.support.sounds import decode_with_ffmpeg
 
 pytestmark = pytest.mark.anyio
 
@@ -82,7 +82,7 @@ async def test_a_compressed_body_decodes_to_the_speech(
     async with in_process(make_services()) as client:
         answer = await client.post("/tts", json={"text": HELLO, "format": format, "stream": is_streamed})
     assert answer.headers["content-type"] == media_type
-    samples, rate_hz = heard_by_ffmpeg(answer.content)
+    samples, rate_hz = decode_with_ffmpeg(answer.content)
     assert len(samples) / rate_hz == pytest.approx(len(speech(HELLO)) / SAMPLE_RATE_HZ, abs=0.15)
     assert np.sqrt(np.mean(samples**2)) > 0.1
 

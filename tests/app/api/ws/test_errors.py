@@ -10,7 +10,7 @@ import pytest
 from firstword.app.errors import Draining, InvalidRequest, Overloaded, SynthesisFailed
 from tests.support.fake_engine import INFO, FakeEngine, speech
 from tests.support.serving import HELLO, counted, make_services
-from tests.support.ws_client import QueueingEngine, heard, pcm_of, talking, types_of
+from tests.support.ws_client import QueueingEngine, pcm_of, received_audio, types_of, ws_client
 
 pytestmark = pytest.mark.anyio
 
@@ -45,9 +45,9 @@ async def test_a_message_that_is_wrong_is_answered_and_the_socket_stays(
     raw: str, context: str | None, param: str | None, words: str
 ) -> None:
     engine = FakeEngine()
-    async with talking(make_services(engine)) as client:
+    async with ws_client(make_services(engine)) as client:
         await client.socket.send(raw)
-        message = await client.hear_error()
+        message = await client.receive_error()
         await client.still_answers()
     error = message["error"]
     assert message["context"] == context
@@ -61,9 +61,9 @@ async def test_a_message_that_is_wrong_is_answered_and_the_socket_stays(
 
 
 async def test_a_binary_message_is_answered_and_the_socket_stays() -> None:
-    async with talking(make_services()) as client:
+    async with ws_client(make_services()) as client:
         await client.socket.send(b"\x00\x01")
-        message = await client.hear_error()
+        message = await client.receive_error()
         await client.still_answers()
     assert message["context"] is None
     assert message["error"]["code"] == "invalid_request"
@@ -71,23 +71,23 @@ async def test_a_binary_message_is_answered_and_the_socket_stays() -> None:
 
 async def test_a_wrong_message_ends_the_context_it_was_for_and_no_other() -> None:
     engine = FakeEngine()
-    async with talking(make_services(engine)) as client:
+    async with ws_client(make_services(engine)) as client:
         for context in "ab":
-            await client.say("text", context=context, text="x")
-            await client.hear_until("audio", context)
-        await client.say("text", context="a", txt="y")
-        assert (await client.hear_error())["context"] == "a"
-        await client.speak("y", "b")
-        messages = await client.hear_until("done", "b")
-    assert heard(messages, "b") == pcm_of(speech("y"))
+            await client.send("text", context=context, text="x")
+            await client.receive_until("audio", context)
+        await client.send("text", context="a", txt="y")
+        assert (await client.receive_error())["context"] == "a"
+        await client.send_turn("y", "b")
+        messages = await client.receive_until("done", "b")
+    assert received_audio(messages, "b") == pcm_of(speech("y"))
     assert not engine.streams[0].is_open
 
 
 @pytest.mark.parametrize("type", ["flush", "end", "cancel"])
 async def test_a_context_that_nobody_began_is_named(type: str) -> None:
-    async with talking(make_services()) as client:
-        await client.say(type, context="nobody's")
-        message = await client.hear_error()
+    async with ws_client(make_services()) as client:
+        await client.send(type, context="nobody's")
+        message = await client.receive_error()
         await client.still_answers()
     assert message["context"] == "nobody's"
     assert message["error"]["code"] == "invalid_request"
@@ -99,77 +99,77 @@ async def test_a_context_that_nobody_began_is_named(type: str) -> None:
 async def test_what_comes_behind_the_end_is_refused_and_the_speech_goes_on(late: dict[str, str]) -> None:
     engine = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=1)
     assert engine.pause is not None
-    async with talking(make_services(engine)) as client:
-        await client.speak(HELLO)
-        begun = await client.hear_until("audio")
+    async with ws_client(make_services(engine)) as client:
+        await client.send_turn(HELLO)
+        begun = await client.receive_until("audio")
         await client.socket.send(json.dumps(late))
-        message = await client.hear_error()
+        message = await client.receive_error()
         engine.pause.set()
-        rest = await client.hear_until("done")
+        rest = await client.receive_until("done")
     assert message["context"] == ""
     assert message["error"]["code"] == "invalid_request"
-    assert heard(begun + rest) == pcm_of(speech(HELLO))
+    assert received_audio(begun + rest) == pcm_of(speech(HELLO))
 
 
 async def test_a_start_for_a_context_that_speaks_is_refused_and_the_speech_goes_on() -> None:
     engine = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=1)
     assert engine.pause is not None
-    async with talking(make_services(engine)) as client:
-        await client.speak(HELLO)
-        await client.hear_until("audio")
-        await client.say("start", speaker="anna")
-        assert "cancel" in (await client.hear_error())["error"]["message"]
+    async with ws_client(make_services(engine)) as client:
+        await client.send_turn(HELLO)
+        await client.receive_until("audio")
+        await client.send("start", speaker="anna")
+        assert "cancel" in (await client.receive_error())["error"]["message"]
         engine.pause.set()
-        await client.hear_until("done")
+        await client.receive_until("done")
     assert len(engine.streams) == 1
 
 
 async def test_text_under_way_to_a_start_that_failed_is_not_spoken_by_another_voice() -> None:
     engine = FakeEngine()
-    async with talking(make_services(engine)) as client:
-        await client.speak(HELLO, "a", speaker="nobody")
-        errors = [await client.hear_error() for _ in range(3)]
+    async with ws_client(make_services(engine)) as client:
+        await client.send_turn(HELLO, "a", speaker="nobody")
+        errors = [await client.receive_error() for _ in range(3)]
         assert [error["error"]["code"] for error in errors] == [
             "speaker_not_found",
             "invalid_request",  # the text
             "invalid_request",  # its end
         ]
         await client.still_answers()
-        await client.speak(HELLO, "a", speaker="anna")
-        messages = await client.hear_until("done", "a")
-    assert heard(messages, "a") == pcm_of(speech(HELLO))
+        await client.send_turn(HELLO, "a", speaker="anna")
+        messages = await client.receive_until("done", "a")
+    assert received_audio(messages, "a") == pcm_of(speech(HELLO))
     assert [stream.speaker for stream in engine.streams] == ["anna"]
 
 
 async def test_behind_the_end_of_a_failed_turn_its_context_may_be_begun_by_text() -> None:
-    async with talking(make_services()) as client:
-        await client.say("start", speed=9)
-        await client.hear_error()
-        await client.say("text", text="lost")
-        assert "start" in (await client.hear_error())["error"]["message"]
-        await client.say("end")
-        await client.hear_error()
-        await client.speak(HELLO)
-        assert heard(await client.hear_until("done")) == pcm_of(speech(HELLO))
+    async with ws_client(make_services()) as client:
+        await client.send("start", speed=9)
+        await client.receive_error()
+        await client.send("text", text="lost")
+        assert "start" in (await client.receive_error())["error"]["message"]
+        await client.send("end")
+        await client.receive_error()
+        await client.send_turn(HELLO)
+        assert received_audio(await client.receive_until("done")) == pcm_of(speech(HELLO))
 
 
 @pytest.mark.parametrize("text", ["", " \n", "?!..."])
 async def test_text_that_nobody_can_speak_is_refused_at_its_end(text: str) -> None:
-    async with talking(make_services(FakeEngine(info=replace(INFO, can_continue_text=False)))) as client:
-        await client.say("start", mode="segments")
-        assert (await client.hear())["type"] == "started"
-        await client.say("text", text=text)
-        await client.say("end")
+    async with ws_client(make_services(FakeEngine(info=replace(INFO, can_continue_text=False)))) as client:
+        await client.send("start", mode="segments")
+        assert (await client.receive())["type"] == "started"
+        await client.send("text", text=text)
+        await client.send("end")
         message = await _first_error(client)
-        await client.speak(HELLO)
-        assert types_of(await client.hear_until("done"))[0] == "started"
+        await client.send_turn(HELLO)
+        assert types_of(await client.receive_until("done"))[0] == "started"
     assert message["error"]["code"] == "invalid_request"
     assert message["error"]["param"] == "text"
 
 
 async def _first_error(client: Any) -> dict[str, Any]:
     """The fake speaks a lone stop where a real engine would not."""
-    while (message := await client.hear())["type"] == "audio":
+    while (message := await client.receive())["type"] == "audio":
         pass
     assert message["type"] == "error"
     return dict(message)
@@ -181,11 +181,11 @@ async def test_too_much_text_ends_its_context(is_open: bool) -> None:
     if is_open:
         engine.room.set()
     services = make_services(engine)
-    async with talking(services) as client:
-        await client.say("text", text="0123456789")
+    async with ws_client(services) as client:
+        await client.send("text", text="0123456789")
         await engine.asked.wait()
-        await client.say("text", text="0")
-        message = (await client.hear_until("error"))[-1]
+        await client.send("text", text="0")
+        message = (await client.receive_until("error"))[-1]
         await client.still_answers()
     assert message["error"]["code"] == "text_too_long"
     assert not engine.open_streams
@@ -193,20 +193,20 @@ async def test_too_much_text_ends_its_context(is_open: bool) -> None:
 
 
 async def test_flushes_before_there_is_a_place_are_bounded() -> None:
-    async with talking(make_services(QueueingEngine())) as client:
-        await client.say("start")
+    async with ws_client(make_services(QueueingEngine())) as client:
+        await client.send("start")
         for _ in range(65):
-            await client.say("flush")
-        assert "64 flushes" in (await client.hear_error(is_started=True))["error"]["message"]
+            await client.send("flush")
+        assert "64 flushes" in (await client.receive_error(is_started=True))["error"]["message"]
         await client.still_answers()
 
 
 async def test_what_the_checkpoint_cannot_do_is_told_and_the_socket_stays() -> None:
     engine = FakeEngine(refusal=InvalidRequest("no continuous mode here", param="mode"))
-    async with talking(make_services(engine)) as client:
-        await client.say("start", mode="continuous")
-        await client.say("text", text=HELLO)
-        message = await client.hear_error(is_started=True)
+    async with ws_client(make_services(engine)) as client:
+        await client.send("start", mode="continuous")
+        await client.send("text", text=HELLO)
+        message = await client.receive_error(is_started=True)
         await client.still_answers()
     assert (message["context"], message["error"]["param"]) == ("", "mode")
 
@@ -223,9 +223,9 @@ async def test_what_the_checkpoint_cannot_do_is_told_and_the_socket_stays() -> N
 async def test_a_server_that_cannot_speak_says_why_and_closes(
     refusal: Exception, code: str, close_code: int
 ) -> None:
-    async with talking(make_services(FakeEngine(refusal=refusal))) as client:
-        await client.say("text", text=HELLO)
-        message = await client.hear_error(is_started=True)
+    async with ws_client(make_services(FakeEngine(refusal=refusal))) as client:
+        await client.send("text", text=HELLO)
+        message = await client.receive_error(is_started=True)
         assert await client.closed_with() == close_code
     assert message["error"]["code"] == code
     assert "secret" not in json.dumps(message)
@@ -233,11 +233,11 @@ async def test_a_server_that_cannot_speak_says_why_and_closes(
 
 async def test_a_failure_behind_the_first_audio_is_told_and_closes() -> None:
     services = make_services(FakeEngine(failure=RuntimeError("secret"), fails_after_chunks=2))
-    async with talking(services) as client:
-        await client.speak(HELLO)
-        messages = await client.hear_until("error")
+    async with ws_client(services) as client:
+        await client.send_turn(HELLO)
+        messages = await client.receive_until("error")
         assert await client.closed_with() == 1011
-    assert heard(messages) == pcm_of(speech(HELLO[:2]))
+    assert received_audio(messages) == pcm_of(speech(HELLO[:2]))
     assert "secret" not in json.dumps(messages[-1])
     assert counted(services, "tts_requests_total", protocol="websocket", outcome="failed") == 1
 
@@ -246,15 +246,15 @@ async def test_a_socket_that_will_close_lets_its_other_contexts_finish_and_begin
     engine = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=1)
     pause = engine.pause
     assert pause is not None
-    async with talking(make_services(engine)) as client:
-        await client.speak(HELLO, "a")
-        begun = await client.hear_until("audio", "a")
+    async with ws_client(make_services(engine)) as client:
+        await client.send_turn(HELLO, "a")
+        begun = await client.receive_until("audio", "a")
         engine.refusal = Overloaded("full", retry_after_s=2)
-        await client.say("text", context="b", text=HELLO)
-        assert (await client.hear_error(is_started=True))["error"]["code"] == "overloaded"
-        await client.say("text", context="c", text=HELLO)
-        assert (await client.hear_error())["error"]["code"] == "invalid_request"
+        await client.send("text", context="b", text=HELLO)
+        assert (await client.receive_error(is_started=True))["error"]["code"] == "overloaded"
+        await client.send("text", context="c", text=HELLO)
+        assert (await client.receive_error())["error"]["code"] == "invalid_request"
         pause.set()
-        rest = await client.hear_until("done", "a")
+        rest = await client.receive_until("done", "a")
         assert await client.closed_with() == 1013
-    assert heard(begun + rest, "a") == pcm_of(speech(HELLO))
+    assert received_audio(begun + rest, "a") == pcm_of(speech(HELLO))

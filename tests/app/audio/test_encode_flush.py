@@ -5,7 +5,7 @@ import pytest
 
 from firstword.app.audio.encode import AudioEncoder, open_encoder
 from firstword.app.audio.formats import AudioFormat
-from tests.support.sounds import Samples, chirp, heard
+from tests.support.sounds import Samples, chirp, decode
 
 SOURCE_HZ = 24_000
 FORMS: list[tuple[AudioFormat, int, float]] = [
@@ -65,7 +65,7 @@ def test_a_flush_with_nothing_to_give_gives_nothing(format: AudioFormat, rate_hz
 def test_a_flush_in_a_format_of_frames_leaves_one_whole_file(format: AudioFormat) -> None:
     encoder, sound = open_encoder(format, SOURCE_HZ, speed=1.5), chirp(0.9, SOURCE_HZ)
     file = encoder.start() + body(encoder, sound) + encoder.flush() + body(encoder, sound) + encoder.finish()
-    samples, rate_hz = heard(format, file, SOURCE_HZ)
+    samples, rate_hz = decode(format, file, SOURCE_HZ)
     assert len(samples) / rate_hz == pytest.approx(2 * 0.9 / 1.5, abs=0.1)
 
 

@@ -10,7 +10,7 @@ from websockets.exceptions import InvalidStatus
 
 from tests.support.fake_engine import FakeEngine
 from tests.support.serving import HELLO, LIMITS, counted, make_services, serving
-from tests.support.ws_client import talking, talking_to
+from tests.support.ws_client import connect_client, ws_client
 
 pytestmark = pytest.mark.anyio
 
@@ -19,33 +19,33 @@ async def test_a_key_over_its_quota_is_told_and_the_socket_stays() -> None:
     engine = FakeEngine(pause=asyncio.Event())
     limits = replace(LIMITS, streams_per_key=1)
     services = make_services(engine, limits=limits)
-    async with talking(services) as client:
-        await client.say("text", context="a", text=HELLO)
-        await client.hear_until("started", "a")
-        await client.say("text", context="b", text=HELLO)
-        message = await client.hear_error(is_started=True)
-        await client.say("cancel", context="a")
-        await client.hear_until("cancelled", "a")
+    async with ws_client(services) as client:
+        await client.send("text", context="a", text=HELLO)
+        await client.receive_until("started", "a")
+        await client.send("text", context="b", text=HELLO)
+        message = await client.receive_error(is_started=True)
+        await client.send("cancel", context="a")
+        await client.receive_until("cancelled", "a")
         engine.pause = None
-        await client.speak(HELLO, "b")
-        await client.hear_until("done", "b")
+        await client.send_turn(HELLO, "b")
+        await client.receive_until("done", "b")
     assert (message["context"], message["error"]["code"]) == ("b", "rate_limited")
     assert counted(services, "tts_rejected_total", reason="rate_limit") == 1
 
 
 async def test_the_ninth_context_is_refused_and_the_eight_go_on() -> None:
     engine = FakeEngine()
-    async with talking(make_services(engine)) as client:
+    async with ws_client(make_services(engine)) as client:
         for place in range(8):
-            await client.say("text", context=str(place), text="x")
-            await client.hear_until("audio", str(place))
-        await client.say("start", context="ninth")
-        message = await client.hear_error()
+            await client.send("text", context=str(place), text="x")
+            await client.receive_until("audio", str(place))
+        await client.send("start", context="ninth")
+        message = await client.receive_error()
         for place in range(8):
-            await client.say("end", context=str(place))
-            await client.hear_until("done", str(place))
-        await client.speak(HELLO, "ninth", speaker="anna")
-        await client.hear_until("done", "ninth")
+            await client.send("end", context=str(place))
+            await client.receive_until("done", str(place))
+        await client.send_turn(HELLO, "ninth", speaker="anna")
+        await client.receive_until("done", "ninth")
     assert message["context"] == "ninth"
     assert "8 contexts" in message["error"]["message"]
     assert len(engine.streams) == 9
@@ -53,10 +53,10 @@ async def test_the_ninth_context_is_refused_and_the_eight_go_on() -> None:
 
 async def test_a_huge_message_closes_the_socket() -> None:
     engine = FakeEngine(pause=asyncio.Event())
-    async with talking(make_services(engine)) as client:
-        await client.say("text", text=HELLO)
-        await client.hear_until("started")
-        await client.say("text", text="x" * 128 * 1024)
+    async with ws_client(make_services(engine)) as client:
+        await client.send("text", text=HELLO)
+        await client.receive_until("started")
+        await client.send("text", text="x" * 128 * 1024)
         assert await client.closed_with() == 1009
         await engine.streams[0].closed.wait()
 
@@ -71,7 +71,7 @@ async def test_who_has_no_key_is_refused_at_the_upgrade(how: str) -> None:
     services = make_services(keys=["me:secret"])
     async with serving(services) as url:
         with pytest.raises(InvalidStatus) as refused:
-            async with talking_to(url, **options):
+            async with connect_client(url, **options):
                 pass
     answer = refused.value.response
     assert answer.status_code == 401
@@ -89,6 +89,6 @@ async def test_who_has_no_key_is_refused_at_the_upgrade(how: str) -> None:
     ],
 )
 async def test_who_has_a_key_may_speak(options: dict[str, Any]) -> None:
-    async with talking(make_services(keys=["me:secret"]), **options) as client:
-        await client.speak(HELLO)
-        await client.hear_until("done")
+    async with ws_client(make_services(keys=["me:secret"]), **options) as client:
+        await client.send_turn(HELLO)
+        await client.receive_until("done")

@@ -1,4 +1,4 @@
-"""`WS /tts/stream` says what protocol.md says, message by message."""
+"""`WS /tts/stream` does what docs/api.md says, message by message."""
 
 import asyncio
 from dataclasses import replace
@@ -10,7 +10,7 @@ from firstword.app.audio.formats import AudioFormat
 from tests.support import sounds
 from tests.support.fake_engine import INFO, SAMPLE_RATE_HZ, SAMPLES_PER_CHARACTER, FakeEngine, speech
 from tests.support.serving import HELLO, make_services
-from tests.support.ws_client import QueueingEngine, heard, pcm_of, talking, types_of
+from tests.support.ws_client import QueueingEngine, pcm_of, received_audio, types_of, ws_client
 
 pytestmark = pytest.mark.anyio
 
@@ -24,11 +24,11 @@ def paused(after_chunks: int, **fields: Any) -> FakeEngine:
 
 async def test_text_alone_starts_a_context_with_the_defaults() -> None:
     engine = FakeEngine()
-    async with talking(make_services(engine)) as client:
-        await client.speak(HELLO)
-        messages = await client.hear_until("done")
+    async with ws_client(make_services(engine)) as client:
+        await client.send_turn(HELLO)
+        messages = await client.receive_until("done")
     assert types_of(messages) == ["started", "audio", "done"]
-    assert heard(messages) == pcm_of(speech(HELLO))
+    assert received_audio(messages) == pcm_of(speech(HELLO))
     [stream] = engine.streams
     assert messages[0] == {
         "type": "started",
@@ -42,18 +42,18 @@ async def test_text_alone_starts_a_context_with_the_defaults() -> None:
 
 
 async def test_audio_messages_tell_where_their_frames_lie() -> None:
-    async with talking(make_services()) as client:
-        await client.speak("abc")
-        _, *audio, _ = await client.hear_until("done")
+    async with ws_client(make_services()) as client:
+        await client.send_turn("abc")
+        _, *audio, _ = await client.receive_until("done")
     assert [message["start_ms"] for message in audio] == [0, CHARACTER_MS, 2 * CHARACTER_MS]
     assert {message["duration_ms"] for message in audio} == {CHARACTER_MS}
     assert set(audio[0]) == {"type", "context", "bytes", "start_ms", "duration_ms", "data"}
 
 
 async def test_done_tells_what_was_spoken() -> None:
-    async with talking(make_services()) as client:
-        await client.speak(HELLO)
-        done = (await client.hear_until("done"))[-1]
+    async with ws_client(make_services()) as client:
+        await client.send_turn(HELLO)
+        done = (await client.receive_until("done"))[-1]
     stats = done["stats"]
     assert set(stats) == {"ttfb_ms", "audio_ms", "rtf", "speech_tokens", "characters"}
     assert stats["ttfb_ms"] > 0
@@ -65,9 +65,9 @@ async def test_done_tells_what_was_spoken() -> None:
 async def test_start_says_who_speaks_and_how() -> None:
     engine = FakeEngine()
     asked = {"speaker": "anna", "language": "en", "instruct": "gladly", "seed": 7, "mode": "segments"}
-    async with talking(make_services(engine)) as client:
-        await client.speak("Oh.", "a", format="wav", sample_rate=16000, **asked)
-        messages = await client.hear_until("done", "a")
+    async with ws_client(make_services(engine)) as client:
+        await client.send_turn("Oh.", "a", format="wav", sample_rate=16000, **asked)
+        messages = await client.receive_until("done", "a")
     assert (messages[0]["sample_rate"], messages[0]["format"]) == (16000, "wav")
     request = engine.streams[0].request
     assert {name: getattr(request, name) for name in asked} == asked
@@ -75,44 +75,44 @@ async def test_start_says_who_speaks_and_how() -> None:
 
 async def test_text_is_spoken_in_segments_where_the_checkpoint_cannot_continue_it() -> None:
     engine = FakeEngine(info=replace(INFO, can_continue_text=False))
-    async with talking(make_services(engine)) as client:
-        await client.speak(HELLO)
-        await client.hear_until("done")
+    async with ws_client(make_services(engine)) as client:
+        await client.send_turn(HELLO)
+        await client.receive_until("done")
     assert engine.streams[0].request.mode == "segments"
 
 
 async def test_pieces_of_text_are_joined_exactly_as_they_came() -> None:
     engine = FakeEngine()
     pieces = ["Hel", "lo", " ", "", " wor", "ld", "!\n", "Ünd"]
-    async with talking(make_services(engine)) as client:
+    async with ws_client(make_services(engine)) as client:
         for piece in pieces:
-            await client.say("text", text=piece)
-        await client.say("end")
-        messages = await client.hear_until("done")
+            await client.send("text", text=piece)
+        await client.send("end")
+        messages = await client.receive_until("done")
     assert engine.streams[0].text == "".join(pieces)
-    assert heard(messages) == pcm_of(speech("".join(pieces)))
+    assert received_audio(messages) == pcm_of(speech("".join(pieces)))
 
 
 async def test_audio_goes_out_while_text_still_comes() -> None:
-    async with talking(make_services()) as client:
-        await client.say("text", text="a")
-        first = await client.hear_until("audio")
-        await client.speak("b")
-        rest = await client.hear_until("done")
-    assert heard(first + rest) == pcm_of(speech("ab"))
+    async with ws_client(make_services()) as client:
+        await client.send("text", text="a")
+        first = await client.receive_until("audio")
+        await client.send_turn("b")
+        rest = await client.receive_until("done")
+    assert received_audio(first + rest) == pcm_of(speech("ab"))
 
 
 async def test_flushed_follows_the_audio_of_its_flush_and_the_context_goes_on() -> None:
-    async with talking(make_services()) as client:
-        await client.say("start", mode="segments")
-        await client.say("text", text="One")
-        await client.say("flush")
-        flushed = await client.hear_until("flushed")
-        await client.speak(" two.")
-        rest = await client.hear_until("done")
-    assert heard(flushed) == pcm_of(speech("One"))
+    async with ws_client(make_services()) as client:
+        await client.send("start", mode="segments")
+        await client.send("text", text="One")
+        await client.send("flush")
+        flushed = await client.receive_until("flushed")
+        await client.send_turn(" two.")
+        rest = await client.receive_until("done")
+    assert received_audio(flushed) == pcm_of(speech("One"))
     assert flushed[-1] == {"type": "flushed", "context": ""}
-    assert heard(rest) == pcm_of(speech(" two."))
+    assert received_audio(rest) == pcm_of(speech(" two."))
 
 
 @pytest.mark.parametrize(
@@ -120,26 +120,26 @@ async def test_flushed_follows_the_audio_of_its_flush_and_the_context_goes_on() 
     [("pcm", 48000, 1.0), ("pcm", 8000, 1.0), ("pcm", 24000, 2.0), ("wav", 16000, 0.5), ("ulaw", 8000, 1.0)],
 )
 async def test_nothing_of_a_flush_comes_behind_flushed(format: str, sample_rate: int, speed: float) -> None:
-    async with talking(make_services()) as client:
-        await client.say("start", format=format, sample_rate=sample_rate, speed=speed)
-        await client.say("text", text="One")
-        await client.say("flush")
-        messages = await client.hear_until("flushed")
-        await client.speak(" two.")
-        rest = await client.hear_until("done")
+    async with ws_client(make_services()) as client:
+        await client.send("start", format=format, sample_rate=sample_rate, speed=speed)
+        await client.send("text", text="One")
+        await client.send("flush")
+        messages = await client.receive_until("flushed")
+        await client.send_turn(" two.")
+        rest = await client.receive_until("done")
     told_ms = [sum(m.get("duration_ms", 0) for m in part) for part in (messages, rest)]
     assert told_ms == [pytest.approx(n * CHARACTER_MS / speed, abs=0.2) for n in (3, 5)]
-    num_bytes = len(heard(messages)) - (44 if format == "wav" else 0)
+    num_bytes = len(received_audio(messages)) - (44 if format == "wav" else 0)
     assert num_bytes / (1 if format == "ulaw" else 2) == pytest.approx(told_ms[0] * sample_rate / 1000, abs=2)
 
 
 async def test_a_cancelled_context_tells_what_was_heard_and_says_nothing_more() -> None:
     engine = paused(after_chunks=9)
-    async with talking(make_services(engine)) as client:
-        await client.speak("One two three.")
-        audio = [(await client.hear_until("audio"))[-1] for _ in range(9)]
-        await client.say("cancel")
-        cancelled = await client.hear()
+    async with ws_client(make_services(engine)) as client:
+        await client.send_turn("One two three.")
+        audio = [(await client.receive_until("audio"))[-1] for _ in range(9)]
+        await client.send("cancel")
+        cancelled = await client.receive()
         await client.still_answers()
     assert cancelled == {
         "type": "cancelled",
@@ -155,16 +155,16 @@ async def test_a_cancelled_context_tells_what_was_heard_and_says_nothing_more() 
 async def test_what_was_heard_is_told_at_any_speed_and_rate(speed: float, sample_rate: int) -> None:
     engine = paused(after_chunks=40, samples_per_character=4800)
     text = "One two " * 10
-    async with talking(make_services(engine)) as client:
-        await client.speak(text, speed=speed, sample_rate=sample_rate)
+    async with ws_client(make_services(engine)) as client:
+        await client.send_turn(text, speed=speed, sample_rate=sample_rate)
         heard_ms, messages = 0.0, []
         while heard_ms < 7000 / speed:  # of 8 s that are made
-            messages += await client.hear_until("audio")
+            messages += await client.receive_until("audio")
             heard_ms = messages[-1]["start_ms"] + messages[-1]["duration_ms"]
-        await client.say("cancel")
-        messages += await client.hear_until("cancelled")
+        await client.send("cancel")
+        messages += await client.receive_until("cancelled")
     cancelled = messages[-1]
-    assert cancelled["audio_ms_sent"] == pytest.approx(1000 * len(heard(messages)) / 2 / sample_rate)
+    assert cancelled["audio_ms_sent"] == pytest.approx(1000 * len(received_audio(messages)) / 2 / sample_rate)
     num_characters = cancelled["audio_ms_sent"] * speed / 200
     assert num_characters - 4 <= len(cancelled["spoken_text"]) <= num_characters
     assert text.startswith(cancelled["spoken_text"])
@@ -172,10 +172,10 @@ async def test_what_was_heard_is_told_at_any_speed_and_rate(speed: float, sample
 
 @pytest.mark.parametrize(("speed", "sample_rate"), [(2.0, 24000), (0.5, 16000), (1.0, 48000)])
 async def test_durations_are_those_that_the_listener_hears(speed: float, sample_rate: int) -> None:
-    async with talking(make_services()) as client:
-        await client.speak(HELLO, speed=speed, sample_rate=sample_rate)
-        messages = await client.hear_until("done")
-    played_ms = 1000 * len(heard(messages)) / 2 / sample_rate
+    async with ws_client(make_services()) as client:
+        await client.send_turn(HELLO, speed=speed, sample_rate=sample_rate)
+        messages = await client.receive_until("done")
+    played_ms = 1000 * len(received_audio(messages)) / 2 / sample_rate
     told_ms = sum(message.get("duration_ms", 0) for message in messages)
     assert told_ms == pytest.approx(played_ms, abs=0.1)
     assert messages[-1]["stats"]["audio_ms"] == pytest.approx(played_ms, abs=0.1)
@@ -184,63 +184,63 @@ async def test_durations_are_those_that_the_listener_hears(speed: float, sample_
 
 @pytest.mark.parametrize("format", ["wav", "flac", "mp3", "opus"])
 async def test_the_frames_of_a_context_are_one_file_of_its_format(format: AudioFormat) -> None:
-    async with talking(make_services()) as client:
-        await client.speak(HELLO, format=format)
-        messages = await client.hear_until("done")
-    samples, rate_hz = sounds.heard(format, heard(messages), SAMPLE_RATE_HZ)
+    async with ws_client(make_services()) as client:
+        await client.send_turn(HELLO, format=format)
+        messages = await client.receive_until("done")
+    samples, rate_hz = sounds.decode(format, received_audio(messages), SAMPLE_RATE_HZ)
     assert len(samples) / rate_hz == pytest.approx(len(HELLO) * CHARACTER_MS / 1000, abs=0.1)
 
 
 @pytest.mark.parametrize("ending", ["done", "cancelled"])
 async def test_a_context_may_be_used_again(ending: str) -> None:
     engine = FakeEngine()
-    async with talking(make_services(engine)) as client:
-        await client.say("text", context="a", text="One.")
-        await client.say("end" if ending == "done" else "cancel", context="a")
-        await client.hear_until(ending, "a")
-        await client.speak("Two.", "a")
-        messages = await client.hear_until("done", "a")
+    async with ws_client(make_services(engine)) as client:
+        await client.send("text", context="a", text="One.")
+        await client.send("end" if ending == "done" else "cancel", context="a")
+        await client.receive_until(ending, "a")
+        await client.send_turn("Two.", "a")
+        messages = await client.receive_until("done", "a")
     assert types_of(messages) == ["started", "audio", "done"]
-    assert heard(messages, "a") == pcm_of(speech("Two."))
+    assert received_audio(messages, "a") == pcm_of(speech("Two."))
     assert engine.streams[0].request.request_id != engine.streams[1].request.request_id
 
 
 async def test_a_context_may_be_begun_anew_right_behind_its_cancel() -> None:
     engine = paused(after_chunks=1)
-    async with talking(make_services(engine)) as client:
-        await client.say("text", text="One.")
-        await client.hear_until("audio")
+    async with ws_client(make_services(engine)) as client:
+        await client.send("text", text="One.")
+        await client.receive_until("audio")
         engine.pause = None
-        await client.say("cancel")
-        await client.speak("Two.")
-        messages = await client.hear_until("done")
+        await client.send("cancel")
+        await client.send_turn("Two.")
+        messages = await client.receive_until("done")
     assert types_of(messages) == ["cancelled", "started", "audio", "done"]
-    assert heard(messages) == pcm_of(speech("Two."))
+    assert received_audio(messages) == pcm_of(speech("Two."))
 
 
 async def test_what_comes_before_there_is_a_place_is_spoken_in_order() -> None:
     engine = QueueingEngine()
-    async with talking(make_services(engine)) as client:
+    async with ws_client(make_services(engine)) as client:
         for piece in ["On", "e"]:
-            await client.say("text", text=piece)
-        await client.say("flush")
-        await client.speak(" two.")
-        await client.hear_until("started")
+            await client.send("text", text=piece)
+        await client.send("flush")
+        await client.send_turn(" two.")
+        await client.receive_until("started")
         await client.still_answers()
         engine.room.set()
-        messages = await client.hear_until("done")
+        messages = await client.receive_until("done")
     assert types_of(messages) == ["audio", "flushed", "audio", "done"]
-    assert heard(messages) == pcm_of(speech("One two."))
+    assert received_audio(messages) == pcm_of(speech("One two."))
 
 
 async def test_a_context_can_be_cancelled_while_it_waits_for_a_place() -> None:
     engine = QueueingEngine()
     services = make_services(engine)
-    async with talking(services) as client:
-        await client.speak(HELLO)
+    async with ws_client(services) as client:
+        await client.send_turn(HELLO)
         await engine.asked.wait()
-        await client.say("cancel")
-        messages = await client.hear_until("cancelled")
+        await client.send("cancel")
+        messages = await client.receive_until("cancelled")
         engine.room.set()
         await client.still_answers()
     assert types_of(messages) == ["started", "cancelled"]
@@ -249,7 +249,7 @@ async def test_a_context_can_be_cancelled_while_it_waits_for_a_place() -> None:
 
 
 async def test_a_ping_is_answered_while_audio_goes_out() -> None:
-    async with talking(make_services(paused(after_chunks=1))) as client:
-        await client.speak(HELLO)
-        await client.hear_until("audio")
+    async with ws_client(make_services(paused(after_chunks=1))) as client:
+        await client.send_turn(HELLO)
+        await client.receive_until("audio")
         await client.still_answers()
