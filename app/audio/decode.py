@@ -1,4 +1,7 @@
-"""An uploaded recording to mono samples: by what the bytes are, never by a name, at a bounded cost."""
+"""Decode an uploaded recording to mono samples: by what the bytes are, never by a name, at a bounded cost.
+
+Plain WAV and FLAC files are read by soundfile, all else by PyAV: compressed, streamed and damaged ones.
+"""
 
 import io
 from collections.abc import Iterable, Iterator
@@ -6,6 +9,7 @@ from contextlib import closing
 
 import av
 import numpy as np
+import soundfile
 from av.container import InputContainer
 
 from firstword.app.audio.dsp import Samples, within_full_scale
@@ -16,6 +20,8 @@ MAX_CHANNELS = 8
 # Nothing else is even probed: FFmpeg also knows playlists, which name other files and addresses.
 _CONTAINERS = "wav,w64,aiff,flac,mp3,aac,ogg,mov,matroska"
 _OPEN_OPTIONS = {"format_whitelist": _CONTAINERS, "protocol_whitelist": ""}
+_PLAIN_SUBTYPES = ("PCM_U8", "PCM_S8", "PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE")
+_BLOCK_FRAMES = 1 << 16
 _MAX_BAD_PACKETS = 20  # a file cut out of the middle of another has a few
 _ACCEPTED = "send wav, flac, mp3, ogg/opus, m4a or webm"
 
@@ -29,7 +35,7 @@ class RecordingTooLong(ValueError):
 
 
 def decode_recording(data: bytes, max_duration_s: float) -> tuple[Samples, int]:
-    """-> mono float32 samples (n,), n > 0, within ±1, and their own sample rate (Hz).
+    """Return mono float32 samples (n,), n > 0, within ±1, and their own sample rate (Hz).
 
     Channels are averaged. A file that breaks off gives what is there. Never holds more than
     `max_duration_s` of samples.
@@ -38,7 +44,14 @@ def decode_recording(data: bytes, max_duration_s: float) -> tuple[Samples, int]:
     """
     if not data:
         raise UndecodableAudio(f"the recording is empty (0 bytes); {_ACCEPTED}")
-    with closing(_open(data)) as container:
+    plain = _read_plain(data, max_duration_s)
+    if plain is not None:
+        return plain
+    try:
+        container = av.open(io.BytesIO(data), "r", options=_OPEN_OPTIONS, metadata_errors="replace")
+    except (av.FFmpegError, EOFError) as error:
+        raise UndecodableAudio(f"the upload of {len(data)} bytes is no audio file; {_ACCEPTED}") from error
+    with closing(container):
         track = _audio_track(container)
         rate_hz = track.sample_rate
         pieces: list[Samples] = []
@@ -55,11 +68,27 @@ def decode_recording(data: bytes, max_duration_s: float) -> tuple[Samples, int]:
     return np.concatenate(pieces), rate_hz
 
 
-def _open(data: bytes) -> InputContainer:
+def _read_plain(data: bytes, max_duration_s: float) -> tuple[Samples, int] | None:
+    """Read a whole WAV or FLAC file of plain samples within the limits; None for any other, or a damaged one.
+
+    A header may lie: what it says is compared with what is there.
+    """
+    if not data.startswith((b"RIFF", b"fLaC")):
+        return None
     try:
-        return av.open(io.BytesIO(data), "r", options=_OPEN_OPTIONS, metadata_errors="replace")
-    except (av.FFmpegError, EOFError) as error:
-        raise UndecodableAudio(f"the upload of {len(data)} bytes is no audio file; {_ACCEPTED}") from error
+        with soundfile.SoundFile(io.BytesIO(data)) as file:
+            rate_hz: int = file.samplerate
+            is_plain = file.format in ("WAV", "WAVEX", "FLAC") and file.subtype in _PLAIN_SUBTYPES
+            is_short = 0 < file.frames <= max_duration_s * rate_hz
+            if not (
+                is_plain and is_short and rate_hz <= MAX_SAMPLE_RATE_HZ and file.channels <= MAX_CHANNELS
+            ):
+                return None
+            blocks = file.blocks(_BLOCK_FRAMES, dtype="float32", always_2d=True)  # each (n, channels)
+            mono = np.concatenate([within_full_scale(block).mean(axis=1) for block in blocks])
+            return (mono, rate_hz) if len(mono) == file.frames else None
+    except soundfile.SoundFileError:
+        return None
 
 
 def _audio_track(container: InputContainer) -> av.AudioStream:
@@ -78,7 +107,8 @@ def _audio_track(container: InputContainer) -> av.AudioStream:
 
 def _mono_pieces(frames: Iterable[av.AudioFrame], rate_hz: int) -> Iterator[Samples]:
     # Packed: of a frame with a plane for each of 8 channels, PyAV 18.1 reads a ninth, and crashes.
-    to_float, kind = av.AudioResampler(format="flt"), ("", "")
+    to_float = av.AudioResampler(format="flt")
+    kind = ("", "")
     for frame in frames:
         if frame.sample_rate != rate_hz:
             raise UndecodableAudio(
@@ -87,7 +117,8 @@ def _mono_pieces(frames: Iterable[av.AudioFrame], rate_hz: int) -> Iterator[Samp
             )
         _check_channels(frame.layout.nb_channels)
         if kind != (frame.format.name, frame.layout.name):  # mp3 may go from mono to stereo and back
-            to_float, kind = av.AudioResampler(format="flt"), (frame.format.name, frame.layout.name)
+            to_float = av.AudioResampler(format="flt")
+            kind = (frame.format.name, frame.layout.name)
         for packed in to_float.resample(frame):
             samples = packed.to_ndarray().reshape(-1, packed.layout.nb_channels)  # (n, channels)
             yield within_full_scale(samples.astype(np.float32, copy=False)).mean(axis=1)
@@ -99,9 +130,10 @@ def _check_channels(num_channels: int) -> None:
 
 
 def _frames(container: InputContainer, track: av.AudioStream) -> Iterator[av.AudioFrame]:
-    """What decodes, up to where the file breaks off. A few damaged packets are passed over."""
+    """Yield what decodes, up to where the file breaks off. A few damaged packets are skipped."""
     decoder = _decoder(track)
-    num_good = num_bad = 0
+    num_good = 0
+    num_bad = 0
     for packet in _packets(container, track):
         try:
             frames = decoder.decode(packet)
@@ -119,12 +151,14 @@ def _frames(container: InputContainer, track: av.AudioStream) -> Iterator[av.Aud
 
 
 def _decoder(track: av.AudioStream) -> av.AudioCodecContext:
-    """The track's own, but for Opus: FFmpeg's is wrong for 250 ms where the coding mode changes."""
+    """Return the track's own, but for Opus: FFmpeg's is wrong for 250 ms where the coding mode changes."""
     decoder = track.codec_context
     if decoder.name == "opus":
-        head, layout = decoder.extradata, decoder.layout
-        decoder = av.CodecContext.create("libopus", "r")
-        decoder.extradata, decoder.layout, decoder.sample_rate = head, layout, track.sample_rate
+        opus = av.CodecContext.create("libopus", "r")
+        opus.extradata = decoder.extradata
+        opus.layout = decoder.layout
+        opus.sample_rate = track.sample_rate
+        decoder = opus
     decoder.thread_count = 1
     return decoder
 
@@ -132,7 +166,7 @@ def _decoder(track: av.AudioStream) -> av.AudioCodecContext:
 def _packets(
     container: InputContainer, track: av.AudioStream
 ) -> Iterator["av.Packet[av.AudioStream] | None"]:
-    """The last one is empty or None: it has the decoder give what it still holds."""
+    """Yield all packets; the last one is empty or None and makes the decoder give what it still holds."""
     try:
         yield from container.demux(track)
     except av.FFmpegError:

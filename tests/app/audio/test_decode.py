@@ -90,6 +90,28 @@ def test_opus_is_heard_as_its_own_library_hears_it(num_channels: int) -> None:
     np.testing.assert_allclose(at_16_khz, expected.mean(axis=1), atol=0.05)
 
 
+@pytest.mark.parametrize(
+    ("format", "subtype"),
+    [("WAV", "PCM_16"), ("WAV", "PCM_24"), ("WAV", "FLOAT"), ("WAVEX", "PCM_16"), ("FLAC", "PCM_24")],
+)
+@pytest.mark.parametrize("num_channels", [1, 2])
+def test_plain_files_are_read_as_every_other_decoder_reads_them(
+    format: str, subtype: str, num_channels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = file(np.repeat(chirp(0.5, 16_000)[:, None], num_channels, axis=1), 16_000, format, subtype)
+    samples, rate_hz = decode_recording(data, MAX_S)
+
+    monkeypatch.setattr(soundfile, "SoundFile", unusable)
+    expected, expected_rate_hz = decode_recording(data, MAX_S)
+
+    assert rate_hz == expected_rate_hz
+    np.testing.assert_allclose(samples, expected, atol=1e-7)
+
+
+def unusable(*_: object) -> None:
+    raise soundfile.LibsndfileError(1)
+
+
 @pytest.mark.parametrize("format", ["WAV", "FLAC"])
 def test_lossless_comes_out_exactly(format: str) -> None:
     values = (chirp(0.5, 16_000) * 32768).astype(np.int16)
