@@ -159,8 +159,12 @@ class Token2Wav:
         prompt = self._flow.solve_prompt(kept, mel[FRAMES_PER_TOKEN * cut :], speaker.embedding)
         return PromptState(prompt, tuple(kept), self.chunk_tokens - len(kept) % self.chunk_tokens)
 
-    def start(self, prompt: PromptState, seed: int = 0) -> StreamState:
-        """A new stream of a prepared speaker; `seed` draws the vocoder's noise."""
+    def start(self, prompt: PromptState, seed: int = 0, uses_prompt: bool = True) -> StreamState:
+        """A new stream of a prepared speaker; `seed` draws the vocoder's noise.
+
+        uses_prompt: False is for a speaker without a prompt; CosyVoice 2 and 3 continue any prompt there is.
+        """
+        assert uses_prompt or not prompt.tokens, "no mode of CosyVoice 2 and 3 leaves a prompt out"
         window = self._affordable_window(prompt)
         sound = Sound(self.vocoder.start(seed))
         return StreamState(
@@ -335,8 +339,13 @@ class CosyVoice1Token2Wav:
             speaker.embedding[None].to(device),
         )
 
-    def start(self, prompt: CosyVoice1Prompt, seed: int = 0) -> CosyVoice1State:
-        """A new stream; `seed` draws the noise of flow and vocoder."""
+    def start(self, prompt: CosyVoice1Prompt, seed: int = 0, uses_prompt: bool = True) -> CosyVoice1State:
+        """A new stream; `seed` draws the noise of flow and vocoder.
+
+        uses_prompt: False gives the flow the speaker's embedding alone (mode `instruct`).
+        """
+        if not uses_prompt:
+            prompt = CosyVoice1Prompt(prompt.tokens[:, :0], prompt.mel[:, :0], prompt.embedding)
         generator = torch.Generator().manual_seed(seed)
         sound = Sound(self._vocoder.start(seed))
         return CosyVoice1State(prompt, sound, generator, self._flow.empty_cache())

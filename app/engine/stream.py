@@ -262,9 +262,15 @@ _SILENCE_PEAK = 10 ** (-45 / 20)
 
 class AudioTask:
     def __init__(
-        self, speaker: PreparedSpeaker, shared: EngineParts, listener: AudioQueue, stats: StreamStats
+        self,
+        speaker: PreparedSpeaker,
+        instruct: str | None,
+        shared: EngineParts,
+        listener: AudioQueue,
+        stats: StreamStats,
     ) -> None:
         self.speaker, self.shared, self.listener, self.stats = speaker, shared, listener, stats
+        self._uses_prompt = shared.prompt_builder.uses_flow_prompt(speaker.features, instruct)
         sample_rate_hz = shared.token2wav.sample_rate_hz
         self._num_fade = round(_FADE_S * sample_rate_hz)
         self._silence = LeadingSilence(sample_rate_hz) if shared.trims_silence else None
@@ -285,7 +291,7 @@ class AudioTask:
 
     async def _speak_chunks(self, utterance: Utterance) -> None:
         tokens, session = utterance.tokens, self.shared.token2wav
-        state = session.start(self.speaker.prompt_state, utterance.seed)
+        state = session.start(self.speaker.prompt_state, utterance.seed, self._uses_prompt)
         schedule = ChunkSchedule()
         loudest = 0.0
         await self._await_first_hop(utterance, session.tokens_wanted(state))
@@ -367,7 +373,7 @@ class SpeechStream:
         seed = secrets.randbits(31) if request.seed is None else request.seed
         self._listener = AudioQueue(self.sample_rate_hz, resources.listener_buffer_s, resources.clock)
         self._reader = TextTask(request, speaker, seed, resources, self.stats)
-        self._talker = AudioTask(speaker, resources, self._listener, self.stats)
+        self._talker = AudioTask(speaker, request.instruct, resources, self._listener, self.stats)
         self._has_words = False
         self._is_finished = False
         self._task: asyncio.Task[None] | None = None

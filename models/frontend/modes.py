@@ -1,4 +1,4 @@
-"""The request modes: what of the text and the speaker each network is given."""
+"""The request modes: what of the text and the speaker the networks are given."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.tokenizer import TextTokenizer
 from firstword.models.tokenizer.qwen2 import END_OF_PROMPT
 
-Mode = Literal["sft", "zero_shot", "cross_lingual", "instruct", "instruct2", "voice_conversion"]
+Mode = Literal["sft", "zero_shot", "cross_lingual", "instruct", "instruct2"]
 
 MODES: dict[Family, tuple[Mode, ...]] = {
-    "cosyvoice1": ("sft", "zero_shot", "cross_lingual", "instruct", "voice_conversion"),
-    "cosyvoice2": ("sft", "zero_shot", "cross_lingual", "instruct2", "voice_conversion"),
-    "cosyvoice3": ("sft", "zero_shot", "cross_lingual", "instruct2", "voice_conversion"),
+    "cosyvoice1": ("sft", "zero_shot", "cross_lingual", "instruct"),
+    "cosyvoice2": ("sft", "zero_shot", "cross_lingual", "instruct2"),
+    "cosyvoice3": ("sft", "zero_shot", "cross_lingual", "instruct2"),
 }
 
 ASSISTANT = "You are a helpful assistant."  # opens every text CosyVoice 3 was trained on
@@ -25,24 +25,30 @@ ASSISTANT = "You are a helpful assistant."  # opens every text CosyVoice 3 was t
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelInput:
-    """One request as the networks see it; what a mode leaves out is empty.
+    """What a mode gives the language model; what it leaves out is empty.
 
-    The language model reads prompt_text_ids, then text_ids, then continues lm_prompt_tokens; the flow
-    continues flow_prompt_mel. In voice conversion the recording's own speech tokens go to the flow.
+    The language model reads prefix_text_ids, prompt_text_ids and text_ids, then continues lm_prompt_tokens.
     """
 
     text_ids: tuple[int, ...]
+    prefix_text_ids: tuple[int, ...]  # CosyVoice 3's instruction up to `<|endofprompt|>`; not spoken
     prompt_text_ids: tuple[int, ...]
     lm_prompt_tokens: Tensor  # (P,) int64 or (0,)
-    flow_prompt_tokens: Tensor  # (P,) int64 or (0,)
-    flow_prompt_mel: Tensor  # (F, 80) float32 or (0, 80)
     lm_embedding: Tensor | None  # (192,); only CosyVoice 1's language model has a use for it
-    flow_embedding: Tensor  # (192,)
 
-    @property
-    def flow_speaker(self) -> SpeakerFeatures:
-        """What of the speaker the flow is given in this mode, for `Token2Wav.compute_prompt_state`."""
-        return SpeakerFeatures("", self.flow_prompt_tokens, self.flow_prompt_mel, self.flow_embedding)
+
+def choose_mode(family: Family, speaker: SpeakerFeatures, has_instruction: bool) -> Mode:
+    """Return the mode in which a speaker is spoken with: an instruction first, then the prompt it has."""
+    if has_instruction:
+        return "instruct" if family == "cosyvoice1" else "instruct2"
+    if not speaker.has_prompt:
+        return "sft"
+    return "zero_shot" if speaker.prompt_text or speaker.prompt_text_ids else "cross_lingual"
+
+
+def uses_flow_prompt(mode: Mode) -> bool:
+    """Whether the flow continues the speaker's prompt; otherwise it is given the embedding alone."""
+    return mode not in ("sft", "instruct")
 
 
 def sft(
@@ -51,7 +57,7 @@ def sft(
     """The speaker's embedding alone, as the model was fine-tuned to it; a prompt is not used."""
     require_mode(family, "sft")
     prefix, text_ids = _split_prefix(family, text_ids, tokenizer)
-    return _without_prompt(speaker, text_ids, prefix, speaker.embedding)
+    return ModelInput(text_ids, prefix, (), speaker.prompt_tokens[:0], speaker.embedding)
 
 
 def zero_shot(
@@ -66,13 +72,13 @@ def zero_shot(
     if not prompt_text_ids:
         raise ModeError("zero_shot needs the text that the prompt says; without it, use cross_lingual")
     prefix, prompt_text_ids = _split_prefix(family, prompt_text_ids, tokenizer)
-    return _with_prompt(speaker, text_ids, (*prefix, *prompt_text_ids), speaker.prompt_tokens)
+    return ModelInput(tuple(text_ids), prefix, prompt_text_ids, speaker.prompt_tokens, speaker.embedding)
 
 
 def cross_lingual(
     family: Family, speaker: SpeakerFeatures, text_ids: Sequence[int], tokenizer: TextTokenizer
 ) -> ModelInput:
-    """The flow continues the prompt, the language model does not hear it: the languages may differ.
+    """The flow continues the prompt, the language model is not given it: the languages may differ.
 
     CosyVoice 1 wants the text's language in front of it, such as `<|en|>`; the caller writes it.
     Raises ModeError for a speaker without a prompt.
@@ -80,7 +86,7 @@ def cross_lingual(
     require_mode(family, "cross_lingual")
     _require_prompt(speaker, "cross_lingual")
     prefix, text_ids = _split_prefix(family, text_ids, tokenizer)
-    return _with_prompt(speaker, text_ids, prefix)
+    return ModelInput(text_ids, prefix, (), speaker.prompt_tokens[:0], speaker.embedding)
 
 
 def instruct(
@@ -97,7 +103,8 @@ def instruct(
     """
     require_mode(family, "instruct")
     _require_instruction(instruction, "instruct")
-    return _without_prompt(speaker, text_ids, tokenizer.encode(instruction), None)
+    instruction_ids = tuple(tokenizer.encode(instruction))
+    return ModelInput(tuple(text_ids), (), instruction_ids, speaker.prompt_tokens[:0], None)
 
 
 def instruct2(
@@ -115,22 +122,9 @@ def instruct2(
     require_mode(family, "instruct2")
     _require_prompt(speaker, "instruct2")
     _require_instruction(instruction, "instruct2")
-    return _with_prompt(speaker, text_ids, tokenizer.encode(instruction_text(family, instruction)))
-
-
-def voice_conversion(family: Family, speaker: SpeakerFeatures) -> ModelInput:
-    """The flow alone. Raises ModeError for a speaker without a prompt."""
-    require_mode(family, "voice_conversion")
-    _require_prompt(speaker, "voice_conversion")
-    return ModelInput(
-        text_ids=(),
-        prompt_text_ids=(),
-        lm_prompt_tokens=speaker.prompt_tokens[:0],
-        flow_prompt_tokens=speaker.prompt_tokens,
-        flow_prompt_mel=speaker.prompt_mel,
-        lm_embedding=None,
-        flow_embedding=speaker.embedding,
-    )
+    instruction_ids = tokenizer.encode(instruction_text(family, instruction))
+    prefix, rest = _split_prefix(family, instruction_ids, tokenizer)
+    return ModelInput(tuple(text_ids), prefix, rest, speaker.prompt_tokens[:0], speaker.embedding)
 
 
 def require_mode(family: Family, mode: Mode) -> None:
@@ -154,8 +148,8 @@ def _split_prefix(
     """CosyVoice 3's `You are a helpful assistant.<|endofprompt|>`, and the ids behind it.
 
     Its language model refuses a text without an end of prompt; the published front end leaves it to the
-    caller to write one in front of the text. It is no text to be spoken: as prompt text it reads the
-    same and does not count into the minimum and maximum length. Other families have no prefix.
+    caller to write one in front of the text. It is not spoken and does not count into the minimum and
+    maximum length. Other families have no prefix.
     """
     if family != "cosyvoice3":
         return (), tuple(ids)
@@ -163,42 +157,8 @@ def _split_prefix(
     assert end is not None, "CosyVoice 3 with a tokenizer of another family"
     if end not in ids:
         return tuple(tokenizer.encode(ASSISTANT + END_OF_PROMPT)), tuple(ids)
-    place = tuple(ids).index(end) + 1
-    return tuple(ids[:place]), tuple(ids[place:])
-
-
-def _with_prompt(
-    speaker: SpeakerFeatures,
-    text_ids: Sequence[int],
-    prompt_text_ids: Sequence[int],
-    lm_prompt_tokens: Tensor | None = None,
-) -> ModelInput:
-    return ModelInput(
-        text_ids=tuple(text_ids),
-        prompt_text_ids=tuple(prompt_text_ids),
-        lm_prompt_tokens=speaker.prompt_tokens[:0] if lm_prompt_tokens is None else lm_prompt_tokens,
-        flow_prompt_tokens=speaker.prompt_tokens,
-        flow_prompt_mel=speaker.prompt_mel,
-        lm_embedding=speaker.embedding,
-        flow_embedding=speaker.embedding,
-    )
-
-
-def _without_prompt(
-    speaker: SpeakerFeatures,
-    text_ids: Sequence[int],
-    prompt_text_ids: Sequence[int],
-    lm_embedding: Tensor | None,
-) -> ModelInput:
-    return ModelInput(
-        text_ids=tuple(text_ids),
-        prompt_text_ids=tuple(prompt_text_ids),
-        lm_prompt_tokens=speaker.prompt_tokens[:0],
-        flow_prompt_tokens=speaker.prompt_tokens[:0],
-        flow_prompt_mel=speaker.prompt_mel[:0],
-        lm_embedding=lm_embedding,
-        flow_embedding=speaker.embedding,
-    )
+    start = tuple(ids).index(end) + 1
+    return tuple(ids[:start]), tuple(ids[start:])
 
 
 def _require_prompt(speaker: SpeakerFeatures, mode: Mode) -> None:

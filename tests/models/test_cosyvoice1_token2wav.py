@@ -126,3 +126,17 @@ def test_wrong_input_is_refused() -> None:
     session().step([StepInput(state, [1], True)])
     with pytest.raises(ValueError, match="last tokens"):
         session().step([StepInput(state, [1], True)])
+
+
+def test_a_stream_that_leaves_the_prompt_out_is_one_of_the_embedding_alone() -> None:
+    prompted = session().compute_prompt_state(speaker())
+    bare = session().compute_prompt_state(SpeakerFeatures.without_prompt(speaker().embedding))
+    streams = [
+        session().start(prompted, 5, uses_prompt=False),
+        session().start(bare, 5),
+        session().start(prompted, 5),
+    ]
+    tokens = random_ids(2, 60)
+    without, alone, continued = (session().step([StepInput(state, tokens, True)])[0] for state in streams)
+    assert without.equal(alone)
+    assert not without.equal(continued)

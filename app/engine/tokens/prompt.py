@@ -1,9 +1,4 @@
-"""Build the language model's prompt of an utterance.
-
-A text and a speaker as the language model reads them, and what of the speaker the flow is given.
-
-An utterance's plan: which ids the language model runs, and what it may draw.
-"""
+"""The language model's prompt of an utterance, and the plan by which the utterance is decoded."""
 
 from dataclasses import dataclass
 
@@ -12,7 +7,16 @@ from firstword.app.engine.tokens.interface import TokenRequest
 from firstword.app.errors import InvalidRequest
 from firstword.models.config import LMConfig, ModelConfig, Qwen2LMConfig, TransformerLMConfig
 from firstword.models.frontend.features import ModeError
-from firstword.models.frontend.modes import ModelInput, cross_lingual, instruct, instruct2, sft, zero_shot
+from firstword.models.frontend.modes import (
+    ModelInput,
+    choose_mode,
+    cross_lingual,
+    instruct,
+    instruct2,
+    sft,
+    uses_flow_prompt,
+    zero_shot,
+)
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.lm.plan import BistreamPlan, OfflinePlan, Plan, Vocabulary
 from firstword.models.tokenizer import TextTokenizer
@@ -20,7 +24,7 @@ from firstword.models.tokenizer import TextTokenizer
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PromptBuilder:
-    """How one checkpoint is prompted. Threads may share it."""
+    """Builds the prompts of one checkpoint. Threads may share it."""
 
     config: ModelConfig
     tokenizer: TextTokenizer
@@ -38,38 +42,38 @@ class PromptBuilder:
         """
         is_pushed = mode == "continuous"
         ids = () if is_pushed else tuple(self.tokenizer.encode(text))
-        given = self._given(speaker, ids, instruction)
-        prefix, prompt_text = self._split(given.prompt_text_ids)
+        try:
+            given = self._model_input(speaker, ids, instruction)
+        except ModeError as error:
+            raise InvalidRequest(str(error), "speaker" if instruction is None else "instruct") from error
         return TokenRequest(
             text_ids=None if is_pushed else given.text_ids,
-            prompt_text_ids=prompt_text,
+            prompt_text_ids=given.prompt_text_ids,
             prompt_speech_ids=tuple(given.lm_prompt_tokens.tolist()),
-            prefix_text_ids=prefix,
+            prefix_text_ids=given.prefix_text_ids,
             speaker=given.lm_embedding if isinstance(self.config.lm, TransformerLMConfig) else None,
             seed=seed,
         )
 
-    def _given(self, speaker: SpeakerFeatures, ids: tuple[int, ...], instruction: str | None) -> ModelInput:
-        family, tokenizer = self.config.family, self.tokenizer
-        try:
-            if instruction is not None:
-                take = instruct if family == "cosyvoice1" else instruct2
-                return take(family, speaker, ids, instruction, tokenizer)
-            if not speaker.has_prompt:
-                return sft(family, speaker, ids, tokenizer)
-            if speaker.prompt_text or speaker.prompt_text_ids:
-                return zero_shot(family, speaker, ids, tokenizer)
-            return cross_lingual(family, speaker, ids, tokenizer)
-        except ModeError as error:
-            raise InvalidRequest(str(error), "speaker" if instruction is None else "instruct") from error
+    def uses_flow_prompt(self, speaker: SpeakerFeatures, instruction: str | None) -> bool:
+        """Whether the flow continues the speaker's prompt; CosyVoice 1 follows an instruction without it."""
+        return uses_flow_prompt(choose_mode(self.config.family, speaker, instruction is not None))
 
-    def _split(self, ids: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """CosyVoice 3's instruction, which goes right behind sos, and the rest."""
-        end = self.tokenizer.end_of_prompt_id
-        if self.config.family != "cosyvoice3" or end not in ids:
-            return (), ids
-        place = ids.index(end) + 1
-        return ids[:place], ids[place:]
+    def _model_input(
+        self, speaker: SpeakerFeatures, ids: tuple[int, ...], instruction: str | None
+    ) -> ModelInput:
+        family, tokenizer = self.config.family, self.tokenizer
+        match choose_mode(family, speaker, instruction is not None):
+            case "instruct":
+                return instruct(family, speaker, ids, instruction or "", tokenizer)
+            case "instruct2":
+                return instruct2(family, speaker, ids, instruction or "", tokenizer)
+            case "sft":
+                return sft(family, speaker, ids, tokenizer)
+            case "zero_shot":
+                return zero_shot(family, speaker, ids, tokenizer)
+            case "cross_lingual":
+                return cross_lingual(family, speaker, ids, tokenizer)
 
 
 def mix_ratio_of(config: LMConfig) -> tuple[int, int] | None:

@@ -83,8 +83,10 @@ class ToyToken2Wav:
 
     def __init__(self) -> None:
         self.failure: Exception | None = None
+        self.uses_prompt: bool | None = None  # of the last one started
 
-    def start(self, prompt: Any, seed: int = 0) -> ToyState:
+    def start(self, prompt: Any, seed: int = 0, uses_prompt: bool = True) -> ToyState:
+        self.uses_prompt = uses_prompt
         return ToyState()
 
     def tokens_wanted(self, state: ToyState) -> int:
@@ -112,6 +114,9 @@ class ToyTokenizer:
 
 class ToyPromptBuilder:
     tokenizer = ToyTokenizer()
+
+    def uses_flow_prompt(self, speaker: SpeakerFeatures, instruction: str | None) -> bool:
+        return instruction is None
 
     def utterance(
         self, speaker: SpeakerFeatures, text: str, mode: Mode, instruction: str | None, seed: int

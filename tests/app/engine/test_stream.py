@@ -205,6 +205,13 @@ async def test_what_is_refused_while_reading_is_told_to_the_listener() -> None:
         assert rig.admission.num_running == 0
 
 
+@pytest.mark.parametrize("instruct", [None, "calmly"])
+async def test_the_mode_decides_whether_the_flow_continues_the_prompt(instruct: str | None) -> None:
+    async with Rig() as rig:
+        await spoken(rig, "Hello.", instruct=instruct)
+        assert rig.token2wav.uses_prompt is (instruct is None)
+
+
 async def test_a_loop_is_counted_and_ends_the_segment_cleanly() -> None:
     async with Rig() as rig:
         async with speaking_by_hand(rig) as (stream, tokens):

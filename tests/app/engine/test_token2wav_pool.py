@@ -38,7 +38,7 @@ class SlowToken2Wav:
         self.goes_on = threading.Event()
         self.has_begun = threading.Event()
 
-    def start(self, prompt: Any, seed: int = 0) -> State:
+    def start(self, prompt: Any, seed: int = 0, uses_prompt: bool = True) -> State:
         return State(str(prompt))
 
     def tokens_wanted(self, state: State) -> int:

@@ -34,15 +34,18 @@ PROMPTED = SpeakerFeatures("said", torch.arange(6), torch.rand(12, 80), torch.ra
 BARE = SpeakerFeatures.without_prompt(torch.rand(192))
 
 
-def summary(model_input: ModelInput) -> tuple[str, str, int, int, int]:
-    """text, prompt text, prompt tokens of the language model, of the flow, frames of the flow."""
+def summary(model_input: ModelInput) -> tuple[str, str, int]:
+    """text, prefix and prompt text, prompt tokens of the language model."""
     return (
         TOKENIZER.decode(model_input.text_ids),
-        TOKENIZER.decode(model_input.prompt_text_ids),
+        read_first(model_input),
         len(model_input.lm_prompt_tokens),
-        len(model_input.flow_prompt_tokens),
-        len(model_input.flow_prompt_mel),
     )
+
+
+def read_first(model_input: ModelInput) -> str:
+    """What the language model reads in front of the text."""
+    return TOKENIZER.decode([*model_input.prefix_text_ids, *model_input.prompt_text_ids])
 
 
 @pytest.mark.parametrize(
@@ -52,9 +55,8 @@ def summary(model_input: ModelInput) -> tuple[str, str, int, int, int]:
 def test_sft_takes_the_embedding_alone(family: Family, prefix: str, speaker: SpeakerFeatures) -> None:
     model_input = modes.sft(family, speaker, TEXT, TOKENIZER)
 
-    assert summary(model_input) == ("hello", prefix, 0, 0, 0)
+    assert summary(model_input) == ("hello", prefix, 0)
     assert model_input.lm_embedding is speaker.embedding
-    assert model_input.flow_embedding is speaker.embedding
 
 
 @pytest.mark.parametrize(
@@ -64,9 +66,8 @@ def test_sft_takes_the_embedding_alone(family: Family, prefix: str, speaker: Spe
 def test_zero_shot_gives_both_networks_the_prompt(family: Family, prompt_text: str) -> None:
     model_input = modes.zero_shot(family, PROMPTED, TEXT, TOKENIZER)
 
-    assert summary(model_input) == ("hello", prompt_text, 6, 6, 12)
+    assert summary(model_input) == ("hello", prompt_text, 6)
     assert model_input.lm_embedding is PROMPTED.embedding
-    assert model_input.flow_prompt_mel is PROMPTED.prompt_mel
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,7 @@ def test_zero_shot_gives_both_networks_the_prompt(family: Family, prompt_text: s
 def test_cross_lingual_keeps_the_prompt_from_the_language_model(family: Family, prefix: str) -> None:
     model_input = modes.cross_lingual(family, PROMPTED, TEXT, TOKENIZER)
 
-    assert summary(model_input) == ("hello", prefix, 0, 6, 12)
+    assert summary(model_input) == ("hello", prefix, 0)
     assert model_input.lm_embedding is PROMPTED.embedding
 
 
@@ -83,9 +84,8 @@ def test_cross_lingual_keeps_the_prompt_from_the_language_model(family: Family, 
 def test_instruct_keeps_the_embedding_from_the_language_model(speaker: SpeakerFeatures) -> None:
     model_input = modes.instruct("cosyvoice1", speaker, TEXT, "a calm man", TOKENIZER)
 
-    assert summary(model_input) == ("hello", "a calm man", 0, 0, 0)
+    assert summary(model_input) == ("hello", "a calm man", 0)
     assert model_input.lm_embedding is None
-    assert model_input.flow_embedding is speaker.embedding
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,7 @@ def test_instruct2_wraps_the_instruction_as_the_model_was_trained(
 ) -> None:
     model_input = modes.instruct2(family, PROMPTED, TEXT, instruction, TOKENIZER)
 
-    assert summary(model_input) == ("hello", prompt_text, 0, 6, 12)
-    assert model_input.flow_embedding is PROMPTED.embedding
+    assert summary(model_input) == ("hello", prompt_text, 0)
 
 
 def test_a_stored_speaker_speaks_as_instructed() -> None:
@@ -117,15 +116,6 @@ def test_a_stored_speaker_speaks_as_instructed() -> None:
     model_input = modes.instruct2("cosyvoice2", stored, TEXT, "Calmly.", TOKENIZER)
 
     assert TOKENIZER.decode(model_input.prompt_text_ids) == "Calmly.<|endofprompt|>"
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_voice_conversion_is_the_flow_alone(family: Family) -> None:
-    model_input = modes.voice_conversion(family, PROMPTED)
-
-    assert summary(model_input) == ("", "", 0, 6, 12)
-    assert model_input.lm_embedding is None
-    assert model_input.flow_embedding is PROMPTED.embedding
 
 
 def test_a_stored_prompt_text_is_taken_as_ids() -> None:
@@ -142,23 +132,35 @@ def test_a_prompt_text_with_its_own_end_of_prompt_is_left_alone(prompt_text: str
 
     model_input = modes.zero_shot("cosyvoice3", speaker, TEXT, TOKENIZER)
 
-    assert TOKENIZER.decode(model_input.prompt_text_ids) == prompt_text
+    assert read_first(model_input) == prompt_text
 
 
 def test_a_text_with_its_own_end_of_prompt_keeps_it() -> None:
     text_ids = TOKENIZER.encode("Be brief.<|endofprompt|>hello")
     for mode in (modes.sft, modes.cross_lingual):
         model_input = mode("cosyvoice3", PROMPTED, text_ids, TOKENIZER)
-        assert TOKENIZER.decode(model_input.prompt_text_ids) == "Be brief.<|endofprompt|>"
+        assert TOKENIZER.decode(model_input.prefix_text_ids) == "Be brief.<|endofprompt|>"
         assert TOKENIZER.decode(model_input.text_ids) == "hello"
 
 
-def test_the_flow_is_given_what_the_mode_says() -> None:
-    given = modes.sft("cosyvoice2", PROMPTED, TEXT, TOKENIZER).flow_speaker
-    assert not given.has_prompt
-    assert given.embedding is PROMPTED.embedding
-    given = modes.zero_shot("cosyvoice2", PROMPTED, TEXT, TOKENIZER).flow_speaker
-    assert given.prompt_mel is PROMPTED.prompt_mel
+def test_the_third_family_has_its_prefix_apart_from_the_prompt_text() -> None:
+    model_input = modes.zero_shot("cosyvoice3", PROMPTED, TEXT, TOKENIZER)
+    assert TOKENIZER.decode(model_input.prefix_text_ids) == PREFIX
+    assert TOKENIZER.decode(model_input.prompt_text_ids) == "said"
+    model_input = modes.instruct2("cosyvoice3", PROMPTED, TEXT, "Calmly.<|endofprompt|>so", TOKENIZER)
+    assert TOKENIZER.decode(model_input.prefix_text_ids) == "Calmly.<|endofprompt|>"
+    assert TOKENIZER.decode(model_input.prompt_text_ids) == "so"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_flow_continues_the_prompt_but_for_an_embedding_alone_and_instruct(family: Family) -> None:
+    def is_used(speaker: SpeakerFeatures, has_instruction: bool = False) -> bool:
+        return modes.uses_flow_prompt(modes.choose_mode(family, speaker, has_instruction))
+
+    assert is_used(PROMPTED)
+    assert is_used(replace(PROMPTED, prompt_text=""))
+    assert not is_used(BARE)
+    assert is_used(PROMPTED, has_instruction=True) == (family != "cosyvoice1")
 
 
 @pytest.mark.parametrize("family", ["cosyvoice2", "cosyvoice3"])
@@ -168,7 +170,7 @@ def test_only_the_first_family_has_instruct(family: Family) -> None:
 
 
 def test_the_first_family_has_no_instruct2() -> None:
-    with pytest.raises(ModeError, match=r"cosyvoice1 has no mode instruct2; it has .*instruct,"):
+    with pytest.raises(ModeError, match=r"cosyvoice1 has no mode instruct2; it has .*instruct$"):
         modes.instruct2("cosyvoice1", PROMPTED, TEXT, "Calmly.", TOKENIZER)
 
 
@@ -179,8 +181,6 @@ def test_modes_that_continue_a_prompt_refuse_a_speaker_without_one() -> None:
         modes.cross_lingual("cosyvoice2", BARE, TEXT, TOKENIZER)
     with pytest.raises(ModeError, match="instruct2 needs a speaker"):
         modes.instruct2("cosyvoice2", BARE, TEXT, "Calmly.", TOKENIZER)
-    with pytest.raises(ModeError, match="voice_conversion needs a speaker"):
-        modes.voice_conversion("cosyvoice2", BARE)
 
 
 @pytest.mark.parametrize("prompt_text_ids", [None, ()])

@@ -1,0 +1,45 @@
+"""The prompt of each mode, of small checkpoints."""
+
+from dataclasses import replace
+
+import pytest
+
+from firstword.app.engine.tokens.prompt import PromptBuilder
+from firstword.app.errors import InvalidRequest
+from firstword.models.checkpoint.open import open_checkpoint
+from firstword.models.config import Family
+from firstword.models.frontend.speaker import SpeakerFeatures
+from tests.models.checkpoints import small_checkpoint
+
+
+def built(family: Family) -> tuple[PromptBuilder, SpeakerFeatures]:
+    checkpoint = open_checkpoint(small_checkpoint(family))
+    builder = PromptBuilder(checkpoint.config, checkpoint.load_tokenizer())
+    return builder, checkpoint.load_speakers()["random-prompt"]
+
+
+@pytest.mark.parametrize(("family", "is_used"), [("cosyvoice1", False), ("cosyvoice2", True)])
+def test_an_instruction_takes_the_prompt_from_the_first_familys_flow_alone(
+    family: Family, is_used: bool
+) -> None:
+    builder, speaker = built(family)
+    assert builder.uses_flow_prompt(speaker, None)
+    assert builder.uses_flow_prompt(speaker, "Calmly.") is is_used
+    request = builder.utterance(speaker, "Hello.", "whole", "Calmly.", seed=1)
+    assert request.prompt_speech_ids == ()
+    assert request.speaker is None
+
+
+def test_the_third_familys_prefix_is_apart_from_the_prompt_text() -> None:
+    builder, speaker = built("cosyvoice3")
+    speaker = replace(speaker, prompt_text_ids=(7, 8, 9))
+    request = builder.utterance(speaker, "Hello.", "whole", None, seed=1)
+    assert request.prefix_text_ids[-1] == builder.tokenizer.end_of_prompt_id
+    assert request.prompt_text_ids == (7, 8, 9)
+    assert request.text_ids == tuple(builder.tokenizer.encode("Hello."))
+
+
+def test_an_empty_instruction_is_refused() -> None:
+    builder, speaker = built("cosyvoice2")
+    with pytest.raises(InvalidRequest, match="needs an instruction"):
+        builder.utterance(speaker, "Hello.", "whole", " ", seed=1)
