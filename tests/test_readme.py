@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.models.checkpoints import small_checkpoint
+from tests.support.checkpoints import small_checkpoint
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

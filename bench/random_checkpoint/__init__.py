@@ -1,4 +1,4 @@
-"""Writes a model directory in the published layout with random weights: for tests, benchmarks and demos.
+"""Write a model directory in the published layout with random weights, for tests, benchmarks and demos.
 
 It speaks noise. Names, shapes and files are those of the published checkpoints, so that everything
 that opens one can be tried without downloading one. From the command line:
@@ -9,11 +9,15 @@ import os
 import shutil
 from pathlib import Path
 
-from firstword.bench.random_checkpoint.networks import WeightsFormat, write_networks
-from firstword.bench.random_checkpoint.onnx_graphs import write_speaker_encoder, write_speech_tokenizer
+from firstword.bench.random_checkpoint.networks import (
+    WeightsFormat,
+    write_networks,
+    write_speaker_encoder,
+    write_speakers,
+    write_speech_tokenizer,
+)
 from firstword.bench.random_checkpoint.sizes import SPEECH_VOCAB_SIZES, Size, sizes_of
-from firstword.bench.random_checkpoint.speakers import write_speakers
-from firstword.bench.random_checkpoint.tokenizer_files import write_tokenizer
+from firstword.bench.random_checkpoint.tokenizer import write_tokenizer
 from firstword.bench.random_checkpoint.yaml_text import qwen2_json, yaml_text
 from firstword.models.checkpoint import config_parser
 from firstword.models.checkpoint import yaml as hyperyaml
@@ -27,7 +31,7 @@ __all__ = ["Size", "WeightsFormat", "write_configuration", "write_random_checkpo
 def write_random_checkpoint(
     directory: Path | str, family: Family, size: Size, seed: int = 0, weights_format: WeightsFormat = "pt"
 ) -> None:
-    """Writes a whole model directory, or nothing: it appears under its name once it is complete.
+    """Write a whole model directory, or nothing: it appears under its name once it is complete.
 
     The same arguments give the same bytes; torch's global generator is left as it was. `full` needs
     memory for one network (CosyVoice 2 and 3: 2 GB), `small` is a few MB and runs in milliseconds.
@@ -54,7 +58,7 @@ def write_random_checkpoint(
 
 
 def write_configuration(directory: Path, family: Family, size: Size) -> ModelConfig:
-    """The yaml and, for CosyVoice 2 and 3, config.json -> what their reader makes of them."""
+    """Write the yaml and, for CosyVoice 2 and 3, config.json; return what their reader makes of them."""
     sizes = sizes_of(family, size)
     path = directory / next(name for name, owner in YAML_FILES.items() if owner == family)
     path.write_text(yaml_text(family, sizes), encoding="utf-8")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from firstword.bench.random_checkpoint.vocabulary import entries
+from firstword.bench.random_checkpoint.tokenizer import entries
 from firstword.models.config import Family, Qwen2Config
 from firstword.models.tokenizer.qwen2 import special_tokens
 from firstword.models.tokenizer.whisper import SPECIAL_TOKENS

@@ -8,7 +8,7 @@ import pytest
 from firstword.bench import stages
 from firstword.bench.frames import frames_per_second_and_pass
 from firstword.models.config import Family
-from tests.models.checkpoints import small_checkpoint
+from tests.support.checkpoints import small_checkpoint
 
 
 @pytest.mark.parametrize("family", ["cosyvoice1", "cosyvoice2", "cosyvoice3"])

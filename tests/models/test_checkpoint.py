@@ -25,8 +25,8 @@ from firstword.models.checkpoint.names import (
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.checkpoint.weights import read_tensors
 from firstword.models.config import CheckpointError, Family
-from tests.models.checkpoints import FAMILIES, FORMATS, copied_checkpoint, load_everything, small_checkpoint
-from tests.models.damages import DAMAGES, Damage, G, V, config_value, link_out, replaced, rewrite
+from tests.support.checkpoints import FAMILIES, FORMATS, copied_checkpoint, load_everything, small_checkpoint
+from tests.support.damages import DAMAGES, Damage, G, V, config_value, link_out, replaced, rewrite
 
 MAX_SECONDS = 20.0  # a fraction of one when nothing else runs
 FAMILY = pytest.mark.parametrize("family", FAMILIES)

@@ -6,8 +6,8 @@ import pytest
 
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.config import CheckpointError, Family
-from tests.models.checkpoints import copied_checkpoint
-from tests.models.damages import config_value, replaced
+from tests.support.checkpoints import copied_checkpoint
+from tests.support.damages import config_value, replaced
 
 CHUNK = "static_chunk_size: !ref <chunk_size>"
 ESTIMATOR_CHUNK = f"{CHUNK} * <token_mel_ratio>"

@@ -11,7 +11,7 @@ from firstword.models.checkpoint.open import (
     fingerprint,
 )
 from firstword.models.config import CheckpointError
-from tests.models.checkpoints import copied_checkpoint, small_checkpoint
+from tests.support.checkpoints import copied_checkpoint, small_checkpoint
 
 LARGE_BYTES = 1 << 30
 

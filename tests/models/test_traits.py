@@ -9,7 +9,7 @@ import pytest
 from firstword.models.checkpoint.open import TRAITS_FILE, open_checkpoint
 from firstword.models.checkpoint.traits import Traits, read_traits, write_traits
 from firstword.models.config import CheckpointError, Family
-from tests.models.checkpoints import FAMILIES, copied_checkpoint, small_checkpoint
+from tests.support.checkpoints import FAMILIES, copied_checkpoint, small_checkpoint
 
 BUILTIN = Path(__file__).parents[2] / "models" / "builtin"
 BUILTIN_TRAITS = Traits(

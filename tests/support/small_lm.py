@@ -7,7 +7,7 @@ from firstword.app.engine.tokens.interface import TokenRequest, TokenStream
 from firstword.app.engine.tokens.torch_generator import TorchTokenGenerator
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.lm.qwen2 import Qwen2LM
-from tests.models.checkpoints import small_checkpoint
+from tests.support.checkpoints import small_checkpoint
 
 TEXT = (3, 1, 4, 1, 5, 9, 2, 6)
 

@@ -7,7 +7,7 @@ from firstword.app.engine.startup import find_precision, load_networks
 from firstword.app.options import NetworkOptions
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.onnx.qwen2 import OnnxQwen2LM
-from tests.models.checkpoints import small_checkpoint
+from tests.support.checkpoints import small_checkpoint
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from firstword.models.config import CheckpointError, Family
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.vllm import export as module
 from firstword.models.vllm.export import EXTRA_KEY, WEIGHTS_FILE, export
-from tests.models.checkpoints import copied_checkpoint, small_checkpoint
-from tests.models.damages import rewrite
+from tests.support.checkpoints import copied_checkpoint, small_checkpoint
+from tests.support.damages import rewrite
 
 QWEN2_FAMILIES = pytest.mark.parametrize("family", ["cosyvoice2", "cosyvoice3"])
 

@@ -15,15 +15,15 @@ from firstword.bench.random_checkpoint import WeightsFormat, write_configuration
 from firstword.bench.random_checkpoint.__main__ import main
 from firstword.bench.random_checkpoint.networks import flow_tensors, hift_tensors, lm_tensors
 from firstword.bench.random_checkpoint.sizes import PUBLISHED_NUM_RANKS
-from firstword.bench.random_checkpoint.tokenizer_files import write_tokenizer
+from firstword.bench.random_checkpoint.tokenizer import write_tokenizer
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.checkpoint.weights import read_tensors
 from firstword.models.config import Family, TransformerLMConfig
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
 from firstword.models.layers.attention import FullContext, chunk_mask
 from firstword.models.tokenizer import load_text_tokenizer
-from tests.models.checkpoints import FAMILIES, FORMATS, small_checkpoint
 from tests.models.published_shapes import SHAPES
+from tests.support.checkpoints import FAMILIES, FORMATS, small_checkpoint
 
 FAMILY = pytest.mark.parametrize("family", FAMILIES)
 COMMON_FILES = {"llm.pt", "flow.pt", "hift.pt", "campplus.onnx", "spk2info.pt"}
