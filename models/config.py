@@ -1,10 +1,6 @@
-"""Sizes, rates and file names of the networks.
+"""Sizes, rates and file names of a checkpoint, as frozen values.
 
-What can be wrong with a model directory.
-
-What a checkpoint is made of: the sizes of its networks, as frozen values.
-
-`models.config_parser` makes them from a checkpoint's yaml. The ratios between tokens, frames and
+`checkpoint/config_parser.py` makes them from a checkpoint's yaml. The ratios between tokens, frames and
 samples are defined here once and derived everywhere else.
 """
 
@@ -28,6 +24,22 @@ COSYVOICE1_TOKEN_RATE_HZ = 50  # CosyVoice 1
 COSYVOICE1_FRAME_RATE_HZ = 22_050 / 256
 NUM_MELS = 80
 SPEAKER_EMBEDDING_SIZE = 192
+
+YAML_FILES: dict[str, Family] = {
+    "cosyvoice.yaml": "cosyvoice1",
+    "cosyvoice2.yaml": "cosyvoice2",
+    "cosyvoice3.yaml": "cosyvoice3",
+}
+LM_FILES = ("llm.safetensors", "llm.pt")
+FLOW_FILES = ("flow.safetensors", "flow.pt")
+SPEECH_TOKENIZER_FILES: dict[Family, str] = {
+    "cosyvoice1": "speech_tokenizer_v1.onnx",
+    "cosyvoice2": "speech_tokenizer_v2.onnx",
+    "cosyvoice3": "speech_tokenizer_v3.onnx",
+}
+SPEAKER_ENCODER_FILE = "campplus.onnx"
+SPEAKER_TABLE_FILE = "spk2info.pt"
+TRAITS_FILE = "firstword.json"
 
 
 @dataclass(frozen=True, slots=True)

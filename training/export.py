@@ -10,17 +10,18 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from firstword.models.checkpoint.names import HIFT, QWEN2_LM, UNET_FLOW
-from firstword.models.checkpoint.open import (
-    QWEN2_CONFIG_FILE,
-    SPEAKER_TABLE_FILE,
-    TRAITS_FILE,
-    open_checkpoint,
-)
+from firstword.models.checkpoint.open import QWEN2_CONFIG_FILE, open_checkpoint
+from firstword.models.checkpoint.speaker_table import write_speaker_table
 from firstword.models.checkpoint.traits import Traits, write_traits
 from firstword.models.checkpoint.weights import published_tensors
-from firstword.models.config import NUM_MELS, Family
-from firstword.models.frontend.prompt_reader import SPEAKER_ENCODER_FILE, SPEECH_TOKENIZER_FILES
-from firstword.models.frontend.speaker import write_speaker_table
+from firstword.models.config import (
+    NUM_MELS,
+    SPEAKER_ENCODER_FILE,
+    SPEAKER_TABLE_FILE,
+    SPEECH_TOKENIZER_FILES,
+    TRAITS_FILE,
+    Family,
+)
 from firstword.models.tokenizer import QWEN2_FOLDER
 from training import flow, language_model, speaker_encoder, speech_tokenizer, vocoder
 from training.checkpoint_yaml import qwen2_json, voice_yaml

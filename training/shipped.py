@@ -13,15 +13,10 @@ import numpy as np
 import torch
 
 from firstword.models.checkpoint.open import open_checkpoint
-from firstword.models.config import TOKEN_RATE_HZ
+from firstword.models.config import SPEAKER_ENCODER_FILE, SPEECH_TOKENIZER_FILES, TOKEN_RATE_HZ
 from firstword.models.flow.flow import Flow
 from firstword.models.frontend.features import kaldi_fbank, without_mean
-from firstword.models.frontend.prompt_reader import (
-    SPEAKER_ENCODER_FILE,
-    SPEECH_TOKENIZER_FILES,
-    SpeakerEncoder,
-    SpeechTokenizer,
-)
+from firstword.models.frontend.prompt_reader import SpeakerEncoder, SpeechTokenizer
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.tokenizer import QWEN2_FOLDER
 from training import flow, language_model, speaker_encoder, vocoder

@@ -126,7 +126,7 @@ class Voice:
         return samples
 
     def enrol(self, samples: Samples, sample_rate_hz: int, text: str) -> SpeakerFeatures:
-        """Raises PromptError."""
+        """Raises RecordingError."""
         return self.reader.read_speaker(samples, sample_rate_hz, text)
 
     @cached_property

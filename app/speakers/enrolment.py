@@ -42,15 +42,16 @@ from firstword.app.speakers.store import (
     unpack,
     write_bundle,
 )
-from firstword.models.checkpoint.open import SPEAKER_TABLE_FILE, Checkpoint, fingerprint
+from firstword.models.checkpoint.open import Checkpoint, fingerprint
 from firstword.models.config import (
     FRAME_RATE_HZ,
     FRAMES_PER_TOKEN,
     NUM_MELS,
     SPEAKER_EMBEDDING_SIZE,
+    SPEAKER_TABLE_FILE,
     TOKEN_RATE_HZ,
 )
-from firstword.models.frontend.features import FrontendError, PromptError, Recording
+from firstword.models.frontend.features import FrontendError, Recording, RecordingError
 from firstword.models.frontend.prompt_reader import MAX_RECORDING_S
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.tokenizer import TextTokenizer
@@ -109,7 +110,7 @@ class SpeakerNetworks:
         """
         try:
             return self._reader.read_speaker(samples, sample_rate_hz)
-        except PromptError as error:
+        except RecordingError as error:
             raise _refusal(samples, sample_rate_hz, error) from error
         except FrontendError as error:
             raise SynthesisFailed("the networks that read recordings failed; see the server's log") from error
@@ -163,11 +164,11 @@ class SpeakerNetworks:
         )
 
 
-def _refusal(samples: NDArray[np.float32], sample_rate_hz: int, error: PromptError) -> BadAudio:
+def _refusal(samples: NDArray[np.float32], sample_rate_hz: int, error: RecordingError) -> BadAudio:
     """A recording whose silence can be cut off was refused for the length of what is left."""
     try:
         duration_s = Recording.from_channels(samples, sample_rate_hz).trimmed().duration_s
-    except PromptError:
+    except RecordingError:
         return BadAudio(str(error))
     return AudioTooLong(str(error)) if duration_s > MAX_RECORDING_S else AudioTooShort(str(error))
 

@@ -21,9 +21,15 @@ from firstword.bench.random_checkpoint.tokenizer import write_tokenizer
 from firstword.bench.random_checkpoint.yaml_text import qwen2_json, yaml_text
 from firstword.models.checkpoint import config_parser
 from firstword.models.checkpoint import yaml as hyperyaml
-from firstword.models.checkpoint.open import QWEN2_CONFIG_FILE, SPEAKER_TABLE_FILE, YAML_FILES
-from firstword.models.config import Family, ModelConfig
-from firstword.models.frontend.prompt_reader import SPEAKER_ENCODER_FILE, SPEECH_TOKENIZER_FILES
+from firstword.models.checkpoint.open import QWEN2_CONFIG_FILE
+from firstword.models.config import (
+    SPEAKER_ENCODER_FILE,
+    SPEAKER_TABLE_FILE,
+    SPEECH_TOKENIZER_FILES,
+    YAML_FILES,
+    Family,
+    ModelConfig,
+)
 
 __all__ = ["Size", "WeightsFormat", "write_configuration", "write_random_checkpoint"]
 

@@ -18,6 +18,7 @@ from firstword.models.checkpoint.names import (
     TRANSFORMER_LM,
     UNET_FLOW,
 )
+from firstword.models.checkpoint.speaker_table import write_speaker_table
 from firstword.models.checkpoint.weights import published_tensors
 from firstword.models.config import (
     COSYVOICE1_FRAME_RATE_HZ,
@@ -36,7 +37,7 @@ from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
 from firstword.models.flow.dit import ROTARY_BASE
 from firstword.models.flow.flow import Flow
 from firstword.models.frontend.features import NUM_FBANK_BINS, WHISPER_NUM_MELS
-from firstword.models.frontend.speaker import SpeakerFeatures, write_speaker_table
+from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.hift.hift import HiFT
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.lm.transformer_lm import TransformerLM

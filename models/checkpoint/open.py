@@ -1,8 +1,4 @@
-"""Open a checkpoint directory.
-
-Tells whether two checkpoints would make the same of a recording, without reading gigabytes.
-
-Opens a model directory of CosyVoice 1, 2 or 3 as its publisher ships it, and loads its networks.
+"""Open a model directory of CosyVoice 1, 2 or 3 as its publisher ships it, and load its networks.
 
 Nothing in the directory is executed, and nothing outside it is read. A checkpoint loads exactly or
 not at all: everything that is wrong with a file stands in one CheckpointError.
@@ -28,115 +24,35 @@ from firstword.models.checkpoint.names import (
     UNET_FLOW,
     Table,
 )
+from firstword.models.checkpoint.speaker_table import read_speaker_table
 from firstword.models.checkpoint.traits import Traits, read_traits
 from firstword.models.checkpoint.weights import fold_weight_norm, load_exactly, published_shapes, read_tensors
 from firstword.models.checkpoint.yaml import Fields
 from firstword.models.config import (
+    FLOW_FILES,
+    LM_FILES,
+    SPEAKER_ENCODER_FILE,
+    SPEAKER_TABLE_FILE,
+    SPEECH_TOKENIZER_FILES,
+    TRAITS_FILE,
+    YAML_FILES,
     CheckpointError,
     CosyVoice1FlowConfig,
     DiTFlowConfig,
-    Family,
     ModelConfig,
-    Qwen2Config,
     TransformerLMConfig,
 )
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
 from firstword.models.flow.flow import Flow
 from firstword.models.frontend.features import FrontendError
-from firstword.models.frontend.prompt_reader import SPEAKER_ENCODER_FILE, SPEECH_TOKENIZER_FILES, PromptReader
-from firstword.models.frontend.speaker import SpeakerFeatures, read_speaker_table
+from firstword.models.frontend.prompt_reader import PromptReader
+from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.hift.hift import HiFT, causal_noise_table
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.lm.transformer_lm import TransformerLM
 from firstword.models.tokenizer import QWEN2_FOLDER, TextTokenizer, TokenizerError, load_text_tokenizer
 from firstword.models.tokenizer.whisper import RANKS_FILE
 
-FLOW_FILES = ("flow.safetensors", "flow.pt")
-LM_FILES = ("llm.safetensors", "llm.pt")
-MAX_WHOLE_BYTES = 16 << 20  # a file up to this size is hashed whole
-END_BYTES = 1 << 20  # of a larger one: its head, its tail,
-NUM_SAMPLES = 64  # and pieces at even distances between them
-SAMPLE_BYTES = 16 << 10
-_SCHEME = b"1"  # another way of hashing is another fingerprint
-
-
-def fingerprint(directory: Path) -> str:
-    """-> 32 hexadecimal digits, of the contents of all that a speaker's features and prompt states
-    depend on: yaml, config.json, the ONNX graphs, the flow's weights, the text tokenizer.
-
-    Names, dates and places of the files do not count, nor do language model, vocoder and speaker table.
-    A file over 16 MiB is known by its size, both ends and 64 pieces between: a retrained network is
-    noticed, a few numbers changed by hand in a large one may not be. It reads 3 MiB of such a file.
-
-    Raises CheckpointError if the directory holds no known yaml or a file cannot be read.
-    """
-    return _fingerprint(directory, _names(directory))
-
-
-def lm_fingerprint(directory: Path) -> str:
-    """The same of all that the language model depends on: yaml, config.json and its weights."""
-    return _fingerprint(directory, [_yaml_name(directory), QWEN2_CONFIG_FILE, *LM_FILES])
-
-
-def _fingerprint(directory: Path, names: Iterable[str]) -> str:
-    digest = hashlib.sha256(_SCHEME)
-    try:
-        for name in names:
-            path = directory / name
-            if path.is_file():
-                digest.update(f"\0{name}\0{path.stat().st_size}\0".encode())
-                digest.update(_content_hash(path))
-    except OSError as error:
-        raise CheckpointError(f"{directory}: cannot be read: {error}") from error
-    return digest.hexdigest()[:32]
-
-
-def _yaml_name(directory: Path) -> str:
-    yaml_name = next((name for name in YAML_FILES if (directory / name).is_file()), None)
-    if yaml_name is None:
-        raise CheckpointError(f"{directory}: expected one of {', '.join(YAML_FILES)}, found none")
-    return yaml_name
-
-
-def _names(directory: Path) -> list[str]:
-    yaml_name = _yaml_name(directory)
-    speech_tokenizer = SPEECH_TOKENIZER_FILES[YAML_FILES[yaml_name]]
-    return [
-        yaml_name,
-        QWEN2_CONFIG_FILE,
-        *TOKENIZER_FILES,
-        speech_tokenizer,
-        SPEAKER_ENCODER_FILE,
-        *FLOW_FILES,
-    ]
-
-
-def _content_hash(path: Path) -> bytes:
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        if size <= MAX_WHOLE_BYTES:
-            return hashlib.file_digest(file, "sha256").digest()
-        digest = hashlib.sha256()
-        for start, length in _pieces(size):
-            file.seek(start)
-            digest.update(file.read(length))
-        return digest.digest()
-
-
-def _pieces(size: int) -> list[tuple[int, int]]:
-    """(start, length) of what is read of a file of `size` bytes, more than MAX_WHOLE_BYTES."""
-    step = (size - 2 * END_BYTES) // NUM_SAMPLES
-    samples = [(END_BYTES + number * step, SAMPLE_BYTES) for number in range(NUM_SAMPLES)]
-    return [(0, END_BYTES), *samples, (size - END_BYTES, END_BYTES)]
-
-
-YAML_FILES: dict[str, Family] = {
-    "cosyvoice.yaml": "cosyvoice1",
-    "cosyvoice2.yaml": "cosyvoice2",
-    "cosyvoice3.yaml": "cosyvoice3",
-}
-SPEAKER_TABLE_FILE = "spk2info.pt"
-TRAITS_FILE = "firstword.json"
 QWEN2_CONFIG_FILE = f"{QWEN2_FOLDER}/config.json"
 TOKENIZER_FILES = (
     RANKS_FILE,
@@ -270,7 +186,7 @@ def _without_gan_prefix(path: Path, tensors: dict[str, Tensor]) -> dict[str, Ten
 
 
 def open_checkpoint(directory: Path | str) -> Checkpoint:
-    """Checks that a directory is a whole checkpoint and reads its configuration.
+    """Check that a directory is a whole checkpoint and reads its configuration.
 
     Raises:
         CheckpointError: no directory, no known yaml, a file missing, not a regular file or lying
@@ -279,21 +195,20 @@ def open_checkpoint(directory: Path | str) -> Checkpoint:
     directory = Path(directory)
     if not directory.is_dir():
         raise CheckpointError(f"{directory}: not a directory; expected a CosyVoice model directory")
-    yaml_name = next((name for name in YAML_FILES if (directory / name).exists()), None)
-    if yaml_name is None:
-        raise CheckpointError(f"{directory}: expected one of {', '.join(YAML_FILES)}, found none")
+    yaml_name = _yaml_name(directory)
     family = YAML_FILES[yaml_name]
-    _check_files(directory, family)
-    file = hyperyaml.read(_file_within(directory, yaml_name))
-    qwen2 = None if family == "cosyvoice1" else _read_qwen2(directory)
-    return Checkpoint(directory, config_parser.parse(file, family, qwen2), _read_traits(directory))
-
-
-def _check_files(directory: Path, family: Family) -> None:
     for stem in ("llm", "flow", "hift"):
         _weights_file(directory, stem)
     _file_within(directory, SPEAKER_ENCODER_FILE)
     _file_within(directory, SPEECH_TOKENIZER_FILES[family])
+    file = hyperyaml.read(_file_within(directory, yaml_name))
+    qwen2 = None
+    if family != "cosyvoice1":
+        qwen2 = config_parser.parse_qwen2(Fields.from_json(_file_within(directory, QWEN2_CONFIG_FILE)))
+    traits = Traits()
+    if (directory / TRAITS_FILE).exists():
+        traits = read_traits(_file_within(directory, TRAITS_FILE))
+    return Checkpoint(directory, config_parser.parse(file, family, qwen2), traits)
 
 
 def _weights_file(directory: Path, stem: str) -> Path:
@@ -317,11 +232,74 @@ def _file_within(directory: Path, name: str) -> Path:
     return path
 
 
-def _read_qwen2(directory: Path) -> Qwen2Config:
-    return config_parser.parse_qwen2(Fields.from_json(_file_within(directory, QWEN2_CONFIG_FILE)))
+MAX_WHOLE_BYTES = 16 << 20  # a file up to this size is hashed whole
+END_BYTES = 1 << 20  # of a larger one: its head, its tail,
+NUM_SAMPLES = 64  # and pieces at even distances between them
+SAMPLE_BYTES = 16 << 10
+_SCHEME = b"1"  # another way of hashing is another fingerprint
 
 
-def _read_traits(directory: Path) -> Traits:
-    return (
-        read_traits(_file_within(directory, TRAITS_FILE)) if (directory / TRAITS_FILE).exists() else Traits()
+def fingerprint(directory: Path) -> str:
+    """Tell whether two checkpoints would make the same of a recording, without reading gigabytes.
+
+    Return 32 hexadecimal digits of the contents of all that a speaker's features and prompt state depend
+    on: yaml, config.json, the ONNX graphs, the flow's weights, the text tokenizer.
+
+    Names, dates and places of the files do not count, nor do language model, vocoder and speaker table.
+    A file over 16 MiB is known by its size, both ends and 64 pieces between: a retrained network is
+    noticed, a few numbers changed by hand in a large one may not be. It reads 3 MiB of such a file.
+
+    Raises CheckpointError if the directory holds no known yaml or a file cannot be read.
+    """
+    yaml_name = _yaml_name(directory)
+    speech_tokenizer = SPEECH_TOKENIZER_FILES[YAML_FILES[yaml_name]]
+    return _fingerprint(
+        directory,
+        [
+            yaml_name,
+            QWEN2_CONFIG_FILE,
+            *TOKENIZER_FILES,
+            speech_tokenizer,
+            SPEAKER_ENCODER_FILE,
+            *FLOW_FILES,
+        ],
     )
+
+
+def lm_fingerprint(directory: Path) -> str:
+    """Return the same of all that the language model depends on: yaml, config.json and its weights."""
+    return _fingerprint(directory, [_yaml_name(directory), QWEN2_CONFIG_FILE, *LM_FILES])
+
+
+def _fingerprint(directory: Path, names: Iterable[str]) -> str:
+    digest = hashlib.sha256(_SCHEME)
+    try:
+        for name in names:
+            path = directory / name
+            if path.is_file():
+                digest.update(f"\0{name}\0{path.stat().st_size}\0".encode())
+                digest.update(_content_hash(path))
+    except OSError as error:
+        raise CheckpointError(f"{directory}: cannot be read: {error}") from error
+    return digest.hexdigest()[:32]
+
+
+def _yaml_name(directory: Path) -> str:
+    yaml_name = next((name for name in YAML_FILES if (directory / name).exists()), None)
+    if yaml_name is None:
+        raise CheckpointError(f"{directory}: expected one of {', '.join(YAML_FILES)}, found none")
+    return yaml_name
+
+
+def _content_hash(path: Path) -> bytes:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        if size <= MAX_WHOLE_BYTES:
+            return hashlib.file_digest(file, "sha256").digest()
+        digest = hashlib.sha256()
+        step = (size - 2 * END_BYTES) // NUM_SAMPLES
+        samples = [(END_BYTES + number * step, SAMPLE_BYTES) for number in range(NUM_SAMPLES)]
+        for start, length in [(0, END_BYTES), *samples, (size - END_BYTES, END_BYTES)]:
+            file.seek(start)
+            digest.update(file.read(length))
+        return digest.digest()

@@ -27,7 +27,7 @@ class FrontendError(ValueError):
     """A front end file is missing, broken or not what was published; the message names it."""
 
 
-class PromptError(FrontendError):
+class RecordingError(FrontendError):
     """A recording cannot serve as a prompt or a source; the message says why and what to do."""
 
 
@@ -90,16 +90,18 @@ class Recording:
     def from_channels(cls, samples: npt.NDArray[np.float32], sample_rate_hz: int) -> "Recording":
         """samples (n,) or (channels, n), the channels are averaged.
 
-        Raises PromptError for a sample rate below 16 kHz, no samples, and NaN or infinity.
+        Raises RecordingError for a sample rate below 16 kHz, no samples, and NaN or infinity.
         """
         assert samples.dtype == np.float32, f"samples of {samples.dtype}, expected float32"
         assert samples.ndim in (1, 2), f"samples of shape {samples.shape}, expected (n,) or (channels, n)"
         if sample_rate_hz < MIN_SAMPLE_RATE_HZ:
-            raise PromptError(f"recorded at {sample_rate_hz} Hz; record at {MIN_SAMPLE_RATE_HZ} Hz or more")
+            raise RecordingError(
+                f"recorded at {sample_rate_hz} Hz; record at {MIN_SAMPLE_RATE_HZ} Hz or more"
+            )
         if samples.size == 0:
-            raise PromptError("the recording is empty")
+            raise RecordingError("the recording is empty")
         if not np.isfinite(samples).all():
-            raise PromptError("the recording holds samples that are not numbers; encode it again")
+            raise RecordingError("the recording holds samples that are not numbers; encode it again")
         mono = samples if samples.ndim == 1 else samples.mean(axis=0)
         return cls(mono, sample_rate_hz)
 
@@ -112,14 +114,14 @@ class Recording:
 
         The level of a frame of 20 ms is its RMS without its mean. Frames within 40 dB of the loudest and
         above -60 dBFS are speech. What lies more than 100 ms before the first or behind the last is cut.
-        Raises PromptError where no frame is speech.
+        Raises RecordingError where no frame is speech.
         """
         frame_samples = self.sample_rate_hz * TRIM_FRAME_MS // 1000
         margin_samples = self.sample_rate_hz * TRIM_MARGIN_MS // 1000
         levels_db = _levels_db(self.samples, frame_samples)
         loudest_db = float(levels_db.max())
         if loudest_db < SILENCE_DB:
-            raise PromptError(f"the recording is silent: nowhere louder than {SILENCE_DB:.0f} dBFS")
+            raise RecordingError(f"the recording is silent: nowhere louder than {SILENCE_DB:.0f} dBFS")
         (speech,) = np.nonzero(levels_db >= max(loudest_db - TRIM_RANGE_DB, SILENCE_DB))
         start = max(0, int(speech[0]) * frame_samples - margin_samples)
         stop = (int(speech[-1]) + 1) * frame_samples + margin_samples

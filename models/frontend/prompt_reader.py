@@ -1,11 +1,4 @@
-"""Read a reference recording into prompt features.
-
-Opens an ONNX file with a thread budget; refuses one whose inputs and outputs are not as published.
-
-The two published ONNX networks: recording to speech tokens, and recording to speaker embedding.
-
-A recording becomes a speaker's prompt, or the speech tokens that voice conversion speaks again.
-"""
+"""Read a reference recording into a speaker's features with the two published ONNX networks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +11,14 @@ import torch
 from onnxruntime.capi import onnxruntime_pybind11_state as onnx_errors
 from torch import Tensor
 
-from firstword.models.config import FRAMES_PER_TOKEN, SPEAKER_EMBEDDING_SIZE, Family, MelConfig, ModelConfig
+from firstword.models.config import (
+    FRAMES_PER_TOKEN,
+    SPEAKER_EMBEDDING_SIZE,
+    SPEAKER_ENCODER_FILE,
+    SPEECH_TOKENIZER_FILES,
+    MelConfig,
+    ModelConfig,
+)
 from firstword.models.frontend.features import (
     FBANK_SAMPLE_RATE_HZ,
     NUM_FBANK_BINS,
@@ -27,8 +27,8 @@ from firstword.models.frontend.features import (
     WHISPER_SAMPLE_RATE_HZ,
     FrontendError,
     MelExtractor,
-    PromptError,
     Recording,
+    RecordingError,
     WhisperMelExtractor,
     kaldi_fbank,
     without_mean,
@@ -202,14 +202,6 @@ class SpeakerEncoder:
         return embedding
 
 
-SPEAKER_ENCODER_FILE = "campplus.onnx"
-SPEECH_TOKENIZER_FILES: dict[Family, str] = {
-    "cosyvoice1": "speech_tokenizer_v1.onnx",
-    "cosyvoice2": "speech_tokenizer_v2.onnx",
-    "cosyvoice3": "speech_tokenizer_v3.onnx",
-}
-
-
 class PromptReader:
     """Holds the extractors of one model directory. Read-only, so threads may share one.
 
@@ -251,7 +243,7 @@ class PromptReader:
     ) -> SpeakerFeatures:
         """samples (n,) or (channels, n), within ±1, of one person saying `prompt_text`.
 
-        Silence at both ends is cut first (`Recording.trimmed`). Raises PromptError if the recording is
+        Silence at both ends is cut first (`Recording.trimmed`). Raises RecordingError if the recording is
         silent, empty, not finite, too short, too long or below 16 kHz; FrontendError if a graph fails.
         """
         recording = Recording.from_channels(samples, sample_rate_hz).trimmed()
@@ -283,4 +275,4 @@ class PromptReader:
         shortest, longest = self._min_duration_s, self._max_duration_s
         if not shortest <= recording.duration_s <= longest:
             found = f"{recording.duration_s:.2f} s {note}".rstrip()
-            raise PromptError(f"the recording lasts {found}; expected {shortest:g} to {longest:g} s")
+            raise RecordingError(f"the recording lasts {found}; expected {shortest:g} to {longest:g} s")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from firstword.models.checkpoint.open import TRAITS_FILE, open_checkpoint
+from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.checkpoint.traits import Traits, read_traits, write_traits
-from firstword.models.config import CheckpointError, Family
+from firstword.models.config import TRAITS_FILE, CheckpointError, Family
 from tests.support.checkpoints import FAMILIES, copied_checkpoint, small_checkpoint
 
 BUILTIN = Path(__file__).parents[2] / "models" / "builtin"

@@ -15,7 +15,7 @@ from firstword.models.config import (
     Qwen2Config,
     Qwen2LMConfig,
 )
-from firstword.models.frontend.features import FrontendError, PromptError
+from firstword.models.frontend.features import FrontendError, RecordingError
 from firstword.models.frontend.prompt_reader import (
     PromptReader,
     SpeakerEncoder,
@@ -117,9 +117,9 @@ def test_exactly_30_s_are_taken(reader: PromptReader) -> None:
 def test_a_recording_too_short_or_too_long_is_refused(
     reader: PromptReader, duration_s: float, found: str
 ) -> None:
-    with pytest.raises(PromptError, match=f"{found} without the silence at its ends; expected 1 to 30 s"):
+    with pytest.raises(RecordingError, match=f"{found} without the silence at its ends; expected 1 to 30 s"):
         reader.read_speaker(voice(duration_s, 16_000), 16_000)
-    with pytest.raises(PromptError, match=f"{found}; expected 1 to 30 s"):
+    with pytest.raises(RecordingError, match=f"{found}; expected 1 to 30 s"):
         reader.read_source_tokens(voice(duration_s, 16_000), 16_000)
 
 
@@ -127,12 +127,12 @@ def test_a_second_of_silence_with_a_click_is_too_short(reader: PromptReader) -> 
     samples = np.zeros(48_000, np.float32)
     samples[24_000:24_800] = voice(0.05, 16_000)
 
-    with pytest.raises(PromptError, match="without the silence"):
+    with pytest.raises(RecordingError, match="without the silence"):
         reader.read_speaker(samples, 16_000)
 
 
 def test_a_silent_source_is_refused(reader: PromptReader) -> None:
-    with pytest.raises(PromptError, match="silent"):
+    with pytest.raises(RecordingError, match="silent"):
         reader.read_source_tokens(np.zeros(32_000, np.float32), 16_000)
 
 
@@ -172,7 +172,7 @@ def test_a_file_the_model_directory_lacks_is_named(tmp_path: Path, name: str) ->
 
 
 def test_an_error_of_the_prompt_is_an_error_of_the_front_end() -> None:
-    assert issubclass(PromptError, FrontendError)
+    assert issubclass(RecordingError, FrontendError)
     assert issubclass(FrontendError, ValueError)
 
 

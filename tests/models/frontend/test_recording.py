@@ -2,7 +2,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from firstword.models.frontend.features import PromptError, Recording
+from firstword.models.frontend.features import Recording, RecordingError
 
 RATE_HZ = 16_000
 
@@ -60,13 +60,13 @@ def test_a_constant_offset_is_not_sound() -> None:
 
 @pytest.mark.parametrize("level", [0.0, 0.0005])
 def test_a_silent_recording_is_refused(level: float) -> None:
-    with pytest.raises(PromptError, match="silent"):
+    with pytest.raises(RecordingError, match="silent"):
         Recording.from_channels(tone(2.0, level=level), RATE_HZ).trimmed()
 
 
 @pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 100)])
 def test_an_empty_recording_is_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(PromptError, match="empty"):
+    with pytest.raises(RecordingError, match="empty"):
         Recording.from_channels(np.zeros(shape, np.float32), RATE_HZ)
 
 
@@ -75,12 +75,12 @@ def test_samples_that_are_not_numbers_are_refused(value: float) -> None:
     samples = tone(1.0)
     samples[77] = value
 
-    with pytest.raises(PromptError, match="not numbers"):
+    with pytest.raises(RecordingError, match="not numbers"):
         Recording.from_channels(samples, RATE_HZ)
 
 
 def test_a_telephone_rate_is_refused() -> None:
-    with pytest.raises(PromptError, match="8000 Hz"):
+    with pytest.raises(RecordingError, match="8000 Hz"):
         Recording.from_channels(tone(1.0), 8000)
 
 

@@ -4,8 +4,9 @@ from typing import Any
 import pytest
 import torch
 
+from firstword.models.checkpoint.speaker_table import read_speaker_table, write_speaker_table
 from firstword.models.frontend.features import FrontendError
-from firstword.models.frontend.speaker import SpeakerFeatures, read_speaker_table, write_speaker_table
+from firstword.models.frontend.speaker import SpeakerFeatures
 
 TEXT_VOCAB_SIZE, SPEECH_VOCAB_SIZE = 1000, 6561
 
