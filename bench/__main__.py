@@ -21,6 +21,10 @@ MEASUREMENTS: Final = {
     "token_generators": ("firstword.bench.token_generators", "speech tokens a second: torch against vLLM"),
     "distances": ("firstword.bench.distances", "how far 8 bits move what the networks say"),
     "networks": ("firstword.bench.networks", "the networks at their published sizes, with random weights"),
+    "structure": (
+        "firstword.bench.structure",
+        "files, functions and imports that a reader meets, for any checkout",
+    ),
 }
 
 
