@@ -22,9 +22,12 @@ from firstword.app.telemetry.metrics import Metrics
 from tests.support.serving import make_services, serving
 
 ROOT = Path(__file__).parent.parent
-PAGE_NAMES = ("api", "configuration", "operations", "performance", "speakers")
+PAGE_NAMES = ("api", "architecture", "configuration", "operations", "performance", "speakers")
 PAGES = [ROOT / f"docs/{name}.md" for name in PAGE_NAMES]
-DOCUMENTS = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+DOCUMENTS = [
+    *PAGES,
+    *(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md", "docs/LOG.md")),
+]
 VARIABLES = {variable_of(name) for name in SETTINGS}
 API_PAGE = ROOT / "docs/api.md"
 
@@ -68,6 +71,12 @@ def test_every_variable_that_is_named_exists(file: Path) -> None:
 def test_every_link_leads_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)", document.read_text(encoding="utf-8")):
         assert target.startswith("https://") or (document.parent / target).exists(), target
+
+
+def test_every_path_that_the_architecture_names_exists() -> None:
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\b(?:app|models|tests|training|bench|docs|firstword)/[\w./]*\w", text))
+    assert {path for path in named if not (ROOT / path).exists()} == set()
 
 
 @documents
