@@ -137,7 +137,7 @@ def test_every_metric_that_is_named_exists(page: Path) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("number", "output"), [(0, "turn.pcm"), (1, "hello.mp3")])
+@pytest.mark.parametrize(("number", "output"), [(0, "context.pcm"), (1, "hello.mp3")])
 async def test_python_examples_of_the_api_page_run(tmp_path: Path, number: int, output: str) -> None:
     example = blocks(API_PAGE, "python")[number]
     async with serving(make_services()) as url:
