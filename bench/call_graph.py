@@ -146,12 +146,13 @@ class CallGraph:
         """What it mentions, and what the links add."""
         steps = list(self.mentioned_by(function))
         for caller, callee in links.items():
-            if fnmatch(function.location, caller):
+            if _matches(function.location, caller):
                 steps.extend(self.matching(callee))
         return steps
 
     def matching(self, pattern: str) -> list[Function]:
-        return [each for each in self.functions.values() if fnmatch(each.location, pattern)]
+        """pattern: `a|b` matches what either does."""
+        return [each for each in self.functions.values() if _matches(each.location, pattern)]
 
     def _threads_of(self, function: Function) -> Iterator[Function]:
         """What the threads run that an object starts, once one of its methods is on the way."""
@@ -498,6 +499,10 @@ class CallGraph:
                 if name in ancestor.methods:
                     yield ancestor.methods[name]
                     break
+
+
+def _matches(location: str, pattern: str) -> bool:
+    return any(fnmatch(location, each) for each in pattern.split("|"))
 
 
 def _field_names(defined: Class) -> Iterator[str]:

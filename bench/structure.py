@@ -72,7 +72,9 @@ _NOT_TAKEN = (
     *(f"*:*{word}*" for word in ("Regulated", "CosyVoice1", "CosyVoice3", "Interleaved", "Bistream")),
     *(f"*:{name}*" for name in ("CausalVocoder", "KeptContext", "DiT", "EmbeddingFront", "TransformerLM")),
     *(f"*:{name}*" for name in ("WhisperTokenizer", "instruct", "instruct2", "sft", "cross_lingual")),
-    # Counting and logging; freeing and stopping.
+    # Counting (time, memory) and logging; freeing and stopping.
+    "*.*_bytes",
+    "*.cache_sizes",
     "app/telemetry/*",
     "*:StreamRecord*",
     "*:Metrics*",
@@ -93,9 +95,9 @@ WALKS = {
         ],
         excluded=[
             *_NOT_TAKEN,
-            *(f"*:{name}*" for name in ("CompleteAudioResponse", "EventResponse", "_event", "encode_whole")),
+            *(f"*:{name}*" for name in ("CompleteAudioResponse", "Event*Response", "_event", "encode_whole")),
             *(f"*:*{name}*" for name in ("Muxe", "mux_whole", "Outbox", "Resample", "Tempo")),
-            *(f"*:{name}*" for name in ("SentenceFeed", "WordFeed", "say_chinese", "Reader._continue")),
+            *(f"*:{name}*" for name in ("SentenceFeed", "WordFeed", "say_chinese", "*._continue")),
             "*Generator.push_text",
             # The speaker is in memory.
             *(f"*:{name}*" for name in ("Enroller", "Enrolment", "SpeakerWorkshop", "SpeakerRegistry._")),
@@ -110,7 +112,9 @@ WALKS = {
         ],
         ends=["*:SpeakerStore.insert", "*:SpeechTokenizer.encode", "models/flow/*:solve"],
         excluded=list(_NOT_TAKEN),
-        links={"*:Enroller.prepare": "*:Token2Wav.prepare"},
+        links={
+            "*:Enroller.prepare|*:Enrolment.prepare": "*:Token2Wav.prepare|*:Token2Wav.compute_prompt_state"
+        },
     ),
 }
 
@@ -203,17 +207,17 @@ def two_way_folders(sources: Mapping[str, Source], imports: Mapping[str, set[str
 def walked(sources: dict[str, Source], walk: Walk) -> tuple[list[Function], list[Function]]:
     """(functions counted, leaves), in the order in which they are found. Raises WalkBroken."""
     graph = CallGraph(sources, walk.excluded)
-    for wanted in walk.entries:
-        if not any(graph.matching(pattern) for pattern in wanted.split("|")):
+    for entry in walk.entries:
+        if not graph.matching(entry):
             raise WalkBroken(
-                f"no function matches the entry {wanted}; give its new name in bench/structure.py"
+                f"no function matches the entry {entry}; give its new name in bench/structure.py"
             )
-    found = graph.reachable([pattern for each in walk.entries for pattern in each.split("|")], walk.links)
+    found = graph.reachable(walk.entries, walk.links)
     keys = {each.key for each in found}
-    for wanted in walk.ends:
-        if not any(each.key in keys for pattern in wanted.split("|") for each in graph.matching(pattern)):
+    for end in walk.ends:
+        if not any(each.key in keys for each in graph.matching(end)):
             raise WalkBroken(
-                f"the walk does not reach {wanted}; give its new name, or a link, in bench/structure.py"
+                f"the walk does not reach {end}; give its new name, or a link, in bench/structure.py"
             )
     inner = [each for each in found if any(step.key in keys for step in graph.steps_from(each, walk.links))]
     counted = {each.key for each in inner}
