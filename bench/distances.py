@@ -125,7 +125,7 @@ def _mel(flow: IncrementalFlow, speaker: SpeakerFeatures, ids: list[int]) -> Ten
     state = flow.start(prompt, None)
     state.pending_tokens += ids
     made = []
-    while piece := flow.next_piece(state, is_last=True):
+    while piece := flow.next_chunk(state, is_last=True):
         made += flow.solve_chunks([piece])
     return torch.cat(made, dim=1)
 

@@ -21,9 +21,10 @@ from torch import Tensor, nn
 
 from firstword.bench.random_checkpoint import write_configuration
 from firstword.models.config import TOKEN_RATE_HZ, DiTFlowConfig, ModelConfig, Qwen2LMConfig, UNetFlowConfig
-from firstword.models.flow.batch_memory import BatchMemory
+from firstword.models.flow.batched_cache import BatchedCache
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import Estimator
+from firstword.models.flow.kv_cache import ChunkKVCache, PagedKVCache, RingKVCache
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.hift.hift import HiFT
 from firstword.models.hift.streaming import Piece
@@ -60,11 +61,13 @@ class Form:
 class CountedEstimator:
     """An estimator that counts the frames times rows it was given."""
 
-    def __init__(self, estimator: Estimator):
-        self._estimator, self.num_frames = estimator, 0
+    def __init__(self, estimator: Estimator, cache_class: type[ChunkKVCache] = PagedKVCache):
+        self._estimator = estimator
+        self.cache_class = cache_class
+        self.num_frames = 0
 
     def __call__(
-        self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, context: BatchMemory
+        self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, context: BatchedCache
     ) -> Tensor:
         self.num_frames += x.shape[0] * x.shape[-1]
         return self._estimator(x, mu, t, spks, cond, context)
@@ -140,9 +143,10 @@ def measure_token2wav(
         hift.noise = torch.rand(config.sample_rate_hz * 100, hift.source.num_tones)
     sizes = {"flow_parameters": count_parameters(flow), "hift_parameters": count_parameters(hift)}
     num_threads = torch.get_num_threads()
-    estimator = CountedEstimator(
-        onnx_estimator(flow, form.has_int8, num_threads) if form.uses_onnx else flow.estimator
-    )
+    if form.uses_onnx:
+        estimator = CountedEstimator(onnx_estimator(flow, form.has_int8, num_threads), RingKVCache)
+    else:
+        estimator = CountedEstimator(flow.estimator)
     session = Token2Wav(
         flow,
         hift,

@@ -26,7 +26,13 @@ from torch import Tensor
 from firstword.models.config import FRAME_RATE_HZ, FRAMES_PER_TOKEN, NUM_MELS
 from firstword.models.flow.cosyvoice1 import CACHED_FRAMES, OVERLAP_TOKENS, CosyVoice1Flow
 from firstword.models.flow.flow import Flow
-from firstword.models.flow.incremental import Estimator, FlowPrompt, FlowState, Front, IncrementalFlow
+from firstword.models.flow.incremental import (
+    FlowPrompt,
+    FlowState,
+    IncrementalFlow,
+    OtherEstimator,
+    OtherFront,
+)
 from firstword.models.frontend.speaker import SpeakerFeatures, align_prompt
 from firstword.models.hift.hift import Generate, HiFT
 from firstword.models.hift.streaming import (
@@ -121,9 +127,9 @@ class Token2Wav:
         hift: HiFT,
         window_s: float | None = DEFAULT_WINDOW_S,
         max_state_bytes: int | None = None,
-        estimator: Estimator | None = None,
+        estimator: OtherEstimator | None = None,
         generate: Generate | None = None,
-        front: Front | None = None,
+        front: OtherFront | None = None,
     ):
         self._flow = IncrementalFlow(flow, estimator, front)
         self.vocoder: Vocoder[Any] = (
@@ -219,7 +225,7 @@ class Token2Wav:
         Each chunk is a piece of its own for the vocoder: so a stream sounds the same however its tokens came.
         """
         while True:
-            found = [(s, self._flow.next_piece(s.flow, s.has_all_tokens)) for s in states]
+            found = [(s, self._flow.next_chunk(s.flow, s.has_all_tokens)) for s in states]
             ready = [(state, piece) for state, piece in found if piece is not None]
             if not ready:
                 return

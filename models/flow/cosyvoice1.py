@@ -1,14 +1,8 @@
-"""CosyVoice 1 flow with its multi-resolution U-Net.
-
-The estimator of CosyVoice 1: a U-Net whose inner levels run at half the frame rate; it sees all frames.
-
-The flow of CosyVoice 1: full-context encoder, length regulator, two-level U-Net.
+"""The flow of CosyVoice 1: full-context encoder, length regulator, multi-resolution U-Net.
 
 A stream keeps the noise and mean of the prompt and of the last frames between calls, so that
-neighbouring calls agree where they overlap.
+neighboring calls agree where they overlap.
 """
-
-from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -73,6 +67,8 @@ class Stage(nn.Module):
 
 
 class MultiResolutionUNet(nn.Module):
+    """The estimator. Its inner levels run at half the frame rate; it sees all frames."""
+
     def __init__(self, config: UNetConfig):
         super().__init__()
         outer, inner = config.channels
@@ -191,7 +187,10 @@ class CosyVoice1Flow(nn.Module):
         ]
         cond = F.pad(prompt_mel.mT, (0, new_frames))
         mask = mu.new_ones(1, 1, mu.shape[-1])
-        velocity = partial(self.estimator, mask=mask)
+
+        def velocity(step: int, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor) -> Tensor:
+            return self.estimator(x, mu, t, spks, cond, mask)
+
         mel = solve(velocity, self.config.cfm, z, mu, self.speaker_projection(embedding), cond)
         return mel[:, :, prompt_frames:], torch.stack(kept, dim=-1)
 

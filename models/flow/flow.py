@@ -1,14 +1,10 @@
-"""Flow matching: solver and flow.
+"""The flows of CosyVoice 2 and 3 and their solver: a front makes `mu`, an estimator moves noise to mel.
 
-The Euler solver with classifier-free guidance (arXiv 2412.10117, section 2.4) and its fixed noise.
-
-The flows of CosyVoice 2 and 3: a front that makes `mu` and an estimator that moves noise to mel.
-
-Written once for both; `models.flow.incremental` runs the same parts chunk by chunk.
+The solver takes Euler steps with classifier-free guidance (arXiv 2412.10117, section 2.4) from fixed noise.
+`firstword.models.flow.incremental` runs the same parts chunk by chunk.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Protocol
 
 import torch
@@ -25,10 +21,10 @@ NOISE_FRAMES = 15_000  # 300 s
 
 
 class Velocity(Protocol):
-    """An estimator with its memory given."""
+    """An estimator with its context given."""
 
-    def __call__(self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor) -> Tensor:
-        """x, mu, cond (B, M, T), t (B,), spks (B, M) -> velocity (B, M, T)."""
+    def __call__(self, step: int, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor) -> Tensor:
+        """step: the solver's. x, mu, cond (B, M, T), t (B,), spks (B, M) -> velocity (B, M, T)."""
         ...
 
 
@@ -76,9 +72,9 @@ def solve(
     given = {"mu": mu, "spks": spks.to(mu.dtype), "cond": cond.to(mu.dtype)}
     if rows == 2:
         given = {name: duplicate_for_cfg(part) for name, part in given.items()}
-    for t, dt in time_steps(config.num_steps):
+    for step, (t, dt) in enumerate(time_steps(config.num_steps)):
         times = torch.full((rows * len(x),), t, device=x.device)
-        v = velocity(x.to(mu.dtype).repeat_interleave(rows, dim=0), t=times, **given).float()
+        v = velocity(step, x.to(mu.dtype).repeat_interleave(rows, dim=0), t=times, **given).float()
         x = x + dt * (v if rows == 1 else (1 + rate) * v[0::2] - rate * v[1::2])
     return x
 
@@ -145,6 +141,10 @@ class Flow(nn.Module):
         mask = chunk_mask(num_frames, self.config.estimator.chunk if is_streaming else 0, mu.device)
         noise = noise_between(self.noise, 0, num_frames).expand(len(mu), -1, -1)
         spks = self.speaker_projection(embedding)
-        velocity = partial(self.estimator, context=FullContext(mask))
+        context = FullContext(mask)
+
+        def velocity(step: int, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor) -> Tensor:
+            return self.estimator(x, mu, t, spks, cond, context)
+
         mel = solve(velocity, self.config.cfm, noise, mu, spks, cond)
         return mel[:, :, prompt_frames:]

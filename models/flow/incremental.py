@@ -7,17 +7,16 @@ past is within the window.
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from firstword.models.config import FRAMES_PER_TOKEN, NUM_MELS
-from firstword.models.flow.batch_memory import BatchMemory
+from firstword.models.flow.batched_cache import BatchedCache
 from firstword.models.flow.encoder import pack_tokens
 from firstword.models.flow.flow import Flow, noise_between, solve
-from firstword.models.flow.kv_cache import ChunkCache, PromptCache
+from firstword.models.flow.kv_cache import ChunkKVCache, PagedKVCache, PromptCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +44,9 @@ class FlowState:
     """One stream's flow: its caches, and the tokens that no finished chunk holds yet."""
 
     prompt: FlowPrompt
-    tokens: ChunkCache
-    frames: ChunkCache
-    estimator: ChunkCache
+    tokens: ChunkKVCache
+    frames: ChunkKVCache
+    estimator: ChunkKVCache
     pending_tokens: list[int]
     num_solved_frames: int = 0  # each counted once; the ten steps and the guidance not
 
@@ -62,7 +61,7 @@ class FlowState:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TokenChunk:
     """The next chunk of one stream: `tokens` to solve, then up to three of `lookahead`."""
 
     state: FlowState
@@ -72,25 +71,41 @@ class Piece:
 
 class Estimator(Protocol):
     def __call__(
-        self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, context: BatchMemory
+        self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, context: BatchedCache
     ) -> Tensor:
         """x, mu, cond (B, M, T), t (B,), spks (B, M) -> velocity (B, M, T)."""
         ...
 
 
 class Front(Protocol):
-    def __call__(self, tokens: Tensor, token_context: BatchMemory, frame_context: BatchMemory) -> Tensor:
+    def __call__(self, tokens: Tensor, token_context: BatchedCache, frame_context: BatchedCache) -> Tensor:
         """tokens (B, T + lookahead), -1 where there is none -> mu (B, M, 2 T)."""
         ...
 
 
+class OtherEstimator(Estimator, Protocol):
+    """An estimator that runs instead of the flow's own, with the cache that it needs."""
+
+    @property
+    def cache_class(self) -> type[ChunkKVCache]: ...
+
+
+class OtherFront(Front, Protocol):
+    """A front that runs instead of the flow's own, with the cache that it needs."""
+
+    @property
+    def cache_class(self) -> type[ChunkKVCache]: ...
+
+
 class IncrementalFlow:
-    def __init__(self, flow: Flow, estimator: Estimator | None = None, front: Front | None = None):
-        """estimator, front: graphs, used instead of the flow's own networks."""
+    """Solves chunks of batches of streams. Holds the weights; a stream's state hangs from its `FlowState`."""
+
+    def __init__(self, flow: Flow, estimator: OtherEstimator | None = None, front: OtherFront | None = None):
         self.flow = flow
-        self._has_graphs = estimator is not None, front is not None
         self._front: Front = flow.front if front is None else front
+        self._front_cache = PagedKVCache if front is None else front.cache_class
         self._estimator: Estimator = flow.estimator if estimator is None else estimator
+        self._estimator_cache = PagedKVCache if estimator is None else estimator.cache_class
         self.chunk_tokens = flow.chunk_tokens
         self.lookahead_tokens = flow.config.lookahead_tokens
 
@@ -111,13 +126,13 @@ class IncrementalFlow:
             mel.mT.to(device, torch.float32),
         )
         state = self.start(prompt, window_chunks=None)
-        while piece := self.next_piece(state, is_last=False):
-            self._solve_chunk([piece])
+        while chunk := self.next_chunk(state, is_last=False):
+            self._solve_chunk([chunk])
         solved = state.estimator.num_chunks * self.chunk_tokens
         return FlowPrompt(
-            state.tokens.as_prompt(),
-            state.frames.as_prompt(),
-            state.estimator.as_prompt(),
+            state.tokens.copy_prefix(),
+            state.frames.copy_prefix(),
+            state.estimator.copy_prefix(),
             prompt.spks,
             tuple(tokens[solved:]),
             prompt.pending_mel[:, FRAMES_PER_TOKEN * solved :].clone(),
@@ -125,12 +140,13 @@ class IncrementalFlow:
 
     def start(self, prompt: FlowPrompt, window_chunks: int | None) -> FlowState:
         """window_chunks: own chunks that stay visible behind the current one; None: all of them."""
-        frames, pinned = FRAMES_PER_TOKEN * self.chunk_tokens, self.pinned_chunks(prompt)
+        pinned, like = self.pinned_chunks(prompt), prompt.spks
+        tokens, frames = self.chunk_tokens, FRAMES_PER_TOKEN * self.chunk_tokens
         return FlowState(
             prompt,
-            ChunkCache(self.chunk_tokens, window_chunks, prompt.token_cache, pinned),
-            ChunkCache(frames, window_chunks, prompt.frame_cache, pinned),
-            ChunkCache(frames, window_chunks, prompt.estimator_cache, pinned),
+            self._front_cache(tokens, window_chunks, prompt.token_cache, pinned, like),
+            self._front_cache(frames, window_chunks, prompt.frame_cache, pinned, like),
+            self._estimator_cache(frames, window_chunks, prompt.estimator_cache, pinned, like),
             list(prompt.pending_tokens),
         )
 
@@ -138,14 +154,14 @@ class IncrementalFlow:
         """How many of a stream's own chunks hold a rest of its prompt, and so never leave its view."""
         return math.ceil(len(prompt.pending_tokens) / self.chunk_tokens)
 
-    def next_piece(self, state: FlowState, is_last: bool) -> Piece | None:
+    def next_chunk(self, state: FlowState, is_last: bool) -> TokenChunk | None:
         """The next chunk of the pending tokens, if its lookahead is there too or nothing more comes."""
         ready = len(state.pending_tokens)
         if ready == 0 or (ready < self.chunk_tokens + self.lookahead_tokens and not is_last):
             return None
         tokens = state.pending_tokens[: self.chunk_tokens]
         lookahead = state.pending_tokens[self.chunk_tokens : self.chunk_tokens + self.lookahead_tokens]
-        return Piece(state, tokens, lookahead)
+        return TokenChunk(state, tokens, lookahead)
 
     def state_bytes(self) -> tuple[int, int]:
         """Memory of a stream: fixed bytes, and bytes for each chunk pinned, in the window, or current."""
@@ -160,59 +176,61 @@ class IncrementalFlow:
         return fixed * size, per_chunk * size
 
     def copied_bytes(self, prompt: FlowPrompt) -> int:
-        """What of its prompt a stream has a copy of, beside `state_bytes`: graphs want it before its own."""
-        has_estimator, has_front = self._has_graphs
-        caches = [prompt.estimator_cache] * has_estimator
-        caches += [prompt.token_cache, prompt.frame_cache] * has_front
+        """Bytes of the prompt that each stream has a copy of, beside `state_bytes`."""
+        caches = [prompt.estimator_cache] if self._estimator_cache.copies_prompt else []
+        caches += [prompt.token_cache, prompt.frame_cache] if self._front_cache.copies_prompt else []
         return sum(cache.num_bytes for cache in caches)
 
     @torch.inference_mode()
-    def solve_chunks(self, pieces: list[Piece]) -> list[Tensor]:
+    def solve_chunks(self, chunks: list[TokenChunk]) -> list[Tensor]:
         """Solves one chunk of each stream together; -> mel (M, frames) of each, the prompt's frames cut off.
 
         If it raises, no stream has changed and the call can be repeated.
         """
-        prompt_frames = [piece.state.prompt_mel.shape[1] for piece in pieces]
-        mels = self._solve_chunk(pieces)
+        prompt_frames = [chunk.state.prompt_mel.shape[1] for chunk in chunks]
+        mels = self._solve_chunk(chunks)
         return [mel[:, start:] for mel, start in zip(mels, prompt_frames, strict=True)]
 
-    def _solve_chunk(self, pieces: list[Piece]) -> list[Tensor]:
-        lengths = [FRAMES_PER_TOKEN * len(piece.tokens) for piece in pieces]
-        mu = self._mu(pieces, lengths)  # (B, M, T)
-        # One memory for all solver steps: it numbers on, since at another time t a layer sees other values.
+    def _solve_chunk(self, chunks: list[TokenChunk]) -> list[Tensor]:
+        lengths = [FRAMES_PER_TOKEN * len(chunk.tokens) for chunk in chunks]
+        mu = self._mu(chunks, lengths)  # (B, M, T)
         cfm = self.flow.config.cfm
-        memory = BatchMemory([piece.state.estimator for piece in pieces], lengths, cfm.rows_per_stream)
-        noise = torch.stack([self._noise(piece, mu.shape[-1]) for piece in pieces])
-        cond = torch.stack([self._cond(piece, mu.shape[-1]) for piece in pieces])
-        spks = torch.cat([piece.state.prompt.spks for piece in pieces])
-        velocity = partial(self._estimator, context=memory)
+        caches = [chunk.state.estimator for chunk in chunks]
+
+        def velocity(step: int, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor) -> Tensor:
+            context = BatchedCache(caches, lengths, cfm.rows_per_stream, step)
+            return self._estimator(x, mu, t, spks, cond, context)
+
+        noise = torch.stack([self._noise(chunk, mu.shape[-1]) for chunk in chunks])
+        cond = torch.stack([self._cond(chunk, mu.shape[-1]) for chunk in chunks])
+        spks = torch.cat([chunk.state.prompt.spks for chunk in chunks])
         mel = solve(velocity, cfm, noise, mu, spks, cond)
-        for piece, length in zip(pieces, lengths, strict=True):
-            self._commit(piece, length)
+        for chunk, length in zip(chunks, lengths, strict=True):
+            self._commit(chunk, length)
         return [row[:, :length] for row, length in zip(mel, lengths, strict=True)]
 
-    def _mu(self, pieces: list[Piece], lengths: list[int]) -> Tensor:
-        rows = [piece.tokens + piece.lookahead for piece in pieces]
-        width = max(len(piece.tokens) for piece in pieces) + self.lookahead_tokens
+    def _mu(self, chunks: list[TokenChunk], lengths: list[int]) -> Tensor:
+        rows = [chunk.tokens + chunk.lookahead for chunk in chunks]
+        width = max(len(chunk.tokens) for chunk in chunks) + self.lookahead_tokens
         ids = pack_tokens(rows, width, self.flow.noise.device)
-        token_memory = BatchMemory([p.state.tokens for p in pieces], [len(p.tokens) for p in pieces])
-        frame_memory = BatchMemory([p.state.frames for p in pieces], lengths)
-        return self._front(ids, token_memory, frame_memory)
+        token_context = BatchedCache([p.state.tokens for p in chunks], [len(p.tokens) for p in chunks])
+        frame_context = BatchedCache([p.state.frames for p in chunks], lengths)
+        return self._front(ids, token_context, frame_context)
 
-    def _noise(self, piece: Piece, num_frames: int) -> Tensor:
-        start = piece.state.estimator.start
+    def _noise(self, chunk: TokenChunk, num_frames: int) -> Tensor:
+        start = chunk.state.estimator.start
         return noise_between(self.flow.noise, start, start + num_frames)
 
-    def _cond(self, piece: Piece, num_frames: int) -> Tensor:
+    def _cond(self, chunk: TokenChunk, num_frames: int) -> Tensor:
         """The prompt's mel where the chunk still is prompt, else zero: (M, T)."""
-        part = piece.state.prompt_mel[:, :num_frames]
+        part = chunk.state.prompt_mel[:, :num_frames]
         cond = torch.zeros(NUM_MELS, num_frames, device=part.device)
         cond[:, : part.shape[1]] = part
         return cond
 
-    def _commit(self, piece: Piece, num_frames: int) -> None:
-        state = piece.state
+    def _commit(self, chunk: TokenChunk, num_frames: int) -> None:
+        state = chunk.state
         for cache in (state.tokens, state.frames, state.estimator):
             cache.commit()
-        del state.pending_tokens[: len(piece.tokens)]
+        del state.pending_tokens[: len(chunk.tokens)]
         state.num_solved_frames += num_frames

@@ -1,36 +1,34 @@
-"""Key/value caches of the flow.
+"""What one stream keeps of its finished chunks for one network: keys, values and convolution inputs.
 
-Keys and values at the attentions of one network, and what of them a speaker's streams share.
+In streaming mode every mask is causal by chunks, so keys, values and left contexts of a finished chunk never
+change: a chunk is solved once. A prompt's part is read-only and shared by all streams of its speaker. A
+stream's own part is a ring of the last `window_chunks` chunks and the current one, behind the one or two
+chunks that hold the rest of the prompt (pinned). Attention does not depend on the order of its keys, so
+nothing in a ring is ever moved.
 
-Keys and values of each attention in one piece, for a network that runs as a graph on a CPU.
-
-A room holds the prompt, then a ring of slots, a chunk each. The graph writes the current chunk into its
-slot in place and attends to the whole room, with a mask over what is not visible. A room grows in steps,
-so that a short stream does not attend to the emptiness of a long one's.
-
-What one stream keeps of its finished chunks for one network.
-
-In streaming mode every mask is causal by chunks, so keys, values and left contexts of a finished
-chunk never change: a chunk is solved once. A prompt's part is read-only and shared by all streams of
-its speaker; a stream's own part is a ring of the last `window_chunks` chunks and the current one,
-behind the one or two chunks that hold the rest of the prompt.
-Attention does not care for the order of its keys, so that nothing in a ring is ever moved.
-A network that runs as a graph keeps its keys and values in `Rooms` instead of pages.
+`ChunkKVCache` has two implementations: `PagedKVCache` shares the prompt and takes memory in pages;
+`RingKVCache` keeps each layer's keys and values in one buffer, which an ONNX graph writes in place.
 """
 
 import math
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from firstword.models.layers.attention import sinusoids
+CacheSlot = tuple[int, int]
+"""Solver step (0 for a network that runs once a chunk), and index of an attention or convolution."""
+
+Span = tuple[int, int, int]
+"""A buffer's index, and the first and last frame (exclusive) within it."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class KeyValues:
-    """Keys and values at one attention site: (G, H, frames, D) each."""
+    """Keys and values of one attention: (G, H, frames, D) each."""
 
     keys: Tensor
     values: Tensor
@@ -39,333 +37,415 @@ class KeyValues:
     def num_bytes(self) -> int:
         return self.keys.nbytes + self.values.nbytes
 
+    @property
+    def num_frames(self) -> int:
+        return self.keys.shape[2]
+
     def part(self, start: int, stop: int) -> "KeyValues":
         return KeyValues(self.keys[:, :, start:stop], self.values[:, :, start:stop])
 
 
 @dataclass(frozen=True, slots=True)
 class PromptCache:
-    """The finished chunks of a speaker's prompt at every site; never written to again."""
+    """The finished chunks of a speaker's prompt; never written to again."""
 
     num_chunks: int = 0
-    sites: tuple[KeyValues, ...] = ()
-    lefts: tuple[Tensor, ...] = ()  # (G, C, frames) for each convolution
+    key_values: Mapping[CacheSlot, KeyValues] = field(default_factory=dict)
+    conv_left: Mapping[CacheSlot, Tensor] = field(default_factory=dict)
     positions: Tensor | None = None  # (frames, W), the keys' sinusoids; None: no relative positions
 
     @property
     def num_bytes(self) -> int:
-        tensors = [*self.lefts] if self.positions is None else [*self.lefts, self.positions]
-        return sum(site.num_bytes for site in self.sites) + sum(tensor.nbytes for tensor in tensors)
+        table = 0 if self.positions is None else self.positions.nbytes
+        layers = sum(layer.num_bytes for layer in self.key_values.values())
+        return layers + table + sum(left.nbytes for left in self.conv_left.values())
 
 
-_FIRST_GROWTH = 4  # slots; before it a room has the one that the first audio needs
+class ConvState:
+    """The frames before the current chunk at each causal convolution of one network."""
 
-
-class Rooms:
-    """Of one stream. max_slots: None where the ring never closes."""
-
-    def __init__(self, prompt: PromptCache, chunk_frames: int, max_slots: int | None):
-        self._prompt, self._chunk_frames, self._max_slots = prompt, chunk_frames, max_slots
-        self._sites: list[_Pair] = []
-        self._positions: _Room | None = None
-
-    @property
-    def are_used(self) -> bool:
-        return bool(self._sites)
+    def __init__(self, left: Mapping[CacheSlot, Tensor]):
+        self.left: Mapping[CacheSlot, Tensor] = left
+        self._next: dict[CacheSlot, Tensor] = {}
+        self._is_shared = True
 
     @property
     def num_bytes(self) -> int:
-        table = 0 if self._positions is None else self._positions.num_bytes
-        return table + sum(site.keys.num_bytes + site.values.num_bytes for site in self._sites)
+        """Bytes of this stream alone: before its first chunk it shares its prompt's."""
+        return 0 if self._is_shared else sum(left.nbytes for left in self.left.values())
 
-    def start(self, slot: int) -> int:
-        return (self._prompt.num_chunks + slot) * self._chunk_frames
-
-    def site(self, index: int, sizes: tuple[int, int, int], num_used: int) -> KeyValues:
-        """Keys and values of an attention, (G, H, room, D) each. What was never written is 0.
-
-        sizes: G, H, D. num_used: how many slots it has room for at least.
-        """
-        rows, heads, size = sizes
-        if index == len(self._sites):
-            rooms = (_Room((rows, heads), size, self._capacity, old) for old in self._shared(index, sizes))
-            self._sites.append(_Pair(*rooms))
-        site, num_frames = self._sites[index], self._num_frames(num_used)
-        if num_used == 1 and self._prompt.sites:
-            return KeyValues(site.keys.lend(num_frames), site.values.lend(num_frames))
-        return KeyValues(site.keys.of(num_frames), site.values.of(num_frames))
-
-    def settle(self, index: int) -> None:
-        """After a run that has written an attention's room."""
-        self._sites[index].keys.settle()
-        self._sites[index].values.settle()
-
-    def positions(self, width: int, num_used: int) -> Tensor:
-        """(room, W), to be written by the caller where the current chunk lies."""
-        if self._positions is None:
-            shared = torch.empty(0, width) if self._prompt.positions is None else self._prompt.positions
-            self._positions = _Room((), width, self._capacity, shared)
-        return self._positions.of(self._num_frames(num_used))
-
-    def mask(self, num_used: int, slot: int, count: int) -> Tensor:
-        """(room,): minus infinity behind the slots in use and behind the `count` frames in `slot`, else 0."""
-        mask = torch.zeros(self._num_frames(num_used))
-        mask[self.start(num_used) :] = -torch.inf
-        mask[self.start(slot) + count : self.start(slot + 1)] = -torch.inf
-        return mask
-
-    def as_prompt(self, num_chunks: int, lefts: tuple[Tensor, ...]) -> PromptCache:
-        """Its first slots, as what streams share."""
-        frames = num_chunks * self._chunk_frames
-        sites = tuple(KeyValues(site.keys.begin(frames), site.values.begin(frames)) for site in self._sites)
-        positions = None if self._positions is None else self._positions.begin(frames)
-        return PromptCache(num_chunks, sites, lefts, positions)
-
-    def _shared(self, index: int, sizes: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
-        if self._prompt.sites:
-            return self._prompt.sites[index].keys, self._prompt.sites[index].values
-        rows, heads, size = sizes
-        return torch.empty(rows, heads, 0, size), torch.empty(rows, heads, 0, size)
-
-    @property
-    def _capacity(self) -> int | None:
-        return None if self._max_slots is None else self.start(self._max_slots)
-
-    def _num_frames(self, num_used: int) -> int:
-        slots = 1
-        while slots < num_used:
-            slots = _FIRST_GROWTH if slots == 1 else slots + max(_FIRST_GROWTH, slots // 2)
-        return self.start(slots if self._max_slots is None else min(slots, self._max_slots))
-
-
-class _Room:
-    """values (..., room, D), contiguous: a prompt's, then its own.
-
-    With a capacity, in frames, it grows where it lies: to ask the system for memory costs more than to move
-    what is in it.
-    """
-
-    def __init__(self, rows: tuple[int, ...], size: int, capacity: int | None, prompt: Tensor):
-        self._rows, self._size, self._capacity = rows, size, capacity
-        self._prompt = prompt
-        self._first: Tensor | None = None  # of the first slot, while the room was only lent
-        self._lent: Tensor | None = None
-        self._memory: Tensor | None = None
-        self.values: Tensor | None = None
-
-    @property
-    def num_bytes(self) -> int:
-        return sum(kept.nbytes for kept in (self.values, self._first) if kept is not None)
-
-    def lend(self, num_frames: int) -> Tensor:
-        """For one run, after which `settle` keeps the first slot alone: the first audio waits for no copy of
-        the prompt that lasts.
-        """
-        self._lent = torch.empty(*self._rows, num_frames, self._size)
-        self._fill(self._lent, self._prompt)
-        return self._lent
-
-    def settle(self) -> None:
-        if self._lent is not None:
-            self._first, self._lent = self._lent[..., self._prompt.shape[-2] :, :].clone(), None
-
-    def of(self, num_frames: int) -> Tensor:
-        """(..., num_frames, D): what there is, and zeros."""
-        shape = (*self._rows, num_frames, self._size)
-        if self.values is not None and self.values.shape == shape:
-            return self.values
-        before = [self._prompt, *([] if self._first is None else [self._first])]
-        if self.values is not None:
-            before = [self.values if self._capacity is None else self.values.clone()]
-        self.values, self._first = self._taken(shape), None
-        self._fill(self.values, *before)
-        return self.values
-
-    def begin(self, num_frames: int) -> Tensor:
-        """A copy of so many frames."""
-        assert self.values is not None, "nothing was written"
-        return self.values[..., :num_frames, :].clone()
-
-    def _taken(self, shape: tuple[int, ...]) -> Tensor:
-        if self._capacity is None:
-            return torch.empty(shape)
-        if self._memory is None:
-            self._memory = torch.empty(math.prod(self._rows) * self._capacity * self._size)
-        return self._memory[: math.prod(shape)].view(shape)
-
-    @staticmethod
-    def _fill(room: Tensor, *parts: Tensor) -> None:
-        start = 0
-        for part in parts:
-            room[..., start : start + part.shape[-2], :] = part
-            start += part.shape[-2]
-        room[..., start:, :] = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    keys: _Room
-    values: _Room
-
-
-PAGE_CHUNKS = 4  # memory is taken in pages of so many chunks, and never moved
-
-
-@dataclass(slots=True)
-class ChunkCache:
-    """One stream's memory of one network. Written in place, and finished by `commit`: until then the
-    current chunk can be computed again, so a failed batch leaves nothing behind.
-    """
-
-    chunk_frames: int
-    window_chunks: int | None  # own finished chunks that stay visible; None: all
-    prompt: PromptCache = field(default_factory=PromptCache)
-    pinned_chunks: int = 0  # the first own chunks, which hold the prompt's rest and stay visible too
-    num_chunks: int = 0  # own chunks finished
-    sites: list[list[KeyValues]] = field(default_factory=list)  # pages
-    lefts: list[Tensor] = field(default_factory=list)
-    positions: list[Tensor] = field(default_factory=list)  # pages of sinusoids (frames, W)
-    rooms: Rooms = field(init=False)
-    _next_lefts: dict[int, Tensor] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.lefts = list(self.prompt.lefts)
-        self.rooms = Rooms(self.prompt, self.chunk_frames, self._num_slots)
-
-    @property
-    def start(self) -> int:
-        """Position of the current chunk's first frame, counted from the prompt's."""
-        return (self.prompt.num_chunks + self.num_chunks) * self.chunk_frames
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes of this stream alone, the shared prompt not counted but where rooms have copied it."""
-        own_lefts = [] if self.num_chunks == 0 else self.lefts
-        pages = sum(page.num_bytes for site in self.sites for page in site)
-        return pages + self.rooms.num_bytes + sum(tensor.nbytes for tensor in (*own_lefts, *self.positions))
-
-    def left(self, site: int, like: Tensor, frames: int, dim: int) -> Tensor:
-        """The `frames` before the current chunk at a convolution, zeros at the very start.
-
-        As long as that along `dim`, otherwise of the shape of `like`.
-        """
-        if site < len(self.lefts):
-            return self.lefts[site]
+    def left_of(self, slot: CacheSlot, like: Tensor, frames: int, dim: int) -> Tensor:
+        """The `frames` before the current chunk along `dim`; zeros of the shape of `like` at the start."""
+        if self.left:
+            return self.left[slot]
         shape = list(like.shape)
         shape[dim] = frames
         return like.new_zeros(shape)
 
-    def keep_left(self, site: int, left: Tensor) -> None:
-        self._next_lefts[site] = left.clone()
+    def keep(self, slot: CacheSlot, left: Tensor) -> None:
+        """Keep a copy of `left` for the next chunk, from `commit` on."""
+        self._next[slot] = left.clone()
 
-    def extend(self, site: int, keys: Tensor, values: Tensor) -> list[KeyValues]:
-        """Writes the current chunk's keys and values (G, H, n, D); -> all that it sees, itself included."""
-        if site == len(self.sites):
-            self.sites.append([])
-        pages, count = self.sites[site], keys.shape[2]
-        index, start = self._place
-        if index == len(pages):
-            shape = (*keys.shape[:2], self._page_frames(index), keys.shape[3])
-            pages.append(KeyValues(keys.new_empty(shape), keys.new_empty(shape)))
-        pages[index].keys[:, :, start : start + count] = keys
-        pages[index].values[:, :, start : start + count] = values
-        visible = [pages[i].part(a, b) for i, a, b in self._visible(count)]
-        return [self.prompt.sites[site], *visible] if self.prompt.sites else visible
+    def commit(self) -> None:
+        assert not self.left or self._next.keys() == self.left.keys(), "other convolutions ran than before"
+        self.left, self._next, self._is_shared = self._next, {}, False
 
-    def room(self, site: int, sizes: tuple[int, int, int]) -> KeyValues:
-        """Where a graph keeps the keys and values of an attention: (G, H, room, D) each; sizes: G, H, D."""
-        return self.rooms.site(site, sizes, self._num_used)
 
-    def room_positions(self, count: int, width: int) -> tuple[Tensor, Tensor]:
-        """Sinusoids (count, W) of the current chunk, and (room, W) of all in a room."""
-        current = sinusoids(torch.arange(self.start, self.start + count), width, torch.float32)
-        table = self.rooms.positions(width, self._num_used)
-        table[self.place : self.place + count] = current
-        return current, table
+class ChunkKVCache(ABC):
+    """One stream's cache of one network. Written in place, and finished by `commit`: until then the current
+    chunk can be computed again, so a failed batch leaves nothing behind.
 
-    def room_mask(self, count: int) -> Tensor:
-        """(room,): 0 where the current chunk of `count` frames sees, else minus infinity."""
-        return self.rooms.mask(self._num_used, self._slot, count)
+    window_chunks: own finished chunks that stay visible; None: all. pinned_chunks: the first own chunks,
+    which hold the prompt's rest and stay visible too.
+    """
+
+    copies_prompt: ClassVar[bool]  # each stream has a copy of its prompt's keys and values
+
+    def __init__(
+        self,
+        chunk_frames: int,
+        window_chunks: int | None,
+        prompt: PromptCache,
+        pinned_chunks: int = 0,
+        like: Tensor | None = None,
+    ):
+        """like: has the dtype and device of keys and values; None: float32 on the CPU."""
+        self.chunk_frames = chunk_frames
+        self.num_chunks = 0  # own chunks finished
+        self.conv_state = ConvState(prompt.conv_left)
+        self._like = torch.empty(0) if like is None else like
+        self._prompt, self._pinned_chunks = prompt, pinned_chunks
+        self._window_chunks = window_chunks
+        self._max_ring_chunks = None if window_chunks is None else pinned_chunks + window_chunks + 1
 
     @property
-    def place(self) -> int:
-        """Of the current chunk's first frame in a room."""
-        return self.rooms.start(self._slot)
+    def start(self) -> int:
+        """Position of the current chunk's first frame, counted from the prompt's."""
+        return (self._prompt.num_chunks + self.num_chunks) * self.chunk_frames
 
-    def extend_positions(self, count: int, width: int, like: Tensor) -> Tensor:
-        """Sinusoids (count, W) of the current chunk, which are kept."""
-        index, start = self._place
-        if index == len(self.positions):
-            self.positions.append(like.new_empty(self._page_frames(index), width))
-        frames = torch.arange(self.start, self.start + count, device=like.device)
-        current = sinusoids(frames, width, like.dtype)
-        self.positions[index][start : start + count] = current
-        return current
+    @property
+    @abstractmethod
+    def num_bytes(self) -> int:
+        """Bytes of this stream alone: the shared prompt is not counted, a copy of it is."""
 
-    def seen_positions(self, count: int) -> Tensor:
-        """Sinusoids (keys, W) of what `extend` returns for `count` frames, in its order."""
-        shared = [] if self.prompt.positions is None else [self.prompt.positions]
-        return torch.cat([*shared, *(self.positions[i][a:b] for i, a, b in self._visible(count))])
+    @abstractmethod
+    def buffers(self, slot: CacheSlot, sizes: tuple[int, int, int]) -> list[KeyValues]:
+        """Buffers of an attention, (G, H, frames, D) each; sizes: G, H, D.
+
+        The caller writes the current chunk at `current` and attends to `visible`; once that is done it calls
+        `commit_layer`.
+        """
+
+    @abstractmethod
+    def position_buffers(self, width: int) -> list[Tensor]:
+        """Sinusoids (frames, W) of the frames in each of `buffers`; to be written likewise."""
+
+    @property
+    @abstractmethod
+    def current(self) -> tuple[int, int]:
+        """The buffer that takes the current chunk, and the frame within it where the chunk starts."""
+
+    @abstractmethod
+    def visible(self, num_frames: int) -> list[Span]:
+        """What the current chunk of `num_frames` sees, itself included."""
+
+    @abstractmethod
+    def commit_layer(self, slot: CacheSlot) -> None:
+        """The run that wrote the buffers of `slot` is over."""
 
     def commit(self) -> None:
         """The current chunk is finished."""
-        self.lefts = [self._next_lefts[site] for site in range(len(self._next_lefts))]
-        self._next_lefts = {}
+        self.conv_state.commit()
         self.num_chunks += 1
 
-    def as_prompt(self) -> PromptCache:
-        """All finished chunks, read-only. Only for a cache without window that follows no prompt."""
-        assert self.window_chunks is None, "a prompt is kept whole"
-        assert self.prompt.num_chunks == 0, "a prompt follows nothing"
-        if self.rooms.are_used:
-            return self.rooms.as_prompt(self.num_chunks, tuple(self.lefts))
+    def copy_prefix(self) -> PromptCache:
+        """Copy all finished chunks. Only for a cache without window that follows no prompt."""
+        assert self._window_chunks is None, "a prompt is kept whole"
+        assert self._prompt.num_chunks == 0, "a prompt follows nothing"
         frames = self.num_chunks * self.chunk_frames
-        sites = tuple(
-            KeyValues(
-                torch.cat([page.keys for page in pages], dim=2)[:, :, :frames].clone(),
-                torch.cat([page.values for page in pages], dim=2)[:, :, :frames].clone(),
+        layers = {
+            slot: KeyValues(
+                _copied_prefix([part.keys for part in parts], frames),
+                _copied_prefix([part.values for part in parts], frames),
             )
-            for pages in self.sites
-        )
-        positions = torch.cat(self.positions)[:frames].clone() if self.positions else None
-        return PromptCache(self.num_chunks, sites, tuple(self.lefts), positions)
+            for slot, parts in self._stored_layers()
+        }
+        tables = self._stored_positions()
+        positions = _copied_prefix(tables, frames) if tables else None
+        return PromptCache(self.num_chunks, layers, dict(self.conv_state.left), positions)
+
+    @abstractmethod
+    def _stored_layers(self) -> Iterable[tuple[CacheSlot, list[KeyValues]]]: ...
+
+    @abstractmethod
+    def _stored_positions(self) -> list[Tensor]: ...
+
+    def _check_slot(self, slot: CacheSlot) -> None:
+        """Before the first use of a slot."""
+        assert self.num_chunks == 0, f"attention {slot} did not run in the first chunk"
+        assert not self._prompt.num_chunks or slot in self._prompt.key_values, f"no prompt for {slot}"
 
     @property
-    def _num_used(self) -> int:
-        """Slots that are in use, the current chunk's with them."""
+    def _num_ring_chunks(self) -> int:
+        """Chunks of the ring that are in use, the current one included."""
         used = self.num_chunks + 1
-        return used if self._num_slots is None else min(used, self._num_slots)
+        return used if self._max_ring_chunks is None else min(used, self._max_ring_chunks)
 
     @property
-    def _slot(self) -> int:
-        """Place of the current chunk: behind what is pinned, a ring of the window and the current chunk."""
-        if self.window_chunks is None or self.num_chunks < self.pinned_chunks:
+    def _ring_index(self) -> int:
+        """Index of the current chunk in the ring; the pinned chunks lie before it and stay."""
+        if self._window_chunks is None or self.num_chunks < self._pinned_chunks:
             return self.num_chunks
-        return self.pinned_chunks + (self.num_chunks - self.pinned_chunks) % (self.window_chunks + 1)
+        return self._pinned_chunks + (self.num_chunks - self._pinned_chunks) % (self._window_chunks + 1)
+
+
+def _copied_prefix(parts: list[Tensor], frames: int) -> Tensor:
+    """parts (..., frames of each, D) -> a copy of the first `frames` of all: (..., frames, D)."""
+    whole = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-2)
+    return whole[..., :frames, :].clone()
+
+
+PAGE_CHUNKS = 4  # chunks of a page
+
+
+class PagedKVCache(ChunkKVCache):
+    """Shares the prompt's keys and values, and takes memory in pages that are never moved."""
+
+    copies_prompt = False
+
+    def __init__(
+        self,
+        chunk_frames: int,
+        window_chunks: int | None,
+        prompt: PromptCache,
+        pinned_chunks: int = 0,
+        like: Tensor | None = None,
+    ):
+        super().__init__(chunk_frames, window_chunks, prompt, pinned_chunks, like)
+        self._pages: dict[CacheSlot, list[KeyValues]] = {}
+        self._position_pages: list[Tensor] = []
+        self._num_shared = 1 if prompt.num_chunks else 0  # buffers before the pages
 
     @property
-    def _num_slots(self) -> int | None:
-        return None if self.window_chunks is None else self.pinned_chunks + self.window_chunks + 1
+    def num_bytes(self) -> int:
+        pages = sum(page.num_bytes for pages in self._pages.values() for page in pages)
+        return pages + self.conv_state.num_bytes + sum(page.nbytes for page in self._position_pages)
+
+    def buffers(self, slot: CacheSlot, sizes: tuple[int, int, int]) -> list[KeyValues]:
+        if slot not in self._pages:
+            self._check_slot(slot)
+            self._pages[slot] = []
+        pages, (rows, heads, size) = self._pages[slot], sizes
+        if self._page == len(pages):
+            shape = (rows, heads, self._page_frames, size)
+            pages.append(KeyValues(self._like.new_empty(shape), self._like.new_empty(shape)))
+        return [self._prompt.key_values[slot], *pages] if self._num_shared else pages
+
+    def position_buffers(self, width: int) -> list[Tensor]:
+        if self._page == len(self._position_pages):
+            self._position_pages.append(self._like.new_empty(self._page_frames, width))
+        shared = [] if self._prompt.positions is None else [self._prompt.positions]
+        return [*shared, *self._position_pages]
 
     @property
-    def _place(self) -> tuple[int, int]:
-        """The current chunk's page, and its first frame there."""
-        page, chunk = divmod(self._slot, PAGE_CHUNKS)
-        return page, chunk * self.chunk_frames
+    def current(self) -> tuple[int, int]:
+        return self._num_shared + self._page, self._ring_index % PAGE_CHUNKS * self.chunk_frames
 
-    def _page_frames(self, index: int) -> int:
-        left = PAGE_CHUNKS if self._num_slots is None else self._num_slots - index * PAGE_CHUNKS
-        return min(PAGE_CHUNKS, left) * self.chunk_frames
-
-    def _visible(self, count: int) -> Iterator[tuple[int, int, int]]:
-        """Pages and frame ranges in them that the current chunk of `count` frames sees."""
-        used = self._num_used
-        current, start = self._place
-        for index in range(math.ceil(used / PAGE_CHUNKS)):
-            stop = min(PAGE_CHUNKS, used - index * PAGE_CHUNKS) * self.chunk_frames
+    def visible(self, num_frames: int) -> list[Span]:
+        current, start = self.current
+        spans = [(0, 0, self._prompt.num_chunks * self.chunk_frames)] if self._num_shared else []
+        for page in range(math.ceil(self._num_ring_chunks / PAGE_CHUNKS)):
+            index = self._num_shared + page
+            stop = min(PAGE_CHUNKS, self._num_ring_chunks - page * PAGE_CHUNKS) * self.chunk_frames
             if index != current:
-                yield index, 0, stop
+                spans.append((index, 0, stop))
                 continue
-            yield index, 0, start + count
+            spans.append((index, 0, start + num_frames))
             if start + self.chunk_frames < stop:
-                yield index, start + self.chunk_frames, stop
+                spans.append((index, start + self.chunk_frames, stop))
+        return spans
+
+    def commit_layer(self, slot: CacheSlot) -> None:
+        """Nothing is borrowed: the pages are the cache's own."""
+
+    def _stored_layers(self) -> Iterable[tuple[CacheSlot, list[KeyValues]]]:
+        return self._pages.items()
+
+    def _stored_positions(self) -> list[Tensor]:
+        return self._position_pages
+
+    @property
+    def _page(self) -> int:
+        """The page of the current chunk."""
+        return self._ring_index // PAGE_CHUNKS
+
+    @property
+    def _page_frames(self) -> int:
+        """Frames of the current page; the last page of a closed ring may be shorter."""
+        chunks = PAGE_CHUNKS
+        if self._max_ring_chunks is not None:
+            chunks = min(chunks, self._max_ring_chunks - self._page * PAGE_CHUNKS)
+        return chunks * self.chunk_frames
+
+
+FIRST_GROWTH_CHUNKS = 4  # the ring starts with the one chunk that the first audio needs
+
+
+class RingKVCache(ChunkKVCache):
+    """Keeps a layer's keys and values in one buffer: the prompt's, then the ring's.
+
+    A graph writes the current chunk in place and attends to the whole buffer, with a mask over what is not
+    visible. A buffer grows in steps, so that a short stream does not attend to the empty space of a long one.
+    What was never written is 0.
+    """
+
+    copies_prompt = True
+
+    def __init__(
+        self,
+        chunk_frames: int,
+        window_chunks: int | None,
+        prompt: PromptCache,
+        pinned_chunks: int = 0,
+        like: Tensor | None = None,
+    ):
+        super().__init__(chunk_frames, window_chunks, prompt, pinned_chunks, like)
+        self._layers: dict[CacheSlot, _LayerBuffer] = {}
+        self._positions: _GrowingBuffer | None = None
+        capacity = self._max_ring_chunks
+        self._capacity = None if capacity is None else self._start_of(capacity)
+
+    @property
+    def num_bytes(self) -> int:
+        table = 0 if self._positions is None else self._positions.num_bytes
+        layers = sum(layer.keys.num_bytes + layer.values.num_bytes for layer in self._layers.values())
+        return table + layers + self.conv_state.num_bytes
+
+    def buffers(self, slot: CacheSlot, sizes: tuple[int, int, int]) -> list[KeyValues]:
+        if slot not in self._layers:
+            self._check_slot(slot)
+            rows, heads, size = sizes
+            empty = self._like.new_empty(rows, heads, 0, size)
+            shared = self._prompt.key_values.get(slot, KeyValues(empty, empty))
+            self._layers[slot] = _LayerBuffer(
+                _GrowingBuffer(shared.keys, self._capacity), _GrowingBuffer(shared.values, self._capacity)
+            )
+        layer, frames = self._layers[slot], self._num_frames
+        if self._num_ring_chunks == 1 and self._prompt.num_chunks:
+            return [KeyValues(layer.keys.borrow_scratch(frames), layer.values.borrow_scratch(frames))]
+        return [KeyValues(layer.keys.resize(frames), layer.values.resize(frames))]
+
+    def position_buffers(self, width: int) -> list[Tensor]:
+        if self._positions is None:
+            shared = self._prompt.positions
+            shared = self._like.new_empty(0, width) if shared is None else shared
+            self._positions = _GrowingBuffer(shared, self._capacity)
+        return [self._positions.resize(self._num_frames)]
+
+    @property
+    def current(self) -> tuple[int, int]:
+        return 0, self._start_of(self._ring_index)
+
+    def visible(self, num_frames: int) -> list[Span]:
+        following, stop = self._start_of(self._ring_index + 1), self._start_of(self._num_ring_chunks)
+        before = (0, 0, self._start_of(self._ring_index) + num_frames)
+        return [before, (0, following, stop)] if following < stop else [before]
+
+    def commit_layer(self, slot: CacheSlot) -> None:
+        self._layers[slot].keys.commit()
+        self._layers[slot].values.commit()
+
+    def _stored_layers(self) -> Iterable[tuple[CacheSlot, list[KeyValues]]]:
+        for slot, layer in self._layers.items():
+            yield slot, [KeyValues(layer.keys.stored, layer.values.stored)]
+
+    def _stored_positions(self) -> list[Tensor]:
+        return [] if self._positions is None else [self._positions.stored]
+
+    def _start_of(self, ring_index: int) -> int:
+        return (self._prompt.num_chunks + ring_index) * self.chunk_frames
+
+    @property
+    def _num_frames(self) -> int:
+        """Frames of the buffers: room for the chunks in use, and for some more."""
+        chunks = 1
+        while chunks < self._num_ring_chunks:
+            chunks = FIRST_GROWTH_CHUNKS if chunks == 1 else chunks + max(FIRST_GROWTH_CHUNKS, chunks // 2)
+        return self._start_of(chunks if self._max_ring_chunks is None else min(chunks, self._max_ring_chunks))
+
+
+class _GrowingBuffer:
+    """A contiguous (..., frames, D): a prompt's frames, then the stream's own.
+
+    With a capacity, in frames, it grows within memory taken once: asking the system for memory costs more
+    than moving what is in it.
+    """
+
+    def __init__(self, prompt: Tensor, capacity: int | None):
+        self._prompt, self._capacity = prompt, capacity
+        self._scratch: Tensor | None = None
+        self._first_chunk: Tensor | None = None  # what `commit` kept of the scratch
+        self._memory: Tensor | None = None
+        self._values: Tensor | None = None
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(kept.nbytes for kept in (self._values, self._first_chunk) if kept is not None)
+
+    @property
+    def stored(self) -> Tensor:
+        assert self._values is not None, "nothing was written"
+        return self._values
+
+    def borrow_scratch(self, num_frames: int) -> Tensor:
+        """Scratch buffer for one run, which begins with the prompt; `commit` keeps only the rest of it.
+
+        So the first audio needs no persistent copy of the prompt.
+        """
+        self._scratch = self._prompt.new_empty(self._shape(num_frames))
+        _fill(self._scratch, self._prompt)
+        return self._scratch
+
+    def commit(self) -> None:
+        """Give the scratch buffer up, if there is one."""
+        if self._scratch is not None:
+            self._first_chunk = self._scratch[..., self._prompt.shape[-2] :, :].clone()
+            self._scratch = None
+
+    def resize(self, num_frames: int) -> Tensor:
+        """(..., num_frames, D): what was written so far, then zeros."""
+        shape = self._shape(num_frames)
+        if self._values is not None and self._values.shape == shape:
+            return self._values
+        if self._values is not None:
+            parts = [self._values if self._capacity is None else self._values.clone()]
+        else:
+            parts = [self._prompt] if self._first_chunk is None else [self._prompt, self._first_chunk]
+        self._values, self._first_chunk = self._allocated(shape), None
+        _fill(self._values, *parts)
+        return self._values
+
+    def _shape(self, num_frames: int) -> tuple[int, ...]:
+        return (*self._prompt.shape[:-2], num_frames, self._prompt.shape[-1])
+
+    def _allocated(self, shape: tuple[int, ...]) -> Tensor:
+        if self._capacity is None:
+            return self._prompt.new_empty(shape)
+        if self._memory is None:
+            self._memory = self._prompt.new_empty(math.prod(self._shape(self._capacity)))
+        return self._memory[: math.prod(shape)].view(shape)
+
+
+def _fill(buffer: Tensor, *parts: Tensor) -> None:
+    """Write the parts one behind the other along time, then zeros."""
+    start = 0
+    for part in parts:
+        buffer[..., start : start + part.shape[-2], :] = part
+        start += part.shape[-2]
+    buffer[..., start:, :] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _LayerBuffer:
+    keys: _GrowingBuffer
+    values: _GrowingBuffer

@@ -6,7 +6,7 @@ any more.
 
 from firstword.models.flow.encoder import ConformerFront
 from firstword.models.flow.flow import Flow, time_steps
-from firstword.models.flow.incremental import Estimator, Front
+from firstword.models.flow.incremental import OtherEstimator, OtherFront
 from firstword.models.flow.unet import CausalUNet
 from firstword.models.hift.hift import Generate, HiFT
 from firstword.models.lm.decoder import SpeechLM
@@ -31,7 +31,7 @@ def onnx_lm(lm: Qwen2LM | TransformerLM, has_int8: bool, num_threads: int) -> Sp
     return graph
 
 
-def onnx_estimator(flow: Flow, has_int8: bool, num_threads: int) -> Estimator:
+def onnx_estimator(flow: Flow, has_int8: bool, num_threads: int) -> OtherEstimator:
     """has_int8: for the linear layers of its transformer blocks."""
     product, estimator = int8_per_tensor if has_int8 else float32, flow.estimator
     if isinstance(estimator, CausalUNet):
@@ -43,7 +43,7 @@ def onnx_estimator(flow: Flow, has_int8: bool, num_threads: int) -> Estimator:
     return made
 
 
-def onnx_front(flow: Flow, num_threads: int) -> Front | None:
+def onnx_front(flow: Flow, num_threads: int) -> OtherFront | None:
     """None for CosyVoice 3, whose front is two small convolutions."""
     if not isinstance(flow.front, ConformerFront):
         return None

@@ -1,13 +1,9 @@
-"""Flow encoder as an ONNX graph.
-
-CosyVoice 2's way from speech tokens to `mu` as a graph: one chunk of one stream.
+"""CosyVoice 2's front, speech tokens to `mu`, as an ONNX graph: one chunk of one stream.
 
 Inputs: x (1, T + lookahead, C_in), the embedded tokens; is_token (1, T + lookahead, 1), 0 where there is
-none; at the rate of tokens and at that of frames, after the prefixes `tokens_` and `frames_`, what is kept,
-own_sin and own_cos (n, W / 2) and seen (room, W): the positions' sinusoids of the chunk and of all in a
-room. Output: mu (1, 2 T, M).
-
-CosyVoice 2's way from speech tokens to `mu` as one call, on a CPU.
+none; at the rate of tokens and at that of frames, after the prefixes `tokens_` and `frames_`, the state (see
+`firstword.models.onnx.state`), own_sin and own_cos (n, W / 2) and seen (buffer, W): sinusoids of the
+positions of the chunk and of all in a buffer. Output: mu (1, 2 T, M).
 """
 
 import math
@@ -18,13 +14,21 @@ import torch
 from torch import Tensor, cat
 
 from firstword.models.config import FRAMES_PER_TOKEN
-from firstword.models.flow.batch_memory import BatchMemory, StreamPass
-from firstword.models.flow.encoder import LOOKAHEAD_KERNEL_SIZE, UP_KERNEL_SIZE, ConformerFront, Lookahead
+from firstword.models.flow.batched_cache import BatchedCache, StreamChunk
+from firstword.models.flow.encoder import (
+    CONV_INDEX,
+    LOOKAHEAD_KERNEL_SIZE,
+    UP_KERNEL_SIZE,
+    ConformerFront,
+    Lookahead,
+)
+from firstword.models.flow.kv_cache import RingKVCache
+from firstword.models.layers.attention import sinusoids
 from firstword.models.layers.conformer import ConformerLayer, InputEmbedding, RelativeAttention
 from firstword.models.onnx.graph import CONTRIB, GraphWriter, Shape
 from firstword.models.onnx.quantization import float32
 from firstword.models.onnx.session import OrtSession, each
-from firstword.models.onnx.state import Kept, Places
+from firstword.models.onnx.state import StateInputs, StateSpec
 
 _LEFT_TOKENS = LOOKAHEAD_KERNEL_SIZE - 1
 _LEFT_FRAMES = UP_KERNEL_SIZE - 1
@@ -34,23 +38,23 @@ _LEAKY_SLOPE = 0.01
 @dataclass(frozen=True, slots=True)
 class FrontGraph:
     model: bytes
-    tokens: Kept
-    frames: Kept
+    tokens: StateSpec
+    frames: StateSpec
 
 
 def front_graph(front: ConformerFront) -> FrontGraph:
     writer = _FrontWriter(front)
-    return FrontGraph(writer.model(), writer.tokens.places.kept, writer.frames.places.kept)
+    return FrontGraph(writer.model(), writer.tokens.state.spec, writer.frames.state.spec)
 
 
 class _Rate:
     """One rate's attentions, and where their positions come from."""
 
     def __init__(self, writer: GraphWriter, name: str, width: int, num_heads: int):
-        self.places = Places(writer, num_heads, width // num_heads, f"{name}_")
+        self.state = StateInputs(writer, num_heads, width // num_heads, f"{name}_")
         shape: Shape = [f"{name}_length", width // 2]
         self.own = [writer.input(f"{name}_own_{wave}", shape) for wave in ("sin", "cos")]
-        self.seen = writer.input(f"{name}_seen", [f"{name}_room", width])
+        self.seen = writer.input(f"{name}_seen", [f"{name}_buffer", width])
 
 
 class _FrontWriter:
@@ -72,7 +76,9 @@ class _FrontWriter:
         twice = writer.node("Unsqueeze", x, writer.integers(2))
         twice = writer.node("Concat", *[twice] * FRAMES_PER_TOKEN, axis=2)
         x = writer.node("Reshape", twice, writer.integers(1, -1, width))  # each token twice
-        x = writer.unfolded_conv(encoder.up_conv, self.frames.places.extend_left(x, _LEFT_FRAMES, width))
+        x = writer.unfolded_conv(
+            encoder.up_conv, self.frames.state.extend(CONV_INDEX, x, _LEFT_FRAMES, width)
+        )
         x = self._embed(encoder.up_embed, x)
         for layer in each(ConformerLayer, encoder.up_layers):
             x = self._layer(layer, x, self.frames)
@@ -92,7 +98,7 @@ class _FrontWriter:
         writer, reach = self._writer, lookahead.conv1.kernel_size[0] - 1
         y = writer.node("LeakyRelu", writer.unfolded_conv(lookahead.conv1, x), alpha=_LEAKY_SLOPE)
         y = writer.unfolded_conv(
-            lookahead.conv2, self.tokens.places.extend_left(y, _LEFT_TOKENS, self._width)
+            lookahead.conv2, self.tokens.state.extend(CONV_INDEX, y, _LEFT_TOKENS, self._width)
         )
         return writer.node("Add", y, writer.sliced(x, 0, -reach))
 
@@ -116,11 +122,13 @@ class _FrontWriter:
         stacked = writer.linear(x, cat([part.weight for part in parts]), cat([part.bias for part in parts]))
         query, key, value = writer.nodes("Split", 3, stacked, axis=2)
         content = writer.node("Add", query, writer.constant(attention.content_bias.flatten()))
-        y = rate.places.attend(content, key, value, self._distance_scores(attention, query, rate))
+        y = rate.state.attend(
+            attention.layer, content, key, value, self._distance_scores(attention, query, rate)
+        )
         return writer.linear(y, attention.out.weight, attention.out.bias)
 
     def _distance_scores(self, attention: RelativeAttention, query: str, rate: _Rate) -> str:
-        """query (1, n, H D) -> (1, H, n, room), as `firstword.models.layers.attention` has them."""
+        """query (1, n, H D) -> (1, H, n, buffer), as `firstword.models.layers.attention` has them."""
         writer, num_heads = self._writer, attention.num_heads
         size = self._width // num_heads
         moved = writer.node("Add", query, writer.constant(attention.position_bias.flatten()))
@@ -142,39 +150,49 @@ class _FrontWriter:
 
 
 class OnnxFront:
-    """A `firstword.models.flow.incremental.Front`. Streams run one by one: batches gain nothing on a CPU."""
+    """Runs a front's graph. Streams run one by one: batches gain nothing on a CPU."""
+
+    cache_class = RingKVCache
 
     def __init__(self, front: ConformerFront, num_threads: int):
-        """Of `front` the embedding is still used, the rest no more."""
+        """Of `front` only the embedding is still used."""
         self._plan = front_graph(front)
-        self._graph = OrtSession(self._plan.model, num_threads)
+        self._session = OrtSession(self._plan.model, num_threads)
         self._embedding = front.embedding
         self._lookahead = front.encoder.lookahead.conv1.kernel_size[0] - 1
         self._width, self._num_mels = front.projection.in_features, front.projection.out_features
 
-    def __call__(self, tokens: Tensor, token_context: BatchMemory, frame_context: BatchMemory) -> Tensor:
+    def __call__(self, tokens: Tensor, token_context: BatchedCache, frame_context: BatchedCache) -> Tensor:
         """tokens (B, T + lookahead), -1 where there is none -> mu (B, M, 2 T)."""
-        token_passes = token_context.open_passes(1, self._plan.tokens.num_attentions)
-        frame_passes = frame_context.open_passes(1, self._plan.frames.num_attentions)
+        streams = zip(tokens, token_context.streams(), frame_context.streams(), strict=True)
         rows = [
             self._run(row[: of_tokens.length + self._lookahead], of_tokens, of_frames)
-            for row, of_tokens, of_frames in zip(tokens, token_passes, frame_passes, strict=True)
+            for row, of_tokens, of_frames in streams
         ]
         return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).mT
 
-    def _run(self, row: Tensor, tokens: StreamPass, frames: StreamPass) -> Tensor:
+    def _run(self, row: Tensor, tokens: StreamChunk, frames: StreamChunk) -> Tensor:
         """row (T + lookahead,) of one stream -> (2 T, M)."""
         x = self._embedding(row.clamp(min=0))[None]
         mu = x.new_empty(1, frames.length, self._num_mels)
         inputs, outputs = {"x": x, "is_token": (row >= 0).float()[None, :, None]}, {"mu": mu}
         rates = (self._plan.tokens, tokens), (self._plan.frames, frames)
-        lefts = [kept.bind(stream, 1, inputs, outputs) for kept, stream in rates]
-        for kept, stream in rates:
-            own, seen = stream.room_positions(self._width)
-            inputs[f"{kept.prefix}own_sin"] = own[:, 0::2].contiguous()
-            inputs[f"{kept.prefix}own_cos"] = own[:, 1::2].contiguous()
-            inputs[f"{kept.prefix}seen"] = seen
-        self._graph.run(inputs, outputs)
-        for (kept, stream), left in zip(rates, lefts, strict=True):
-            stream.keep(left, kept.num_attentions)
+        next_left = [state.bind(stream, 1, inputs, outputs) for state, stream in rates]
+        for state, stream in rates:
+            own, seen = self._positions(stream)
+            inputs[f"{state.prefix}own_sin"] = own[:, 0::2].contiguous()
+            inputs[f"{state.prefix}own_cos"] = own[:, 1::2].contiguous()
+            inputs[f"{state.prefix}seen"] = seen
+        self._session.run(inputs, outputs)
+        for (state, stream), left in zip(rates, next_left, strict=True):
+            state.commit(stream, left)
         return mu[0]
+
+    def _positions(self, stream: StreamChunk) -> tuple[Tensor, Tensor]:
+        """Sinusoids of the chunk's frames (length, W), and of all in its buffer (buffer, W)."""
+        cache, length = stream.cache, stream.length
+        own = sinusoids(torch.arange(cache.start, cache.start + length), self._width, torch.float32)
+        (buffer,) = cache.position_buffers(self._width)
+        _, start = cache.current
+        buffer[start : start + length] = own
+        return own, buffer

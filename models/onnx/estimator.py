@@ -1,13 +1,8 @@
-"""U-Net and DiT estimators as ONNX graphs.
+"""The estimators of CosyVoice 2 (U-Net) and 3 (DiT) as ONNX graphs.
 
-The estimator of CosyVoice 2 as a graph; its inputs and outputs: `models.onnx.estimator`.
-
-The estimator of CosyVoice 3 as a graph; its inputs and outputs: `models.onnx.estimator`.
-
-All that the time decides is `times` (parts, C): of each block the shift, scale and gate of its attention
-and of its feed-forward, at the end the last norm's shift and scale; a scale has its 1 added.
-
-An estimator with a pass as one call, on a CPU.
+What depends on the solver's time alone is computed once and given as the input `times`. The U-Net's: what
+each resnet adds (resnets, C). The DiT's: of each block the shift, scale and gate of its attention and of its
+feed-forward, at the end the last norm's shift and scale (parts, C); a scale has its 1 added.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, cat
 
-from firstword.models.flow.batch_memory import BatchMemory, StreamPass
+from firstword.models.flow.batched_cache import BatchedCache, StreamChunk
 from firstword.models.flow.dit import (
     NORM_EPS,
     POSITION_KERNEL_SIZE,
@@ -26,6 +21,7 @@ from firstword.models.flow.dit import (
     RotaryAttention,
     rotary_table,
 )
+from firstword.models.flow.kv_cache import RingKVCache
 from firstword.models.flow.unet import (
     KERNEL_SIZE,
     Attention,
@@ -41,7 +37,7 @@ from firstword.models.flow.unet import (
 from firstword.models.onnx.graph import CONTRIB, GraphWriter, Product, mish
 from firstword.models.onnx.quantization import float32
 from firstword.models.onnx.session import OrtSession, each
-from firstword.models.onnx.state import Kept, Places
+from firstword.models.onnx.state import StateInputs, StateSpec
 
 _LEFT_FRAMES = KERNEL_SIZE - 1
 
@@ -57,24 +53,27 @@ class EstimatorGraph:
 
     model: bytes
     inputs: tuple[str, str, str, str]
-    kept: Kept
+    state: StateSpec
     out_channels: int
     times: Callable[[float], Tensor]
     has_positions: bool
 
 
 class OnnxEstimator:
-    """A `firstword.models.flow.incremental.Estimator`. Streams run one by one: batches gain nothing on a CPU.
+    """Runs an estimator's graph. Streams run one by one: batches gain nothing on a CPU.
 
     times: those of the solver's steps; it can be called for no others.
     """
 
+    cache_class = RingKVCache
+
     def __init__(self, graph: EstimatorGraph, times: Iterable[float], num_threads: int):
-        self._plan, self._graph = graph, OrtSession(graph.model, num_threads)
+        self._plan = graph
+        self._session = OrtSession(graph.model, num_threads)
         self._times = {t: graph.times(t) for t in times}
 
     def __call__(
-        self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, context: BatchMemory
+        self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, context: BatchedCache
     ) -> Tensor:
         """x, mu, cond (B, M, T), t (B,), spks (B, M) -> velocity (B, M, T)."""
         plan = self._plan
@@ -82,22 +81,23 @@ class OnnxEstimator:
         h = torch.cat([parts[name] for name in plan.inputs], dim=2)  # (B, T, 4 M)
         times = self._times[float(t[0])]
         velocity = h.new_zeros(*h.shape[:2], plan.out_channels)
-        for stream in context.open_passes(len(plan.kept.lefts), plan.kept.num_attentions):
-            place = stream.rows, slice(stream.length)
-            velocity[place] = self._run(h[place].contiguous(), times, stream)
+        for stream in context.streams():
+            part = stream.rows, slice(stream.length)
+            velocity[part] = self._run(h[part].contiguous(), times, stream)
         return velocity.mT
 
-    def _run(self, h: Tensor, times: Tensor, stream: StreamPass) -> Tensor:
+    def _run(self, h: Tensor, times: Tensor, stream: StreamChunk) -> Tensor:
         """h (G, T, 4 M) of one stream -> (G, T, M)."""
         rows, length, _ = h.shape
         velocity = h.new_empty(rows, length, self._plan.out_channels)
         inputs, outputs = {"h": h, "times": times}, {"velocity": velocity}
         if self._plan.has_positions:
-            cos, sin = rotary_table(stream.positions()[None], self._plan.kept.head_dim, h.dtype)
+            positions = torch.arange(stream.cache.start, stream.cache.start + length)
+            cos, sin = rotary_table(positions[None], self._plan.state.head_dim, h.dtype)
             inputs |= {"cos": cos[0], "sin": sin[0]}
-        lefts = self._plan.kept.bind(stream, rows, inputs, outputs)
-        self._graph.run(inputs, outputs)
-        stream.keep(lefts, self._plan.kept.num_attentions)
+        next_left = self._plan.state.bind(stream, rows, inputs, outputs)
+        self._session.run(inputs, outputs)
+        self._plan.state.commit(stream, next_left)
         return velocity
 
 
@@ -107,7 +107,7 @@ def unet_estimator(unet: CausalUNet, block_product: Product) -> EstimatorGraph:
     return EstimatorGraph(
         model=writer.model(),
         inputs=("x", "mu", "spks", "cond"),
-        kept=writer.places.kept,
+        state=writer.state.spec,
         out_channels=unet.out.out_channels,
         times=_unet_time_parts(unet),
         has_positions=False,
@@ -115,12 +115,15 @@ def unet_estimator(unet: CausalUNet, block_product: Product) -> EstimatorGraph:
 
 
 def _unet_time_parts(unet: CausalUNet) -> Callable[[float], Tensor]:
-    """What each resnet adds at a time: (resnets, C)."""
+    """What each resnet adds at a time: (resnets, C), by their index."""
+    resnets = [part for part in unet.modules() if isinstance(part, CausalResnet)]
+    resnets.sort(key=lambda resnet: resnet.index)
+    assert [resnet.index for resnet in resnets] == list(range(len(resnets))), "an index is taken twice"
 
     @torch.inference_mode()
     def parts(t: float) -> Tensor:
         time = F.mish(unet.time(torch.tensor([t])))
-        return cat([part.time(time) for part in unet.modules() if isinstance(part, CausalResnet)])
+        return cat([resnet.time(time) for resnet in resnets])
 
     return parts
 
@@ -129,8 +132,7 @@ class _UNetWriter:
     def __init__(self, unet: CausalUNet, block_product: Product):
         self._unet, self._writer = unet, GraphWriter("unet", float32)
         self._block_product = block_product
-        self.places = Places(self._writer, unet.config.num_heads, unet.config.head_dim)
-        self._num_resnets = 0
+        self.state = StateInputs(self._writer, unet.config.num_heads, unet.config.head_dim)
 
     def model(self) -> bytes:
         unet, writer = self._unet, self._writer
@@ -157,8 +159,7 @@ class _UNetWriter:
 
     def _resnet(self, resnet: CausalResnet, x: str) -> str:
         writer = self._writer
-        time = writer.node("Gather", self._times, writer.integers(self._num_resnets), axis=0)  # (1, C)
-        self._num_resnets += 1
+        time = writer.node("Gather", self._times, writer.integers(resnet.index), axis=0)  # (1, C)
         h = self._block(resnet.block2, writer.node("Add", self._block(resnet.block1, x), time))
         return writer.node("Add", h, self._pointwise(resnet.residual, x))
 
@@ -166,7 +167,7 @@ class _UNetWriter:
         return mish(self._writer, self._writer.layer_norm(block.norm, self._conv(block.conv, x)))
 
     def _conv(self, conv: CausalConv1d, x: str) -> str:
-        extended = self.places.extend_left(x, _LEFT_FRAMES, conv.in_channels)
+        extended = self.state.extend(conv.index, x, _LEFT_FRAMES, conv.in_channels)
         return self._writer.unfolded_conv(conv, extended)
 
     def _attention(self, attention: Attention, x: str) -> str:
@@ -175,7 +176,7 @@ class _UNetWriter:
         bias = None if attention.query.bias is None else cat([part.bias for part in parts])
         stacked = writer.linear(x, cat([part.weight for part in parts]), bias, self._block_product)
         query, key, value = writer.nodes("Split", 3, stacked, axis=2)
-        y = self.places.attend(query, key, value)
+        y = self.state.attend(attention.layer, query, key, value)
         return writer.linear(y, attention.out.weight, attention.out.bias, self._block_product)
 
     def _feedforward(self, feedforward: GeluFeedForward, x: str) -> str:
@@ -198,7 +199,7 @@ def dit_estimator(dit: DiT, block_product: Product) -> EstimatorGraph:
     return EstimatorGraph(
         model=writer.model(),
         inputs=("x", "cond", "mu", "spks"),
-        kept=writer.places.kept,
+        state=writer.state.spec,
         out_channels=dit.out.out_features,
         times=_dit_time_parts(dit),
         has_positions=True,
@@ -222,7 +223,7 @@ class _DiTWriter:
     def __init__(self, dit: DiT, block_product: Product):
         self._dit, self._writer = dit, GraphWriter("dit", float32)
         self._block_product = block_product
-        self.places = Places(self._writer, dit.config.num_heads, dit.config.head_dim)
+        self.state = StateInputs(self._writer, dit.config.num_heads, dit.config.head_dim)
 
     def model(self) -> bytes:
         dit, writer = self._dit, self._writer
@@ -245,9 +246,10 @@ class _DiTWriter:
 
     def _position(self, x: str) -> str:
         writer = self._writer
-        for conv in (self._dit.input.position.conv1, self._dit.input.position.conv2):
+        position = self._dit.input.position
+        for index, conv in enumerate((position.conv1, position.conv2)):
             assert conv.bias is not None
-            extended = self.places.extend_left(x, POSITION_KERNEL_SIZE - 1, conv.in_channels)
+            extended = self.state.extend(index, x, POSITION_KERNEL_SIZE - 1, conv.in_channels)
             y = writer.node(
                 "Conv",
                 writer.node("Transpose", extended, perm=[0, 2, 1]),
@@ -292,7 +294,7 @@ class _DiTWriter:
         query, key = (
             writer.node("Concat", one, other, axis=2) for one, other in zip(firsts, (query, key), strict=True)
         )
-        y = self.places.attend(query, key, value)
+        y = self.state.attend(attention.layer, query, key, value)
         return writer.linear(y, attention.out.weight, attention.out.bias, self._block_product)
 
     def _feedforward(self, feedforward: GeluFeedForward, x: str) -> str:

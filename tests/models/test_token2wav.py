@@ -48,7 +48,7 @@ def streamed_mel(
     mels: list[Tensor] = []
     for index, piece in enumerate(pieces):
         state.pending_tokens += piece
-        while chunk := flow.next_piece(state, is_last=index == len(pieces) - 1):
+        while chunk := flow.next_chunk(state, is_last=index == len(pieces) - 1):
             mels += flow.solve_chunks([chunk])
     return torch.cat(mels, dim=1), state
 
@@ -263,10 +263,13 @@ def test_tight_memory_shortens_the_window_and_says_so(kind: str) -> None:
 def test_streams_of_a_speaker_share_its_prompt_and_leave_it_alone(kind: str) -> None:
     session = make(kind)
     prompt = session.compute_prompt_state(small_speaker(5, 60), 10)
-    before = [site.keys.clone() for site in prompt.flow.estimator_cache.sites]
+    before = [layer.keys.clone() for layer in prompt.flow.estimator_cache.key_values.values()]
     tokens = random_ids(3, 60)
     first = torch.cat(speak(session, prompt, cut(tokens, [10, 25])))
-    assert all(torch.equal(a, b.keys) for a, b in zip(before, prompt.flow.estimator_cache.sites, strict=True))
+    assert all(
+        torch.equal(a, b.keys)
+        for a, b in zip(before, prompt.flow.estimator_cache.key_values.values(), strict=True)
+    )
     assert torch.equal(first, torch.cat(speak(session, prompt, cut(tokens, [10, 25]))))
 
 

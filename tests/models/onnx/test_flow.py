@@ -40,7 +40,7 @@ def mels(
         states.append(state)
     made: list[list[Tensor]] = [[] for _ in states]
     while True:
-        pieces = [(index, flow.next_piece(state, is_last=True)) for index, state in enumerate(states)]
+        pieces = [(index, flow.next_chunk(state, is_last=True)) for index, state in enumerate(states)]
         ready = [(index, piece) for index, piece in pieces if piece is not None]
         if not ready:
             return [torch.cat(parts, dim=1) for parts in made]
@@ -107,8 +107,8 @@ def test_a_failed_chunk_can_be_repeated() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(OnnxEstimator, "_run", fail_once)
         with pytest.raises(MemoryError):
-            flow.solve_chunks([flow.next_piece(state, is_last=True)])  # type: ignore[list-item]
-        while piece := flow.next_piece(state, is_last=True):
+            flow.solve_chunks([flow.next_chunk(state, is_last=True)])  # type: ignore[list-item]
+        while piece := flow.next_chunk(state, is_last=True):
             made += flow.solve_chunks([piece])
     assert torch.equal(torch.cat(made, dim=1), expected[0])
 
@@ -138,7 +138,7 @@ def test_the_builtin_voice_in_8_bits_keeps_its_mel() -> None:
         state = onnx_flow.start(prompt, None)
         state.pending_tokens += speaker.prompt_tokens.tolist()
         made = []
-        while piece := onnx_flow.next_piece(state, is_last=True):
+        while piece := onnx_flow.next_chunk(state, is_last=True):
             made += onnx_flow.solve_chunks([piece])
         spoken.append(torch.cat(made, dim=1))
     difference = (spoken[1] - spoken[0]).abs()
