@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from firstword.models.config import NUM_MELS, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME, HiFTConfig, MelConfig
 from firstword.models.frontend.features import MelExtractor
-from firstword.models.hift.generator import ZeroContext
 from firstword.models.hift.hift import HiFT
+from firstword.models.layers.attention import FullContext
 from training import trainer
 from training.features import MEL, Utterance, read_features
 from training.settings import Settings
@@ -43,7 +43,7 @@ def run(settings: Settings) -> None:
         drawn = _draw(utterances, plan.crop_frames, plan.train.batch, dice.numpy)
         noise = torch.randn(*drawn[2].shape, model.source.num_tones, generator=dice.torch)
         mel, f0, samples, noise = trainer.on_device((*drawn, noise))
-        f0_error = (model.f0(mel, ZeroContext()).float() - f0).abs().mean()
+        f0_error = (model.f0(mel, FullContext()).float() - f0).abs().mean()
         source, _ = model.source(f0, noise, None, is_last=True)
         errors = spectra(decode(model, mel, source, plan.is_half), samples)
         mels = _MEL_WEIGHT * errors.mel + _SHORT_MEL_WEIGHT * errors.short_mel
@@ -102,10 +102,10 @@ def initialise(model: HiFT, mel: NDArray[np.float16]) -> None:
 def decode(model: HiFT, mel: Tensor, source: Tensor, is_half: bool) -> Tensor:
     """As HiFT.decode; with `is_half` the body runs in bfloat16. The last convolution and the Fourier
     transforms never do: their rounding would be a noise at -48 dB that no training can take away."""
-    spectrum = model.stft.analyse(model.stft.centred(source))
+    spectrum = model.stft.analyze(model.stft.centered(source))
     with torch.autocast(mel.device.type, torch.bfloat16, enabled=is_half):
-        features = model.generator.features(mel, spectrum, ZeroContext())
-    return model.waveform(model.generator.spectrum(features.float(), ZeroContext()), source.shape[-1])
+        features = model.generator.features(mel, spectrum, FullContext())
+    return model.waveform(model.generator.spectrum(features.float(), FullContext()), source.shape[-1])
 
 
 class SpectralErrors(NamedTuple):

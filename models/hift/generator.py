@@ -1,64 +1,18 @@
-"""HiFT generator.
+"""HiFT's generator: mel and source to a spectrum, by upsampling and Snake residual blocks.
 
-What a causal convolution of the vocoder sees to its left: nothing, or what earlier calls kept.
-
-Mel and source to a spectrum: upsampling and Snake residual blocks (after HiFi-GAN, arXiv 2010.05646).
+After HiFi-GAN, arXiv 2010.05646.
 """
 
 import math
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterator
+from itertools import count
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firstword.models.config import HiFTConfig
-
-
-class LeftContext(Protocol):
-    @property
-    def is_first(self) -> bool:
-        """True where the given frames are the first of the utterance."""
-        ...
-
-    def extend(self, x: Tensor, frames: int, first_frames: int | None = None) -> Tensor:
-        """x (B, C, T) -> (B, C, frames + T); at the very start `first_frames` zeros, if given, instead."""
-        ...
-
-
-class ZeroContext:
-    """The given frames are all there is."""
-
-    is_first = True
-
-    def extend(self, x: Tensor, frames: int, first_frames: int | None = None) -> Tensor:
-        return F.pad(x, (frames if first_frames is None else first_frames, 0))
-
-
-class KeptContext:
-    """Continues a batch of streams that stand at the same kind of place: all at their start, or none.
-
-    rows: each stream's kept frames, one tensor (C, frames) a convolution in the order of the calls;
-    empty at the start. `kept` is what to keep for the next call, in the same form.
-    """
-
-    def __init__(self, rows: Sequence[Sequence[Tensor]]):
-        self._rows = rows
-        self.is_first = not rows[0]
-        self.kept: list[list[Tensor]] = [[] for _ in rows]
-
-    def extend(self, x: Tensor, frames: int, first_frames: int | None = None) -> Tensor:
-        site = len(self.kept[0])
-        if self.is_first:
-            extended = F.pad(x, (frames if first_frames is None else first_frames, 0))
-        else:
-            left = torch.stack([row[site] for row in self._rows])
-            extended = torch.cat([left, x], dim=-1)
-        for kept, row in zip(self.kept, extended, strict=True):
-            kept.append(row[:, row.shape[-1] - frames :].clone())
-        return extended
-
+from firstword.models.layers.attention import ConvContext
 
 POST_SLOPE = 0.01  # published: the last activation takes the default slope, not the configured one
 MAX_MAGNITUDE = 100.0
@@ -68,15 +22,19 @@ SNAKE_EPS = 1e-9
 class Conv(nn.Conv1d):
     """Keeps the length: padded on both sides, or all on the left."""
 
-    def __init__(self, in_channels: int, out_channels: int, kernel: int, is_causal: bool, dilation: int = 1):
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel: int, is_causal: bool, index: int, dilation: int = 1
+    ):
+        """index: of its left context; a convolution that is not causal has none, but is counted too."""
         super().__init__(in_channels, out_channels, kernel, dilation=dilation)
+        self.index = index
         self._is_causal = is_causal
 
-    def forward(self, x: Tensor, context: LeftContext) -> Tensor:  # type: ignore[override]
+    def forward(self, x: Tensor, context: ConvContext) -> Tensor:  # type: ignore[override]
         """x (B, C_in, T) -> (B, C_out, T)."""
         reach = self.dilation[0] * (self.kernel_size[0] - 1)
         if self._is_causal:
-            return super().forward(context.extend(x, reach))
+            return super().forward(context.extend(self.index, x, reach))
         return super().forward(F.pad(x, (reach // 2, reach // 2)))
 
 
@@ -95,14 +53,20 @@ class Snake(nn.Module):
 
 
 class ResBlock(nn.Module):
-    def __init__(self, channels: int, kernel: int, dilations: tuple[int, ...], is_causal: bool):
+    def __init__(
+        self, channels: int, kernel: int, dilations: tuple[int, ...], is_causal: bool, indices: Iterator[int]
+    ):
         super().__init__()
-        self.convs1 = nn.ModuleList(Conv(channels, channels, kernel, is_causal, d) for d in dilations)
-        self.convs2 = nn.ModuleList(Conv(channels, channels, kernel, is_causal) for _ in dilations)
+        self.convs1 = nn.ModuleList(
+            Conv(channels, channels, kernel, is_causal, next(indices), dilation) for dilation in dilations
+        )
+        self.convs2 = nn.ModuleList(
+            Conv(channels, channels, kernel, is_causal, next(indices)) for _ in dilations
+        )
         self.snakes1 = nn.ModuleList(Snake(channels) for _ in dilations)
         self.snakes2 = nn.ModuleList(Snake(channels) for _ in dilations)
 
-    def forward(self, x: Tensor, context: LeftContext) -> Tensor:
+    def forward(self, x: Tensor, context: ConvContext) -> Tensor:
         """x (B, C, T) -> (B, C, T)."""
         layers = zip(self.snakes1, self.convs1, self.snakes2, self.convs2, strict=True)
         for snake1, conv1, snake2, conv2 in layers:
@@ -113,17 +77,19 @@ class ResBlock(nn.Module):
 class Upsample(nn.Module):
     """Times `rate` in time: a transposed convolution, or repetition and a causal convolution."""
 
-    def __init__(self, in_channels: int, out_channels: int, kernel: int, rate: int, is_causal: bool):
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel: int, rate: int, is_causal: bool, index: int
+    ):
         super().__init__()
         self._rate = rate
         self.conv: nn.ConvTranspose1d | Conv
         if is_causal:
-            self.conv = Conv(in_channels, out_channels, kernel, is_causal=True)
+            self.conv = Conv(in_channels, out_channels, kernel, True, index)
         else:
             padding = (kernel - rate) // 2
             self.conv = nn.ConvTranspose1d(in_channels, out_channels, kernel, stride=rate, padding=padding)
 
-    def forward(self, x: Tensor, context: LeftContext) -> Tensor:
+    def forward(self, x: Tensor, context: ConvContext) -> Tensor:
         """x (B, C_in, T) -> (B, C_out, rate T)."""
         if isinstance(self.conv, Conv):
             return self.conv(x.repeat_interleave(self._rate, dim=-1), context)
@@ -133,17 +99,18 @@ class Upsample(nn.Module):
 class SourceDown(nn.Conv1d):
     """Brings the source's spectrum to the rate of a stage: `stride` frames become one."""
 
-    def __init__(self, in_channels: int, out_channels: int, stride: int, is_causal: bool):
+    def __init__(self, in_channels: int, out_channels: int, stride: int, is_causal: bool, index: int):
         kernel = 1 if stride == 1 else 2 * stride
         padding = 0 if is_causal or stride == 1 else stride // 2
         super().__init__(in_channels, out_channels, kernel, stride=stride, padding=padding)
+        self.index = index
         self._is_causal = is_causal
 
-    def forward(self, x: Tensor, context: LeftContext) -> Tensor:  # type: ignore[override]
+    def forward(self, x: Tensor, context: ConvContext, is_start: bool) -> Tensor:  # type: ignore[override]
         """x (B, C_in, stride T + 1) -> (B, C_out, T); later pieces of a stream bring stride T frames."""
         stride = self.stride[0]
         if self._is_causal and stride > 1:
-            x = context.extend(x, stride, first_frames=stride - 1)
+            x = context.extend(self.index, x, stride)[:, :, int(is_start) :]
         return super().forward(x)
 
 
@@ -154,20 +121,21 @@ class Generator(nn.Module):
         causal, base = config.is_causal, config.base_channels
         rates, stages = config.upsample_rates, range(len(config.upsample_rates))
         widths = [base >> index for index in range(len(rates) + 1)]
+        indices = count()
         self.conv_pre = nn.Conv1d(
             config.num_mels, base, config.lookahead_frames + 1 if causal else 7, padding=0 if causal else 3
         )
         kernels = config.upsample_kernel_sizes
         self.ups = nn.ModuleList(
-            Upsample(widths[i], widths[i + 1], kernels[i], rates[i], causal) for i in stages
+            Upsample(widths[i], widths[i + 1], kernels[i], rates[i], causal, next(indices)) for i in stages
         )
         spectrum_size = config.istft_n_fft + 2
         strides = [math.prod(rates[i + 1 :]) for i in stages]
         self.source_downs = nn.ModuleList(
-            SourceDown(spectrum_size, widths[i + 1], strides[i], causal) for i in stages
+            SourceDown(spectrum_size, widths[i + 1], strides[i], causal, next(indices)) for i in stages
         )
         self.source_resblocks = nn.ModuleList(
-            ResBlock(widths[i + 1], kernel, dilations, causal)
+            ResBlock(widths[i + 1], kernel, dilations, causal, indices)
             for i, kernel, dilations in zip(
                 stages,
                 config.source_resblock_kernel_sizes,
@@ -176,23 +144,27 @@ class Generator(nn.Module):
             )
         )
         self.resblocks = nn.ModuleList(
-            ResBlock(widths[i + 1], kernel, dilations, causal)
+            ResBlock(widths[i + 1], kernel, dilations, causal, indices)
             for i in stages
             for kernel, dilations in zip(
                 config.resblock_kernel_sizes, config.resblock_dilation_sizes, strict=True
             )
         )
-        self.conv_post = Conv(widths[-1], spectrum_size, 7, causal)
+        self.conv_post = Conv(widths[-1], spectrum_size, 7, causal, next(indices))
 
-    def forward(self, mel: Tensor, source_spectrum: Tensor, context: LeftContext) -> Tensor:
+    def forward(
+        self, mel: Tensor, source_spectrum: Tensor, context: ConvContext, is_start: bool = True
+    ) -> Tensor:
         """mel (B, M, T), source_spectrum (B, n_fft + 2, U T + 1) -> spectrum of the same shape, float32.
 
         U frames of the spectrum a mel frame. Causal: mel has `lookahead_frames` more behind the T; the
-        first piece of a stream has U T + 1 spectrum frames, a later one U T.
+        first piece of a stream (is_start) has U T + 1 spectrum frames, a later one U T.
         """
-        return self.spectrum(self.features(mel, source_spectrum, context), context)
+        return self.spectrum(self.features(mel, source_spectrum, context, is_start), context)
 
-    def features(self, mel: Tensor, source_spectrum: Tensor, context: LeftContext) -> Tensor:
+    def features(
+        self, mel: Tensor, source_spectrum: Tensor, context: ConvContext, is_start: bool = True
+    ) -> Tensor:
         """As forward, up to the last convolution -> (B, C, U T + 1)."""
         x = self.conv_pre(mel)
         per_stage = len(self.config.resblock_kernel_sizes)
@@ -200,14 +172,14 @@ class Generator(nn.Module):
             zip(self.ups, self.source_downs, self.source_resblocks, strict=True)
         ):
             x = up(F.leaky_relu(x, self.config.leaky_relu_slope), context)
-            if index == len(self.ups) - 1 and context.is_first:
+            if index == len(self.ups) - 1 and is_start:
                 x = torch.cat([x[:, :, 1:2], x], dim=-1)
-            x = x + resblock(down(source_spectrum, context), context)
+            x = x + resblock(down(source_spectrum, context, is_start), context)
             blocks = self.resblocks[index * per_stage : (index + 1) * per_stage]
             x = torch.stack([block(x, context) for block in blocks]).mean(0)
         return x
 
-    def spectrum(self, x: Tensor, context: LeftContext) -> Tensor:
+    def spectrum(self, x: Tensor, context: ConvContext) -> Tensor:
         """features (B, C, U T + 1) -> spectrum (B, n_fft + 2, U T + 1) float32."""
         x = self.conv_post(F.leaky_relu(x, POST_SLOPE), context).float()
         log_magnitude, phase = x.chunk(2, dim=1)

@@ -1,24 +1,6 @@
-"""HiFT vocoder.
+"""HiFT: fundamental frequency, harmonic source, short-time Fourier transform and generator of one checkpoint.
 
-The fixed noise of CosyVoice 3's vocoder, drawn as the published code draws it when it is built.
-
-There the table is whatever torch's global generator gives after the flow has been initialised, which
-starts it from seed 0. The same draws are repeated here on a generator of their own.
-
-Short-time Fourier transform of a few points with a periodic Hann window.
-
-Written as matrix products, which stay float32 on every device; convolutions on a GPU may not.
-
-Fundamental frequency from mel frames.
-
-The harmonic source: sines of F0 and its overtones where voiced, noise everywhere.
-
-Phases are kept in cycles, in float64, and carried from call to call: a stream's phase never jumps,
-and does not lose precision with time as the published float32 sum does.
-
-HiFT: F0, harmonic source and generator of one checkpoint, over a whole utterance.
-
-`models.hift.streaming` runs the same parts piece by piece.
+`HiFT` runs them over a whole utterance; `firstword.models.hift.streaming` runs the same parts piece by piece.
 """
 
 import math
@@ -30,16 +12,19 @@ from torch import Tensor, nn
 
 from firstword.models.config import NUM_MELS, DiTFlowConfig, HiFTConfig, ModelConfig
 from firstword.models.flow.flow import NOISE_FRAMES
-from firstword.models.hift.generator import Generator, LeftContext, ZeroContext
+from firstword.models.hift.generator import Generator
+from firstword.models.layers.attention import ConvContext, FullContext
 
 TABLE_S = 300
 
 
 def causal_noise_table(config: ModelConfig) -> Tensor:
-    """-> (300 s of samples, tones), uniform in [0, 1), float32 on the CPU.
+    """The noise of CosyVoice 3's source: (300 s of samples, tones), uniform in [0, 1), float32 on the CPU.
 
-    Follows the initialisation of torch's own layers: the values hold for the published sizes with any
-    torch whose default initialisation is that of 2.x.
+    In the published code it is whatever torch's global generator gives after the flow has been initialized,
+    which starts it from seed 0. The same draws are repeated here on a generator of their own.
+    Follows the initialization of torch's own layers: the values hold for the published sizes with any
+    torch whose default initialization is that of 2.x.
     """
     assert isinstance(config.flow, DiTFlowConfig), "only CosyVoice 3 has a noise table"
     generator = torch.Generator().manual_seed(0)
@@ -75,7 +60,8 @@ def _skip_layer(generator: torch.Generator, shape: tuple[int, ...]) -> None:
 class ShortTimeFourier:
     """Analysis and synthesis with `n_fft` points and a hop of a quarter of it, all float32.
 
-    A spectrum has n_fft / 2 + 1 real parts, then as many imaginary parts. Holds constants only.
+    A spectrum has n_fft / 2 + 1 real parts, then as many imaginary parts. Holds constants only. Written as
+    matrix products, which stay float32 on every device; convolutions on a GPU may not.
     """
 
     def __init__(self, n_fft: int, device: torch.device | str = "cpu"):
@@ -95,15 +81,15 @@ class ShortTimeFourier:
     def to(self, device: torch.device | str) -> "ShortTimeFourier":
         return ShortTimeFourier(self.n_fft, device)
 
-    def analyse(self, samples: Tensor) -> Tensor:
+    def analyze(self, samples: Tensor) -> Tensor:
         """samples (B, N) -> (B, n_fft + 2, (N - n_fft) / hop + 1)."""
         frames = samples.float().unfold(1, self.n_fft, self.hop)  # (B, J, n_fft)
         return (frames @ self._analysis.mT).mT
 
     def overlap_add(self, spectrum: Tensor) -> tuple[Tensor, Tensor]:
-        """spectrum (B, n_fft + 2, J) -> samples (B, hop (J - 1) + n_fft) not yet normalised, their envelope.
+        """spectrum (B, n_fft + 2, J) -> samples (B, hop (J - 1) + n_fft) not yet normalized, their envelope.
 
-        Samples divided by the envelope (as many,) are the signal; both add up across neighbouring pieces.
+        Samples divided by the envelope (as many,) are the signal; both add up across neighboring pieces.
         """
         samples = self._overlapped(spectrum.float().mT @ self._synthesis)
         return samples, self._overlapped(self._envelope.expand(1, spectrum.shape[-1], -1))[0]
@@ -117,7 +103,7 @@ class ShortTimeFourier:
             total[:, index : index + count] += hops[:, :, index]
         return total.flatten(1)
 
-    def centred(self, samples: Tensor) -> Tensor:
+    def centered(self, samples: Tensor) -> Tensor:
         """samples (B, N) -> (B, N + n_fft), reflected at both ends."""
         return F.pad(samples[:, None], (self.n_fft // 2, self.n_fft // 2), mode="reflect")[:, 0]
 
@@ -151,28 +137,34 @@ class F0Predictor(nn.Module):
         self.layers = nn.Sequential(*layers)
         self.classifier = nn.Linear(channels, 1)
 
-    def forward(self, mel: Tensor, context: LeftContext) -> Tensor:
+    def forward(self, mel: Tensor, context: ConvContext) -> Tensor:
         """mel (B, M, T) -> F0 (B, T); the causal one takes (B, M, T + lookahead). In the weights' dtype."""
         x = mel.to(self.classifier.weight.dtype)
         for index, layer in enumerate(self.layers):
             if self._is_causal and isinstance(layer, nn.Conv1d) and index:
-                x = context.extend(x, 2)
+                x = context.extend(index, x, 2)
             x = layer(x)
         return self.classifier(x.mT)[..., 0].abs()
 
 
 class HarmonicSource(nn.Module):
+    """Sines of F0 and its overtones where voiced, noise everywhere.
+
+    Phases are kept in cycles, in float64, and carried from call to call: a stream's phase never jumps,
+    and does not lose precision with time as the published float32 sum does.
+    """
+
     def __init__(self, config: HiFTConfig):
         super().__init__()
         self._config = config
         self.num_tones = config.num_harmonics + 1
         self.linear = nn.Linear(self.num_tones, 1)
-        # How the published code tells its two generators apart.
-        self._is_running_sum = not config.is_causal and config.sample_rate_hz == 22_050
+        # The published code tells its two generators apart by the sample rate.
+        self._is_cosyvoice1 = not config.is_causal and config.sample_rate_hz == 22_050
 
     def initial_phases(self, generator: torch.Generator) -> Tensor | None:
         """Where an utterance begins, in cycles: random overtones for CosyVoice 1; None: nowhere special."""
-        if not self._is_running_sum:
+        if not self._is_cosyvoice1:
             return None
         phases = torch.rand(self.num_tones, generator=generator, dtype=torch.float64) - 0.5
         phases[0] = 0.0
@@ -203,8 +195,8 @@ class HarmonicSource(nn.Module):
         """advance (B, T, tones) cycles a sample -> phase (B, T L, tones) cycles, carries (B, T, tones)."""
         if self._config.is_causal:
             return self._staircase(advance, carry)
-        if self._is_running_sum:
-            return self._running_sum(advance, carry)
+        if self._is_cosyvoice1:
+            return self._summed(advance, carry)
         return self._interpolated(advance, carry, is_last)
 
     def _staircase(self, advance: Tensor, carry: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -212,7 +204,7 @@ class HarmonicSource(nn.Module):
         carries = _offset((advance * self._config.samples_per_frame).cumsum(1), carry)
         return carries.repeat_interleave(self._config.samples_per_frame, dim=1), carries
 
-    def _running_sum(self, advance: Tensor, carry: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _summed(self, advance: Tensor, carry: Tensor | None) -> tuple[Tensor, Tensor]:
         """CosyVoice 1: each sample adds its own advance."""
         length = self._config.samples_per_frame
         carries = _offset((advance * length).cumsum(1), carry)
@@ -221,15 +213,15 @@ class HarmonicSource(nn.Module):
         return phase.flatten(1, 2), carries
 
     def _interpolated(self, advance: Tensor, carry: Tensor | None, is_last: bool) -> tuple[Tensor, Tensor]:
-        """CosyVoice 2: linear between the frames' centres, still before the first and after the last.
+        """CosyVoice 2: linear between the frames' centers, still before the first and after the last.
 
-        Half a frame before a centre and half a frame after the one before have the later frame's
+        Half a frame before a center and half a frame after the one before have the later frame's
         advance. Where the next frame is not known yet, this frame's own is used.
         """
         half = self._config.samples_per_frame // 2
         after = torch.zeros_like(advance[:, -1:]) if is_last else advance[:, -1:]
         slopes = torch.stack([advance, torch.cat([advance[:, 1:], after], dim=1)], dim=2).flatten(1, 2)
-        if carry is None:  # published: the phase of the first centre, which is a whole frame's advance
+        if carry is None:  # published: the phase of the first center, which is a whole frame's advance
             carry = advance[:, 0] * self._config.samples_per_frame
             slopes[:, 0] = 0.0
         ends = _offset((slopes * half).cumsum(1), carry)  # (B, 2 T, tones)
@@ -272,7 +264,7 @@ class HiFT(nn.Module):
     def predict_f0(self, mel: Tensor) -> Tensor:
         """mel (B, M, T) -> F0 in Hz (B, T) float32, nothing following the last frame."""
         padded = F.pad(mel, (0, LOOKAHEAD_FRAMES)) if self.config.is_causal else mel
-        return self.f0(padded, ZeroContext()).float()
+        return self.f0(padded, FullContext()).float()
 
     def fixed_noise(self, start: int, stop: int) -> Tensor:
         """Samples [start, stop) of the noise table, which starts again at its end: (stop - start, tones)."""
@@ -284,7 +276,7 @@ class HiFT(nn.Module):
     def decode(self, mel: Tensor, source: Tensor, generate: Generate | None = None) -> Tensor:
         """mel (B, M, T), source (B, T L) -> samples (B, T L) float32. generate: not the own generator."""
         config = self.config
-        spectrum = self.stft.analyse(self.stft.centred(source))
+        spectrum = self.stft.analyze(self.stft.centered(source))
         padded = F.pad(mel, (0, config.lookahead_frames))
         made = (generate or self._generate)(padded, spectrum)
         samples = self.waveform(made, source.shape[-1])
@@ -292,7 +284,7 @@ class HiFT(nn.Module):
 
     def _generate(self, mel: Tensor, source_spectrum: Tensor) -> Tensor:
         dtype = self.generator.conv_pre.weight.dtype
-        return self.generator(mel.to(dtype), source_spectrum.to(dtype), ZeroContext())
+        return self.generator(mel.to(dtype), source_spectrum.to(dtype), FullContext())
 
     def waveform(self, spectrum: Tensor, num_samples: int) -> Tensor:
         """spectrum (B, n_fft + 2, U T + 1) of a whole utterance -> (B, num_samples), not yet limited."""

@@ -1,23 +1,16 @@
-"""HiFT in a stream.
+"""Streaming through HiFT: pieces of mel to samples, in batches of streams at different positions.
 
-The fade between two neighbouring pieces that overlap, level throughout.
+The causal vocoder of CosyVoice 3 equals the whole utterance at once. It withholds only the lookahead: four
+mel frames for the first convolution, and half a synthesis window.
 
-Streaming through the causal vocoder of CosyVoice 3: equal to the whole utterance at once.
-
-Only the lookahead is withheld: four mel frames for the first convolution, and half a synthesis window.
-
-Streaming through the vocoder of CosyVoice 1 and 2, whose convolutions look to both sides.
-
-Every piece of mel gives exactly its samples at once. Its left context is real; its right context is
-its last frame held on, and the sound that this context gives past the piece's end fades into the
-next piece (raised cosines that add up to 1). The source runs through: phase and noise are those of
-one long utterance, whatever the pieces are.
-
-The streaming vocoder as one call over streams that stand at different places.
+The vocoder of CosyVoice 1 and 2 looks to both sides. Every piece of mel gives exactly its samples at once.
+Its left context is real; its right context is its last frame held on, and the sound that this context gives
+past the piece's end fades into the next piece. The source runs through: phase and noise are those of one
+long utterance, whatever the pieces are.
 """
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
@@ -25,8 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from firstword.models.hift.generator import KeptContext, ZeroContext
 from firstword.models.hift.hift import LOOKAHEAD_FRAMES, Generate, HiFT
+from firstword.models.layers.attention import FullContext, pad_left
 
 
 def crossfaded(new: Tensor, tail: Tensor | None) -> Tensor:
@@ -98,20 +91,21 @@ class Sound(Generic[State]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CausalState:
-    """One stream's place: what each convolution, the phase and the inverse STFT go on from."""
+    """What each convolution, the phase and the inverse STFT go on from."""
 
     mel: Tensor | None = None  # (M, frames) from the generator's place on
     num_f0_frames: int = 0
     num_generated_frames: int = 0
-    f0_lefts: tuple[Tensor, ...] = ()
-    generator_lefts: tuple[Tensor, ...] = ()
+    f0_left: Mapping[int, Tensor] = field(default_factory=dict)  # (C, frames) by convolution
+    generator_left: Mapping[int, Tensor] = field(default_factory=dict)
     carry: Tensor | None = None  # (tones,) cycles
     source: Tensor | None = None  # (samples,) from half a window before the next spectrum frame
     overlap: Tensor | None = None  # (2, n_fft - hop): samples and envelope still to be added to
 
     @property
     def num_bytes(self) -> int:
-        tensors = (self.mel, self.carry, self.source, self.overlap, *self.f0_lefts, *self.generator_lefts)
+        left = (*self.f0_left.values(), *self.generator_left.values())
+        tensors = (self.mel, self.carry, self.source, self.overlap, *left)
         return sum(tensor.nbytes for tensor in tensors if tensor is not None)
 
 
@@ -121,6 +115,30 @@ class CausalShape:
     f0_lead_frames: int  # by which F0 is ahead of the generator
     is_first: bool
     is_last: bool
+
+
+class BatchedConvState:
+    """`ConvContext` of several streams, all at their start or none.
+
+    left: what each stream kept, (C, frames) by the convolution's index; empty at the start. `next` is what to
+    keep for the next call.
+    """
+
+    def __init__(self, left: Sequence[Mapping[int, Tensor]]):
+        self._left = left
+        self.next: list[dict[int, Tensor]] = [{} for _ in left]
+
+    def extend(self, index: int, x: Tensor, frames: int, dim: int = 2) -> Tensor:
+        assert index not in self.next[0], f"two convolutions have the index {index}"
+        if self._left[0]:
+            left = torch.stack([row[index] for row in self._left])
+            extended = torch.cat([left, x], dim=dim)
+        else:
+            extended = pad_left(x, frames, dim)
+        start = extended.shape[dim] - frames
+        for next_left, row in zip(self.next, extended.narrow(dim, start, frames), strict=True):
+            next_left[index] = row.clone()
+        return extended
 
 
 class CausalVocoder:
@@ -155,15 +173,15 @@ class CausalVocoder:
                 (row.new_zeros(0), replace(piece.state, mel=row.clone()))
                 for piece, row in zip(pieces, buffered, strict=True)
             ]
-        f0_context = KeptContext([piece.state.f0_lefts for piece in pieces])
+        f0_context = BatchedConvState([piece.state.f0_left for piece in pieces])
         f0_mel = F.pad(buffered[:, :, shape.f0_lead_frames :], (0, LOOKAHEAD_FRAMES if shape.is_last else 0))
         f0 = self.hift.f0(f0_mel, f0_context).float()
         source, carries = self._source(pieces, f0, shape.is_last)
         spectrum, source = self._source_spectrum(pieces, source, new_frames, shape.is_last)
-        context = KeptContext([piece.state.generator_lefts for piece in pieces])
+        context = BatchedConvState([piece.state.generator_left for piece in pieces])
         dtype = self.hift.generator.conv_pre.weight.dtype
         padded = F.pad(buffered, (0, lookahead if shape.is_last else 0)).to(dtype)
-        made = self.hift.generator(padded, spectrum.to(dtype), context)
+        made = self.hift.generator(padded, spectrum.to(dtype), context, shape.is_first)
         sums, counts = self.hift.stft.overlap_add(made)
         done = []
         for index, piece in enumerate(pieces):
@@ -172,8 +190,8 @@ class CausalVocoder:
                 mel=buffered[index, :, new_frames:].clone(),
                 num_f0_frames=piece.state.num_f0_frames + f0.shape[1],
                 num_generated_frames=piece.state.num_generated_frames + new_frames,
-                f0_lefts=tuple(f0_context.kept[index]),
-                generator_lefts=tuple(context.kept[index]),
+                f0_left=f0_context.next[index],
+                generator_left=context.next[index],
                 carry=carries[index].clone(),
                 source=source[index].clone(),
                 overlap=overlap,
@@ -205,7 +223,7 @@ class CausalVocoder:
         if is_last:
             source = torch.cat([source, source[:, -edge - 1 : -1].flip(1)], dim=1)
         num_spectra = new_frames * self.hift.config.samples_per_frame // stft.hop + int(is_first)
-        spectrum = stft.analyse(source[:, : (num_spectra - 1) * stft.hop + stft.n_fft])
+        spectrum = stft.analyze(source[:, : (num_spectra - 1) * stft.hop + stft.n_fft])
         return spectrum, source[:, num_spectra * stft.hop :]
 
     def _overlapped(self, piece: Piece[CausalState], pair: Tensor) -> tuple[Tensor, Tensor]:
@@ -276,7 +294,7 @@ class WindowedVocoder:
         right = 0 if shape.is_last else RIGHT_FRAMES
         hift, length = self.hift, self.hift.config.samples_per_frame
         mel = torch.stack([_window(piece, right) for piece in pieces])  # (B, M, left + new + right)
-        f0 = hift.f0(mel, ZeroContext()).float()[:, shape.left_frames :]
+        f0 = hift.f0(mel, FullContext()).float()[:, shape.left_frames :]
         drawn = [self._noise(piece, shape.new_frames + right) for piece in pieces]
         carries = [piece.state.carry for piece in pieces if piece.state.carry is not None]
         carry = torch.stack(carries).to(mel.device) if carries else None

@@ -63,7 +63,7 @@ class FullContext:
         self._table: Tensor | None = None  # (T, W)
 
     def extend(self, index: int, x: Tensor, frames: int, dim: int = 2) -> Tensor:
-        return F.pad(x, (frames, 0) if dim == 2 else (0, 0, frames, 0))
+        return pad_left(x, frames, dim)
 
     def attend(
         self, layer: int, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None
@@ -80,6 +80,11 @@ class FullContext:
 
     def positions(self, length: int, device: torch.device) -> Tensor:
         return torch.arange(length, device=device)[None]
+
+
+def pad_left(x: Tensor, frames: int, dim: int) -> Tensor:
+    """Put `frames` zeros before x along `dim`, 1 or 2 of three."""
+    return F.pad(x, (frames, 0) if dim == 2 else (0, 0, frames, 0))
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
