@@ -23,6 +23,7 @@ SAMPLES_PER_TOKEN = SAMPLE_RATE_HZ // TOKEN_RATE_HZ  # 960
 COSYVOICE1_TOKEN_RATE_HZ = 50  # CosyVoice 1
 COSYVOICE1_FRAME_RATE_HZ = 22_050 / 256
 NUM_MELS = 80
+NOISE_FRAMES = 300 * FRAME_RATE_HZ  # of the fixed noise that every CosyVoice 2 and 3 solve starts from
 SPEAKER_EMBEDDING_SIZE = 192
 
 YAML_FILES: dict[str, Family] = {

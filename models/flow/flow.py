@@ -11,13 +11,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from firstword.models.config import FRAMES_PER_TOKEN, NUM_MELS, CFMConfig, DiTFlowConfig, UNetFlowConfig
+from firstword.models.config import (
+    FRAMES_PER_TOKEN,
+    NOISE_FRAMES,
+    NUM_MELS,
+    CFMConfig,
+    DiTFlowConfig,
+    UNetFlowConfig,
+)
 from firstword.models.flow.dit import DiT
 from firstword.models.flow.encoder import ConformerFront, EmbeddingFront, without_lookahead
 from firstword.models.flow.unet import CausalUNet, SpeakerProjection
 from firstword.models.layers.attention import FullContext, chunk_mask, visibility
-
-NOISE_FRAMES = 15_000  # 300 s
 
 
 class Velocity(Protocol):

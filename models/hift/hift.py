@@ -10,8 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from firstword.models.config import NUM_MELS, DiTFlowConfig, HiFTConfig, ModelConfig
-from firstword.models.flow.flow import NOISE_FRAMES
+from firstword.models.config import NOISE_FRAMES, NUM_MELS, DiTFlowConfig, HiFTConfig, ModelConfig
 from firstword.models.hift.generator import Generator
 from firstword.models.layers.attention import ConvContext, FullContext
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import torch
 
 from firstword.models.config import (
+    NOISE_FRAMES,
     CFMConfig,
     DiTConfig,
     DiTFlowConfig,
@@ -13,7 +14,7 @@ from firstword.models.config import (
     Qwen2Config,
     Qwen2LMConfig,
 )
-from firstword.models.flow.flow import NOISE_FRAMES, fixed_noise, noise_between
+from firstword.models.flow.flow import fixed_noise, noise_between
 from firstword.models.hift.hift import causal_noise_table
 from tests.models.networks import small_hift_config
 
