@@ -1,1 +1,17 @@
-"""A low-latency text-to-speech server for CosyVoice-architecture models."""
+"""A low-latency text-to-speech server for CosyVoice-architecture models, and its Python interface."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from firstword.app.synthesizer import AsyncSynthesizer, Synthesizer
+
+__all__ = ["AsyncSynthesizer", "Synthesizer"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the interface when it is first asked for: torch behind it would slow down the command line."""
+    if name in __all__:
+        from firstword.app import synthesizer
+
+        return getattr(synthesizer, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

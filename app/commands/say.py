@@ -3,7 +3,6 @@
 import asyncio
 import sys
 import time
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -17,7 +16,7 @@ from firstword.app.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from firstword.app.commands.output import Output
-    from firstword.app.engine.interface import Engine, SynthesisRequest
+    from firstword.app.engine.interface import SynthesisStream
 
 STANDARD_INPUT: Final = "-"
 
@@ -54,52 +53,49 @@ def say(
 ) -> None:
     """Speak a text without a server."""
     from firstword.app.commands.output import open_output
-    from firstword.app.engine.interface import SynthesisRequest
     from firstword.app.telemetry.logs import configure_logging
 
     settings = load_settings(checkpoint=checkpoint, max_streams=1)
     audio_output = open_output(output, format, speed)
     words = sys.stdin.read() if text == STANDARD_INPUT else text
-    request = SynthesisRequest(request_id=uuid.uuid4().hex, wire="cli", speaker=speaker, seed=seed)
     configure_logging("warning", settings.log.log_format)
-    spoken = asyncio.run(_say(settings, request, words, audio_output))
+    spoken = asyncio.run(_say(settings, words, speaker, seed, audio_output))
     to_stderr().print(f"{output}: {spoken}", markup=False, highlight=False, soft_wrap=True)
 
 
-async def _say(settings: Settings, request: "SynthesisRequest", text: str, output: "Output") -> Spoken:
-    from firstword.app.main import running
+async def _say(
+    settings: Settings, text: str, speaker: str | None, seed: int | None, output: "Output"
+) -> Spoken:
+    """Raises TtsError; CommandFailed where nothing at all was spoken."""
+    from firstword.app.synthesizer import AsyncSynthesizer
 
-    async with running(settings) as services:
-        spoken = await _speak(services.engine, request, text, output)
+    async with AsyncSynthesizer(
+        settings.networks, settings.engine, settings.speakers, settings.vllm
+    ) as synthesizer:
+        began_s = time.perf_counter()
+        async with synthesizer.stream(text, speaker=speaker, seed=seed) as stream:
+            spoken = await _write(stream, began_s, len(text.strip()), output)
     await output.finish()
     return spoken
 
 
-async def _speak(engine: "Engine", request: "SynthesisRequest", text: str, output: "Output") -> Spoken:
-    """Raises TtsError; CommandFailed where nothing at all was spoken."""
+async def _write(stream: "SynthesisStream", began_s: float, num_characters: int, output: "Output") -> Spoken:
     from firstword.app.engine.interface import Audio
 
-    began_s, first_audio_s, num_samples = time.perf_counter(), 0.0, 0
-    async with await engine.open(request) as stream:
-        stream.push_text(text)
-        stream.finish_text()
-        with _progress() as progress:
-            task = progress.add_task("speaking", total=len(text.strip()), rtf="")
-            async for event in stream:
-                if not isinstance(event, Audio) or not event.samples.size:
-                    continue
-                first_audio_s = first_audio_s or time.perf_counter() - began_s
-                num_samples += event.samples.size
-                await output.take(event.samples, stream.sample_rate_hz)
-                said = len(stream.spoken_text(num_samples).strip())
-                rtf = stream.stats.compute_s * stream.sample_rate_hz / num_samples
-                progress.update(task, completed=said, rtf=f"real-time factor {rtf:.2f}")
-        if not num_samples:
-            raise CommandFailed("the engine spoke nothing; give it words to say")
-        return Spoken(num_samples / stream.sample_rate_hz, first_audio_s, stream.stats.compute_s)
-
-
-def _progress() -> Progress:
+    first_audio_s, num_samples = 0.0, 0
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rtf]}"))
     console = to_stderr()
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("speaking", total=num_characters, rtf="")
+        async for event in stream:
+            if not isinstance(event, Audio) or not event.samples.size:
+                continue
+            first_audio_s = first_audio_s or time.perf_counter() - began_s
+            num_samples += event.samples.size
+            await output.take(event.samples, stream.sample_rate_hz)
+            num_spoken = len(stream.spoken_text(num_samples).strip())
+            rtf = stream.stats.compute_s * stream.sample_rate_hz / num_samples
+            progress.update(task, completed=num_spoken, rtf=f"real-time factor {rtf:.2f}")
+    if not num_samples:
+        raise CommandFailed("nothing was spoken; give it words to say")
+    return Spoken(num_samples / stream.sample_rate_hz, first_audio_s, stream.stats.compute_s)

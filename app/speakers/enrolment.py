@@ -4,7 +4,8 @@ Everything here is slow and blocking: call it on a worker thread.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
@@ -90,8 +91,6 @@ class SpeakerNetworks:
     num_threads: for each of the two ONNX graphs. Raises CheckpointError.
     """
 
-    max_recording_s = float(MAX_RECORDING_S)
-
     def __init__(
         self, checkpoint: Checkpoint, tokenizer: TextTokenizer, prompt_states: PromptStates, num_threads: int
     ) -> None:
@@ -108,12 +107,14 @@ class SpeakerNetworks:
         Raises BadAudio (silent, empty, not finite, below 16 kHz), and AudioTooShort and AudioTooLong for
         what is left without the silence at both ends; SynthesisFailed if a network fails.
         """
-        try:
+        with _frontend_errors(samples, sample_rate_hz):
             return self._reader.read_speaker(samples, sample_rate_hz)
-        except RecordingError as error:
-            raise _refusal(samples, sample_rate_hz, error) from error
-        except FrontendError as error:
-            raise SynthesisFailed("the networks that read recordings failed; see the server's log") from error
+
+    def read_source_tokens(self, samples: NDArray[np.float32], sample_rate_hz: int) -> list[int]:
+        """The speech tokens of a recording to convert, pauses included. Raises as `read_features` does."""
+        with _frontend_errors(samples, sample_rate_hz):
+            tokens: list[int] = self._reader.read_source_tokens(samples, sample_rate_hz).tolist()
+            return tokens
 
     def tensors_of(self, features: SpeakerFeatures) -> Tensors:
         """What is stored of a speaker's features: all but the transcript."""
@@ -164,6 +165,17 @@ class SpeakerNetworks:
         )
 
 
+@contextmanager
+def _frontend_errors(samples: NDArray[np.float32], sample_rate_hz: int) -> Iterator[None]:
+    """Translate what the front end raises while it reads these samples."""
+    try:
+        yield
+    except RecordingError as error:
+        raise _refusal(samples, sample_rate_hz, error) from error
+    except FrontendError as error:
+        raise SynthesisFailed("the networks that read recordings failed; see the server's log") from error
+
+
 def _refusal(samples: NDArray[np.float32], sample_rate_hz: int, error: RecordingError) -> BadAudio:
     """A recording whose silence can be cut off was refused for the length of what is left."""
     try:
@@ -188,6 +200,16 @@ def _builtin_speakers(checkpoint: Checkpoint, tokenizer: TextTokenizer) -> Mappi
     return found
 
 
+def decode_upload(recording: bytes) -> tuple[Samples, int]:
+    """Mono samples (n,) within ±1 and their sample rate. Raises BadAudio and AudioTooLong."""
+    try:
+        return decode_recording(recording, float(MAX_RECORDING_S))
+    except RecordingTooLong as error:
+        raise AudioTooLong(str(error)) from error
+    except UndecodableAudio as error:
+        raise BadAudio(str(error)) from error
+
+
 class Enrolment:
     """Makes speakers of recordings and bundles, and makes stored ones ready again.
 
@@ -203,7 +225,7 @@ class Enrolment:
         self, name: str, recording: bytes, transcript: str, language: str | None
     ) -> tuple[StoredSpeaker, PreparedSpeaker]:
         """Return a speaker to store and to speak with. Raises BadAudio and kin."""
-        samples, sample_rate_hz = self._decode(recording)
+        samples, sample_rate_hz = decode_upload(recording)
         features = self._networks.read_features(samples, sample_rate_hz)
         row = self._row(name, transcript, language, features, samples, sample_rate_hz)
         stored = StoredSpeaker(row, recording, pack(self._networks.tensors_of(features)))
@@ -220,7 +242,7 @@ class Enrolment:
         language = checked_language(bundle.language)
         try:
             features = self._networks.features_from(bundle.features)
-            samples, sample_rate_hz = self._decode(bundle.recording)
+            samples, sample_rate_hz = decode_upload(bundle.recording)
         except (ValueError, BadAudio) as error:
             raise invalid_bundle(str(error)) from error
         row = self._row(name, transcript, language, features, samples, sample_rate_hz)
@@ -263,7 +285,7 @@ class Enrolment:
     def _read_again(self, id: int, stored: StoredSpeaker) -> tuple[StoredSpeaker, SpeakerFeatures]:
         row = stored.row
         try:
-            features = self._networks.read_features(*self._decode(stored.recording))
+            features = self._networks.read_features(*decode_upload(stored.recording))
         except BadAudio as error:
             raise SpeakerIncompatible(
                 f"what is kept of speaker {row.name!r} does not fit this checkpoint, and the recording "
@@ -274,14 +296,6 @@ class Enrolment:
         self._store.replace_features(id, content, row.prompt_tokens, row.fingerprint)
         logger.info("speaker %s read again for checkpoint %s", row.name, row.fingerprint)
         return replace(stored, row=row, features=content), features
-
-    def _decode(self, recording: bytes) -> tuple[Samples, int]:
-        try:
-            return decode_recording(recording, self._networks.max_recording_s)
-        except RecordingTooLong as error:
-            raise AudioTooLong(str(error)) from error
-        except UndecodableAudio as error:
-            raise BadAudio(str(error)) from error
 
     def _row(
         self,

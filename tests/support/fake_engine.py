@@ -73,7 +73,7 @@ class FakeEngine:
     def open_streams(self) -> list["FakeStream"]:
         return [stream for stream in self.streams if stream.is_open]
 
-    async def open(self, request: SynthesisRequest) -> "FakeStream":
+    async def open(self, request: SynthesisRequest, prepared: object = None) -> "FakeStream":
         if self.refusal is not None:
             raise self.refusal
         name = request.speaker or self.info.default_speaker

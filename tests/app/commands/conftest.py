@@ -9,10 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from firstword.app.api.dependencies import Services
 from firstword.app.settings import PREFIX, Settings
 from tests.support.fake_engine import FakeEngine
-from tests.support.serving import make_services
 
 
 @pytest.fixture(autouse=True)
@@ -36,10 +34,10 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     engine = FakeEngine()
 
     @asynccontextmanager
-    async def running(settings: Settings) -> AsyncIterator[Services]:
-        yield make_services(engine)
+    async def running_engine(*options: object) -> AsyncIterator[SimpleNamespace]:
+        yield SimpleNamespace(engine=engine)
 
-    monkeypatch.setitem(sys.modules, "firstword.app.main", SimpleNamespace(running=running))
+    monkeypatch.setattr("firstword.app.synthesizer.running_engine", running_engine)
     return engine
 
 

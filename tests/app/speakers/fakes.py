@@ -40,7 +40,6 @@ class FakeNetworks:
 
     checkpoint: int = 1
     builtin: dict[str, FakeBuiltin] = field(default_factory=lambda: builtin("ann", "bob"))
-    max_recording_s: float = 30.0
     reads: int = 0
     prepares: int = 0
     failure: Exception | None = None  # of the next prompt state

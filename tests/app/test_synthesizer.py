@@ -1,0 +1,177 @@
+"""The Python interface: the service's own parts without a server, sync and async, freed at the end."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+import firstword
+from firstword import AsyncSynthesizer, Synthesizer
+from firstword.app.audio.dsp import Samples, to_pcm16
+from firstword.app.errors import AudioTooShort, BadAudio, InvalidRequest, SpeakerNotFound
+from firstword.models.config import CheckpointError, Family
+from tests.app.test_imports import modules_after
+from tests.support.checkpoints import small_checkpoint
+
+TEXT = "Good morning. The train leaves at noon."
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def synthesizer() -> Iterator[Synthesizer]:
+    with Synthesizer.open(max_streams=1) as synthesizer:
+        yield synthesizer
+
+
+@pytest.fixture(scope="module")
+def recording(synthesizer: Synthesizer) -> Samples:
+    return synthesizer.speak("Here is a voice to copy.", speaker="slt", seed=5, stream=False)
+
+
+def test_pieces_are_the_whole(synthesizer: Synthesizer) -> None:
+    pieces = list(synthesizer.speak(TEXT, seed=1))
+    assert len(pieces) > 2
+    assert all(piece.dtype == np.float32 and np.abs(piece).max() <= 1 for piece in pieces)
+    whole = synthesizer.speak(TEXT, seed=1, stream=False)
+    np.testing.assert_array_equal(np.concatenate(pieces), whole)
+    assert 1.5 < len(whole) / synthesizer.sample_rate_hz < 6
+
+
+def test_speakers_sound_different(synthesizer: Synthesizer) -> None:
+    assert {"rms", "slt"} <= set(synthesizer.speakers)
+    rms, slt = (synthesizer.speak("Hello.", speaker=name, seed=1, stream=False) for name in ("rms", "slt"))
+    assert rms.shape != slt.shape or not np.allclose(rms, slt)
+    np.testing.assert_array_equal(synthesizer.speak("Hello.", seed=1, stream=False), rms)  # the default
+
+
+@pytest.mark.parametrize("suffix", [".wav", ".flac", ".ogg", ".mp3"])
+def test_saved_file_holds_the_speech(synthesizer: Synthesizer, tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"hello{suffix}"
+    synthesizer.save(path, "Hello.", speaker="slt", seed=3)
+    speech = synthesizer.speak("Hello.", speaker="slt", seed=3, stream=False)
+    samples, sample_rate_hz = soundfile.read(path, dtype="int16")
+    assert sample_rate_hz == synthesizer.sample_rate_hz
+    if suffix in (".wav", ".flac"):
+        np.testing.assert_array_equal(samples, to_pcm16(speech))
+    else:
+        assert len(samples) == pytest.approx(len(speech), abs=0.1 * sample_rate_hz)
+
+
+def test_samples_are_saved_too(synthesizer: Synthesizer, recording: Samples, tmp_path: Path) -> None:
+    synthesizer.save(tmp_path / "copy.wav", recording)
+    np.testing.assert_array_equal(
+        soundfile.read(tmp_path / "copy.wav", dtype="int16")[0], to_pcm16(recording)
+    )
+
+
+def test_reference_may_be_samples_a_path_bytes_or_prepared(
+    synthesizer: Synthesizer, recording: Samples, tmp_path: Path
+) -> None:
+    path = tmp_path / "voice.wav"
+    exact = to_pcm16(recording).astype(np.float32) / 32768  # what the file holds
+    synthesizer.save(path, recording)
+    transcript = "Here is a voice to copy."
+    prepared = synthesizer.prepare(path, transcript)
+    expected = synthesizer.speak("Hello.", reference=prepared, seed=1, stream=False)
+    for reference in (path, str(path), path.read_bytes(), (exact, synthesizer.sample_rate_hz)):
+        found = synthesizer.speak("Hello.", reference=reference, transcript=transcript, seed=1, stream=False)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    default = synthesizer.speak("Hello.", seed=1, stream=False)
+    assert default.shape != expected.shape or not np.allclose(default, expected)
+
+
+def test_conversion_keeps_the_pace_and_takes_the_voice(synthesizer: Synthesizer, recording: Samples) -> None:
+    source = (recording, synthesizer.sample_rate_hz)
+    converted = synthesizer.convert(source, "rms", seed=1)
+    assert converted.dtype == np.float32
+    assert len(converted) == pytest.approx(len(recording), abs=0.1 * synthesizer.sample_rate_hz)
+    np.testing.assert_array_equal(synthesizer.convert(source, seed=1), converted)  # rms is the default
+    assert not np.allclose(synthesizer.convert(source, reference=source, seed=1), converted)
+
+
+@pytest.mark.parametrize("family", ["cosyvoice1", "cosyvoice3"])
+def test_the_other_families_convert_too(family: Family, recording: Samples) -> None:
+    with Synthesizer.open(small_checkpoint(family), max_streams=1) as synthesizer:
+        source = (recording, 24_000)
+        if family == "cosyvoice1":
+            with pytest.raises(InvalidRequest, match="needs a speaker with a recorded prompt"):
+                synthesizer.convert(source)
+        converted = synthesizer.convert(source, reference=source)
+        seconds = len(converted) / synthesizer.sample_rate_hz
+    assert seconds == pytest.approx(len(recording) / 24_000, abs=0.15)
+
+
+def test_leaving_early_frees_the_slot(synthesizer: Synthesizer) -> None:
+    for _ in range(3):  # with one slot, a second stream would wait for ever
+        for _piece in synthesizer.speak(TEXT * 5):
+            break
+    assert len(synthesizer.speak("Hello.", stream=False))
+
+
+def test_refusals_say_what_to_do(synthesizer: Synthesizer, recording: Samples, tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest, match="nothing that can be spoken"):
+        synthesizer.speak("...", stream=False)
+    with pytest.raises(SpeakerNotFound, match="nobody"):
+        next(iter(synthesizer.speak("Hello.", speaker="nobody")))
+    with pytest.raises(InvalidRequest, match="takes no instructions"):
+        synthesizer.speak("Hello.", instruct="Whisper.", stream=False)
+    with pytest.raises(ValueError, match="speaker and reference were both given"):
+        synthesizer.speak("Hello.", speaker="slt", reference=b"", stream=False)
+    with pytest.raises(BadAudio):
+        synthesizer.speak("Hello.", reference=b"no audio", stream=False)
+    with pytest.raises(AudioTooShort):
+        synthesizer.convert((recording[:2400], 24_000))
+    with pytest.raises(ValueError, match=r"use one of \.wav, \.flac, \.ogg, \.mp3"):
+        synthesizer.save(tmp_path / "a.xyz", "Hello.")
+    with pytest.raises(ValueError, match="expected 1 or more"):
+        Synthesizer.open(max_streams=0)
+
+
+def test_nothing_is_left_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = set(threading.enumerate())
+    with Synthesizer.open(max_streams=1) as synthesizer:
+        assert len(set(threading.enumerate()) - before) > 2
+        assert list(tmp_path.iterdir())
+    assert set(threading.enumerate()) == before
+    assert not list(tmp_path.iterdir())
+    synthesizer.close()  # once more does nothing
+    with pytest.raises(RuntimeError, match="closed; open another"):
+        synthesizer.speak("Hello.", stream=False)
+
+
+def test_bad_checkpoint_is_told_at_once_and_leaves_nothing(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    with pytest.raises(CheckpointError, match="nowhere"):
+        Synthesizer.open(tmp_path / "nowhere")
+    assert set(threading.enumerate()) == before
+
+
+def test_event_loop_speaks_several_texts_at_once(synthesizer: Synthesizer, tmp_path: Path) -> None:
+    texts = ["One.", "Two.", "Three."]
+
+    async def speak() -> tuple[list[Samples], Samples]:
+        async with AsyncSynthesizer.open(max_streams=2, data_dir=tmp_path) as speaking:
+            whole = await asyncio.gather(*(speaking.speak(text, seed=7, stream=False) for text in texts))
+            pieces = [piece async for piece in speaking.speak(texts[0], seed=7)]
+        with pytest.raises(RuntimeError, match="not open"):
+            await speaking.speak("Hello.", stream=False)
+        return whole, np.concatenate(pieces)
+
+    whole, first = asyncio.run(speak())
+    assert (tmp_path / "speakers.sqlite3").is_file()  # registered speakers would be kept
+    expected = [synthesizer.speak(text, seed=7, stream=False) for text in texts]
+    for found, alone in zip([*whole, first], [*expected, expected[0]], strict=True):
+        np.testing.assert_allclose(found, alone, atol=1e-4)
+
+
+def test_package_exports_the_interface_without_loading_it() -> None:
+    assert "torch" not in modules_after("import firstword")
+    assert {"Synthesizer", "AsyncSynthesizer"} <= set(firstword.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Synthesiser'"):
+        firstword.Synthesiser  # noqa: B018
