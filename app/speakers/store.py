@@ -1,12 +1,6 @@
-"""Durable store of speakers in SQLite, and their bundle files.
+"""Durable store of speakers in one SQLite file that several servers may share, and speakers' bundle files.
 
-Named arrays to the bytes of a safetensors file and back; any bytes may be given, nothing is executed.
-
-Opens the SQLite file of the speakers: makes it whole if there is none, refuses what is none of ours.
-
-A registered speaker as one safetensors file, to be carried to another server of the same checkpoint.
-
-Where registered speakers outlive the process: one SQLite file that several servers may share.
+A bundle is one safetensors file with a registered speaker, for another server of the same checkpoint.
 """
 
 import json
@@ -33,39 +27,141 @@ Tensors = Mapping[str, NDArray[np.generic]]
 DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "I64": np.dtype("<i8"), "U8": np.dtype("u1")}
 HEADER_SIZE_BYTES = 8  # little-endian length of the JSON header that follows
 
-
-def pack(tensors: Tensors, metadata: Mapping[str, str] | None = None) -> bytes:
-    """tensors: float32, int64 or uint8, contiguous."""
-    content: bytes = save(dict(tensors), dict(metadata or {}))
-    return content
+COLUMNS = "id, name, created_at, transcript, language, duration_s, quality, prompt_tokens, fingerprint"
+READ_TIMEOUT_S = 1.0  # only while another process recovers the file is a reader kept waiting
+WRITE_TIMEOUT_S = 10.0
 
 
-def unpack(content: bytes) -> tuple[dict[str, NDArray[np.generic]], dict[str, str]]:
-    """-> the arrays, writable and their own memory, and the metadata.
+@dataclass(frozen=True, slots=True)
+class SpeakerRow:
+    """What is stored of a speaker beside its sound. id: never used again; 0 before it is stored."""
 
-    Raises ValueError for bytes that are no safetensors file, or hold another type than those above.
+    name: str
+    created_at: str
+    transcript: str
+    language: str | None
+    duration_s: float
+    quality: Quality  # without warnings
+    prompt_tokens: int
+    fingerprint: str  # of the checkpoint whose features are kept
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSpeaker:
+    row: SpeakerRow
+    recording: bytes  # as uploaded
+    features: bytes  # a safetensors file
+
+
+class SpeakerStore:
+    """Thread-safe. `row` and `rows` are quick lookups; all else may wait for a disk or a lock.
+
+    A write is whole and on the disk when its method returns, and else never happened. What any process
+    wrote is seen by the next call of every other. Any method raises SpeakerStoreError.
     """
+
+    def __init__(self, path: Path) -> None:
+        """Makes the file if there is none. Raises SpeakerStoreError if it is foreign, newer or damaged."""
+        self._path = path
+        self._reader = open_store_file(path, READ_TIMEOUT_S)
+        self._writer = open_store_file(path, WRITE_TIMEOUT_S)
+        self._reader_lock = threading.Lock()  # of the rows too
+        self._writer_lock = threading.Lock()
+        self._rows: tuple[SpeakerRow, ...] = ()
+        self._rows_version: int | None = None
+        self.rows()  # touches every row: damage shows now
+
+    def close(self) -> None:
+        """Waits for a write that is under way."""
+        with self._writer_lock:
+            self._writer.close()
+        with self._reader_lock:
+            self._reader.close()
+
+    def row(self, name: str) -> SpeakerRow | None:
+        with self._reader_lock, errors_named(self._path):
+            found = self._reader.execute(f"SELECT {COLUMNS} FROM speakers WHERE name = ?", (name,)).fetchone()
+            return None if found is None else _row(found)
+
+    def rows(self) -> tuple[SpeakerRow, ...]:
+        """Sorted by name; read again only if anything was written since, by any process."""
+        with self._reader_lock, errors_named(self._path):
+            (version,) = self._reader.execute("PRAGMA data_version").fetchone()
+            if version != self._rows_version:
+                found = self._reader.execute(f"SELECT {COLUMNS} FROM speakers ORDER BY name").fetchall()
+                self._rows, self._rows_version = tuple(map(_row, found)), version
+            return self._rows
+
+    def read(self, id: int) -> StoredSpeaker | None:
+        query = f"SELECT {COLUMNS}, recording, features FROM speakers WHERE id = ?"
+        with self._writer_lock, errors_named(self._path):
+            found = self._writer.execute(query, (id,)).fetchone()
+            return None if found is None else StoredSpeaker(_row(found[:-2]), *found[-2:])
+
+    def insert(self, speaker: StoredSpeaker) -> SpeakerRow:
+        """Return the row with its id. Raises SpeakerExists."""
+        row = speaker.row
+        values = {
+            "name": row.name,
+            "created_at": row.created_at,
+            "transcript": row.transcript,
+            "language": row.language,
+            "duration_s": row.duration_s,
+            "quality": json.dumps(
+                {
+                    "snr_db": row.quality.snr_db,
+                    "clipping": row.quality.clipping,
+                    "speech_ratio": row.quality.speech_ratio,
+                }
+            ),
+            "prompt_tokens": row.prompt_tokens,
+            "fingerprint": row.fingerprint,
+            "recording": speaker.recording,
+            "features": speaker.features,
+        }
+        names = ", ".join(values)
+        parameters = ", ".join(f":{name}" for name in values)
+        stored = self._write(f"INSERT OR IGNORE INTO speakers ({names}) VALUES ({parameters})", values)
+        if stored is None:
+            raise SpeakerExists(f"there is a speaker {row.name!r} already; choose another name, or delete it")
+        return stored
+
+    def update(self, name: str, transcript: str | None, language: str | None) -> SpeakerRow | None:
+        """Change a field unless it is None; an empty language removes it. None: no such speaker."""
+        return self._write(
+            """UPDATE speakers SET transcript = coalesce(:transcript, transcript),
+            language = nullif(coalesce(:language, language), '') WHERE name = :name""",
+            {"name": name, "transcript": transcript, "language": language},
+        )
+
+    def replace_features(self, id: int, features: bytes, prompt_tokens: int, fingerprint: str) -> None:
+        """Store what was read anew of the same recording. Does nothing if the speaker is gone."""
+        self._write(
+            """UPDATE speakers SET features = :features, prompt_tokens = :prompt_tokens,
+            fingerprint = :fingerprint WHERE id = :id""",
+            {"id": id, "features": features, "prompt_tokens": prompt_tokens, "fingerprint": fingerprint},
+        )
+
+    def delete(self, name: str) -> SpeakerRow | None:
+        """Return the row that was deleted, if any."""
+        return self._write("DELETE FROM speakers WHERE name = :name", {"name": name})
+
+    def _write(self, statement: str, values: Mapping[str, object]) -> SpeakerRow | None:
+        """Run one transaction; return the one row it touched, as it is now, or was."""
+        with self._writer_lock, errors_named(self._path), self._writer:
+            found = self._writer.execute(f"{statement} RETURNING {COLUMNS}", values).fetchall()
+            return _row(found[0]) if found else None
+
+
+def _row(values: tuple[object, ...]) -> SpeakerRow:
+    """values: in the order of COLUMNS."""
+    named = dict(zip(COLUMNS.split(", "), values, strict=True))
     try:
-        entries = deserialize(content)  # type: ignore[no-untyped-call]
-    except SafetensorError as error:
-        raise ValueError(f"not a safetensors file: {error}") from error
-    return {name: _array(name, entry) for name, entry in entries}, _metadata(content)
-
-
-def _array(name: str, entry: Mapping[str, Any]) -> NDArray[np.generic]:
-    dtype = DTYPES.get(str(entry["dtype"]))
-    if dtype is None:
-        raise ValueError(f"tensor {name!r} is of type {entry['dtype']}; expected {', '.join(DTYPES)}")
-    array: NDArray[np.generic] = np.frombuffer(entry["data"], dtype).reshape(entry["shape"])
-    return array
-
-
-def _metadata(content: bytes) -> dict[str, str]:
-    """Of a file that `deserialize` has checked: it lets strings only through."""
-    length = int.from_bytes(content[:HEADER_SIZE_BYTES], "little")
-    header = json.loads(content[HEADER_SIZE_BYTES : HEADER_SIZE_BYTES + length])
-    metadata: dict[str, str] = header.get("__metadata__") or {}
-    return metadata
+        named["quality"] = Quality(**json.loads(str(named["quality"])))
+    except (TypeError, ValueError) as error:
+        raise sqlite3.DatabaseError(f"the quality of speaker {named['name']!r} is malformed") from error
+    return SpeakerRow(**named)  # type: ignore[arg-type]
 
 
 APPLICATION_ID = 0x46575350  # "FWSP", in the header of the file
@@ -96,7 +192,7 @@ class SpeakerStoreError(Exception):
 
 
 def open_store_file(path: Path, timeout_s: float) -> sqlite3.Connection:
-    """A connection that any one thread at a time may use; it waits `timeout_s` for others' locks.
+    """Open a connection for one thread at a time; it waits `timeout_s` for others' locks.
 
     Raises SpeakerStoreError if the file cannot be made or opened, is none of ours, newer or damaged.
     """
@@ -115,7 +211,7 @@ def open_store_file(path: Path, timeout_s: float) -> sqlite3.Connection:
 
 @contextmanager
 def errors_named(path: Path) -> Iterator[None]:
-    """What SQLite or the file system says becomes a SpeakerStoreError that names the file."""
+    """Turn what SQLite or the file system raises into a SpeakerStoreError that names the file."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:
@@ -123,7 +219,7 @@ def errors_named(path: Path) -> Iterator[None]:
 
 
 def _make(path: Path) -> None:
-    """An empty store appears under its name complete, or not at all; of several makers one wins.
+    """Create an empty store, complete or not at all; of several creators one wins.
 
     Only its owner may read it: it holds people's voices.
     """
@@ -139,7 +235,7 @@ def _make(path: Path) -> None:
 
 
 def _sync_directory(directory: Path) -> None:
-    """So that the file's name is on the disk as well as its content."""
+    """Write the file's name to the disk, as its content was."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -190,7 +286,7 @@ def write_bundle(bundle: Bundle) -> bytes:
 
 
 def read_bundle(content: bytes, max_bytes: int, fingerprint: str) -> Bundle:
-    """Judges any bytes as a bundle; whether what it holds makes sense is for others to judge.
+    """Check any bytes to be a bundle; whether its contents make sense is for the caller to check.
 
     Raises UploadTooLarge; InvalidRequest if it is none; SpeakerIncompatible if its fingerprint is another.
     """
@@ -233,142 +329,35 @@ def _entry(metadata: Mapping[str, str], name: str) -> str:
     return metadata[name]
 
 
-COLUMNS = "id, name, created_at, transcript, language, duration_s, quality, prompt_tokens, fingerprint"
-LOOK_TIMEOUT_S = 1.0  # only while another process recovers the file is a reader kept waiting
-WRITE_TIMEOUT_S = 10.0
+def pack(tensors: Tensors, metadata: Mapping[str, str] | None = None) -> bytes:
+    """tensors: float32, int64 or uint8, contiguous."""
+    content: bytes = save(dict(tensors), dict(metadata or {}))
+    return content
 
 
-@dataclass(frozen=True, slots=True)
-class SpeakerRow:
-    """What is known of a speaker without its sound. id: never used again; 0 before it is stored."""
+def unpack(content: bytes) -> tuple[dict[str, NDArray[np.generic]], dict[str, str]]:
+    """Return the arrays, writable and with their own memory, and the metadata.
 
-    name: str
-    created_at: str
-    transcript: str
-    language: str | None
-    duration_s: float
-    quality: Quality  # without warnings
-    prompt_tokens: int
-    fingerprint: str  # of the checkpoint whose features are kept
-    id: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class StoredSpeaker:
-    row: SpeakerRow
-    recording: bytes  # as uploaded
-    features: bytes  # a safetensors file
-
-
-class SpeakerStore:
-    """Any thread may call it. `row` and `rows` are quick lookups; all else may wait for a disk or a lock.
-
-    A write is whole and on the disk when its method returns, and else never happened. What any process
-    wrote is seen by the next call of every other. Any method raises SpeakerStoreError.
+    Raises ValueError for bytes that are no safetensors file, or hold another type than those above.
     """
-
-    def __init__(self, path: Path) -> None:
-        """Makes the file if there is none. Raises SpeakerStoreError if it is foreign, newer or damaged."""
-        self._path = path
-        self._looking = open_store_file(path, LOOK_TIMEOUT_S)
-        self._working = open_store_file(path, WRITE_TIMEOUT_S)
-        self._look_lock = threading.Lock()  # of `_looking` and the rows
-        self._lock = threading.Lock()  # of `_working`
-        self._rows: tuple[SpeakerRow, ...] = ()
-        self._rows_version: int | None = None
-        self.rows()  # touches every row: damage shows now
-
-    def close(self) -> None:
-        """Waits for a write that is under way."""
-        with self._lock:
-            self._working.close()
-        with self._look_lock:
-            self._looking.close()
-
-    def row(self, name: str) -> SpeakerRow | None:
-        with self._look_lock, errors_named(self._path):
-            found = self._looking.execute(
-                f"SELECT {COLUMNS} FROM speakers WHERE name = ?", (name,)
-            ).fetchone()
-            return None if found is None else _row(found)
-
-    def rows(self) -> tuple[SpeakerRow, ...]:
-        """By name; read again only if anything was written since, by whomever."""
-        with self._look_lock, errors_named(self._path):
-            (version,) = self._looking.execute("PRAGMA data_version").fetchone()
-            if version != self._rows_version:
-                found = self._looking.execute(f"SELECT {COLUMNS} FROM speakers ORDER BY name").fetchall()
-                self._rows, self._rows_version = tuple(map(_row, found)), version
-            return self._rows
-
-    def read(self, id: int) -> StoredSpeaker | None:
-        query = f"SELECT {COLUMNS}, recording, features FROM speakers WHERE id = ?"
-        with self._lock, errors_named(self._path):
-            found = self._working.execute(query, (id,)).fetchone()
-            return None if found is None else StoredSpeaker(_row(found[:-2]), *found[-2:])
-
-    def insert(self, speaker: StoredSpeaker) -> SpeakerRow:
-        """-> the row with its id. Raises SpeakerExists."""
-        row = speaker.row
-        values = {
-            "name": row.name,
-            "created_at": row.created_at,
-            "transcript": row.transcript,
-            "language": row.language,
-            "duration_s": row.duration_s,
-            "quality": _quality_json(row.quality),
-            "prompt_tokens": row.prompt_tokens,
-            "fingerprint": row.fingerprint,
-            "recording": speaker.recording,
-            "features": speaker.features,
-        }
-        names, places = ", ".join(values), ", ".join(f":{name}" for name in values)
-        stored = self._write(f"INSERT OR IGNORE INTO speakers ({names}) VALUES ({places})", values)
-        if stored is None:
-            raise SpeakerExists(f"there is a speaker {row.name!r} already; choose another name, or delete it")
-        return stored
-
-    def update(self, name: str, transcript: str | None, language: str | None) -> SpeakerRow | None:
-        """None leaves a field, an empty language removes it. -> None if there is no such speaker."""
-        return self._write(
-            """UPDATE speakers SET transcript = coalesce(:transcript, transcript),
-            language = nullif(coalesce(:language, language), '') WHERE name = :name""",
-            {"name": name, "transcript": transcript, "language": language},
-        )
-
-    def replace_features(self, id: int, features: bytes, prompt_tokens: int, fingerprint: str) -> None:
-        """Of the same recording, read again. Does nothing if the speaker is gone."""
-        self._write(
-            """UPDATE speakers SET features = :features, prompt_tokens = :prompt_tokens,
-            fingerprint = :fingerprint WHERE id = :id""",
-            {"id": id, "features": features, "prompt_tokens": prompt_tokens, "fingerprint": fingerprint},
-        )
-
-    def delete(self, name: str) -> SpeakerRow | None:
-        """-> what was deleted, if anything."""
-        return self._write("DELETE FROM speakers WHERE name = :name", {"name": name})
-
-    def _write(self, statement: str, values: Mapping[str, object]) -> SpeakerRow | None:
-        """One transaction. -> the one row it touched, as it is now, or was."""
-        with self._lock, errors_named(self._path), self._working:
-            found = self._working.execute(f"{statement} RETURNING {COLUMNS}", values).fetchall()
-            return _row(found[0]) if found else None
-
-
-def _quality_json(quality: Quality) -> str:
-    numbers = {
-        "snr_db": quality.snr_db,
-        "clipping": quality.clipping,
-        "speech_ratio": quality.speech_ratio,
-    }
-    return json.dumps(numbers)
-
-
-def _row(values: tuple[object, ...]) -> SpeakerRow:
-    """values: in the order of COLUMNS."""
-    named = dict(zip(COLUMNS.split(", "), values, strict=True))
     try:
-        named["quality"] = Quality(**json.loads(str(named["quality"])))
-    except (TypeError, ValueError) as error:
-        raise sqlite3.DatabaseError(f"the quality of speaker {named['name']!r} is malformed") from error
-    return SpeakerRow(**named)  # type: ignore[arg-type]
+        entries = deserialize(content)  # type: ignore[no-untyped-call]
+    except SafetensorError as error:
+        raise ValueError(f"not a safetensors file: {error}") from error
+    return {name: _array(name, entry) for name, entry in entries}, _metadata(content)
+
+
+def _array(name: str, entry: Mapping[str, Any]) -> NDArray[np.generic]:
+    dtype = DTYPES.get(str(entry["dtype"]))
+    if dtype is None:
+        raise ValueError(f"tensor {name!r} is of type {entry['dtype']}; expected {', '.join(DTYPES)}")
+    array: NDArray[np.generic] = np.frombuffer(entry["data"], dtype).reshape(entry["shape"])
+    return array
+
+
+def _metadata(content: bytes) -> dict[str, str]:
+    """Read it from a file that `deserialize` has checked: all values are strings."""
+    length = int.from_bytes(content[:HEADER_SIZE_BYTES], "little")
+    header = json.loads(content[HEADER_SIZE_BYTES : HEADER_SIZE_BYTES + length])
+    metadata: dict[str, str] = header.get("__metadata__") or {}
+    return metadata

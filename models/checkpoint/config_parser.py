@@ -1,17 +1,7 @@
-"""Read network configurations from a checkpoint's yaml.
-
-The arguments that all relative-attention encoders share.
-
-The language models' sizes.
-
-The flows' sizes.
-
-The vocoders' sizes.
-
-Parses a checkpoint's yaml into `models.config`, strictly.
+"""Parse a checkpoint's yaml into the values of `models/config.py`, strictly.
 
 An unknown field, a missing one, or a value that would ask for another network than the published
-ones is a CheckpointError; fields that matter to training only are passed over by name.
+ones is a CheckpointError; fields that matter to training only are ignored by name.
 """
 
 from typing import Literal
@@ -42,9 +32,74 @@ from firstword.models.config import (
     UNetFlowConfig,
 )
 
+CHUNK_TOKENS = TOKEN_RATE_HZ  # 25: a second, the one chunk that the networks were trained with
+CHUNK_FRAMES = CHUNK_TOKENS * FRAMES_PER_TOKEN  # 50
+
+NETWORKS: dict[Family, tuple[str, str, str]] = {
+    "cosyvoice1": ("TransformerLM", "MaskedDiffWithXvec", "HiFTGenerator"),
+    "cosyvoice2": ("Qwen2LM", "CausalMaskedDiffWithXvec", "HiFTGenerator"),
+    "cosyvoice3": ("CosyVoice3LM", "CausalMaskedDiffWithDiT", "CausalHiFTGenerator"),
+}
+
+
+def parse(file: HyperYaml, family: Family, qwen2: Qwen2Config | None) -> ModelConfig:
+    """`qwen2`: the sizes of `CosyVoice-BlankEN/config.json`, for CosyVoice 2 and 3."""
+    top = Fields(file, "top level", file.values)
+    lm_class, flow_class, hift_class = NETWORKS[family]
+    lm = top.tagged("llm", lm_class)
+    flow = top.tagged("flow", flow_class)
+    hift = top.tagged("hift", hift_class)
+    mel = top.tagged("feat_extractor", "mel_spectrogram")
+    sample_rate_hz = top.size("sample_rate", maximum=48_000)
+    flow_config = parse_flow(flow, flow_class)
+    token_rate_hz = flow_config.token_rate_hz if isinstance(flow_config, CosyVoice1FlowConfig) else 25
+    config = ModelConfig(
+        family=family,
+        sample_rate_hz=sample_rate_hz,
+        token_rate_hz=token_rate_hz,
+        lm=parse_lm(lm, lm_class, qwen2),
+        flow=flow_config,
+        hift=parse_hift(hift, hift_class),
+        mel=parse_mel(mel),
+    )
+    _check_rates(top, config)
+    return config
+
+
+def _check_rates(top: Fields, config: ModelConfig) -> None:
+    """Check that the networks agree on what a sample and a frame are."""
+    if {config.hift.sample_rate_hz, config.mel.sample_rate_hz} != {config.sample_rate_hz}:
+        raise top.error("sample_rate, hift and feat_extractor have different rates")
+    samples_per_frame = config.hift.samples_per_frame
+    if samples_per_frame != config.mel.hop_samples:
+        raise top.error(
+            f"hift makes {samples_per_frame} samples of a frame; hop_size of feat_extractor is "
+            f"{config.mel.hop_samples}"
+        )
+    if config.family != "cosyvoice1" and samples_per_frame * FRAME_RATE_HZ != config.sample_rate_hz:
+        raise top.error(
+            f"hift makes {samples_per_frame} samples of a frame; expected {FRAME_RATE_HZ} frames in a "
+            f"second of {config.sample_rate_hz} samples"
+        )
+
+
+def parse_mel(fields: Fields) -> MelConfig:
+    fields.choice("center", False)
+    config = MelConfig(
+        sample_rate_hz=fields.size("sampling_rate"),
+        n_fft=fields.size("n_fft", maximum=1 << 14),
+        hop_samples=fields.size("hop_size"),
+        win_samples=fields.size("win_size"),
+        num_mels=fields.choice("num_mels", 80),
+        fmin_hz=fields.number("fmin", 0.0),
+        fmax_hz=fields.optional_number("fmax"),
+    )
+    fields.done()
+    return config
+
 
 def parse_conformer(fields: Fields, activation: Literal["silu", "relu"]) -> ConformerConfig:
-    """ConformerEncoder, TransformerEncoder and UpsampleConformerEncoder share their arguments."""
+    """Parse the arguments that ConformerEncoder, TransformerEncoder and UpsampleConformerEncoder share."""
     fields.ignore("dropout_rate", "positional_dropout_rate", "attention_dropout_rate")
     fields.ignore(
         "num_decoding_left_chunks", "use_dynamic_left_chunk", "cnn_module_kernel", "gradient_checkpointing"
@@ -62,7 +117,7 @@ def parse_conformer(fields: Fields, activation: Literal["silu", "relu"]) -> Conf
         width=fields.size("output_size"),
         num_heads=fields.size("attention_heads"),
         feedforward_size=fields.size("linear_units"),
-        num_layers=fields.count("num_blocks"),
+        num_layers=fields.layers("num_blocks"),
         chunk=fields.size_or_zero("static_chunk_size"),
         activation=activation,
         has_input_relu=fields.choice("input_layer", "linear", "linear_legacy") == "linear_legacy",
@@ -81,8 +136,8 @@ def parse_lm(fields: Fields, kind: str, qwen2: Qwen2Config | None) -> LMConfig:
     smoothing = fields.number("lsm_weight", 0.0)
     sampling = _sampling(fields)
     if kind == "TransformerLM":
-        _, encoder = fields.tagged("text_encoder", "ConformerEncoder")
-        _, inner = fields.tagged("llm", "TransformerEncoder")
+        encoder = fields.tagged("text_encoder", "ConformerEncoder")
+        inner = fields.tagged("llm", "TransformerEncoder")
         decoder = parse_conformer(inner, "relu")
         if decoder.chunk != 1:
             raise inner.error(f"static_chunk_size is {decoder.chunk}; expected 1, causal")
@@ -97,7 +152,7 @@ def parse_lm(fields: Fields, kind: str, qwen2: Qwen2Config | None) -> LMConfig:
             sampling=sampling,
         )
     else:
-        _, inner = fields.tagged("llm", "Qwen2Encoder")
+        inner = fields.tagged("llm", "Qwen2Encoder")
         inner.ignore("pretrain_path")
         inner.done()
         fields.ignore("spk_embed_dim")
@@ -122,7 +177,7 @@ def parse_lm(fields: Fields, kind: str, qwen2: Qwen2Config | None) -> LMConfig:
 def _sampling(fields: Fields) -> SamplingConfig:
     if not fields.has("sampling"):
         return SamplingConfig()
-    _, sampling = fields.tagged("sampling", "ras_sampling")
+    sampling = fields.tagged("sampling", "ras_sampling")
     config = SamplingConfig(
         sampling.number("top_p", 0.8),
         sampling.size("top_k", 25),
@@ -134,7 +189,7 @@ def _sampling(fields: Fields) -> SamplingConfig:
 
 
 def parse_qwen2(fields: Fields) -> Qwen2Config:
-    """`CosyVoice-BlankEN/config.json`; what it says beside the sizes is checked, or of no effect here."""
+    """Parse `CosyVoice-BlankEN/config.json`; what it holds beside sizes is checked, or has no effect here."""
     fields.choice("hidden_act", "silu")
     fields.choice("model_type", "qwen2")
     fields.choice("use_sliding_window", False)
@@ -144,7 +199,7 @@ def parse_qwen2(fields: Fields) -> Qwen2Config:
         vocab_size=fields.size("vocab_size"),
         hidden_size=fields.size("hidden_size"),
         intermediate_size=fields.size("intermediate_size"),
-        num_hidden_layers=fields.count("num_hidden_layers"),
+        num_hidden_layers=fields.layers("num_hidden_layers"),
         num_attention_heads=fields.size("num_attention_heads"),
         num_key_value_heads=fields.size("num_key_value_heads"),
         rope_theta=fields.number("rope_theta", 1e6),
@@ -157,16 +212,12 @@ def parse_qwen2(fields: Fields) -> Qwen2Config:
     return config
 
 
-CHUNK_TOKENS = TOKEN_RATE_HZ  # 25: a second, the one chunk that the networks were trained with
-CHUNK_FRAMES = CHUNK_TOKENS * FRAMES_PER_TOKEN  # 50
-
-
 def parse_flow(fields: Fields, kind: str) -> FlowConfig:
     fields.ignore("output_type", "only_mask_loss")
     fields.choice("output_size", 80)
     vocab_size = fields.size("vocab_size")
     speaker_size = fields.size("spk_embed_dim", 192)
-    _, decoder = fields.tagged("decoder", "CausalConditionalCFM", "ConditionalCFM")
+    decoder = fields.tagged("decoder", "CausalConditionalCFM", "ConditionalCFM")
     cfm = _cfm(decoder)
     if kind == "CausalMaskedDiffWithDiT":
         config: FlowConfig = _dit_flow(fields, decoder, vocab_size, speaker_size, cfm)
@@ -180,7 +231,7 @@ def parse_flow(fields: Fields, kind: str) -> FlowConfig:
 
 
 def _token_grid(fields: Fields) -> int:
-    """The fields that fix 25 tokens and 50 frames a second; -> lookahead in tokens."""
+    """Check the fields that fix 25 tokens and 50 frames a second; return the lookahead in tokens."""
     fields.choice("input_frame_rate", TOKEN_RATE_HZ)
     fields.choice("token_mel_ratio", FRAMES_PER_TOKEN)
     return fields.size("pre_lookahead_len", 3)
@@ -188,8 +239,8 @@ def _token_grid(fields: Fields) -> int:
 
 def _cfm(decoder: Fields) -> CFMConfig:
     decoder.ignore("in_channels", "n_spks", "spk_emb_dim")
-    _, holder = decoder.tagged("cfm_params", "DictConfig")
-    params = holder.inner("content")
+    holder = decoder.tagged("cfm_params", "DictConfig")
+    params = holder.mapping("content")
     holder.done()
     params.choice("solver", "euler")
     params.choice("t_scheduler", "cosine")
@@ -214,10 +265,10 @@ def _cosyvoice1_flow(
             f"input_frame_rate is {token_rate_hz}; only CosyVoice 1's recipe of {COSYVOICE1_TOKEN_RATE_HZ} "
             "tokens a second is supported, for which the overlap that the flow keeps is fixed"
         )
-    _, encoder = fields.tagged("encoder", "ConformerEncoder")
-    _, regulator = fields.tagged("length_regulator", "InterpolateRegulator")
+    encoder = fields.tagged("encoder", "ConformerEncoder")
+    regulator = fields.tagged("length_regulator", "InterpolateRegulator")
     ratios = regulator.sizes("sampling_ratios")
-    _, estimator = decoder.tagged("estimator", "ConditionalDecoder")
+    estimator = decoder.tagged("estimator", "ConditionalDecoder")
     config = CosyVoice1FlowConfig(
         vocab_size=vocab_size,
         encoder=parse_conformer(encoder, "silu"),
@@ -239,8 +290,8 @@ def _unet_flow(
 ) -> UNetFlowConfig:
     fields.ignore("input_size")
     lookahead = _token_grid(fields)
-    _, encoder = fields.tagged("encoder", "UpsampleConformerEncoder")
-    _, estimator = decoder.tagged("estimator", "CausalConditionalDecoder")
+    encoder = fields.tagged("encoder", "UpsampleConformerEncoder")
+    estimator = decoder.tagged("estimator", "CausalConditionalDecoder")
     config = UNetFlowConfig(
         vocab_size, parse_conformer(encoder, "silu"), _unet(estimator), cfm, lookahead, 4, speaker_size
     )
@@ -259,12 +310,12 @@ def _dit_flow(
 ) -> DiTFlowConfig:
     fields.choice("input_size", 80)
     lookahead = _token_grid(fields)
-    _, front = fields.tagged("pre_lookahead_layer", "PreLookaheadLayer")
+    front = fields.tagged("pre_lookahead_layer", "PreLookaheadLayer")
     front.choice("in_channels", 80)
     front.choice("pre_lookahead_len", lookahead)
     channels = front.size("channels")
     front.done()
-    _, estimator = decoder.tagged("estimator", "DiT")
+    estimator = decoder.tagged("estimator", "DiT")
     return DiTFlowConfig(vocab_size, channels, _dit(estimator), cfm, lookahead, speaker_size)
 
 
@@ -277,7 +328,7 @@ def _unet(fields: Fields) -> UNetConfig:
         channels=fields.sizes("channels"),
         head_dim=fields.size("attention_head_dim"),
         num_blocks=fields.size("n_blocks", maximum=16),
-        num_mid_blocks=fields.count("num_mid_blocks"),
+        num_mid_blocks=fields.layers("num_mid_blocks"),
         num_heads=fields.size("num_heads"),
         chunk=fields.size_or_zero("static_chunk_size"),
     )
@@ -292,7 +343,7 @@ def _dit(fields: Fields) -> DiTConfig:
         fields.choice(name, 80)
     config = DiTConfig(
         dim=fields.size("dim"),
-        depth=fields.count("depth"),
+        depth=fields.layers("depth"),
         num_heads=fields.size("heads"),
         head_dim=fields.size("dim_head", 64),
         feedforward_mult=fields.size("ff_mult", 4),
@@ -304,9 +355,9 @@ def _dit(fields: Fields) -> DiTConfig:
 
 def parse_hift(fields: Fields, kind: str) -> HiFTConfig:
     is_causal = kind == "CausalHiFTGenerator"
-    _, f0 = fields.tagged("f0_predictor", "CausalConvRNNF0Predictor" if is_causal else "ConvRNNF0Predictor")
+    f0 = fields.tagged("f0_predictor", "CausalConvRNNF0Predictor" if is_causal else "ConvRNNF0Predictor")
     f0.choice("num_class", 1)
-    istft = fields.inner("istft_params")
+    istft = fields.mapping("istft_params")
     config = HiFTConfig(
         sample_rate_hz=fields.size("sampling_rate"),
         base_channels=fields.size("base_channels"),
@@ -351,68 +402,3 @@ def _check_hift(fields: Fields, config: HiFTConfig) -> None:
         raise fields.error("resblock_kernel_sizes and resblock_dilation_sizes differ in length")
     if config.istft_n_fft != 4 * config.istft_hop_samples:
         raise fields.error(f"n_fft {config.istft_n_fft} must be four hops of {config.istft_hop_samples}")
-
-
-__all__ = ["NETWORKS", "parse", "parse_flow", "parse_hift", "parse_lm", "parse_mel", "parse_qwen2"]
-
-NETWORKS: dict[Family, tuple[str, str, str]] = {
-    "cosyvoice1": ("TransformerLM", "MaskedDiffWithXvec", "HiFTGenerator"),
-    "cosyvoice2": ("Qwen2LM", "CausalMaskedDiffWithXvec", "HiFTGenerator"),
-    "cosyvoice3": ("CosyVoice3LM", "CausalMaskedDiffWithDiT", "CausalHiFTGenerator"),
-}
-
-
-def parse(file: HyperYaml, family: Family, qwen2: Qwen2Config | None) -> ModelConfig:
-    """`qwen2`: the sizes of `CosyVoice-BlankEN/config.json`, for CosyVoice 2 and 3."""
-    top = Fields(file, "top level", file.values)
-    lm_class, flow_class, hift_class = NETWORKS[family]
-    _, lm = top.tagged("llm", lm_class)
-    _, flow = top.tagged("flow", flow_class)
-    _, hift = top.tagged("hift", hift_class)
-    _, mel = top.tagged("feat_extractor", "mel_spectrogram")
-    sample_rate_hz = top.size("sample_rate", maximum=48_000)
-    flow_config = parse_flow(flow, flow_class)
-    token_rate_hz = flow_config.token_rate_hz if isinstance(flow_config, CosyVoice1FlowConfig) else 25
-    config = ModelConfig(
-        family=family,
-        sample_rate_hz=sample_rate_hz,
-        token_rate_hz=token_rate_hz,
-        lm=parse_lm(lm, lm_class, qwen2),
-        flow=flow_config,
-        hift=parse_hift(hift, hift_class),
-        mel=parse_mel(mel),
-    )
-    _check_rates(top, config)
-    return config
-
-
-def _check_rates(top: Fields, config: ModelConfig) -> None:
-    """The networks agree on what a sample and a frame are."""
-    if {config.hift.sample_rate_hz, config.mel.sample_rate_hz} != {config.sample_rate_hz}:
-        raise top.error("sample_rate, hift and feat_extractor have different rates")
-    samples_per_frame = config.hift.samples_per_frame
-    if samples_per_frame != config.mel.hop_samples:
-        raise top.error(
-            f"hift makes {samples_per_frame} samples of a frame; hop_size of feat_extractor is "
-            f"{config.mel.hop_samples}"
-        )
-    if config.family != "cosyvoice1" and samples_per_frame * FRAME_RATE_HZ != config.sample_rate_hz:
-        raise top.error(
-            f"hift makes {samples_per_frame} samples of a frame; expected {FRAME_RATE_HZ} frames in a "
-            f"second of {config.sample_rate_hz} samples"
-        )
-
-
-def parse_mel(fields: Fields) -> MelConfig:
-    fields.choice("center", False)
-    config = MelConfig(
-        sample_rate_hz=fields.size("sampling_rate"),
-        n_fft=fields.size("n_fft", maximum=1 << 14),
-        hop_samples=fields.size("hop_size"),
-        win_samples=fields.size("win_size"),
-        num_mels=fields.choice("num_mels", 80),
-        fmin_hz=fields.number("fmin", 0.0),
-        fmax_hz=fields.optional_number("fmax", None),
-    )
-    fields.done()
-    return config

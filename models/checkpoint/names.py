@@ -1,10 +1,7 @@
-"""Published weight names.
-
-The parameter names of published checkpoints, and ours.
+"""The parameter names of published checkpoints, and ours.
 
 Each table pairs a published prefix with ours; `*` stands for one segment (an index) and is carried
-over. What stands in no row keeps its name. The tables work in both directions: `load` reads with
-them, `save` writes with them.
+over. What stands in no row keeps its name. The tables work in both directions.
 """
 
 from collections.abc import Iterable
@@ -85,7 +82,7 @@ _UNET_BLOCK: Table = (
 
 
 def _resnet(norm: str) -> Table:
-    """`norm`: the place of the norm in a block; the causal one has a transposition before it."""
+    """`norm`: the index of the norm in a block; the causal one has a transposition before it."""
     return (
         ("mlp.1", "time"),
         ("block1.block.0", "block1.conv"),
@@ -182,15 +179,11 @@ HIFT: Table = (
 )
 
 
-def to_ours(name: str, table: Table) -> str:
-    return _rename(name, table)
-
-
 def to_published(name: str, table: Table) -> str:
-    return _rename(name, tuple((ours, published) for published, ours in table))
+    return to_ours(name, ((ours, published) for published, ours in table))
 
 
-def _rename(name: str, pairs: Iterable[tuple[str, str]]) -> str:
+def to_ours(name: str, pairs: Iterable[tuple[str, str]]) -> str:
     segments = name.split(".")
     for source, target in pairs:
         carried = _match(segments, source.split("."))
@@ -202,7 +195,7 @@ def _rename(name: str, pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def _match(segments: list[str], pattern: list[str]) -> list[str] | None:
-    """The segments that stand where the pattern has `*`; None where the pattern is no prefix."""
+    """Return the segments where the pattern has `*`; None where the pattern is no prefix."""
     if len(segments) < len(pattern):
         return None
     pairs = list(zip(segments, pattern, strict=False))

@@ -1,17 +1,14 @@
-"""Strict reader of a checkpoint's yaml.
-
-Takes named values out of a mapping one by one; refuses what is missing, left over or of the wrong kind.
-
-Reads a checkpoint's HyperPyYAML as data; nothing in the file is ever imported, called or executed.
+"""Read a checkpoint's HyperPyYAML as data; nothing in the file is ever imported, called or executed.
 
 A `!new:`, `!name:` or `!apply:` tag becomes a `Tagged` value whose target was found in a closed
 table. A `!ref <name>` is replaced by the plain top-level value it names. Anchors, aliases, deep
-nesting and large files are refused before anything is built from them.
+nesting and large files are refused before anything is built from them. `Fields` then takes the values
+one by one and refuses what is missing, left over or of the wrong kind.
 """
 
 import json
 import re
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,13 +101,18 @@ class HyperYaml:
         self.values = values
 
     def resolve(self, value: Any, depth: int = 0) -> Any:
-        """A `Reference` to a number or text, or a product of such, as its value; anything else as it is."""
+        """Return the value of a `Reference`, or of a product of them; anything else as it is."""
         if not isinstance(value, Reference):
             return value
         names = [_REFERENCE.fullmatch(part.strip()) for part in value.expression.split("*")]
         if depth > MAX_REFERENCE_DEPTH or len(names) > MAX_FACTORS or any(name is None for name in names):
             raise self.error(f"!ref {value.expression[:80]!r} cannot be followed; expected !ref <name>")
-        factors = [self._lookup(name[1], depth) for name in names if name is not None]
+        factors = []
+        for name in names:
+            assert name is not None
+            if name[1] not in self.values:
+                raise self.error(f"!ref <{name[1]}> names nothing in the file")
+            factors.append(self.resolve(self.values[name[1]], depth + 1))
         if len(factors) == 1:
             return factors[0]
         if not all(isinstance(factor, int) and abs(factor) < 1 << 31 for factor in factors):
@@ -120,17 +122,12 @@ class HyperYaml:
             product *= factor
         return product
 
-    def _lookup(self, name: str, depth: int) -> Any:
-        if name not in self.values:
-            raise self.error(f"!ref <{name}> names nothing in the file")
-        return self.resolve(self.values[name], depth + 1)
-
     def error(self, problem: str) -> CheckpointError:
         return CheckpointError(f"{self.path}: {problem}")
 
 
 def read(path: Path) -> HyperYaml:
-    """Reads one file.
+    """Read one file.
 
     Raises:
         CheckpointError: not readable, not YAML, larger or deeper than any published file, holding
@@ -161,7 +158,7 @@ def read(path: Path) -> HyperYaml:
 
 
 def _check_events(path: Path, text: str) -> None:
-    """Walks the parser's events, which needs no recursion, before any node is composed."""
+    """Walk the parser's events, which needs no recursion, before any node is composed."""
     depth = 0
     for count, event in enumerate(yaml.parse(text, Loader=yaml.SafeLoader)):
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
@@ -175,7 +172,7 @@ def _check_events(path: Path, text: str) -> None:
 
 
 class _Builder:
-    """Turns nodes into plain values; the only conversions are YAML's own scalars."""
+    """Turns nodes into plain values; the only conversions are those of YAML's own scalars."""
 
     def __init__(self, path: Path):
         self._path = path
@@ -193,14 +190,12 @@ class _Builder:
                 f"{self._path}:{node.start_mark.line + 1}: the tag {node.tag[:120]!r} is not one of a "
                 "CosyVoice checkpoint; nothing was executed"
             )
-        return Tagged(kind, target, self._arguments(node))
-
-    def _arguments(self, node: yaml.Node) -> Any:
+        arguments: Any = {}
         if isinstance(node, yaml.MappingNode):
-            return self.mapping(node)
-        if isinstance(node, yaml.SequenceNode):
-            return [self.value(item) for item in node.value]
-        return {}
+            arguments = self.mapping(node)
+        elif isinstance(node, yaml.SequenceNode):
+            arguments = [self.value(item) for item in node.value]
+        return Tagged(kind, target, arguments)
 
     def _plain(self, node: yaml.Node) -> Any:
         if isinstance(node, yaml.MappingNode) and node.tag == "tag:yaml.org,2002:map":
@@ -228,19 +223,17 @@ class _Builder:
 
     def mapping(self, node: yaml.MappingNode) -> dict[str, Any]:
         values: dict[str, Any] = {}
-        for key, value in self._pairs(node):
-            if key in values:
-                raise CheckpointError(f"{self._path}:{node.start_mark.line + 1}: {key!r} stands there twice")
-            values[key] = self.value(value)
-        return values
-
-    def _pairs(self, node: yaml.MappingNode) -> Iterator[tuple[str, yaml.Node]]:
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
                 raise CheckpointError(
                     f"{self._path}:{key.start_mark.line + 1}: a name is expected as the key"
                 )
-            yield key.value, value
+            if key.value in values:
+                raise CheckpointError(
+                    f"{self._path}:{node.start_mark.line + 1}: {key.value!r} stands there twice"
+                )
+            values[key.value] = self.value(value)
+        return values
 
 
 MAX_SIZE = 1 << 20
@@ -251,19 +244,20 @@ MAX_LIST = 16
 class Fields:
     """The arguments of one `!new:` of a checkpoint's yaml, or one object of a JSON file.
 
-    Every `take` removes a field; `done` raises CheckpointError for whatever nobody took.
+    Every method that returns a value removes its field; `done` raises CheckpointError for those left over.
+    `yaml_path` is where the values stand in the file, for messages.
     """
 
-    def __init__(self, file: HyperYaml, place: str, values: Any):
+    def __init__(self, file: HyperYaml, yaml_path: str, values: Any):
         if not isinstance(values, dict):
-            raise file.error(f"{place}: expected named values, found {values!r:.80}")
+            raise file.error(f"{yaml_path}: expected named values, found {values!r:.80}")
         self._file = file
-        self._place = place
+        self._yaml_path = yaml_path
         self._values = dict(values)
 
     @classmethod
     def from_json(cls, path: Path) -> "Fields":
-        """The object that a JSON file holds."""
+        """Read the object that a JSON file holds."""
         try:
             with path.open("rb") as file:
                 content = file.read(MAX_BYTES + 1)
@@ -276,44 +270,36 @@ class Fields:
 
     def size(self, name: str, default: int | None = None, maximum: int = MAX_SIZE) -> int:
         """A positive whole number that a real network can have."""
-        value = self._take(name, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= maximum:
-            raise self.error(f"{name} is {value!r:.80}; expected a whole number from 1 to {maximum}")
-        return value
+        return self._checked_size(name, self._take(name, default), maximum)
 
-    def count(self, name: str) -> int:
+    def layers(self, name: str) -> int:
         """How many of something are built one by one."""
         return self.size(name, maximum=MAX_LAYERS)
 
     def size_or_zero(self, name: str) -> int:
-        """A whole number that may be 0, and is 0 where it is not there."""
+        """A size that may be 0, and is 0 where it is not there."""
         value = self._take(name, 0)
-        return 0 if value == 0 else Fields(self._file, self._place, {name: value}).size(name)
+        return 0 if value == 0 else self._checked_size(name, value)
 
     def sizes(self, name: str) -> tuple[int, ...]:
-        values = self._list(name)
-        return tuple(
-            Fields(self._file, f"{self._place}.{name}", {"entry": value}).size("entry") for value in values
-        )
+        values = self._checked_list(name, self._take(name, None))
+        return tuple(self._checked_size(f"{name}: entry", value) for value in values)
 
     def size_lists(self, name: str) -> tuple[tuple[int, ...], ...]:
-        values = self._list(name)
+        entry = f"{name}: entry"
+        lists = self._checked_list(name, self._take(name, None))
         return tuple(
-            Fields(self._file, f"{self._place}.{name}", {"entry": value}).sizes("entry") for value in values
+            tuple(self._checked_size(entry, value) for value in self._checked_list(entry, values))
+            for values in lists
         )
 
     def number(self, name: str, default: float | None = None) -> float:
-        """A finite number; `1e-06`, which YAML 1.1 reads as text, is one too."""
-        value = self._take(name, default)
-        try:
-            number = (
-                float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else None
-            )
-        except (ValueError, OverflowError):
-            number = None
-        if number is None or not abs(number) < 1e12:
-            raise self.error(f"{name} is {value!r:.80}; expected a number")
-        return number
+        return self._checked_number(name, self._take(name, default))
+
+    def optional_number(self, name: str) -> float | None:
+        """A number, or None where it is null or not there."""
+        value = self._file.resolve(self._values.pop(name, None))
+        return None if value is None else self._checked_number(name, value)
 
     def flag(self, name: str, default: bool | None = None) -> bool:
         value = self._take(name, default)
@@ -325,22 +311,18 @@ class Fields:
         """A list of texts, not empty."""
         if not self.has(name):
             return default
-        values = self._list(name)
+        values = self._checked_list(name, self._take(name, None))
         for value in values:
             if not isinstance(value, str):
                 raise self.error(f"{name} holds {value!r:.80}; expected text")
         return tuple(values)
 
     def optional_text(self, name: str) -> str | None:
-        """A text that is not empty, or null."""
-        value = self._take(name, None, is_optional=True)
+        """A text that is not empty, or None where it is null or not there."""
+        value = self._values.pop(name, None)
         if value is not None and (not isinstance(value, str) or not value):
             raise self.error(f"{name} is {value!r:.80}; expected text")
         return value
-
-    def optional_number(self, name: str, default: float | None) -> float | None:
-        value = self._take(name, default, is_optional=True)
-        return None if value is None else Fields(self._file, self._place, {name: value}).number(name)
 
     def choice(self, name: str, *accepted: Any) -> Any:
         """One of the values that this implementation computes; the first where the field is not there."""
@@ -350,21 +332,20 @@ class Fields:
         return value
 
     def ignore(self, *names: str) -> None:
-        """Fields of training, which the network's function does not depend on."""
+        """Remove fields of training, which the network's function does not depend on."""
         for name in names:
             self._values.pop(name, None)
 
-    def tagged(self, name: str, *targets: str) -> tuple[str, "Fields"]:
-        """A `!new:` or `!name:` value: the last part of its target, one of `targets`, and its arguments."""
+    def tagged(self, name: str, *targets: str) -> "Fields":
+        """The arguments of a `!new:` or `!name:` value, the last part of whose target is one of `targets`."""
         value = self._take(name, None)
         found = value.target.rpartition(".")[2] if isinstance(value, Tagged) else None
         if found not in targets:
             raise self.error(f"{name} is {found or value!r:.80}; expected {' or '.join(targets)}")
-        return found, Fields(self._file, f"{self._place}.{name}", value.arguments)
+        return Fields(self._file, f"{self._yaml_path}.{name}", value.arguments)
 
-    def inner(self, name: str) -> "Fields":
-        """A plain mapping."""
-        return Fields(self._file, f"{self._place}.{name}", self._take(name, None))
+    def mapping(self, name: str) -> "Fields":
+        return Fields(self._file, f"{self._yaml_path}.{name}", self._take(name, None))
 
     def has(self, name: str) -> bool:
         return name in self._values
@@ -374,15 +355,29 @@ class Fields:
             raise self.error(f"unknown: {', '.join(sorted(map(str, self._values)))[:300]}")
 
     def error(self, problem: str) -> CheckpointError:
-        return self._file.error(f"{self._place}: {problem}")
+        return self._file.error(f"{self._yaml_path}: {problem}")
 
-    def _list(self, name: str) -> list[Any]:
-        value = self._take(name, None)
-        if not isinstance(value, list) or not 0 < len(value) <= MAX_LIST:
-            raise self.error(f"{name} is {value!r:.80}; expected a list of 1 to {MAX_LIST} entries")
-        return value
-
-    def _take(self, name: str, default: Any, is_optional: bool = False) -> Any:
-        if name not in self._values and default is None and not is_optional:
+    def _take(self, name: str, default: Any) -> Any:
+        if name not in self._values and default is None:
             raise self.error(f"{name} is missing")
         return self._file.resolve(self._values.pop(name, default))
+
+    def _checked_size(self, label: str, value: Any, maximum: int = MAX_SIZE) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= maximum:
+            raise self.error(f"{label} is {value!r:.80}; expected a whole number from 1 to {maximum}")
+        return value
+
+    def _checked_number(self, label: str, value: Any) -> float:
+        """Return a finite number; `1e-06`, which YAML 1.1 reads as text, is one too."""
+        number = None
+        if isinstance(value, int | float | str) and not isinstance(value, bool):
+            with suppress(ValueError, OverflowError):
+                number = float(value)
+        if number is None or not abs(number) < 1e12:
+            raise self.error(f"{label} is {value!r:.80}; expected a number")
+        return number
+
+    def _checked_list(self, label: str, value: Any) -> list[Any]:
+        if not isinstance(value, list) or not 0 < len(value) <= MAX_LIST:
+            raise self.error(f"{label} is {value!r:.80}; expected a list of 1 to {MAX_LIST} entries")
+        return [self._file.resolve(entry) for entry in value]

@@ -1,12 +1,7 @@
-"""Recordings and acoustic features.
+"""Recordings made fit for the extractors, and acoustic features: log-mel spectrograms and Kaldi's filterbank.
 
-What can go wrong in front of the networks.
-
-Kaldi's filterbank features, what the speaker encoder hears.
-
-A recording someone gave us, made fit for the extractors: mono, checked, without silence at its ends.
-
-Log-mel spectrograms: the prompt mel that the flow continues, and whisper's for the speech tokenizer.
+The prompt mel is what the flow continues; whisper's goes to the speech tokenizer, the filterbank to the
+speaker encoder.
 """
 
 import math
@@ -24,7 +19,7 @@ from firstword.models.config import MelConfig
 
 
 class FrontendError(ValueError):
-    """A front end file is missing, broken or not what was published; the message names it."""
+    """A file of the front end is missing, broken or not what was published; the message names it."""
 
 
 class RecordingError(FrontendError):
@@ -47,19 +42,6 @@ def kaldi_fbank(samples: Tensor) -> Tensor:
     """
     assert samples.ndim == 1, f"samples {tuple(samples.shape)}"
     assert len(samples) >= FRAME_SAMPLES, f"{len(samples)} samples"
-    fbank = kaldi_native_fbank.OnlineFbank(_options())
-    fbank.accept_waveform(FBANK_SAMPLE_RATE_HZ, samples.tolist())
-    fbank.input_finished()
-    frames = [fbank.get_frame(index) for index in range(fbank.num_frames_ready)]
-    return torch.from_numpy(np.stack(frames))  # (T, 80)
-
-
-def without_mean(features: Tensor) -> Tensor:
-    """features (T, C) -> the same, each channel with mean zero over time."""
-    return features - features.mean(dim=0)
-
-
-def _options() -> kaldi_native_fbank.FbankOptions:
     options = kaldi_native_fbank.FbankOptions()
     options.frame_opts.samp_freq = FBANK_SAMPLE_RATE_HZ
     options.frame_opts.dither = 0.0
@@ -69,7 +51,16 @@ def _options() -> kaldi_native_fbank.FbankOptions:
     options.mel_opts.num_bins = NUM_FBANK_BINS
     options.mel_opts.low_freq = 20.0
     options.mel_opts.high_freq = FBANK_SAMPLE_RATE_HZ / 2
-    return options
+    fbank = kaldi_native_fbank.OnlineFbank(options)
+    fbank.accept_waveform(FBANK_SAMPLE_RATE_HZ, samples.tolist())
+    fbank.input_finished()
+    frames = [fbank.get_frame(index) for index in range(fbank.num_frames_ready)]
+    return torch.from_numpy(np.stack(frames))  # (T, 80)
+
+
+def without_mean(features: Tensor) -> Tensor:
+    """Return features (T, C) with each channel's mean over time subtracted."""
+    return features - features.mean(dim=0)
 
 
 MIN_SAMPLE_RATE_HZ = 16_000
@@ -110,7 +101,7 @@ class Recording:
         return len(self.samples) / self.sample_rate_hz
 
     def trimmed(self) -> "Recording":
-        """Without the silence at both ends; silence in between stays.
+        """Cut the silence at both ends; silence in between stays.
 
         The level of a frame of 20 ms is its RMS without its mean. Frames within 40 dB of the loudest and
         above -60 dBFS are speech. What lies more than 100 ms before the first or behind the last is cut.

@@ -82,7 +82,7 @@ def end_at(statement):
         print(len(statements), flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 
-store._working.set_trace_callback(end_at)
+store._writer.set_trace_callback(end_at)
 store.insert(replace(stored, row=replace(stored.row, name="late")))
 """
 

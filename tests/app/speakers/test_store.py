@@ -189,7 +189,7 @@ def test_a_commit_is_on_the_disk_before_it_returns(open_store: OpenStore, path: 
     store = open_store()
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    assert store._working.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+    assert store._writer.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
 
 
 def test_only_its_owner_reads_it(open_store: OpenStore, path: Path) -> None:
@@ -266,7 +266,7 @@ def test_a_place_where_no_file_can_be_is_named(tmp_path: Path) -> None:
 def test_lookups_of_many_threads_never_overlap(open_store: OpenStore) -> None:
     store = open_store()
     store.insert(speaker())
-    watched = store._looking = OneAtATime(store._looking)  # type: ignore[assignment]
+    watched = store._reader = OneAtATime(store._reader)  # type: ignore[assignment]
     with ThreadPoolExecutor(4) as threads:
         for found in threads.map(lambda _: (store.row("mia"), store.rows()), range(200)):
             assert found[0] is not None
