@@ -32,12 +32,6 @@ def are_repeated(ids: Tensor, history: Tensor, config: SamplingConfig) -> Tensor
     return counts >= math.ceil(config.win_size * config.tau_r)
 
 
-def nucleus_probabilities(probabilities: Tensor, config: SamplingConfig) -> Tensor:
-    """probabilities (B, V) float32 -> those of the nucleus, renormalised, else 0: (B, V)."""
-    ids, weights = nucleus(probabilities, config)
-    return torch.zeros_like(probabilities).scatter(1, ids, weights)
-
-
 def nucleus(probabilities: Tensor, config: SamplingConfig) -> tuple[Tensor, Tensor]:
     """The candidates of each row, most probable first, and their renormalised probabilities: (B, K) each.
 

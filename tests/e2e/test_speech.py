@@ -6,47 +6,18 @@ import json
 import shutil
 import signal
 from pathlib import Path
-from typing import Any
 
-import httpx
 import numpy as np
 import openai
 import pytest
 import soundfile
 import websockets
-from numpy.typing import NDArray
 
 from firstword.app.options import BUILTIN_CHECKPOINT
-from tests.app.telemetry.readings import series
 from tests.e2e.server import Server, serving
+from tests.support.service_client import PATIENCE_S, TEXT, client, heard_before_the_end, measured, spoken
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
-
-TEXT = "The train to London leaves at 7:30. Please do not be late."
-PATIENCE_S = 120
-
-
-def client(server: Server) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=server.url, timeout=PATIENCE_S)
-
-
-async def spoken(server: Server, **fields: Any) -> NDArray[np.int16]:
-    """What /tts says, as samples."""
-    async with client(server) as http:
-        answer = await http.post("/tts", json={"text": TEXT, "format": "pcm", "seed": 7, **fields})
-    assert answer.status_code == 200, answer.text
-    return np.frombuffer(answer.content, "<i2")
-
-
-def measured(exposition: str, name: str, **labels: str) -> float:
-    """The sum over all series of that name with these labels."""
-    values = [
-        value
-        for (series_name, series_labels), value in series(exposition).items()
-        if series_name == name and labels.items() <= series_labels
-    ]
-    assert values, name
-    return sum(values)
 
 
 async def test_a_text_becomes_a_wav_of_speech(server: Server) -> None:
@@ -104,21 +75,6 @@ async def test_the_openai_client_works_unchanged(server: Server) -> None:
     assert len(b"".join(chunks)) > 96_000
     samples, rate_hz = soundfile.read(io.BytesIO(mp3.content))
     assert len(samples) / rate_hz > 0.4
-
-
-async def heard_before_the_end(socket: Any) -> tuple[int, dict[str, Any]]:
-    """Ends the text of context a only once there is audio of it; -> bytes of audio, the last event."""
-    heard, event = 0, {}
-    while event.get("type") != "done":
-        message = await socket.recv()
-        if isinstance(message, str):
-            event = json.loads(message)
-            assert event["type"] != "error", event
-            continue
-        if heard == 0:
-            await socket.send(json.dumps({"type": "end", "context": "a"}))
-        heard += len(message)
-    return heard, event
 
 
 async def test_text_that_comes_word_by_word_is_spoken_as_it_comes(server: Server) -> None:

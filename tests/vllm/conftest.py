@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.parity.reference import load_case
-from tests.vllm.house import House, open_house
+from tests.vllm.engine import VllmEngine, open_engine
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -15,20 +15,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture(scope="session")
-def v2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    with open_house(load_case("llm_v2"), tmp_path_factory.mktemp("v2")) as house:
-        yield house
+def v2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmEngine]:
+    with open_engine(load_case("llm_v2"), tmp_path_factory.mktemp("v2")) as engine:
+        yield engine
 
 
 @pytest.fixture(scope="session")
-def v3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    with open_house(load_case("llm_v3"), tmp_path_factory.mktemp("v3")) as house:
-        yield house
+def v3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmEngine]:
+    with open_engine(load_case("llm_v3"), tmp_path_factory.mktemp("v3")) as engine:
+        yield engine
 
 
 @pytest.fixture(params=["v2", "v3"])
-def house(request: pytest.FixtureRequest) -> House:
+def engine(request: pytest.FixtureRequest) -> VllmEngine:
     """Both, one after the other."""
     found = request.getfixturevalue(request.param)
-    assert isinstance(found, House)
+    assert isinstance(found, VllmEngine)
     return found

@@ -6,20 +6,19 @@ import pytest
 from prometheus_client import REGISTRY
 
 from firstword.app.engine.tokens.interface import TokenRequest
-from tests.parity.test_lm import ids
-from tests.vllm.house import House, spoken
-from tests.vllm.test_tokens import whole_utterance
+from tests.support.reference_lm import ids
+from tests.vllm.engine import VllmEngine, spoken, whole_utterance
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore")]
 
 LONG_TEXT_TOKENS = 90  # at least 180 speech tokens
 
 
-def gauge(house: House, name: str) -> float | None:
-    return REGISTRY.get_sample_value(name, {"model_name": house.case.name, "engine": "0"})
+def gauge(engine: VllmEngine, name: str) -> float | None:
+    return REGISTRY.get_sample_value(name, {"model_name": engine.case.name, "engine": "0"})
 
 
-def test_stopped_streams_leave_nothing_behind(v3: House) -> None:
+def test_stopped_streams_leave_nothing_behind(v3: VllmEngine) -> None:
     text = (ids(v3.case.io["text"]) * LONG_TEXT_TOKENS)[:LONG_TEXT_TOKENS]
 
     async def stop_some() -> list[int]:

@@ -11,8 +11,8 @@ from firstword.models.layers.attention import FullContext, chunk_mask
 from firstword.models.lm.plan import Forbidden, Run
 from firstword.models.lm.sampling import class_masks, repetition_aware_probabilities
 from firstword.models.vllm.sampling_state import SamplingState
-from tests.parity.test_lm import offline_plan
-from tests.vllm.house import House
+from tests.support.reference_lm import offline_plan
+from tests.vllm.engine import VllmEngine
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore")]
 
@@ -21,45 +21,45 @@ MIN_P = 1e-3  # of a chi-square test; the seeds are fixed, so it passes always o
 MIN_EXPECTED = 8.0  # draws of a class; rarer ones are counted together
 
 
-def prompt_ids(house: House) -> tuple[int, ...]:
-    action = offline_plan(house.case, house.lm).next_action()
+def prompt_ids(engine: VllmEngine) -> tuple[int, ...]:
+    action = offline_plan(engine.case, engine.lm).next_action()
     assert isinstance(action, Run)
     return action.ids
 
 
 @torch.inference_mode()
-def logits_after(house: House, prompt: tuple[int, ...]) -> Tensor:
+def logits_after(engine: VllmEngine, prompt: tuple[int, ...]) -> Tensor:
     """(1, V): of the id behind the prompt."""
-    x = house.lm.prompt_embeddings(prompt)
-    hidden = house.lm(x, FullContext(chunk_mask(x.shape[1], 1, x.device)))
-    return house.lm.logits(hidden[:, -1])
+    x = engine.lm.prompt_embeddings(prompt)
+    hidden = engine.lm(x, FullContext(chunk_mask(x.shape[1], 1, x.device)))
+    return engine.lm.logits(hidden[:, -1])
 
 
-def exact(house: House, history: list[int]) -> Tensor:
+def exact(engine: VllmEngine, history: list[int]) -> Tensor:
     """(V,): the published scheme's distribution behind that history."""
-    forbidden = class_masks(house.lm.vocabulary)[RULE][None]
+    forbidden = class_masks(engine.lm.vocabulary)[RULE][None]
     window = torch.tensor([history])
-    logits = logits_after(house, prompt_ids(house))
-    return repetition_aware_probabilities(logits, forbidden, window, house.lm.config.sampling)[0].double()
+    logits = logits_after(engine, prompt_ids(engine))
+    return repetition_aware_probabilities(logits, forbidden, window, engine.lm.config.sampling)[0].double()
 
 
-def drawn_counts(house: House, history: list[int], num_draws: int, batch_size: int) -> Tensor:
+def drawn_counts(engine: VllmEngine, history: list[int], num_draws: int, batch_size: int) -> Tensor:
     """(V,): how often each id came first behind that history, each draw with a seed of its own."""
 
     async def draw() -> list[int]:
         drawn: list[int] = []
         for start in range(0, num_draws, batch_size):
-            requests = [leg_of(house, history, seed) for seed in range(start, start + batch_size)]
-            for one in await asyncio.gather(*(house.drawn(request) for request in requests)):
+            requests = [request_for(engine, history, seed) for seed in range(start, start + batch_size)]
+            for one in await asyncio.gather(*(engine.drawn(request) for request in requests)):
                 drawn += one
         return drawn
 
-    return torch.bincount(torch.tensor(house.run(draw())), minlength=house.lm.vocabulary.num_classes)
+    return torch.bincount(torch.tensor(engine.run(draw())), minlength=engine.lm.vocabulary.num_classes)
 
 
-def leg_of(house: House, history: list[int], seed: int) -> DecodeRequest:
+def request_for(engine: VllmEngine, history: list[int], seed: int) -> DecodeRequest:
     draws = SamplingState(seed, 0, tuple(history), int(RULE), 1, int(RULE))
-    return DecodeRequest(prompt_ids(house), draws, max_ids=1)
+    return DecodeRequest(prompt_ids(engine), draws, max_ids=1)
 
 
 def chi_square_p(counts: Tensor, probabilities: Tensor) -> float:
@@ -79,7 +79,7 @@ def chi_square_p(counts: Tensor, probabilities: Tensor) -> float:
 @pytest.mark.parametrize(("batch_size", "num_draws"), [(1, 500), (8, 2000)])
 @pytest.mark.parametrize("num_repeated", [0, 3])
 def test_draws_follow_the_exact_distribution(
-    v2: House, batch_size: int, num_draws: int, num_repeated: int
+    v2: VllmEngine, batch_size: int, num_draws: int, num_repeated: int
 ) -> None:
     """The repeated ids are the most probable ones: their share goes to all others."""
     most_probable = logits_after(v2, prompt_ids(v2))[0, : v2.lm.vocabulary.num_speech_ids].topk(3).indices

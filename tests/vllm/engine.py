@@ -15,18 +15,20 @@ from firstword.models.lm.plan import Vocabulary
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.vllm.export import write_model
 from tests.parity.reference import Case
-from tests.parity.test_lm import load_lm
+from tests.support.reference_lm import bistream_plan, ids, load_lm
 from tests.vllm.widening import widened
 
 TIMEOUT_S = 240
 MAX_MODEL_LEN = 2048
 MAX_NUM_SEQS = 8
 
+SEED = 11
+
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class House:
+class VllmEngine:
     """lm: what the engine runs, in torch. The generators share the engine; one takes the most probable id."""
 
     case: Case
@@ -55,8 +57,21 @@ async def spoken(generator: VllmTokenGenerator, utterance: TokenRequest) -> list
     return await finished(generator.start(utterance))
 
 
+def whole_utterance(engine: VllmEngine, seed: int = SEED) -> TokenRequest:
+    io = engine.case.io
+    text, prompt = tuple(ids(io["text"])), tuple(ids(io["prompt_text"]))
+    return TokenRequest(text, prompt, tuple(ids(io["prompt_speech_token"])), (), None, seed)
+
+
+def pushed_utterance(engine: VllmEngine, seed: int = SEED) -> TokenRequest:
+    io = engine.case.io
+    _, prefix = bistream_plan(engine.case, engine.lm)
+    prompt_text = tuple(ids(io["prompt_text"]))[len(prefix) :]
+    return TokenRequest(None, prompt_text, tuple(ids(io["prompt_speech_token"])), tuple(prefix), None, seed)
+
+
 @contextmanager
-def open_house(case: Case, directory: Path) -> Iterator[House]:
+def open_engine(case: Case, directory: Path) -> Iterator[VllmEngine]:
     lm = load_lm(case)
     assert isinstance(lm, Qwen2LM)
     wide = widened(lm)
@@ -65,16 +80,16 @@ def open_house(case: Case, directory: Path) -> Iterator[House]:
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
-        house = _run(loop, _furnished(case, wide, directory, loop))
-        yield house
-        _run(loop, house.generator.aclose())
+        engine = _run(loop, _build(case, wide, directory, loop))
+        yield engine
+        _run(loop, engine.generator.aclose())
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
 
 
-async def _furnished(case: Case, lm: Qwen2LM, directory: Path, loop: asyncio.AbstractEventLoop) -> House:
+async def _build(case: Case, lm: Qwen2LM, directory: Path, loop: asyncio.AbstractEventLoop) -> VllmEngine:
     from firstword.app.engine.tokens.vllm_engine import VllmProcess, engine_arguments, set_environment
 
     options = VllmOptions(
@@ -90,7 +105,7 @@ async def _furnished(case: Case, lm: Qwen2LM, directory: Path, loop: asyncio.Abs
     await supervisor.start()
     drawing = VllmTokenGenerator(supervisor, lm.config, MAX_MODEL_LEN)
     greedy = VllmTokenGenerator(supervisor, lm.config, MAX_MODEL_LEN, is_greedy=True)
-    return House(case, lm, supervisor, drawing, greedy, loop)
+    return VllmEngine(case, lm, supervisor, drawing, greedy, loop)
 
 
 def _run(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Result]) -> Result:

@@ -1,0 +1,52 @@
+"""What tests ask of a running server, over real sockets."""
+
+import json
+from typing import Any
+
+import httpx
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.app.telemetry.readings import series
+from tests.e2e.server import Server
+
+TEXT = "The train to London leaves at 7:30. Please do not be late."
+PATIENCE_S = 120
+
+
+def client(server: Server) -> httpx.AsyncClient:
+    return httpx.AsyncClient(base_url=server.url, timeout=PATIENCE_S)
+
+
+async def spoken(server: Server, **fields: Any) -> NDArray[np.int16]:
+    """What /tts says, as samples."""
+    async with client(server) as http:
+        answer = await http.post("/tts", json={"text": TEXT, "format": "pcm", "seed": 7, **fields})
+    assert answer.status_code == 200, answer.text
+    return np.frombuffer(answer.content, "<i2")
+
+
+def measured(exposition: str, name: str, **labels: str) -> float:
+    """The sum over all series of that name with these labels."""
+    values = [
+        value
+        for (series_name, series_labels), value in series(exposition).items()
+        if series_name == name and labels.items() <= series_labels
+    ]
+    assert values, name
+    return sum(values)
+
+
+async def heard_before_the_end(socket: Any) -> tuple[int, dict[str, Any]]:
+    """Ends the text of context a only once there is audio of it; -> bytes of audio, the last event."""
+    heard, event = 0, {}
+    while event.get("type") != "done":
+        message = await socket.recv()
+        if isinstance(message, str):
+            event = json.loads(message)
+            assert event["type"] != "error", event
+            continue
+        if heard == 0:
+            await socket.send(json.dumps({"type": "end", "context": "a"}))
+        heard += len(message)
+    return heard, event
