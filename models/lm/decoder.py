@@ -1,8 +1,6 @@
-"""Batched decoder of speech tokens.
+"""Batched decoding of speech tokens: utterances join and leave one language model at any step.
 
-What the decoder and the training loss ask of a language model; CosyVoice 1's and Qwen2's both give it.
-
-Continuous batching: many utterances through one language model, joining and leaving at any step.
+`SpeechLM` is what the decoder and the training loss ask of a language model.
 """
 
 from collections.abc import Sequence
@@ -27,7 +25,7 @@ class SpeechLM(Protocol):
         ...
 
     def prompt_embeddings(self, ids: Sequence[int], speaker: Tensor | None) -> Tensor:
-        """What an utterance begins with, all its ids at once: sos first. -> (1, T, C).
+        """Embed the ids an utterance begins with, sos first. -> (1, T, C).
 
         speaker (192,): adds one position where the network has a use for it, else it is ignored.
         """
@@ -57,13 +55,13 @@ class RowRequest:
 
 @dataclass(slots=True, eq=False)
 class Row:
-    """One utterance in a decoder. Its draws are its own: they do not depend on its neighbours."""
+    """One utterance in a decoder. Its draws do not depend on the other rows."""
 
     request: RowRequest
-    index: int  # of its cache row; -1 once it has left
-    arrival: int  # how many came before it
+    index: int  # its cache row; -1 once it has left
+    arrival: int  # how many joined before it
     generator: torch.Generator = field(init=False)
-    _uniform: float | None = field(default=None, init=False)  # taken, not used yet
+    _uniform: float | None = field(default=None, init=False)  # drawn, not used yet
 
     def __post_init__(self) -> None:
         self.generator = torch.Generator().manual_seed(self.request.seed)
@@ -73,13 +71,13 @@ class Row:
         return self.request.plan
 
     def next_uniform(self) -> float:
-        """The next draw's number; the same one until `mark_run`, so a draw that failed can be repeated."""
+        """Return the number of the next draw; the same until `mark_run`, so a failed draw can be repeated."""
         if self._uniform is None:
             self._uniform = torch.rand((), generator=self.generator, dtype=torch.float64).item()
         return self._uniform
 
     def mark_run(self) -> None:
-        """What was pending has run, and from its logits was drawn."""
+        """Report that the pending ids have run and a draw was made from their logits."""
         self._uniform = None
         self.plan.mark_run()
 
@@ -92,14 +90,14 @@ class Emitted:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The row does nothing until its plan gets more text."""
+    """The row waits until its plan gets more text."""
 
     row: Row
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The row has left the decoder. "not_finite": its logits were no numbers, nothing could be drawn."""
+    """The row has left the decoder. "not_finite": its logits were not finite, nothing could be drawn."""
 
     row: Row
     reason: StopReason | Literal["not_finite"]
@@ -139,7 +137,7 @@ class SpeechDecoder:
 
     @torch.inference_mode()
     def remove(self, row: Row) -> None:
-        """Frees the row's place; does nothing for a row that has left already."""
+        """Free the row; does nothing for a row that has left already."""
         if row.index < 0:
             return
         assert self.rows[row.index] is row, "a row of another decoder"
@@ -152,10 +150,10 @@ class SpeechDecoder:
 
     @torch.inference_mode()
     def step(self) -> list[Event]:
-        """One token for every row that can go on, and for the new one that came first: what the rows did.
+        """Advance every row that can go on by a token, and prefill the oldest new one. -> what the rows did.
 
-        Only one new row a step, since all others wait for its prefill. Nothing has advanced if a run of
-        the network or the draw raises: the step can be repeated.
+        Only one new row a step, since all others wait for its prefill. If a run of the network or the draw
+        raises, nothing has advanced: the step can be repeated.
         """
         actions = [(row, self._action(row)) for row in self.rows]
         pending = [_Pending(row, action.ids) for row, action in actions if isinstance(action, Run)]
@@ -171,7 +169,7 @@ class SpeechDecoder:
         return events
 
     def _advance(self, pending: Sequence[_Pending]) -> list[tuple[Row, int]]:
-        """Runs what is pending and draws: an id for each row that was run, -1 where there is none."""
+        """Run the pending ids and draw. -> an id for each row that ran, -1 where there is none."""
         groups = _grouped(pending, self._cache.lengths)
         with self._cache.all_or_nothing():
             hidden = torch.cat([self._run(group) for group in groups])  # (R, C)
@@ -192,7 +190,7 @@ class SpeechDecoder:
         return action
 
     def _run(self, group: Sequence[_Pending]) -> Tensor:
-        """Runs the network; -> the hidden state of each row's last id (rows of the group, C)."""
+        """Run the network. -> the hidden state of each row's last id (rows of the group, C)."""
         x, memory = self._open(group)
         hidden = self._model(x, memory)  # (B, T, C)
         memory.commit()
@@ -202,7 +200,7 @@ class SpeechDecoder:
         return hidden[index[0], index[1]]
 
     def _open(self, group: Sequence[_Pending]) -> tuple[Tensor, CachePass]:
-        """The group's embeddings, padded on the right, and its pass over all rows from first to last."""
+        """Return the group's embeddings, padded on the right, and a pass over all rows from first to last."""
         indices = [one.row.index for one in group]
         rows = range(min(indices), max(indices) + 1)
         if self._cache.lengths[rows.start] == 0 and len(group) == 1:
@@ -218,7 +216,10 @@ class SpeechDecoder:
         return x, self._cache.open_pass(rows, counts)
 
     def _draw(self, rows: Sequence[Row], logits: Tensor) -> list[int]:
-        """logits (R, V) -> an id for each row, -1 where there is none. The step's one wait for the device."""
+        """Draw from logits (R, V). -> an id for each row, -1 where there is none.
+
+        This is the one wait for the device in a step.
+        """
         rules, histories = [], []
         for row in rows:
             rules.append(row.plan.forbidden)
@@ -255,7 +256,7 @@ class SpeechDecoder:
 
 
 def _grouped(pending: Sequence[_Pending], lengths: Sequence[int]) -> list[list[_Pending]]:
-    """Which rows run together: the new one that came first alone, all with one id, all with several."""
+    """Group the rows that run together: the oldest new one alone, all with one id, all with several."""
     new = [one for one in pending if lengths[one.row.index] == 0]
     going_on = [one for one in pending if lengths[one.row.index] > 0]
     first = sorted(new, key=lambda one: one.row.arrival)[:1]

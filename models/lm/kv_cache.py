@@ -1,9 +1,4 @@
-"""Key/value cache of the language model.
-
-Numbers of the host as tensors on the device.
-
-Keys and values of many utterances at once, in dense rows that join and leave at any step.
-"""
+"""The language model's key/value cache: dense rows of many utterances, which join and leave at any step."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -20,11 +15,11 @@ Numbers = Sequence[int] | Sequence[float] | Sequence[bool] | Sequence[Sequence[i
 
 
 def to_device(numbers: Numbers, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
-    """Without waiting: `torch.tensor(..., device=...)` would wait for all that the device has to do."""
+    """Return a tensor on the device without waiting for it, as `torch.tensor(..., device=...)` would."""
     return torch.tensor(numbers, dtype=dtype).to(device, non_blocking=True)
 
 
-FIRST_LENGTH = 256  # positions a row has room for before it grows
+FIRST_LENGTH = 256  # positions a row has before it grows
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +32,7 @@ class CacheShape:
 class KeyValueCache:
     """Per layer (rows, H, length, D), grown by doubling. Rows 0 to len(lengths) - 1 are in use.
 
-    All places beyond a row's length are finite: what attention masks is still multiplied by zero.
+    All values beyond a row's length are finite: what attention masks is still multiplied by zero.
     """
 
     def __init__(self, shape: CacheShape, dtype: torch.dtype, device: torch.device):
@@ -54,13 +49,13 @@ class KeyValueCache:
         return sum(tensor.nbytes for tensor in (*self._keys, *self._values)) + table
 
     def add_row(self) -> int:
-        """-> the index of a new row, the last one, with nothing in it."""
-        self._make_room(len(self.lengths) + 1, FIRST_LENGTH)
+        """Add an empty row at the end. -> its index."""
+        self._reserve(len(self.lengths) + 1, FIRST_LENGTH)
         self.lengths.append(0)
         return len(self.lengths) - 1
 
     def remove_row(self, row: int) -> None:
-        """The last row takes the place of `row`; the last place is wiped."""
+        """Move the last row to index `row`, and clear the last one."""
         last = len(self.lengths) - 1
         assert 0 <= row <= last, row
         for tensor in (*self._keys, *self._values):
@@ -70,15 +65,15 @@ class KeyValueCache:
         self.lengths.pop()
 
     def open_pass(self, rows: range, counts: Sequence[int]) -> "CachePass":
-        """A pass over the neighbouring `rows`, in which row i gets `counts[i]` new positions, 0 for none."""
+        """Open a pass over neighboring `rows`; row i gets `counts[i]` new positions, 0 for none."""
         assert len(rows) == len(counts), (rows, counts)
         starts = self.lengths[rows.start : rows.stop]
-        self._make_room(len(self.lengths), max(starts) + max(counts))
+        self._reserve(len(self.lengths), max(starts) + max(counts))
         return CachePass(self, rows, starts, counts)
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """If what is done within raises, no pass of it counts."""
+        """Undo every pass committed within the block if it raises."""
         before = [*self.lengths]
         try:
             yield
@@ -89,7 +84,7 @@ class KeyValueCache:
     def write(
         self, layer: int, rows: range, start: int, positions: Tensor, k: Tensor, v: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """k, v (B, H, T, D) at positions (B, T) -> all keys and values of the rows (B, H, length, D).
+        """Write k, v (B, H, T, D) at positions (B, T). -> all keys and values of the rows (B, H, length, D).
 
         start: the first row's first position.
         """
@@ -105,19 +100,19 @@ class KeyValueCache:
         values[index, :, positions] = v.transpose(1, 2)
         return keys, values
 
-    def places(self, rows: range) -> list[tuple[Tensor, Tensor]]:
-        """Where each layer's keys and values of the rows lie, to be written in place: (B, H, room, D)."""
+    def layer_views(self, rows: range) -> list[tuple[Tensor, Tensor]]:
+        """Return each layer's keys and values of the rows, to be written in place: (B, H, capacity, D)."""
         part = slice(rows.start, rows.stop)
         return [(keys[part], values[part]) for keys, values in zip(self._keys, self._values, strict=True)]
 
     def position_table(self, width: int, like: Tensor) -> Tensor:
-        """Sinusoids of every position there is room for: (length, width)."""
+        """Return the sinusoids of every position up to the capacity: (length, width)."""
         length = self._keys[0].shape[2]
         if self._table is None or len(self._table) < length:
             self._table = sinusoids(torch.arange(length, device=like.device), width, like.dtype)
         return self._table
 
-    def _make_room(self, num_rows: int, length: int) -> None:
+    def _reserve(self, num_rows: int, length: int) -> None:
         has_rows, _, has_length, _ = self._keys[0].shape
         if num_rows <= has_rows and length <= has_length:
             return
@@ -131,7 +126,7 @@ class CachePass:
     """`AttentionContext` of one run of the network over some rows, padded on the right to the longest.
 
     Nothing of it counts until `commit`, which comes before the next pass is opened. A row whose count
-    is 0 computes something that nobody reads, behind its end; cheaper than gathering the others.
+    is 0 computes an unused value behind its end, which is cheaper than gathering the others.
     """
 
     def __init__(self, cache: KeyValueCache, rows: range, starts: Sequence[int], counts: Sequence[int]):
@@ -167,15 +162,15 @@ class CachePass:
 
     @property
     def ends(self) -> list[int]:
-        """How many positions each row has after the pass."""
+        """Positions of each row after the pass."""
         return [start + count for start, count in zip(self._starts, self.counts, strict=True)]
 
-    def places(self) -> list[tuple[Tensor, Tensor]]:
-        """As `KeyValueCache.places`, for a network that writes and attends by itself."""
-        return self._cache.places(self.rows)
+    def layer_views(self) -> list[tuple[Tensor, Tensor]]:
+        """As `KeyValueCache.layer_views`, for a network that writes and attends by itself."""
+        return self._cache.layer_views(self.rows)
 
     def commit(self) -> None:
-        """The new positions are finished."""
+        """Count the new positions."""
         self._cache.lengths[self.rows.start : self.rows.stop] = self.ends
 
     def _position_scores(self, distance_query: Tensor, positions: Tensor) -> Tensor:
@@ -189,7 +184,7 @@ class CachePass:
 def attend_grouped(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
     """q (B, H, T, D), keys and values (B, G, L, D), mask (B, 1, T, L), None: all -> (B, H, T, D).
 
-    The H / G queries of a key head stand behind each other in time, so no key is copied for them.
+    The H / G queries of a key head are put one behind another in time, so no key is copied for them.
     """
     groups, length = keys.shape[1], q.shape[2]
     folded = q.unflatten(1, (groups, -1)).flatten(2, 3)  # (B, G, H / G * T, D)

@@ -1,20 +1,12 @@
-"""Decoding plans: offline and bistream.
+"""The ids a language model reads, and the decoding plans: what an utterance does next, as pure decisions.
 
-One id space for all that a language model reads, so that a request is a plain list of ids.
+All ids share one space, so that a request is a plain list of ids. The rows of the speech table come first:
+a speech token and the output class that draws it are one number. Then sos and task, where they have a
+table of their own; then the text ids. The classes of the stop set are drawn and never read: in CosyVoice 1
+class S is the eos while id S is the sos.
 
-The rows of the speech table come first, so a speech token and the output class that draws it share
-one number; then sos and task, where they have a table of their own; then the text ids. The classes
-of the stop set are drawn and never read: in CosyVoice 1 class S is the eos while id S is the sos.
-
-How a training utterance is laid out: what the model reads, and what it learns to answer at each place.
-
-What an utterance does next, as pure decisions: one object per utterance, no tensors.
-
-A plan is driven by asking `next_action` (which may be asked again), doing it, and reporting: `mark_run`
+A plan is driven by asking `next_action` (asking again changes nothing), doing it, and reporting: `mark_run`
 after a Run, `accept` with the drawn id after a Sample, with the fill class after a ForceFill.
-
-Speech while the text is still coming: N text tokens, then M speech tokens, in turn
-(CosyVoice 2, arXiv 2412.10117, its streaming mode).
 """
 
 from collections import deque
@@ -25,7 +17,7 @@ from typing import Literal, Protocol
 
 from firstword.models.config import LMConfig, TransformerLMConfig
 
-NUM_COSYVOICE3_ROWS = 200  # of CosyVoice 3's speech table, behind its S speech tokens
+NUM_COSYVOICE3_ROWS = 200  # rows of its speech table behind the S speech tokens
 
 
 class Forbidden(IntEnum):
@@ -33,14 +25,14 @@ class Forbidden(IntEnum):
 
     NOTHING = 0  # whichever is drawn ends the utterance
     STOPS = 1  # below the minimum length. Published code masks class S alone, which in CosyVoice 3 is no eos
-    ALL_BUT_EOS = 2  # after the last text of an interleaved utterance
-    ALL_BUT_FILL = 3  # while an interleaved utterance may still get text
+    ALL_BUT_EOS = 2  # behind the last text of a bistream utterance
+    ALL_BUT_FILL = 3  # while a bistream utterance may still get text
 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
     num_speech_ids: int  # S
-    num_speech_rows: int  # S, and the special rows of the speech table
+    num_speech_rows: int  # S, and what the speech table has behind them
     num_classes: int  # V, of the output
     num_text_ids: int
     sos: int
@@ -98,12 +90,12 @@ def _within(ids: Iterable[int], size: int, kind: str) -> tuple[int, ...]:
     return checked
 
 
-IGNORED = -1  # the target of a place that nothing is learned at
+IGNORED = -1  # the target of a position at which nothing is learned
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """input_ids of the joint vocabulary; targets[i], an output class, is the answer at input_ids[i]."""
+    """A training utterance: ids of the joint vocabulary, and the output class to predict behind each."""
 
     input_ids: tuple[int, ...]
     targets: tuple[int, ...]
@@ -115,7 +107,7 @@ def offline_layout(
     speech_ids: Sequence[int],
     instruct_ids: Sequence[int] = (),
 ) -> Layout:
-    """sos, instruction, text, task, speech; the answers from task on: speech, eos."""
+    """sos, instruction, text, task, speech; the targets from task on are speech, eos."""
     text = vocabulary.text([*instruct_ids, *text_ids])
     speech = vocabulary.speech(speech_ids)
     targets = (*[IGNORED] * (1 + len(text)), *speech, vocabulary.eos)
@@ -129,7 +121,7 @@ def bistream_layout(
     instruct_ids: Sequence[int] = (),
     mix_ratio: tuple[int, int] = (5, 15),
 ) -> Layout:
-    """Blocks of N text and M speech tokens, each answered by a fill; then the rest: text, task, speech.
+    """Blocks of N text and M speech tokens, each followed by the target fill; then text, task, speech.
 
     Raises ValueError where the speech is too short for its blocks, or the model has no fill class.
     """
@@ -138,18 +130,19 @@ def bistream_layout(
     if vocabulary.fill is None or len(speech_ids) < num_blocks * block_speech:
         raise ValueError(
             f"{len(text_ids)} text and {len(speech_ids)} speech tokens cannot be interleaved "
-            f"{block_text} : {block_speech} by a model whose fill class is {vocabulary.fill}"
+            f"{block_text} : {block_speech} for a model whose fill class is {vocabulary.fill}"
         )
     text, speech = vocabulary.text(text_ids), vocabulary.speech(speech_ids)
     inputs = [vocabulary.sos, *vocabulary.text(instruct_ids)]
     targets = [IGNORED] * len(inputs)
     for block in range(num_blocks):
-        said = speech[block * block_speech : (block + 1) * block_speech]
-        inputs += [*text[block * block_text : (block + 1) * block_text], *said]
-        targets += [*[IGNORED] * (block_text - 1), *said, vocabulary.fill]
-    rest, said = text[num_blocks * block_text :], speech[num_blocks * block_speech :]
-    inputs += [*rest, vocabulary.task, *said]
-    targets += [*[IGNORED] * len(rest), *said, vocabulary.eos]
+        answer = speech[block * block_speech : (block + 1) * block_speech]
+        inputs += [*text[block * block_text : (block + 1) * block_text], *answer]
+        targets += [*[IGNORED] * (block_text - 1), *answer, vocabulary.fill]
+    rest = text[num_blocks * block_text :]
+    answer = speech[num_blocks * block_speech :]
+    inputs += [*rest, vocabulary.task, *answer]
+    targets += [*[IGNORED] * len(rest), *answer, vocabulary.eos]
     return Layout(tuple(inputs), tuple(targets))
 
 
@@ -161,7 +154,7 @@ def training_layout(
     mix_ratio: tuple[int, int] = (5, 15),
     wants_bistream: bool = False,
 ) -> Layout:
-    """Interleaved where wanted (the recipe wants it for half of all) and the speech is long enough for it.
+    """The bistream layout where wanted (the recipe wants it for half of all) and the speech is long enough.
 
     Long enough: more than M / N speech tokens per text token.
     """
@@ -176,7 +169,7 @@ StopReason = Literal["eos", "max_tokens"]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Run these ids of the joint vocabulary; a Sample from the last one's logits follows."""
+    """Run these ids of the joint vocabulary; a Sample from the logits of the last one follows."""
 
     ids: tuple[int, ...]
 
@@ -231,12 +224,12 @@ class Plan(Protocol):
 
     @property
     def forbidden(self) -> Forbidden:
-        """What may not be drawn next, known before what is pending has run."""
+        """What may not be drawn next; known before the pending ids have run."""
         ...
 
     @property
     def sampling_span(self) -> SamplingSpan:
-        """What lies ahead, asked after a Run."""
+        """The draws ahead; asked after a Run."""
         ...
 
     def next_action(self) -> Action: ...
@@ -258,7 +251,7 @@ DEFAULT_RATIOS = LengthRatios()
 
 
 class OfflinePlan:
-    """All text first, then speech to the end. Any class of the stop set ends it.
+    """Offline decoding: all text first, then speech to the end. Any class of the stop set ends it.
 
     CosyVoice 1, 2 and 3. The minimum length is kept by all three; published code loses CosyVoice 3's.
     """
@@ -318,13 +311,15 @@ class OfflinePlan:
 
 
 class _Phase(Enum):
-    TEXT = auto()  # the next block's text is not laid yet
+    TEXT = auto()  # the next block waits for its text
     SPEECH = auto()  # the block's speech tokens follow, up to a fill
-    LAST = auto()  # all text is laid, and task behind it: speech tokens follow up to the eos
+    LAST = auto()  # behind all text and task, speech tokens follow up to the eos
 
 
 class BistreamPlan:
-    """CosyVoice 2 and 3. Which ids are run does not depend on the pieces in which the text arrives.
+    """Bistream decoding: N text, then M speech tokens, in turn (CosyVoice 2, arXiv 2412.10117).
+
+    CosyVoice 2 and 3. Which ids are run does not depend on the pieces in which the text arrives.
 
     A block's speech ends by a fill, drawn or forced; a block starts as soon as its text is there. The
     last one, with what is left of the text, starts once the text is finished. A fill is never run: the
@@ -354,7 +349,7 @@ class BistreamPlan:
         self._ratios = ratios
         self._text = deque(vocabulary.text(prompt_text_ids))
         self._prompt_speech = deque(vocabulary.speech(prompt_speech_ids))
-        self._pending = [vocabulary.sos, *vocabulary.text(prefix_text_ids)]  # laid, not run yet
+        self._pending = [vocabulary.sos, *vocabulary.text(prefix_text_ids)]  # not run yet
         num_prompt = len(self._prompt_speech)
         self._next_fill = (num_prompt // self._block_speech + 1) * self._block_speech - num_prompt
         self._phase = _Phase.TEXT
@@ -382,7 +377,7 @@ class BistreamPlan:
         if self._is_text_finished and len(self.speech_ids) >= self._scaled(self._ratios.maximum):
             return Stop("max_tokens")
         if self._phase is _Phase.TEXT:
-            self._lay_text()
+            self._queue_text()
         if self._phase is _Phase.TEXT:
             return WaitForText()
         if self._is_block_full:
@@ -430,25 +425,25 @@ class BistreamPlan:
         num_first = max(0, self._scaled(self._ratios.minimum) - num_spoken)
         return SamplingSpan(num_left, Forbidden.STOPS, num_first, Forbidden.ALL_BUT_EOS)
 
-    def _lay_text(self) -> None:
-        """Lays the blocks whose text is there, the prompt's speech into them; ends TEXT if speech follows."""
+    def _queue_text(self) -> None:
+        """Queue the blocks whose text is there, with the prompt's speech; ends TEXT if speech follows."""
         had_prompt = bool(self._prompt_speech)
         while self._prompt_speech and len(self._text) >= self._block_text:
-            self._lay(self._text, self._block_text)
-            self._lay(self._prompt_speech, self._block_speech)
+            self._queue(self._text, self._block_text)
+            self._queue(self._prompt_speech, self._block_speech)
         if had_prompt and not self._prompt_speech:
             self._phase = _Phase.SPEECH
         elif len(self._text) >= self._block_text:
-            self._lay(self._text, self._block_text)
+            self._queue(self._text, self._block_text)
             self._phase = _Phase.SPEECH
         elif self._is_text_finished:
-            self._lay(self._text, self._block_text)
+            self._queue(self._text, self._block_text)
             self._pending.append(self._vocabulary.task)
-            self._lay(self._prompt_speech, len(self._prompt_speech))
+            self._queue(self._prompt_speech, len(self._prompt_speech))
             self._phase = _Phase.LAST
 
-    def _lay(self, source: deque[int], count: int) -> None:
-        """Moves up to `count` ids from the front of `source` to the ids to be run."""
+    def _queue(self, source: deque[int], count: int) -> None:
+        """Move up to `count` ids from the front of `source` to the ids to be run."""
         for _ in range(min(count, len(source))):
             self._pending.append(source.popleft())
 

@@ -1,9 +1,6 @@
-"""CosyVoice 2 and 3 language model on Qwen2.
+"""The language model of CosyVoice 2 and 3 (CosyVoice 2, arXiv 2412.10117): Qwen2 over text and speech ids.
 
-The decoder of Qwen2 (arXiv 2407.10671): RMSNorm, rotary positions, grouped queries, SwiGLU.
-
-The language model of CosyVoice 2 and 3: a Qwen2 decoder over text and speech ids
-(CosyVoice 2, arXiv 2412.10117).
+Qwen2 (arXiv 2407.10671): RMSNorm, rotary positions, grouped queries, SwiGLU.
 """
 
 from collections.abc import Sequence
@@ -32,8 +29,8 @@ class Qwen2Attention(nn.Module):
     def forward(self, x: Tensor, rotation: Tensor, context: AttentionContext) -> Tensor:
         """x (B, T, C), rotation (2, B, 1, T, D) -> (B, T, C)."""
         q, k = self.query(x), self.key(x)
-        turned = rotate_halves(self._heads(torch.cat([q, k], dim=-1)), rotation)  # both at once: one token's
-        q, k = turned.tensor_split((q.shape[-1] // self.head_dim,), dim=1)  # cost is in the number of calls
+        turned = rotate_halves(self._heads(torch.cat([q, k], dim=-1)), rotation)  # in one call: a single
+        q, k = turned.tensor_split((q.shape[-1] // self.head_dim,), dim=1)  # token costs what its calls cost
         y = context.attend(self.layer, q, k, self._heads(self.value(x)))
         return self.out(y.transpose(1, 2).flatten(2))
 

@@ -1,8 +1,8 @@
 """Repetition-aware sampling (VALL-E 2, arXiv 2406.05370; as CosyVoice does it) on a batch of logits.
 
-The published procedure draws from the nucleus and, where the drawn id repeats, draws again from all
-other ids. Here the two draws are one distribution in closed form, so a row needs one uniform number,
-nothing waits for the device, and an engine that draws by itself can be given the distribution.
+The published procedure draws from the nucleus and, if the drawn id repeats, draws again from all other
+ids. Here the two draws are one distribution in closed form: a row needs one uniform number, nothing
+waits for the device, and an engine that samples by itself can be given the distribution.
 """
 
 import math

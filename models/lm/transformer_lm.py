@@ -1,6 +1,4 @@
-"""The language model of CosyVoice 1: a text encoder, a speaker vector and a relative-attention decoder
-(CosyVoice, arXiv 2407.05407).
-"""
+"""The language model of CosyVoice 1 (arXiv 2407.05407): text encoder, speaker vector, causal decoder."""
 
 from collections.abc import Sequence
 
@@ -39,7 +37,7 @@ class TransformerLM(nn.Module):
         return KeyValueCache(shape, weight.dtype, weight.device)
 
     def prompt_embeddings(self, ids: Sequence[int], speaker: Tensor | None = None) -> Tensor:
-        """sos, text, task, speech -> (1, T, C), with the speaker's position behind sos if there is one."""
+        """Embed sos, text, task, speech -> (1, T, C); a speaker's position comes behind sos."""
         first_text = self.vocabulary.first_text
         num_text_ids = sum(id >= first_text for id in ids)
         row = to_device([*ids], self.head.weight.device)[None]

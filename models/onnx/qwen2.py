@@ -1,14 +1,10 @@
-"""Qwen2 language model as an ONNX graph.
+"""The language model of CosyVoice 2 and 3 as ONNX graphs on a CPU, for prompts and for single tokens.
 
-The decoder of Qwen2 as one graph, for prompts and for single tokens.
-
-Inputs: x (B, T, C); last (B,) int32, each row's last position with the new ones counted; total, int32, the
-longest row's number of positions; cos and sin (positions, D / 2); for each layer past_keys_i and
-past_values_i (B, G, room, D). Outputs: hidden (B, T, C) after the final norm, and keys_i and values_i, the
-past with the new positions written: bound to the same memory, they are written in place.
+Inputs of the decoder: x (B, T, C); last (B,) int32, each row's last position with the new ones counted;
+total, int32, the longest row's number of positions; cos and sin (positions, D / 2); for each layer
+past_keys_i and past_values_i (B, G, capacity, D). Outputs: hidden (B, T, C) after the final norm, and keys_i
+and values_i, the past with the new positions written: bound to the same memory, they are written in place.
 T > 1 behind a past needs B = 1.
-
-The language model of CosyVoice 2 and 3 with its step as one call, on a CPU.
 """
 
 from collections.abc import Sequence
@@ -29,13 +25,13 @@ from firstword.models.lm.qwen2 import (
 from firstword.models.onnx.graph import CONTRIB, GraphWriter, Product, Shape
 from firstword.models.onnx.session import OrtSession, each
 
-HEAD_DIM_STEP = 16  # the attention with rotary positions takes heads of multiples of that
+HEAD_DIM_STEP = 16  # GroupQueryAttention with rotary positions takes multiples of that
 
 
 def decoder_graph(decoder: Qwen2Decoder, product: Product) -> bytes:
     config, writer = decoder.config, GraphWriter("qwen2", product)
     x = writer.input("x", ["rows", "length", config.hidden_size])
-    places = [
+    positions = [
         writer.input("last", ["rows"], TensorProto.INT32),
         writer.input("total", [], TensorProto.INT32),
         writer.input("cos", ["positions", config.head_dim // 2]),
@@ -51,7 +47,7 @@ def decoder_graph(decoder: Qwen2Decoder, product: Product) -> bytes:
         epsilon=config.rms_norm_eps,
     )
     for index, (layer, norm) in enumerate(zip(layers, norms, strict=True)):
-        attended = _attention(writer, layer.attention, index, normed, places)
+        attended = _attention(writer, layer.attention, index, normed, positions)
         normed, x = _normed_sum(writer, attended, x, layer.mlp_norm)
         normed, x = _normed_sum(writer, _mlp(writer, layer.mlp, normed), x, norm)
     writer.output("hidden", normed, ["rows", "length", config.hidden_size])
@@ -66,10 +62,12 @@ def head_graph(head: nn.Linear, product: Product) -> bytes:
     return writer.model()
 
 
-def _attention(writer: GraphWriter, attention: Qwen2Attention, index: int, x: str, places: list[str]) -> str:
+def _attention(
+    writer: GraphWriter, attention: Qwen2Attention, index: int, x: str, positions: list[str]
+) -> str:
     parts, size = (attention.query, attention.key, attention.value), attention.head_dim
     num_heads, num_key_heads = (part.out_features // size for part in parts[:2])
-    shape: Shape = ["rows", num_key_heads, "room", size]
+    shape: Shape = ["rows", num_key_heads, "capacity", size]
     past = [writer.input(f"past_{what}_{index}", shape) for what in ("keys", "values")]
     y, keys, values = writer.nodes(
         "GroupQueryAttention",
@@ -78,7 +76,7 @@ def _attention(writer: GraphWriter, attention: Qwen2Attention, index: int, x: st
         "",
         "",
         *past,
-        *places,
+        *positions,
         domain=CONTRIB,
         num_heads=num_heads,
         kv_num_heads=num_key_heads,
@@ -130,15 +128,15 @@ class OnnxQwen2LM:
 
     def __call__(self, x: Tensor, context: CachePass) -> Tensor:
         """x (B, T, C) -> hidden (B, T, C) after the final norm. Rows of several tokens run one by one."""
-        places, ends = context.places(), context.ends
+        layers, ends = context.layer_views(), context.ends
         if x.shape[1] == 1:  # a row without a new token computes one too, behind its end
             lasts = [end if count == 0 else end - 1 for count, end in zip(context.counts, ends, strict=True)]
-            return self._run(x, places, lasts)
+            return self._run(x, layers, lasts)
         hidden = torch.zeros(x.shape)
         for row, (count, end) in enumerate(zip(context.counts, ends, strict=True)):
             if count:
                 part = slice(row, row + 1)
-                own = [(keys[part], values[part]) for keys, values in places]
+                own = [(keys[part], values[part]) for keys, values in layers]
                 hidden[part, :count] = self._run(x[part, :count], own, [end - 1])
         return hidden
 
@@ -148,9 +146,9 @@ class OnnxQwen2LM:
         self._head.run({"hidden": hidden.contiguous()}, {"logits": logits})
         return logits
 
-    def _run(self, x: Tensor, places: list[tuple[Tensor, Tensor]], lasts: list[int]) -> Tensor:
+    def _run(self, x: Tensor, layers: list[tuple[Tensor, Tensor]], lasts: list[int]) -> Tensor:
         """x (B, T, C), the position of each row's last -> (B, T, C)."""
-        cos, sin = self._rotation_of(places[0][0].shape[2])
+        cos, sin = self._rotation_of(layers[0][0].shape[2])
         inputs = {
             "x": x.contiguous(),
             "last": torch.tensor(lasts, dtype=torch.int32),
@@ -160,7 +158,7 @@ class OnnxQwen2LM:
         }
         hidden = torch.empty(x.shape)
         outputs = {"hidden": hidden}
-        for layer, (keys, values) in enumerate(places):
+        for layer, (keys, values) in enumerate(layers):
             inputs |= {f"past_keys_{layer}": keys, f"past_values_{layer}": values}
             outputs |= {f"keys_{layer}": keys, f"values_{layer}": values}
         self._decoder.run(inputs, outputs)

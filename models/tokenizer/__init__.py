@@ -1,4 +1,4 @@
-"""Text to text tokens and back, from each family's published files; never from the network."""
+"""Text tokenizers, built from each family's published files; never from the network."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ QWEN2_FOLDER = "CosyVoice-BlankEN"
 
 
 def load_text_tokenizer(family: Family, model_dir: Path) -> TextTokenizer:
-    """The tokenizer of a model directory. Raises TokenizerError, naming the file at fault."""
+    """Load the tokenizer of a model directory. Raises TokenizerError, naming the file at fault."""
     if family == "cosyvoice1":
         return WhisperTokenizer.from_file(find_ranks_file(model_dir))
     return Qwen2Tokenizer.from_folder(model_dir / QWEN2_FOLDER, special_tokens(family))

@@ -1,4 +1,4 @@
-"""What every text tokenizer offers, and how it fails."""
+"""The interface of the text tokenizers, and what they share."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,7 +34,7 @@ class TextTokenizer(Protocol):
 
 
 def read_text_file(path: Path) -> str:
-    """The file as UTF-8 with its line ends kept. Raises TokenizerError if that is impossible."""
+    """Read the file as UTF-8, its line ends kept. Raises TokenizerError."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
@@ -48,7 +48,7 @@ def read_text_file(path: Path) -> str:
 
 
 def replace_lone_surrogates(text: str) -> str:
-    """JSON can carry half a surrogate pair, which no UTF-8 encoder takes; U+FFFD stands in for it."""
+    """Replace by U+FFFD half a surrogate pair, which JSON can carry and no UTF-8 encoder takes."""
     if text.isascii():
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

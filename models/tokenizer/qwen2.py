@@ -1,12 +1,9 @@
-"""CosyVoice 2 and 3 text tokenizer.
+"""The text tokenizer of CosyVoice 2 and 3: Qwen2's byte-level BPE with CosyVoice's special tokens.
 
-The special tokens that CosyVoice 2 and 3 add to Qwen2's vocabulary; their order gives their ids.
-
-Published ids, behind a base of 151643 entries: `BASE_TOKENS` from 151643, `EXPRESSION_TOKENS` from 151646
-(CosyVoice 2 ends at 151662), then CosyVoice 3's `<|endofsystem|>` 151663, ARPAbet from 151664, pinyin from
-151748 to 151923. Phonemes are written in brackets, a Chinese syllable as initial and toned final: `[j][ǐ]`.
-
-Qwen2's byte-level BPE with CosyVoice's special tokens, built from the files of a Hugging Face folder.
+The order of the special tokens gives their ids. Published ids, behind a base of 151643 entries: `BASE_TOKENS`
+from 151643, `EXPRESSION_TOKENS` from 151646 (CosyVoice 2 ends at 151662), then CosyVoice 3's
+`<|endofsystem|>` 151663, ARPAbet from 151664, pinyin from 151748 to 151923. Phonemes are written in
+brackets, a Chinese syllable as initial and toned final: `[j][ǐ]`.
 """
 
 import json

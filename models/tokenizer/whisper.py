@@ -1,4 +1,4 @@
-"""Whisper's multilingual byte-level BPE, as CosyVoice 1 reads text, built from its ranks file."""
+"""The text tokenizer of CosyVoice 1: whisper's multilingual byte-level BPE, built from its ranks file."""
 
 import base64
 import importlib.util
@@ -74,7 +74,7 @@ class WhisperTokenizer:
 
 
 def find_ranks_file(model_dir: Path) -> Path:
-    """In the model directory, else in the assets of an installed `whisper` package, which is not imported."""
+    """Find it in the model directory, else in an installed `whisper` package, which is not imported."""
     candidates = [model_dir / RANKS_FILE]
     package = importlib.util.find_spec("whisper")
     for folder in (package and package.submodule_search_locations) or ():
@@ -90,7 +90,7 @@ def find_ranks_file(model_dir: Path) -> Path:
 
 
 def read_ranks(path: Path) -> dict[bytes, int]:
-    """A line an entry: base64 of its bytes, a blank, its rank. Raises TokenizerError for anything else."""
+    """Read one entry a line: base64 of its bytes, a blank, its rank. Raises TokenizerError."""
     ranks: dict[bytes, int] = {}
     for number, line in enumerate(read_text_file(path).splitlines(), start=1):
         if not line:

@@ -1,6 +1,6 @@
-"""Writes a checkpoint's language model as vLLM reads it: one table of all ids, the head, Qwen2's layers.
+"""Convert a checkpoint's language model for vLLM: one table of all ids, the head, Qwen2's layers.
 
-`python -m firstword.models.vllm.export CHECKPOINT OUT` does it; the service does so where needed.
+`python -m firstword.models.vllm.export CHECKPOINT OUT` does it; the service does so when needed.
 """
 
 import argparse
@@ -24,20 +24,20 @@ from firstword.models.lm.plan import Vocabulary
 from firstword.models.lm.qwen2 import Qwen2LM
 
 ARCHITECTURE: Final = "FirstwordJointSpeechLM"
-EXTRA_KEY: Final = "firstword"  # of config.json: what Qwen2's own config has no place for
+EXTRA_KEY: Final = "firstword"  # key of config.json for what Qwen2's own config lacks
 WEIGHTS_FILE: Final = "model.safetensors"
 ORIGIN_FILE: Final = "origin.json"
-FORMAT: Final = 1  # of the files; another one is written anew
+FORMAT: Final = 1  # of the files; an export of another format is replaced
 MAX_POSITIONS: Final = 32_768
 DTYPES: Final = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 Dtype = Literal["float32", "bfloat16", "float16"]
 
-_PUBLISHED_DECODER = "llm.model."  # in front of the names that Qwen2 itself gives its layers
+_PUBLISHED_DECODER = "llm.model."  # prefix of Qwen2's own layer names
 
 
 def export(directory: Path, out: Path, dtype: Dtype = "float32") -> bool:
-    """-> whether it was written: an `out` made of the same weights in the same dtype is left as it is.
+    """Write the export. -> whether it was needed: one of the same weights and dtype is left as it is.
 
     `out` is replaced by the whole new one or not at all.
 
@@ -49,7 +49,7 @@ def export(directory: Path, out: Path, dtype: Dtype = "float32") -> bool:
     if _origin_of(out) == origin:
         return False
     if out.exists() and _origin_of(out) is None and not _is_empty_directory(out):
-        raise CheckpointError(f"{out}: is there and was not written by this program; name another place")
+        raise CheckpointError(f"{out}: exists and was not written by this program; name another directory")
     lm = _loaded(checkpoint, dtype)
     out.parent.mkdir(parents=True, exist_ok=True)
     unfinished = out.parent / f".{out.name}.{os.getpid()}.unfinished"
@@ -57,14 +57,14 @@ def export(directory: Path, out: Path, dtype: Dtype = "float32") -> bool:
     try:
         write_model(lm, unfinished, dtype)
         _write_json(unfinished / ORIGIN_FILE, origin)
-        _put_in_place(unfinished, out)
+        _replace(unfinished, out)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return True
 
 
 def write_model(lm: Qwen2LM, directory: Path, dtype: Dtype) -> None:
-    """What vLLM reads. dtype: that of `lm`, whose numbers are written as they are."""
+    """Write what vLLM reads. dtype: that of `lm`, whose numbers are written as they are."""
     save_file(tensors_of(lm), directory / WEIGHTS_FILE, metadata={"format": "pt"})
     _write_json(directory / "config.json", config_of(lm.config, dtype))
 
@@ -85,7 +85,7 @@ def tensors_of(lm: Qwen2LM) -> dict[str, Tensor]:
 
 
 def joint_table(lm: Qwen2LM) -> Tensor:
-    """The embedding of every id of the joint vocabulary: (num_ids, C)."""
+    """Return the embedding of every id of the joint vocabulary: (num_ids, C)."""
     tables = [lm.speech_embedding.weight, lm.text_embedding.weight]
     if not lm.config.has_cosyvoice3_vocabulary:
         tables.insert(1, lm.special_embedding.weight)
@@ -95,7 +95,7 @@ def joint_table(lm: Qwen2LM) -> Tensor:
 
 
 def config_of(config: Qwen2LMConfig, dtype: Dtype) -> dict[str, Any]:
-    """Of config.json: Qwen2's own names, and ours under EXTRA_KEY."""
+    """Return config.json: Qwen2's own names, and ours under EXTRA_KEY."""
     qwen2, vocabulary = config.qwen2, Vocabulary.of(config)
     return {
         "architectures": [ARCHITECTURE],
@@ -148,7 +148,7 @@ def _loaded(checkpoint: Checkpoint, dtype: Dtype) -> Qwen2LM:
 
 
 def _origin_of(out: Path) -> dict[str, Any] | None:
-    """None where `out` is no finished export."""
+    """Return what an export was made of; None where `out` is not a finished export."""
     try:
         origin = json.loads((out / ORIGIN_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -156,7 +156,7 @@ def _origin_of(out: Path) -> dict[str, Any] | None:
     return origin if isinstance(origin, dict) else None
 
 
-def _put_in_place(unfinished: Path, out: Path) -> None:
+def _replace(unfinished: Path, out: Path) -> None:
     if out.exists():
         old = out.parent / f".{out.name}.{os.getpid()}.old"
         out.rename(old)

@@ -1,4 +1,4 @@
-"""vLLM finds this by the entry point `vllm.general_plugins`, in each of its processes."""
+"""The plugin that vLLM loads in each of its processes, by the entry point `vllm.general_plugins`."""
 
 import multiprocessing
 import os
@@ -10,7 +10,7 @@ from typing import Final
 from firstword.models.vllm.export import ARCHITECTURE
 
 ENGINE_VARIABLE: Final = "_FIRSTWORD_ENGINE"
-"""The process that starts an engine sets it to its own id; other programs' engines load this plugin too."""
+"""Set by the process that starts an engine to its own id: engines of other programs load this plugin too."""
 
 _WATCH = "ends with its parent"
 
@@ -25,9 +25,10 @@ def register() -> None:
 
 
 def _end_with_the_parent() -> None:
-    """And never before it: Ctrl+C reaches all processes, and the service lets its streams finish first.
+    """End this process when its parent ends, and never before.
 
-    A service that is killed could not stop its engine, which would keep the memory for ever.
+    Ctrl+C reaches all processes, and the service lets its streams finish first. A service that is killed
+    cannot stop its engine, which would keep its memory for ever.
     """
     parent = multiprocessing.parent_process()
     if parent is None or any(thread.name == _WATCH for thread in threading.enumerate()):
