@@ -1,6 +1,7 @@
 """The Python interface: the service's own parts without a server, sync and async, freed at the end."""
 
 import asyncio
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -175,3 +176,20 @@ def test_package_exports_the_interface_without_loading_it() -> None:
     assert {"Synthesizer", "AsyncSynthesizer"} <= set(firstword.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Synthesiser'"):
         firstword.Synthesiser  # noqa: B018
+
+
+def test_copied_voice_speaks_the_same(synthesizer: Synthesizer, tmp_path: Path) -> None:
+    """What a voice can do is data in its directory, wherever that lies."""
+    copy = shutil.copytree(Path(firstword.__file__).parent / "models" / "builtin", tmp_path / "copy")
+    text = (
+        "The quick brown fox had been running along the river since early in the morning, and when the sun "
+        "went down behind the hills, it looked for a quiet place, lay down, and slept until the next day."
+    )
+    with Synthesizer.open(checkpoint=copy, max_streams=1) as copied:
+        assert copied.speakers == synthesizer.speakers
+        for request in ({"text": text}, {"text": "Bonjour."}):
+            expected = synthesizer.speak(**request, seed=4, stream=False)
+            np.testing.assert_array_equal(copied.speak(**request, seed=4, stream=False), expected)
+        for one in (synthesizer, copied):
+            with pytest.raises(InvalidRequest, match="instruct"):
+                one.speak("Hello.", instruct="Speak softly.", stream=False)
