@@ -104,11 +104,11 @@ class GeluFeedForward(nn.Module):
         super().__init__()
         self.up = nn.Linear(width, hidden)
         self.down = nn.Linear(hidden, width)
-        self._approximate = "tanh" if has_tanh_gelu else "none"
+        self.has_tanh_gelu = has_tanh_gelu
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B, T, C) -> (B, T, C)."""
-        return self.down(F.gelu(self.up(x), approximate=self._approximate))
+        return self.down(F.gelu(self.up(x), approximate="tanh" if self.has_tanh_gelu else "none"))
 
 
 class TransformerBlock(nn.Module):

@@ -128,27 +128,51 @@ def _unet_time_parts(unet: CausalUNet) -> Callable[[float], Tensor]:
     return parts
 
 
-class _UNetWriter:
+class _EstimatorWriter:
+    """What both estimators' graphs have: state inputs, and transformer blocks in `block_product`."""
+
+    def __init__(self, name: str, num_heads: int, head_dim: int, block_product: Product):
+        self._writer, self._block_product = GraphWriter(name, float32), block_product
+        self.state = StateInputs(self._writer, num_heads, head_dim)
+
+    def _block_linear(self, x: str, weight: Tensor, bias: Tensor | None) -> str:
+        return self._writer.linear(x, weight, bias, self._block_product)
+
+    def _attended(self, attention: Attention | RotaryAttention, query: str, key: str, value: str) -> str:
+        """query, key, value (G, T, H D) -> (G, T, C)."""
+        y = self.state.attend(attention.layer, query, key, value)
+        return self._block_linear(y, attention.out.weight, attention.out.bias)
+
+    def _feedforward(self, feedforward: GeluFeedForward, x: str) -> str:
+        writer, up, down = self._writer, feedforward.up, feedforward.down
+        if feedforward.has_tanh_gelu:
+            hidden = self._block_linear(x, up.weight, None)
+            hidden = writer.node("FastGelu", hidden, writer.constant(up.bias), domain=CONTRIB)
+        else:
+            hidden = writer.node("Gelu", self._block_linear(x, up.weight, up.bias), domain=CONTRIB)
+        return self._block_linear(hidden, down.weight, down.bias)
+
+
+class _UNetWriter(_EstimatorWriter):
     def __init__(self, unet: CausalUNet, block_product: Product):
-        self._unet, self._writer = unet, GraphWriter("unet", float32)
-        self._block_product = block_product
-        self.state = StateInputs(self._writer, unet.config.num_heads, unet.config.head_dim)
+        super().__init__("unet", unet.config.num_heads, unet.config.head_dim, block_product)
+        self._unet = unet
 
     def model(self) -> bytes:
         unet, writer = self._unet, self._writer
         h = writer.input("h", ["rows", "length", unet.config.in_channels])
-        self._times = writer.input("times", ["resnets", "channels"])
+        times = writer.input("times", ["resnets", "channels"])
         (down,), mid, (up,) = (each(CausalStage, part) for part in (unet.down, unet.mid, unet.up))
-        skip, h = self._stage(down, h)
+        skip, h = self._stage(down, h, times)
         for stage in mid:
-            _, h = self._stage(stage, h)
-        _, h = self._stage(up, writer.node("Concat", h, skip, axis=2))
+            _, h = self._stage(stage, h, times)
+        _, h = self._stage(up, writer.node("Concat", h, skip, axis=2), times)
         velocity = self._pointwise(unet.out, self._block(unet.final, h))
         writer.output("velocity", velocity, ["rows", "length", unet.out.out_channels])
         return writer.model()
 
-    def _stage(self, stage: CausalStage, x: str) -> tuple[str, str]:
-        x = self._resnet(stage.resnet, x)
+    def _stage(self, stage: CausalStage, x: str, times: str) -> tuple[str, str]:
+        x = self._resnet(stage.resnet, x, times)
         writer = self._writer
         for block in each(TransformerBlock, stage.blocks):
             y = self._attention(block.attention, writer.layer_norm(block.attention_norm, x))
@@ -157,9 +181,9 @@ class _UNetWriter:
             x = writer.node("Add", x, y)
         return x, x if stage.conv is None else self._conv(stage.conv, x)
 
-    def _resnet(self, resnet: CausalResnet, x: str) -> str:
+    def _resnet(self, resnet: CausalResnet, x: str, times: str) -> str:
         writer = self._writer
-        time = writer.node("Gather", self._times, writer.integers(resnet.index), axis=0)  # (1, C)
+        time = writer.node("Gather", times, writer.integers(resnet.index), axis=0)  # (1, C)
         h = self._block(resnet.block2, writer.node("Add", self._block(resnet.block1, x), time))
         return writer.node("Add", h, self._pointwise(resnet.residual, x))
 
@@ -171,18 +195,10 @@ class _UNetWriter:
         return self._writer.unfolded_conv(conv, extended)
 
     def _attention(self, attention: Attention, x: str) -> str:
-        writer = self._writer
         parts = (attention.query, attention.key, attention.value)
         bias = None if attention.query.bias is None else cat([part.bias for part in parts])
-        stacked = writer.linear(x, cat([part.weight for part in parts]), bias, self._block_product)
-        query, key, value = writer.nodes("Split", 3, stacked, axis=2)
-        y = self.state.attend(attention.layer, query, key, value)
-        return writer.linear(y, attention.out.weight, attention.out.bias, self._block_product)
-
-    def _feedforward(self, feedforward: GeluFeedForward, x: str) -> str:
-        writer, (up, down), product = self._writer, (feedforward.up, feedforward.down), self._block_product
-        hidden = writer.node("Gelu", writer.linear(x, up.weight, up.bias, product), domain=CONTRIB)
-        return writer.linear(hidden, down.weight, down.bias, product)
+        stacked = self._block_linear(x, cat([part.weight for part in parts]), bias)
+        return self._attended(attention, *self._writer.nodes("Split", 3, stacked, axis=2))
 
     def _pointwise(self, conv: PointwiseConv1d, x: str) -> str:
         weight: Tensor = conv.weight
@@ -219,11 +235,12 @@ def _dit_time_parts(dit: DiT) -> Callable[[float], Tensor]:
     return parts
 
 
-class _DiTWriter:
+class _DiTWriter(_EstimatorWriter):
     def __init__(self, dit: DiT, block_product: Product):
-        self._dit, self._writer = dit, GraphWriter("dit", float32)
-        self._block_product = block_product
-        self.state = StateInputs(self._writer, dit.config.num_heads, dit.config.head_dim)
+        super().__init__("dit", dit.config.num_heads, dit.config.head_dim, block_product)
+        self._dit = dit
+        half = dit.config.head_dim // 2
+        self._rotation = [self._writer.input(name, ["length", half]) for name in ("cos", "sin")]
 
     def model(self) -> bytes:
         dit, writer = self._dit, self._writer
@@ -233,8 +250,6 @@ class _DiTWriter:
         count = _BLOCK_PARTS * len(blocks) + _LAST_PARTS
         times = writer.nodes("Split", count, writer.input("times", [count, width]), axis=0)  # (1, C) each
         times = [writer.node("Reshape", part, writer.integers(width)) for part in times]
-        half = dit.config.head_dim // 2
-        self._rotation = [writer.input(name, ["length", half]) for name in ("cos", "sin")]
         x = writer.linear(x, dit.input.linear.weight, dit.input.linear.bias)
         x = writer.node("Add", x, self._position(x))
         for index, block in enumerate(blocks):
@@ -277,7 +292,7 @@ class _DiTWriter:
         order.append((2, slice(None)))
         weight = cat([parts[part].weight[rows] for part, rows in order])
         bias = cat([parts[part].bias[rows] for part, rows in order])
-        stacked = writer.linear(x, weight, bias, self._block_product)
+        stacked = self._block_linear(x, weight, bias)
         sizes = writer.integers(2 * size, rest, rest, rest + size)
         first, query, key, value = writer.nodes("Split", 4, stacked, sizes, axis=2)
         turned = writer.node(
@@ -294,14 +309,7 @@ class _DiTWriter:
         query, key = (
             writer.node("Concat", one, other, axis=2) for one, other in zip(firsts, (query, key), strict=True)
         )
-        y = self.state.attend(attention.layer, query, key, value)
-        return writer.linear(y, attention.out.weight, attention.out.bias, self._block_product)
-
-    def _feedforward(self, feedforward: GeluFeedForward, x: str) -> str:
-        writer, (up, down), product = self._writer, (feedforward.up, feedforward.down), self._block_product
-        hidden = writer.linear(x, up.weight, None, product)
-        hidden = writer.node("FastGelu", hidden, writer.constant(up.bias), domain=CONTRIB)
-        return writer.linear(hidden, down.weight, down.bias, product)
+        return self._attended(attention, query, key, value)
 
     def _norm(self, x: str, shift: str, scale: str) -> str:
         return self._writer.node("LayerNormalization", x, scale, shift, axis=-1, epsilon=NORM_EPS)

@@ -1,9 +1,4 @@
-"""Write ONNX graphs.
-
-Writes an ONNX graph node by node.
-
-Activations that ONNX Runtime has no operator for.
-"""
+"""Writes ONNX graphs node by node."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -70,7 +65,7 @@ class GraphWriter:
         return outputs
 
     def sliced(self, x: str, start: int, stop: int | None) -> str:
-        """Places [start, stop) of x (B, T, C) along T, counted from the end where negative."""
+        """Frames [start, stop) of x (B, T, C), counted from the end where negative."""
         end = np.iinfo(np.int64).max if stop is None else stop
         return self.node("Slice", x, *map(self.integers, (start, end, 1)))
 
@@ -82,21 +77,21 @@ class GraphWriter:
         return y if bias is None else self.node("Add", y, self.constant(bias))
 
     def unfolded_conv(self, conv: nn.Conv1d, x: str) -> str:
-        """A convolution as one product of its windows: x (B, T + kernel - 1, C) -> (B, T, C_out).
+        """Unfolded (im2col) convolution, one product: x (B, T + kernel - 1, C) -> (B, T, C_out).
 
-        The weights are ordered as the windows lie, by place and then by channel.
+        The weights are ordered as the unfolded input is, by kernel position and then by channel.
         """
         kernel = conv.kernel_size[0]
-        windows = [self.sliced(x, start, (start - kernel + 1) or None) for start in range(kernel)]
+        unfolded = [self.sliced(x, start, (start - kernel + 1) or None) for start in range(kernel)]
         weight = conv.weight.transpose(1, 2).flatten(1)
-        return self.linear(self.node("Concat", *windows, axis=2), weight, conv.bias)
+        return self.linear(self.node("Concat", *unfolded, axis=2), weight, conv.bias)
 
     def layer_norm(self, norm: nn.LayerNorm, x: str) -> str:
         weights = self.constant(norm.weight), self.constant(norm.bias)
         return self.node("LayerNormalization", x, *weights, axis=-1, epsilon=norm.eps)
 
     def model(self) -> bytes:
-        """All that was written, serialised. Call it once, at the end."""
+        """Serialize all that was written. Call it once, at the end."""
         for node in self._nodes:
             node.input[:] = [self._names.get(value, value) for value in node.input]
             node.output[:] = [self._names.get(value, value) for value in node.output]

@@ -1,10 +1,9 @@
-"""HiFT generator as an ONNX graph.
-
-HiFT's generator as one graph, where its convolutions look to both sides (CosyVoice 1 and 2).
+"""HiFT's generator as an ONNX graph, where its convolutions look to both sides (CosyVoice 1 and 2).
 
 Inputs: mel (B, M, T), source (B, n_fft + 2, U T + 1), the source's spectrum. Output: spectrum, like that.
 
-HiFT's generator as one call, on a CPU, for CosyVoice 1 and 2.
+Written by hand: that takes 0.1 s at start. `torch.onnx.export` would need onnxscript on the user's machine, and
+seconds at each start or a cache on disk with its invalidation, to save these seventy lines.
 """
 
 import numpy as np
@@ -90,14 +89,14 @@ def _conv(writer: GraphWriter, conv: nn.Conv1d | nn.ConvTranspose1d, x: str) -> 
 
 
 class OnnxGenerator:
-    """A `firstword.models.hift.hift.Generate`."""
+    """Runs the generator's graph, as a `firstword.models.hift.hift.Generate`."""
 
     def __init__(self, generator: Generator, num_threads: int):
-        self._graph = OrtSession(generator_graph(generator), num_threads)
+        self._session = OrtSession(generator_graph(generator), num_threads)
 
     def __call__(self, mel: Tensor, source_spectrum: Tensor) -> Tensor:
         """mel (B, M, T), source_spectrum (B, n_fft + 2, U T + 1) -> spectrum of the same shape."""
         spectrum = torch.empty(source_spectrum.shape)
         inputs = {"mel": mel.contiguous(), "source": source_spectrum.contiguous()}
-        self._graph.run(inputs, {"spectrum": spectrum})
+        self._session.run(inputs, {"spectrum": spectrum})
         return spectrum

@@ -1,7 +1,4 @@
-"""8-bit products in ONNX graphs.
-
-Ways to multiply by a matrix of weights: exact, or in 8 bits, which reads and computes a quarter.
-"""
+"""Matrix products in ONNX graphs: float32, block-wise int8 and per-tensor dynamic int8."""
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +14,9 @@ def float32(writer: GraphWriter, x: str, matrix: Matrix) -> str:
 
 
 def int8_blockwise(writer: GraphWriter, x: str, matrix: Matrix) -> str:
-    """Weights and activations scaled in blocks of 32 along K: a row's result does not depend on other rows.
+    """Block-wise int8: weights and activations scaled in blocks of 32 along K.
+
+    A row's result does not depend on other rows.
 
     For few rows, where reading the weights is the cost.
     """
@@ -37,7 +36,7 @@ def int8_blockwise(writer: GraphWriter, x: str, matrix: Matrix) -> str:
 
 
 def int8_per_tensor(writer: GraphWriter, x: str, matrix: Matrix) -> str:
-    """Weights scaled by output, activations as a whole: all rows share one scale.
+    """Per-tensor dynamic int8: weights scaled by output, activations by one scale for all rows.
 
     For many rows of one stream, where arithmetic is the cost: three to five times as fast as float32.
     """

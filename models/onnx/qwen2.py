@@ -46,8 +46,8 @@ def decoder_graph(decoder: Qwen2Decoder, product: Product) -> bytes:
         axis=-1,
         epsilon=config.rms_norm_eps,
     )
-    for index, (layer, norm) in enumerate(zip(layers, norms, strict=True)):
-        attended = _attention(writer, layer.attention, index, normed, positions)
+    for layer, norm in zip(layers, norms, strict=True):
+        attended = _attention(writer, layer.attention, normed, positions)
         normed, x = _normed_sum(writer, attended, x, layer.mlp_norm)
         normed, x = _normed_sum(writer, _mlp(writer, layer.mlp, normed), x, norm)
     writer.output("hidden", normed, ["rows", "length", config.hidden_size])
@@ -63,12 +63,12 @@ def head_graph(head: nn.Linear, product: Product) -> bytes:
 
 
 def _attention(
-    writer: GraphWriter, attention: Qwen2Attention, index: int, x: str, positions: list[str]
+    writer: GraphWriter, attention: Qwen2Attention, x: str, positions: list[str]
 ) -> str:
     parts, size = (attention.query, attention.key, attention.value), attention.head_dim
     num_heads, num_key_heads = (part.out_features // size for part in parts[:2])
     shape: Shape = ["rows", num_key_heads, "capacity", size]
-    past = [writer.input(f"past_{what}_{index}", shape) for what in ("keys", "values")]
+    past = [writer.input(f"past_{what}_{attention.layer}", shape) for what in ("keys", "values")]
     y, keys, values = writer.nodes(
         "GroupQueryAttention",
         3,
@@ -82,8 +82,8 @@ def _attention(
         kv_num_heads=num_key_heads,
         do_rotary=1,
     )
-    writer.output(f"keys_{index}", keys, shape)
-    writer.output(f"values_{index}", values, shape)
+    writer.output(f"keys_{attention.layer}", keys, shape)
+    writer.output(f"values_{attention.layer}", values, shape)
     return writer.linear(y, attention.out.weight)
 
 

@@ -1,11 +1,4 @@
-"""ONNX Runtime sessions.
-
-How ONNX Runtime opens a graph on the CPU.
-
-The parts of a torch module by their types, which a ModuleList does not tell.
-
-A graph that runs on torch's tensors where they lie.
-"""
+"""ONNX Runtime sessions on the CPU that run on torch's tensors in place."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -15,11 +8,11 @@ import onnxruntime
 import torch
 from torch import Tensor, nn
 
-LOG_NOTHING = 4  # severity fatal: what goes wrong is raised, not written to stderr
+LOG_NOTHING = 4  # severity fatal: errors are raised, not written to stderr
 
 
 def session_options(num_threads: int) -> onnxruntime.SessionOptions:
-    """So many threads, none of which spins while it waits."""
+    """Options for `num_threads` threads that do not spin while they wait."""
     assert num_threads >= 1, f"num_threads {num_threads}"
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = num_threads
@@ -34,7 +27,7 @@ Part = TypeVar("Part", bound=nn.Module)
 
 
 def each(kind: type[Part], modules: nn.Module) -> list[Part]:
-    """The entries of a ModuleList, all of one kind."""
+    """Return the entries of a ModuleList by their type, which it does not keep."""
     assert isinstance(modules, nn.ModuleList), modules
     parts = [part for part in modules if isinstance(part, kind)]
     assert len(parts) == len(modules), f"{modules} has others than {kind}"
@@ -49,7 +42,7 @@ _TYPES: dict[torch.dtype, type[np.generic]] = {
 
 
 class OrtSession:
-    """One graph on the CPU, one call a run; Python's lock is free meanwhile. Threads may share it."""
+    """One graph on the CPU. A run releases Python's lock; threads may share the session."""
 
     def __init__(self, model: bytes, num_threads: int):
         self._session = onnxruntime.InferenceSession(
@@ -63,12 +56,12 @@ class OrtSession:
         """
         binding = self._session.io_binding()
         for name, tensor in inputs.items():
-            binding.bind_input(name, "cpu", 0, *_place(tensor))
+            binding.bind_input(name, "cpu", 0, *_bound(tensor))
         for name, tensor in outputs.items():
-            binding.bind_output(name, "cpu", 0, *_place(tensor))
+            binding.bind_output(name, "cpu", 0, *_bound(tensor))
         self._session.run_with_iobinding(binding)
 
 
-def _place(tensor: Tensor) -> tuple[type[np.generic], tuple[int, ...], int]:
+def _bound(tensor: Tensor) -> tuple[type[np.generic], tuple[int, ...], int]:
     assert tensor.is_contiguous(), tensor.shape
     return _TYPES[tensor.dtype], tuple(tensor.shape), tensor.data_ptr()
