@@ -27,7 +27,7 @@ from firstword.models.flow.incremental import Estimator
 from firstword.models.flow.kv_cache import ChunkKVCache, PagedKVCache, RingKVCache
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.hift.hift import HiFT
-from firstword.models.hift.streaming import Piece
+from firstword.models.hift.streaming import MelChunk
 from firstword.models.lm.decoder import RowRequest, SpeechDecoder
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
@@ -197,7 +197,7 @@ def vocoder_rtf(session: Token2Wav, hift: HiFT) -> float:
     vocoder = session.vocoder
     state = vocoder.start(0)
     mel = torch.randn(80, 2 * session.chunk_tokens)
-    times = [timed(lambda: vocoder.step([Piece(state, mel, False)])) for _ in range(VOCODER_PIECES + 1)]
+    times = [timed(lambda: vocoder.step([MelChunk(state, mel, False)])) for _ in range(VOCODER_PIECES + 1)]
     return statistics.median(times[1:]) / (
         mel.shape[1] * hift.config.samples_per_frame / session.sample_rate_hz
     )

@@ -1,18 +1,12 @@
-"""Speech tokens to samples.
+"""Speech tokens to samples, streaming: the flow, then the vocoder, of all model families.
 
-Speech tokens to samples, streaming: the exact incremental flow, then the vocoder (CosyVoice 2 and 3).
+`Token2Wav` (CosyVoice 2 and 3) solves each chunk once with the exact incremental flow. `CosyVoice1Token2Wav`
+has a flow that sees everything it is given: a chunk is solved with the prompt and the overlap before it,
+whose noise and mean are kept and whose mel is faded; work per chunk is constant.
 
-A speaker is prepared once; its streams share the result. A step takes a batch of streams, each at its
-own place and of its own speaker, and gives each the samples that can be known by now. What a stream
-remembers hangs from its `StreamState`; deleting that frees everything.
-
-`models.cosyvoice1_token2wav` does the same for CosyVoice 1.
-
-Speech tokens to samples, streaming, for CosyVoice 1.
-
-Its flow sees everything it is given, so a chunk is solved with the prompt and the overlap before it:
-the overlap's noise and mean are kept, its mel is faded. Work a chunk is constant; nothing before the
-overlap is solved again. `models.token2wav` does the same for CosyVoice 2 and 3.
+A speaker's prompt state is computed once and shared by its streams. A step takes a batch of streams, each at
+its own position and of its own speaker, and returns the samples that can be known by now. What a stream
+remembers hangs from its state object; deleting that frees everything.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,7 +45,7 @@ DEFAULT_WINDOW_S = 10.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PromptState:
-    """A speaker, prepared: read-only, shared by its streams.
+    """The state after a speaker's prompt: read-only, shared by its streams.
 
     first_hop_tokens: how many tokens the first chunk of a stream takes, so that it ends on the grid
     the flow was trained with; what was asked for, unless the prompt is too short for that.
@@ -88,7 +82,11 @@ State = TypeVar("State")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepInput(Generic[State]):
-    """New speech tokens of one stream; is_last: there are no more."""
+    """New speech tokens of one stream, any number of them; is_last: there are no more.
+
+    More than `tokens_wanted` are solved as far as they fill whole chunks, and the rest waits in the state;
+    fewer wait without audio. A stream sounds the same however its tokens are cut into steps.
+    """
 
     state: State
     tokens: Sequence[int]
@@ -96,14 +94,14 @@ class StepInput(Generic[State]):
 
 
 class RefusedStep(ValueError):
-    """Tokens or states that no step can take; nothing has changed."""
+    """A step was given tokens or states that it cannot take; nothing has changed."""
 
 
 @dataclass(slots=True)
 class StepTimes:
-    """What a step took in each network, in seconds of the clock.
+    """Seconds that a step took in each network, by the clock.
 
-    On a GPU the ordinary clock sees when work was given out; one that waits for the device tells the parts.
+    On a GPU the ordinary clock sees when work was submitted; one that waits for the device measures it.
     """
 
     flow_s: float = 0.0
@@ -149,9 +147,10 @@ class Token2Wav:
     def compute_prompt_state(
         self, speaker: SpeakerFeatures, first_hop_tokens: int = DEFAULT_FIRST_HOP_TOKENS
     ) -> PromptState:
-        """Computes what a speaker's streams share. Tokens are cut from the prompt's start until a first
-        hop of `first_hop_tokens` (1..25) ends on the grid; a prompt too short for that stays whole.
-        Before that its end is cut to two mel frames a token.
+        """Compute what a speaker's streams share.
+
+        Tokens are cut from the prompt's start until a first hop of `first_hop_tokens` (1..25) ends on the
+        grid; a prompt too short for that stays whole. Before that its end is cut to two mel frames a token.
 
         Raises:
             ValueError: first_hop_tokens out of range, or a token that the flow does not know.
@@ -161,12 +160,13 @@ class Token2Wav:
             raise ValueError(f"first_hop_tokens is {first_hop_tokens}, expected 1..{self.chunk_tokens}")
         check_tokens(tokens.tolist(), self._vocab_size)
         cut = aligned_cut(len(tokens), first_hop_tokens, self.chunk_tokens)
-        kept = tokens[cut:].tolist()
-        prompt = self._flow.solve_prompt(kept, mel[FRAMES_PER_TOKEN * cut :], speaker.embedding)
-        return PromptState(prompt, tuple(kept), self.chunk_tokens - len(kept) % self.chunk_tokens)
+        remaining = tokens[cut:].tolist()
+        prompt = self._flow.solve_prompt(remaining, mel[FRAMES_PER_TOKEN * cut :], speaker.embedding)
+        first_hop = self.chunk_tokens - len(remaining) % self.chunk_tokens
+        return PromptState(prompt, tuple(remaining), first_hop)
 
     def start(self, prompt: PromptState, seed: int = 0, uses_prompt: bool = True) -> StreamState:
-        """A new stream of a prepared speaker; `seed` draws the vocoder's noise.
+        """Return the state of a new stream; `seed` draws the vocoder's noise.
 
         uses_prompt: False is for a speaker without a prompt; CosyVoice 2 and 3 continue any prompt there is.
         """
@@ -179,11 +179,11 @@ class Token2Wav:
 
     @property
     def bytes_per_chunk(self) -> int:
-        """What a stream keeps of each chunk within its window."""
+        """Bytes that a stream keeps of each chunk within its window."""
         return self._flow.state_bytes()[1]
 
     def tokens_wanted(self, state: StreamState) -> int:
-        """How many tokens more, lookahead included, until a step solves this stream's next hop.
+        """Return how many more tokens, lookahead included, a step needs to solve this stream's next hop.
 
         A hop gives audio, but for a first one of 1 or 2 tokens with CosyVoice 3: its vocoder withholds more.
         """
@@ -220,16 +220,16 @@ class Token2Wav:
         return [state.sound.take().to(self._flow.flow.noise.device) for state in states]
 
     def _solve_ready(self, states: list[StreamState]) -> None:
-        """Solves, for all streams together, one chunk after the other.
+        """Solve, for all streams together, one chunk after the other.
 
-        Each chunk is a piece of its own for the vocoder: so a stream sounds the same however its tokens came.
+        The vocoder gets each chunk by itself: so a stream sounds the same however its tokens came.
         """
         while True:
             found = [(s, self._flow.next_chunk(s.flow, s.has_all_tokens)) for s in states]
-            ready = [(state, piece) for state, piece in found if piece is not None]
+            ready = [(state, chunk) for state, chunk in found if chunk is not None]
             if not ready:
                 return
-            mels = self._flow.solve_chunks([piece for _, piece in ready])
+            mels = self._flow.solve_chunks([chunk for _, chunk in ready])
             for (state, _), mel in zip(ready, mels, strict=True):
                 is_last = state.has_all_tokens and not state.flow.pending_tokens
                 state.sound.pending.append((mel, is_last))
@@ -247,12 +247,12 @@ class Token2Wav:
             return self._window_chunks
         fixed, per_chunk = self._flow.state_bytes()
         spare = self._max_state_bytes - fixed - self._sound_bytes - self._flow.copied_bytes(prompt.flow)
-        places = spare // per_chunk - self._flow.pinned_chunks(prompt.flow) - 1  # 1: the current chunk
-        return max(0, places if self._window_chunks is None else min(places, self._window_chunks))
+        chunks = spare // per_chunk - self._flow.pinned_chunks(prompt.flow) - 1  # 1: the current chunk
+        return max(0, chunks if self._window_chunks is None else min(chunks, self._window_chunks))
 
 
 def aligned_cut(num_tokens: int, first_hop_tokens: int, chunk_tokens: int) -> int:
-    """How many tokens to cut from a prompt's start so that its rest and the first hop fill whole chunks.
+    """Return how many tokens to cut from a prompt's start so that the rest and the first hop fill chunks.
 
     0 where the prompt is shorter than what would have to remain.
     """
@@ -263,7 +263,7 @@ def aligned_cut(num_tokens: int, first_hop_tokens: int, chunk_tokens: int) -> in
 def check_batch(batch: Sequence[StepInput[Any]], vocab_size: int) -> None:
     """Raises RefusedStep for a stream that stands twice or has ended, or for a foreign token."""
     if len({id(item.state) for item in batch}) != len(batch):
-        raise RefusedStep("a stream stands twice in the batch")
+        raise RefusedStep("a stream is twice in the batch")
     for item in batch:
         if item.state.has_all_tokens and (item.tokens or item.state.is_finished):
             raise RefusedStep("the stream has had its last tokens; start a new one")

@@ -182,7 +182,7 @@ class CosyVoice1Flow(nn.Module):
         if cache is not None and cache.shape[2]:
             z[:, :, : cache.shape[2]] = cache[..., 0]
             mu[:, :, : cache.shape[2]] = cache[..., 1].to(mu.dtype)
-        kept = [
+        next_cache = [
             torch.cat([x[:, :, :prompt_frames], x[:, :, -CACHED_FRAMES:]], dim=-1) for x in (z, mu.float())
         ]
         cond = F.pad(prompt_mel.mT, (0, new_frames))
@@ -192,7 +192,7 @@ class CosyVoice1Flow(nn.Module):
             return self.estimator(x, mu, t, spks, cond, mask)
 
         mel = solve(velocity, self.config.cfm, z, mu, self.speaker_projection(embedding), cond)
-        return mel[:, :, prompt_frames:], torch.stack(kept, dim=-1)
+        return mel[:, :, prompt_frames:], torch.stack(next_cache, dim=-1)
 
     def _mu(self, tokens: Tensor, prompt_tokens: Tensor, prompt_frames: int, new_frames: int) -> Tensor:
         x = self.embedding(torch.cat([prompt_tokens, tokens], dim=1).clamp(min=0))

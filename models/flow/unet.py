@@ -137,7 +137,7 @@ class SlotIndices:
 
 @dataclass(frozen=True, slots=True)
 class CacheSizes:
-    """How many values a stream keeps for one network: of each token and frame, and left of convolutions."""
+    """Values that a stream keeps for one network: of each token and frame, and left of convolutions."""
 
     values_per_token: int = 0
     values_per_frame: int = 0

@@ -23,7 +23,7 @@ from firstword.models.layers.attention import FullContext, pad_left
 
 
 def crossfaded(new: Tensor, tail: Tensor | None) -> Tensor:
-    """new (..., T), tail (..., W) of the piece before -> (..., T) whose first W places fade from `tail`.
+    """new (..., T), tail (..., W) of the chunk before -> (..., T), its first W fading from `tail`.
 
     Raised cosines that add up to 1. No tail: `new` itself, in memory of its own.
     """
@@ -48,7 +48,7 @@ State = TypeVar("State", bound=VocoderState)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Piece(Generic[State]):
+class MelChunk(Generic[State]):
     """New mel frames (M, T) of one stream; T may be 0."""
 
     state: State
@@ -61,11 +61,11 @@ class Vocoder(Protocol[State]):
         """The state of a new stream; `seed` draws what is random in its source, if anything is."""
         ...
 
-    def shape_of(self, piece: Piece[State]) -> Hashable:
-        """What the pieces of one batch must have in common; None for a piece that gives no samples."""
+    def shape_of(self, chunk: MelChunk[State]) -> Hashable:
+        """What the chunks of one batch must have in common; None for a chunk that gives no samples."""
         ...
 
-    def step(self, pieces: Sequence[Piece[State]]) -> list[tuple[Tensor, State]]:
+    def step(self, chunks: Sequence[MelChunk[State]]) -> list[tuple[Tensor, State]]:
         """Pieces of one shape -> samples (N,) float32 and the next state of each."""
         ...
 
@@ -93,7 +93,7 @@ class Sound(Generic[State]):
 class CausalState:
     """What each convolution, the phase and the inverse STFT go on from."""
 
-    mel: Tensor | None = None  # (M, frames) from the generator's place on
+    mel: Tensor | None = None  # (M, frames) from the generator's position on
     num_f0_frames: int = 0
     num_generated_frames: int = 0
     f0_left: Mapping[int, Tensor] = field(default_factory=dict)  # (C, frames) by convolution
@@ -151,45 +151,45 @@ class CausalVocoder:
         """The noise is fixed, so that `seed` has no effect."""
         return CausalState()
 
-    def shape_of(self, piece: Piece[CausalState]) -> CausalShape | None:
-        state = piece.state
-        num_frames = piece.mel.shape[1] + (0 if state.mel is None else state.mel.shape[1])
+    def shape_of(self, chunk: MelChunk[CausalState]) -> CausalShape | None:
+        state = chunk.state
+        num_frames = chunk.mel.shape[1] + (0 if state.mel is None else state.mel.shape[1])
         lead = state.num_f0_frames - state.num_generated_frames
         return (
-            CausalShape(num_frames, lead, state.num_generated_frames == 0, piece.is_last)
+            CausalShape(num_frames, lead, state.num_generated_frames == 0, chunk.is_last)
             if num_frames
             else None
         )
 
-    def step(self, pieces: Sequence[Piece[CausalState]]) -> list[tuple[Tensor, CausalState]]:
+    def step(self, chunks: Sequence[MelChunk[CausalState]]) -> list[tuple[Tensor, CausalState]]:
         """Pieces of one shape -> what can be known by now (N,) float32, and the next state of each."""
-        shape = self.shape_of(pieces[0])
-        assert shape is not None, "a piece without frames"
+        shape = self.shape_of(chunks[0])
+        assert shape is not None, "a chunk without frames"
         lookahead = self.hift.config.lookahead_frames
-        buffered = torch.stack([_buffered(piece) for piece in pieces])  # (B, M, T)
+        buffered = torch.stack([_buffered(chunk) for chunk in chunks])  # (B, M, T)
         new_frames = shape.num_frames - (0 if shape.is_last else lookahead)
         if new_frames <= 0:
             return [
-                (row.new_zeros(0), replace(piece.state, mel=row.clone()))
-                for piece, row in zip(pieces, buffered, strict=True)
+                (row.new_zeros(0), replace(chunk.state, mel=row.clone()))
+                for chunk, row in zip(chunks, buffered, strict=True)
             ]
-        f0_context = BatchedConvState([piece.state.f0_left for piece in pieces])
+        f0_context = BatchedConvState([chunk.state.f0_left for chunk in chunks])
         f0_mel = F.pad(buffered[:, :, shape.f0_lead_frames :], (0, LOOKAHEAD_FRAMES if shape.is_last else 0))
         f0 = self.hift.f0(f0_mel, f0_context).float()
-        source, carries = self._source(pieces, f0, shape.is_last)
-        spectrum, source = self._source_spectrum(pieces, source, new_frames, shape.is_last)
-        context = BatchedConvState([piece.state.generator_left for piece in pieces])
+        source, carries = self._source(chunks, f0, shape.is_last)
+        spectrum, source = self._source_spectrum(chunks, source, new_frames, shape.is_last)
+        context = BatchedConvState([chunk.state.generator_left for chunk in chunks])
         dtype = self.hift.generator.conv_pre.weight.dtype
         padded = F.pad(buffered, (0, lookahead if shape.is_last else 0)).to(dtype)
         made = self.hift.generator(padded, spectrum.to(dtype), context, shape.is_first)
         sums, counts = self.hift.stft.overlap_add(made)
         done = []
-        for index, piece in enumerate(pieces):
-            samples, overlap = self._overlapped(piece, torch.stack([sums[index], counts]))
+        for index, chunk in enumerate(chunks):
+            samples, overlap = self._overlapped(chunk, torch.stack([sums[index], counts]))
             state = CausalState(
                 mel=buffered[index, :, new_frames:].clone(),
-                num_f0_frames=piece.state.num_f0_frames + f0.shape[1],
-                num_generated_frames=piece.state.num_generated_frames + new_frames,
+                num_f0_frames=chunk.state.num_f0_frames + f0.shape[1],
+                num_generated_frames=chunk.state.num_generated_frames + new_frames,
                 f0_left=f0_context.next[index],
                 generator_left=context.next[index],
                 carry=carries[index].clone(),
@@ -200,25 +200,25 @@ class CausalVocoder:
         return done
 
     def _source(
-        self, pieces: Sequence[Piece[CausalState]], f0: Tensor, is_last: bool
+        self, chunks: Sequence[MelChunk[CausalState]], f0: Tensor, is_last: bool
     ) -> tuple[Tensor, Tensor]:
         """f0 (B, T) of the new frames -> their source (B, T L), the phases after it (B, tones)."""
         length = self.hift.config.samples_per_frame
-        starts = [piece.state.num_f0_frames * length for piece in pieces]
+        starts = [chunk.state.num_f0_frames * length for chunk in chunks]
         noise = torch.stack([self.hift.fixed_noise(s, s + f0.shape[1] * length) for s in starts])
-        carried = [piece.state.carry for piece in pieces if piece.state.carry is not None]
+        carried = [chunk.state.carry for chunk in chunks if chunk.state.carry is not None]
         source, carries = self.hift.source(f0, noise, torch.stack(carried) if carried else None, is_last)
         return source, carries[:, -1].clone()
 
     def _source_spectrum(
-        self, pieces: Sequence[Piece[CausalState]], source: Tensor, new_frames: int, is_last: bool
+        self, chunks: Sequence[MelChunk[CausalState]], source: Tensor, new_frames: int, is_last: bool
     ) -> tuple[Tensor, Tensor]:
         """The spectrum frames that `new_frames` mel frames need, and the source from there on."""
         stft = self.hift.stft
         edge = stft.n_fft // 2
-        kept = [piece.state.source for piece in pieces if piece.state.source is not None]
-        is_first = not kept
-        left = source[:, 1 : edge + 1].flip(1) if is_first else torch.stack(kept)
+        past = [chunk.state.source for chunk in chunks if chunk.state.source is not None]
+        is_first = not past
+        left = source[:, 1 : edge + 1].flip(1) if is_first else torch.stack(past)
         source = torch.cat([left, source], dim=1)
         if is_last:
             source = torch.cat([source, source[:, -edge - 1 : -1].flip(1)], dim=1)
@@ -226,21 +226,21 @@ class CausalVocoder:
         spectrum = stft.analyze(source[:, : (num_spectra - 1) * stft.hop + stft.n_fft])
         return spectrum, source[:, num_spectra * stft.hop :]
 
-    def _overlapped(self, piece: Piece[CausalState], pair: Tensor) -> tuple[Tensor, Tensor]:
+    def _overlapped(self, chunk: MelChunk[CausalState], pair: Tensor) -> tuple[Tensor, Tensor]:
         """pair (2, N): samples and envelope of the new spectra -> finished samples, what overlaps on."""
         stft, limit = self.hift.stft, self.hift.config.audio_limit
         tail = stft.n_fft - stft.hop
-        is_first = piece.state.overlap is None
-        if piece.state.overlap is not None:
-            pair = torch.cat([pair[:, :tail] + piece.state.overlap, pair[:, tail:]], dim=1)
+        is_first = chunk.state.overlap is None
+        if chunk.state.overlap is not None:
+            pair = torch.cat([pair[:, :tail] + chunk.state.overlap, pair[:, tail:]], dim=1)
         start = stft.n_fft // 2 if is_first else 0
-        stop = pair.shape[1] - (stft.n_fft // 2 if piece.is_last else tail)
+        stop = pair.shape[1] - (stft.n_fft // 2 if chunk.is_last else tail)
         samples = (pair[0, start:stop] / pair[1, start:stop]).clamp(-limit, limit)
         return samples, pair[:, pair.shape[1] - tail :].clone()
 
 
-def _buffered(piece: Piece[CausalState]) -> Tensor:
-    return piece.mel if piece.state.mel is None else torch.cat([piece.state.mel, piece.mel], dim=1)
+def _buffered(chunk: MelChunk[CausalState]) -> Tensor:
+    return chunk.mel if chunk.state.mel is None else torch.cat([chunk.state.mel, chunk.mel], dim=1)
 
 
 LEFT_FRAMES = 12  # the generator's reach: 3 frames before upsampling, 9 within the stages
@@ -283,23 +283,23 @@ class WindowedVocoder:
         generator = torch.Generator().manual_seed(seed)
         return WindowState(generator, carry=self.hift.source.initial_phases(generator))
 
-    def shape_of(self, piece: Piece[WindowState]) -> WindowShape | None:
-        left = 0 if piece.state.mel is None else piece.state.mel.shape[1]
-        return WindowShape(left, piece.mel.shape[1], piece.is_last) if piece.mel.shape[1] else None
+    def shape_of(self, chunk: MelChunk[WindowState]) -> WindowShape | None:
+        left = 0 if chunk.state.mel is None else chunk.state.mel.shape[1]
+        return WindowShape(left, chunk.mel.shape[1], chunk.is_last) if chunk.mel.shape[1] else None
 
-    def step(self, pieces: Sequence[Piece[WindowState]]) -> list[tuple[Tensor, WindowState]]:
+    def step(self, chunks: Sequence[MelChunk[WindowState]]) -> list[tuple[Tensor, WindowState]]:
         """Pieces of one shape -> samples (T L,) float32, L a frame, and the next state of each."""
-        shape = self.shape_of(pieces[0])
-        assert shape is not None, "a piece without frames"
+        shape = self.shape_of(chunks[0])
+        assert shape is not None, "a chunk without frames"
         right = 0 if shape.is_last else RIGHT_FRAMES
         hift, length = self.hift, self.hift.config.samples_per_frame
-        mel = torch.stack([_window(piece, right) for piece in pieces])  # (B, M, left + new + right)
+        mel = torch.stack([_window(chunk, right) for chunk in chunks])  # (B, M, left + new + right)
         f0 = hift.f0(mel, FullContext()).float()[:, shape.left_frames :]
-        drawn = [self._noise(piece, shape.new_frames + right) for piece in pieces]
-        carries = [piece.state.carry for piece in pieces if piece.state.carry is not None]
+        drawn = [self._noise(chunk, shape.new_frames + right) for chunk in chunks]
+        carries = [chunk.state.carry for chunk in chunks if chunk.state.carry is not None]
         carry = torch.stack(carries).to(mel.device) if carries else None
         source, ends = hift.source(f0, torch.stack([n for n, _ in drawn]), carry, is_last=right == 0)
-        past = [piece.state.source for piece in pieces if piece.state.source is not None]
+        past = [chunk.state.source for chunk in chunks if chunk.state.source is not None]
         if past:
             source = torch.cat([torch.stack(past), source], dim=1)
         samples = hift.decode(mel, source, self._generate)[:, shape.left_frames * length :]
@@ -308,7 +308,7 @@ class WindowedVocoder:
             max(0, shape.left_frames + shape.new_frames - LEFT_FRAMES), shape.left_frames + shape.new_frames
         )
         done = []
-        for index, (piece, (noise, generator)) in enumerate(zip(pieces, drawn, strict=True)):
+        for index, (chunk, (noise, generator)) in enumerate(zip(chunks, drawn, strict=True)):
             state = WindowState(
                 generator,
                 mel=mel[index, :, keep].clone(),
@@ -317,44 +317,44 @@ class WindowedVocoder:
                 noise=noise[new_samples:].clone(),
                 tail=samples[index, new_samples : new_samples + FADE_FRAMES * length].clone(),
             )
-            done.append((crossfaded(samples[index, :new_samples], piece.state.tail), state))
+            done.append((crossfaded(samples[index, :new_samples], chunk.state.tail), state))
         return done
 
-    def _noise(self, piece: Piece[WindowState], num_frames: int) -> tuple[Tensor, torch.Generator]:
+    def _noise(self, chunk: MelChunk[WindowState], num_frames: int) -> tuple[Tensor, torch.Generator]:
         """The next frames of the stream's noise (samples, tones), and its generator after them.
 
         Drawn frame by frame, so that a stream's noise does not depend on how it was cut.
         """
         length, tones = self.hift.config.samples_per_frame, self.hift.source.num_tones
-        generator = piece.state.generator.clone_state()
-        kept = piece.state.noise
+        generator = chunk.state.generator.clone_state()
+        kept = chunk.state.noise
         missing = num_frames - (0 if kept is None else len(kept) // length)
-        device = piece.mel.device
+        device = chunk.mel.device
         drawn = [torch.randn(length, tones, generator=generator).to(device) for _ in range(missing)]
         parts = drawn if kept is None else [kept, *drawn]
         return torch.cat(parts)[: num_frames * length], generator
 
 
-def _window(piece: Piece[WindowState], right: int) -> Tensor:
+def _window(chunk: MelChunk[WindowState], right: int) -> Tensor:
     """Left context, new frames, the last of them held on: (M, frames)."""
-    held = piece.mel[:, -1:].expand(-1, right)
-    parts = [piece.mel, held] if piece.state.mel is None else [piece.state.mel, piece.mel, held]
+    held = chunk.mel[:, -1:].expand(-1, right)
+    parts = [chunk.mel, held] if chunk.state.mel is None else [chunk.state.mel, chunk.mel, held]
     return torch.cat(parts, dim=1)
 
 
 def vocode(vocoder: Vocoder[State], streams: Sequence[Sound[State]]) -> None:
-    """Turns every stream's pending pieces into samples, one piece of each at a time, equal shapes together.
+    """Turns every stream's pending chunks into samples, one chunk of each at a time, equal shapes together.
 
-    A stream advances only when its piece is done: after an error, call again for what is left.
+    A stream advances only when its chunk is done: after an error, call again for what is left.
     """
     while heads := [stream for stream in streams if stream.pending]:
         groups: dict[Hashable, list[Sound[State]]] = defaultdict(list)
         for stream in heads:
-            groups[vocoder.shape_of(Piece(stream.state, *stream.pending[0]))].append(stream)
+            groups[vocoder.shape_of(MelChunk(stream.state, *stream.pending[0]))].append(stream)
         for stream in groups.pop(None, []):
             stream.pending.pop(0)
         for group in groups.values():
-            made = vocoder.step([Piece(stream.state, *stream.pending[0]) for stream in group])
+            made = vocoder.step([MelChunk(stream.state, *stream.pending[0]) for stream in group])
             for stream, (samples, state) in zip(group, made, strict=True):
                 stream.state = state
                 stream.ready.append(samples)

@@ -45,7 +45,7 @@ _LEFT_FRAMES = KERNEL_SIZE - 1
 @dataclass(frozen=True, slots=True, eq=False)
 class EstimatorGraph:
     """A pass over one chunk of one stream. Inputs: h (G, T, 4 M), the estimator's stacked inputs; times
-    (parts, C), what depends on the time alone; what is kept. Output: velocity (G, T, M).
+    (parts, C), what depends on the time alone; the state. Output: velocity (G, T, M).
 
     inputs: what h is stacked of, in this order. times: t -> the input of that name. has_positions: it takes
     cos and sin (T, D / 2) of where its frames stand, too.

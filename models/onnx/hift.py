@@ -2,8 +2,8 @@
 
 Inputs: mel (B, M, T), source (B, n_fft + 2, U T + 1), the source's spectrum. Output: spectrum, like that.
 
-Written by hand: that takes 0.1 s at start. `torch.onnx.export` would need onnxscript on the user's machine, and
-seconds at each start or a cache on disk with its invalidation, to save these seventy lines.
+Written by hand, in 0.1 s at start: `torch.onnx.export` would need onnxscript on the user's machine, and a
+cache on disk with its invalidation, to save these seventy lines.
 """
 
 import numpy as np

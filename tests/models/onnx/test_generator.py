@@ -4,7 +4,7 @@ from copy import deepcopy
 
 import torch
 
-from firstword.models.hift.streaming import Piece, Vocoder, WindowedVocoder, WindowState
+from firstword.models.hift.streaming import MelChunk, Vocoder, WindowedVocoder, WindowState
 from firstword.models.onnx.build import onnx_generator
 from tests.models.networks import small_hift
 
@@ -17,8 +17,10 @@ def streamed(vocoder: Vocoder[WindowState], mels: list[torch.Tensor]) -> torch.T
     made: list[list[torch.Tensor]] = [[] for _ in mels]
     with torch.inference_mode():
         for start, stop in ((0, 7), (7, 57), (57, 90)):
-            pieces = [Piece(s, mel[:, start:stop], stop == 90) for s, mel in zip(states, mels, strict=True)]
-            for index, (samples, state) in enumerate(vocoder.step(pieces)):
+            chunks = [
+                MelChunk(s, mel[:, start:stop], stop == 90) for s, mel in zip(states, mels, strict=True)
+            ]
+            for index, (samples, state) in enumerate(vocoder.step(chunks)):
                 made[index].append(samples)
                 states[index] = state
     return torch.stack([torch.cat(parts) for parts in made])
