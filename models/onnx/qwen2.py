@@ -62,9 +62,7 @@ def head_graph(head: nn.Linear, product: Product) -> bytes:
     return writer.model()
 
 
-def _attention(
-    writer: GraphWriter, attention: Qwen2Attention, x: str, positions: list[str]
-) -> str:
+def _attention(writer: GraphWriter, attention: Qwen2Attention, x: str, positions: list[str]) -> str:
     parts, size = (attention.query, attention.key, attention.value), attention.head_dim
     num_heads, num_key_heads = (part.out_features // size for part in parts[:2])
     shape: Shape = ["rows", num_key_heads, "capacity", size]
