@@ -22,7 +22,7 @@ from firstword.app.telemetry.metrics import Metrics
 from tests.support.serving import make_services, serving
 
 ROOT = Path(__file__).parent.parent
-PAGE_NAMES = ("api", "architecture", "configuration", "operations", "performance", "speakers")
+PAGE_NAMES = ("api", "architecture", "configuration", "operations", "performance", "python", "speakers")
 PAGES = [ROOT / f"docs/{name}.md" for name in PAGE_NAMES]
 DOCUMENTS = [
     *PAGES,

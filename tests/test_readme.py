@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
+import soundfile
 
 from tests.support.checkpoints import small_checkpoint
 
@@ -49,8 +51,26 @@ def test_python_commands_run(tmp_path: Path) -> None:
     assert (tmp_path / "train.wav").stat().st_size > 48_000  # a second
 
 
-def test_python_example_speaks() -> None:
-    (example,) = blocks("python")
+@pytest.mark.slow
+def test_first_python_example_speaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(blocks("python")[0], {})
+    assert soundfile.info(tmp_path / "hello.wav").duration > 0.3
+
+
+@pytest.mark.slow
+def test_python_page_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs/python.md").read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
+        exec(block, names)
+    hello, converted = (soundfile.info(tmp_path / f"{name}.wav").duration for name in ("hello", "converted"))
+    assert converted == pytest.approx(hello, abs=0.1)
+
+
+def test_networks_alone_speak() -> None:
+    example = blocks("python")[1]
     path = "/models/CosyVoice2-0.5B"
     assert path in example
     time = np.arange(3 * 16_000) / 16_000

@@ -1,9 +1,4 @@
-"""`firstword doctor`: find what is wrong and the command that fixes it.
-
-What must be right before the service can start, each told with the command that mends it.
-
-`firstword doctor`: looks at everything the service needs, and says what mends the rest.
-"""
+"""`firstword doctor`: finds what is wrong with an installation, and the command that fixes it."""
 
 import os
 import platform
@@ -32,7 +27,7 @@ class Finding:
     subject: str
     state: Literal["ok", "note", "wrong"]
     said: str
-    mend: str = ""  # what to do about it, a command where there is one
+    fix: str = ""  # what to do about it, a command where there is one
 
 
 Check = Callable[[Settings], Finding]
@@ -94,8 +89,8 @@ def check_checkpoint(settings: Settings) -> Finding:
     try:
         checkpoint = open_checkpoint(settings.networks.checkpoint)
     except (CheckpointError, OSError) as error:
-        mend = f"set {variable_of('checkpoint')} to a model directory, or to nothing for the built-in voice"
-        return Finding("checkpoint", "wrong", str(error), mend)
+        fix = f"set {variable_of('checkpoint')} to a model directory, or to nothing for the built-in voice"
+        return Finding("checkpoint", "wrong", str(error), fix)
     return Finding("checkpoint", "ok", f"{checkpoint.config.family} in {settings.networks.checkpoint}")
 
 
@@ -107,8 +102,8 @@ def check_data_dir(settings: Settings) -> Finding:
     except OSError as error:
         given = settings.speakers.data_dir
         said = f"{variable_of('data_dir')} is {given}, which cannot be written: {error.strerror}"
-        mend = f'mkdir -p "{directory}" && chown "$(id -u)" "{directory}"'
-        return Finding("data directory", "wrong", said, mend)
+        fix = f'mkdir -p "{directory}" && chown "$(id -u)" "{directory}"'
+        return Finding("data directory", "wrong", said, fix)
     said = (
         f"{settings.speakers.data_dir} can be written"
         if existing == directory
@@ -169,7 +164,7 @@ ESSENTIAL: Final[tuple[Check, ...]] = (
 
 
 def findings(settings: Settings) -> list[Finding]:
-    """Everything, in the order in which one would mend it."""
+    """Everything, in the order in which one would fix it."""
     torch = check_torch(settings)
     needs_torch = [check_device, check_backend, check_checkpoint] if torch.state == "ok" else []
     ports = [check_port, check_metrics_port]
@@ -210,7 +205,7 @@ _MARKS: Final = {"ok": ("ok   ", "green"), "note": ("note ", "yellow"), "wrong":
 def doctor(
     checkpoint: Annotated[Path | None, typer.Option(help="Model directory to look at.")] = None,
 ) -> None:
-    """Say what is wrong with this installation, and what mends it. Exit code 1 if it cannot serve."""
+    """Say what is wrong with this installation, and what fixes it. Exit code 1 if it cannot serve."""
     found = _found(checkpoint)
     console = to_stdout()
     for finding in found:
@@ -228,5 +223,5 @@ def _found(checkpoint: Path | None) -> list[Finding]:
 
 def _line(finding: Finding) -> Text:
     mark, style = _MARKS[finding.state]
-    mend = f"\n      mend: {finding.mend}" if finding.mend else ""
-    return Text.assemble((mark, style), f" {finding.subject}: {' '.join(finding.said.split())}{mend}")
+    fix = f"\n      fix: {finding.fix}" if finding.fix else ""
+    return Text.assemble((mark, style), f" {finding.subject}: {' '.join(finding.said.split())}{fix}")

@@ -1,9 +1,4 @@
-"""`firstword serve` and `firstword settings`.
-
-`firstword serve`: the service, until a signal ends it.
-
-`firstword settings`: every setting with its default, unit and reason, as a `.env` file or as a table.
-"""
+"""`firstword serve` runs the service until a signal ends it; `firstword settings` lists its settings."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -56,7 +51,7 @@ def _refuse_what_cannot_run(settings: Settings) -> None:
     for check in ESSENTIAL:
         finding = check(settings)
         if finding.state == "wrong":
-            raise CommandFailed(f"{finding.said}. To mend it: {finding.mend}")
+            raise CommandFailed(f"{finding.said}; fix: {finding.fix}")
 
 
 def _announce(line: str) -> None:

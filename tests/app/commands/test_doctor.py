@@ -27,7 +27,7 @@ def test_doctor_finds_nothing_wrong_here() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "wrong", "mend"),
+    ("variable", "value", "wrong", "fix"),
     [
         ("FIRSTWORD_CHECKPOINT", "nowhere", "checkpoint", "set FIRSTWORD_CHECKPOINT to a model directory"),
         ("FIRSTWORD_DATA_DIR", "file", "data directory", 'mkdir -p "'),
@@ -35,8 +35,8 @@ def test_doctor_finds_nothing_wrong_here() -> None:
         ("FIRSTWORD_PROT", "1", "settings", "firstword settings"),
     ],
 )
-def test_doctor_says_what_is_wrong_and_what_mends_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str, value: str, wrong: str, mend: str
+def test_doctor_says_what_is_wrong_and_what_fixes_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str, value: str, wrong: str, fix: str
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv(variable, value)
@@ -44,7 +44,7 @@ def test_doctor_says_what_is_wrong_and_what_mends_it(
     assert result.exit_code == 1
     assert result.output.count("WRONG") == 1
     assert f"WRONG {wrong}: " in result.output
-    assert f"mend: {mend}" in result.output
+    assert f"fix: {fix}" in result.output
     assert "s3cret" not in result.output
 
 
@@ -54,7 +54,7 @@ def test_a_backend_that_is_not_installed_is_wrong(monkeypatch: pytest.MonkeyPatc
     result = run("doctor")
     assert result.exit_code == 1
     assert "WRONG backend: FIRSTWORD_BACKEND is vllm, but vLLM is not installed" in result.output
-    assert "mend: set FIRSTWORD_BACKEND=torch" in result.output
+    assert "fix: set FIRSTWORD_BACKEND=torch" in result.output
 
 
 def test_doctor_says_which_backend_runs_and_why() -> None:

@@ -1,0 +1,89 @@
+"""The built wheel, installed beside other projects' `app` and `models`, speaks."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+import soundfile
+
+ROOT = Path(__file__).parent.parent
+SOURCES = ("pyproject.toml", "README.md", "firstword", "app", "bench", "models")
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy, as building leaves folders behind; without a network."""
+    source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for name in SOURCES:
+        if (ROOT / name).is_dir():
+            shutil.copytree(
+                ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
+            )
+        else:
+            shutil.copy(ROOT / name, source / name)
+    words = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir"]
+    pip(*words, str(built), str(source))
+    (path,) = built.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel with its dependencies linked, beside foreign packages of our folders' names."""
+    directory = tmp_path_factory.mktemp("environment")
+    venv.create(directory, with_pip=False)
+    python = directory / "bin" / "python"
+    pip("--python", str(python), "install", "--quiet", "--no-deps", "--no-index", str(wheel))
+    (packages,) = directory.glob("lib/python*/site-packages")
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    for name in ("app", "models", "bench"):
+        (packages / name).mkdir()
+        (packages / name / "__init__.py").write_text("owner = 'somebody else'\n")
+    return directory
+
+
+def pip(*words: str) -> None:
+    subprocess.run([sys.executable, "-m", "pip", "--disable-pip-version-check", *words], check=True)
+
+
+def run(program: Path, *words: str, cwd: Path) -> str:
+    """The output of a program that sees nothing of this repository."""
+    clean = {
+        name: value for name, value in os.environ.items() if not name.startswith(("FIRSTWORD_", "PYTHON"))
+    }
+    done = subprocess.run([program, *words], cwd=cwd, env=clean, check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+def test_everything_is_under_firstword(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0] for name in names} == {"firstword", "firstword-0.1.0.dist-info"}
+    assert "firstword/models/builtin/flow.safetensors" in names
+    assert "firstword/models/builtin/firstword.json" in names
+
+
+def test_installed_wheel_speaks_beside_foreign_packages(environment: Path, tmp_path: Path) -> None:
+    program = (
+        "import app, bench, models, firstword\n"
+        "assert {app.owner, bench.owner, models.owner} == {'somebody else'}\n"
+        "from firstword import Synthesizer\n"
+        "with Synthesizer.open(max_streams=1) as s:\n"
+        "    s.save('hello.wav', 'Hello.', seed=1)\n"
+        "print(firstword.__file__)\n"
+    )
+    where = run(environment / "bin" / "python", "-c", program, cwd=tmp_path)
+    assert where.startswith(str(environment))
+    assert 0.3 < soundfile.info(tmp_path / "hello.wav").duration < 3
+
+
+def test_installed_command_speaks(environment: Path, tmp_path: Path) -> None:
+    run(environment / "bin" / "firstword", "say", "Hello.", "-o", "said.flac", "--seed", "1", cwd=tmp_path)
+    assert 0.3 < soundfile.info(tmp_path / "said.flac").duration < 3
