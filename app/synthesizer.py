@@ -145,14 +145,13 @@ class AsyncSynthesizer:
         request = SynthesisRequest(
             request_id=uuid.uuid4().hex,
             wire="cli",
+            text=text,
             speaker=speaker,
             language=language,
             instruct=instruct,
             seed=seed,
         )
         async with await self._engine.engine.open(request, prepared) as stream:
-            stream.push_text(text)
-            stream.finish_text()
             yield stream
 
     @overload

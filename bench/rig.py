@@ -10,8 +10,7 @@ from typing import TypeVar
 import torch
 
 from firstword.app.audio.encode import open_encoder
-from firstword.app.engine.startup import Networks, load_networks, set_threads, text_feeds
-from firstword.app.engine.stream import ChunkSchedule
+from firstword.app.engine.startup import Networks, load_networks, set_threads, text_frontend
 from firstword.app.settings import Settings
 from firstword.models.config import CheckpointError
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, Stopped
@@ -80,7 +79,7 @@ class Rig:
         self.networks = load_networks(replace(settings.networks, backend="torch"))
         assert self.networks.lm is not None, "asked to run here"
         self._lm = self.networks.lm
-        self._feeds = text_feeds(self.networks.prompt_builder.tokenizer, self.networks.checkpoint.traits)
+        self._text = text_frontend(self.networks.prompt_builder.tokenizer, self.networks.checkpoint.traits)
         speakers = self.networks.checkpoint.load_speakers()
         name = settings.speakers.default_speaker or next(iter(speakers), None)
         if name not in speakers:
@@ -99,11 +98,10 @@ class Rig:
         """
         clock, prompt_builder = self._clock, self.networks.prompt_builder
         began_s = clock()
-        feed = self._feeds("whole", None, True)
-        segments = [*feed.push(text), *feed.flush()]
+        segments = self._text.split(text, None, True)
         if not segments:
             raise NothingToSay(f"{text!r} has nothing that can be spoken; give it words")
-        asked = prompt_builder.utterance(self._speaker, segments[0].spoken, "whole", None, seed)
+        asked = prompt_builder.utterance(self._speaker, segments[0].text_ids, None, seed)
         assert asked.text_ids is not None, "a whole text"
         normalize_s = clock() - began_s
         prompt_text = asked.prefix_text_ids + asked.prompt_text_ids
@@ -118,29 +116,31 @@ class Rig:
     def _chunks(self, decoder: SpeechDecoder, steps_s: list[float], seed: int) -> Iterator[ChunkCost]:
         """In turn tokens until the next chunk is due, and the chunk, as one listener's stream goes."""
         session = self.networks.token2wav
-        state, schedule = session.start(self._prompt, seed), ChunkSchedule()
+        state = session.start(self._prompt, seed)
         encoder = open_encoder("pcm", session.sample_rate_hz)
         encoder.start()
         ids: list[int] = []
-        start_s, has_ended = 0.0, False
-        while not schedule.is_finished:
-            wanted, before = session.tokens_wanted(state), len(steps_s)
-            while len(ids) < schedule.tokens_due(wanted) and not has_ended:
+        start_s, position = 0.0, 0
+        has_ended = is_last = False
+        while not is_last:
+            due, before = position + session.tokens_wanted(state), len(steps_s)
+            while len(ids) < due and not has_ended:
                 events, took_s = self._timed(decoder.step)
                 steps_s.append(took_s)
                 ids += [event.speech_id for event in events if isinstance(event, Emitted)]
                 has_ended = any(isinstance(event, Stopped) for event in events)
-            chunk = schedule.next_chunk(len(ids), wanted, has_ended)
-            assert chunk is not None, "woken without enough tokens"
+            new = ids[position:due]
+            position += len(new)
+            is_last = has_ended and position == len(ids)
             times = StepTimes(clock=self._clock)
-            (wave,) = session.step([StepInput(state, ids[chunk.start : chunk.stop], chunk.is_last)], times)
+            (wave,) = session.step([StepInput(state, new, is_last)], times)
             samples = wave.to("cpu", torch.float32).numpy()
             _, encode_s = self._timed(partial(encoder.encode, samples))
             if len(samples):
                 yield ChunkCost(
                     start_s=start_s,
                     audio_s=len(samples) / session.sample_rate_hz,
-                    num_tokens=chunk.stop - chunk.start,
+                    num_tokens=len(new),
                     lm_s=sum(steps_s[before:]),
                     flow_s=times.flow_s,
                     vocoder_s=times.vocoder_s,

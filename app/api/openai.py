@@ -80,6 +80,7 @@ async def create_speech(body: SpeechRequest, request: Request, services: Service
     synthesis = SynthesisRequest(
         request.state.request_id,
         wire="openai",
+        text=body.input,
         speaker=_speaker(body, services),
         language=body.language,
         instruct=body.instructions or None if info.takes_instruct else None,
@@ -91,7 +92,7 @@ async def create_speech(body: SpeechRequest, request: Request, services: Service
         kind: type[AudioResponse] = EventStreamResponse
     else:
         kind = AudioResponse if body.stream else CompleteAudioResponse
-    return audio_response(kind, request, services, synthesis, body.input, output, text_field="input")
+    return audio_response(kind, request, services, synthesis, output, text_field="input")
 
 
 @router.get("/models")

@@ -18,7 +18,7 @@ from firstword.app.api.errors import error_body, outcome_of
 from firstword.app.audio.formats import AudioFormat, OutputFormat, sample_rate_of
 from firstword.app.audio.stream import EncodedChunk, StreamEncoder
 from firstword.app.engine.interface import Audio, Flushed, StreamEvent, SynthesisRequest, SynthesisStream
-from firstword.app.errors import CancelReason, Draining, InvalidRequest, SynthesisFailed, TextTooLong
+from firstword.app.errors import CancelReason, Draining, InvalidRequest, SynthesisFailed
 from firstword.app.telemetry.stream_record import StreamRecord, StreamStats
 
 logger = logging.getLogger(__name__)
@@ -189,7 +189,6 @@ class AudioResponse(Response):
     def __init__(
         self,
         session: StreamSession,
-        text: str,
         output: OutputFormat,
         send_timeout_s: float,
         text_field: str = "text",
@@ -199,7 +198,6 @@ class AudioResponse(Response):
         self.background = None
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         self.session = session
-        self._text = text
         self._output = output
         self._send_timeout_s = send_timeout_s
         self._text_field = text_field
@@ -210,6 +208,8 @@ class AudioResponse(Response):
         try:
             await self._until_disconnect(receive, self._speak(send))
         except Exception as error:
+            if isinstance(error, InvalidRequest) and error.param == "text":
+                error.param = self._text_field
             if not self._has_started:
                 raise
             await self.abort(error, send)
@@ -256,13 +256,6 @@ class AudioResponse(Response):
 
     async def _speak(self, send: Send) -> None:
         async with self.session as session:
-            try:
-                session.stream.push_text(self._text)
-                session.stream.finish_text()
-            except InvalidRequest as error:
-                if error.param == "text":
-                    error.param = self._text_field
-                raise
             await self.deliver(open_stream_encoder(session, self._output), send)
 
     async def _send(self, send: Send, message: Message) -> None:
@@ -343,15 +336,9 @@ def audio_response(
     http: Request,
     services: Services,
     request: SynthesisRequest,
-    text: str,
     output: OutputFormat,
     text_field: str = "text",
 ) -> AudioResponse:
-    """Return what a route answers. Raises TextTooLong here, so that such a text waits for no slot."""
+    """Return what a route answers. text_field: the field that the text came in."""
     session = StreamSession(services, request, http.state.key_owner, http.state.received_s)
-    try:
-        services.engine.info.check_length(len(text), text_field)
-    except TextTooLong as error:
-        session.record_failure(error)
-        raise
-    return kind(session, text, output, services.limits.slow_listener_timeout_s, text_field)
+    return kind(session, output, services.limits.slow_listener_timeout_s, text_field)

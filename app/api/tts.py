@@ -58,6 +58,7 @@ def _respond(fields: SpeechQuery, request: Request, services: Services) -> Audio
     synthesis = SynthesisRequest(
         request.state.request_id,
         wire="http",
+        text=fields.text,
         speaker=fields.speaker,
         language=fields.language,
         instruct=fields.instruct,
@@ -65,4 +66,4 @@ def _respond(fields: SpeechQuery, request: Request, services: Services) -> Audio
         normalize=fields.normalize,
     )
     kind = AudioResponse if fields.stream else CompleteAudioResponse
-    return audio_response(kind, request, services, synthesis, fields.text, output)
+    return audio_response(kind, request, services, synthesis, output)

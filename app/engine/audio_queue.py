@@ -1,7 +1,4 @@
-"""Audio made ahead of one listener: bounded, in order.
-
-The audio made ahead of one listener: bounded, handed over in order.
-"""
+"""The queue of audio between a stream and its client: bounded in time, with the playout deadline."""
 
 import asyncio
 from collections import deque
@@ -10,13 +7,13 @@ from collections.abc import Callable
 from firstword.app.engine.interface import Audio, StreamEvent
 from firstword.app.errors import TtsError
 
-MAX_EVENTS = 1000  # ahead of a listener, flushes among them
+MAX_EVENTS = 1000  # ahead of a client, flushes among them
 
 
 class AudioQueue:
     """One task puts, one takes; both in the same event loop.
 
-    A listener who does not take pauses the putting task, and through it only the own stream.
+    A client that does not take pauses the putting task, and through it its own stream only.
     """
 
     def __init__(self, sample_rate_hz: int, max_ahead_s: float, clock: Callable[[], float]) -> None:
@@ -24,7 +21,7 @@ class AudioQueue:
         self._max_samples = round(max_ahead_s * sample_rate_hz)
         self._clock = clock
         self._opened_s = clock()
-        self._dry_s: float | None = None  # None: nothing was taken yet
+        self._deadline_s: float | None = None  # None: nothing was taken yet
         self._num_ahead = 0  # samples put and not yet taken
         self._events: deque[StreamEvent] = deque()
         self._changed = asyncio.Event()
@@ -33,49 +30,53 @@ class AudioQueue:
 
     @property
     def playout_deadline_s(self) -> float:
-        """When the listener, who plays at once what it takes, has nothing left: the next chunk's deadline.
+        """When a client that plays at once what it takes runs out of audio: the deadline of the next chunk.
 
         Before the first audio: when the stream began, so that the longest waiting comes first.
         """
-        return self._opened_s if self._dry_s is None else self._dry_s
+        return self._opened_s if self._deadline_s is None else self._deadline_s
 
     async def put(self, event: StreamEvent) -> None:
-        """Waits while the listener has more than its share ahead. What comes after `close` is dropped."""
+        """Wait while the client has enough audio ahead. What comes after `close` is dropped."""
         while self._is_full and not self._is_closed:
-            await self._change()
+            await self._wait_for_change()
         if self._is_closed:
             return
         self._events.append(event)
         if isinstance(event, Audio):
             self._num_ahead += len(event.samples)
-            if self._dry_s is not None:
-                self._dry_s = max(self._dry_s, self._clock()) + self._seconds(len(event.samples))
+            if self._deadline_s is not None:
+                self._deadline_s = max(self._deadline_s, self._clock()) + self._seconds(len(event.samples))
         self._changed.set()
 
     async def take(self) -> StreamEvent | None:
-        """The next event; None at the end. Raises the error that ended the stream, after what came before."""
+        """Return the next event, None at the end.
+
+        Raises the error that ended the stream, after what came before it.
+        """
         while not self._events:
             if self._error is not None:
                 raise self._error
             if self._is_closed:
                 return None
-            await self._change()
+            await self._wait_for_change()
         event = self._events.popleft()
         if isinstance(event, Audio):
-            if self._dry_s is None:
-                self._dry_s = self._clock() + self._seconds(self._num_ahead)
+            if self._deadline_s is None:
+                self._deadline_s = self._clock() + self._seconds(self._num_ahead)
             self._num_ahead -= len(event.samples)
         self._changed.set()
         return event
 
     def close(self, error: TtsError | None = None) -> None:
-        """Nothing more comes; what is there can still be taken. The first close counts."""
+        """Nothing more comes; what is there can still be taken. The first call counts."""
         if not self._is_closed:
-            self._is_closed, self._error = True, error
+            self._is_closed = True
+            self._error = error
             self._changed.set()
 
     def clear(self) -> None:
-        """Drops what is there: nobody will take it."""
+        """Drop what is there: nobody will take it."""
         self._events.clear()
 
     @property
@@ -85,6 +86,6 @@ class AudioQueue:
     def _seconds(self, num_samples: int) -> float:
         return num_samples / self._sample_rate_hz
 
-    async def _change(self) -> None:
+    async def _wait_for_change(self) -> None:
         self._changed.clear()
         await self._changed.wait()

@@ -1,4 +1,4 @@
-"""What the engine takes and gives. Imports neither torch nor HTTP."""
+"""The engine as the API sees it: a request goes in, a stream of audio comes out."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -14,21 +14,25 @@ Mode = Literal["whole", "continuous", "segments"]
 
 @dataclass(frozen=True, slots=True)
 class SynthesisRequest:
-    """What one stream is asked for.
+    """What one stream speaks, and how.
 
-    mode: "whole": all text is pushed before the first audio is wanted, and is spoken segment by segment;
-    "segments": text comes in pieces, a sentence is spoken as soon as it is whole; "continuous": text comes
-    in pieces and is fed to one running utterance.
+    mode: "whole": `text` is all of it, spoken segment by segment; "segments": text is pushed in pieces, a
+    sentence is spoken as soon as it is whole; "continuous": text is pushed in pieces to one running
+    utterance.
     """
 
     request_id: str
     wire: Wire
     mode: Mode = "whole"
+    text: str | None = None  # None: it is pushed
     speaker: str | None = None  # None: the default one
-    language: str | None = None  # None: found for each segment
+    language: str | None = None  # None: detected for each segment
     instruct: str | None = None
     seed: int | None = None
     normalize: bool = True
+
+    def __post_init__(self) -> None:
+        assert (self.text is not None) == (self.mode == "whole"), "a whole text comes with its request"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,16 +42,17 @@ class Audio:
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
-    """All that was pushed before a flush has been given out as audio."""
+    """All text before a flush has been spoken."""
 
 
 StreamEvent = Audio | Flushed
 
 
 class SynthesisStream(Protocol):
-    """One turn of speech: text goes in, events come out. Used within one event loop.
+    """One admitted stream. Used within one event loop.
 
-    `async with` owns it: leaving it early, or by an error, cancels and frees everything at once.
+    `async with` owns it: leaving it early, or by an error, cancels and frees everything at once. Text in
+    which nothing can be spoken fails the stream with InvalidRequest(param="text").
     """
 
     request: SynthesisRequest
@@ -62,31 +67,27 @@ class SynthesisStream(Protocol):
     ) -> None: ...
 
     def push_text(self, text: str) -> None:
-        """Adds to the text exactly as given. Never waits.
-
-        Raises TextTooLong past the limit of a stream. Text that nobody can speak is refused by
-        `finish_text`.
-        """
+        """Add to the text, exactly as given. Never waits. Raises TextTooLong past the limit of a stream."""
         ...
 
     def flush(self) -> None:
-        """Speak to its end what has come; a Flushed follows its last audio."""
+        """Speak all text that has come to its end; a Flushed follows its last audio."""
         ...
 
     def finish_text(self) -> None:
-        """No more text. Raises InvalidRequest(param="text") if nothing that can be spoken ever came."""
+        """End the text; a whole text of the request has ended already."""
         ...
 
     def cancel(self, reason: CancelReason) -> None:
-        """Stops at once and frees everything; iteration ends. Does nothing on an ended stream."""
+        """Stop at once and free everything; iteration ends. Does nothing on an ended stream."""
         ...
 
     def spoken_text(self, num_samples: int) -> str:
-        """The part of the text that the first `num_samples` samples say, up to a whole word."""
+        """Return the part of the text that the first `num_samples` samples speak, up to a whole word."""
         ...
 
     def __aiter__(self) -> AsyncIterator[StreamEvent]:
-        """Raises TtsError where the stream fails. Pauses the stream while nobody takes from it."""
+        """Raise TtsError where the stream fails. The stream pauses while nobody takes from it."""
         ...
 
 
@@ -101,13 +102,13 @@ class EngineInfo:
     languages: tuple[str, ...]
     max_text_chars: int  # of one stream
 
-    def check_length(self, num_characters: int, param: str = "text") -> None:
-        """Raises TextTooLong. param: the field that the text came in."""
+    def check_length(self, num_characters: int) -> None:
+        """Raise TextTooLong past the limit of a stream."""
         if num_characters > self.max_text_chars:
             raise TextTooLong(
                 f"the text has {num_characters} characters, at most {self.max_text_chars} can be spoken at "
                 "once; send it in several requests",
-                param,
+                "text",
             )
 
 
@@ -125,19 +126,20 @@ class Engine(Protocol):
 
     @property
     def max_streams(self) -> int:
-        """How many speak at once; more of them wait."""
+        """How many run at once; more of them wait."""
         ...
 
     @property
     def status(self) -> EngineStatus: ...
 
     async def open(self, request: SynthesisRequest) -> SynthesisStream:
-        """Waits for a place. The caller enters the stream (`async with`) at once.
+        """Wait for a slot. The caller enters the stream (`async with`) at once.
 
-        Raises Overloaded, Draining, SpeakerNotFound, and InvalidRequest for what the checkpoint cannot do.
+        Raises Overloaded, Draining, SpeakerNotFound, TextTooLong, and InvalidRequest for what the checkpoint
+        cannot do.
         """
         ...
 
     async def drain(self, timeout_s: float) -> None:
-        """Admits nobody more, lets the streams finish, then ends the rest with an error they can see."""
+        """Admit no more streams, let the running ones finish, then end the rest with an error they see."""
         ...

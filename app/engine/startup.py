@@ -14,8 +14,8 @@ import torch
 from firstword.app.engine.admission import Admission
 from firstword.app.engine.backend import Backend, Device, choose_backend
 from firstword.app.engine.engine import SpeechEngine
-from firstword.app.engine.interface import EngineInfo, Mode
-from firstword.app.engine.stream import EngineParts, FeedFactory, TextFeed
+from firstword.app.engine.interface import EngineInfo
+from firstword.app.engine.stream import EngineParts
 from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.engine.tokens.interface import TokenGenerator
 from firstword.app.engine.tokens.prompt import PromptBuilder
@@ -33,10 +33,9 @@ from firstword.app.speakers.enrolment import PromptState, PromptStates, SpeakerN
 from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
 from firstword.app.telemetry.metrics import Metrics
-from firstword.app.text import language
 from firstword.app.text.normalize import Normalizer
 from firstword.app.text.segment import FamilyRules, Segmenter, SegmentLimits
-from firstword.app.text.stream import SentenceFeed, WholeFeed, WordFeed
+from firstword.app.text.stream import TextFrontend
 from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
 from firstword.models.checkpoint.traits import Traits
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
@@ -130,7 +129,7 @@ async def running_engine(
     )
     async with speakers:
         info = _engine_info(networks, speakers.default_speaker, engine_options.max_text_chars)
-        feeds = await asyncio.to_thread(text_feeds, tokenizer, networks.checkpoint.traits)
+        text = await asyncio.to_thread(text_frontend, tokenizer, networks.checkpoint.traits)
         if networks.lm is None:
             from firstword.app.engine.tokens.vllm_engine import start_generator
 
@@ -161,7 +160,7 @@ async def running_engine(
             prompt_builder=networks.prompt_builder,
             token2wav=networks.token2wav,
             pool=pool,
-            feed=feeds,
+            text=text,
             metrics=metrics,
             clock=clock,
             listener_buffer_s=engine_options.listener_buffer_s,
@@ -270,31 +269,20 @@ def set_threads(options: NetworkOptions) -> None:
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
 
 
-def text_feeds(tokenizer: TextTokenizer, traits: Traits) -> FeedFactory:
-    """Build what turns a stream's text into segments, the languages' rules loaded."""
+def text_frontend(tokenizer: TextTokenizer, traits: Traits) -> TextFrontend:
+    """Build the text step of a checkpoint, the languages' rules loaded."""
     normalizer = Normalizer()
     normalizer.warm_up()
-    language.warm_up()
     segmenter = Segmenter(
         normalizer,
-        length=lambda text: len(tokenizer.encode(text)),
+        tokenizer.encode,
         limits=SegmentLimits(
             traits.segment_max_length, traits.segment_min_length, traits.segment_merge_length
         ),
         first_max_length=FIRST_SEGMENT_TOKENS,
         family_rules=FamilyRules(stops_cuts=traits.ends_cut_segments_in_stop),
     )
-
-    def feed(mode: Mode, language: str | None, normalize: bool) -> TextFeed:
-        match mode:
-            case "whole":
-                return WholeFeed(segmenter, language, normalize)
-            case "segments":
-                return SentenceFeed(segmenter, language, normalize)
-            case "continuous":
-                return WordFeed(normalizer, language, normalize)
-
-    return feed
+    return TextFrontend(segmenter)
 
 
 def _engine_info(networks: Networks, default_speaker: str | None, max_text_chars: int) -> EngineInfo:

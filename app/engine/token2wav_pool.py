@@ -1,4 +1,4 @@
-"""Worker threads that turn token chunks into samples, the most urgent listener first, in batches."""
+"""Worker threads that turn chunks of speech tokens into samples, the most urgent first, in batches."""
 
 import asyncio
 import heapq
@@ -31,11 +31,9 @@ class StreamingToken2Wav(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wave:
-    """compute_s: this chunk's share of its batch."""
-
+class SolvedChunk:
     samples: Samples
-    compute_s: float
+    compute_s: float  # this chunk's share of its batch
 
 
 @dataclass(slots=True, order=True)
@@ -43,14 +41,11 @@ class _Job:
     deadline_s: float
     number: int  # of two equally urgent the first comes first
     given: StepInput[Any] = field(compare=False)
-    done: asyncio.Future[Wave] = field(compare=False)
+    done: asyncio.Future[SolvedChunk] = field(compare=False)
 
 
 class Token2WavPool:
-    """Threads share the weights; a state is in one batch at a time, since its stream waits for each chunk.
-
-    on_batch: told the size of a batch and what it took, from a worker thread.
-    """
+    """Threads share the weights; a state is in one batch at a time, since its stream waits for each chunk."""
 
     def __init__(
         self,
@@ -59,9 +54,12 @@ class Token2WavPool:
         max_batch: int,
         on_batch: Callable[[int, StepTimes], None] = lambda size, times: None,
     ) -> None:
+        """on_batch: called from a worker thread with the size of a batch and the time it took."""
         assert num_workers >= 1, num_workers
         assert max_batch >= 1, max_batch
-        self._token2wav, self._max_batch, self._on_batch = token2wav, max_batch, on_batch
+        self._token2wav = token2wav
+        self._max_batch = max_batch
+        self._on_batch = on_batch
         self._loop = asyncio.get_running_loop()
         self._jobs: list[_Job] = []
         self._num_jobs = 0
@@ -74,12 +72,12 @@ class Token2WavPool:
         for thread in self._threads:
             thread.start()
 
-    async def run(self, given: StepInput[Any], deadline_s: float) -> Wave:
-        """A task that is cancelled while it waits must not use its state again.
+    async def run(self, given: StepInput[Any], deadline_s: float) -> SolvedChunk:
+        """Solve one chunk. A task that is cancelled while it waits must not use its state again.
 
-        Raises SynthesisFailed, for this chunk alone, where a network does.
+        Raises SynthesisFailed for this chunk alone.
         """
-        done: asyncio.Future[Wave] = self._loop.create_future()
+        done: asyncio.Future[SolvedChunk] = self._loop.create_future()
         with self._wake:
             if self._is_closing:
                 raise SynthesisFailed("the server stopped before the speech was finished")
@@ -89,24 +87,25 @@ class Token2WavPool:
         return await done
 
     async def aclose(self) -> None:
-        """Fails what still waits; what is being computed is finished first."""
+        """Fail what still waits; what is being computed is finished first."""
         with self._wake:
             self._is_closing = True
-            waiting, self._jobs = self._jobs, []
+            waiting = self._jobs
+            self._jobs = []
             self._wake.notify_all()
         for job in waiting:
-            _settle(job.done, SynthesisFailed("the server stopped before the speech was finished"))
+            _finish(job.done, SynthesisFailed("the server stopped before the speech was finished"))
         for thread in self._threads:
             await asyncio.to_thread(thread.join)
 
     def _work(self) -> None:
         while jobs := self._next_batch():
-            results = self._computed(jobs)
-            self._loop.call_soon_threadsafe(_settle_all, jobs, results)
+            results = self._compute(jobs)
+            self._loop.call_soon_threadsafe(_finish_all, jobs, results)
             del jobs, results  # an idle worker keeps no stream's state
 
     def _next_batch(self) -> list[_Job]:
-        """The most urgent jobs; [] once the pool closes."""
+        """Wait for the most urgent jobs; [] once the pool closes."""
         with self._wake:
             while True:
                 while not self._jobs and not self._is_closing:
@@ -121,17 +120,17 @@ class Token2WavPool:
                 if batch:
                     return batch
 
-    def _computed(self, jobs: list[_Job]) -> "list[Wave | SynthesisFailed]":
+    def _compute(self, jobs: list[_Job]) -> "list[SolvedChunk | SynthesisFailed]":
         try:
             return list(self._step([job.given for job in jobs]))
         except RefusedStep:  # nothing has changed
             _log.exception("a batch of %d chunks was refused; trying each alone", len(jobs))
-            return [self._alone(job.given) for job in jobs]
+            return [self._compute_alone(job.given) for job in jobs]
         except Exception:  # one failing stream must not end the others; the states have kept their tokens
             _log.exception("a batch of %d chunks failed; trying each alone", len(jobs))
-            return [self._alone(replace(job.given, tokens=())) for job in jobs]
+            return [self._compute_alone(replace(job.given, tokens=())) for job in jobs]
 
-    def _alone(self, given: StepInput[Any]) -> "Wave | SynthesisFailed":
+    def _compute_alone(self, given: StepInput[Any]) -> "SolvedChunk | SynthesisFailed":
         try:
             (wave,) = self._step([given])
         except Exception:
@@ -139,21 +138,21 @@ class Token2WavPool:
             return SynthesisFailed("the speech could not be computed")
         return wave
 
-    def _step(self, batch: list[StepInput[Any]]) -> list[Wave]:
+    def _step(self, batch: list[StepInput[Any]]) -> list[SolvedChunk]:
         times = StepTimes()
         tensors = self._token2wav.step(batch, times)
         self._on_batch(len(batch), times)
         share = (times.flow_s + times.vocoder_s) / len(batch)
-        return [Wave(tensor.to("cpu", torch.float32).numpy(), share) for tensor in tensors]
+        return [SolvedChunk(tensor.to("cpu", torch.float32).numpy(), share) for tensor in tensors]
 
 
-def _settle_all(jobs: Sequence[_Job], results: "Sequence[Wave | SynthesisFailed]") -> None:
+def _finish_all(jobs: Sequence[_Job], results: "Sequence[SolvedChunk | SynthesisFailed]") -> None:
     for job, result in zip(jobs, results, strict=True):
-        _settle(job.done, result)
+        _finish(job.done, result)
 
 
-def _settle(done: "asyncio.Future[Wave]", result: "Wave | SynthesisFailed") -> None:
-    """Nobody waits any more for what was cancelled."""
+def _finish(done: "asyncio.Future[SolvedChunk]", result: "SolvedChunk | SynthesisFailed") -> None:
+    """A cancelled job has no one who waits for it."""
     if done.done():
         return
     if isinstance(result, SynthesisFailed):

@@ -5,8 +5,7 @@ import re
 from collections.abc import Callable
 
 from firstword.app.text.addresses import CHINESE_MARKS, with_addresses_said
-from firstword.app.text.characters import UNSPACED
-from firstword.app.text.phrases import Phrase
+from firstword.app.text.phrases import UNSPACED, Phrase
 
 CHINESE = ("zh", "yue")  # languages that are read so
 

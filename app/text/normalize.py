@@ -1,9 +1,4 @@
-"""Normalize text for speech: numbers, abbreviations, symbols.
-
-Small rules that every CosyVoice text goes through; what languages say is for a normalizer.
-
-Text as it is written into text as it is said.
-"""
+"""Normalize text for speech: what is written becomes what is said, phrase by phrase."""
 
 import re
 import threading
@@ -13,57 +8,35 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from firstword.app.text import language as languages
-from firstword.app.text.characters import cleaned, is_blank_between
 from firstword.app.text.chinese import CHINESE, say_chinese
 from firstword.app.text.english import say_english
 from firstword.app.text.english_numbers import NumberWords
-from firstword.app.text.phrases import Phrase, find_phrases
+from firstword.app.text.phrases import Phrase, find_phrases, is_blank_between
 
-_DECIMALS = re.compile(r"\d+")
-_MAX_SPELLED_DIGITS = 36  # the library names no larger numbers
+MAX_CACHED = 2048  # results for single expressions, each of at most some 100 characters
 
-
-def is_only_punctuation(text: str) -> bool:
-    """Nothing but punctuation and symbols, or nothing at all: nobody can speak it."""
-    return all(unicodedata.category(character)[0] in "PS" for character in text)
-
-
-def replace_blank(text: str) -> str:
-    """Drops the blanks that do not stand between two ASCII characters, as Chinese text has them.
-
-    As published, a leading blank is judged by the last character; one at the end is dropped.
-    """
-    kept = []
-    for place, character in enumerate(text):
-        neighbours = text[place - 1] + text[place + 1 : place + 2]
-        if character != " " or (len(neighbours) == 2 and neighbours.isascii() and " " not in neighbours):
-            kept.append(character)
-    return "".join(kept)
-
-
-def spell_out_numbers(text: str) -> str:
-    """Every run of decimal digits in English words; longer ones than have a name, digit by digit.
-
-    Superscript and circled digits, which the published code reads as zero, are left alone.
-    """
-    import inflect
-
-    engine = inflect.engine()
-
-    def spelled(digits: re.Match[str]) -> str:
-        is_long = len(digits[0]) > _MAX_SPELLED_DIGITS
-        return str(engine.number_to_words(digits[0], group=1 if is_long else 0))
-
-    return _DECIMALS.sub(spelled, text)
-
-
-MAX_CACHED = 2048  # readings of single expressions, each of at most some 100 characters
+_PICTURE = "\u2190-\u21ff\u2300-\u23ff\u2500-\u27bf\u2b00-\u2bff\ufe0e\ufe0f\u20e3\U0001f000-\U0001faff"
+_PICTURES = re.compile(f"[{_PICTURE}][{_PICTURE}\u200d\U000e0020-\U000e007f]*")
+_BETWEEN_WORDS = re.compile(rf"(?<=\w){_PICTURES.pattern}(?=\w)")
+# Controls, lone surrogates, private use, marks of direction and of byte order.
+_UNSPEAKABLE = re.compile(
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ud800-\udfff"
+    "\ue000-\uf8ff\ufeff\ufff0-\uffff\U000e0000-\U000e007f\U000f0000-\U0010ffff]"
+)
+_KEPT = re.compile(r"\[[a-z][a-z_-]*\]|</?[a-z]+>|<\|[A-Za-z_]+\|>")  # a checkpoint's own marks
+_LINK_TARGET = re.compile(r"(?<=\])\([^()\s]*\)")
+_MARKDOWN = re.compile(
+    r"[][`\\|^™®©]|~~|(?<![0-9])\*|\*(?![0-9])|(?<!\w)_+|_+(?!\w)|(?<!\w)#+(?=\s|$|[^\W\d])"
+)
+_INNER_UNDERSCORE = re.compile(r"(?<=\w)_+(?=\w)")
+_RULE = re.compile(r"[-=_+~]{3,}")
+_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF10, 0xFF5B) if chr(code).isalnum()}
 
 
 class Normalizer:
-    """Reads English and Chinese; text in other languages is only cleaned. Any thread may call it.
+    """Normalizes English and Chinese; text in other languages is only cleaned. Any thread may call it.
 
-    Reads phrase by phrase, so that text which comes in pieces is read as if it had come at once.
+    It goes phrase by phrase, so that text in pieces gives what the whole text gives.
     """
 
     def __init__(self) -> None:
@@ -72,26 +45,27 @@ class Normalizer:
         self._chinese = self._wetext("zh")
 
     def warm_up(self) -> None:
-        """Loads what is loaded at first use, what finds languages too: about two seconds."""
+        """Load what is loaded at first use, language detection too: about two seconds."""
         languages.warm_up()
         self("1", "en")
         self("1", "zh")
 
     def __call__(self, text: str, language: str) -> str:
         """language: ISO 639-1, also with a region. Takes any string, in time linear in its length."""
-        return self.read_all(find_phrases(text), language)
+        return self.normalize_phrases(find_phrases(text), language)
 
-    def read_all(self, phrases: Iterable[Phrase], language: str) -> str:
-        said, has_blank = "", False
+    def normalize_phrases(self, phrases: Iterable[Phrase], language: str) -> str:
+        spoken, has_blank = "", False
         for phrase in phrases:
             has_blank |= phrase.has_blank
-            if more := self.read(phrase, language):
-                said, has_blank = joined(said, more, has_blank), False
-        return said
+            if more := self.normalize_phrase(phrase, language):
+                spoken = join_spoken(spoken, more, has_blank)
+                has_blank = False
+        return spoken
 
-    def read(self, phrase: Phrase, language: str) -> str:
-        """One phrase; "" where nothing of it can be said."""
-        text = cleaned(phrase.text)
+    def normalize_phrase(self, phrase: Phrase, language: str) -> str:
+        """Return "" where nothing of the phrase can be said."""
+        text = clean_phrase(phrase.text)
         primary = languages.primary_language(language)
         if text and primary == "en":
             return say_english(text, phrase, self._english)
@@ -106,7 +80,9 @@ class Normalizer:
         def normalize(text: str) -> str:
             with self._lock:
                 if not loaded:
-                    loaded.append(_load_wetext(language))
+                    import wetext
+
+                    loaded.append(wetext.Normalizer(lang=language, operator="tn"))
                 try:
                     return str(loaded[0].normalize(text)) or text
                 except (AssertionError, RuntimeError):  # it has no reading for this text
@@ -115,13 +91,35 @@ class Normalizer:
         return normalize
 
 
-def _load_wetext(language: Literal["en", "zh"]) -> Any:
-    import wetext
-
-    return wetext.Normalizer(lang=language, operator="tn")
-
-
-def joined(left: str, right: str, has_blank: bool) -> str:
-    """What was said and what is said next, with the blank that belongs between them."""
+def join_spoken(left: str, right: str, has_blank: bool) -> str:
+    """Join two normalized parts, with the blank that belongs between them."""
     is_blank = has_blank and is_blank_between(left, right)
     return f"{left} {right}" if is_blank else left + right
+
+
+def clean_phrase(phrase: str) -> str:
+    """Remove what cannot be said, controls, pictures and markdown; make full-width letters plain."""
+    if phrase.isascii() and phrase.isalpha():
+        return phrase
+    phrase = _PICTURES.sub("", _BETWEEN_WORDS.sub(" ", _UNSPEAKABLE.sub("", phrase)))
+    phrase = phrase.translate(_FULL_WIDTH).strip()
+    if _RULE.fullmatch(phrase):
+        return ""
+    kept = [_without_markdown(between) for between in _KEPT.split(phrase)]
+    marks = [*_KEPT.findall(phrase), ""]
+    return " ".join("".join(text + mark for text, mark in zip(kept, marks, strict=True)).split())
+
+
+def _without_markdown(text: str) -> str:
+    text = _INNER_UNDERSCORE.sub(" ", _LINK_TARGET.sub("", text))
+    return _MARKDOWN.sub("", text)
+
+
+def is_speakable(text: str) -> bool:
+    """Whether a text has anything but blanks, punctuation and symbols."""
+    return not is_only_punctuation("".join(text.split()))
+
+
+def is_only_punctuation(text: str) -> bool:
+    """Whether a text is empty or all of it is punctuation and symbols, as the published code tells it."""
+    return all(unicodedata.category(character)[0] in "PS" for character in text)

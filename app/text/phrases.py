@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  full-width digits and typographic quotes are meant
-"""Cuts a text, as it comes, into phrases that can each be read without knowing the rest.
+"""Cut text, as it comes, into phrases that can each be normalized without knowing the rest.
 
 A phrase is a word or, where words change each other's reading ("$5 million", "June 5, 2024", "7:30 p.m."),
 the few that belong together. Where phrases end depends on the text only, never on how it was cut.
@@ -9,7 +9,13 @@ import re
 from dataclasses import dataclass, field
 
 from firstword.app.text import english_vocabulary as vocabulary
-from firstword.app.text.characters import HAN, UNSPACED
+
+# Scripts written without blanks between words, and the punctuation that goes with them.
+UNSPACED = (
+    "\u3001-\u3003\u3005-\u3011\u3014-\u301f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\uff01\uff08\uff09\uff0c\uff1a\uff1b\uff1f\uff61\U00020000-\U0003ffff"
+)
+HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 
 MAX_WORD = 128  # characters; longer ones are cut, so that no reading costs more than so many
 MAX_PHRASE = 96  # characters after which no further word joins
@@ -17,6 +23,7 @@ HAN_AFTER_DIGITS = 4  # as many as a unit may have
 
 _WORD = re.compile(rf"\s{{64}}|\s{{0,63}}(?:[{UNSPACED}]|[^\s{UNSPACED}]{{1,{MAX_WORD}}})")
 _UNSPACED_END = re.compile(f"[{UNSPACED}]$")
+_UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
 _DIGIT = re.compile("[0-9０-９]")
 _OPENING = re.compile(r"[0-9０-９$€£¥￥₹]")
 _HAN_TAIL = re.compile(f"[{HAN}]*$")
@@ -44,7 +51,7 @@ class Phrase:
 
 @dataclass(slots=True)
 class PhraseFinder:
-    """push() gives each phrase as soon as nothing that follows can change it, flush() the rest."""
+    """`push` returns each phrase as soon as nothing that follows can change it, `flush` the rest."""
 
     _rest: str = ""  # the beginning of a word
     _open: list[str] = field(default_factory=list)  # words of a phrase that may go on
@@ -53,11 +60,11 @@ class PhraseFinder:
     def push(self, piece: str) -> list[Phrase]:
         self._rest += piece
         phrases: list[Phrase] = []
-        place = 0
-        while (word := _WORD.match(self._rest, place)) and self._is_whole(word):
-            place = word.end()
+        start = 0
+        while (word := _WORD.match(self._rest, start)) and self._is_whole(word):
+            start = word.end()
             phrases += self._add(word[0])
-        self._rest = self._rest[place:]
+        self._rest = self._rest[start:]
         return phrases
 
     def flush(self) -> list[Phrase]:
@@ -92,9 +99,16 @@ class PhraseFinder:
 
 
 def find_phrases(text: str) -> list[Phrase]:
-    """All of a text; their sources concatenate to it."""
+    """Return the phrases of a whole text; their sources concatenate to it."""
     finder = PhraseFinder()
     return finder.push(text) + finder.flush()
+
+
+def is_blank_between(left: str, right: str) -> bool:
+    """Whether a blank in the text is kept between two normalized parts."""
+    if not left or not right or right[0] in ",，":
+        return False
+    return not (_UNSPACED_CHARACTER.match(left[-1]) or _UNSPACED_CHARACTER.match(right[0]))
 
 
 def _may_go_on(word: str) -> bool:

@@ -1,31 +1,21 @@
-"""Split text into segments for synthesis.
-
-What the CosyVoice checkpoints expect of a segment, beyond being readable.
-
-Cuts a long text into pieces of about a sentence or a few, as CosyVoice checkpoints expect them.
-
-Gathers phrases into sentences as they come, and cuts the sentences that are too long.
-
-Cuts a whole text into segments: what is written, and what of it is said.
-"""
+# ruff: noqa: RUF001  Chinese punctuation is meant
+"""Cut a text into segments: the runs of sentences that the language model speaks in one go each."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from itertools import groupby
-from typing import Literal
 
 from firstword.app.text import english_vocabulary as vocabulary
-from firstword.app.text.characters import cleaned
 from firstword.app.text.chinese import CHINESE
 from firstword.app.text.english import ends_before
 from firstword.app.text.language import detect_language, primary_language
-from firstword.app.text.normalize import Normalizer, is_only_punctuation, joined
+from firstword.app.text.normalize import Normalizer, clean_phrase, is_speakable, join_spoken
 from firstword.app.text.phrases import Phrase, find_phrases
 
-# ruff: noqa: RUF001  Chinese punctuation is meant
-
+MIN_FIRST_LENGTH = 4  # a shorter beginning is not worth a segment of its own
+LENGTH_OF_DIGIT = 2  # at least, once it is in words
 
 _CLOSING = "\"'”’」』）》】)]"
 _DROPPED = re.compile("[（）【】`]")
@@ -34,10 +24,52 @@ _STOPPED = re.compile(rf"[.?!…。？！][{re.escape(_CLOSING)}\s]*$")
 _LOOSE_END = re.compile(r"[\s,;:—–-]+$")
 _CHINESE_STOP = re.compile(r"(?<=[\u4e00-\u9fff])\.(?!\w)")
 
+_CLOSING_MARKS = _CLOSING + "*_"
+_STOP = re.compile(rf"(?:[.!?…]|[。！？；])[{re.escape(_CLOSING_MARKS)}]*$")
+_SURE_STOP = re.compile(r"[\w)%°][.!?]+$")
+_ELLIPSIS = re.compile(r"(?:\.\.|…)")
+_COMMA = re.compile(rf"[,;:，、：；—–][{re.escape(_CLOSING_MARKS)}]*$")
+_ONLY_CLOSING = re.compile(rf"[{re.escape(_CLOSING_MARKS)}。！？!?.…]+")
+_NEW_PARAGRAPH = re.compile(r"\n[^\S\n]*\n|\n[^\S\n]*$")
+_BULLET = re.compile(r"[-*•–#]+|\d{1,2}[.)]")
+_ITEM_NUMBER = re.compile(r"\d{1,3}\.")
+_DIGIT = re.compile(r"\d")
+
+Encode = Callable[[str], Sequence[int]]
+"""A tokenizer's: text to text token ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """source: a part of the text exactly as it was given. spoken: normalized. language: ISO 639-1.
+
+    text_ids: the text tokens of `spoken`, for the language model.
+    """
+
+    source: str
+    spoken: str
+    language: str
+    text_ids: tuple[int, ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentLimits:
+    """In text tokens.
+
+    A segment that has more than `min_length` ends before the sentence that would take it past
+    `max_length`; a rest shorter than `merge_length` joins the segment before it.
+    """
+
+    max_length: int = 80
+    min_length: int = 60
+    merge_length: int = 20
+
 
 @dataclass(frozen=True, slots=True)
 class FamilyRules:
-    """adds_final_stop: after a last word. plain_chinese_marks: the published replacements. stops_cuts: a
+    """What a checkpoint expects of a segment.
+
+    adds_final_stop: after a last word. plain_chinese_marks: the published replacements. stops_cuts: a
     segment ends in a stop wherever its sentence was cut, for a language model that has read no other end.
     """
 
@@ -56,7 +88,7 @@ class FamilyRules:
             spoken += "。" if is_chinese or language == "ja" else "."
         return spoken
 
-    def ended(self, spoken: str) -> str:
+    def end(self, spoken: str) -> str:
         """spoken: of a whole segment, in a language with Latin marks."""
         if not self.stops_cuts or _STOPPED.search(spoken):
             return spoken
@@ -65,97 +97,6 @@ class FamilyRules:
 
 def _ends_in_word(spoken: str) -> bool:
     return spoken.rstrip(_CLOSING)[-1:].isalnum()
-
-
-# ruff: noqa: RUF001  Chinese punctuation is meant
-
-
-Language = Literal["zh", "en"]
-
-TERMINATORS: dict[Language, str] = {"zh": "。？！；：、.?!;", "en": ".?!;:"}
-COMMAS = "，,"
-FINAL_STOP: dict[Language, str] = {"zh": "。", "en": "."}
-CLOSING_QUOTES = '"”'
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentLimits:
-    """In what `length` counts: characters for Chinese, text tokens for English.
-
-    A segment that has more than `min_length` ends before the sentence that would take it past
-    `max_length`; a rest shorter than `merge_length` joins the segment before it.
-    """
-
-    max_length: int = 80
-    min_length: int = 60
-    merge_length: int = 20
-
-
-def split_paragraph(
-    text: str,
-    language: Language,
-    length: Callable[[str], int],
-    limits: SegmentLimits = SegmentLimits(),
-    cuts_at_commas: bool = False,
-) -> list[str]:
-    """The segments of a text; none for an empty one. Of several terminators in a row the first is kept."""
-    if not text:
-        return []
-    terminators = TERMINATORS[language] + (COMMAS if cuts_at_commas else "")
-    if text[-1] not in terminators:
-        text += FINAL_STOP[language]
-    sentences = _sentences(text, terminators)
-    return ["".join(sentences[run]) for run in merged_runs(sentences, length, limits)]
-
-
-def _sentences(text: str, terminators: str) -> list[str]:
-    """Pieces that end in a terminator and the closing quote behind it, if there is one."""
-    sentences: list[str] = []
-    start = 0
-    for place, character in enumerate(text):
-        if character not in terminators:
-            continue
-        if start < place:
-            sentences.append(text[start : place + 1])
-        start = place + 1
-        if sentences and text[start : start + 1] in tuple(CLOSING_QUOTES):
-            sentences[-1] += text[start]
-            start += 1
-    return sentences
-
-
-def merged_runs(sentences: list[str], length: Callable[[str], int], limits: SegmentLimits) -> list[slice]:
-    """Which sentences make a segment each."""
-    runs: list[slice] = []
-    start, current = 0, ""
-    for place, sentence in enumerate(sentences):
-        if length(current + sentence) > limits.max_length and length(current) > limits.min_length:
-            runs.append(slice(start, place))
-            start, current = place, ""
-        current += sentence
-    if current and runs and length(current) < limits.merge_length:
-        runs[-1] = slice(runs[-1].start, len(sentences))
-    elif current:
-        runs.append(slice(start, len(sentences)))
-    return runs
-
-
-# ruff: noqa: RUF001  Chinese punctuation is meant
-
-
-MIN_FIRST_LENGTH = 4  # a shorter beginning is not worth a segment of its own
-LENGTH_OF_DIGIT = 2  # at least, once it is in words
-
-_CLOSING_MARKS = "\"'”’」』）》】)]*_"
-_STOP = re.compile(rf"(?:[.!?…]|[。！？；])[{re.escape(_CLOSING_MARKS)}]*$")
-_SURE_STOP = re.compile(r"[\w)%°][.!?]+$")
-_ELLIPSIS = re.compile(r"(?:\.\.|…)")
-_COMMA = re.compile(rf"[,;:，、：；—–][{re.escape(_CLOSING_MARKS)}]*$")
-_ONLY_CLOSING = re.compile(rf"[{re.escape(_CLOSING_MARKS)}。！？!?.…]+")
-_NEW_PARAGRAPH = re.compile(r"\n[^\S\n]*\n|\n[^\S\n]*$")
-_BULLET = re.compile(r"[-*•–#]+|\d{1,2}[.)]")
-_ITEM_NUMBER = re.compile(r"\d{1,3}\.")
-_DIGIT = re.compile(r"\d")
 
 
 class Ending(Enum):
@@ -179,7 +120,7 @@ class Sentence:
 
 @dataclass(slots=True)
 class SentenceFinder:
-    """add() gives each sentence as soon as it is surely whole, flush() the rest.
+    """`add` returns each sentence as soon as it is surely whole, `flush` the rest.
 
     A sentence longer than `limits.max_length` is cut at a comma, else at a blank, else anywhere. The first
     one is cut at a comma as soon as it is longer than `first_max_length`.
@@ -200,8 +141,8 @@ class SentenceFinder:
             if self._phrases and not is_closing and _ends_before(phrase, self._ending):
                 sentences.append(self._take(len(self._phrases)))
             is_at_start = not self._phrases
-            for part in self._fitting(phrase):
-                sentences += self._append(part)
+            for part, length in self._measured(phrase):
+                sentences += self._append(part, length)
             is_number_of_item = is_at_start and _ITEM_NUMBER.fullmatch(phrase.text) is not None
             if not is_closing or self._ending is Ending.NONE:
                 self._ending = Ending.NONE if is_number_of_item else _ending(phrase)
@@ -214,17 +155,16 @@ class SentenceFinder:
         self._is_first = True
         return sentences
 
-    def _append(self, phrase: Phrase) -> list[Sentence]:
+    def _append(self, phrase: Phrase, length: int) -> list[Sentence]:
         self._phrases.append(phrase)
-        self._lengths.append(self._length(phrase))
+        self._lengths.append(length)
         sentences: list[Sentence] = []
-        if self._is_first and sum(self._lengths) > self.first_max_length:
-            place = self._last_comma(MIN_FIRST_LENGTH)
-            if place:
-                sentences.append(self._take(place, is_whole=False))
+        is_too_long = self._is_first and sum(self._lengths) > self.first_max_length
+        if is_too_long and (count := self._last_comma(MIN_FIRST_LENGTH)):
+            sentences.append(self._take(count, is_whole=False))
         while len(self._phrases) > 1 and sum(self._lengths) > self.limits.max_length:
-            place = self._last_comma(self.limits.merge_length) or self._last_blank()
-            sentences.append(self._take(place or len(self._phrases) - 1, is_whole=False))
+            count = self._last_comma(self.limits.merge_length) or self._last_blank()
+            sentences.append(self._take(count or len(self._phrases) - 1, is_whole=False))
         return sentences
 
     def _take(self, count: int, is_whole: bool = True) -> Sentence:
@@ -235,7 +175,7 @@ class SentenceFinder:
         return taken
 
     def _last_comma(self, min_length: int) -> int:
-        """How many phrases stand before the last place to cut at a comma; 0: there is none."""
+        """How many phrases stand before the last comma to cut at; 0: there is none."""
         for count in range(len(self._phrases) - 1, 0, -1):
             is_long_enough = sum(self._lengths[:count]) >= min_length
             if _COMMA.search(self._phrases[count - 1].source) and is_long_enough:
@@ -246,17 +186,16 @@ class SentenceFinder:
         blanks = (count for count in range(len(self._phrases) - 1, 0, -1) if self._phrases[count].has_blank)
         return next(blanks, 0)
 
-    def _length(self, phrase: Phrase) -> int:
-        return max(self.length(phrase.source), LENGTH_OF_DIGIT * len(_DIGIT.findall(phrase.source)))
-
-    def _fitting(self, phrase: Phrase) -> list[Phrase]:
-        """The phrase, or the parts of one that alone is too long."""
-        middle = len(phrase.source) // 2
-        if middle == 0 or self._length(phrase) <= self.limits.max_length:
-            return [phrase]
-        first = Phrase(phrase.source[:middle], phrase.previous)
-        second = Phrase(phrase.source[middle:], "", phrase.following)
-        return self._fitting(first) + self._fitting(second)
+    def _measured(self, phrase: Phrase) -> list[tuple[Phrase, int]]:
+        """The phrase, or the parts of one that alone is too long, each with its length."""
+        source = phrase.source
+        length = max(self.length(source), LENGTH_OF_DIGIT * len(_DIGIT.findall(source)))
+        middle = len(source) // 2
+        if middle == 0 or length <= self.limits.max_length:
+            return [(phrase, length)]
+        first = Phrase(source[:middle], phrase.previous)
+        second = Phrase(source[middle:], "", phrase.following)
+        return self._measured(first) + self._measured(second)
 
 
 def _ends_before(phrase: Phrase, ending: Ending) -> bool:
@@ -294,99 +233,116 @@ def _ending(phrase: Phrase) -> Ending:
     return Ending.UNLESS_CLOSING_FOLLOWS if text[-1] in "。！？；" else Ending.IF_CAPITAL_FOLLOWS
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """source: a piece of the text exactly as it was given. spoken: how it is read. language: ISO 639-1."""
-
-    source: str
-    spoken: str
-    language: str
-
-
 class Segmenter:
-    """length: in what `limits` and `first_max_length` count. Any thread may call it."""
+    """Any thread may call it. encode: the tokenizer of the checkpoint, in whose tokens lengths count."""
 
     def __init__(
         self,
         normalizer: Normalizer,
-        length: Callable[[str], int],
+        encode: Encode,
         limits: SegmentLimits,
         first_max_length: int,
         family_rules: FamilyRules | None = None,
     ) -> None:
-        self._normalizer = normalizer
-        self._length = length
+        self.normalizer = normalizer
+        self.encode = encode
         self._limits = limits
         self._first_max_length = first_max_length
         self._rules = family_rules or FamilyRules()
 
     def split(self, text: str, language: str | None, normalize: bool) -> list[Segment]:
-        """The sources concatenate to the text; [] where nothing in it can be said.
+        """Cut a whole text. The sources concatenate to it; [] where nothing in it can be said.
 
-        language: None, it is found for each sentence. normalize: False, what is said is what is written.
+        language: None, it is detected for each sentence. normalize: False, what is said is what is written.
         """
         finder = self.sentence_finder()
         sentences = finder.add(find_phrases(text)) + finder.flush()
-        read = [self.read(sentence, language, normalize) for sentence in sentences]
-        return [self.ended(segment) for segment in self._merged(with_unspeakable_attached(read))]
-
-    def ended(self, segment: Segment) -> Segment:
-        """As a segment that is spoken by itself ends, even if its sentence goes on."""
-        return replace(segment, spoken=self._rules.ended(segment.spoken))
+        segments = [self.read(sentence, language, normalize) for sentence in sentences]
+        return [self.finish(segment) for segment in self._merge(attach_unspeakable(segments))]
 
     def sentence_finder(self) -> SentenceFinder:
         return SentenceFinder(self._length, self._limits, self._first_max_length)
 
     def read(self, sentence: Sentence, language: str | None, normalize: bool) -> Segment:
-        """`spoken` is empty where nothing in the sentence can be said."""
+        """Normalize a sentence; `spoken` is empty where nothing in it can be said."""
         source = sentence.source
         language = language or detect_language(source)
         if not normalize:
-            spoken = source.strip() if is_speakable(cleaned(source)) else ""
+            spoken = source.strip() if is_speakable(clean_phrase(source)) else ""
             return Segment(source, spoken, language)
-        spoken = self._normalizer.read_all(sentence.phrases, language)
+        spoken = self.normalizer.normalize_phrases(sentence.phrases, language)
         if not is_speakable(spoken):
             return Segment(source, "", language)
         return Segment(source, self._rules.apply(spoken, language, sentence.is_whole), language)
 
-    def _merged(self, segments: list[Segment]) -> list[Segment]:
+    def finish(self, segment: Segment) -> Segment:
+        """End a segment as one that is spoken by itself, even if its sentence goes on, and tokenize it."""
+        spoken = self._rules.end(segment.spoken)
+        return replace(segment, spoken=spoken, text_ids=tuple(self.encode(spoken)))
+
+    def _length(self, text: str) -> int:
+        return len(self.encode(text))
+
+    def _merge(self, segments: list[Segment]) -> list[Segment]:
+        """Join sentences of one language up to the limits; the first segment is kept short."""
         if not segments:
             return []
         count = self._count_of_first(segments)
         merged = [_join(segments[:count])]
         for _, group in groupby(segments[count:], key=lambda segment: segment.language):
             alike = list(group)
-            runs = merged_runs([segment.spoken + " " for segment in alike], self._length, self._limits)
+            runs = merged_runs([segment.spoken for segment in alike], self._length, self._limits)
             merged += [_join(alike[run]) for run in runs]
         return merged
 
     def _count_of_first(self, segments: list[Segment]) -> int:
         """How many sentences are short enough together to be spoken first."""
-        count, spoken = 1, segments[0].spoken
+        count = 1
+        length = self._length(segments[0].spoken + " ") - 1 if len(segments) > 1 else 0
         for segment in segments[1:]:
-            spoken += " " + segment.spoken
-            is_alike = segment.language == segments[0].language
-            if not is_alike or self._length(spoken) > self._first_max_length:
+            behind = " " + segment.spoken
+            if segment.language != segments[0].language:
                 break
+            if length + self._length(behind) > self._first_max_length:
+                break
+            length += self._length(behind + " ") - 1
             count += 1
         return count
 
 
-def is_speakable(spoken: str) -> bool:
-    return not is_only_punctuation("".join(spoken.split()))
+def merged_runs(sentences: Sequence[str], length: Callable[[str], int], limits: SegmentLimits) -> list[slice]:
+    """Which sentences make a segment each.
+
+    Lengths count a blank behind each sentence, which is one token where nothing follows. A tokenizer begins
+    a new word at a blank, so lengths add up and no join has to be tokenized.
+    """
+    runs: list[slice] = []
+    start = total = 0
+    for index, sentence in enumerate(sentences):
+        longer = total - 1 + length(f" {sentence} ")
+        if index == start or (longer > limits.max_length and total > limits.min_length):
+            if index > start:
+                runs.append(slice(start, index))
+            start = index
+            longer = length(f"{sentence} ")
+        total = longer
+    if runs and total < limits.merge_length:
+        runs[-1] = slice(runs[-1].start, len(sentences))
+    elif sentences:
+        runs.append(slice(start, len(sentences)))
+    return runs
 
 
-def with_unspeakable_attached(segments: Iterable[Segment]) -> list[Segment]:
-    """What cannot be said goes with the segment before it, at the beginning with the one after it."""
+def attach_unspeakable(segments: Iterable[Segment]) -> list[Segment]:
+    """Join what cannot be said to the segment before it, at the beginning to the one after it."""
     attached: list[Segment] = []
     waiting = ""
     for segment in segments:
         if segment.spoken:
-            attached.append(Segment(waiting + segment.source, segment.spoken, segment.language))
+            attached.append(replace(segment, source=waiting + segment.source))
             waiting = ""
         elif attached:
-            last = attached[-1]
-            attached[-1] = Segment(last.source + segment.source, last.spoken, last.language)
+            attached[-1] = replace(attached[-1], source=attached[-1].source + segment.source)
         else:
             waiting += segment.source
     return attached
@@ -395,5 +351,5 @@ def with_unspeakable_attached(segments: Iterable[Segment]) -> list[Segment]:
 def _join(segments: list[Segment]) -> Segment:
     spoken = ""
     for segment in segments:
-        spoken = joined(spoken, segment.spoken, segment.source[:1].isspace())
+        spoken = join_spoken(spoken, segment.spoken, segment.source[:1].isspace())
     return Segment("".join(segment.source for segment in segments), spoken, segments[0].language)

@@ -1,42 +1,47 @@
-"""Turn text as it comes into segments.
+"""Turn text into segments: a whole text at once, text that comes in pieces as early as is safe."""
 
-Text that comes in pieces, turned into segments as early as is safe, however it was cut.
-"""
-
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
 
-from firstword.app.text.characters import is_blank_between
 from firstword.app.text.language import detect_language
-from firstword.app.text.normalize import Normalizer
-from firstword.app.text.phrases import Phrase, PhraseFinder
-from firstword.app.text.segment import Segment, Segmenter, Sentence, SentenceFinder
+from firstword.app.text.normalize import is_speakable
+from firstword.app.text.phrases import Phrase, PhraseFinder, is_blank_between
+from firstword.app.text.segment import Segment, Segmenter, Sentence
 
 LANGUAGE_WINDOW = 160  # characters before a word that tell its language
 
 
-class WholeFeed:
-    """Mode "whole": everything is kept until the flush."""
+class TextFeed(Protocol):
+    """Turns text in pieces into segments, however it was cut; used by one thread at a time."""
 
-    def __init__(self, segmenter: Segmenter, language: str | None = None, normalize: bool = True) -> None:
-        self._segmenter = segmenter
-        self._language = language
-        self._normalize = normalize
-        self._pieces: list[str] = []
+    def push(self, piece: str) -> Sequence[Segment]: ...
 
-    def push(self, piece: str) -> list[Segment]:
-        self._pieces.append(piece)
-        return []
+    def flush(self) -> Sequence[Segment]: ...
 
-    def flush(self) -> list[Segment]:
-        text = "".join(self._pieces)
-        self._pieces = []
-        return self._segmenter.split(text, self._language, self._normalize)
+
+@dataclass(frozen=True, slots=True)
+class TextFrontend:
+    """The text step of a checkpoint: text in, segments with their text tokens out. Threads may share it."""
+
+    segmenter: Segmenter
+
+    def split(self, text: str, language: str | None, normalize: bool) -> list[Segment]:
+        """Cut a whole text; [] where nothing in it can be said. language: None, it is detected."""
+        return self.segmenter.split(text, language, normalize)
+
+    def open_feed(
+        self, mode: Literal["segments", "continuous"], language: str | None, normalize: bool
+    ) -> TextFeed:
+        """Begin a text that comes in pieces: by sentences, or word by word."""
+        feed = WordFeed if mode == "continuous" else SentenceFeed
+        return feed(self.segmenter, language, normalize)
 
 
 class SentenceFeed:
-    """Mode "segments": each sentence as soon as it is surely whole.
+    """Returns each sentence as soon as it is surely whole.
 
-    What cannot be said waits for the next sentence; if none comes it is not given out.
+    What cannot be said waits for the next sentence; if none comes it is dropped.
     """
 
     def __init__(self, segmenter: Segmenter, language: str | None = None, normalize: bool = True) -> None:
@@ -44,8 +49,8 @@ class SentenceFeed:
         self._language = language
         self._normalize = normalize
         self._phrases = PhraseFinder()
-        self._sentences: SentenceFinder = segmenter.sentence_finder()
-        self._unsaid = ""
+        self._sentences = segmenter.sentence_finder()
+        self._unspoken = ""
 
     def push(self, piece: str) -> list[Segment]:
         return self._read(self._sentences.add(self._phrases.push(piece)))
@@ -57,55 +62,72 @@ class SentenceFeed:
     def _read(self, sentences: list[Sentence]) -> list[Segment]:
         segments: list[Segment] = []
         for sentence in sentences:
-            read = self._segmenter.read(sentence, self._language, self._normalize)
-            self._unsaid += read.source
-            if read.spoken:
-                segments.append(self._segmenter.ended(replace(read, source=self._unsaid)))
-                self._unsaid = ""
+            segment = self._segmenter.read(sentence, self._language, self._normalize)
+            self._unspoken += segment.source
+            if segment.spoken:
+                segments.append(self._segmenter.finish(replace(segment, source=self._unspoken)))
+                self._unspoken = ""
         return segments
 
 
-@dataclass(slots=True)
 class WordFeed:
-    """Mode "continuous": each word as soon as nothing that follows can change how it is read.
+    """Returns each word as soon as nothing that follows can change how it is spoken.
 
-    The `spoken` of all segments up to a flush concatenate to the text as it is said, blanks included;
-    every segment says something but the last one of a flush, which may carry what cannot be said.
+    The `spoken` of all segments up to a flush concatenate to the normalized text, blanks included, and
+    their `text_ids` to what the language model reads. Before the first word of a flush what cannot be said
+    alone is held back. Every segment says something but the last one of a flush, which may carry the
+    source of what cannot be said.
     """
 
-    normalizer: Normalizer
-    language: str | None = None  # None: found for each word from those before it
-    normalize: bool = True
-    _phrases: PhraseFinder = field(default_factory=PhraseFinder)
-    _window: str = ""  # what was read last
-    _last: str = ""  # the last character said
-    _unsaid: str = ""
-    _has_blank: bool = False  # before what is said next
+    def __init__(self, segmenter: Segmenter, language: str | None = None, normalize: bool = True) -> None:
+        self._segmenter = segmenter
+        self._language = language
+        self._normalize = normalize
+        self._phrases = PhraseFinder()
+        self._state = _FlushState()
 
     def push(self, piece: str) -> list[Segment]:
         return [segment for phrase in self._phrases.push(piece) for segment in self._read(phrase)]
 
     def flush(self) -> list[Segment]:
         segments = [segment for phrase in self._phrases.flush() for segment in self._read(phrase)]
-        if self._unsaid:
-            segments.append(Segment(self._unsaid, "", self._language_here()))
-        self._window = self._last = self._unsaid = ""
-        self._has_blank = False
+        state = self._state
+        if state.source:
+            segments.append(Segment(state.source, "", self._language or detect_language(state.window)))
+        self._state = _FlushState()
         return segments
 
     def _read(self, phrase: Phrase) -> list[Segment]:
-        self._unsaid += phrase.source
-        self._window = (self._window + phrase.source)[-LANGUAGE_WINDOW:]
-        language = self._language_here()
-        said = self.normalizer.read(phrase, language) if self.normalize else phrase.text
-        self._has_blank |= phrase.has_blank
+        state = self._state
+        state.source += phrase.source
+        state.window = (state.window + phrase.source)[-LANGUAGE_WINDOW:]
+        language = self._language or detect_language(state.window)
+        normalizer = self._segmenter.normalizer
+        said = normalizer.normalize_phrase(phrase, language) if self._normalize else phrase.text
+        state.has_blank |= phrase.has_blank
         if not said:
             return []
-        is_blank = self._has_blank and (is_blank_between(self._last, said) if self.normalize else self._last)
-        spoken = f" {said}" if is_blank else said
-        segment = Segment(self._unsaid, spoken, language)
-        self._last, self._unsaid, self._has_blank = said[-1], "", False
+        is_kept = is_blank_between(state.last, said) if self._normalize else state.last
+        state.held.append(f" {said}" if state.has_blank and is_kept else said)
+        state.last = said[-1]
+        state.has_blank = False
+        state.has_words = state.has_words or is_speakable(said)
+        if not state.has_words:
+            return []
+        ids = tuple(id for part in state.held for id in self._segmenter.encode(part))
+        segment = Segment(state.source, "".join(state.held), language, ids)
+        state.source = ""
+        state.held = []
         return [segment]
 
-    def _language_here(self) -> str:
-        return self.language or detect_language(self._window)
+
+@dataclass(slots=True)
+class _FlushState:
+    """Of a `WordFeed`, from one flush to the next."""
+
+    source: str = ""  # of what was not given out yet
+    window: str = ""  # the source that came last
+    held: list[str] = field(default_factory=list)  # normalized, before the first word
+    last: str = ""  # the last character normalized
+    has_words: bool = False
+    has_blank: bool = False  # before what is spoken next

@@ -74,6 +74,7 @@ class FakeEngine:
         return [stream for stream in self.streams if stream.is_open]
 
     async def open(self, request: SynthesisRequest, prepared: object = None) -> "FakeStream":
+        self.info.check_length(len(request.text or ""))
         if self.refusal is not None:
             raise self.refusal
         name = request.speaker or self.info.default_speaker
@@ -108,7 +109,7 @@ class FakeStream:
         self.stats = StreamStats()
         self.is_open = True  # until it is left, or its iteration ended
         self.cancels: list[CancelReason] = []  # at most one: later ones do nothing
-        self.text = ""  # all that was pushed
+        self.text = ""  # all that came
         self.num_chunks = 0  # of audio made so far
         self.closed = asyncio.Event()
         # What of the engine counts for this stream is fixed when it is opened.
@@ -118,6 +119,9 @@ class FakeStream:
         self._is_finished = False
         self._failure: Exception | None = None
         self._changed = asyncio.Event()
+        if request.text is not None:
+            self.push_text(request.text)
+            self.finish_text()
 
     async def __aenter__(self) -> "FakeStream":
         return self
@@ -147,7 +151,7 @@ class FakeStream:
 
     def finish_text(self) -> None:
         if not any(character.isalnum() for character in self.text):
-            raise InvalidRequest("The text has nothing that can be spoken; send words.", param="text")
+            self.fail(InvalidRequest("The text has nothing that can be spoken; send words.", param="text"))
         self._is_finished = True
         self._speak()
 

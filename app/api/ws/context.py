@@ -115,7 +115,6 @@ class Context:
             self._early_text.append("")
 
     def end_text(self) -> None:
-        """Raise InvalidRequest if nothing that can be spoken came."""
         self.needs_start = False
         self._leave_idle(ContextState.DRAINING)
         self._restart_idle_timer()

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from firstword.app.engine.interface import Mode
 from firstword.app.engine.tokens.interface import TokenRequest
 from firstword.app.errors import InvalidRequest
 from firstword.models.config import LMConfig, ModelConfig, Qwen2LMConfig, TransformerLMConfig
@@ -34,20 +33,18 @@ class PromptBuilder:
         return mix_ratio_of(self.config.lm) is not None
 
     def utterance(
-        self, speaker: SpeakerFeatures, text: str, mode: Mode, instruction: str | None, seed: int
+        self, speaker: SpeakerFeatures, text_ids: tuple[int, ...] | None, instruction: str | None, seed: int
     ) -> TokenRequest:
-        """`text` is left out in mode "continuous": it is pushed later.
+        """text_ids None: they are pushed later.
 
         Raises InvalidRequest for an instruction or a speaker that the checkpoint cannot take.
         """
-        is_pushed = mode == "continuous"
-        ids = () if is_pushed else tuple(self.tokenizer.encode(text))
         try:
-            given = self._model_input(speaker, ids, instruction)
+            given = self._model_input(speaker, text_ids or (), instruction)
         except ModeError as error:
             raise InvalidRequest(str(error), "speaker" if instruction is None else "instruct") from error
         return TokenRequest(
-            text_ids=None if is_pushed else given.text_ids,
+            text_ids=None if text_ids is None else given.text_ids,
             prompt_text_ids=given.prompt_text_ids,
             prompt_speech_ids=tuple(given.lm_prompt_tokens.tolist()),
             prefix_text_ids=given.prefix_text_ids,

@@ -6,8 +6,8 @@ import pytest
 
 from firstword.app.engine.admission import Admission
 from firstword.app.errors import Draining, Overloaded
-from tests.app.engine.pace import until_idle
 from tests.support.clock import Clock
+from tests.support.pace import until_idle
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ import pytest
 from firstword.app.engine.audio_queue import MAX_EVENTS, AudioQueue
 from firstword.app.engine.interface import Audio, Flushed
 from firstword.app.errors import SynthesisFailed
-from tests.app.engine.pace import until_idle
 from tests.support.clock import Clock
+from tests.support.pace import until_idle
 
 RATE_HZ = 1000
 pytestmark = pytest.mark.anyio

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from firstword.app.engine.engine import MOST_STREAMS, measured_capacity
-from tests.app.engine.rig import Rig
+from firstword.app.engine.engine import MAX_STREAMS, measured_capacity
+from tests.support.toy_engine import ToyEngine
 
 pytestmark = pytest.mark.anyio
 
@@ -39,7 +39,7 @@ class Machine:
         pytest.param(lambda count: 5.0, 4, [4], id="two cores"),
         pytest.param(lambda count: 0.5, 1, [4], id="slower than speech"),
         pytest.param(lambda count: min(10.0 * count, 100.0), 80, [4, 8, 16, 32, 64], id="saturates"),
-        pytest.param(lambda count: 1e6, 800_000, [4, 8, 16, 32, 64, 128, MOST_STREAMS], id="endless"),
+        pytest.param(lambda count: 1e6, 800_000, [4, 8, 16, 32, 64, 128, MAX_STREAMS], id="endless"),
     ],
 )
 async def test_as_many_streams_as_are_spoken_in_real_time(
@@ -51,18 +51,18 @@ async def test_as_many_streams_as_are_spoken_in_real_time(
 
 
 async def test_a_measured_engine_admits_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with Rig(max_streams=1) as rig:
-        step = rig.token2wav.step
+    async with ToyEngine(max_streams=1) as toy:
+        step = toy.token2wav.step
 
         def slow_step(*given: Any) -> Any:
-            rig.clock.pass_s(0.02)
+            toy.clock.pass_s(0.02)
             return step(*given)
 
-        monkeypatch.setattr(rig.token2wav, "step", slow_step)
-        await rig.engine.warm_up(measures=True)
-        assert rig.engine.max_streams > 1
-        assert rig.metrics.registry.get_sample_value("tts_max_streams") == rig.engine.max_streams
-        places = [await rig.admission.acquire() for _ in range(rig.engine.max_streams)]
-        assert rig.admission.num_queued == 0
+        monkeypatch.setattr(toy.token2wav, "step", slow_step)
+        await toy.engine.warm_up(measures=True)
+        assert toy.engine.max_streams > 1
+        assert toy.metrics.registry.get_sample_value("tts_max_streams") == toy.engine.max_streams
+        places = [await toy.admission.acquire() for _ in range(toy.engine.max_streams)]
+        assert toy.admission.num_queued == 0
         for place in places:
             place.release()

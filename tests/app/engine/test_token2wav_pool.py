@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from firstword.app.engine.token2wav_pool import Token2WavPool, Wave
+from firstword.app.engine.token2wav_pool import SolvedChunk, Token2WavPool
 from firstword.app.errors import SynthesisFailed
 from firstword.models.token2wav import StepInput, StepTimes
-from tests.app.engine.pace import until_idle
+from tests.support.pace import until_idle
 
 pytestmark = pytest.mark.anyio
 
@@ -60,7 +60,7 @@ class SlowToken2Wav:
         return given
 
 
-async def begun(networks: SlowToken2Wav, pool: Token2WavPool) -> "asyncio.Task[Wave]":
+async def begun(networks: SlowToken2Wav, pool: Token2WavPool) -> "asyncio.Task[SolvedChunk]":
     """A chunk that keeps the only worker busy."""
     busy = asyncio.create_task(pool.run(StepInput(State("busy"), [0], False), 0.0))
     assert await asyncio.to_thread(networks.has_begun.wait, 20)
@@ -96,8 +96,8 @@ async def test_one_failing_stream_harms_no_other(caplog: pytest.LogCaptureFixtur
     with caplog.at_level(logging.CRITICAL, "firstword.app.engine.token2wav_pool"):
         well, broken, well_too, _ = await asyncio.gather(*runs, busy, return_exceptions=True)
     assert isinstance(broken, SynthesisFailed)
-    assert isinstance(well, Wave)
-    assert isinstance(well_too, Wave)
+    assert isinstance(well, SolvedChunk)
+    assert isinstance(well_too, SolvedChunk)
     assert (
         well.samples.tolist() == well_too.samples.tolist() == [5.0]
     )  # the tokens were kept, not taken twice

@@ -6,7 +6,7 @@ import pytest
 
 from firstword.app.engine.tokens.interface import MAX_REPEATS, TokenStream
 from firstword.app.errors import SynthesisFailed
-from tests.app.engine.pace import until_idle
+from tests.support.pace import until_idle
 
 pytestmark = pytest.mark.anyio
 

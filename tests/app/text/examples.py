@@ -86,3 +86,8 @@ def random_cuts(text: str, seed: int) -> list[str]:
     chooser = random.Random(seed)
     places = sorted(chooser.choices(range(len(text) + 1), k=chooser.randrange(1, 12)))
     return [text[start:stop] for start, stop in zip([0, *places], [*places, len(text)], strict=True)]
+
+
+def codes(text: str) -> list[int]:
+    """Stands for a tokenizer: a token for each character."""
+    return [ord(character) for character in text]

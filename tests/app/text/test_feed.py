@@ -7,11 +7,11 @@ import pytest
 
 from firstword.app.text.normalize import Normalizer
 from firstword.app.text.segment import Segment, Segmenter, SegmentLimits
-from firstword.app.text.stream import SentenceFeed, WholeFeed, WordFeed
-from tests.app.text.examples import HOSTILE, SENTENCES, random_cuts, random_texts
+from firstword.app.text.stream import SentenceFeed, WordFeed
+from tests.app.text.examples import HOSTILE, SENTENCES, codes, random_cuts, random_texts
 
 CASES = [(language, text) for language, texts in SENTENCES.items() for text in texts]
-Feed = WholeFeed | SentenceFeed | WordFeed
+Feed = SentenceFeed | WordFeed
 
 
 def fed(feed: Feed, pieces: Iterable[str]) -> list[Segment]:
@@ -19,7 +19,7 @@ def fed(feed: Feed, pieces: Iterable[str]) -> list[Segment]:
 
 
 def segmenter(normalizer: Normalizer, limits: SegmentLimits | None = None) -> Segmenter:
-    return Segmenter(normalizer, len, limits or SegmentLimits(), 30)
+    return Segmenter(normalizer, codes, limits or SegmentLimits(), 30)
 
 
 def ways_to_cut(text: str) -> list[list[str]]:
@@ -33,16 +33,16 @@ def test_words_do_not_depend_on_how_the_text_was_cut(
     language: str, text: str, is_known: bool, normalizer: Normalizer
 ) -> None:
     given = language if is_known else None
-    whole = fed(WordFeed(normalizer, given), [text])
+    whole = fed(WordFeed(segmenter(normalizer), given), [text])
     for pieces in ways_to_cut(text):
-        assert fed(WordFeed(normalizer, given), pieces) == whole
+        assert fed(WordFeed(segmenter(normalizer), given), pieces) == whole
 
 
 @pytest.mark.parametrize(("language", "text"), CASES)
 def test_words_together_are_the_whole_text_normalized(
     language: str, text: str, normalizer: Normalizer
 ) -> None:
-    segments = fed(WordFeed(normalizer, language), text)
+    segments = fed(WordFeed(segmenter(normalizer), language), text)
     assert "".join(segment.source for segment in segments) == text
     assert "".join(segment.spoken for segment in segments) == normalizer(text, language)
     assert all(segment.spoken for segment in segments[:-1])
@@ -64,9 +64,9 @@ def test_sentences_do_not_depend_on_how_the_text_was_cut(
 def test_any_text_comes_out_as_it_was_cut(normalizer: Normalizer) -> None:
     for number, text in enumerate(random_texts(400)):
         for normalize in (True, False):
-            words = fed(WordFeed(normalizer, None, normalize), random_cuts(text, number))
+            words = fed(WordFeed(segmenter(normalizer), None, normalize), random_cuts(text, number))
             assert "".join(segment.source for segment in words) == text
-            assert words == fed(WordFeed(normalizer, None, normalize), text)
+            assert words == fed(WordFeed(segmenter(normalizer), None, normalize), text)
             shared = segmenter(normalizer)
             cut = fed(SentenceFeed(shared, None, normalize), random_cuts(text, number))
             assert cut == fed(SentenceFeed(shared, None, normalize), text)
@@ -76,7 +76,7 @@ def test_any_text_comes_out_as_it_was_cut(normalizer: Normalizer) -> None:
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_hostile_text_in_pieces_is_given_out(unit: str, normalizer: Normalizer) -> None:
     text = (unit * 4096)[:4096]
-    assert "".join(segment.source for segment in fed(WordFeed(normalizer), text)) == text
+    assert "".join(segment.source for segment in fed(WordFeed(segmenter(normalizer)), text)) == text
 
 
 @pytest.mark.parametrize(
@@ -105,12 +105,12 @@ def test_hostile_text_in_pieces_is_given_out(unit: str, normalizer: Normalizer) 
     ],
 )
 def test_words_come_as_early_as_is_safe(pushed: str, given: str, normalizer: Normalizer) -> None:
-    feed = WordFeed(normalizer)
+    feed = WordFeed(segmenter(normalizer))
     assert "".join(segment.spoken for character in pushed for segment in feed.push(character)) == given
 
 
 def test_words_after_a_flush_begin_anew(normalizer: Normalizer) -> None:
-    feed = WordFeed(normalizer, "en")
+    feed = WordFeed(segmenter(normalizer), "en")
     assert fed(feed, ["Pay $5"]) == [Segment("Pay", "Pay", "en"), Segment(" $5", " five dollars", "en")]
     assert fed(feed, [" million"]) == [Segment(" million", "million", "en")]
     assert fed(feed, [" 😀 "]) == [Segment(" 😀 ", "", "en")]
@@ -118,7 +118,7 @@ def test_words_after_a_flush_begin_anew(normalizer: Normalizer) -> None:
 
 
 def test_words_that_are_not_to_be_normalized_keep_their_form(normalizer: Normalizer) -> None:
-    segments = fed(WordFeed(normalizer, None, normalize=False), " It is *5*  km. 你 好")
+    segments = fed(WordFeed(segmenter(normalizer), None, normalize=False), " It is *5*  km. 你 好")
     assert "".join(segment.spoken for segment in segments) == "It is *5*  km. 你 好"
 
 
@@ -153,8 +153,20 @@ def test_what_cannot_be_said_waits_for_the_next_sentence(normalizer: Normalizer)
     assert fed(feed, [" Hi. "]) == [Segment("😀 ... Hi.", "Hi.", "en")]
 
 
-def test_whole_text_is_split_at_the_flush(normalizer: Normalizer) -> None:
-    text = SENTENCES["en"][0]
-    feed = WholeFeed(segmenter(normalizer))
-    assert fed(feed, text) == segmenter(normalizer).split(text, None, True)
-    assert feed.flush() == []
+def test_text_without_words_is_not_spoken_word_by_word(normalizer: Normalizer) -> None:
+    feed = WordFeed(segmenter(normalizer), "en")
+    assert fed(feed, " ... !? ") == [Segment(" ... !? ", "", "en")]
+    assert fed(feed, ["... ", "- Yes", " ..."]) == [
+        Segment("... - Yes", "... Yes", "en"),
+        Segment(" ...", " ...", "en"),
+    ]
+
+
+@pytest.mark.parametrize(("language", "text"), CASES)
+def test_segments_carry_the_tokens_of_what_is_spoken(
+    language: str, text: str, normalizer: Normalizer
+) -> None:
+    shared = segmenter(normalizer)
+    whole = shared.split(text, language, True)
+    for segments in (whole, fed(SentenceFeed(shared), text), fed(WordFeed(shared), text)):
+        assert [list(segment.text_ids) for segment in segments] == [codes(one.spoken) for one in segments]

@@ -6,7 +6,7 @@ import pytest
 from firstword.app.text.normalize import Normalizer
 from firstword.app.text.phrases import find_phrases
 from firstword.app.text.segment import FamilyRules, Segment, Segmenter, SegmentLimits
-from tests.app.text.examples import HOSTILE, SENTENCES, random_texts
+from tests.app.text.examples import HOSTILE, SENTENCES, codes, random_texts
 
 EVERY_SENTENCE = SegmentLimits(max_length=400, min_length=0, merge_length=0)
 TINY = SegmentLimits(max_length=16, min_length=8, merge_length=4)
@@ -14,11 +14,11 @@ ALL_SENTENCES = [text for texts in SENTENCES.values() for text in texts]
 
 
 def split(normalizer: Normalizer, text: str, limits: SegmentLimits, first: int = 0) -> list[Segment]:
-    return Segmenter(normalizer, len, limits, first).split(text, None, True)
+    return Segmenter(normalizer, codes, limits, first).split(text, None, True)
 
 
 def sentences(normalizer: Normalizer, text: str) -> list[str]:
-    segmenter = Segmenter(normalizer, len, SegmentLimits(400, 0, 0), 400)
+    segmenter = Segmenter(normalizer, codes, SegmentLimits(400, 0, 0), 400)
     finder = segmenter.sentence_finder()
     found = finder.add(find_phrases(text)) + finder.flush()
     return [sentence.source.strip() for sentence in found]
@@ -50,7 +50,7 @@ def test_sentences_end_where_they_end(parts: list[str], normalizer: Normalizer) 
 def test_sources_concatenate_to_the_text(limits: SegmentLimits, normalizer: Normalizer) -> None:
     for text in ALL_SENTENCES + random_texts(800):
         for normalize in (True, False):
-            segments = Segmenter(normalizer, len, limits, 10).split(text, None, normalize)
+            segments = Segmenter(normalizer, codes, limits, 10).split(text, None, normalize)
             assert not segments or "".join(segment.source for segment in segments) == text
             assert all(segment.spoken.strip() for segment in segments)
 
@@ -58,7 +58,7 @@ def test_sources_concatenate_to_the_text(limits: SegmentLimits, normalizer: Norm
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_long_text_of_anything_is_cut_small(unit: str, normalizer: Normalizer) -> None:
     text = (unit * 4096)[:4096]
-    segments = Segmenter(normalizer, len, SegmentLimits(), 30).split(text, None, True)
+    segments = Segmenter(normalizer, codes, SegmentLimits(), 30).split(text, None, True)
     assert not segments or "".join(segment.source for segment in segments) == text
     assert all(len(segment.spoken) <= 1000 for segment in segments)
     if unit in ("a", "你"):
@@ -69,7 +69,7 @@ def test_long_text_of_anything_is_cut_small(unit: str, normalizer: Normalizer) -
 @pytest.mark.parametrize("text", ["", "  ", "...", "😀 !!", "\n\n", "\ud800", "“”", "***", "---"])
 def test_a_text_with_nothing_to_say_gives_nothing(text: str, normalizer: Normalizer) -> None:
     assert split(normalizer, text, SegmentLimits()) == []
-    assert Segmenter(normalizer, len, SegmentLimits(), 10).split(text, "en", False) == []
+    assert Segmenter(normalizer, codes, SegmentLimits(), 10).split(text, "en", False) == []
 
 
 def test_what_cannot_be_said_goes_with_a_neighbour(normalizer: Normalizer) -> None:
@@ -88,7 +88,7 @@ def test_each_language_has_segments_of_its_own(normalizer: Normalizer) -> None:
 
 
 def test_a_given_language_is_kept(normalizer: Normalizer) -> None:
-    segments = Segmenter(normalizer, len, SegmentLimits(), 30).split("我有3个. I have 2.", "zh", True)
+    segments = Segmenter(normalizer, codes, SegmentLimits(), 30).split("我有3个. I have 2.", "zh", True)
     assert {segment.language for segment in segments} == {"zh"}
     assert "".join(segment.spoken for segment in segments) == "我有三个。I have二。"
 
@@ -133,7 +133,7 @@ def test_the_last_word_gets_a_stop(normalizer: Normalizer) -> None:
     assert split(normalizer, "你好", TINY)[0].spoken == "你好。"
     assert split(normalizer, "“你好”，", TINY)[0].spoken == "“你好”。"
     plain = FamilyRules(adds_final_stop=False, plain_chinese_marks=False)
-    segmenter = Segmenter(normalizer, len, TINY, 10, plain)
+    segmenter = Segmenter(normalizer, codes, TINY, 10, plain)
     assert segmenter.split("（你好）", None, True)[0].spoken == "（你好）"
 
 
@@ -141,14 +141,14 @@ def test_where_a_sentence_is_cut_it_can_end_in_a_stop(normalizer: Normalizer) ->
     """The built-in voice goes on for ever behind an end it has never read."""
     text = "aaaa bbbb cccc, dddd eeee ffff gggg hhhh iiii jjjj"
     rules = FamilyRules(stops_cuts=True)
-    cut = Segmenter(normalizer, len, SegmentLimits(30, 10, 0), 10, rules).split(text, None, True)
+    cut = Segmenter(normalizer, codes, SegmentLimits(30, 10, 0), 10, rules).split(text, None, True)
     assert "".join(segment.source for segment in cut) == text
     assert [segment.spoken for segment in cut] == [
         "aaaa bbbb cccc.",
         "dddd eeee ffff gggg hhhh iiii.",
         "jjjj.",
     ]
-    whole = Segmenter(normalizer, len, SegmentLimits(400, 0, 0), 400, rules).split(text, None, True)
+    whole = Segmenter(normalizer, codes, SegmentLimits(400, 0, 0), 400, rules).split(text, None, True)
     assert [segment.spoken for segment in whole] == [f"{text}."]
 
 
@@ -163,11 +163,11 @@ def test_where_a_sentence_is_cut_it_can_end_in_a_stop(normalizer: Normalizer) ->
         ('one!" ', 'one!" '),
     ],
 )
-def test_ended(spoken: str, ended: str) -> None:
-    assert FamilyRules(stops_cuts=True).ended(spoken) == ended
-    assert FamilyRules().ended(spoken) == spoken
+def test_end(spoken: str, ended: str) -> None:
+    assert FamilyRules(stops_cuts=True).end(spoken) == ended
+    assert FamilyRules().end(spoken) == spoken
 
 
 def test_text_that_is_not_to_be_normalized_is_said_as_it_is(normalizer: Normalizer) -> None:
-    segments = Segmenter(normalizer, len, EVERY_SENTENCE, 0).split(" It is *5* km. Dr. No", None, False)
+    segments = Segmenter(normalizer, codes, EVERY_SENTENCE, 0).split(" It is *5* km. Dr. No", None, False)
     assert [segment.spoken for segment in segments] == ["It is *5* km.", "Dr. No"]

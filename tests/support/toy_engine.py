@@ -17,6 +17,7 @@ from firstword.app.engine.tokens.interface import EndReason, TokenRequest, Token
 from firstword.app.errors import InvalidRequest, SpeakerNotFound
 from firstword.app.speakers.interface import PreparedSpeaker
 from firstword.app.telemetry.metrics import Metrics
+from firstword.app.text.normalize import is_speakable
 from firstword.app.text.segment import Segment
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.token2wav import StepInput, StepTimes
@@ -107,45 +108,56 @@ class ToyToken2Wav:
         return torch.tensor(said, dtype=torch.float32).repeat_interleave(SAMPLES_PER_TOKEN) / 1000
 
 
-class ToyTokenizer:
-    def encode(self, text: str) -> list[int]:
-        return [ord(character) % 1000 for character in text]
-
-
 class ToyPromptBuilder:
-    tokenizer = ToyTokenizer()
-
     def uses_flow_prompt(self, speaker: SpeakerFeatures, instruction: str | None) -> bool:
         return instruction is None
 
     def utterance(
-        self, speaker: SpeakerFeatures, text: str, mode: Mode, instruction: str | None, seed: int
+        self, speaker: SpeakerFeatures, text_ids: tuple[int, ...] | None, instruction: str | None, seed: int
     ) -> TokenRequest:
         if instruction == "refused":
             raise InvalidRequest("no such instruction", "instruct")
-        ids = None if mode == "continuous" else tuple(self.tokenizer.encode(text))
-        return TokenRequest(ids, (), (), (), None, seed)
+        return TokenRequest(text_ids, (), (), (), None, seed)
 
 
-class ToyFeed:
+class ToyText:
     """A segment for each sentence that ends in a full stop; in continuous mode each piece as it comes."""
 
-    def __init__(self, mode: Mode) -> None:
-        self._mode, self._held = mode, ""
+    def __init__(self) -> None:
+        self._mode: Mode = "whole"
+        self._held = ""
+
+    def split(self, text: str, language: str | None, normalize: bool) -> list[Segment]:
+        return [*self.push(text), *self.flush()]
+
+    def open_feed(self, mode: Mode, language: str | None, normalize: bool) -> "ToyText":
+        feed = ToyText()
+        feed._mode = mode
+        return feed
 
     def push(self, piece: str) -> list[Segment]:
         if self._mode == "continuous":
-            return [Segment(piece, piece, "en")]
+            return _segments(piece)
         self._held += piece
         *whole, self._held = self._held.split(".")
-        return [Segment(f"{sentence}.", f"{sentence}.", "en") for sentence in whole]
+        return _segments(*(f"{sentence}." for sentence in whole))
 
     def flush(self) -> list[Segment]:
-        rest, self._held = self._held, ""
-        return [Segment(rest, rest, "en")] if rest else []
+        rest = self._held
+        self._held = ""
+        return _segments(rest)
 
 
-class Rig:
+def _segments(*texts: str) -> list[Segment]:
+    """Tokens are letters."""
+    return [
+        Segment(text, text, "en", tuple(ord(character) % 1000 for character in text))
+        for text in texts
+        if is_speakable(text)
+    ]
+
+
+class ToyEngine:
     """Made inside a running event loop; `aclose` at the end."""
 
     def __init__(
@@ -155,26 +167,30 @@ class Rig:
         listener_buffer_s: float = 60.0,
         can_do_all: bool = True,
         trims_silence: bool = False,
+        text: ToyText | None = None,
+        token2wav: ToyToken2Wav | None = None,
     ) -> None:
-        self.generator, self.token2wav, self.clock = ToyGenerator(), ToyToken2Wav(), Clock()
-        self.metrics, self.feed = Metrics(), ToyFeed
+        self.generator = ToyGenerator()
+        self.token2wav = token2wav or ToyToken2Wav()
+        self.clock = Clock()
+        self.metrics = Metrics()
         self.admission = Admission(max_streams, max_queued, 60.0, self.clock)
         info = EngineInfo("toy", "toy", RATE_HZ, "hum", can_do_all, can_do_all, ("en",), 200)
-        resources = EngineParts(
+        parts = EngineParts(
             info=info,
+            text=text or ToyText(),  # type: ignore[arg-type]
             generator=self.generator,
             prompt_builder=ToyPromptBuilder(),  # type: ignore[arg-type]
             token2wav=self.token2wav,
             pool=Token2WavPool(self.token2wav, num_workers=1, max_batch=4),
-            feed=lambda mode, language, normalize: self.feed(mode),
             metrics=self.metrics,
             clock=self.clock,
             listener_buffer_s=listener_buffer_s,
             trims_silence=trims_silence,
         )
-        self.engine = SpeechEngine(resources, self.admission, self._prepared)
+        self.engine = SpeechEngine(parts, self.admission, self._prepared)
 
-    async def __aenter__(self) -> "Rig":
+    async def __aenter__(self) -> "ToyEngine":
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -192,5 +208,10 @@ class Rig:
         return PreparedSpeaker("", SpeakerFeatures.without_prompt(torch.zeros(192)), None, 0)
 
 
-def asked(mode: Mode = "whole", **fields: Any) -> SynthesisRequest:
+def asked(text: str, **fields: Any) -> SynthesisRequest:
+    """For a whole text."""
+    return SynthesisRequest("test", "http", "whole", text, **fields)
+
+
+def asked_in_pieces(mode: Mode = "segments", **fields: Any) -> SynthesisRequest:
     return SynthesisRequest("test", "http", mode, **fields)
