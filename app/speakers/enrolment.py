@@ -52,7 +52,7 @@ from firstword.models.config import (
     SPEAKER_TABLE_FILE,
     TOKEN_RATE_HZ,
 )
-from firstword.models.frontend.features import FrontendError, Recording, RecordingError
+from firstword.models.frontend.features import FrontendError, Recording, RecordingError, frame_powers
 from firstword.models.frontend.prompt_reader import MAX_RECORDING_S
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.tokenizer import TextTokenizer
@@ -338,7 +338,7 @@ def measure_quality(samples: NDArray[np.float32], sample_rate_hz: int) -> Qualit
     """samples (n,), n > 0, finite, within ±1, of the recording as it was uploaded: the silence at its ends
     shows the noise best. No warnings yet: they depend on the transcript too.
     """
-    powers = _window_powers(samples, sample_rate_hz * WINDOW_MS // 1000)
+    powers = frame_powers(samples, sample_rate_hz * WINDOW_MS // 1000)
     clipping = float(np.mean(np.abs(samples) >= FULL_SCALE))
     sounding = powers[powers > 10 ** (DIGITAL_SILENCE_DB / 10)]
     if not len(sounding):
@@ -379,13 +379,3 @@ def with_warnings(quality: Quality, duration_s: float, transcript: str) -> Quali
         elif len(transcript) > FASTEST_CHARS_PER_S * speech_s:
             warnings.append(f"the transcript is very long, {counted}; it should hold only what is said")
     return replace(quality, warnings=tuple(warnings))
-
-
-def _window_powers(samples: NDArray[np.float32], window_samples: int) -> NDArray[np.float64]:
-    """samples (n,) -> (ceil(n / window_samples),) variances; the last window may be shorter."""
-    starts = np.arange(0, len(samples), window_samples)
-    counts = np.diff(starts, append=len(samples))
-    wide = samples.astype(np.float64)
-    means = np.add.reduceat(wide, starts) / counts
-    powers: NDArray[np.float64] = np.add.reduceat((wide - means.repeat(counts)) ** 2, starts) / counts
-    return powers

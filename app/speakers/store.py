@@ -344,20 +344,12 @@ def unpack(content: bytes) -> tuple[dict[str, NDArray[np.generic]], dict[str, st
         entries = deserialize(content)  # type: ignore[no-untyped-call]
     except SafetensorError as error:
         raise ValueError(f"not a safetensors file: {error}") from error
-    return {name: _array(name, entry) for name, entry in entries}, _metadata(content)
-
-
-def _array(name: str, entry: Mapping[str, Any]) -> NDArray[np.generic]:
-    dtype = DTYPES.get(str(entry["dtype"]))
-    if dtype is None:
-        raise ValueError(f"tensor {name!r} is of type {entry['dtype']}; expected {', '.join(DTYPES)}")
-    array: NDArray[np.generic] = np.frombuffer(entry["data"], dtype).reshape(entry["shape"])
-    return array
-
-
-def _metadata(content: bytes) -> dict[str, str]:
-    """Read it from a file that `deserialize` has checked: all values are strings."""
+    arrays: dict[str, NDArray[np.generic]] = {}
+    for name, entry in entries:
+        dtype = DTYPES.get(str(entry["dtype"]))
+        if dtype is None:
+            raise ValueError(f"tensor {name!r} is of type {entry['dtype']}; expected {', '.join(DTYPES)}")
+        arrays[name] = np.frombuffer(entry["data"], dtype).reshape(entry["shape"])
     length = int.from_bytes(content[:HEADER_SIZE_BYTES], "little")
     header = json.loads(content[HEADER_SIZE_BYTES : HEADER_SIZE_BYTES + length])
-    metadata: dict[str, str] = header.get("__metadata__") or {}
-    return metadata
+    return arrays, header.get("__metadata__") or {}  # `deserialize` has checked that it holds texts

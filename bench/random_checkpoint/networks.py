@@ -50,7 +50,7 @@ WeightsFormat = Literal["pt", "safetensors"]
 Tensors = dict[str, Tensor]
 
 MEAN_F0_HZ = 150.0  # so that the vocoder is voiced
-LOG_GAIN = 1.5  # of its magnitudes, so that it is heard: -15 to -30 dBFS
+LOG_GAIN = 1.5  # of its magnitudes, so that it is audible: -15 to -30 dBFS
 STOP_ROW_SCALE = 0.8  # of CosyVoice 3's 200 special classes, which have no bias
 TIED_HEAD = "llm.model.lm_head.weight"
 G_SUFFIX, V_SUFFIX = ".parametrizations.weight.original0", ".parametrizations.weight.original1"

@@ -338,7 +338,7 @@ train_conf:
     save_per_step: -1
 """
 
-SEEDS = """# random initialisation can be repeated
+SEEDS = """# random initialization can be repeated
 __set_seed1: !apply:random.seed [1986]
 __set_seed2: !apply:numpy.random.seed [1986]
 __set_seed3: !apply:torch.manual_seed [1986]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from firstword.models.checkpoint import config_parser
 from firstword.models.checkpoint import yaml as hyperyaml
@@ -172,17 +172,12 @@ class Checkpoint:
             ) from error
         if stem == "hift":
             shapes = published_shapes(network, table)
-            tensors = fold_weight_norm(_without_gan_prefix(path, tensors), shapes)
+            renamed = {name.replace("generator.", ""): tensor for name, tensor in tensors.items()}  # of a GAN
+            if len(renamed) != len(tensors):
+                raise CheckpointError(f"{path}: holds tensors both with and without the prefix generator.")
+            tensors = fold_weight_norm(renamed, shapes)
         load_exactly(network, tensors, table, path, UNUSED_TENSORS, dtype)
         return network.to(device).eval()
-
-
-def _without_gan_prefix(path: Path, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The generator of a GAN checkpoint loads too."""
-    renamed = {name.replace("generator.", ""): tensor for name, tensor in tensors.items()}
-    if len(renamed) != len(tensors):
-        raise CheckpointError(f"{path}: holds tensors both with and without the prefix generator.")
-    return renamed
 
 
 def open_checkpoint(directory: Path | str) -> Checkpoint:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,12 +18,20 @@ INTEGER_TYPES = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, to
 def read_speaker_table(
     path: Path, text_vocab_size: int, speech_vocab_size: int
 ) -> dict[str, SpeakerFeatures]:
-    """Speakers by name, of both published kinds: embedding alone (SFT), or a whole zero-shot prompt.
+    """Return speakers by name, of both published kinds: embedding alone (SFT), or a whole zero-shot prompt.
 
     Fields beyond those are ignored. Raises FrontendError, naming file, speaker and field, for anything
     missing, of another shape or type, outside its vocabulary, or contradicting its stored length.
     """
-    table = _load(path)
+    if not path.is_file():
+        raise FrontendError(f"{path}: missing")
+    num_bytes = path.stat().st_size
+    if num_bytes > MAX_BYTES:
+        raise FrontendError(f"{path}: {num_bytes} bytes; a table of speakers has {MAX_BYTES} at most")
+    try:
+        table = read_torch_file(path)
+    except TorchFileError as error:
+        raise FrontendError(str(error)) from error
     if not isinstance(table, dict) or not all(isinstance(name, str) for name in table):
         raise FrontendError(
             f"{path}: holds a {type(table).__name__}, expected a dict of speaker name to dict"
@@ -36,7 +43,7 @@ def read_speaker_table(
 
 
 def write_speaker_table(path: Path, speakers: Mapping[str, SpeakerFeatures]) -> None:
-    """What `read_speaker_table` reads back. A prompt's text is kept as its `prompt_text_ids` only."""
+    """Write what `read_speaker_table` reads back. A prompt's text is kept as its `prompt_text_ids` only."""
     torch.save({name: _fields(speaker) for name, speaker in speakers.items()}, path)
 
 
@@ -53,18 +60,6 @@ def _fields(speaker: SpeakerFeatures) -> dict[str, Tensor]:
     }
     lengths = {f"{key}_len": torch.tensor([part.shape[1]], dtype=torch.int32) for key, part in parts.items()}
     return {**parts, **lengths, "llm_embedding": embedding, "flow_embedding": embedding}
-
-
-def _load(path: Path) -> Any:
-    if not path.is_file():
-        raise FrontendError(f"{path}: missing")
-    num_bytes = path.stat().st_size
-    if num_bytes > MAX_BYTES:
-        raise FrontendError(f"{path}: {num_bytes} bytes; a table of speakers has {MAX_BYTES} at most")
-    try:
-        return read_torch_file(path)
-    except TorchFileError as error:
-        raise FrontendError(str(error)) from error
 
 
 class _Entry:

@@ -279,7 +279,9 @@ class _Scan:
         if name == "REDUCE":
             self._stack.append(_called(*entries))
         elif name == "BUILD":
-            _check_attributes(*entries)
+            owner, attributes = entries  # torch.save sets them of a state dict alone: its modules' versions
+            if owner != "OrderedDict" or attributes != FRESH_DICT:
+                raise ValueError("its pickle sets attributes of what is no state dict")
             self._stack.append(entries[0])
         elif name not in FILLS:
             kept = KEY if name in KEYS else name
@@ -308,9 +310,3 @@ def _called(function: str, arguments: str) -> str:
     if function not in REBUILDERS:
         raise ValueError(f"its pickle calls {function.replace(' ', '.', 1):.80}")
     return OTHER
-
-
-def _check_attributes(owner: str, attributes: str) -> None:
-    """`torch.save` gives attributes to a state dict alone: the versions of its modules."""
-    if owner != "OrderedDict" or attributes != FRESH_DICT:
-        raise ValueError("its pickle sets attributes of what is no state dict")

@@ -109,7 +109,7 @@ class Recording:
         """
         frame_samples = self.sample_rate_hz * TRIM_FRAME_MS // 1000
         margin_samples = self.sample_rate_hz * TRIM_MARGIN_MS // 1000
-        levels_db = _levels_db(self.samples, frame_samples)
+        levels_db = 10 * np.log10(np.maximum(frame_powers(self.samples, frame_samples), 1e-20))
         loudest_db = float(levels_db.max())
         if loudest_db < SILENCE_DB:
             raise RecordingError(f"the recording is silent: nowhere louder than {SILENCE_DB:.0f} dBFS")
@@ -126,16 +126,15 @@ class Recording:
         return torch.from_numpy(samples.copy())  # never the caller's memory
 
 
-def _levels_db(samples: npt.NDArray[np.float32], frame_samples: int) -> npt.NDArray[np.float64]:
-    """samples (n,) -> (ceil(n / frame_samples),) dBFS; the last frame may be shorter."""
+def frame_powers(samples: npt.NDArray[np.float32], frame_samples: int) -> npt.NDArray[np.float64]:
+    """samples (n,) -> the variance of each frame (ceil(n / frame_samples),); the last may be shorter."""
     starts = np.arange(0, len(samples), frame_samples)
     counts = np.diff(starts, append=len(samples))
     wide = samples.astype(np.float64)
     means = np.add.reduceat(wide, starts) / counts
     deviations = wide - means.repeat(counts)
-    powers = np.add.reduceat(deviations**2, starts) / counts
-    levels_db: npt.NDArray[np.float64] = 10 * np.log10(np.maximum(powers, 1e-20))
-    return levels_db
+    powers: npt.NDArray[np.float64] = np.add.reduceat(deviations**2, starts) / counts
+    return powers
 
 
 LINEAR_HZ_PER_MEL = 200 / 3  # Slaney's scale: linear below 1000 Hz,

@@ -36,6 +36,85 @@ from firstword.models.frontend.features import (
 from firstword.models.frontend.speaker import SpeakerFeatures, align_prompt
 from firstword.models.onnx.session import session_options
 
+MAX_RECORDING_S = 30
+MAX_FRAMES = MAX_RECORDING_S * WHISPER_FRAME_RATE_HZ  # 3000
+RATE_SLACK_TOKENS = 2  # a graph rounds up or down at each of its strides
+
+
+class PromptReader:
+    """Holds the extractors of one model directory. Read-only, so threads may share one.
+
+    The prompt mel is made at its own rate, 22.05 kHz for CosyVoice 1; published code feeds it 24 kHz audio.
+    """
+
+    def __init__(
+        self,
+        speech_tokenizer: "SpeechTokenizer",
+        speaker_encoder: "SpeakerEncoder",
+        mel: MelConfig,
+        min_duration_s: float = 1.0,
+        max_duration_s: float = MAX_RECORDING_S,
+    ) -> None:
+        assert max_duration_s <= MAX_RECORDING_S, f"max_duration_s {max_duration_s}"
+        self._speech_tokenizer = speech_tokenizer
+        self._speaker_encoder = speaker_encoder
+        self._mel = MelExtractor(mel)
+        self._whisper_mel = WhisperMelExtractor()
+        self._min_duration_s = min_duration_s
+        self._max_duration_s = max_duration_s
+        frame_rate_hz = mel.sample_rate_hz / mel.hop_samples
+        self._is_aligned = frame_rate_hz == speech_tokenizer.token_rate_hz * FRAMES_PER_TOKEN
+
+    @classmethod
+    def from_folder(cls, model_dir: Path, config: ModelConfig, num_threads: int) -> "PromptReader":
+        """`num_threads`: for each of the two ONNX graphs. Raises FrontendError, naming the file at fault."""
+        speech_tokenizer = SpeechTokenizer(
+            model_dir / SPEECH_TOKENIZER_FILES[config.family],
+            config.flow.vocab_size,
+            config.token_rate_hz,
+            num_threads,
+        )
+        speaker_encoder = SpeakerEncoder(model_dir / SPEAKER_ENCODER_FILE, num_threads)
+        return cls(speech_tokenizer, speaker_encoder, config.mel)
+
+    def read_speaker(
+        self, samples: npt.NDArray[np.float32], sample_rate_hz: int, prompt_text: str = ""
+    ) -> SpeakerFeatures:
+        """samples (n,) or (channels, n), within ±1, of one person saying `prompt_text`.
+
+        Silence at both ends is cut first (`Recording.trimmed`). Raises RecordingError if the recording is
+        silent, empty, not finite, too short, too long or below 16 kHz; FrontendError if a graph fails.
+        """
+        recording = Recording.from_channels(samples, sample_rate_hz).trimmed()
+        self._check_duration(recording, "without the silence at its ends")
+        tokens = self._tokens(recording)  # (Ls,)
+        mel = self._mel(recording.resampled(self._mel.config.sample_rate_hz)).T  # (F, 80)
+        if self._is_aligned:
+            tokens, mel = align_prompt(tokens, mel)
+        fbank = kaldi_fbank(recording.resampled(FBANK_SAMPLE_RATE_HZ))  # (T, 80)
+        embedding = self._speaker_encoder.embed(without_mean(fbank))
+        return SpeakerFeatures(prompt_text, tokens, mel.contiguous(), embedding)
+
+    def read_source_tokens(self, samples: npt.NDArray[np.float32], sample_rate_hz: int) -> Tensor:
+        """The speech tokens (L,) int64 of a recording to convert, whole: its pauses are part of it.
+
+        Raises as `read_speaker` does.
+        """
+        recording = Recording.from_channels(samples, sample_rate_hz)
+        recording.trimmed()  # refuses silence
+        self._check_duration(recording, "")
+        return self._tokens(recording)
+
+    def _tokens(self, recording: Recording) -> Tensor:
+        return self._speech_tokenizer.encode(self._whisper_mel(recording.resampled(WHISPER_SAMPLE_RATE_HZ)))
+
+    def _check_duration(self, recording: Recording, note: str) -> None:
+        if not self._min_duration_s <= recording.duration_s <= self._max_duration_s:
+            found = f"{recording.duration_s:.2f} s {note}".rstrip()
+            expected = f"{self._min_duration_s:g} to {self._max_duration_s:g} s"
+            raise RecordingError(f"the recording lasts {found}; expected {expected}")
+
+
 ONNX_ERRORS = (
     onnx_errors.EPFail,
     onnx_errors.Fail,
@@ -57,12 +136,15 @@ class TensorSpec:
     shape: tuple[int | None, ...] | None
 
     def admits(self, type_name: str, shape: Sequence[int | str | None]) -> bool:
-        """Whether a graph's declaration agrees; names in its shape are free, no shape agrees with any."""
+        """Whether a graph's declaration agrees; a name in its shape is free, and so is a missing shape."""
         if type_name not in self.types:
             return False
         if self.shape is None or not shape:
             return True
-        return len(shape) == len(self.shape) and all(map(_agree, self.shape, shape))
+        return len(shape) == len(self.shape) and all(
+            expected is None or not isinstance(declared, int) or declared == expected
+            for expected, declared in zip(self.shape, shape, strict=True)
+        )
 
     def __str__(self) -> str:
         types = " or ".join(self.types)
@@ -77,7 +159,17 @@ class OnnxSession:
     ) -> None:
         """Raises FrontendError, naming the file, if it is missing, broken or another graph than expected."""
         self.path = path
-        self._session = _open(path, num_threads)
+        if not path.is_file():
+            raise FrontendError(f"{path}: missing; it belongs to the published model directory")
+        try:
+            self._session = onnxruntime.InferenceSession(
+                str(path),
+                session_options(num_threads),
+                providers=["CPUExecutionProvider"],
+                enable_fallback=0,
+            )
+        except (*ONNX_ERRORS, UnicodeDecodeError) as error:  # the latter: its own message is not UTF-8
+            raise FrontendError(f"{path}: not a readable ONNX file ({error}); download it again") from error
         _check(path, "inputs", self._session.get_inputs(), inputs)
         _check(path, "outputs", self._session.get_outputs(), (output,))
         self._input_names = [value.name for value in self._session.get_inputs()]
@@ -95,18 +187,6 @@ class OnnxSession:
         return output
 
 
-def _open(path: Path, num_threads: int) -> onnxruntime.InferenceSession:
-    options = session_options(num_threads)
-    if not path.is_file():
-        raise FrontendError(f"{path}: missing; it belongs to the published model directory")
-    try:
-        return onnxruntime.InferenceSession(
-            str(path), options, providers=["CPUExecutionProvider"], enable_fallback=0
-        )
-    except (*ONNX_ERRORS, UnicodeDecodeError) as error:  # the latter: its own message is not UTF-8
-        raise FrontendError(f"{path}: not a readable ONNX file ({error}); download it again") from error
-
-
 def _check(
     path: Path, what: str, declared: Sequence[onnxruntime.NodeArg], expected: tuple[TensorSpec, ...]
 ) -> None:
@@ -121,14 +201,6 @@ def _check(
 def _written(shape: Sequence[int | str | None]) -> str:
     return "[" + ", ".join("?" if size is None else str(size) for size in shape) + "]"
 
-
-def _agree(expected: int | None, declared: int | str | None) -> bool:
-    return expected is None or not isinstance(declared, int) or declared == expected
-
-
-MAX_RECORDING_S = 30
-MAX_FRAMES = MAX_RECORDING_S * WHISPER_FRAME_RATE_HZ  # 3000
-RATE_SLACK_TOKENS = 2  # a graph rounds up or down at each of its strides
 
 FLOAT = ("tensor(float)",)
 LOG_MEL = TensorSpec(FLOAT, (1, WHISPER_NUM_MELS, None))
@@ -200,79 +272,3 @@ class SpeakerEncoder:
         if not embedding.isfinite().all():
             raise FrontendError(f"{self.path}: the speaker embedding is not finite")
         return embedding
-
-
-class PromptReader:
-    """Holds the extractors of one model directory. Read-only, so threads may share one.
-
-    The prompt mel is made at its own rate, 22.05 kHz for CosyVoice 1; published code feeds it 24 kHz audio.
-    """
-
-    def __init__(
-        self,
-        speech_tokenizer: SpeechTokenizer,
-        speaker_encoder: SpeakerEncoder,
-        mel: MelConfig,
-        min_duration_s: float = 1.0,
-        max_duration_s: float = MAX_RECORDING_S,
-    ) -> None:
-        assert max_duration_s <= MAX_RECORDING_S, f"max_duration_s {max_duration_s}"
-        self._speech_tokenizer = speech_tokenizer
-        self._speaker_encoder = speaker_encoder
-        self._mel = MelExtractor(mel)
-        self._whisper_mel = WhisperMelExtractor()
-        self._min_duration_s = min_duration_s
-        self._max_duration_s = max_duration_s
-        frame_rate_hz = mel.sample_rate_hz / mel.hop_samples
-        self._is_aligned = frame_rate_hz == speech_tokenizer.token_rate_hz * FRAMES_PER_TOKEN
-
-    @classmethod
-    def from_folder(cls, model_dir: Path, config: ModelConfig, num_threads: int) -> "PromptReader":
-        """`num_threads`: for each of the two ONNX graphs. Raises FrontendError, naming the file at fault."""
-        speech_tokenizer = SpeechTokenizer(
-            model_dir / SPEECH_TOKENIZER_FILES[config.family],
-            config.flow.vocab_size,
-            config.token_rate_hz,
-            num_threads,
-        )
-        speaker_encoder = SpeakerEncoder(model_dir / SPEAKER_ENCODER_FILE, num_threads)
-        return cls(speech_tokenizer, speaker_encoder, config.mel)
-
-    def read_speaker(
-        self, samples: npt.NDArray[np.float32], sample_rate_hz: int, prompt_text: str = ""
-    ) -> SpeakerFeatures:
-        """samples (n,) or (channels, n), within ±1, of one person saying `prompt_text`.
-
-        Silence at both ends is cut first (`Recording.trimmed`). Raises RecordingError if the recording is
-        silent, empty, not finite, too short, too long or below 16 kHz; FrontendError if a graph fails.
-        """
-        recording = Recording.from_channels(samples, sample_rate_hz).trimmed()
-        self._check_duration(recording, "without the silence at its ends")
-        tokens = self._tokens(recording)  # (Ls,)
-        mel = self._mel(recording.resampled(self._mel.config.sample_rate_hz)).T  # (F, 80)
-        if self._is_aligned:
-            tokens, mel = align_prompt(tokens, mel)
-        return SpeakerFeatures(prompt_text, tokens, mel.contiguous(), self._embedding(recording))
-
-    def read_source_tokens(self, samples: npt.NDArray[np.float32], sample_rate_hz: int) -> Tensor:
-        """The speech tokens (L,) int64 of a recording to convert, whole: its pauses are part of it.
-
-        Raises as `read_speaker` does.
-        """
-        recording = Recording.from_channels(samples, sample_rate_hz)
-        recording.trimmed()  # refuses silence
-        self._check_duration(recording, "")
-        return self._tokens(recording)
-
-    def _tokens(self, recording: Recording) -> Tensor:
-        return self._speech_tokenizer.encode(self._whisper_mel(recording.resampled(WHISPER_SAMPLE_RATE_HZ)))
-
-    def _embedding(self, recording: Recording) -> Tensor:
-        fbank = kaldi_fbank(recording.resampled(FBANK_SAMPLE_RATE_HZ))  # (T, 80)
-        return self._speaker_encoder.embed(without_mean(fbank))
-
-    def _check_duration(self, recording: Recording, note: str) -> None:
-        shortest, longest = self._min_duration_s, self._max_duration_s
-        if not shortest <= recording.duration_s <= longest:
-            found = f"{recording.duration_s:.2f} s {note}".rstrip()
-            raise RecordingError(f"the recording lasts {found}; expected {shortest:g} to {longest:g} s")

@@ -11,7 +11,7 @@ from firstword.app.errors import AudioTooLong, BadAudio, InvalidRequest, Speaker
 from tests.app.speakers.fakes import FakeNetworks, builtin
 from tests.app.speakers.recordings import RATE_HZ, recording, voice, wav
 from tests.app.speakers.servers import Servers
-from tests.app.speakers.test_fields import BAD_NAMES
+from tests.support.bad_names import BAD_NAMES
 
 pytestmark = pytest.mark.anyio
 
