@@ -56,7 +56,7 @@ def heard(pieces: Sequence[Piece], asked_s: float, sample_rate_hz: int) -> Heard
         num_bytes += len(piece.data)
         if num_bytes // 2 == first:
             continue
-        playback.heard(num_bytes // 2 - first, piece.at_s)
+        playback.received(num_bytes // 2 - first, piece.at_s)
         assert playback.first_at_s is not None, "audio was heard"
         starts.append((first, playback.first_at_s + first / sample_rate_hz + playback.worst_deficit_s))
     if playback.first_at_s is None:

@@ -38,7 +38,9 @@ class AudioQueue:
 
     async def put(self, event: StreamEvent) -> None:
         """Wait while the client has enough audio ahead. What comes after `close` is dropped."""
-        while self._is_full and not self._is_closed:
+        while not self._is_closed and (
+            self._num_ahead > self._max_samples or len(self._events) >= MAX_EVENTS
+        ):
             await self._wait_for_change()
         if self._is_closed:
             return
@@ -78,10 +80,6 @@ class AudioQueue:
     def clear(self) -> None:
         """Drop what is there: nobody will take it."""
         self._events.clear()
-
-    @property
-    def _is_full(self) -> bool:
-        return self._num_ahead > self._max_samples or len(self._events) >= MAX_EVENTS
 
     def _seconds(self, num_samples: int) -> float:
         return num_samples / self._sample_rate_hz

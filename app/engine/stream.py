@@ -360,7 +360,11 @@ class AudioTask:
         peak = 0.0
         position = 0  # tokens given to token2wav
         is_last = False
-        await self._time_first_tokens(utterance, token2wav.tokens_wanted(token2wav_state))
+        stage_seconds, clock = self._state.parts.metrics.stage_seconds, self._state.parts.clock
+        first_hop_tokens = token2wav.tokens_wanted(token2wav_state)
+        for stage, num_tokens in (("llm_first_token", 1), ("llm_first_hop", first_hop_tokens)):
+            await tokens.wait_for(num_tokens)
+            stage_seconds.labels(stage=stage).observe(clock() - utterance.started_s)
         while not is_last:
             due = position + token2wav.tokens_wanted(token2wav_state)
             await tokens.wait_for(due)
@@ -376,12 +380,6 @@ class AudioTask:
                 await audio.put(Audio(samples))
         transcript.total_samples = transcript.num_samples
         return peak
-
-    async def _time_first_tokens(self, utterance: Utterance, num_tokens: int) -> None:
-        parts = self._state.parts
-        for stage, count in (("llm_first_token", 1), ("llm_first_hop", num_tokens)):
-            await utterance.tokens.wait_for(count)
-            parts.metrics.stage_seconds.labels(stage=stage).observe(parts.clock() - utterance.started_s)
 
     async def _solve(self, chunk: StepInput[object]) -> Samples:
         """Return the samples of one chunk, without silence before the stream's first sound."""

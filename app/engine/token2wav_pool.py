@@ -101,8 +101,9 @@ class Token2WavPool:
     def _work(self) -> None:
         while jobs := self._next_batch():
             results = self._compute(jobs)
-            self._loop.call_soon_threadsafe(_finish_all, jobs, results)
-            del jobs, results  # an idle worker keeps no stream's state
+            for job, result in zip(jobs, results, strict=True):
+                self._loop.call_soon_threadsafe(_finish, job.done, result)
+            del jobs, job, results, result  # an idle worker keeps no stream's state
 
     def _next_batch(self) -> list[_Job]:
         """Wait for the most urgent jobs; [] once the pool closes."""
@@ -144,11 +145,6 @@ class Token2WavPool:
         self._on_batch(len(batch), times)
         share = (times.flow_s + times.vocoder_s) / len(batch)
         return [SolvedChunk(tensor.to("cpu", torch.float32).numpy(), share) for tensor in tensors]
-
-
-def _finish_all(jobs: Sequence[_Job], results: "Sequence[SolvedChunk | SynthesisFailed]") -> None:
-    for job, result in zip(jobs, results, strict=True):
-        _finish(job.done, result)
 
 
 def _finish(done: "asyncio.Future[SolvedChunk]", result: "SolvedChunk | SynthesisFailed") -> None:

@@ -1,4 +1,4 @@
-"""Sets up logging: one line for each record, which no client can forge."""
+"""Set up logging: one line for each record, which no client can forge."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ NO_EXTRAS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 def configure_logging(level: str, format: LogFormat) -> None:
-    """Everything goes to stderr, uvicorn's loggers too; its access log is off.
+    """Log everything to stderr, uvicorn's loggers too; its access log is off.
 
     level: a name of the standard library's, in any case; ValueError for another. Start uvicorn with
     `log_config=None`, or it sets up its own. Its loggers stay at INFO or above: below that they show
@@ -105,5 +105,5 @@ def _time(record: logging.LogRecord) -> str:
 
 
 def _is_no_access_line(record: logging.LogRecord) -> bool:
-    """uvicorn logs each WebSocket's path with its query, and so a browser's key, as an event of its own."""
+    """Drop uvicorn's lines of WebSocket paths with their queries, which hold a browser's API key."""
     return record.levelno >= logging.WARNING or "protocols" not in Path(record.pathname).parts

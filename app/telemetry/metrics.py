@@ -1,11 +1,4 @@
-"""Prometheus metrics.
-
-Metrics that a library counts in prometheus_client's own registry, shown beside ours.
-
-Simulates a listener who plays from the first byte on, with no pre-buffer.
-
-Every metric of the server, in a registry of its own.
-"""
+"""Prometheus metrics of the server, in a registry of their own, and the playback of a client."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -31,13 +24,13 @@ from firstword.app.errors import CancelReason, Wire
 
 
 class ForeignMetrics(Collector):
-    """The families whose names begin with `prefix`. What the process counts of itself is ours already."""
+    """Metrics that a library counts in prometheus_client's default registry, by the prefix of their names."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: its families come and go with the library's engine."""
+        """Return nothing: the families come and go with the library's engine."""
         return []
 
     def collect(self) -> Iterable[Metric]:
@@ -45,16 +38,16 @@ class ForeignMetrics(Collector):
 
 
 class Playback:
-    """Fed with what arrived and when, in the order of arrival. One per stream.
+    """Simulates a client that plays one stream from its first audio on, without a pre-buffer.
 
     worst_deficit_s: how late the latest audio came, measured against playing without a stop. It is the
-    pre-buffer that would have avoided every gap, and the sum of the gaps of a listener who waits in each.
+    pre-buffer that would have avoided every gap, and the sum of the gaps of a client that waits in each.
     """
 
     def __init__(self, sample_rate_hz: int) -> None:
         assert sample_rate_hz > 0, sample_rate_hz
         self.sample_rate_hz = sample_rate_hz
-        self.first_at_s: float | None = None  # None: nothing heard
+        self.first_at_s: float | None = None  # None: nothing received
         self.worst_deficit_s = 0.0
         self._num_samples = 0
 
@@ -62,15 +55,15 @@ class Playback:
     def audio_s(self) -> float:
         return self._num_samples / self.sample_rate_hz
 
-    def heard(self, num_samples: int, at_s: float) -> None:
+    def received(self, num_samples: int, at_s: float) -> None:
         """Audio of `num_samples` arrived at `at_s`, on any clock that does not run backwards."""
         assert num_samples >= 0, num_samples
         if num_samples == 0:
             return
         if self.first_at_s is None:
             self.first_at_s = at_s
-        runs_dry_at_s = self.first_at_s + self.audio_s
-        self.worst_deficit_s = max(self.worst_deficit_s, at_s - runs_dry_at_s)
+        underrun_at_s = self.first_at_s + self.audio_s
+        self.worst_deficit_s = max(self.worst_deficit_s, at_s - underrun_at_s)
         self._num_samples += num_samples
 
 
@@ -103,13 +96,13 @@ class Metrics:
 
         self.requests = counter("requests", "Requests by how they ended", ["protocol", "outcome"])
         self.requests_in_flight = gauge("requests_in_flight", "Requests that have not ended")
-        self.rejected = counter("rejected", "Requests turned away", ["reason"])
+        self.rejected = counter("rejected", "Requests refused", ["reason"])
         self.cancelled = counter("cancelled", "Streams stopped before their end", ["reason"])
 
-        self.max_streams = gauge("max_streams", "Streams that may speak at once; more of them wait")
-        self.queue_depth = gauge("queue_depth", "Requests that wait for a place")
+        self.max_streams = gauge("max_streams", "Streams that may run at once; more of them wait")
+        self.queue_depth = gauge("queue_depth", "Requests that wait for a slot")
         self.queue_wait_seconds = histogram(
-            "queue_wait_seconds", "Wait for a place, of those that got one", buckets=GAP_BUCKETS
+            "queue_wait_seconds", "Wait for a slot, of requests that got one", buckets=GAP_BUCKETS
         )
         self.time_to_first_byte_seconds = histogram(
             "time_to_first_byte_seconds",
@@ -133,7 +126,7 @@ class Metrics:
         )
         self.underrun_seconds = histogram(
             "underrun_seconds",
-            "Worst deficit of a listener without pre-buffer, of completed streams",
+            "Worst deficit of a client without pre-buffer, of completed streams",
             buckets=GAP_BUCKETS,
         )
         self.continuity_ok = counter(
@@ -148,14 +141,14 @@ class Metrics:
 
         self.audio_seconds = counter("audio_seconds", "Audio handed to transports")
         self.speech_tokens = counter("speech_tokens", "Speech tokens generated")
-        self.input_characters = counter("input_characters", "Characters of text taken in")
-        self.generation_anomalies = counter("generation_anomalies", "Generations that went astray", ["kind"])
+        self.input_characters = counter("input_characters", "Characters of text received")
+        self.generation_anomalies = counter("generation_anomalies", "Generations that went wrong", ["kind"])
 
         self.ws_connections = gauge("ws_connections", "Open WebSockets")
         self.ws_contexts = gauge("ws_contexts", "Open contexts of all WebSockets")
         self.event_loop_tasks = gauge("event_loop_tasks", "Tasks of the event loop that have not ended")
 
-        self.speakers = gauge("speakers", "Speakers that can be asked for")
+        self.speakers = gauge("speakers", "Speakers that can be requested")
         self.speaker_cache_hits = counter("speaker_cache_hits", "Speakers found ready in memory")
         self.speaker_cache_misses = counter("speaker_cache_misses", "Speakers computed again on demand")
 
@@ -168,11 +161,11 @@ class Metrics:
         PlatformCollector(registry=self.registry)
 
     def exposition(self) -> tuple[bytes, str]:
-        """The body of an answer to Prometheus, in its text format, and its content type."""
+        """Return the body of a scrape, in Prometheus' text format, and its content type."""
         return generate_latest(self.registry), CONTENT_TYPE_LATEST
 
     def show_families_of(self, prefix: str) -> None:
-        """Shows what a library counts in prometheus_client's own registry under such names."""
+        """Show what a library counts in prometheus_client's default registry under such names."""
         self.registry.register(ForeignMetrics(prefix))
 
     def _create_label_sets(self) -> None:

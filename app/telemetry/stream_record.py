@@ -1,4 +1,4 @@
-"""Follows one stream from its request to its end, into the metrics and into one line of the log."""
+"""Record one stream from its request to its end: in the metrics and in one line of the log."""
 
 import logging
 from collections.abc import Callable
@@ -25,13 +25,13 @@ class StreamStats:
 class StreamRecord:
     """One per stream, used within one event loop. Never sees the text.
 
-    It counts as in flight from its making on, so whoever makes one must end it.
-    clock: seconds. received_s: when the request came, by that clock; left out, now.
+    A request is in flight from here on: who creates a record must end it.
     """
 
     def __init__(
         self, metrics: Metrics, clock: Callable[[], float], wire: Wire, received_s: float | None = None
     ) -> None:
+        """received_s: when the request came, by the clock; None: now."""
         self._metrics = metrics
         self._clock = clock
         self._wire = wire
@@ -46,7 +46,7 @@ class StreamRecord:
         metrics.requests_in_flight.inc()
 
     def named(self, request_id: str, speaker: str) -> None:
-        """What the line of the log will call this stream."""
+        """Set the names of the stream in the log."""
         self._request_id = request_id
         self._speaker = speaker
 
@@ -56,7 +56,7 @@ class StreamRecord:
             self._first_text_s = self._clock() if at_s is None else at_s
 
     def audio_went(self, num_samples: int, sample_rate_hz: int) -> None:
-        """A payload that holds `num_samples` was handed to the transport; one without any is no audio."""
+        """Count encoded audio of `num_samples` handed to the transport; none at all does not count."""
         if num_samples == 0:
             return
         now_s = self._clock()
@@ -67,11 +67,11 @@ class StreamRecord:
         if self._last_audio_s is not None:
             self._metrics.chunk_interval_seconds.observe(now_s - self._last_audio_s)
         self._last_audio_s = now_s
-        self._playback.heard(num_samples, now_s)
+        self._playback.received(num_samples, now_s)
         self._metrics.audio_seconds.inc(num_samples / sample_rate_hz)
 
     def encoded(self, seconds: float) -> None:
-        """Encoding one payload took so long."""
+        """Count the time it took to encode one chunk."""
         self._metrics.stage_seconds.labels("encode").observe(seconds)
 
     @property
@@ -89,9 +89,9 @@ class StreamRecord:
         return stats.compute_s / self.audio_s if self.audio_s else None
 
     def server_timing(self, stats: StreamStats | None = None) -> str:
-        """The value of a Server-Timing header, in ms.
+        """Return the value of a Server-Timing header, in ms.
 
-        A header leaves before the first audio does: then `ttfb` is the time until now.
+        A header is sent before the first audio: then `ttfb` is the time until now.
         """
         ttfb_ms = self.ttfb_ms
         if ttfb_ms is None:
@@ -105,7 +105,7 @@ class StreamRecord:
         reason: RejectReason | CancelReason | None = None,
         stats: StreamStats | None = None,
     ) -> None:
-        """The first call counts the stream and logs it; later ones do nothing.
+        """Count the stream and log it; only the first call does.
 
         reason: required of a cancelled stream. A request may be rejected for another reason than those
         that are counted, a bad value say: then None. stats: None if the engine never opened the stream.
@@ -138,7 +138,7 @@ class StreamRecord:
             self._metrics.cancelled.labels(reason).inc()
 
     def _observe_completed(self, playback: Playback, stats: StreamStats | None) -> None:
-        """Of other streams the underrun looks better and the real-time factor worse than it is."""
+        """Not for other streams: their underrun looks better, their real-time factor worse than it is."""
         self._metrics.underrun_seconds.observe(playback.worst_deficit_s)
         for threshold_ms in CONTINUITY_THRESHOLDS_MS:
             if 1000 * playback.worst_deficit_s <= threshold_ms:

@@ -1,1 +1,1 @@
-"""Text on its way to the tokenizer: pure functions, no I/O."""
+"""The text step: text in, segments with their text tokens out. Pure functions, no I/O."""

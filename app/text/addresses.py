@@ -1,4 +1,4 @@
-"""Web and e-mail addresses in words."""
+"""Write web and e-mail addresses in words."""
 
 import re
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ CHINESE_MARKS = {
 
 
 def with_addresses_said(text: str, marks: Mapping[str, str]) -> str:
-    """Addresses word by word, their marks named; scheme, port, query and fragment are not said."""
+    """Write addresses word by word, their marks named, without scheme, port, query and fragment."""
     if "." not in text and "//" not in text:
         return text
     return _ADDRESS.sub(lambda found: _said(found, marks), text)

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  Chinese punctuation is meant
-"""How a Chinese phrase is said: numbers by wetext, and around it what it does not know."""
+"""Normalize a Chinese phrase: numbers by wetext, and here what it does not know."""
 
 import re
 from collections.abc import Callable
@@ -44,7 +44,7 @@ _DROPPED = re.compile(r"[#~～$€£¥￥]")
 
 
 def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
-    """text: the phrase, cleaned."""
+    """Return how a phrase is spoken. text: the phrase, cleaned."""
     if text in ("-", "–", "—", "--"):
         has_pause = not phrase.previous or not phrase.following or phrase.previous[-1] in "，。,.；：！？"
         return "" if has_pause else "，"
@@ -57,7 +57,7 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
 
 
 def _prepared(text: str) -> str:
-    """Numbers that wetext takes for others are put into words, or into a form it knows."""
+    """Write numbers that wetext would take for others in words, or in a form it knows."""
     text = _TELEPHONE.sub(_telephone, text)
     text = _LONG.sub(lambda digits: digits[0].translate(_DIGITS), text)
     text = _HALF_OF_DAY.sub(_time, text)

@@ -1,7 +1,4 @@
-"""English text normalization.
-
-How an English phrase is said: its abbreviations and signs here, its numbers elsewhere.
-"""
+"""Normalize an English phrase: abbreviations, signs and addresses here, numbers in english_numbers."""
 
 import re
 
@@ -11,7 +8,6 @@ from firstword.app.text.english_numbers import VULGAR, NumberWords, with_numbers
 from firstword.app.text.phrases import Phrase
 
 # ruff: noqa: RUF001  typographic dashes are meant
-
 
 _PLAIN = re.compile(r"(?:[^\W²³]|['’\-\"“”‘()\[\],;:!?…—–])+\.?")
 _DIGIT = re.compile("[0-9]")
@@ -46,7 +42,7 @@ _DROPPED = re.compile("[#~]")
 
 
 def say_english(text: str, phrase: Phrase, words: NumberWords) -> str:
-    """text: the phrase, cleaned. Its neighbours decide between readings."""
+    """Return how a phrase is spoken. text: the phrase, cleaned; its neighbors decide between readings."""
     if text in vocabulary.OPERATORS:
         return _operator(text, phrase)
     text = text.translate(VULGAR).lstrip()

@@ -1,13 +1,4 @@
-"""English numbers, amounts and dates in words.
-
-Single English numbers in words, by wetext, whose slips with thousands are mended here.
-
-Money, measures and fractions in English words.
-
-Dates and times of day in English words.
-
-Every number of an English phrase in words: the rules in their order.
-"""
+"""Write the numbers of an English phrase in words: amounts, measures, dates, times, telephone numbers."""
 
 import re
 from collections.abc import Callable
@@ -29,7 +20,7 @@ def set_apart(found: re.Match[str], said: str) -> str:
 
 
 class NumberWords:
-    """wetext: its English normalizer, a function of text."""
+    """Single numbers in words, by wetext's English normalizer, whose slips with thousands are fixed here."""
 
     def __init__(self, wetext: Callable[[str], str]) -> None:
         self._wetext = wetext

@@ -1,7 +1,4 @@
-"""English words, abbreviations and units that the normalizer knows.
-
-English words and signs that change how their neighbours are read.
-"""
+"""English words, abbreviations, signs and units that change how their neighbors are read."""
 
 import re
 

@@ -1,11 +1,7 @@
-"""Detect the language of a text.
-
-Which language a text is in: by its script first, by its words where several languages share the script.
-"""
+"""Detect the language of a text: by its script, and by its words where languages share a script."""
 
 import re
 import threading
-from functools import lru_cache
 from typing import Any
 
 MAX_EXAMINED = 512  # characters; more tell nothing new
@@ -59,7 +55,7 @@ _UNSAID = re.compile(r"\S*(?:://|@|www\.)\S*|<[^<>\s]*>")
 
 
 def detect_language(text: str) -> str:
-    """ISO 639-1. Short text in Latin letters, and text without letters, counts as English."""
+    """Return ISO 639-1. Short text in Latin letters, and text without letters, counts as English."""
     text = text[:MAX_EXAMINED]
     weights: dict[str, float] = {}
     for word in _WORDS.finditer(text):
@@ -80,12 +76,12 @@ def detect_language(text: str) -> str:
 
 
 def primary_language(language: str) -> str:
-    """ "en" of "en-GB"."""
+    """Return the language without its region: "en" of "en-GB"."""
     return language.lower().replace("_", "-").partition("-")[0]
 
 
 def warm_up() -> None:
-    """Loads what is loaded at first use: about half a second."""
+    """Load what is loaded at first use: about half a second."""
     _identifier()
 
 
@@ -100,17 +96,15 @@ def _by_words(text: str) -> str:
 
 
 _loading = threading.Lock()
+_loaded: list[Any] = []
 
 
 def _identifier() -> Any:
     with _loading:
-        return _load_identifier()
+        if not _loaded:
+            from py3langid import langid  # type: ignore[import-untyped]
 
-
-@lru_cache(maxsize=1)
-def _load_identifier() -> Any:
-    from py3langid import langid  # type: ignore[import-untyped]
-
-    identifier = langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE)
-    identifier.set_languages(LATIN)
-    return identifier
+            identifier = langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE)
+            identifier.set_languages(LATIN)
+            _loaded.append(identifier)
+        return _loaded[0]

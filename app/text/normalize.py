@@ -105,14 +105,12 @@ def clean_phrase(phrase: str) -> str:
     phrase = phrase.translate(_FULL_WIDTH).strip()
     if _RULE.fullmatch(phrase):
         return ""
-    kept = [_without_markdown(between) for between in _KEPT.split(phrase)]
+    kept = [
+        _MARKDOWN.sub("", _INNER_UNDERSCORE.sub(" ", _LINK_TARGET.sub("", between)))
+        for between in _KEPT.split(phrase)
+    ]
     marks = [*_KEPT.findall(phrase), ""]
     return " ".join("".join(text + mark for text, mark in zip(kept, marks, strict=True)).split())
-
-
-def _without_markdown(text: str) -> str:
-    text = _INNER_UNDERSCORE.sub(" ", _LINK_TARGET.sub("", text))
-    return _MARKDOWN.sub("", text)
 
 
 def is_speakable(text: str) -> bool:

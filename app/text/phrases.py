@@ -61,7 +61,10 @@ class PhraseFinder:
         self._rest += piece
         phrases: list[Phrase] = []
         start = 0
-        while (word := _WORD.match(self._rest, start)) and self._is_whole(word):
+        while word := _WORD.match(self._rest, start):
+            is_at_end = word.end() == len(self._rest)
+            if is_at_end and not word[0].isspace() and not _UNSPACED_END.search(word[0]):
+                break  # it may go on
             start = word.end()
             phrases += self._add(word[0])
         self._rest = self._rest[start:]
@@ -76,10 +79,6 @@ class PhraseFinder:
             phrases.append(Phrase(self._rest, self._previous))
         self._rest, self._previous = "", ""
         return phrases
-
-    def _is_whole(self, word: re.Match[str]) -> bool:
-        is_at_end = word.end() == len(self._rest)
-        return not is_at_end or word[0].isspace() or _UNSPACED_END.search(word[0]) is not None
 
     def _add(self, word: str) -> list[Phrase]:
         phrases: list[Phrase] = []

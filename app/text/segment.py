@@ -84,7 +84,7 @@ class FamilyRules:
             spoken = _DROPPED.sub("", spoken).replace("——", " ")
             spoken = _CHINESE_STOP.sub("。", spoken)
             spoken = _LAST_COMMAS.sub("。", spoken) if is_whole else spoken
-        if is_whole and self.adds_final_stop and _ends_in_word(spoken):
+        if is_whole and self.adds_final_stop and spoken.rstrip(_CLOSING)[-1:].isalnum():
             spoken += "。" if is_chinese or language == "ja" else "."
         return spoken
 
@@ -93,10 +93,6 @@ class FamilyRules:
         if not self.stops_cuts or _STOPPED.search(spoken):
             return spoken
         return _LOOSE_END.sub("", spoken) + "."
-
-
-def _ends_in_word(spoken: str) -> bool:
-    return spoken.rstrip(_CLOSING)[-1:].isalnum()
 
 
 class Ending(Enum):
@@ -163,8 +159,10 @@ class SentenceFinder:
         if is_too_long and (count := self._last_comma(MIN_FIRST_LENGTH)):
             sentences.append(self._take(count, is_whole=False))
         while len(self._phrases) > 1 and sum(self._lengths) > self.limits.max_length:
-            count = self._last_comma(self.limits.merge_length) or self._last_blank()
-            sentences.append(self._take(count or len(self._phrases) - 1, is_whole=False))
+            last = len(self._phrases) - 1
+            blanks = (count for count in range(last, 0, -1) if self._phrases[count].has_blank)
+            count = self._last_comma(self.limits.merge_length) or next(blanks, last)
+            sentences.append(self._take(count, is_whole=False))
         return sentences
 
     def _take(self, count: int, is_whole: bool = True) -> Sentence:
@@ -181,10 +179,6 @@ class SentenceFinder:
             if _COMMA.search(self._phrases[count - 1].source) and is_long_enough:
                 return count
         return 0
-
-    def _last_blank(self) -> int:
-        blanks = (count for count in range(len(self._phrases) - 1, 0, -1) if self._phrases[count].has_blank)
-        return next(blanks, 0)
 
     def _measured(self, phrase: Phrase) -> list[tuple[Phrase, int]]:
         """The phrase, or the parts of one that alone is too long, each with its length."""

@@ -25,7 +25,7 @@ def test_worst_deficit_is_how_late_the_latest_audio_came(
 ) -> None:
     playback = Playback(RATE_HZ)
     for at_ms, num_samples in arrivals_ms:
-        playback.heard(num_samples, start_s + at_ms / 1000)
+        playback.received(num_samples, start_s + at_ms / 1000)
     assert playback.worst_deficit_s == pytest.approx(deficit_s, abs=1e-9)
     assert playback.first_at_s == start_s
     assert playback.audio_s == pytest.approx(sum(samples for _, samples in arrivals_ms) / RATE_HZ)
@@ -38,9 +38,9 @@ def test_nothing_heard_is_no_deficit() -> None:
 
 def test_no_samples_start_no_playback() -> None:
     playback = Playback(RATE_HZ)
-    playback.heard(0, 1.0)
+    playback.received(0, 1.0)
     assert playback.first_at_s is None
-    playback.heard(10, 2.0)
+    playback.received(10, 2.0)
     assert (playback.first_at_s, playback.worst_deficit_s) == (2.0, 0.0)
 
 
@@ -49,7 +49,7 @@ def test_a_pre_buffer_of_the_worst_deficit_leaves_no_gap(deficit_s: float) -> No
     arrivals = [(0.0, 100), (0.1 + deficit_s, 50), (0.12 + deficit_s, 200)]
     playback = Playback(RATE_HZ)
     for at_s, num_samples in arrivals:
-        playback.heard(num_samples, at_s)
+        playback.received(num_samples, at_s)
     plays_until_s = playback.worst_deficit_s
     for at_s, num_samples in arrivals:
         assert at_s <= plays_until_s + 1e-9
