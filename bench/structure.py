@@ -97,7 +97,10 @@ WALKS = {
             *_NOT_TAKEN,
             *(f"*:{name}*" for name in ("CompleteAudioResponse", "Event*Response", "_event", "encode_whole")),
             *(f"*:*{name}*" for name in ("Muxe", "mux_whole", "Outbox", "Resample", "Tempo")),
-            *(f"*:{name}*" for name in ("SentenceFeed", "WordFeed", "say_chinese", "*._continue")),
+            *(
+                f"*:{name}*"
+                for name in ("SentenceFeed", "WordFeed", "say_chinese", "*._continue", "*._run_feed")
+            ),
             "*Generator.push_text",
             # The speaker is in memory.
             *(f"*:{name}*" for name in ("Enroller", "Enrolment", "SpeakerWorkshop", "SpeakerRegistry._")),

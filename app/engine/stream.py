@@ -349,47 +349,47 @@ class AudioTask:
             self._check(item, peak)
 
     async def _speak(self, utterance: Utterance) -> float:
-        """Return the highest sample.
+        """Speak an utterance to its end; return its highest sample.
 
         A chunk takes as many tokens as token2wav wants, lookahead included, so the chunks depend on the
         tokens alone and never on how fast they come or the client reads.
         """
-        token2wav, audio = self._state.parts.token2wav, self._state.audio
-        tokens, transcript = utterance.tokens, utterance.transcript
-        token2wav_state = token2wav.start(self._state.speaker.prompt_state, utterance.seed, self._uses_prompt)
-        peak = 0.0
-        position = 0  # tokens given to token2wav
-        is_last = False
-        stage_seconds, clock = self._state.parts.metrics.stage_seconds, self._state.parts.clock
+        state = self._state
+        parts = state.parts
+        tokens = utterance.tokens
+        transcript = utterance.transcript
+        token2wav = parts.token2wav
+        token2wav_state = token2wav.start(state.speaker.prompt_state, utterance.seed, self._uses_prompt)
         first_hop_tokens = token2wav.tokens_wanted(token2wav_state)
         for stage, num_tokens in (("llm_first_token", 1), ("llm_first_hop", first_hop_tokens)):
             await tokens.wait_for(num_tokens)
-            stage_seconds.labels(stage=stage).observe(clock() - utterance.started_s)
+            took_s = parts.clock() - utterance.started_s
+            parts.metrics.stage_seconds.labels(stage=stage).observe(took_s)
+
+        peak = 0.0
+        position = 0  # tokens given to token2wav
+        is_last = False
         while not is_last:
             due = position + token2wav.tokens_wanted(token2wav_state)
             await tokens.wait_for(due)
             new = tokens.ids[position:due]
             position += len(new)
-            is_last = tokens.has_ended and position >= len(tokens.ids)
-            samples = await self._solve(StepInput(token2wav_state, new, is_last))
+            is_last = tokens.has_ended and position == len(tokens.ids)
+            chunk = StepInput(token2wav_state, new, is_last)
+            solved = await parts.pool.run(chunk, state.audio.playout_deadline_s)
+            state.stats.compute_s += solved.compute_s
+            state.stats.speech_tokens += len(new)
+            samples = solved.samples
+            if self._silence is not None:
+                samples = self._silence.trim(samples, is_last)
             is_first = transcript.num_samples == 0
             transcript.num_samples += len(samples)
             if len(samples):
                 samples = faded(samples, self._num_fade, is_first, is_last)
                 peak = max(peak, float(np.abs(samples).max()))
-                await audio.put(Audio(samples))
+                await state.audio.put(Audio(samples))
         transcript.total_samples = transcript.num_samples
         return peak
-
-    async def _solve(self, chunk: StepInput[object]) -> Samples:
-        """Return the samples of one chunk, without silence before the stream's first sound."""
-        state = self._state
-        result = await state.parts.pool.run(chunk, state.audio.playout_deadline_s)
-        state.stats.compute_s += result.compute_s
-        state.stats.speech_tokens += len(chunk.tokens)
-        if self._silence is None:
-            return result.samples
-        return self._silence.trim(result.samples, chunk.is_last)
 
     def _check(self, utterance: Utterance, peak: float) -> None:
         """Count what went wrong in a finished utterance."""

@@ -7,8 +7,8 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.app.telemetry.readings import series
 from tests.e2e.server import Server
+from tests.support.readings import series
 
 TEXT = "The train to London leaves at 7:30. Please do not be late."
 PATIENCE_S = 120

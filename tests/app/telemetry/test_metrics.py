@@ -5,7 +5,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from firstword.app.telemetry.metrics import Metrics
-from tests.app.telemetry.readings import samples, value
+from tests.support.readings import samples, value
 
 PROTOCOLS = ["http", "openai", "websocket", "cli"]
 STAGES = ["normalize", "speaker", "llm_first_token", "llm_first_hop", "flow", "vocoder", "encode"]

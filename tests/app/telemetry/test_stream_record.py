@@ -5,8 +5,8 @@ import pytest
 from firstword.app.errors import CancelReason, Wire
 from firstword.app.telemetry.metrics import Metrics, Outcome, RejectReason
 from firstword.app.telemetry.stream_record import StreamRecord, StreamStats
-from tests.app.telemetry.readings import samples, value
 from tests.support.clock import Clock
+from tests.support.readings import samples, value
 
 RATE_HZ = 24000
 STATS = StreamStats(
