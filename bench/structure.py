@@ -70,7 +70,10 @@ _NOT_TAKEN = (
     "models/random_checkpoint/*",
     *(f"*:*{word}*" for word in ("Vllm", "TensorRt", "Trt", "Leg", "EngineKeeper", "Supervisor")),
     *(f"*:*{word}*" for word in ("Regulated", "CosyVoice1", "CosyVoice3", "Interleaved", "Bistream")),
-    *(f"*:{name}*" for name in ("CausalVocoder", "KeptContext", "DiT", "EmbeddingFront", "TransformerLM")),
+    *(
+        f"*:{name}*"
+        for name in ("CausalVocoder", "KeptContext", "PagedKVCache", "DiT", "EmbeddingFront", "TransformerLM")
+    ),
     *(f"*:{name}*" for name in ("WhisperTokenizer", "instruct", "instruct2", "sft", "cross_lingual")),
     # Counting (time, memory) and logging; freeing and stopping.
     "*.*_bytes",
@@ -114,7 +117,14 @@ WALKS = {
             "app/api/*:BodyLimitMiddleware.__call__",
         ],
         ends=["*:SpeakerStore.insert", "*:SpeechTokenizer.encode", "models/flow/*:solve"],
-        excluded=list(_NOT_TAKEN),
+        excluded=[
+            *_NOT_TAKEN,
+            # The upload is a plain WAV file.
+            *(
+                f"app/audio/decode.py:{name}"
+                for name in ("_audio_track", "_mono_pieces", "_frames", "_packets")
+            ),
+        ],
         links={
             "*:Enroller.prepare|*:Enrolment.prepare": "*:Token2Wav.prepare|*:Token2Wav.compute_prompt_state"
         },

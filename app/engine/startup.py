@@ -29,7 +29,7 @@ from firstword.app.options import (
     SpeakerOptions,
     VllmOptions,
 )
-from firstword.app.speakers.enrolment import PromptState, PromptStates, SpeakerNetworks
+from firstword.app.speakers.enrolment import FirstHopPromptStates, PromptStates, SpeakerNetworks
 from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
 from firstword.app.telemetry.metrics import Metrics
@@ -40,7 +40,6 @@ from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
 from firstword.models.checkpoint.traits import Traits
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
 from firstword.models.flow.unet import CausalUNet
-from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.lm.decoder import SpeechLM
 from firstword.models.onnx.build import onnx_estimator, onnx_front, onnx_generator, onnx_lm
 from firstword.models.token2wav import CosyVoice1Token2Wav, StepTimes, Token2Wav
@@ -73,17 +72,6 @@ class Networks:
     def device_memory_bytes(self) -> int:
         """GPU memory that torch has allocated; 0 on a CPU."""
         return torch.cuda.memory_allocated() if torch.cuda.is_available() else 0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FirstHopPromptStates:
-    """Prompt states cut so that the first hop of a stream has `first_hop_tokens` speech tokens."""
-
-    token2wav: Token2Wav
-    first_hop_tokens: int
-
-    def compute_prompt_state(self, features: SpeakerFeatures) -> PromptState:
-        return self.token2wav.compute_prompt_state(features, self.first_hop_tokens)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -55,6 +55,7 @@ from firstword.models.config import (
 from firstword.models.frontend.features import FrontendError, Recording, RecordingError, frame_powers
 from firstword.models.frontend.prompt_reader import MAX_RECORDING_S
 from firstword.models.frontend.speaker import SpeakerFeatures
+from firstword.models.token2wav import Token2Wav
 from firstword.models.tokenizer import TextTokenizer
 
 MAX_PROMPT_TOKENS = (MAX_RECORDING_S + 1) * TOKEN_RATE_HZ  # a second of slack for rounding and margins
@@ -75,6 +76,17 @@ class PromptStates(Protocol):
     """Computes prompt states for one setting of the first hop; threads may share it."""
 
     def compute_prompt_state(self, features: SpeakerFeatures, /) -> PromptState: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FirstHopPromptStates:
+    """Prompt states cut so that the first hop of a stream has `first_hop_tokens` speech tokens."""
+
+    token2wav: Token2Wav
+    first_hop_tokens: int
+
+    def compute_prompt_state(self, features: SpeakerFeatures) -> PromptState:
+        return self.token2wav.compute_prompt_state(features, self.first_hop_tokens)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
