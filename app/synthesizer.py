@@ -233,9 +233,14 @@ class AsyncSynthesizer:
 
     async def save(self, path: str | Path, speech: str | Samples, **voice: Any) -> None:
         path = Path(path)
-        _check_suffix(path)
+        suffix = path.suffix.lower()
+        if suffix not in _SUFFIXES:
+            raise ValueError(
+                f"{path}: no format has the suffix {path.suffix!r}; use one of {', '.join(_SUFFIXES)}"
+            )
         samples = await self._whole(speech, **voice) if isinstance(speech, str) else speech
-        await asyncio.to_thread(_write_file, path, samples, self.sample_rate_hz)
+        content = to_pcm16(samples) if suffix in (".wav", ".flac") else samples
+        await asyncio.to_thread(soundfile.write, path, content, self.sample_rate_hz)
 
     @property
     def _engine(self) -> RunningEngine:
@@ -459,15 +464,3 @@ def _read_recording(recording: Recording) -> tuple[Samples, int]:
         return samples.astype(np.float32, copy=False), sample_rate_hz
     content = recording if isinstance(recording, bytes) else Path(recording).read_bytes()
     return decode_upload(content)
-
-
-def _check_suffix(path: Path) -> None:
-    if path.suffix.lower() not in _SUFFIXES:
-        raise ValueError(
-            f"{path}: no format has the suffix {path.suffix!r}; use one of {', '.join(_SUFFIXES)}"
-        )
-
-
-def _write_file(path: Path, samples: Samples, sample_rate_hz: int) -> None:
-    is_pcm = path.suffix.lower() in (".wav", ".flac")
-    soundfile.write(path, to_pcm16(samples) if is_pcm else samples, sample_rate_hz)

@@ -98,7 +98,8 @@ def check_data_dir(settings: Settings) -> Finding:
     directory = settings.speakers.data_dir.absolute()
     existing = next(path for path in (directory, *directory.parents) if path.exists())
     try:
-        _write_into(existing)
+        with tempfile.TemporaryFile(dir=existing):
+            pass
     except OSError as error:
         given = settings.speakers.data_dir
         said = f"{variable_of('data_dir')} is {given}, which cannot be written: {error.strerror}"
@@ -186,12 +187,6 @@ def _listening(host: str, port: int, subject: str, variable: str) -> Finding:
     return Finding(subject, "ok", f"{host}:{port} is free")
 
 
-def _write_into(directory: Path) -> None:
-    """Raises OSError where nothing can be written."""
-    with tempfile.TemporaryFile(dir=directory):
-        pass
-
-
 def _is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
@@ -206,22 +201,15 @@ def doctor(
     checkpoint: Annotated[Path | None, typer.Option(help="Model directory to look at.")] = None,
 ) -> None:
     """Say what is wrong with this installation, and what fixes it. Exit code 1 if it cannot serve."""
-    found = _found(checkpoint)
+    try:
+        found = findings(load_settings(checkpoint=checkpoint))
+    except InvalidSettings as error:
+        found = [Finding("settings", "wrong", str(error), "firstword settings")]
     console = to_stdout()
     for finding in found:
-        console.print(_line(finding), soft_wrap=True)
+        mark, style = _MARKS[finding.state]
+        fix = f"\n      fix: {finding.fix}" if finding.fix else ""
+        line = f" {finding.subject}: {' '.join(finding.said.split())}{fix}"
+        console.print(Text.assemble((mark, style), line), soft_wrap=True)
     if any(finding.state == "wrong" for finding in found):
         raise typer.Exit(1)
-
-
-def _found(checkpoint: Path | None) -> list[Finding]:
-    try:
-        return findings(load_settings(checkpoint=checkpoint))
-    except InvalidSettings as error:
-        return [Finding("settings", "wrong", str(error), "firstword settings")]
-
-
-def _line(finding: Finding) -> Text:
-    mark, style = _MARKS[finding.state]
-    fix = f"\n      fix: {finding.fix}" if finding.fix else ""
-    return Text.assemble((mark, style), f" {finding.subject}: {' '.join(finding.said.split())}{fix}")

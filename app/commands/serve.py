@@ -82,7 +82,8 @@ class SettingLine:
 
 def setting_lines() -> Iterator[SettingLine]:
     for name, setting in SETTINGS.items():
-        yield SettingLine(variable_of(name), _written(setting.default), _unit_of(name), setting.description)
+        unit = next((unit for ending, unit in _UNITS.items() if name.endswith(ending)), "")
+        yield SettingLine(variable_of(name), _written(setting.default), unit, setting.description)
 
 
 def env_text() -> str:
@@ -96,7 +97,8 @@ def env_text() -> str:
 def markdown_table() -> str:
     """The table of docs/configuration.md."""
     rows = (
-        f"| `{line.variable}` | {_code(line.default)} | {line.unit} | {line.description} |\n"
+        f"| `{line.variable}` | {f'`{line.default}`' if line.default else ''} | {line.unit} "
+        f"| {line.description} |\n"
         for line in setting_lines()
     )
     return "| variable | default | unit | what |\n|---|---|---|---|\n" + "".join(rows)
@@ -115,11 +117,3 @@ def _written(default: object) -> str:
     if default is None or default == BUILTIN_CHECKPOINT or default in ((), {}):
         return ""
     return f"{default:g}" if isinstance(default, float) else str(default)
-
-
-def _code(text: str) -> str:
-    return f"`{text}`" if text else ""
-
-
-def _unit_of(name: str) -> str:
-    return next((unit for ending, unit in _UNITS.items() if name.endswith(ending)), "")

@@ -100,7 +100,12 @@ async def running_engine(
 
     Raises InvalidOptions, BackendError, CheckpointError and SpeakerStoreError.
     """
-    networks = await asyncio.to_thread(_load_with_threads, network_options)
+
+    def load() -> Networks:
+        set_threads(network_options)  # here: a thread that has used torch before keeps its own number
+        return load_networks(network_options)
+
+    networks = await asyncio.to_thread(load)
     tokenizer = networks.prompt_builder.tokenizer
     speaker_networks = await asyncio.to_thread(
         SpeakerNetworks, networks.checkpoint, tokenizer, networks.prompt_states, 1
@@ -305,11 +310,6 @@ def _observe_batch(metrics: Metrics, size: int, times: StepTimes) -> None:
     for stage, seconds in (("flow", times.flow_s), ("vocoder", times.vocoder_s)):
         metrics.stage_seconds.labels(stage=stage).observe(seconds)
         metrics.batch_size.labels(stage=stage).observe(size)
-
-
-def _load_with_threads(options: NetworkOptions) -> Networks:
-    set_threads(options)
-    return load_networks(options)
 
 
 def _num_cores() -> int:
