@@ -62,7 +62,10 @@ class StreamRecord:
         now_s = self._clock()
         if self._playback is None:
             self._playback = Playback(sample_rate_hz)
-            self._observe_first_audio(now_s)
+            self._ttfb_s = now_s - self._received_s
+            self._metrics.time_to_first_byte_seconds.labels(self._wire).observe(self._ttfb_s)
+            if self._first_text_s is not None:
+                self._metrics.first_text_to_first_byte_seconds.observe(now_s - self._first_text_s)
         assert sample_rate_hz == self._playback.sample_rate_hz, sample_rate_hz
         if self._last_audio_s is not None:
             self._metrics.chunk_interval_seconds.observe(now_s - self._last_audio_s)
@@ -115,27 +118,18 @@ class StreamRecord:
         self._has_ended = True
         self._metrics.requests_in_flight.dec()
         self._metrics.requests.labels(self._wire, outcome).inc()
-        self._count_reason(outcome, reason)
-        if stats is not None:
-            self._metrics.input_characters.inc(stats.characters)
-            self._metrics.speech_tokens.inc(stats.speech_tokens)
-        if outcome == "ok" and self._playback is not None:
-            self._observe_completed(self._playback, stats)
-        self._log(outcome, reason, stats)
-
-    def _observe_first_audio(self, now_s: float) -> None:
-        self._ttfb_s = now_s - self._received_s
-        self._metrics.time_to_first_byte_seconds.labels(self._wire).observe(self._ttfb_s)
-        if self._first_text_s is not None:
-            self._metrics.first_text_to_first_byte_seconds.observe(now_s - self._first_text_s)
-
-    def _count_reason(self, outcome: Outcome, reason: RejectReason | CancelReason | None) -> None:
         if outcome == "rejected" and reason is not None:
             assert reason in get_args(RejectReason), reason
             self._metrics.rejected.labels(reason).inc()
         elif outcome == "cancelled":
             assert reason in get_args(CancelReason), reason
             self._metrics.cancelled.labels(reason).inc()
+        if stats is not None:
+            self._metrics.input_characters.inc(stats.characters)
+            self._metrics.speech_tokens.inc(stats.speech_tokens)
+        if outcome == "ok" and self._playback is not None:
+            self._observe_completed(self._playback, stats)
+        self._log(outcome, reason, stats)
 
     def _observe_completed(self, playback: Playback, stats: StreamStats | None) -> None:
         """Not for other streams: their underrun looks better, their real-time factor worse than it is."""

@@ -43,18 +43,18 @@ CHINESE_MARKS = {
 }
 
 
-def with_addresses_said(text: str, marks: Mapping[str, str]) -> str:
+def spell_addresses(text: str, marks: Mapping[str, str]) -> str:
     """Write addresses word by word, their marks named, without scheme, port, query and fragment."""
     if "." not in text and "//" not in text:
         return text
-    return _ADDRESS.sub(lambda found: _said(found, marks), text)
+    return _ADDRESS.sub(lambda found: _spell_address(found, marks), text)
 
 
-def _said(found: re.Match[str], marks: Mapping[str, str]) -> str:
+def _spell_address(found: re.Match[str], marks: Mapping[str, str]) -> str:
     whole = (found["user"] or "") + found["host"] + (found["path"] or "")
     ending = _TRAILING.search(found[0])
     whole = _TRAILING.sub("", whole).rstrip("/")
     if whole.startswith("www."):
         whole = "w w w" + whole[3:]
-    said = _MARK.sub(lambda mark: f" {marks[mark[0]]} ", whole)
-    return " ".join(said.split()) + (ending[0] if ending else "")
+    spoken = _MARK.sub(lambda mark: f" {marks[mark[0]]} ", whole)
+    return " ".join(spoken.split()) + (ending[0] if ending else "")

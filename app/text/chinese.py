@@ -4,7 +4,7 @@
 import re
 from collections.abc import Callable
 
-from firstword.app.text.addresses import CHINESE_MARKS, with_addresses_said
+from firstword.app.text.addresses import CHINESE_MARKS, spell_addresses
 from firstword.app.text.phrases import UNSPACED, Phrase
 
 CHINESE = ("zh", "yue")  # languages that are read so
@@ -48,12 +48,12 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
     if text in ("-", "–", "—", "--"):
         has_pause = not phrase.previous or not phrase.following or phrase.previous[-1] in "，。,.；：！？"
         return "" if has_pause else "，"
-    said = with_addresses_said(text, CHINESE_MARKS)
-    if _DIGIT.search(said):
-        said = wetext(_prepared(said))
-        said = said.translate(_DIGITS)
-    said = _SIGN.sub(lambda sign: _SIGNS[sign[0]], said)
-    return _BLANKS.sub("", " ".join(_DROPPED.sub("", said).split()))
+    spoken = spell_addresses(text, CHINESE_MARKS)
+    if _DIGIT.search(spoken):
+        spoken = wetext(_prepared(spoken))
+        spoken = spoken.translate(_DIGITS)
+    spoken = _SIGN.sub(lambda sign: _SIGNS[sign[0]], spoken)
+    return _BLANKS.sub("", " ".join(_DROPPED.sub("", spoken).split()))
 
 
 def _prepared(text: str) -> str:
@@ -66,8 +66,8 @@ def _prepared(text: str) -> str:
 
 
 def _telephone(found: re.Match[str]) -> str:
-    said = re.sub("[ -]", "", found[0]).translate(_TELEPHONE_DIGITS)
-    return said.replace("+", "加")
+    spoken = re.sub("[ -]", "", found[0]).translate(_TELEPHONE_DIGITS)
+    return spoken.replace("+", "加")
 
 
 def _time(found: re.Match[str]) -> str:

@@ -3,8 +3,8 @@
 import re
 
 from firstword.app.text import english_vocabulary as vocabulary
-from firstword.app.text.addresses import ENGLISH_MARKS, with_addresses_said
-from firstword.app.text.english_numbers import VULGAR, NumberWords, with_numbers_said
+from firstword.app.text.addresses import ENGLISH_MARKS, spell_addresses
+from firstword.app.text.english_numbers import VULGAR, NumberWords, spell_numbers
 from firstword.app.text.phrases import Phrase
 
 # ruff: noqa: RUF001  typographic dashes are meant
@@ -49,13 +49,13 @@ def say_english(text: str, phrase: Phrase, words: NumberWords) -> str:
     has_digit = _DIGIT.search(text) is not None
     if _PLAIN.fullmatch(text) and not has_digit and not vocabulary.is_abbreviation(text):
         return text
-    said = with_addresses_said(text, ENGLISH_MARKS)
-    said = _NAMED_SIGNS.sub(r"\1 sharp", said if has_digit else _abbreviation(said, phrase))
+    spoken = spell_addresses(text, ENGLISH_MARKS)
+    spoken = _NAMED_SIGNS.sub(r"\1 sharp", spoken if has_digit else _abbreviation(spoken, phrase))
     if has_digit:
-        said = with_numbers_said(said, words, phrase.previous)
-    said = _DROPPED.sub(" ", _SIGN.sub(lambda sign: _SIGNS[sign[0]], said))
-    said = _BLANK_BEFORE_STOP.sub("", " ".join(said.split()))
-    return said + _lost_stop(text, said, phrase)
+        spoken = spell_numbers(spoken, words, phrase.previous)
+    spoken = _DROPPED.sub(" ", _SIGN.sub(lambda sign: _SIGNS[sign[0]], spoken))
+    spoken = _BLANK_BEFORE_STOP.sub("", " ".join(spoken.split()))
+    return spoken + _lost_stop(text, spoken, phrase)
 
 
 def _operator(sign: str, phrase: Phrase) -> str:
@@ -77,23 +77,23 @@ def _abbreviation(text: str, phrase: Phrase) -> str:
     if core == vocabulary.SAINT_OR_STREET:
         is_name_before = phrase.previous[:1].isupper() and not phrase.previous.endswith((".", ","))
         is_saint = phrase.following[:1].isupper() and not is_name_before
-        said = "Saint" if is_saint else "Street"
+        spoken = "Saint" if is_saint else "Street"
     elif core in vocabulary.COUNTED:
-        said = vocabulary.COUNTED[core] if phrase.following[:1].isdigit() else core
+        spoken = vocabulary.COUNTED[core] if phrase.following[:1].isdigit() else core
     elif vocabulary.is_month(core) and core.endswith("."):
-        said = vocabulary.MONTHS[core[:3].lower()]
+        spoken = vocabulary.MONTHS[core[:3].lower()]
     else:
-        said = vocabulary.TITLES.get(core) or vocabulary.ABBREVIATIONS.get(core) or core
-        if vocabulary.DOTTED.fullmatch(said):
-            said = " ".join(said.replace(".", " ").upper().split())
-    return parts["before"] + said + parts["after"]
+        spoken = vocabulary.TITLES.get(core) or vocabulary.ABBREVIATIONS.get(core) or core
+        if vocabulary.DOTTED.fullmatch(spoken):
+            spoken = " ".join(spoken.replace(".", " ").upper().split())
+    return parts["before"] + spoken + parts["after"]
 
 
-def _lost_stop(text: str, said: str, phrase: Phrase) -> str:
+def _lost_stop(text: str, spoken: str, phrase: Phrase) -> str:
     """A full stop that ended both an abbreviation and the sentence."""
-    if not text.endswith(".") or said.endswith(".") or text in vocabulary.TITLES or not said:
+    if not text.endswith(".") or spoken.endswith(".") or text in vocabulary.TITLES or not spoken:
         return ""
-    if text == vocabulary.SAINT_OR_STREET and said == "Saint":
+    if text == vocabulary.SAINT_OR_STREET and spoken == "Saint":
         return ""
     return "." if not phrase.following or ends_before(phrase.following, text) else ""
 

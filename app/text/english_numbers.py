@@ -6,17 +6,17 @@ from collections.abc import Callable
 from firstword.app.text import english_vocabulary as vocabulary
 
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-MAX_DIGITS = 15  # of a number that is said as one; longer ones are read digit by digit
+MAX_DIGITS = 15  # of a number that is spoken as one; longer ones are read digit by digit
 
 
 def by_digits(digits: str) -> str:
     return " ".join(DIGITS[int(digit)] for digit in digits)
 
 
-def set_apart(found: re.Match[str], said: str) -> str:
-    """What a number is said as, with blanks between it and the letters and digits it touches."""
+def set_apart(found: re.Match[str], spoken: str) -> str:
+    """What a number is spoken as, with blanks between it and the letters and digits it touches."""
     before, after = found.string[: found.start()][-1:], found.string[found.end() :][:1]
-    return f"{' ' if before.isalnum() else ''}{said}{' ' if after.isalnum() else ''}"
+    return f"{' ' if before.isalnum() else ''}{spoken}{' ' if after.isalnum() else ''}"
 
 
 class NumberWords:
@@ -29,14 +29,14 @@ class NumberWords:
         digits = digits.replace(",", "")
         if len(digits) > MAX_DIGITS or (len(digits) > 1 and digits[0] == "0"):
             return by_digits(digits)
-        said = self._wetext(f"{int(digits):,}")
-        return f"one {said}" if said.startswith("thousand") else said
+        spoken = self._wetext(f"{int(digits):,}")
+        return f"one {spoken}" if spoken.startswith("thousand") else spoken
 
     def number(self, number: str) -> str:
         """Digits with or without thousands separators and a decimal point."""
         whole, point, decimals = number.partition(".")
-        said = self.cardinal(whole) if whole else ""
-        return f"{said} point {by_digits(decimals)}".lstrip() if point else said
+        spoken = self.cardinal(whole) if whole else ""
+        return f"{spoken} point {by_digits(decimals)}".lstrip() if point else spoken
 
     def ordinal(self, digits: str) -> str:
         digits = digits.replace(",", "")
@@ -131,8 +131,8 @@ def fraction(found: Match, words: NumberWords, previous: str) -> str:
         return " ".join(words.cardinal(part) for part in (whole, above, below) if part)
     ordinal = words.ordinal(below)
     part, parts = _PARTS.get(below, (ordinal, f"{ordinal}s"))
-    said = f"{words.cardinal(above)} {part if above == '1' else parts}"
-    return f"{words.cardinal(whole)} and {said}" if whole else said
+    spoken = f"{words.cardinal(above)} {part if above == '1' else parts}"
+    return f"{words.cardinal(whole)} and {spoken}" if whole else spoken
 
 
 MONTH = rf"(?P<month>{vocabulary.MONTH})"
@@ -159,8 +159,8 @@ def month_and_year(found: Match, words: NumberWords, previous: str) -> str:
 
 
 def _date(first: str, second: str, year: str | None, words: NumberWords) -> str:
-    said_year = f" {words.year(year)}" if year else ""
-    return first + second + said_year
+    spoken_year = f" {words.year(year)}" if year else ""
+    return first + second + spoken_year
 
 
 def numeric_date(found: Match, words: NumberWords, previous: str) -> str:
@@ -188,10 +188,10 @@ def time_of_day(found: Match, words: NumberWords, previous: str) -> str:
         return hour + ending
     if minutes == "00" and not seconds:
         return f"{hour} o'clock" if 0 < int(found["hour"]) <= 12 else f"{hour} hundred"
-    said = f"oh {words.cardinal(minutes[1])}" if minutes[0] == "0" else words.cardinal(minutes)
+    spoken = f"oh {words.cardinal(minutes[1])}" if minutes[0] == "0" else words.cardinal(minutes)
     if seconds:
-        said += f" and {words.cardinal(str(int(seconds)))} seconds"
-    return f"{hour} {said}{ending}"
+        spoken += f" and {words.cardinal(str(int(seconds)))} seconds"
+    return f"{hour} {spoken}{ending}"
 
 
 def decade(found: Match, words: NumberWords, previous: str) -> str:
@@ -201,8 +201,8 @@ def decade(found: Match, words: NumberWords, previous: str) -> str:
     digits = found["full"] or found["bare"] or found["short"]
     if digits.endswith("00"):
         return f"{words.year(digits)}s"
-    said = words.year(digits) if len(digits) == 4 else words.cardinal(digits)
-    return f"{said[:-1]}ies" if said.endswith("y") else f"{said}s"
+    spoken = words.year(digits) if len(digits) == 4 else words.cardinal(digits)
+    return f"{spoken[:-1]}ies" if spoken.endswith("y") else f"{spoken}s"
 
 
 # ruff: noqa: RUF001  typographic dashes and signs are meant
@@ -226,11 +226,11 @@ def _dotted(found: re.Match[str], words: NumberWords, previous: str) -> str:
     parts = found[2].split(".")
     if len(parts) > MAX_VERSION_PARTS:  # an address of the network
         return " dot ".join(by_digits(part) for part in parts)
-    said = " point ".join(words.cardinal(part) for part in parts)
-    return f" version {said}" if found[1] else said
+    spoken = " point ".join(words.cardinal(part) for part in parts)
+    return f" version {spoken}" if found[1] else spoken
 
 
-def _said_as(text: str) -> Rule:
+def _spoken_as(text: str) -> Rule:
     return lambda found, words, previous: text
 
 
@@ -252,15 +252,15 @@ _PATTERNS: tuple[tuple[str, Rule], ...] = (
     ),
     (
         r"(?:(?<=[\d%°])|(?<=\d[ap]m)|(?<=\s[ap]m)|(?<=[ap]\.m\.))\s?[-–—]\s?(?=[$€£¥₹]?\d)",
-        _said_as(" to "),
+        _spoken_as(" to "),
     ),
     (
         rf"{_FREE}(?P<hour>\d\d?):(?P<minutes>[0-5]\d)(?::(?P<seconds>[0-5]\d))?{HALF}?(?![\d:])",
         time_of_day,
     ),
     (rf"{_FREE}(?P<hour>1[0-2]|0?[1-9]){HALF}(?!\w)", time_of_day),
-    (r"(?<![\w)])[-−](?=[\d$€£¥₹])", _said_as(" minus ")),
-    (r"(?<=\d)\s[-–—]+", _said_as(",")),
+    (r"(?<![\w)])[-−](?=[\d$€£¥₹])", _spoken_as(" minus ")),
+    (r"(?<=\d)\s[-–—]+", _spoken_as(",")),
     (
         rf"(?P<land>US|HK|NZ|A|C)?(?P<sign>[{SIGNS}])\s?{_NUMBER}"
         rf"(?:\s?(?P<scale>{SCALES})(?!\w))?",
@@ -272,9 +272,9 @@ _PATTERNS: tuple[tuple[str, Rule], ...] = (
         money,
     ),
     (r"(?<![\w.])(v)?((?(1)\d+(?:\.\d+)+|\d+(?:\.\d+){2,}))(?!\d)", _dotted),
-    (r"(?<=\d)\s?x\s?(?=\d)", _said_as(" by ")),
-    (r"(?<=\d)\s?[×*]\s?(?=\d)", _said_as(" times ")),
-    (r"(?<=\d)x\b", _said_as(" times ")),
+    (r"(?<=\d)\s?x\s?(?=\d)", _spoken_as(" by ")),
+    (r"(?<=\d)\s?[×*]\s?(?=\d)", _spoken_as(" times ")),
+    (r"(?<=\d)x\b", _spoken_as(" times ")),
     (r"(\d+)['′’](\d+)(?:[\"″”]|'')?", feet_and_inches),
     (r"(?<![\w/.,])(?:(\d{1,3})\s)?(\d{1,3})/(\d{1,4})(?![\d/]|[.,]\d)", fraction),
     (
@@ -283,15 +283,15 @@ _PATTERNS: tuple[tuple[str, Rule], ...] = (
     ),
     (rf"(?<![A-Za-z]){_NUMBER}[\s-]?(?P<unit>{UNITS})(?![\w°²³])", measure),
     (rf"(?<=[a-z])/(?P<unit>{UNITS})(?![\w/])", per_unit),
-    (r"(?<=[a-z\d])/(?=[a-z]{3})", _said_as(" per ")),
+    (r"(?<=[a-z\d])/(?=[a-z]{3})", _spoken_as(" per ")),
     (rf"(?<![A-Za-z])(?![48]K\b){_NUMBER}(?P<scale>[kKMB])\b", scaled),
     (r"(\d+(?:,\d{3})*)(?:st|nd|rd|th)\b", lambda found, words, previous: words.ordinal(found[1])),
     (
         r"(\d+):(\d+)",
         lambda found, words, previous: f"{words.cardinal(found[1])} to {words.cardinal(found[2])}",
     ),
-    (r"#\s?(?=\d)", _said_as("number ")),
-    (r"(?<!\w)[~≈](?=\d)", _said_as("about ")),
+    (r"#\s?(?=\d)", _spoken_as("number ")),
+    (r"(?<!\w)[~≈](?=\d)", _spoken_as("about ")),
     (
         rf"(?<![\w,.])(?!1000){YEAR}(?!\w|[.,]\d)",
         lambda found, words, previous: words.year(found["year"]),
@@ -305,7 +305,7 @@ _PATTERNS: tuple[tuple[str, Rule], ...] = (
 _RULES = tuple((re.compile(pattern, re.ASCII), rule) for pattern, rule in _PATTERNS)
 
 
-def with_numbers_said(text: str, words: NumberWords, previous: str) -> str:
+def spell_numbers(text: str, words: NumberWords, previous: str) -> str:
     """What one rule has put into words no later one sees as a number.
 
     previous: the word before `text`, which tells "the 30s" from "30s". Blanks are left as they fall.

@@ -178,7 +178,7 @@ def is_month(word: str) -> bool:
 
 
 def is_abbreviation(word: str) -> bool:
-    """Whether the full stop at its end belongs to the word, as far as the word tells."""
+    """Whether the full stop at its end belongs to the word, judged by the word alone."""
     bare = core(word)
     if not bare.endswith("."):
         return False

@@ -4,7 +4,7 @@ import re
 import threading
 from typing import Any
 
-MAX_EXAMINED = 512  # characters; more tell nothing new
+MAX_EXAMINED = 512  # characters; more add nothing
 MIN_LATIN_LETTERS = 24  # fewer say too little
 HAN_PER_WORD = 1.0  # few: Chinese often has foreign names in it, English seldom Chinese ones
 MIN_LEAD = 20.0  # of log likelihood over English; names and jargon reach 17, a real sentence over 30

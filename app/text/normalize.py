@@ -1,4 +1,4 @@
-"""Normalize text for speech: what is written becomes what is said, phrase by phrase."""
+"""Normalize text for speech: what is written becomes what is spoken, phrase by phrase."""
 
 import re
 import threading
@@ -23,7 +23,7 @@ _UNSPEAKABLE = re.compile(
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ud800-\udfff"
     "\ue000-\uf8ff\ufeff\ufff0-\uffff\U000e0000-\U000e007f\U000f0000-\U0010ffff]"
 )
-_KEPT = re.compile(r"\[[a-z][a-z_-]*\]|</?[a-z]+>|<\|[A-Za-z_]+\|>")  # a checkpoint's own marks
+_CHECKPOINT_MARKS = re.compile(r"\[[a-z][a-z_-]*\]|</?[a-z]+>|<\|[A-Za-z_]+\|>")  # a checkpoint's own marks
 _LINK_TARGET = re.compile(r"(?<=\])\([^()\s]*\)")
 _MARKDOWN = re.compile(
     r"[][`\\|^™®©]|~~|(?<![0-9])\*|\*(?![0-9])|(?<!\w)_+|_+(?!\w)|(?<!\w)#+(?=\s|$|[^\W\d])"
@@ -64,7 +64,7 @@ class Normalizer:
         return spoken
 
     def normalize_phrase(self, phrase: Phrase, language: str) -> str:
-        """Return "" where nothing of the phrase can be said."""
+        """Return "" where nothing of the phrase can be spoken."""
         text = clean_phrase(phrase.text)
         primary = languages.primary_language(language)
         if text and primary == "en":
@@ -98,19 +98,19 @@ def join_spoken(left: str, right: str, has_blank: bool) -> str:
 
 
 def clean_phrase(phrase: str) -> str:
-    """Remove what cannot be said, controls, pictures and markdown; make full-width letters plain."""
+    """Remove what cannot be spoken, controls, pictures and markdown; make full-width letters plain."""
     if phrase.isascii() and phrase.isalpha():
         return phrase
     phrase = _PICTURES.sub("", _BETWEEN_WORDS.sub(" ", _UNSPEAKABLE.sub("", phrase)))
     phrase = phrase.translate(_FULL_WIDTH).strip()
     if _RULE.fullmatch(phrase):
         return ""
-    kept = [
+    parts = [
         _MARKDOWN.sub("", _INNER_UNDERSCORE.sub(" ", _LINK_TARGET.sub("", between)))
-        for between in _KEPT.split(phrase)
+        for between in _CHECKPOINT_MARKS.split(phrase)
     ]
-    marks = [*_KEPT.findall(phrase), ""]
-    return " ".join("".join(text + mark for text, mark in zip(kept, marks, strict=True)).split())
+    marks = [*_CHECKPOINT_MARKS.findall(phrase), ""]
+    return " ".join("".join(text + mark for text, mark in zip(parts, marks, strict=True)).split())
 
 
 def is_speakable(text: str) -> bool:
@@ -119,5 +119,5 @@ def is_speakable(text: str) -> bool:
 
 
 def is_only_punctuation(text: str) -> bool:
-    """Whether a text is empty or all of it is punctuation and symbols, as the published code tells it."""
+    """Whether a text is empty or all of it is punctuation and symbols, by the published rule."""
     return all(unicodedata.category(character)[0] in "PS" for character in text)

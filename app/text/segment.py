@@ -209,7 +209,7 @@ def _ends_before(phrase: Phrase, ending: Ending) -> bool:
 
 
 def _ending(phrase: Phrase) -> Ending:
-    """Whether a sentence ends with the phrase, as far as the phrase tells."""
+    """Whether a sentence ends with the phrase, judged by the phrase alone."""
     text = phrase.text
     if not _STOP.search(text):
         return Ending.NONE
@@ -245,9 +245,9 @@ class Segmenter:
         self._rules = family_rules or FamilyRules()
 
     def split(self, text: str, language: str | None, normalize: bool) -> list[Segment]:
-        """Cut a whole text. The sources concatenate to it; [] where nothing in it can be said.
+        """Cut a whole text. The sources concatenate to it; [] where nothing in it can be spoken.
 
-        language: None, it is detected for each sentence. normalize: False, what is said is what is written.
+        language: None, it is detected for each sentence. normalize: False, what is spoken is what is written.
         """
         finder = self.sentence_finder()
         sentences = finder.add(find_phrases(text)) + finder.flush()
@@ -258,7 +258,7 @@ class Segmenter:
         return SentenceFinder(self._length, self._limits, self._first_max_length)
 
     def read(self, sentence: Sentence, language: str | None, normalize: bool) -> Segment:
-        """Normalize a sentence; `spoken` is empty where nothing in it can be said."""
+        """Normalize a sentence; `spoken` is empty where nothing in it can be spoken."""
         source = sentence.source
         language = language or detect_language(source)
         if not normalize:
@@ -328,7 +328,7 @@ def merged_runs(sentences: Sequence[str], length: Callable[[str], int], limits: 
 
 
 def attach_unspeakable(segments: Iterable[Segment]) -> list[Segment]:
-    """Join what cannot be said to the segment before it, at the beginning to the one after it."""
+    """Join what cannot be spoken to the segment before it, at the beginning to the one after it."""
     attached: list[Segment] = []
     waiting = ""
     for segment in segments:

@@ -9,7 +9,7 @@ from firstword.app.text.normalize import is_speakable
 from firstword.app.text.phrases import Phrase, PhraseFinder, is_blank_between
 from firstword.app.text.segment import Segment, Segmenter, Sentence
 
-LANGUAGE_WINDOW = 160  # characters before a word that tell its language
+LANGUAGE_WINDOW = 160  # characters up to a word by which its language is detected
 
 
 class TextFeed(Protocol):
@@ -27,7 +27,7 @@ class TextFrontend:
     segmenter: Segmenter
 
     def split(self, text: str, language: str | None, normalize: bool) -> list[Segment]:
-        """Cut a whole text; [] where nothing in it can be said. language: None, it is detected."""
+        """Cut a whole text; [] where nothing in it can be spoken. language: None, it is detected."""
         return self.segmenter.split(text, language, normalize)
 
     def open_feed(
@@ -41,7 +41,7 @@ class TextFrontend:
 class SentenceFeed:
     """Returns each sentence as soon as it is surely whole.
 
-    What cannot be said waits for the next sentence; if none comes it is dropped.
+    What cannot be spoken waits for the next sentence; if none comes it is dropped.
     """
 
     def __init__(self, segmenter: Segmenter, language: str | None = None, normalize: bool = True) -> None:
@@ -74,9 +74,9 @@ class WordFeed:
     """Returns each word as soon as nothing that follows can change how it is spoken.
 
     The `spoken` of all segments up to a flush concatenate to the normalized text, blanks included, and
-    their `text_ids` to what the language model reads. Before the first word of a flush what cannot be said
+    their `text_ids` to what the language model reads. Before the first word of a flush what cannot be spoken
     alone is held back. Every segment says something but the last one of a flush, which may carry the
-    source of what cannot be said.
+    source of what cannot be spoken.
     """
 
     def __init__(self, segmenter: Segmenter, language: str | None = None, normalize: bool = True) -> None:
@@ -103,15 +103,15 @@ class WordFeed:
         state.window = (state.window + phrase.source)[-LANGUAGE_WINDOW:]
         language = self._language or detect_language(state.window)
         normalizer = self._segmenter.normalizer
-        said = normalizer.normalize_phrase(phrase, language) if self._normalize else phrase.text
+        spoken = normalizer.normalize_phrase(phrase, language) if self._normalize else phrase.text
         state.has_blank |= phrase.has_blank
-        if not said:
+        if not spoken:
             return []
-        is_kept = is_blank_between(state.last, said) if self._normalize else state.last
-        state.held.append(f" {said}" if state.has_blank and is_kept else said)
-        state.last = said[-1]
+        is_blank_needed = is_blank_between(state.last, spoken) if self._normalize else state.last
+        state.held.append(f" {spoken}" if state.has_blank and is_blank_needed else spoken)
+        state.last = spoken[-1]
         state.has_blank = False
-        state.has_words = state.has_words or is_speakable(said)
+        state.has_words = state.has_words or is_speakable(spoken)
         if not state.has_words:
             return []
         ids = tuple(id for part in state.held for id in self._segmenter.encode(part))
