@@ -165,12 +165,29 @@ class SpeechDecoder:
             elif isinstance(action, Stop):
                 events.append(self._stop(row, action.reason))
         for row, id in drawn:
-            events += self._accept(row, id)
+            if id < 0:
+                events.append(self._stop(row, "not_finite"))
+                continue
+            row.plan.accept(id)
+            if id < self._model.vocabulary.num_speech_ids:
+                events.append(Emitted(row, id))
+            following = row.plan.next_action()
+            if isinstance(following, Stop):
+                events.append(self._stop(row, following.reason))
         return events
 
     def _advance(self, pending: Sequence[_Pending]) -> list[tuple[Row, int]]:
-        """Run the pending ids and draw. -> an id for each row that ran, -1 where there is none."""
-        groups = _grouped(pending, self._cache.lengths)
+        """Run the pending ids and draw. -> an id for each row that ran, -1 where there is none.
+
+        Run together are the oldest new row alone, the rows with one id, and those with several.
+        """
+        lengths = self._cache.lengths
+        new = [one for one in pending if lengths[one.row.index] == 0]
+        oldest = sorted(new, key=lambda one: one.row.arrival)[:1]
+        going_on = [one for one in pending if lengths[one.row.index] > 0]
+        single = [one for one in going_on if len(one.ids) == 1]
+        several = [one for one in going_on if len(one.ids) > 1]
+        groups = [group for group in (oldest, single, several) if group]
         with self._cache.all_or_nothing():
             hidden = torch.cat([self._run(group) for group in groups])  # (R, C)
             logits = self._model.logits(hidden)  # (R, V)
@@ -191,29 +208,26 @@ class SpeechDecoder:
 
     def _run(self, group: Sequence[_Pending]) -> Tensor:
         """Run the network. -> the hidden state of each row's last id (rows of the group, C)."""
-        x, memory = self._open(group)
-        hidden = self._model(x, memory)  # (B, T, C)
-        memory.commit()
-        rows = [one.row.index - memory.rows.start for one in group]
-        lasts = [memory.counts[row] - 1 for row in rows]
-        index = to_device([rows, lasts], hidden.device)
-        return hidden[index[0], index[1]]
-
-    def _open(self, group: Sequence[_Pending]) -> tuple[Tensor, CachePass]:
-        """Return the group's embeddings, padded on the right, and a pass over all rows from first to last."""
         indices = [one.row.index for one in group]
-        rows = range(min(indices), max(indices) + 1)
+        rows = range(min(indices), max(indices) + 1)  # the pass covers all from first to last
         if self._cache.lengths[rows.start] == 0 and len(group) == 1:
             (one,) = group
             x = self._model.prompt_embeddings(one.ids, one.row.request.speaker)  # (1, T, C)
-            return x, self._cache.open_pass(rows, [x.shape[1]])
-        counts, width = [0] * len(rows), max(len(one.ids) for one in group)
-        ids = [[0] * width for _ in rows]
-        for one in group:
-            counts[one.row.index - rows.start] = len(one.ids)
-            ids[one.row.index - rows.start][: len(one.ids)] = one.ids
-        x = self._model.embed(to_device(ids, self._cache.device))  # (B, T, C)
-        return x, self._cache.open_pass(rows, counts)
+            counts = [x.shape[1]]
+        else:
+            counts = [0] * len(rows)
+            width = max(len(one.ids) for one in group)
+            ids = [[0] * width for _ in rows]  # padded on the right
+            for one in group:
+                counts[one.row.index - rows.start] = len(one.ids)
+                ids[one.row.index - rows.start][: len(one.ids)] = one.ids
+            x = self._model.embed(to_device(ids, self._cache.device))  # (B, T, C)
+        cache_pass = self._cache.open_pass(rows, counts)
+        hidden = self._model(x, cache_pass)  # (B, T, C)
+        cache_pass.commit()
+        lasts = [counts[index - rows.start] - 1 for index in indices]
+        index = to_device([[index - rows.start for index in indices], lasts], hidden.device)
+        return hidden[index[0], index[1]]
 
     def _draw(self, rows: Sequence[Row], logits: Tensor) -> list[int]:
         """Draw from logits (R, V). -> an id for each row, -1 where there is none.
@@ -238,28 +252,6 @@ class SpeechDecoder:
         )
         return ids.tolist()
 
-    def _accept(self, row: Row, id: int) -> list[Event]:
-        if id < 0:
-            return [self._stop(row, "not_finite")]
-        row.plan.accept(id)
-        events: list[Event] = []
-        if id < self._model.vocabulary.num_speech_ids:
-            events.append(Emitted(row, id))
-        action = row.plan.next_action()
-        if isinstance(action, Stop):
-            events.append(self._stop(row, action.reason))
-        return events
-
     def _stop(self, row: Row, reason: StopReason | Literal["not_finite"]) -> Stopped:
         self.remove(row)
         return Stopped(row, reason)
-
-
-def _grouped(pending: Sequence[_Pending], lengths: Sequence[int]) -> list[list[_Pending]]:
-    """Group the rows that run together: the oldest new one alone, all with one id, all with several."""
-    new = [one for one in pending if lengths[one.row.index] == 0]
-    going_on = [one for one in pending if lengths[one.row.index] > 0]
-    first = sorted(new, key=lambda one: one.row.arrival)[:1]
-    single = [one for one in going_on if len(one.ids) == 1]
-    several = [one for one in going_on if len(one.ids) > 1]
-    return [group for group in (first, single, several) if group]

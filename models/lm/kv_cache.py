@@ -157,7 +157,11 @@ class CachePass:
         keys, values = keys[:, :, : self.num_visible], values[:, :, : self.num_visible]
         if distance_query is None:
             return attend_grouped(q, keys, values, self._mask)
-        scores = q @ keys.mT + self._position_scores(distance_query, positions)
+        table = self._cache.position_table(distance_query.shape[-1], distance_query)
+        if self._own_table is None:
+            self._own_table = table[positions][:, None]
+        position_scores = rotate(distance_query, self._own_table) @ table[: self.num_visible].mT
+        scores = q @ keys.mT + position_scores  # (B, H, T, visible)
         return masked_softmax(scores / math.sqrt(q.shape[-1]), self._mask) @ values
 
     @property
@@ -172,13 +176,6 @@ class CachePass:
     def commit(self) -> None:
         """Count the new positions."""
         self._cache.lengths[self.rows.start : self.rows.stop] = self.ends
-
-    def _position_scores(self, distance_query: Tensor, positions: Tensor) -> Tensor:
-        """distance_query (B, H, T, W) -> (B, H, T, visible), not yet scaled."""
-        table = self._cache.position_table(distance_query.shape[-1], distance_query)
-        if self._own_table is None:
-            self._own_table = table[positions][:, None]
-        return rotate(distance_query, self._own_table) @ table[: self.num_visible].mT
 
 
 def attend_grouped(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:

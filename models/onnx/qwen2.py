@@ -19,7 +19,6 @@ from firstword.models.lm.qwen2 import (
     Qwen2Decoder,
     Qwen2Layer,
     Qwen2LM,
-    Qwen2MLP,
     rotary_angles,
 )
 from firstword.models.onnx.graph import CONTRIB, GraphWriter, Product, Shape
@@ -49,7 +48,10 @@ def decoder_graph(decoder: Qwen2Decoder, product: Product) -> bytes:
     for layer, norm in zip(layers, norms, strict=True):
         attended = _attention(writer, layer.attention, normed, positions)
         normed, x = _normed_sum(writer, attended, x, layer.mlp_norm)
-        normed, x = _normed_sum(writer, _mlp(writer, layer.mlp, normed), x, norm)
+        gate = writer.linear(normed, layer.mlp.gate.weight)
+        silu = writer.node("QuickGelu", gate, domain=CONTRIB, alpha=1.0)
+        gated = writer.node("Mul", silu, writer.linear(normed, layer.mlp.up.weight))
+        normed, x = _normed_sum(writer, writer.linear(gated, layer.mlp.down.weight), x, norm)
     writer.output("hidden", normed, ["rows", "length", config.hidden_size])
     return writer.model()
 
@@ -83,11 +85,6 @@ def _attention(writer: GraphWriter, attention: Qwen2Attention, x: str, positions
     writer.output(f"keys_{attention.layer}", keys, shape)
     writer.output(f"values_{attention.layer}", values, shape)
     return writer.linear(y, attention.out.weight)
-
-
-def _mlp(writer: GraphWriter, mlp: Qwen2MLP, x: str) -> str:
-    silu = writer.node("QuickGelu", writer.linear(x, mlp.gate.weight), domain=CONTRIB, alpha=1.0)
-    return writer.linear(writer.node("Mul", silu, writer.linear(x, mlp.up.weight)), mlp.down.weight)
 
 
 def _normed_sum(writer: GraphWriter, x: str, y: str, norm: nn.RMSNorm) -> tuple[str, str]:
@@ -146,7 +143,12 @@ class OnnxQwen2LM:
 
     def _run(self, x: Tensor, layers: list[tuple[Tensor, Tensor]], lasts: list[int]) -> Tensor:
         """x (B, T, C), the position of each row's last -> (B, T, C)."""
-        cos, sin = self._rotation_of(layers[0][0].shape[2])
+        capacity = layers[0][0].shape[2]
+        if self._rotation.shape[1] < capacity:
+            qwen2 = self._lm.config.qwen2
+            angles = rotary_angles(torch.arange(capacity), qwen2.head_dim, qwen2.rope_theta)
+            self._rotation = torch.stack([angles.cos(), angles.sin()])  # (2, positions, D / 2)
+        cos, sin = self._rotation
         inputs = {
             "x": x.contiguous(),
             "last": torch.tensor(lasts, dtype=torch.int32),
@@ -161,11 +163,3 @@ class OnnxQwen2LM:
             outputs |= {f"keys_{layer}": keys, f"values_{layer}": values}
         self._decoder.run(inputs, outputs)
         return hidden
-
-    def _rotation_of(self, num_positions: int) -> Tensor:
-        """Cosines and sines of the first positions and maybe more: (2, positions, D / 2)."""
-        if self._rotation.shape[1] < num_positions:
-            qwen2 = self._lm.config.qwen2
-            angles = rotary_angles(torch.arange(num_positions), qwen2.head_dim, qwen2.rope_theta)
-            self._rotation = torch.stack([angles.cos(), angles.sin()])
-        return self._rotation

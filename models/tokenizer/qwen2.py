@@ -7,7 +7,7 @@ brackets, a Chinese syllable as initial and toned final: `[j][ǐ]`.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -102,7 +102,9 @@ class Qwen2Tokenizer:
         config = folder / "tokenizer_config.json"
         if config.is_file() or not whole.is_file():
             _add_configured_tokens(tokenizer, config)
-        tokenizer.add_special_tokens([_special(token) for token in special_tokens])
+        tokenizer.add_special_tokens(
+            [AddedToken(token, normalized=False, special=True) for token in special_tokens]
+        )
         _check_ids(tokenizer.get_vocab(with_added_tokens=True), folder)
         return cls(tokenizer)
 
@@ -122,12 +124,13 @@ class Qwen2Tokenizer:
         if unknown:
             raise TokenizerError(f"text token {unknown[0]} is not in the vocabulary of {self.vocab_size}")
         runs = groupby(ids, key=self._added.__contains__)
-        return "".join(self._decode_run(run, is_added) for is_added, run in runs)
-
-    def _decode_run(self, ids: Iterable[int], is_added: bool) -> str:
-        if is_added:  # the byte decoder would read the `ā` of `[ā]` as a byte
-            return "".join(self._added[token_id] for token_id in ids)
-        return self._tokenizer.decode(list(ids), skip_special_tokens=False)
+        parts: list[str] = []
+        for is_added, run in runs:
+            if is_added:  # the byte decoder would read the `ā` of `[ā]` as a byte
+                parts += [self._added[token_id] for token_id in run]
+            else:
+                parts.append(self._tokenizer.decode(list(run), skip_special_tokens=False))
+        return "".join(parts)
 
 
 def _read_whole(path: Path) -> Tokenizer:
@@ -213,10 +216,6 @@ def _add_configured_tokens(tokenizer: Tokenizer, path: Path) -> None:
 def _added_token(entry: dict[str, Any]) -> AddedToken:
     flags = {name: bool(entry.get(name, False)) for name in ("lstrip", "normalized", "rstrip", "single_word")}
     return AddedToken(str(entry["content"]), special=bool(entry.get("special", True)), **flags)
-
-
-def _special(token: str) -> AddedToken:
-    return AddedToken(token, normalized=False, special=True)
 
 
 def _check_alphabet(vocab: dict[str, int], path: Path) -> None:

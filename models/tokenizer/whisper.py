@@ -102,7 +102,13 @@ def read_ranks(path: Path) -> dict[bytes, int]:
                 "is the file cut short?"
             )
         ranks[entry[0]] = entry[1]
-    _check_ranks(ranks, path)
+    if sorted(ranks.values()) != list(range(len(ranks))):
+        raise TokenizerError(f"{path}: {len(ranks)} entries do not have the ranks 0 to {len(ranks) - 1}")
+    missing = [byte for byte in range(256) if bytes([byte]) not in ranks]
+    if missing:
+        raise TokenizerError(
+            f"{path}: {len(missing)} of the 256 single bytes are missing, text would be lost"
+        )
     return ranks
 
 
@@ -115,13 +121,3 @@ def _read_entry(line: str) -> tuple[bytes, int] | None:
         return b"" if is_empty else base64.b64decode(parts[0], validate=True), int(parts[1])
     except ValueError:  # no base64, or a rank of thousands of digits
         return None
-
-
-def _check_ranks(ranks: dict[bytes, int], path: Path) -> None:
-    if sorted(ranks.values()) != list(range(len(ranks))):
-        raise TokenizerError(f"{path}: {len(ranks)} entries do not have the ranks 0 to {len(ranks) - 1}")
-    missing = [byte for byte in range(256) if bytes([byte]) not in ranks]
-    if missing:
-        raise TokenizerError(
-            f"{path}: {len(missing)} of the 256 single bytes are missing, text would be lost"
-        )

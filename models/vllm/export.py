@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from firstword.models.checkpoint.names import QWEN2_LM
-from firstword.models.checkpoint.open import Checkpoint, lm_fingerprint, open_checkpoint
+from firstword.models.checkpoint.open import lm_fingerprint, open_checkpoint
 from firstword.models.checkpoint.weights import published_tensors
 from firstword.models.config import CheckpointError, Qwen2LMConfig
 from firstword.models.lm.plan import Vocabulary
@@ -48,9 +48,15 @@ def export(directory: Path, out: Path, dtype: Dtype = "float32") -> bool:
     origin = {"format": FORMAT, "lm_fingerprint": lm_fingerprint(directory), "dtype": dtype}
     if _origin_of(out) == origin:
         return False
-    if out.exists() and _origin_of(out) is None and not _is_empty_directory(out):
+    if out.exists() and _origin_of(out) is None and not (out.is_dir() and not any(out.iterdir())):
         raise CheckpointError(f"{out}: exists and was not written by this program; name another directory")
-    lm = _loaded(checkpoint, dtype)
+    if not isinstance(checkpoint.config.lm, Qwen2LMConfig):
+        raise CheckpointError(
+            f"{checkpoint.directory}: a checkpoint of {checkpoint.config.family}, whose language model is no "
+            "Qwen2; vLLM runs those of CosyVoice 2 and 3"
+        )
+    lm = checkpoint.load_lm(DTYPES[dtype])
+    assert isinstance(lm, Qwen2LM), lm
     out.parent.mkdir(parents=True, exist_ok=True)
     unfinished = out.parent / f".{out.name}.{os.getpid()}.unfinished"
     unfinished.mkdir()
@@ -136,17 +142,6 @@ def main() -> None:
     sys.stdout.write(f"{arguments.out} {'written' if is_new else 'is up to date'}\n")
 
 
-def _loaded(checkpoint: Checkpoint, dtype: Dtype) -> Qwen2LM:
-    if not isinstance(checkpoint.config.lm, Qwen2LMConfig):
-        raise CheckpointError(
-            f"{checkpoint.directory}: a checkpoint of {checkpoint.config.family}, whose language model is no "
-            "Qwen2; vLLM runs those of CosyVoice 2 and 3"
-        )
-    lm = checkpoint.load_lm(DTYPES[dtype])
-    assert isinstance(lm, Qwen2LM), lm
-    return lm
-
-
 def _origin_of(out: Path) -> dict[str, Any] | None:
     """Return what an export was made of; None where `out` is not a finished export."""
     try:
@@ -164,10 +159,6 @@ def _replace(unfinished: Path, out: Path) -> None:
         shutil.rmtree(old)
     else:
         unfinished.rename(out)
-
-
-def _is_empty_directory(path: Path) -> bool:
-    return path.is_dir() and not any(path.iterdir())
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:

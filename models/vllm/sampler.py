@@ -94,21 +94,17 @@ class RepetitionAwareSampler(LogitsProcessor):
         for row in batch_update.removed:
             self._forget(self._slots[row])
         for row, params, _, output_ids in batch_update.added:
-            self._join(self._slots[row], params, output_ids)
+            assert params.max_tokens is not None
+            slot, state = self._slots[row], SamplingState.read(params.extra_args)
+            self._forget(slot)
+            one = _UnconfirmedRequest(slot, state, params.max_tokens, output_ids, len(output_ids))
+            self._write(one)
+            self._unconfirmed.append(one)
         for row, other, direction in batch_update.moved:
             if direction is MoveDirectionality.UNIDIRECTIONAL:
                 self._forget(self._slots[other])  # its request has left; the slots may swap all the same
             self._slots[row], self._slots[other] = self._slots[other], self._slots[row]
         self._row_slots.copy_(self._on_device(self._slots), non_blocking=True)
-
-    def _join(self, slot: int, params: SamplingParams, output_ids: list[int]) -> None:
-        assert params.max_tokens is not None
-        self._forget(slot)
-        one = _UnconfirmedRequest(
-            slot, SamplingState.read(params.extra_args), params.max_tokens, output_ids, len(output_ids)
-        )
-        self._write(one)
-        self._unconfirmed.append(one)
 
     def _forget(self, slot: int) -> None:
         self._unconfirmed = [one for one in self._unconfirmed if one.slot != slot]

@@ -7,7 +7,6 @@ from firstword.app.errors import InvalidRequest
 from firstword.models.config import LMConfig, ModelConfig, Qwen2LMConfig, TransformerLMConfig
 from firstword.models.frontend.features import ModeError
 from firstword.models.frontend.modes import (
-    ModelInput,
     choose_mode,
     cross_lingual,
     instruct,
@@ -39,8 +38,20 @@ class PromptBuilder:
 
         Raises InvalidRequest for an instruction or a speaker that the checkpoint cannot take.
         """
+        ids = text_ids or ()
+        family, tokenizer = self.config.family, self.tokenizer
         try:
-            given = self._model_input(speaker, text_ids or (), instruction)
+            match choose_mode(family, speaker, instruction is not None):
+                case "instruct":
+                    given = instruct(family, speaker, ids, instruction or "", tokenizer)
+                case "instruct2":
+                    given = instruct2(family, speaker, ids, instruction or "", tokenizer)
+                case "sft":
+                    given = sft(family, speaker, ids, tokenizer)
+                case "zero_shot":
+                    given = zero_shot(family, speaker, ids, tokenizer)
+                case "cross_lingual":
+                    given = cross_lingual(family, speaker, ids, tokenizer)
         except ModeError as error:
             raise InvalidRequest(str(error), "speaker" if instruction is None else "instruct") from error
         return TokenRequest(
@@ -55,22 +66,6 @@ class PromptBuilder:
     def uses_flow_prompt(self, speaker: SpeakerFeatures, instruction: str | None) -> bool:
         """Whether the flow continues the speaker's prompt; CosyVoice 1 follows an instruction without it."""
         return uses_flow_prompt(choose_mode(self.config.family, speaker, instruction is not None))
-
-    def _model_input(
-        self, speaker: SpeakerFeatures, ids: tuple[int, ...], instruction: str | None
-    ) -> ModelInput:
-        family, tokenizer = self.config.family, self.tokenizer
-        match choose_mode(family, speaker, instruction is not None):
-            case "instruct":
-                return instruct(family, speaker, ids, instruction or "", tokenizer)
-            case "instruct2":
-                return instruct2(family, speaker, ids, instruction or "", tokenizer)
-            case "sft":
-                return sft(family, speaker, ids, tokenizer)
-            case "zero_shot":
-                return zero_shot(family, speaker, ids, tokenizer)
-            case "cross_lingual":
-                return cross_lingual(family, speaker, ids, tokenizer)
 
 
 def mix_ratio_of(config: LMConfig) -> tuple[int, int] | None:

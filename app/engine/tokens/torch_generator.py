@@ -80,10 +80,12 @@ class TorchTokenGenerator:
             stream.fail(SynthesisFailed("the server is stopping"))
             return stream
         self._running.add(stream)
-        seed, speaker = request.seed, request.speaker
-        self._command(
-            stream, lambda: self._add(stream, RowRequest(plan, seed, speaker=speaker, owner=stream))
-        )
+        row_request = RowRequest(plan, request.seed, speaker=request.speaker, owner=stream)
+
+        def join() -> None:
+            stream.row = self._decoder.add(row_request)
+
+        self._command(stream, join)
         return stream
 
     def push_text(self, stream: TokenStream, ids: Sequence[int]) -> None:
@@ -126,15 +128,13 @@ class TorchTokenGenerator:
                 if self._is_closing:
                     return
             while self._commands:
-                self._execute(*self._commands.popleft())
+                stream, command = self._commands.popleft()
+                try:
+                    command()
+                except Exception:  # it must not end the others
+                    _log.exception("an utterance could not be started or changed")
+                    self._fail(stream)
             is_idle = not self._decoder.rows or self._step()
-
-    def _execute(self, stream: _TorchStream, command: Callable[[], None]) -> None:
-        try:
-            command()
-        except Exception:  # it must not end the others
-            _log.exception("an utterance could not be started or changed")
-            self._fail(stream)
 
     def _step(self) -> bool:
         """Advance every row by a token. -> whether all of them wait for text."""
@@ -167,9 +167,6 @@ class TorchTokenGenerator:
     def _fail(self, stream: _TorchStream) -> None:
         self._remove(stream)
         self._publish([_Progress(stream, failure="the language model failed on this text")])
-
-    def _add(self, stream: _TorchStream, request: RowRequest) -> None:
-        stream.row = self._decoder.add(request)
 
     def _remove(self, stream: _TorchStream) -> None:
         if stream.row is not None:

@@ -30,7 +30,7 @@ from firstword.app.options import PrecisionChoice, VllmOptions
 from firstword.models.checkpoint.open import Checkpoint, lm_fingerprint
 from firstword.models.config import Qwen2LMConfig
 from firstword.models.lm.plan import Vocabulary
-from firstword.models.vllm.export import WEIGHTS_FILE, Dtype, export
+from firstword.models.vllm.export import WEIGHTS_FILE, export
 from firstword.models.vllm.plugin import ENGINE_VARIABLE
 
 EXPECTED_VLLM = "0.32.0"  # whose private parts are used here and in models/vllm
@@ -68,7 +68,12 @@ async def start_generator(
     check_options(options, config, build)
     options = resolve_options(options, precision, max_streams, build)
     set_environment(num_threads)
-    model = await asyncio.to_thread(_exported, checkpoint, directory, dtype_of(options))
+    fingerprint = await asyncio.to_thread(lm_fingerprint, checkpoint.directory)
+    model = directory / f"{fingerprint}-{dtype_of(options)}"
+    try:
+        await asyncio.to_thread(export, checkpoint.directory, model, dtype_of(options))
+    except OSError as error:
+        raise BackendError(f"{model}: the language model cannot be written there: {error}") from error
     name = checkpoint.directory.resolve().name
     arguments = await asyncio.to_thread(engine_arguments, model, name, config, options, build)
     supervisor = EngineSupervisor(lambda: VllmProcess.open(arguments, Vocabulary.of(config)))
@@ -190,15 +195,6 @@ def _output_task(llm: Any) -> "asyncio.Task[None]":
             "`make setup-vllm` for the CPU"
         )
     return task
-
-
-def _exported(checkpoint: Checkpoint, directory: Path, dtype: Dtype) -> Path:
-    path = directory / f"{lm_fingerprint(checkpoint.directory)}-{dtype}"
-    try:
-        export(checkpoint.directory, path, dtype)
-    except OSError as error:
-        raise BackendError(f"{path}: the language model cannot be written there: {error}") from error
-    return path
 
 
 def _start(arguments: dict[str, Any], started: list[Any]) -> None:

@@ -104,7 +104,10 @@ class EngineSupervisor:
             self._engine = None
             self.unready_reason = "the language model's engine died; it is started again"
             _log.error("the language model's engine died after %.0f s; it is started again", lived_s)
-            await _close_dead(engine)
+            try:
+                await engine.aclose()
+            except Exception:  # it is dead: nothing of it may keep the next one from starting
+                _log.exception("what was left of the language model's engine could not be closed")
             engine, num_deaths = await self._restarted(num_deaths)
             self._engine, self.unready_reason = engine, ""
             _log.warning("the language model's engine runs again")
@@ -119,13 +122,6 @@ class EngineSupervisor:
                 why = " ".join(str(error).split())
                 self.unready_reason = f"the language model's engine died, and did not start again: {why}"
                 _log.exception("the language model's engine did not start (attempt %d)", num_deaths)
-
-
-async def _close_dead(engine: DecodeEngine) -> None:
-    try:
-        await engine.aclose()
-    except Exception:  # it is dead: nothing of it may keep the next one from starting
-        _log.exception("what was left of the language model's engine could not be closed")
 
 
 class _VllmStream(TokenStream):

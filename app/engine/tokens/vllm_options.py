@@ -57,7 +57,9 @@ def kv_cache_bytes(
     Raises BackendError, which says how much memory is missing, where that is not enough for one utterance.
     """
     share_bytes = int(options.memory_share * memory.total_bytes)
-    needed = weight_bytes + options.max_model_len * _kv_bytes_per_id(options, config)
+    qwen2 = config.qwen2
+    num_kv_values = 2 * qwen2.num_hidden_layers * qwen2.num_key_value_heads * qwen2.head_dim  # of one id
+    needed = weight_bytes + options.max_model_len * num_kv_values * BYTES_OF[dtype_of(options)]
     if needed > share_bytes:
         raise BackendError(
             f"the language model needs {_gib(weight_bytes)} for its weights and "
@@ -73,13 +75,6 @@ def kv_cache_bytes(
             f"{_gib(share_bytes - memory.free_bytes)} are missing. Lower the share, or end what else runs"
         )
     return share_bytes - weight_bytes
-
-
-def _kv_bytes_per_id(options: VllmOptions, config: Qwen2LMConfig) -> int:
-    qwen2 = config.qwen2
-    return (
-        2 * qwen2.num_hidden_layers * qwen2.num_key_value_heads * qwen2.head_dim * BYTES_OF[dtype_of(options)]
-    )
 
 
 def _gib(num_bytes: int) -> str:

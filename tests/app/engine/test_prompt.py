@@ -9,7 +9,7 @@ from firstword.app.errors import InvalidRequest
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.config import Family
 from firstword.models.frontend.speaker import SpeakerFeatures
-from tests.models.checkpoints import small_checkpoint
+from tests.support.checkpoints import small_checkpoint
 
 
 def built(family: Family) -> tuple[PromptBuilder, SpeakerFeatures]:
