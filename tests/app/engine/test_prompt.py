@@ -18,6 +18,10 @@ def built(family: Family) -> tuple[PromptBuilder, SpeakerFeatures]:
     return builder, checkpoint.load_speakers()["random-prompt"]
 
 
+def hello(builder: PromptBuilder) -> tuple[int, ...]:
+    return tuple(builder.tokenizer.encode("Hello."))
+
+
 @pytest.mark.parametrize(("family", "is_used"), [("cosyvoice1", False), ("cosyvoice2", True)])
 def test_an_instruction_takes_the_prompt_from_the_first_familys_flow_alone(
     family: Family, is_used: bool
@@ -25,7 +29,7 @@ def test_an_instruction_takes_the_prompt_from_the_first_familys_flow_alone(
     builder, speaker = built(family)
     assert builder.uses_flow_prompt(speaker, None)
     assert builder.uses_flow_prompt(speaker, "Calmly.") is is_used
-    request = builder.utterance(speaker, "Hello.", "whole", "Calmly.", seed=1)
+    request = builder.utterance(speaker, hello(builder), "Calmly.", seed=1)
     assert request.prompt_speech_ids == ()
     assert request.speaker is None
 
@@ -33,13 +37,13 @@ def test_an_instruction_takes_the_prompt_from_the_first_familys_flow_alone(
 def test_the_third_familys_prefix_is_apart_from_the_prompt_text() -> None:
     builder, speaker = built("cosyvoice3")
     speaker = replace(speaker, prompt_text_ids=(7, 8, 9))
-    request = builder.utterance(speaker, "Hello.", "whole", None, seed=1)
+    request = builder.utterance(speaker, hello(builder), None, seed=1)
     assert request.prefix_text_ids[-1] == builder.tokenizer.end_of_prompt_id
     assert request.prompt_text_ids == (7, 8, 9)
-    assert request.text_ids == tuple(builder.tokenizer.encode("Hello."))
+    assert request.text_ids == hello(builder)
 
 
 def test_an_empty_instruction_is_refused() -> None:
     builder, speaker = built("cosyvoice2")
     with pytest.raises(InvalidRequest, match="needs an instruction"):
-        builder.utterance(speaker, "Hello.", "whole", " ", seed=1)
+        builder.utterance(speaker, hello(builder), " ", seed=1)
