@@ -71,28 +71,28 @@ def main(words: Sequence[str]) -> None:
 
 @torch.inference_mode()
 def lm_divergence(lm: Qwen2LM, num_tokens: int) -> tuple[list[int], Tensor]:
-    """What float32 says of some text, and how far 8 bits are from it at each step: (num_tokens,)."""
+    """Speech tokens by float32 for some text, and how far 8 bits are from it at each step: (num_tokens,)."""
     forms = [onnx_lm(deepcopy(lm), has_int8, torch.get_num_threads()) for has_int8 in (False, True)]
     ratio = (num_tokens + 0.5) / len(TEXT_IDS)
     plan = OfflinePlan(lm.vocabulary, TEXT_IDS, (), (), LengthRatios(ratio, ratio))
     decoder = SpeechDecoder(forms[0], lm.config.sampling)
     decoder.add(RowRequest(plan, seed=0))
-    said: list[int] = []
+    speech_ids: list[int] = []
     while decoder.rows:
-        said += [event.speech_id for event in decoder.step() if isinstance(event, Emitted)]
+        speech_ids += [event.speech_id for event in decoder.step() if isinstance(event, Emitted)]
     vocabulary = lm.vocabulary
     prompt = [vocabulary.sos, *(vocabulary.first_text + id for id in TEXT_IDS), vocabulary.task]
-    expected, found = (_log_probabilities(form, prompt, said) for form in forms)
-    return said, F.kl_div(found, expected, log_target=True, reduction="none").sum(-1)
+    expected, found = (_log_probabilities(form, prompt, speech_ids) for form in forms)
+    return speech_ids, F.kl_div(found, expected, log_target=True, reduction="none").sum(-1)
 
 
-def _log_probabilities(lm: SpeechLM, prompt: list[int], said: list[int]) -> Tensor:
-    """Before each of the tokens that were said: (N, V)."""
+def _log_probabilities(lm: SpeechLM, prompt: list[int], speech_ids: list[int]) -> Tensor:
+    """Log-probabilities before each of the speech tokens: (N, V)."""
     cache = lm.new_cache()
     cache.add_row()
-    ids = [*prompt, *said[:-1]]
-    memory = cache.open_pass(range(1), [len(ids)])
-    hidden = lm(lm.embed(torch.tensor([ids])), memory)[0, len(prompt) - 1 :]
+    ids = [*prompt, *speech_ids[:-1]]
+    context = cache.open_pass(range(1), [len(ids)])
+    hidden = lm(lm.embed(torch.tensor([ids])), context)[0, len(prompt) - 1 :]
     return lm.logits(hidden).log_softmax(-1)
 
 
@@ -109,15 +109,15 @@ def flow_distances(
         session = Token2Wav(own, hift, estimator=estimator, front=front)
         state = session.start(session.compute_prompt_state(speaker))
         waves.append(session.step([StepInput(state, ids, is_last=True)])[0])
-    heard = MelExtractor(mel)
+    log_mel = MelExtractor(mel)
     return {
         "flow, log-mel": (mels[1] - mels[0]).abs(),
-        "waveform, log-mel": (heard(waves[1]) - heard(waves[0])).abs(),
+        "waveform, log-mel": (log_mel(waves[1]) - log_mel(waves[0])).abs(),
     }
 
 
 def _mel(flow: IncrementalFlow, speaker: SpeakerFeatures, ids: list[int]) -> Tensor:
-    """(M, T)."""
+    """The mel of a stream without window: (M, T)."""
     num_prompt = min(len(speaker.prompt_tokens), len(speaker.prompt_mel) // 2)
     prompt = flow.solve_prompt(
         speaker.prompt_tokens[:num_prompt].tolist(), speaker.prompt_mel[: 2 * num_prompt], speaker.embedding
@@ -125,8 +125,8 @@ def _mel(flow: IncrementalFlow, speaker: SpeakerFeatures, ids: list[int]) -> Ten
     state = flow.start(prompt, None)
     state.pending_tokens += ids
     made = []
-    while piece := flow.next_chunk(state, is_last=True):
-        made += flow.solve_chunks([piece])
+    while chunk := flow.next_chunk(state, is_last=True):
+        made += flow.solve_chunks([chunk])
     return torch.cat(made, dim=1)
 
 

@@ -12,7 +12,7 @@ CHUNKS_COUNTED = 3
 
 
 def frames_per_second_and_pass(checkpoint: Path, prompt_tokens: int = 75) -> float:
-    """Counted, not told: of a stream's later chunks. A pass is one row of the estimator in one Euler step.
+    """Count frames in a stream's later chunks. A pass is one row of the estimator in one Euler step.
 
     Raises CheckpointError, and ValueError for a CosyVoice 1, whose flow starts over with every chunk.
     """

@@ -1,7 +1,7 @@
 """What the networks cost at their published sizes, with random weights and without a server.
 
 `python -m bench networks --family cosyvoice2 --precision int8` prints one table: language model
-milliseconds a token, chunk cost at second 2 and 60 (timed in turn, so that a noisy machine hits both
+milliseconds a token, chunk cost at second 2 and 60 (timed alternately, so that a noisy machine hits both
 alike), first audio and real-time factor that follow, bytes a stream keeps, parameters. On a CPU, in the
 same form as the server runs them; bfloat16 and `--plain` are torch's own calls.
 """
@@ -81,7 +81,7 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--plain", action="store_true", help="torch calls, no graphs")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=int, default=60, help="where the late chunks are timed")
-    parser.add_argument("--pairs", type=int, default=5, help="chunks timed early and late, in turn")
+    parser.add_argument("--pairs", type=int, default=5, help="chunks timed early and late, alternately")
     parser.add_argument("--prompt-tokens", type=int, default=75)
     parser.add_argument("--tokens", type=int, default=60, help="language model tokens timed")
     parser.add_argument("--json", type=Path, help="also write the results here")
@@ -96,14 +96,14 @@ def main(words: Sequence[str]) -> None:
     results: dict[str, Any] = {"family": arguments.family, "size": arguments.size, **asdict(form)}
     results |= measure_lm(config, form, arguments.prompt_tokens, arguments.tokens)
     results |= measure_token2wav(config, form, arguments.prompt_tokens, arguments.seconds, arguments.pairs)
-    results |= in_sum(results)
+    results |= totals(results)
     for name, value in results.items():
         print(f"{name:32} {value:.4g}" if isinstance(value, float) else f"{name:32} {value}")
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
-def in_sum(results: Mapping[str, float]) -> dict[str, float]:
+def totals(results: Mapping[str, float]) -> dict[str, float]:
     """The stages one after the other; a server lets them overlap, but for the first audio."""
     step_s, hop = results["lm_ms_per_token"] / 1000, results["first_hop_tokens"]
     first_s = results["lm_first_token_ms"] / 1000 + (hop + results["lookahead_tokens"] - 1) * step_s

@@ -104,7 +104,7 @@ class MultiResolutionUNet(nn.Module):
         return self.out(self.final(h, mask)) * mask
 
 
-OVERLAP_TOKENS = 20  # also the ends that the regulator stretches on their own
+OVERLAP_TOKENS = 20  # also the ends that the regulator resizes on their own
 CACHED_FRAMES = 34  # int(20 / 50 * 22050 / 256), fixed in the published code whatever the token rate
 
 
@@ -113,7 +113,7 @@ def frames_of(num_tokens: int, token_rate_hz: int) -> int:
 
 
 class LengthRegulator(nn.Sequential):
-    """Stretches tokens to mel frames by interpolation, then smooths."""
+    """Resizes tokens to mel frames by interpolation, then smooths."""
 
     def __init__(self, channels: int, num_layers: int):
         layers: list[nn.Module] = []
@@ -121,7 +121,7 @@ class LengthRegulator(nn.Sequential):
             layers += [nn.Conv1d(channels, channels, 3, padding=1), nn.GroupNorm(1, channels), nn.Mish()]
         super().__init__(*layers, nn.Conv1d(channels, NUM_MELS, 1))
 
-    def stretch(self, prompt: Tensor, new: Tensor, prompt_frames: int, new_frames: int, end: int) -> Tensor:
+    def regulate(self, prompt: Tensor, new: Tensor, prompt_frames: int, new_frames: int, end: int) -> Tensor:
         """prompt (B, C, P), new (B, C, N) -> mu (B, M, prompt_frames + new_frames).
 
         The first and last 20 of more than 40 new tokens take `end` frames each.
@@ -177,7 +177,11 @@ class CosyVoice1Flow(nn.Module):
         the next cache (1, M, F + 34, 2).
         """
         prompt_frames, new_frames = prompt_mel.shape[1], self.num_frames(tokens.shape[1])
-        mu = self._mu(tokens, prompt_tokens, prompt_frames, new_frames)
+        x = self.embedding(torch.cat([prompt_tokens, tokens], dim=1).clamp(min=0))
+        x = self.projection(self.encoder(x, FullContext())).mT  # (1, M, P + N)
+        prompt, new = x.split([prompt_tokens.shape[1], tokens.shape[1]], dim=-1)
+        end = self.num_frames(OVERLAP_TOKENS)
+        mu = self.regulator.regulate(prompt, new, prompt_frames, new_frames, end)
         z = noise[:, :, : mu.shape[-1]].float().clone()
         if cache is not None and cache.shape[2]:
             z[:, :, : cache.shape[2]] = cache[..., 0]
@@ -193,9 +197,3 @@ class CosyVoice1Flow(nn.Module):
 
         mel = solve(velocity, self.config.cfm, z, mu, self.speaker_projection(embedding), cond)
         return mel[:, :, prompt_frames:], torch.stack(next_cache, dim=-1)
-
-    def _mu(self, tokens: Tensor, prompt_tokens: Tensor, prompt_frames: int, new_frames: int) -> Tensor:
-        x = self.embedding(torch.cat([prompt_tokens, tokens], dim=1).clamp(min=0))
-        x = self.projection(self.encoder(x, FullContext())).mT  # (1, M, P + N)
-        prompt, new = x.split([prompt_tokens.shape[1], tokens.shape[1]], dim=-1)
-        return self.regulator.stretch(prompt, new, prompt_frames, new_frames, self.num_frames(OVERLAP_TOKENS))

@@ -61,7 +61,7 @@ class FlowState:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenChunk:
+class FlowChunk:
     """The next chunk of one stream: `tokens` to solve, then up to three of `lookahead`."""
 
     state: FlowState
@@ -154,14 +154,14 @@ class IncrementalFlow:
         """How many of a stream's own chunks hold a rest of its prompt, and so never leave its view."""
         return math.ceil(len(prompt.pending_tokens) / self.chunk_tokens)
 
-    def next_chunk(self, state: FlowState, is_last: bool) -> TokenChunk | None:
+    def next_chunk(self, state: FlowState, is_last: bool) -> FlowChunk | None:
         """The next chunk of the pending tokens, if its lookahead is there too or nothing more comes."""
         ready = len(state.pending_tokens)
         if ready == 0 or (ready < self.chunk_tokens + self.lookahead_tokens and not is_last):
             return None
         tokens = state.pending_tokens[: self.chunk_tokens]
         lookahead = state.pending_tokens[self.chunk_tokens : self.chunk_tokens + self.lookahead_tokens]
-        return TokenChunk(state, tokens, lookahead)
+        return FlowChunk(state, tokens, lookahead)
 
     def state_bytes(self) -> tuple[int, int]:
         """Memory of a stream: fixed bytes, and bytes for each chunk pinned, in the window, or current."""
@@ -182,7 +182,7 @@ class IncrementalFlow:
         return sum(cache.num_bytes for cache in caches)
 
     @torch.inference_mode()
-    def solve_chunks(self, chunks: list[TokenChunk]) -> list[Tensor]:
+    def solve_chunks(self, chunks: list[FlowChunk]) -> list[Tensor]:
         """Solves one chunk of each stream together; -> mel (M, frames) of each, the prompt's frames cut off.
 
         If it raises, no stream has changed and the call can be repeated.
@@ -191,7 +191,7 @@ class IncrementalFlow:
         mels = self._solve_chunk(chunks)
         return [mel[:, start:] for mel, start in zip(mels, prompt_frames, strict=True)]
 
-    def _solve_chunk(self, chunks: list[TokenChunk]) -> list[Tensor]:
+    def _solve_chunk(self, chunks: list[FlowChunk]) -> list[Tensor]:
         lengths = [FRAMES_PER_TOKEN * len(chunk.tokens) for chunk in chunks]
         mu = self._mu(chunks, lengths)  # (B, M, T)
         cfm = self.flow.config.cfm
@@ -201,15 +201,20 @@ class IncrementalFlow:
             context = BatchedCache(caches, lengths, cfm.rows_per_stream, step)
             return self._estimator(x, mu, t, spks, cond, context)
 
-        noise = torch.stack([self._noise(chunk, mu.shape[-1]) for chunk in chunks])
+        starts = [cache.start for cache in caches]
+        noise = torch.stack([noise_between(self.flow.noise, a, a + mu.shape[-1]) for a in starts])
         cond = torch.stack([self._cond(chunk, mu.shape[-1]) for chunk in chunks])
         spks = torch.cat([chunk.state.prompt.spks for chunk in chunks])
         mel = solve(velocity, cfm, noise, mu, spks, cond)
         for chunk, length in zip(chunks, lengths, strict=True):
-            self._commit(chunk, length)
+            state = chunk.state
+            for cache in (state.tokens, state.frames, state.estimator):
+                cache.commit()
+            del state.pending_tokens[: len(chunk.tokens)]
+            state.num_solved_frames += length
         return [row[:, :length] for row, length in zip(mel, lengths, strict=True)]
 
-    def _mu(self, chunks: list[TokenChunk], lengths: list[int]) -> Tensor:
+    def _mu(self, chunks: list[FlowChunk], lengths: list[int]) -> Tensor:
         rows = [chunk.tokens + chunk.lookahead for chunk in chunks]
         width = max(len(chunk.tokens) for chunk in chunks) + self.lookahead_tokens
         ids = pack_tokens(rows, width, self.flow.noise.device)
@@ -217,20 +222,9 @@ class IncrementalFlow:
         frame_context = BatchedCache([p.state.frames for p in chunks], lengths)
         return self._front(ids, token_context, frame_context)
 
-    def _noise(self, chunk: TokenChunk, num_frames: int) -> Tensor:
-        start = chunk.state.estimator.start
-        return noise_between(self.flow.noise, start, start + num_frames)
-
-    def _cond(self, chunk: TokenChunk, num_frames: int) -> Tensor:
+    def _cond(self, chunk: FlowChunk, num_frames: int) -> Tensor:
         """The prompt's mel where the chunk still is prompt, else zero: (M, T)."""
         part = chunk.state.prompt_mel[:, :num_frames]
         cond = torch.zeros(NUM_MELS, num_frames, device=part.device)
         cond[:, : part.shape[1]] = part
         return cond
-
-    def _commit(self, chunk: TokenChunk, num_frames: int) -> None:
-        state = chunk.state
-        for cache in (state.tokens, state.frames, state.estimator):
-            cache.commit()
-        del state.pending_tokens[: len(chunk.tokens)]
-        state.num_solved_frames += num_frames

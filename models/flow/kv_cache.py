@@ -390,7 +390,7 @@ class _GrowingBuffer:
 
     @property
     def num_bytes(self) -> int:
-        return sum(kept.nbytes for kept in (self._values, self._first_chunk) if kept is not None)
+        return sum(part.nbytes for part in (self._values, self._first_chunk) if part is not None)
 
     @property
     def stored(self) -> Tensor:

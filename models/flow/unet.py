@@ -92,11 +92,9 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """x (B, T, C) -> (B, T, C)."""
-        q, k, v = (self._heads(part(x)) for part in (self.query, self.key, self.value))
+        parts = (part(x) for part in (self.query, self.key, self.value))
+        q, k, v = (part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for part in parts)  # (B, H, T, D)
         return self.out(context.attend(self.layer, q, k, v).transpose(1, 2).flatten(2))
-
-    def _heads(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (B, H, T, D)
 
 
 class GeluFeedForward(nn.Module):

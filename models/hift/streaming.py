@@ -166,7 +166,11 @@ class CausalVocoder:
         shape = self.shape_of(chunks[0])
         assert shape is not None, "a chunk without frames"
         lookahead = self.hift.config.lookahead_frames
-        buffered = torch.stack([_buffered(chunk) for chunk in chunks])  # (B, M, T)
+        mels = [
+            chunk.mel if chunk.state.mel is None else torch.cat([chunk.state.mel, chunk.mel], dim=1)
+            for chunk in chunks
+        ]
+        buffered = torch.stack(mels)  # (B, M, T)
         new_frames = shape.num_frames - (0 if shape.is_last else lookahead)
         if new_frames <= 0:
             return [
@@ -237,10 +241,6 @@ class CausalVocoder:
         stop = pair.shape[1] - (stft.n_fft // 2 if chunk.is_last else tail)
         samples = (pair[0, start:stop] / pair[1, start:stop]).clamp(-limit, limit)
         return samples, pair[:, pair.shape[1] - tail :].clone()
-
-
-def _buffered(chunk: MelChunk[CausalState]) -> Tensor:
-    return chunk.mel if chunk.state.mel is None else torch.cat([chunk.state.mel, chunk.mel], dim=1)
 
 
 LEFT_FRAMES = 12  # the generator's reach: 3 frames before upsampling, 9 within the stages
@@ -327,11 +327,11 @@ class WindowedVocoder:
         """
         length, tones = self.hift.config.samples_per_frame, self.hift.source.num_tones
         generator = chunk.state.generator.clone_state()
-        kept = chunk.state.noise
-        missing = num_frames - (0 if kept is None else len(kept) // length)
+        drawn_before = chunk.state.noise
+        missing = num_frames - (0 if drawn_before is None else len(drawn_before) // length)
         device = chunk.mel.device
         drawn = [torch.randn(length, tones, generator=generator).to(device) for _ in range(missing)]
-        parts = drawn if kept is None else [kept, *drawn]
+        parts = drawn if drawn_before is None else [drawn_before, *drawn]
         return torch.cat(parts)[: num_frames * length], generator
 
 
