@@ -17,8 +17,8 @@ The sources are parsed, never imported, so a checkout of any age can be measured
   built-in voice on a CPU: whole text, English, WAV, nothing fails. bench/call_graph.py defines which function
   mentions which; WALKS below says where a walk begins, what it must reach, and which branches such a request
   does not take. *Functions* counts those that mention another function on the walk; one that mentions none is
-  a leaf, read in passing. *Files* counts the files of both, leaves included, properties not. Functions that
-  only free, stop, count or refuse are left out.
+  a leaf, read in passing. *Files* counts the files of the functions counted. Functions that only free, stop,
+  count or refuse are left out.
 """
 
 import argparse
@@ -238,7 +238,7 @@ def walked(sources: dict[str, Source], walk: Walk) -> tuple[list[Function], list
 
 
 def figures_of(inner: Sequence[Function], leaves: Sequence[Function]) -> WalkFigures:
-    files = {each.source.path for each in (*inner, *leaves)}
+    files = {each.source.path for each in inner}
     return WalkFigures(functions=len(inner), files=len(files), leaves=len(leaves))
 
 
