@@ -1,4 +1,4 @@
-"""What all tests share: asyncio, and which tests stay in one process."""
+"""What all tests share: asyncio, which are slow, and which stay in one process."""
 
 import os
 from pathlib import Path
@@ -16,6 +16,33 @@ ROOT = Path(__file__).parent
 TOGETHER = ("vllm", "e2e", "training", "guards")
 
 
+# Start a server process, or take more than about a second each: `make test-fast` leaves them out.
+SERVER = ("e2e/", "app/telemetry/test_server_logs.py")
+SLOW = (
+    "app/api/test_openapi.py",
+    "app/commands/",
+    "app/speakers/test_durability.py",
+    "app/speakers/test_enrolment.py",
+    "app/speakers/test_sharing.py",
+    "bench/test_compare.py",
+    "bench/test_distances.py",
+    "bench/test_latency.py",
+    "bench/test_random_checkpoint.py",
+    "guards/",
+    "models/lm/test_decoder",
+    "models/onnx/",
+    "models/test_checkpoint.py",
+    "models/test_cosyvoice1_token2wav.py",
+    "models/test_hift_streaming.py",
+    "models/test_speak.py",
+    "models/test_token2wav.py",
+    "models/vllm/",
+    "parity/",
+    "training/",
+    "vllm/",
+)
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
@@ -24,6 +51,11 @@ def anyio_backend() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Group the tests for `pytest -n`: by folder where they share something costly, else by file."""
     for item in items:
+        path = item.path.relative_to(ROOT).as_posix()
+        if path.startswith(SERVER):
+            item.add_marker(pytest.mark.server)
+        if path.startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
         item.add_marker(pytest.mark.xdist_group(_group(item)))
     items.sort(key=lambda item: TOGETHER.index(_group(item)) if _group(item) in TOGETHER else len(TOGETHER))
 

@@ -1,27 +1,10 @@
 """Importing does no work: nothing is read, and what is not used costs nothing."""
 
-import json
-import os
-import subprocess
-import sys
-
 import pytest
 
+from tests.support.python import modules_after
+
 HEAVY_WHEN_USED = ("wetext", "inflect", "py3langid", "matplotlib", "openai", "vllm")
-
-
-def modules_after(statement: str, **environment: str) -> set[str]:
-    """What a new Python has imported after the statement."""
-    code = f"{statement}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | environment,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert done.stderr == ""
-    return set(json.loads(done.stdout))
 
 
 def test_the_service_reads_no_environment_and_loads_nothing_it_may_not_need() -> None:

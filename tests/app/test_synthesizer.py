@@ -15,8 +15,8 @@ from firstword import AsyncSynthesizer, Synthesizer
 from firstword.app.audio.dsp import Samples, to_pcm16
 from firstword.app.errors import AudioTooShort, BadAudio, InvalidRequest, SpeakerNotFound
 from firstword.models.config import CheckpointError, Family
-from tests.app.test_imports import modules_after
 from tests.support.checkpoints import small_checkpoint
+from tests.support.python import modules_after
 
 TEXT = "Good morning. The train leaves at noon."
 

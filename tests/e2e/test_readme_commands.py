@@ -10,7 +10,7 @@ import pytest
 import soundfile
 
 from tests.e2e.server import Server
-from tests.test_readme import lines_of
+from tests.support.readme import lines_of
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the README's commands need curl")

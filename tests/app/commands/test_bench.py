@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.app.commands.typed import refused, run
-from tests.app.test_imports import modules_after
 from tests.support.fake_engine import INFO, FakeEngine
+from tests.support.python import modules_after
 from tests.support.serving import make_services, serving
 
 SHORT = ("--seconds", "1", "--concurrency", "1", "--rates", "")
