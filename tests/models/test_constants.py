@@ -47,7 +47,7 @@ def test_gelu_is_exact_in_the_unet_and_by_tanh_in_the_dit(has_tanh: bool) -> Non
     assert float((exact - by_tanh).abs().max()) > 1e-4
     kind = "dit" if has_tanh else "unet"
     used = [part for part in small_flow(kind).estimator.modules() if isinstance(part, GeluFeedForward)]
-    assert {part._approximate for part in used} == {"tanh" if has_tanh else "none"}
+    assert {part.has_tanh_gelu for part in used} == {has_tanh}
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
