@@ -34,7 +34,7 @@ from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, SpeakerReg
 from firstword.app.speakers.store import SpeakerStore
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.text.normalize import Normalizer
-from firstword.app.text.segment import FamilyRules, Segmenter, SegmentLimits
+from firstword.app.text.segment import FamilyRules, SegmentLimits
 from firstword.app.text.stream import TextFrontend
 from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
 from firstword.models.checkpoint.traits import Traits
@@ -266,7 +266,7 @@ def text_frontend(tokenizer: TextTokenizer, traits: Traits) -> TextFrontend:
     """Build the text step of a checkpoint, the languages' rules loaded."""
     normalizer = Normalizer()
     normalizer.warm_up()
-    segmenter = Segmenter(
+    return TextFrontend(
         normalizer,
         tokenizer.encode,
         limits=SegmentLimits(
@@ -275,7 +275,6 @@ def text_frontend(tokenizer: TextTokenizer, traits: Traits) -> TextFrontend:
         first_max_length=FIRST_SEGMENT_TOKENS,
         family_rules=FamilyRules(stops_cuts=traits.ends_cut_segments_in_stop),
     )
-    return TextFrontend(segmenter)
 
 
 def _engine_info(networks: Networks, default_speaker: str | None, max_text_chars: int) -> EngineInfo:

@@ -263,8 +263,9 @@ class TextTask:
         state = self._state
         request = state.request
         assert request.mode != "whole", "a whole text is in its request"
+        is_continuous = request.mode == "continuous"
         feed = state.parts.text.open_feed(request.mode, request.language, request.normalize)
-        speak = self._continue if request.mode == "continuous" else self._speak
+        speak = self._continue if is_continuous else self._speak
         while (command := await state.commands.get()) is not Mark.END:
             if isinstance(command, str):
                 await speak(await self._in_thread(feed.push, command))

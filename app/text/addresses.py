@@ -47,14 +47,15 @@ def spell_addresses(text: str, marks: Mapping[str, str]) -> str:
     """Write addresses word by word, their marks named, without scheme, port, query and fragment."""
     if "." not in text and "//" not in text:
         return text
-    return _ADDRESS.sub(lambda found: _spell_address(found, marks), text)
-
-
-def _spell_address(found: re.Match[str], marks: Mapping[str, str]) -> str:
-    whole = (found["user"] or "") + found["host"] + (found["path"] or "")
-    ending = _TRAILING.search(found[0])
-    whole = _TRAILING.sub("", whole).rstrip("/")
-    if whole.startswith("www."):
-        whole = "w w w" + whole[3:]
-    spoken = _MARK.sub(lambda mark: f" {marks[mark[0]]} ", whole)
-    return " ".join(spoken.split()) + (ending[0] if ending else "")
+    spelled = ""
+    end = 0
+    for found in _ADDRESS.finditer(text):
+        whole = (found["user"] or "") + found["host"] + (found["path"] or "")
+        ending = _TRAILING.search(found[0])
+        whole = _TRAILING.sub("", whole).rstrip("/")
+        if whole.startswith("www."):
+            whole = "w w w" + whole[3:]
+        spoken = _MARK.sub(lambda mark: f" {marks[mark[0]]} ", whole)
+        spelled += text[end : found.start()] + " ".join(spoken.split()) + (ending[0] if ending else "")
+        end = found.end()
+    return spelled + text[end:]

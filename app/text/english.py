@@ -43,8 +43,14 @@ _DROPPED = re.compile("[#~]")
 
 def say_english(text: str, phrase: Phrase, words: NumberWords) -> str:
     """Return how a phrase is spoken. text: the phrase, cleaned; its neighbors decide between readings."""
-    if text in vocabulary.OPERATORS:
-        return _operator(text, phrase)
+    if text in vocabulary.OPERATORS:  # alone: read between numbers; a dash between words is a pause
+        if not phrase.previous or not phrase.following:
+            return ""
+        if text in "-–—--":
+            starts_line = "\n" in phrase.source
+            return "" if starts_line or phrase.previous[-1:] in ",.;:!?-–—" else ","
+        is_counting = phrase.previous[-1:].isdigit() or phrase.following[:1].isdigit()
+        return vocabulary.OPERATORS[text] if is_counting or text in "+=×÷" else ""
     text = text.translate(VULGAR).lstrip()
     has_digit = _DIGIT.search(text) is not None
     if _PLAIN.fullmatch(text) and not has_digit and not vocabulary.is_abbreviation(text):
@@ -55,18 +61,12 @@ def say_english(text: str, phrase: Phrase, words: NumberWords) -> str:
         spoken = spell_numbers(spoken, words, phrase.previous)
     spoken = _DROPPED.sub(" ", _SIGN.sub(lambda sign: _SIGNS[sign[0]], spoken))
     spoken = _BLANK_BEFORE_STOP.sub("", " ".join(spoken.split()))
-    return spoken + _lost_stop(text, spoken, phrase)
-
-
-def _operator(sign: str, phrase: Phrase) -> str:
-    """A sign that stands alone: between numbers it is read, a dash between words is a pause."""
-    if not phrase.previous or not phrase.following:
-        return ""
-    is_counting = phrase.previous[-1:].isdigit() or phrase.following[:1].isdigit()
-    if sign in "-–—--":
-        starts_line = "\n" in phrase.source
-        return "" if starts_line or phrase.previous[-1:] in ",.;:!?-–—" else ","
-    return vocabulary.OPERATORS[sign] if is_counting or sign in "+=×÷" else ""
+    # A full stop may have ended both an abbreviation and the sentence.
+    has_lost_stop = text.endswith(".") and spoken and not spoken.endswith(".")
+    is_title = text in vocabulary.TITLES or (text == vocabulary.SAINT_OR_STREET and spoken == "Saint")
+    if has_lost_stop and not is_title and (not phrase.following or ends_before(phrase.following, text)):
+        spoken += "."
+    return spoken
 
 
 def _abbreviation(text: str, phrase: Phrase) -> str:
@@ -80,7 +80,7 @@ def _abbreviation(text: str, phrase: Phrase) -> str:
         spoken = "Saint" if is_saint else "Street"
     elif core in vocabulary.COUNTED:
         spoken = vocabulary.COUNTED[core] if phrase.following[:1].isdigit() else core
-    elif vocabulary.is_month(core) and core.endswith("."):
+    elif vocabulary.MONTH_NAME.fullmatch(core.strip()) and core.endswith("."):
         spoken = vocabulary.MONTHS[core[:3].lower()]
     else:
         spoken = vocabulary.TITLES.get(core) or vocabulary.ABBREVIATIONS.get(core) or core
@@ -89,19 +89,10 @@ def _abbreviation(text: str, phrase: Phrase) -> str:
     return parts["before"] + spoken + parts["after"]
 
 
-def _lost_stop(text: str, spoken: str, phrase: Phrase) -> str:
-    """A full stop that ended both an abbreviation and the sentence."""
-    if not text.endswith(".") or spoken.endswith(".") or text in vocabulary.TITLES or not spoken:
-        return ""
-    if text == vocabulary.SAINT_OR_STREET and spoken == "Saint":
-        return ""
-    return "." if not phrase.following or ends_before(phrase.following, text) else ""
-
-
 def ends_before(following: str, abbreviation: str) -> bool:
     """Whether the word behind an abbreviation's full stop begins a sentence."""
-    bare = vocabulary.core(following)
-    if vocabulary.DOTTED.fullmatch(vocabulary.core(abbreviation).rpartition(" ")[2]):
+    bare = following.strip(vocabulary.EDGES)
+    if vocabulary.DOTTED.fullmatch(abbreviation.strip(vocabulary.EDGES).rpartition(" ")[2]):
         is_time = abbreviation.lower().endswith((".m.", "m."))
         return bare[:1].isupper() if is_time else _STARTER.fullmatch(bare) is not None
     return bare[:1].isupper()

@@ -163,23 +163,14 @@ UNITS = {  # one, several
 DOTTED = re.compile(r"(?:[A-Za-z]\.){2,}")
 INITIAL = re.compile(r"[A-Z]\.")
 
-_EDGES = "\"'“”‘’()[],;:!?*_"  # what may stand around a word
-_MONTH = re.compile(f"(?:{MONTH})")
-_HALF_OF_DAY = re.compile(r"[AaPp]\.?[Mm]\.?")
-
-
-def core(word: str) -> str:
-    """A word without quotes, brackets and commas around it; full stops stay."""
-    return word.strip(_EDGES)
-
-
-def is_month(word: str) -> bool:
-    return _MONTH.fullmatch(word.strip()) is not None
+EDGES = "\"'“”‘’()[],;:!?*_"  # what may stand around a word; full stops belong to it
+MONTH_NAME = re.compile(f"(?:{MONTH})")
+HALF_OF_DAY = re.compile(r"[AaPp]\.?[Mm]\.?")
 
 
 def is_abbreviation(word: str) -> bool:
     """Whether the full stop at its end belongs to the word, judged by the word alone."""
-    bare = core(word)
+    bare = word.strip(EDGES)
     if not bare.endswith("."):
         return False
     return (
@@ -189,20 +180,5 @@ def is_abbreviation(word: str) -> bool:
         or bare == SAINT_OR_STREET
         or DOTTED.fullmatch(bare) is not None
         or INITIAL.fullmatch(bare) is not None
-        or (is_month(bare) and bare.endswith("."))
-    )
-
-
-def follows_number(word: str) -> bool:
-    """Whether a word belongs to the number before it."""
-    bare = core(word)
-    return (
-        bare in SCALES
-        or bare.rstrip(".") in UNITS
-        or bare.partition("/")[0] in UNITS
-        or bare in CURRENCY_CODES
-        or bare in OPERATORS
-        or bare == "of"
-        or is_month(bare)
-        or _HALF_OF_DAY.fullmatch(bare) is not None
+        or MONTH_NAME.fullmatch(bare.strip()) is not None
     )

@@ -67,7 +67,12 @@ def detect_language(text: str) -> str:
         weights["ja"] += weights.pop("han")
     script = max(weights, key=lambda name: (weights[name], name))
     if script == "latin":
-        return _by_words(text)
+        text = _UNSAID.sub(" ", text)
+        if sum(character.isalpha() for character in text) < MIN_LATIN_LETTERS:
+            return DEFAULT
+        ranked = _identifier().rank(text)
+        language, score = ranked[0]
+        return str(language) if score - dict(ranked)[DEFAULT] >= MIN_LEAD else DEFAULT
     if script == "ru" and _UKRAINIAN.search(text):
         return "uk"
     if script == "ar" and _PERSIAN.search(text):
@@ -83,16 +88,6 @@ def primary_language(language: str) -> str:
 def warm_up() -> None:
     """Load what is loaded at first use: about half a second."""
     _identifier()
-
-
-def _by_words(text: str) -> str:
-    text = _UNSAID.sub(" ", text)
-    letters = sum(character.isalpha() for character in text)
-    if letters < MIN_LATIN_LETTERS:
-        return DEFAULT
-    ranked = _identifier().rank(text)
-    language, score = ranked[0]
-    return str(language) if score - dict(ranked)[DEFAULT] >= MIN_LEAD else DEFAULT
 
 
 _loading = threading.Lock()

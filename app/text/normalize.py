@@ -11,7 +11,7 @@ from firstword.app.text import language as languages
 from firstword.app.text.chinese import CHINESE, say_chinese
 from firstword.app.text.english import say_english
 from firstword.app.text.english_numbers import NumberWords
-from firstword.app.text.phrases import Phrase, find_phrases, is_blank_between
+from firstword.app.text.phrases import Phrase, blank_between, find_phrases
 
 MAX_CACHED = 2048  # results for single expressions, each of at most some 100 characters
 
@@ -59,7 +59,7 @@ class Normalizer:
         for phrase in phrases:
             has_blank |= phrase.has_blank
             if more := self.normalize_phrase(phrase, language):
-                spoken = join_spoken(spoken, more, has_blank)
+                spoken += blank_between(spoken, more, has_blank) + more
                 has_blank = False
         return spoken
 
@@ -89,12 +89,6 @@ class Normalizer:
                     return text
 
         return normalize
-
-
-def join_spoken(left: str, right: str, has_blank: bool) -> str:
-    """Join two normalized parts, with the blank that belongs between them."""
-    is_blank = has_blank and is_blank_between(left, right)
-    return f"{left} {right}" if is_blank else left + right
 
 
 def clean_phrase(phrase: str) -> str:

@@ -28,6 +28,7 @@ _DIGIT = re.compile("[0-9０-９]")
 _OPENING = re.compile(r"[0-9０-９$€£¥￥₹]")
 _HAN_TAIL = re.compile(f"[{HAN}]*$")
 _HAN = re.compile(f"[{HAN}]")
+_AFTER_NUMBER = frozenset({*vocabulary.SCALES, *vocabulary.CURRENCY_CODES, *vocabulary.OPERATORS, "of"})
 _CLOSED = re.compile(r"[,;:!?.][\"'”’)\]]*$")
 _DATE_COMMA = re.compile(rf"(?:{vocabulary.MONTH})\b.*\d\w*,$|\d\w*\s+(?:{vocabulary.MONTH}),$")
 
@@ -82,11 +83,22 @@ class PhraseFinder:
 
     def _add(self, word: str) -> list[Phrase]:
         phrases: list[Phrase] = []
+        stripped = word.strip()
         if self._open and not _joins("".join(self._open), word):
-            phrases.append(self._close(word.strip()))
-        is_first = not self._open
+            phrases.append(self._close(stripped))
         self._open.append(word)
-        if (is_first and not _may_go_on(word.strip())) or _is_closed("".join(self._open).strip()):
+        text = "".join(self._open).strip()
+        is_abbreviation = vocabulary.is_abbreviation(text.rpartition(" ")[2])
+        may_go_on = (
+            len(self._open) > 1
+            or is_abbreviation
+            or _OPENING.search(stripped)
+            or stripped in vocabulary.OPERATORS
+            or stripped in vocabulary.CURRENCY_CODES
+            or vocabulary.MONTH_NAME.fullmatch(stripped)
+        )
+        is_closed = _CLOSED.search(text) and not _DATE_COMMA.search(text) and not is_abbreviation
+        if is_closed or not may_go_on:
             phrases.append(self._close())
         return phrases
 
@@ -103,21 +115,11 @@ def find_phrases(text: str) -> list[Phrase]:
     return finder.push(text) + finder.flush()
 
 
-def is_blank_between(left: str, right: str) -> bool:
-    """Whether a blank in the text is kept between two normalized parts."""
-    if not left or not right or right[0] in ",，":
-        return False
-    return not (_UNSPACED_CHARACTER.match(left[-1]) or _UNSPACED_CHARACTER.match(right[0]))
-
-
-def _may_go_on(word: str) -> bool:
-    return (
-        _OPENING.search(word) is not None
-        or word in vocabulary.OPERATORS
-        or vocabulary.is_month(word)
-        or vocabulary.is_abbreviation(word)
-        or word in vocabulary.CURRENCY_CODES
-    )
+def blank_between(left: str, right: str, has_blank: bool) -> str:
+    """Return what joins two normalized parts: a blank where the text has one that is kept, else ""."""
+    if not has_blank or not left or not right or right[0] in ",，":
+        return ""
+    return "" if _UNSPACED_CHARACTER.match(left[-1]) or _UNSPACED_CHARACTER.match(right[0]) else " "
 
 
 def _joins(phrase: str, word: str) -> bool:
@@ -126,16 +128,18 @@ def _joins(phrase: str, word: str) -> bool:
     if len(phrase) + len(word) > MAX_PHRASE or not stripped or "\n" in word:
         return False
     if not _OPENING.search(phrase):
-        opens_number = vocabulary.is_month(phrase) or phrase.strip() in vocabulary.CURRENCY_CODES
-        return opens_number and _DIGIT.match(stripped) is not None
+        start = phrase.strip()
+        opens_number = vocabulary.MONTH_NAME.fullmatch(start) or start in vocabulary.CURRENCY_CODES
+        return bool(opens_number) and _DIGIT.match(stripped) is not None
     if _HAN.fullmatch(stripped):
         tail = _HAN_TAIL.search(phrase)
         return tail is not None and len(tail[0]) < HAN_AFTER_DIGITS
-    return _OPENING.search(stripped) is not None or vocabulary.follows_number(stripped)
-
-
-def _is_closed(phrase: str) -> bool:
-    """Whether punctuation ends a phrase, so that it need not wait for a word behind it."""
-    if not _CLOSED.search(phrase) or _DATE_COMMA.search(phrase):
-        return False
-    return not vocabulary.is_abbreviation(phrase.rpartition(" ")[2])
+    bare = stripped.strip(vocabulary.EDGES)
+    return bool(
+        _OPENING.search(stripped)
+        or bare in _AFTER_NUMBER
+        or bare.rstrip(".") in vocabulary.UNITS
+        or bare.partition("/")[0] in vocabulary.UNITS
+        or vocabulary.MONTH_NAME.fullmatch(bare.strip())
+        or vocabulary.HALF_OF_DAY.fullmatch(bare)
+    )

@@ -11,8 +11,8 @@ from firstword.app.text import english_vocabulary as vocabulary
 from firstword.app.text.chinese import CHINESE
 from firstword.app.text.english import ends_before
 from firstword.app.text.language import detect_language, primary_language
-from firstword.app.text.normalize import Normalizer, clean_phrase, is_speakable, join_spoken
-from firstword.app.text.phrases import Phrase, find_phrases
+from firstword.app.text.normalize import Normalizer, clean_phrase, is_speakable
+from firstword.app.text.phrases import Phrase, blank_between, find_phrases
 
 MIN_FIRST_LENGTH = 4  # a shorter beginning is not worth a segment of its own
 LENGTH_OF_DIGIT = 2  # at least, once it is in words
@@ -122,7 +122,7 @@ class SentenceFinder:
     one is cut at a comma as soon as it is longer than `first_max_length`.
     """
 
-    length: Callable[[str], int]
+    encode: Encode
     limits: SegmentLimits
     first_max_length: int
     _phrases: list[Phrase] = field(default_factory=list)
@@ -134,11 +134,20 @@ class SentenceFinder:
         sentences: list[Sentence] = []
         for phrase in phrases:
             is_closing = not phrase.has_blank and _ONLY_CLOSING.fullmatch(phrase.text) is not None
-            if self._phrases and not is_closing and _ends_before(phrase, self._ending):
+            if self._phrases and not is_closing and _ends_before(phrase.source, self._ending):
                 sentences.append(self._take(len(self._phrases)))
             is_at_start = not self._phrases
             for part, length in self._measured(phrase):
-                sentences += self._append(part, length)
+                self._phrases.append(part)
+                self._lengths.append(length)
+                is_too_long = self._is_first and sum(self._lengths) > self.first_max_length
+                if is_too_long and (count := self._last_comma(MIN_FIRST_LENGTH)):
+                    sentences.append(self._take(count, is_whole=False))
+                while len(self._phrases) > 1 and sum(self._lengths) > self.limits.max_length:
+                    last = len(self._phrases) - 1
+                    blanks = (count for count in range(last, 0, -1) if self._phrases[count].has_blank)
+                    count = self._last_comma(self.limits.merge_length) or next(blanks, last)
+                    sentences.append(self._take(count, is_whole=False))
             is_number_of_item = is_at_start and _ITEM_NUMBER.fullmatch(phrase.text) is not None
             if not is_closing or self._ending is Ending.NONE:
                 self._ending = Ending.NONE if is_number_of_item else _ending(phrase)
@@ -147,22 +156,11 @@ class SentenceFinder:
         return sentences
 
     def flush(self) -> list[Sentence]:
-        sentences = [self._take(len(self._phrases))] if self._phrases else []
+        sentences = [Sentence(tuple(self._phrases))] if self._phrases else []
+        self._phrases.clear()
+        self._lengths.clear()
+        self._ending = Ending.NONE
         self._is_first = True
-        return sentences
-
-    def _append(self, phrase: Phrase, length: int) -> list[Sentence]:
-        self._phrases.append(phrase)
-        self._lengths.append(length)
-        sentences: list[Sentence] = []
-        is_too_long = self._is_first and sum(self._lengths) > self.first_max_length
-        if is_too_long and (count := self._last_comma(MIN_FIRST_LENGTH)):
-            sentences.append(self._take(count, is_whole=False))
-        while len(self._phrases) > 1 and sum(self._lengths) > self.limits.max_length:
-            last = len(self._phrases) - 1
-            blanks = (count for count in range(last, 0, -1) if self._phrases[count].has_blank)
-            count = self._last_comma(self.limits.merge_length) or next(blanks, last)
-            sentences.append(self._take(count, is_whole=False))
         return sentences
 
     def _take(self, count: int, is_whole: bool = True) -> Sentence:
@@ -183,7 +181,7 @@ class SentenceFinder:
     def _measured(self, phrase: Phrase) -> list[tuple[Phrase, int]]:
         """The phrase, or the parts of one that alone is too long, each with its length."""
         source = phrase.source
-        length = max(self.length(source), LENGTH_OF_DIGIT * len(_DIGIT.findall(source)))
+        length = max(len(self.encode(source)), LENGTH_OF_DIGIT * len(_DIGIT.findall(source)))
         middle = len(source) // 2
         if middle == 0 or length <= self.limits.max_length:
             return [(phrase, length)]
@@ -192,20 +190,16 @@ class SentenceFinder:
         return self._measured(first) + self._measured(second)
 
 
-def _ends_before(phrase: Phrase, ending: Ending) -> bool:
-    blank = phrase.source[: len(phrase.source) - len(phrase.source.lstrip())]
+def _ends_before(source: str, ending: Ending) -> bool:
+    """Whether a phrase begins another sentence than the one before it, which ended so."""
+    text = source.lstrip()
+    blank = source[: len(source) - len(text)]
     if _NEW_PARAGRAPH.search(blank):
-        is_item = blank.count("\n") == 1
-        return (
-            not is_item
-            or _BULLET.fullmatch(phrase.text.split(maxsplit=1)[0] if phrase.text else "") is not None
-        )
-    if ending is Ending.NONE:
-        return False
+        first_word, *_ = text.split(maxsplit=1) or [""]
+        return blank.count("\n") > 1 or _BULLET.fullmatch(first_word) is not None
     if ending is Ending.IF_CAPITAL_FOLLOWS:
-        first = vocabulary.core(phrase.text)[:1]
-        return not first.islower()
-    return True
+        return not text.strip(vocabulary.EDGES)[:1].islower()
+    return ending is not Ending.NONE
 
 
 def _ending(phrase: Phrase) -> Ending:
@@ -215,7 +209,7 @@ def _ending(phrase: Phrase) -> Ending:
         return Ending.NONE
     word = text.rpartition(" ")[2]
     if vocabulary.is_abbreviation(word):
-        bare = vocabulary.core(word)
+        bare = word.strip(vocabulary.EDGES)
         is_never = (
             bare in vocabulary.TITLES or bare in vocabulary.COUNTED or vocabulary.INITIAL.fullmatch(bare)
         )
@@ -228,7 +222,10 @@ def _ending(phrase: Phrase) -> Ending:
 
 
 class Segmenter:
-    """Any thread may call it. encode: the tokenizer of the checkpoint, in whose tokens lengths count."""
+    """Text in, segments with their text tokens out. Any thread may call it.
+
+    encode: the tokenizer of the checkpoint, in whose tokens lengths count.
+    """
 
     def __init__(
         self,
@@ -255,7 +252,7 @@ class Segmenter:
         return [self.finish(segment) for segment in self._merge(attach_unspeakable(segments))]
 
     def sentence_finder(self) -> SentenceFinder:
-        return SentenceFinder(self._length, self._limits, self._first_max_length)
+        return SentenceFinder(self.encode, self._limits, self._first_max_length)
 
     def read(self, sentence: Sentence, language: str | None, normalize: bool) -> Segment:
         """Normalize a sentence; `spoken` is empty where nothing in it can be spoken."""
@@ -274,37 +271,37 @@ class Segmenter:
         spoken = self._rules.end(segment.spoken)
         return replace(segment, spoken=spoken, text_ids=tuple(self.encode(spoken)))
 
-    def _length(self, text: str) -> int:
-        return len(self.encode(text))
-
     def _merge(self, segments: list[Segment]) -> list[Segment]:
         """Join sentences of one language up to the limits; the first segment is kept short."""
         if not segments:
             return []
-        count = self._count_of_first(segments)
-        merged = [_join(segments[:count])]
+        first, *others = segments
+        length = len(self.encode(first.spoken + " ")) - 1 if others else 0
+        count = 1  # of the sentences that are short enough together to be spoken first
+        for segment in others:
+            behind = " " + segment.spoken
+            if segment.language != first.language:
+                break
+            if length + len(self.encode(behind)) > self._first_max_length:
+                break
+            length += len(self.encode(behind + " ")) - 1
+            count += 1
+        runs = [segments[:count]]
         for _, group in groupby(segments[count:], key=lambda segment: segment.language):
             alike = list(group)
-            runs = merged_runs([segment.spoken for segment in alike], self._length, self._limits)
-            merged += [_join(alike[run]) for run in runs]
+            spoken = [segment.spoken for segment in alike]
+            runs += [alike[run] for run in merged_runs(spoken, self.encode, self._limits)]
+        merged: list[Segment] = []
+        for run in runs:
+            joined = ""
+            for segment in run:
+                joined += blank_between(joined, segment.spoken, segment.source[:1].isspace())
+                joined += segment.spoken
+            merged.append(Segment("".join(segment.source for segment in run), joined, run[0].language))
         return merged
 
-    def _count_of_first(self, segments: list[Segment]) -> int:
-        """How many sentences are short enough together to be spoken first."""
-        count = 1
-        length = self._length(segments[0].spoken + " ") - 1 if len(segments) > 1 else 0
-        for segment in segments[1:]:
-            behind = " " + segment.spoken
-            if segment.language != segments[0].language:
-                break
-            if length + self._length(behind) > self._first_max_length:
-                break
-            length += self._length(behind + " ") - 1
-            count += 1
-        return count
 
-
-def merged_runs(sentences: Sequence[str], length: Callable[[str], int], limits: SegmentLimits) -> list[slice]:
+def merged_runs(sentences: Sequence[str], encode: Encode, limits: SegmentLimits) -> list[slice]:
     """Which sentences make a segment each.
 
     Lengths count a blank behind each sentence, which is one token where nothing follows. A tokenizer begins
@@ -313,12 +310,12 @@ def merged_runs(sentences: Sequence[str], length: Callable[[str], int], limits: 
     runs: list[slice] = []
     start = total = 0
     for index, sentence in enumerate(sentences):
-        longer = total - 1 + length(f" {sentence} ")
+        longer = total - 1 + len(encode(f" {sentence} "))
         if index == start or (longer > limits.max_length and total > limits.min_length):
             if index > start:
                 runs.append(slice(start, index))
             start = index
-            longer = length(f"{sentence} ")
+            longer = len(encode(f"{sentence} "))
         total = longer
     if runs and total < limits.merge_length:
         runs[-1] = slice(runs[-1].start, len(sentences))
@@ -340,10 +337,3 @@ def attach_unspeakable(segments: Iterable[Segment]) -> list[Segment]:
         else:
             waiting += segment.source
     return attached
-
-
-def _join(segments: list[Segment]) -> Segment:
-    spoken = ""
-    for segment in segments:
-        spoken = join_spoken(spoken, segment.spoken, segment.source[:1].isspace())
-    return Segment("".join(segment.source for segment in segments), spoken, segments[0].language)

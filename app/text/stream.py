@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 from firstword.app.text.language import detect_language
 from firstword.app.text.normalize import is_speakable
-from firstword.app.text.phrases import Phrase, PhraseFinder, is_blank_between
+from firstword.app.text.phrases import Phrase, PhraseFinder, blank_between
 from firstword.app.text.segment import Segment, Segmenter, Sentence
 
 LANGUAGE_WINDOW = 160  # characters up to a word by which its language is detected
@@ -20,22 +20,15 @@ class TextFeed(Protocol):
     def flush(self) -> Sequence[Segment]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class TextFrontend:
-    """The text step of a checkpoint: text in, segments with their text tokens out. Threads may share it."""
-
-    segmenter: Segmenter
-
-    def split(self, text: str, language: str | None, normalize: bool) -> list[Segment]:
-        """Cut a whole text; [] where nothing in it can be spoken. language: None, it is detected."""
-        return self.segmenter.split(text, language, normalize)
+class TextFrontend(Segmenter):
+    """The text step of a checkpoint: whole texts, by `split`, and texts that come in pieces."""
 
     def open_feed(
         self, mode: Literal["segments", "continuous"], language: str | None, normalize: bool
     ) -> TextFeed:
         """Begin a text that comes in pieces: by sentences, or word by word."""
         feed = WordFeed if mode == "continuous" else SentenceFeed
-        return feed(self.segmenter, language, normalize)
+        return feed(self, language, normalize)
 
 
 class SentenceFeed:
@@ -107,8 +100,11 @@ class WordFeed:
         state.has_blank |= phrase.has_blank
         if not spoken:
             return []
-        is_blank_needed = is_blank_between(state.last, spoken) if self._normalize else state.last
-        state.held.append(f" {spoken}" if state.has_blank and is_blank_needed else spoken)
+        if self._normalize:
+            blank = blank_between(state.last, spoken, state.has_blank)
+        else:
+            blank = " " if state.has_blank and state.last else ""
+        state.held.append(blank + spoken)
         state.last = spoken[-1]
         state.has_blank = False
         state.has_words = state.has_words or is_speakable(spoken)
