@@ -97,7 +97,7 @@ class Resampler:
 AUDIBLE = 10 ** (-45 / 20)  # of full scale, a window's RMS; two windows in a row are a sound
 WINDOW_MS = 20
 HOP_MS = 10
-_KEPT_S = 0.03  # before the sound: consonants begin softly
+_LEAD_IN_S = 0.03  # before the sound: consonants begin softly
 _MAX_SEARCH_S = 0.6  # a longer silence is intended
 
 
@@ -120,7 +120,7 @@ class LeadingSilence:
         self._held = None
         if onset is None or onset > _MAX_SEARCH_S * self._rate_hz:
             return held
-        return held[max(0, onset - round(_KEPT_S * self._rate_hz)) :]
+        return held[max(0, onset - round(_LEAD_IN_S * self._rate_hz)) :]
 
 
 def first_loud_window(samples: Samples, sample_rate_hz: int) -> int | None:

@@ -26,7 +26,7 @@ class Finding:
 
     subject: str
     state: Literal["ok", "note", "wrong"]
-    said: str
+    message: str
     fix: str = ""  # what to do about it, a command where there is one
 
 
@@ -34,11 +34,12 @@ Check = Callable[[Settings], Finding]
 
 
 def check_python(settings: Settings) -> Finding:
-    said = f"Python {platform.python_version()}"
+    message = f"Python {platform.python_version()}"
     if sys.version_info < MIN_PYTHON:
         needed = ".".join(map(str, MIN_PYTHON))
-        return Finding("python", "wrong", f"{said}, needs {needed} or newer", f"python{needed} -m venv .venv")
-    return Finding("python", "ok", said)
+        message = f"{message}, needs {needed} or newer"
+        return Finding("python", "wrong", message, f"python{needed} -m venv .venv")
+    return Finding("python", "ok", message)
 
 
 def check_torch(settings: Settings) -> Finding:
@@ -102,15 +103,15 @@ def check_data_dir(settings: Settings) -> Finding:
             pass
     except OSError as error:
         given = settings.speakers.data_dir
-        said = f"{variable_of('data_dir')} is {given}, which cannot be written: {error.strerror}"
+        message = f"{variable_of('data_dir')} is {given}, which cannot be written: {error.strerror}"
         fix = f'mkdir -p "{directory}" && chown "$(id -u)" "{directory}"'
-        return Finding("data directory", "wrong", said, fix)
-    said = (
+        return Finding("data directory", "wrong", message, fix)
+    message = (
         f"{settings.speakers.data_dir} can be written"
         if existing == directory
         else f"{settings.speakers.data_dir} will be made"
     )
-    return Finding("data directory", "ok", said)
+    return Finding("data directory", "ok", message)
 
 
 def check_port(settings: Settings) -> Finding:
@@ -122,8 +123,8 @@ def check_metrics_port(settings: Settings) -> Finding:
     if port is None:
         return Finding(subject, "ok", "/metrics is on the main port")
     if port == settings.server.port:
-        said = f"{variable} is {port}, and so is {variable_of('port')}"
-        return Finding(subject, "wrong", said, f"set {variable} to nothing or to another")
+        message = f"{variable} is {port}, and so is {variable_of('port')}"
+        return Finding(subject, "wrong", message, f"set {variable} to nothing or to another")
     return _listening(settings.server.host, port, subject, variable)
 
 
@@ -136,8 +137,8 @@ def check_keys(settings: Settings) -> Finding:
     except ValueError as error:
         return Finding("keys", "wrong", f"{variable}: {error}", f"set {variable}=name:key,other:key")
     if keys.is_open and not _is_loopback(settings.server.host):
-        said = f"whoever reaches {settings.server.host} may use the server: it asks for no key"
-        return Finding("keys", "note", said, f"set {variable}=name:$(openssl rand -hex 24)")
+        message = f"whoever reaches {settings.server.host} may use the server: it asks for no key"
+        return Finding("keys", "note", message, f"set {variable}=name:$(openssl rand -hex 24)")
     count = len(settings.server.api_keys)
     return Finding(
         "keys", "ok", f"{count} of them" if count else "none asked for, and only this machine can call"
@@ -182,8 +183,8 @@ def _listening(host: str, port: int, subject: str, variable: str) -> Finding:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server will
             listener.bind(address)
     except OSError as error:
-        said = f"{host}:{port} cannot be listened on: {error.strerror}"
-        return Finding(subject, "wrong", said, f"stop what listens there, or set {variable} to another")
+        message = f"{host}:{port} cannot be listened on: {error.strerror}"
+        return Finding(subject, "wrong", message, f"stop what listens there, or set {variable} to another")
     return Finding(subject, "ok", f"{host}:{port} is free")
 
 
@@ -209,7 +210,7 @@ def doctor(
     for finding in found:
         mark, style = _MARKS[finding.state]
         fix = f"\n      fix: {finding.fix}" if finding.fix else ""
-        line = f" {finding.subject}: {' '.join(finding.said.split())}{fix}"
+        line = f" {finding.subject}: {' '.join(finding.message.split())}{fix}"
         console.print(Text.assemble((mark, style), line), soft_wrap=True)
     if any(finding.state == "wrong" for finding in found):
         raise typer.Exit(1)

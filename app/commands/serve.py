@@ -51,7 +51,7 @@ def _refuse_what_cannot_run(settings: Settings) -> None:
     for check in ESSENTIAL:
         finding = check(settings)
         if finding.state == "wrong":
-            raise CommandFailed(f"{finding.said}; fix: {finding.fix}")
+            raise CommandFailed(f"{finding.message}; fix: {finding.fix}")
 
 
 def _announce(line: str) -> None:

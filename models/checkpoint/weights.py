@@ -284,8 +284,8 @@ class _Scan:
                 raise ValueError("its pickle sets attributes of what is no state dict")
             self._stack.append(entries[0])
         elif name not in FILLS:
-            kept = KEY if name in KEYS else name
-            self._stack += [kept] * len(opcode.stack_after)
+            value = KEY if name in KEYS else name
+            self._stack += [value] * len(opcode.stack_after)
 
     def _pop(self, opcode: pickletools.OpcodeInfo) -> list[str]:
         """Pop what the operation takes; for FILLS what goes into the container, which stays."""

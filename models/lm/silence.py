@@ -28,9 +28,9 @@ class SilentTokenFilter:
 
     def keep(self, ids: Iterable[int]) -> list[int]:
         """The speech tokens that the flow is given; a run goes on from call to call."""
-        kept = []
+        audible = []
         for id in ids:
             self.run_tokens = self.run_tokens + 1 if id in self.silent_ids else 0
             if self.run_tokens <= self.max_run_tokens:
-                kept.append(id)
-        return kept
+                audible.append(id)
+        return audible

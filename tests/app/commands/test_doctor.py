@@ -72,7 +72,7 @@ def test_port_that_is_taken_is_wrong() -> None:
         port = listener.getsockname()[1]
         finding = checks.check_port(load_settings(port=port))
     assert finding.state == "wrong"
-    assert f"127.0.0.1:{port} cannot be listened on: Address already in use" in finding.said
+    assert f"127.0.0.1:{port} cannot be listened on: Address already in use" in finding.message
 
 
 def test_metrics_port_that_is_taken_is_wrong() -> None:
@@ -81,12 +81,12 @@ def test_metrics_port_that_is_taken_is_wrong() -> None:
         found = {finding.subject: finding for finding in checks.findings(load_settings(metrics_port=port))}
     assert found["metrics port"].state == "wrong"
     assert found["port"].state == "ok"
-    assert f"127.0.0.1:{port} cannot be listened on: Address already in use" in found["metrics port"].said
+    assert f"127.0.0.1:{port} cannot be listened on: Address already in use" in found["metrics port"].message
 
 
 def test_one_port_for_speech_and_for_metrics_is_wrong() -> None:
     finding = checks.check_metrics_port(load_settings(port=9000, metrics_port=9000))
-    assert (finding.state, "FIRSTWORD_PORT" in finding.said) == ("wrong", True)
+    assert (finding.state, "FIRSTWORD_PORT" in finding.message) == ("wrong", True)
     assert checks.check_metrics_port(load_settings(port=9000)).state == "ok"
 
 
