@@ -122,7 +122,8 @@ class Client:
         flaw = flaw_of(ask.text, ask.language, found) if self.judges_speech else None
         ended_s = pieces[-1].at_s
         if flaw is not None:
-            return Outcome(ask, "failed", began_s, ended_s, found, f"{flaw}: {found.audio_s:.2f} s of audio")
+            why = f"{flaw}: {found.audio_s:.2f} s of audio"
+            return Outcome(ask, "failed", began_s, ended_s, found, why, compute_rtf)
         return Outcome(ask, "ok", began_s, ended_s, found, compute_rtf=compute_rtf)
 
     def _failed(self, ask: Ask, began_s: float, pieces: list[Piece], why: str) -> Outcome:

@@ -1,11 +1,13 @@
-"""Two settings or two commands against each other, in turn, so that a noisy machine hits both alike.
+"""Two settings, two servers or two commands against each other, in turn: a noisy machine hits both alike.
 
     python -m bench compare "FIRSTWORD_NUM_WORKERS=1" "FIRSTWORD_NUM_WORKERS=2"
+    python -m bench compare http://127.0.0.1:8001 http://127.0.0.1:8002 --pairs 40
     python -m bench compare "cd old && make speak" "cd new && make speak" --value "RTF ([0-9.]+)"
 
 Settings: two servers stand side by side, each text is asked of one and then of the other, one request at a
-time. Commands: what they take, or the number in what they print that --value finds. Result: the median of
-B over A with its bootstrap interval; under 1 is B the quicker.
+time, over HTTP and over WebSocket, which tells the compute RTF. Addresses: the same of two servers that run
+already, of two commits for example. Commands: what they take, or the number in what they print that --value
+finds. Result: the median of B over A with its bootstrap interval; under 1 is B the quicker.
 """
 
 import argparse
@@ -20,12 +22,14 @@ from contextlib import ExitStack
 
 from firstword.app.settings import PREFIX
 from firstword.bench.arguments import count
-from firstword.bench.client import Ask, Client, Outcome, ServerAnswer
+from firstword.bench.client import Ask, Client, Outcome, Protocol, ServerAnswer
 from firstword.bench.estimates import ratio_of_pairs
 from firstword.bench.server import ServerDidNotStart, own_server
 from firstword.bench.terminal import progress_of, show_line
 from firstword.bench.texts import spoken_in
 
+PROTOCOLS: tuple[Protocol, ...] = ("http", "ws")
+_ADDRESS = ("http://", "https://")
 _SETTING = re.compile(rf"{PREFIX}(\w+)=(.*)")
 Pairs = list[tuple[float, float]]
 
@@ -63,19 +67,20 @@ def compare_commands(a: str, b: str, num_pairs: int, value: str | None) -> dict[
     return {name: in_turn(lambda: _figure(a, value), lambda: _figure(b, value), num_pairs)}
 
 
-async def compare_settings(urls: tuple[str, str], num_pairs: int) -> dict[str, Pairs]:
+async def compare_servers(urls: tuple[str, str], num_pairs: int) -> dict[str, Pairs]:
     """Raises CannotCompare where a server does not speak."""
-    figures: dict[str, Pairs] = {"first byte": [], "first sound": [], "all of it": []}
+    figures: dict[str, Pairs] = {"first byte": [], "first sound": [], "all of it": [], "compute RTF": []}
     async with Client(urls[0]) as a, Client(urls[1]) as b:
         texts = spoken_in(tuple((await a.get("/v1/capabilities")).json()["languages"]))
         with progress_of(num_pairs + 1) as bar:
             for number in range(-1, num_pairs):  # the first pair warms up
                 language, text = texts[number % len(texts)]
-                ask = Ask(text, language, number + 1)
                 clients = (b, a) if number % 2 else (a, b)
-                spoken = [await client.speak(ask) for client in clients]
-                if number >= 0:
-                    _note(figures, spoken[::-1] if number % 2 else spoken)
+                for protocol in PROTOCOLS:
+                    ask = Ask(text, language, number + 1, protocol)
+                    spoken = [await client.speak(ask) for client in clients]
+                    if number >= 0:
+                        _note(figures, spoken[::-1] if number % 2 else spoken)
                 bar.advance(1)
     return figures
 
@@ -87,12 +92,14 @@ def main(words: Sequence[str]) -> int:
         if a is not None and b is not None:
             with ExitStack() as servers:
                 urls = tuple(servers.enter_context(own_server(settings)).url for settings in (a, b))
-                figures = asyncio.run(compare_settings((urls[0], urls[1]), given.pairs))
+                figures = asyncio.run(compare_servers((urls[0], urls[1]), given.pairs))
+        elif given.a.startswith(_ADDRESS) and given.b.startswith(_ADDRESS):
+            figures = asyncio.run(compare_servers((given.a, given.b), given.pairs))
         elif a is None and b is None:
             figures = compare_commands(given.a, given.b, given.pairs, given.value)
         else:
             raise CannotCompare(
-                f"settings against a command: give two {PREFIX}NAME=value lists or two commands"
+                f"settings against a command: give two {PREFIX}NAME=value lists, addresses or commands"
             )
     except (CannotCompare, ServerDidNotStart, ServerAnswer, OSError) as error:
         print(f"bench: {error}", file=sys.stderr)
@@ -124,6 +131,11 @@ def _note(figures: dict[str, Pairs], spoken: Sequence[Outcome]) -> None:
     if first is None or second is None or first.ttfa_s is None or second.ttfa_s is None:
         why = "; ".join(outcome.why for outcome in spoken if outcome.why)
         raise CannotCompare(f"a server did not speak: {why}")
+    if spoken[0].ask.protocol == "ws":
+        a, b = (outcome.compute_rtf for outcome in spoken)
+        if a is not None and b is not None:
+            figures["compute RTF"].append((a, b))
+        return
     figures["first byte"].append((first.ttfb_s, second.ttfb_s))
     figures["first sound"].append((first.ttfa_s, second.ttfa_s))
     figures["all of it"].append((first.total_s / first.audio_s, second.total_s / second.audio_s))
@@ -135,7 +147,9 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("a", metavar="A", help="settings, such as FIRSTWORD_NUM_THREADS=1, or a command")
+    parser.add_argument(
+        "a", metavar="A", help="settings such as FIRSTWORD_NUM_THREADS=1, an address or a command"
+    )
     parser.add_argument("b", metavar="B")
     parser.add_argument("--pairs", type=count, default=10)
     parser.add_argument("--value", help="regular expression whose group is the number that a command prints")

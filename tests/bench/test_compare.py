@@ -6,7 +6,7 @@ import pytest
 
 from firstword.app.errors import SynthesisFailed
 from firstword.bench import compare
-from firstword.bench.compare import CannotCompare, compare_commands, compare_settings, in_turn, settings_of
+from firstword.bench.compare import CannotCompare, compare_commands, compare_servers, in_turn, settings_of
 from tests.support.fake_engine import FakeEngine
 from tests.support.serving import make_services, serving
 
@@ -61,15 +61,16 @@ def test_settings_against_a_command_are_refused(capsys: pytest.CaptureFixture[st
 async def test_two_servers_are_asked_the_same_in_turn() -> None:
     engines = FakeEngine(), FakeEngine()
     async with serving(make_services(engines[0])) as a, serving(make_services(engines[1])) as b:
-        found = await compare_settings((a, b), num_pairs=3)
+        found = await compare_servers((a, b), num_pairs=3)
     assert {name: len(pairs) for name, pairs in found.items()} == {
         "first byte": 3,
         "first sound": 3,
         "all of it": 3,
+        "compute RTF": 3,
     }
     said = [[(stream.text, stream.request.seed) for stream in engine.streams] for engine in engines]
     assert said[0] == said[1]
-    assert len(said[0]) == 4  # the first warmed up
+    assert len(said[0]) == 2 * 4  # over HTTP and WebSocket; the first pair warmed up
 
 
 @pytest.mark.anyio
@@ -77,4 +78,4 @@ async def test_server_that_does_not_speak_is_refused() -> None:
     broken = FakeEngine(failure=SynthesisFailed("a network failed"))
     async with serving(make_services(FakeEngine())) as a, serving(make_services(broken)) as b:
         with pytest.raises(CannotCompare, match="a server did not speak: internal"):
-            await compare_settings((a, b), num_pairs=1)
+            await compare_servers((a, b), num_pairs=1)
