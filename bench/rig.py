@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import torch
 
-from firstword.app.audio.encode import open_encoder
+from firstword.app.audio.encode import AudioEncoder
 from firstword.app.engine.startup import Networks, load_networks, set_threads, text_frontend
 from firstword.app.settings import Settings
 from firstword.models.config import CheckpointError
@@ -117,7 +117,7 @@ class Rig:
         """In turn tokens until the next chunk is due, and the chunk, as one listener's stream goes."""
         session = self.networks.token2wav
         state = session.start(self._prompt, seed)
-        encoder = open_encoder("pcm", session.sample_rate_hz)
+        encoder = AudioEncoder("pcm", session.sample_rate_hz)
         encoder.start()
         ids: list[int] = []
         start_s, position = 0.0, 0

@@ -113,25 +113,6 @@ class KeyRing:
         owners = [name for name, known in self._digests if hmac.compare_digest(digest, known)]
         return owners[0] if owners else None
 
-    def admit(self, scope: Scope) -> str:
-        """Return the owner of the key in a request or a WebSocket's upgrade. Raises InvalidApiKey."""
-        if self.is_open:
-            return ANONYMOUS
-        headers = Headers(scope=scope)
-        # A browser cannot set headers on a WebSocket. Elsewhere a key in a URL would end up in logs.
-        query = QueryParams(scope["query_string"] if scope["type"] == "websocket" else "")
-        scheme, _, credentials = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and credentials:
-            key = credentials.strip()
-        else:
-            key = headers.get("x-api-key") or query.get("api_key") or ""
-        if not key:
-            raise InvalidApiKey("no API key; send one as `Authorization: Bearer KEY` or `X-API-Key: KEY`")
-        owner = self.owner_of(key)
-        if owner is None:
-            raise InvalidApiKey("unknown API key; check it, or ask for a new one")
-        return owner
-
 
 class AuthMiddleware:
     """Refuse requests without a known key with 401, WebSockets at their upgrade.
@@ -147,11 +128,31 @@ class AuthMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket") and scope["path"] not in OPEN_PATHS:
             try:
-                scope.setdefault("state", {})["key_owner"] = self._keys.admit(scope)
+                owner: str | None = ANONYMOUS
+                if not self._keys.is_open:
+                    owner = self._keys.owner_of(_key_in(scope))
+                    if owner is None:
+                        raise InvalidApiKey("unknown API key; check it, or ask for a new one")
+                scope.setdefault("state", {})["key_owner"] = owner
             except InvalidApiKey as error:
                 count_rejection(self._metrics, error)
                 return await error_response(error)(scope, receive, send)
         await self._app(scope, receive, send)
+
+
+def _key_in(scope: Scope) -> str:
+    """Return the key in a request or a WebSocket's upgrade. Raises InvalidApiKey for none."""
+    headers = Headers(scope=scope)
+    # A browser cannot set headers on a WebSocket. Elsewhere a key in a URL would end up in logs.
+    query = QueryParams(scope["query_string"] if scope["type"] == "websocket" else "")
+    scheme, _, credentials = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and credentials:
+        key = credentials.strip()
+    else:
+        key = headers.get("x-api-key") or query.get("api_key") or ""
+    if not key:
+        raise InvalidApiKey("no API key; send one as `Authorization: Bearer KEY` or `X-API-Key: KEY`")
+    return key
 
 
 def _parse_key(number: int, entry: str) -> tuple[str, bytes]:
@@ -217,7 +218,13 @@ class BodyLimitMiddleware:
 
     async def _read(self, scope: Scope, receive: Receive) -> bytearray:
         """Raise TextTooLong, UploadTooLarge, ClientDisconnected."""
-        too_large, max_bytes = self._limit_of(scope)
+        max_bytes = self._limits.max_body_bytes
+        too_large: TtsError = TextTooLong(f"the body is larger than {max_bytes} bytes; send a shorter text")
+        without_slash = {**scope, "path": scope["path"].rstrip("/")}  # the router redirects to that
+        for route, max_file_bytes in self._upload_limits:
+            if route.matches(without_slash)[0] is Match.FULL:
+                max_bytes = max_file_bytes + FORM_BYTES
+                too_large = upload_too_large(max_file_bytes)
         # The server has refused a Content-Length that is not a number.
         lengths = (int(value) for name, value in scope["headers"] if name == b"content-length")
         if next(lengths, 0) > max_bytes:
@@ -233,15 +240,6 @@ class BodyLimitMiddleware:
             if len(body) > max_bytes:
                 raise too_large
         return body
-
-    def _limit_of(self, scope: Scope) -> tuple[TtsError, int]:
-        """Return the size that a body may have, and the error for a larger one."""
-        without_slash = {**scope, "path": scope["path"].rstrip("/")}  # the router redirects to that
-        for route, max_bytes in self._upload_limits:
-            if route.matches(without_slash)[0] is Match.FULL:
-                return upload_too_large(max_bytes), max_bytes + FORM_BYTES
-        max_bytes = self._limits.max_body_bytes
-        return TextTooLong(f"the body is larger than {max_bytes} bytes; send a shorter text"), max_bytes
 
     async def _refuse(self, error: TtsError, scope: Scope, receive: Receive, send: Send) -> None:
         count_rejection(self._metrics, error)

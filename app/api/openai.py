@@ -13,7 +13,6 @@ from firstword.app.api.streaming import (
     AudioResponse,
     CompleteAudioResponse,
     EventStreamResponse,
-    audio_response,
     resolve_output_format,
 )
 from firstword.app.audio.formats import MAX_SPEED, MIN_SPEED, AudioFormat
@@ -92,7 +91,7 @@ async def create_speech(body: SpeechRequest, request: Request, services: Service
         kind: type[AudioResponse] = EventStreamResponse
     else:
         kind = AudioResponse if body.stream else CompleteAudioResponse
-    return audio_response(kind, request, services, synthesis, output, text_field="input")
+    return kind(request, services, synthesis, output, text_field="input")
 
 
 @router.get("/models")

@@ -1,11 +1,11 @@
-"""Stream audio over HTTP: admission, encoding, chunked body and server-sent events."""
+"""Speak over HTTP: admission, chunked body, complete body and server-sent events."""
 
 import asyncio
 import base64
 import json
 import logging
-from collections.abc import AsyncGenerator, Coroutine, Mapping
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, aclosing, contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -14,11 +14,11 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from firstword.app.api.dependencies import Services
+from firstword.app.api.encoding import EncodedChunk, StreamEncoder
 from firstword.app.api.errors import error_body, outcome_of
 from firstword.app.audio.formats import AudioFormat, OutputFormat, sample_rate_of
-from firstword.app.audio.stream import EncodedChunk, StreamEncoder
-from firstword.app.engine.interface import Audio, Flushed, StreamEvent, SynthesisRequest, SynthesisStream
-from firstword.app.errors import CancelReason, Draining, InvalidRequest, SynthesisFailed
+from firstword.app.engine.interface import SynthesisRequest, SynthesisStream
+from firstword.app.errors import CancelReason, Draining, InvalidRequest
 from firstword.app.telemetry.stream_record import StreamRecord, StreamStats
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class StreamSession:
         services = self._services
         self._record = self._new_record()
         async with AsyncExitStack() as stack:
-            stack.push(self._end_record)
+            stack.enter_context(self._recorded())
             stack.enter_context(services.quotas.admitted(self._owner))
             stream = await services.engine.open(self._request)
             self._stream = await stack.enter_async_context(stream)
@@ -94,10 +94,16 @@ class StreamSession:
         self.stream.cancel(reason)
         self.record.end("cancelled", reason, self.stream.stats)
 
-    def record_failure(self, error: Exception) -> None:
-        """Count the stream as ended by `error`, entered or not; the first cause counts."""
+    def record_failure(self, error: BaseException) -> None:
+        """Record that `error` ended the stream, entered or not; the first cause counts."""
         record = self._new_record() if self._record is None else self._record
-        record.end(*outcome_of(error), self._stats)
+        match error:
+            case Draining() if self.is_open:
+                record.end("cancelled", "shutdown", self._stats)
+            case Exception():
+                record.end(*outcome_of(error), self._stats)
+            case _:
+                record.end("cancelled", self.cancel_reason, self._stats)
 
     @property
     def _stats(self) -> StreamStats | None:
@@ -107,65 +113,14 @@ class StreamSession:
         services = self._services
         return StreamRecord(services.metrics, services.clock, self._request.wire, self.received_s)
 
-    def _end_record(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        match error:
-            case None:
-                self.record.end("ok", None, self._stats)
-            case Draining() if self.is_open:
-                self.record.end("cancelled", "shutdown", self._stats)
-            case Exception():
-                self.record_failure(error)
-            case _:
-                self.record.end("cancelled", self.cancel_reason, self._stats)
-
-
-def open_stream_encoder(session: StreamSession, output: OutputFormat) -> StreamEncoder:
-    """session: entered."""
-    return StreamEncoder(output, session.stream.sample_rate_hz, session.record.encoded)
-
-
-async def encoded_events(
-    stream: SynthesisStream, encoder: StreamEncoder
-) -> AsyncGenerator[EncodedChunk | Flushed]:
-    """Yield the stream's audio encoded, and Flushed behind the last audio of each flush.
-
-    Raises what the stream raises, and SynthesisFailed for a stream without audio.
-    """
-    await encoder.start()
-    async with aclosing(_audio_events(stream)) as events:
-        async for event in events:
-            if isinstance(event, Audio):
-                chunk = await encoder.encode(event.samples)
-            else:
-                chunk = await encoder.flush()
-            if chunk is not None:
-                yield chunk
-            if isinstance(event, Flushed):
-                yield event
-    rest = await encoder.finish()
-    if rest is not None:
-        yield rest
-
-
-async def encoded_file(stream: SynthesisStream, encoder: StreamEncoder) -> EncodedChunk:
-    """Return all of the stream's audio as one complete file. Raises as `encoded_events`."""
-    async with aclosing(_audio_events(stream)) as events:
-        chunks = [event.samples async for event in events if isinstance(event, Audio)]
-    return await encoder.encode_file(chunks)
-
-
-async def _audio_events(stream: SynthesisStream) -> AsyncGenerator[StreamEvent]:
-    has_audio = False
-    async for event in stream:
-        if isinstance(event, Audio):
-            if not event.samples.size:
-                continue
-            has_audio = True
-        yield event
-    if not has_audio:
-        raise SynthesisFailed("The stream ended without any audio.")
+    @contextmanager
+    def _recorded(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            self.record_failure(error)
+            raise
+        self.record.end("ok", None, self._stats)
 
 
 class BodyAborted(Exception):
@@ -188,25 +143,40 @@ class AudioResponse(Response):
 
     def __init__(
         self,
-        session: StreamSession,
+        http: Request,
+        services: Services,
+        request: SynthesisRequest,
         output: OutputFormat,
-        send_timeout_s: float,
         text_field: str = "text",
     ) -> None:
-        """session: not yet entered. text_field: the request's field that holds the text, for errors."""
+        """text_field: the field that the text came in, for errors."""
         self.status_code = 200
         self.background = None
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-        self.session = session
+        self.session = StreamSession(services, request, http.state.key_owner, http.state.received_s)
         self._output = output
-        self._send_timeout_s = send_timeout_s
+        self._send_timeout_s = services.limits.slow_listener_timeout_s
         self._text_field = text_field
         self._has_started = False
         self._is_complete = False  # the end of the body has been handed over
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        speaking = asyncio.ensure_future(self.speak(send))
+        leaving = asyncio.ensure_future(_disconnect(receive))  # a server need not fail writes to who has left
         try:
-            await self._until_disconnect(receive, self._speak(send))
+            await asyncio.wait((speaking, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if self._is_complete:  # a server reports a disconnect then, though the client has not left
+                await asyncio.wait((speaking,))
+            elif leaving.done():
+                self.session.cancel_reason = "disconnect"
+        finally:
+            speaking.cancel()
+            leaving.cancel()
+            await asyncio.gather(speaking, leaving, return_exceptions=True)
+        if speaking.cancelled():
+            return
+        try:
+            speaking.result()
         except Exception as error:
             if isinstance(error, InvalidRequest) and error.param == "text":
                 error.param = self._text_field
@@ -214,13 +184,15 @@ class AudioResponse(Response):
                 raise
             await self.abort(error, send)
 
-    async def deliver(self, encoder: StreamEncoder, send: Send) -> None:
+    async def speak(self, send: Send) -> None:
         """Send the whole body."""
-        async with aclosing(encoded_events(self.session.stream, encoder)) as events:
-            async for event in events:
-                if isinstance(event, EncodedChunk):
-                    await self.send_audio(send, encoder, event)
-        await self.send_body(send, self.last_part(), more_body=False)
+        async with self.session as session:
+            encoder = StreamEncoder(session.stream, self._output, session.record.encoded)
+            async with aclosing(encoder.events()) as events:
+                async for event in events:
+                    if isinstance(event, EncodedChunk):
+                        await self.send_audio(send, encoder, event)
+            await self.send({"type": "http.response.body", "body": self.last_part()}, send)
 
     def framed(self, data: bytes) -> bytes:
         """Return encoded audio as it stands in the body."""
@@ -246,19 +218,14 @@ class AudioResponse(Response):
             self.headers["Server-Timing"] = record.server_timing(self.session.stream.stats)
             start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
             self._has_started = True
-            await self._send(send, start)
-        await self.send_body(send, self.framed(chunk.data), more_body)
+            await self.send(start, send)
+        body = self.framed(chunk.data)
+        await self.send({"type": "http.response.body", "body": body, "more_body": more_body}, send)
         record.audio_went(chunk.num_samples, self._output.sample_rate_hz)
 
-    async def send_body(self, send: Send, body: bytes, more_body: bool) -> None:
-        self._is_complete = not more_body
-        await self._send(send, {"type": "http.response.body", "body": body, "more_body": more_body})
-
-    async def _speak(self, send: Send) -> None:
-        async with self.session as session:
-            await self.deliver(open_stream_encoder(session, self._output), send)
-
-    async def _send(self, send: Send, message: Message) -> None:
+    async def send(self, message: Message, send: Send) -> None:
+        """Raise ClientTooSlow."""
+        self._is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
         try:
             async with asyncio.timeout(self._send_timeout_s):
                 await send(message)
@@ -268,36 +235,22 @@ class AudioResponse(Response):
             self.session.cancel("slow_listener")
             raise ClientTooSlow(f"a write took longer than {self._send_timeout_s:g} s") from None
 
-    async def _until_disconnect(self, receive: Receive, work: Coroutine[None, None, None]) -> None:
-        """Run `work` to its end or until the client disconnects; a server need not fail writes to it."""
 
-        async def disconnect() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-
-        working = asyncio.ensure_future(work)
-        leaving = asyncio.ensure_future(disconnect())
-        try:
-            await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
-            if self._is_complete:  # a server reports a disconnect then, though the client has not left
-                await asyncio.wait((working,))
-            elif leaving.done():
-                self.session.cancel_reason = "disconnect"
-        finally:
-            working.cancel()
-            leaving.cancel()
-            await asyncio.gather(working, leaving, return_exceptions=True)
-        if not working.cancelled():
-            working.result()
+async def _disconnect(receive: Receive) -> None:
+    """Return when the client has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 class CompleteAudioResponse(AudioResponse):
     """Send all of the audio at once, with its length and with true sizes in its header."""
 
-    async def deliver(self, encoder: StreamEncoder, send: Send) -> None:
-        file = await encoded_file(self.session.stream, encoder)
-        self.headers["Content-Length"] = str(len(file.data))
-        await self.send_audio(send, encoder, file, more_body=False)
+    async def speak(self, send: Send) -> None:
+        async with self.session as session:
+            encoder = StreamEncoder(session.stream, self._output, session.record.encoded)
+            file = await encoder.file()
+            self.headers["Content-Length"] = str(len(file.data))
+            await self.send_audio(send, encoder, file, more_body=False)
 
 
 class EventStreamResponse(AudioResponse):
@@ -324,21 +277,8 @@ class EventStreamResponse(AudioResponse):
             await super().abort(error, send)
         logger.error("a stream failed after its first audio", exc_info=error)
         event = _event({"type": "speech.audio.error", **error_body(error)})
-        await self.send_body(send, event, more_body=False)
+        await self.send({"type": "http.response.body", "body": event}, send)
 
 
 def _event(content: Mapping[str, object]) -> bytes:
     return f"data: {json.dumps(content)}\n\n".encode()
-
-
-def audio_response(
-    kind: type[AudioResponse],
-    http: Request,
-    services: Services,
-    request: SynthesisRequest,
-    output: OutputFormat,
-    text_field: str = "text",
-) -> AudioResponse:
-    """Return what a route answers. text_field: the field that the text came in."""
-    session = StreamSession(services, request, http.state.key_owner, http.state.received_s)
-    return kind(session, output, services.limits.slow_listener_timeout_s, text_field)

@@ -9,12 +9,7 @@ from starlette.responses import Response
 
 from firstword.app.api.dependencies import Services, ServicesHere
 from firstword.app.api.schemas import AUDIO_ANSWERS, ERROR_ANSWERS, VoiceFields
-from firstword.app.api.streaming import (
-    AudioResponse,
-    CompleteAudioResponse,
-    audio_response,
-    resolve_output_format,
-)
+from firstword.app.api.streaming import AudioResponse, CompleteAudioResponse, resolve_output_format
 from firstword.app.audio.formats import AudioFormat
 from firstword.app.engine.interface import SynthesisRequest
 
@@ -65,5 +60,5 @@ def _respond(fields: SpeechQuery, request: Request, services: Services) -> Audio
         seed=fields.seed,
         normalize=fields.normalize,
     )
-    kind = AudioResponse if fields.stream else CompleteAudioResponse
-    return audio_response(kind, request, services, synthesis, output)
+    kind: type[AudioResponse] = AudioResponse if fields.stream else CompleteAudioResponse
+    return kind(request, services, synthesis, output)

@@ -21,25 +21,7 @@ from firstword.app.audio.dsp import (
     wav_header,
     within_full_scale,
 )
-from firstword.app.audio.formats import AudioFormat, format_info, sample_rate_of
-
-
-def open_encoder(
-    format: AudioFormat,
-    source_rate_hz: int,
-    sample_rate_hz: int | None = None,
-    speed: float = 1.0,
-    num_samples: int | None = None,
-) -> "AudioEncoder":
-    """Return an encoder whose bytes can be sent while samples still come.
-
-    sample_rate_hz None: the source's own, or the one nearest to it that the format carries.
-    num_samples: how many will be in the body, after speed and rate, where that is known; it goes into a
-    WAV's header. Raises ValueError for an unknown format, and a rate or speed that it cannot have.
-    """
-    rate_hz = sample_rate_of(format, sample_rate_hz, source_rate_hz)
-    stages = SampleStages(source_rate_hz, rate_hz, speed)
-    return AudioEncoder(format, rate_hz, stages, _open_codec(format, rate_hz, num_samples))
+from firstword.app.audio.formats import FORMATS, AudioFormat, sample_rate_of
 
 
 def encode_whole(
@@ -49,17 +31,18 @@ def encode_whole(
     sample_rate_hz: int | None = None,
     speed: float = 1.0,
 ) -> bytes:
-    """Return a complete file with true sizes. samples (n,) float32. Raises ValueError as `open_encoder`."""
+    """Return a complete file with true sizes. samples (n,) float32. Raises ValueError as `AudioEncoder`."""
     rate_hz = sample_rate_of(format, sample_rate_hz, source_rate_hz)
-    stages = SampleStages(source_rate_hz, rate_hz, speed)
-    pcm = np.concatenate([stages.feed(samples), stages.finish()])
-    if format in ("wav", "pcm"):
-        codec = _open_codec(format, rate_hz, len(pcm))
-        return codec.start() + codec.encode(pcm) + codec.finish()
+    converter = AudioEncoder("pcm", source_rate_hz, rate_hz, speed)
+    pcm = converter.start() + converter.encode(samples) + converter.finish()
+    if format == "pcm":
+        return pcm
+    if format == "wav":
+        return wav_header(rate_hz, converter.num_samples) + pcm
     file = io.BytesIO()
     muxer = _Muxer(format, rate_hz, file, is_streamed=False)
     muxer.write_header()
-    muxer.write(pcm)
+    muxer.write(np.frombuffer(pcm, "<i2"))
     muxer.close()
     return file.getvalue()
 
@@ -82,59 +65,40 @@ class Codec(Protocol):
     def finish(self) -> bytes: ...
 
 
-class SampleStages:
-    """Change speed and sample rate where asked for; in any case clip to ±1 and round to 16 bits."""
-
-    def __init__(self, source_rate_hz: int, sample_rate_hz: int, speed: float) -> None:
-        """Raise ValueError for a speed out of range."""
-        check_speed(speed)
-        self._source_rate_hz = source_rate_hz
-        self._sample_rate_hz = sample_rate_hz
-        self._speed = speed
-        self._stages = self._open()
-
-    def feed(self, samples: Samples) -> Pcm16:
-        assert samples.dtype == np.float32, f"samples of {samples.dtype}, expected float32"
-        assert samples.ndim == 1, f"samples of shape {samples.shape}, expected (n,)"
-        samples = within_full_scale(samples)
-        for stage in self._stages:
-            samples = stage.feed(samples)
-        return to_pcm16(samples)
-
-    def finish(self) -> Pcm16:
-        rest = np.empty(0, np.float32)
-        for stage in self._stages:
-            rest = np.concatenate([stage.feed(rest), stage.finish()])
-        return to_pcm16(rest)
-
-    def flush(self) -> Pcm16:
-        """Return what they hold back and start afresh; only where the audio has faded out."""
-        rest = self.finish()
-        self._stages = self._open()
-        return rest
-
-    def _open(self) -> list[Stage]:
-        stages: list[Stage] = []
-        if self._speed != 1.0:
-            stages.append(Tempo(self._speed, self._source_rate_hz))
-        if self._sample_rate_hz != self._source_rate_hz:
-            stages.append(Resampler(self._source_rate_hz, self._sample_rate_hz))
-        return stages
-
-
 class AudioEncoder:
-    """One stream's encoder: `start` once, `encode` for each chunk, `flush` in silences, `finish` once.
+    """Encode one stream while it is made: `start` once, `encode` chunks, `flush` in silences, `finish` once.
 
     What they return, concatenated, is the file; any of them may return no bytes. Dropping the encoder
     unfinished frees it.
     """
 
-    def __init__(self, format: AudioFormat, sample_rate_hz: int, stages: SampleStages, codec: Codec) -> None:
-        self.media_type = format_info(format).media_type
-        self.sample_rate_hz = sample_rate_hz
+    def __init__(
+        self,
+        format: AudioFormat,
+        source_rate_hz: int,
+        sample_rate_hz: int | None = None,
+        speed: float = 1.0,
+        num_samples: int | None = None,
+    ) -> None:
+        """sample_rate_hz None: the source's own, or the one nearest to it that the format carries.
+
+        num_samples: how many will be in the body, after speed and rate, where that is known; it goes into a
+        WAV's header. Raises ValueError for an unknown format, and a rate or speed that it cannot have.
+        """
+        check_speed(speed)
+        self.sample_rate_hz = sample_rate_of(format, sample_rate_hz, source_rate_hz)
+        self.media_type = FORMATS[format].media_type
         self.num_samples = 0  # given to the codec so far: after speed and rate, less what those hold back
-        self._stages = stages
-        self._codec = codec
+        self._source_rate_hz = source_rate_hz
+        self._speed = speed
+        self._stages: list[Stage] | None = None  # None: to be opened for the next samples
+        self._codec: Codec
+        if format == "pcm":
+            self._codec = PcmCodec()
+        elif format == "wav":
+            self._codec = PcmCodec(wav_header(self.sample_rate_hz, num_samples))
+        else:
+            self._codec = MuxedCodec(format, self.sample_rate_hz)
         self._is_started = False
         self._is_finished = False
 
@@ -147,33 +111,42 @@ class AudioEncoder:
     def encode(self, samples: Samples) -> bytes:
         """samples (n,) float32 at the source's rate, n may be 0. NaN becomes 0; beyond ±1 is clipped."""
         assert self._is_open, "encode before start or after finish"
-        return self._encode(self._stages.feed(samples))
+        assert samples.dtype == np.float32, f"samples of {samples.dtype}, expected float32"
+        assert samples.ndim == 1, f"samples of shape {samples.shape}, expected (n,)"
+        if self._stages is None:
+            self._stages = []
+            if self._speed != 1.0:
+                self._stages.append(Tempo(self._speed, self._source_rate_hz))
+            if self.sample_rate_hz != self._source_rate_hz:
+                self._stages.append(Resampler(self._source_rate_hz, self.sample_rate_hz))
+        samples = within_full_scale(samples)
+        for stage in self._stages:
+            samples = stage.feed(samples)
+        self.num_samples += len(samples)
+        return self._codec.encode(to_pcm16(samples))
 
     def flush(self) -> bytes:
-        """Return all but what a codec holds back for its current frame: see `SampleStages.flush`."""
+        """Return all but what a codec holds back for its current frame; only where the audio has faded out.
+
+        Speed and sample rate start afresh behind it.
+        """
         assert self._is_open, "flush before start or after finish"
-        return self._encode(self._stages.flush())
+        rest = np.empty(0, np.float32)
+        for stage in self._stages or ():
+            rest = np.concatenate([stage.feed(rest), stage.finish()])
+        self._stages = None
+        self.num_samples += len(rest)
+        return self._codec.encode(to_pcm16(rest))
 
     def finish(self) -> bytes:
         assert self._is_open, "finish before start or twice"
+        rest = self.flush()
         self._is_finished = True
-        return self._encode(self._stages.finish()) + self._codec.finish()
-
-    def _encode(self, samples: Pcm16) -> bytes:
-        self.num_samples += len(samples)
-        return self._codec.encode(samples)
+        return rest + self._codec.finish()
 
     @property
     def _is_open(self) -> bool:
         return self._is_started and not self._is_finished
-
-
-def _open_codec(format: AudioFormat, sample_rate_hz: int, num_samples: int | None) -> Codec:
-    if format == "pcm":
-        return PcmCodec()
-    if format == "wav":
-        return PcmCodec(wav_header(sample_rate_hz, num_samples))
-    return MuxedCodec(format, sample_rate_hz)
 
 
 class MuxedCodec:

@@ -46,21 +46,16 @@ class OutputFormat:
     speed: float = 1.0
 
 
-def format_info(format: AudioFormat) -> FormatInfo:
-    """Raise ValueError for a format that is none of AudioFormat."""
-    info = FORMATS.get(format)
-    if info is None:
-        raise ValueError(f"format {format!r} is unknown; choose one of {', '.join(FORMATS)}")
-    return info
-
-
 def sample_rate_of(format: AudioFormat, wanted: int | None, default: int) -> int:
     """Return the rate to encode at: `wanted`, or for None the format's rate that fits `default`.
 
     That is `default` if the format carries it, else the next one above, else the format's highest.
     Raises ValueError for an unknown format, and for a wanted rate that the format does not carry.
     """
-    rates_hz = format_info(format).sample_rates_hz
+    info = FORMATS.get(format)
+    if info is None:
+        raise ValueError(f"format {format!r} is unknown; choose one of {', '.join(FORMATS)}")
+    rates_hz = info.sample_rates_hz
     if wanted is None:
         return next((rate_hz for rate_hz in rates_hz if rate_hz >= default), rates_hz[-1])
     if wanted not in rates_hz:

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from firstword.app.audio.dsp import Samples
-from firstword.app.audio.encode import AudioEncoder, encode_whole, open_encoder
+from firstword.app.audio.encode import AudioEncoder, encode_whole
 from firstword.app.audio.formats import FORMATS, AudioFormat
 from firstword.app.commands.console import CommandFailed
 
@@ -57,7 +57,7 @@ class PipeOutput:
     async def take(self, samples: Samples, sample_rate_hz: int) -> None:
         header = b""
         if self._encoder is None:
-            self._encoder = open_encoder(self._format, sample_rate_hz, speed=self._speed)
+            self._encoder = AudioEncoder(self._format, sample_rate_hz, speed=self._speed)
             header = self._encoder.start()
         await asyncio.to_thread(_write, header + self._encoder.encode(samples))
 

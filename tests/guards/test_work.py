@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from firstword.app.audio.encode import open_encoder
+from firstword.app.audio.encode import AudioEncoder
 from firstword.models.token2wav import StepInput
 from tests.guards.counting import calls_of, graph_runs, work_of
 from tests.guards.voices import DEFAULTS, KINDS, Kind, torch_networks, voice
@@ -150,7 +150,7 @@ def test_four_streams_share_the_work_of_a_chunk() -> None:
 
 def test_plain_audio_is_two_bytes_a_sample_with_nothing_kept_back() -> None:
     """More bytes: the listener is sent padding or a second header; fewer: its audio waits in an encoder."""
-    encoder = open_encoder("pcm", 24_000)
+    encoder = AudioEncoder("pcm", 24_000)
     assert encoder.start() == b""
     assert len(encoder.encode(np.zeros(24_000, np.float32))) == 48_000
     assert encoder.finish() == b""

@@ -8,12 +8,8 @@ from functools import partial
 from uuid import uuid4
 
 from firstword.app.api.dependencies import Services
-from firstword.app.api.streaming import (
-    StreamSession,
-    encoded_events,
-    open_stream_encoder,
-    resolve_output_format,
-)
+from firstword.app.api.encoding import StreamEncoder
+from firstword.app.api.streaming import StreamSession, resolve_output_format
 from firstword.app.api.ws.messages import (
     AudioFrame,
     Cancelled,
@@ -221,8 +217,8 @@ class Context:
     async def _send_audio(self) -> None:
         session = self._session
         queue = self._send_queue
-        encoder = open_stream_encoder(session, self._output)
-        async with aclosing(encoded_events(session.stream, encoder)) as events:
+        encoder = StreamEncoder(session.stream, self._output, session.record.encoded)
+        async with aclosing(encoder.events()) as events:
             async for event in events:
                 if isinstance(event, Flushed):
                     await queue.send(FlushDone(context=self.id))

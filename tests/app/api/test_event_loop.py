@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from firstword.app.api import speakers
+from firstword.app.api import encoding, speakers
 from firstword.app.api.middleware import REPLAY_BYTES, BodyLimitMiddleware
-from firstword.app.audio import stream as audio_stream
 from firstword.app.telemetry.metrics import Metrics
 from tests.support.serving import HELLO, LIMITS, in_process, make_services
 
@@ -22,13 +21,13 @@ MIB = 1 << 20
 @pytest.mark.parametrize("format", ["wav", "pcm", "mp3"])
 async def test_a_complete_body_is_encoded_in_a_thread(monkeypatch: pytest.MonkeyPatch, format: str) -> None:
     threads = []
-    encode_whole = audio_stream.encode_whole
+    encode_whole = encoding.encode_whole
 
     def watched(*given: Any) -> bytes:
         threads.append(threading.current_thread())
         return encode_whole(*given)
 
-    monkeypatch.setattr(audio_stream, "encode_whole", watched)
+    monkeypatch.setattr(encoding, "encode_whole", watched)
     async with in_process(make_services()) as client:
         answer = await client.post("/tts", json={"text": HELLO, "stream": False, "format": format})
     assert answer.status_code == 200

@@ -10,7 +10,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from firstword.app.audio.encode import encode_whole, open_encoder
+from firstword.app.audio.encode import AudioEncoder, encode_whole
 from firstword.app.audio.formats import FORMATS, AudioFormat, sample_rate_of
 from tests.support.sounds import Samples, chirp, counts_samples, decode, decode_with_ffmpeg, dominant_hz, tone
 
@@ -30,7 +30,7 @@ def streamed(
     speed: float = 1.0,
     source_rate_hz: int = SOURCE_RATE_HZ,
 ) -> bytes:
-    encoder = open_encoder(format, source_rate_hz, sample_rate_hz, speed)
+    encoder = AudioEncoder(format, source_rate_hz, sample_rate_hz, speed)
     parts = [encoder.start(), encoder.encode(samples[:0])]
     starts = [*range(0, len(samples), chunk_samples), len(samples)]
     for start, stop in pairwise(starts):
@@ -124,7 +124,7 @@ FIRST_PAYLOAD_MS = [
 
 @pytest.mark.parametrize(("format", "rate_hz", "max_ms"), FIRST_PAYLOAD_MS)
 def test_first_bytes_of_sound_come_early(format: AudioFormat, rate_hz: int, max_ms: int) -> None:
-    encoder = open_encoder(format, SOURCE_RATE_HZ, rate_hz)
+    encoder = AudioEncoder(format, SOURCE_RATE_HZ, rate_hz)
     encoder.start()
     fed_ms = 0
     sound = chirp(1.0, SOURCE_RATE_HZ)
@@ -139,7 +139,7 @@ def test_first_bytes_of_sound_come_early(format: AudioFormat, rate_hz: int, max_
 
 @pytest.mark.parametrize("format", ALL_FORMATS)
 def test_bytes_keep_coming_while_sound_does(format: AudioFormat) -> None:
-    encoder = open_encoder(format, SOURCE_RATE_HZ)
+    encoder = AudioEncoder(format, SOURCE_RATE_HZ)
     encoder.start()
 
     sizes = [len(encoder.encode(piece)) for piece in chirp(2.0, SOURCE_RATE_HZ).reshape(-1, 2400)]  # 100 ms
@@ -149,7 +149,7 @@ def test_bytes_keep_coming_while_sound_does(format: AudioFormat) -> None:
 
 @pytest.mark.parametrize("format", ALL_FORMATS)
 def test_the_header_comes_before_the_sound_and_without_it(format: AudioFormat) -> None:
-    encoder = open_encoder(format, SOURCE_RATE_HZ)
+    encoder = AudioEncoder(format, SOURCE_RATE_HZ)
 
     header = encoder.start()
 
@@ -158,7 +158,7 @@ def test_the_header_comes_before_the_sound_and_without_it(format: AudioFormat) -
 
 
 def test_a_streamed_wav_says_that_its_size_is_unknown() -> None:
-    header = open_encoder("wav", SOURCE_RATE_HZ, 16_000).start()
+    header = AudioEncoder("wav", SOURCE_RATE_HZ, 16_000).start()
 
     assert len(header) == WAV_HEADER_BYTES
     assert header[:4] + header[8:16] == b"RIFFWAVEfmt "
@@ -172,9 +172,9 @@ def test_a_wav_of_known_length_says_it() -> None:
 
     assert int.from_bytes(whole[4:8], "little") == len(whole) - 8
     assert int.from_bytes(whole[40:44], "little") == 2 * len(samples)
-    assert open_encoder("wav", SOURCE_RATE_HZ, num_samples=len(samples)).start() == whole[:WAV_HEADER_BYTES]
+    assert AudioEncoder("wav", SOURCE_RATE_HZ, num_samples=len(samples)).start() == whole[:WAV_HEADER_BYTES]
     with pytest.raises(ValueError, match="more than a WAV can hold"):
-        open_encoder("wav", SOURCE_RATE_HZ, num_samples=1 << 31)
+        AudioEncoder("wav", SOURCE_RATE_HZ, num_samples=1 << 31)
 
 
 def test_a_whole_flac_says_its_length_and_a_streamed_one_cannot() -> None:
@@ -253,7 +253,7 @@ def test_g711_has_the_codes_of_the_standard_and_the_nearest_of_them(
 
 @pytest.mark.parametrize("format", ALL_FORMATS)
 def test_an_encoder_dropped_in_the_middle_leaves_without_a_word(format: AudioFormat) -> None:
-    encoder = open_encoder(format, SOURCE_RATE_HZ, speed=0.9)
+    encoder = AudioEncoder(format, SOURCE_RATE_HZ, speed=0.9)
     encoder.start()
     encoder.encode(chirp(0.5, SOURCE_RATE_HZ))
 
@@ -263,13 +263,13 @@ def test_an_encoder_dropped_in_the_middle_leaves_without_a_word(format: AudioFor
 
 @pytest.mark.parametrize("format", ALL_FORMATS)
 def test_the_media_type_and_rate_are_the_tables(format: AudioFormat) -> None:
-    encoder = open_encoder(format, SOURCE_RATE_HZ)
+    encoder = AudioEncoder(format, SOURCE_RATE_HZ)
 
     assert encoder.media_type == FORMATS[format].media_type
     assert encoder.sample_rate_hz == sample_rate_of(format, None, SOURCE_RATE_HZ)
 
 
-@pytest.mark.parametrize("make", [open_encoder, partial(encode_whole, samples=np.zeros(100, np.float32))])
+@pytest.mark.parametrize("make", [AudioEncoder, partial(encode_whole, samples=np.zeros(100, np.float32))])
 def test_what_cannot_be_encoded_is_refused_when_asked_for(make: Callable[..., object]) -> None:
     def ask(format: str, sample_rate_hz: int | None = None, speed: float = 1.0) -> None:
         make(format, source_rate_hz=SOURCE_RATE_HZ, sample_rate_hz=sample_rate_hz, speed=speed)
@@ -286,7 +286,7 @@ def test_what_cannot_be_encoded_is_refused_when_asked_for(make: Callable[..., ob
 
 
 def test_out_of_turn_calls_are_bugs() -> None:
-    encoder = open_encoder("mp3", SOURCE_RATE_HZ)
+    encoder = AudioEncoder("mp3", SOURCE_RATE_HZ)
     with pytest.raises(AssertionError, match="before start"):
         encoder.encode(tone(0.1, SOURCE_RATE_HZ))
     encoder.start()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from firstword.app.audio.encode import AudioEncoder, open_encoder
+from firstword.app.audio.encode import AudioEncoder
 from firstword.app.audio.formats import AudioFormat
 from tests.support.sounds import Samples, chirp, decode
 
@@ -21,7 +21,7 @@ forms = pytest.mark.parametrize(("format", "rate_hz", "speed"), FORMS)
 
 
 def started(format: AudioFormat, rate_hz: int, speed: float) -> AudioEncoder:
-    encoder = open_encoder(format, SOURCE_HZ, rate_hz, speed)
+    encoder = AudioEncoder(format, SOURCE_HZ, rate_hz, speed)
     encoder.start()
     return encoder
 
@@ -63,13 +63,13 @@ def test_a_flush_with_nothing_to_give_gives_nothing(format: AudioFormat, rate_hz
 
 @pytest.mark.parametrize("format", ["mp3", "opus", "aac", "flac"])
 def test_a_flush_in_a_format_of_frames_leaves_one_whole_file(format: AudioFormat) -> None:
-    encoder, sound = open_encoder(format, SOURCE_HZ, speed=1.5), chirp(0.9, SOURCE_HZ)
+    encoder, sound = AudioEncoder(format, SOURCE_HZ, speed=1.5), chirp(0.9, SOURCE_HZ)
     file = encoder.start() + body(encoder, sound) + encoder.flush() + body(encoder, sound) + encoder.finish()
     samples, rate_hz = decode(format, file, SOURCE_HZ)
     assert len(samples) / rate_hz == pytest.approx(2 * 0.9 / 1.5, abs=0.1)
 
 
 def test_a_flush_out_of_turn_is_a_bug() -> None:
-    encoder = open_encoder("pcm", SOURCE_HZ)
+    encoder = AudioEncoder("pcm", SOURCE_HZ)
     with pytest.raises(AssertionError, match="flush before start"):
         encoder.flush()

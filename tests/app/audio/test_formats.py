@@ -2,7 +2,7 @@ from typing import get_args
 
 import pytest
 
-from firstword.app.audio.formats import FORMATS, SAMPLE_RATES_HZ, AudioFormat, format_info, sample_rate_of
+from firstword.app.audio.formats import FORMATS, SAMPLE_RATES_HZ, AudioFormat, sample_rate_of
 
 ALL_FORMATS: tuple[AudioFormat, ...] = get_args(AudioFormat)
 
@@ -18,7 +18,7 @@ def test_every_format_is_in_the_table_with_rates_in_order() -> None:
 @pytest.mark.parametrize("format", ALL_FORMATS)
 def test_a_wanted_rate_is_given_or_refused_never_changed(format: AudioFormat) -> None:
     for rate_hz in (*SAMPLE_RATES_HZ, 0, -8000, 11_025, 96_000):
-        if rate_hz in format_info(format).sample_rates_hz:
+        if rate_hz in FORMATS[format].sample_rates_hz:
             assert sample_rate_of(format, rate_hz, 24_000) == rate_hz
         else:
             with pytest.raises(ValueError, match=f"{rate_hz} Hz is not one that {format} carries; choose"):

@@ -1,0 +1,101 @@
+"""Encode the audio of one stream as it is made, without blocking the event loop."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from typing import ParamSpec
+
+import numpy as np
+
+from firstword.app.audio.encode import AudioEncoder, encode_whole
+from firstword.app.audio.formats import OutputFormat
+from firstword.app.engine.interface import Audio, Flushed, SynthesisStream
+from firstword.app.errors import SynthesisFailed
+
+_PLAIN_FORMATS = frozenset({"pcm", "wav"})  # encoding them takes microseconds
+_NO_AUDIO = "The stream ended without any audio."
+
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedChunk:
+    data: bytes  # never empty
+    num_samples: int  # of this chunk, at the output's rate; what a codec holds back counts as well
+
+
+class StreamEncoder:
+    """Encode a stream once, either chunk by chunk (`events`) or all of it (`file`).
+
+    Steps that take long run in a thread. Both raise what the stream raises, and SynthesisFailed for a stream
+    without audio.
+    """
+
+    def __init__(
+        self, stream: SynthesisStream, output: OutputFormat, on_encoded: Callable[[float], None]
+    ) -> None:
+        """on_encoded: called after each step with the seconds it took."""
+        self._stream = stream
+        self._output = output
+        self._on_encoded = on_encoded
+        self._encoder = AudioEncoder(
+            output.format, stream.sample_rate_hz, output.sample_rate_hz, output.speed
+        )
+        is_resampled = output.sample_rate_hz != stream.sample_rate_hz or output.speed != 1
+        self._is_plain = output.format in _PLAIN_FORMATS and not is_resampled
+        self.media_type = self._encoder.media_type
+
+    async def events(self) -> AsyncGenerator[EncodedChunk | Flushed]:
+        """Yield the audio encoded, and Flushed behind the last audio of each flush.
+
+        The first chunk is the container's header with audio behind it.
+        """
+        encoder = self._encoder
+        header = await self._run(encoder.start)
+        has_audio = False
+        num_sent_samples = 0
+        async for event in self._stream:
+            if isinstance(event, Flushed):
+                data = await self._run(encoder.flush)
+            elif event.samples.size:
+                has_audio = True
+                data = await self._run(encoder.encode, event.samples)
+            else:
+                continue
+            if data:  # else the encoder holds all of it back
+                yield EncodedChunk(header + data, encoder.num_samples - num_sent_samples)
+                header = b""
+                num_sent_samples = encoder.num_samples
+            if isinstance(event, Flushed):
+                yield event
+        if not has_audio:
+            raise SynthesisFailed(_NO_AUDIO)
+        data = header + await self._run(encoder.finish)
+        if data:
+            yield EncodedChunk(data, encoder.num_samples - num_sent_samples)
+
+    async def file(self) -> EncodedChunk:
+        """Return all of it as one complete file, true sizes in its header."""
+        chunks = [event.samples async for event in self._stream if isinstance(event, Audio)]
+        samples = np.concatenate(chunks or [np.empty(0, np.float32)])
+        if not samples.size:
+            raise SynthesisFailed(_NO_AUDIO)
+        output = self._output
+        source_rate_hz = self._stream.sample_rate_hz
+        started_s = time.perf_counter()
+        data = await asyncio.to_thread(
+            encode_whole, output.format, samples, source_rate_hz, output.sample_rate_hz, output.speed
+        )
+        self._on_encoded(time.perf_counter() - started_s)
+        num_samples = round(samples.size * output.sample_rate_hz / source_rate_hz / output.speed)
+        return EncodedChunk(data, num_samples)
+
+    async def _run(self, step: Callable[P, bytes], *args: P.args, **kwargs: P.kwargs) -> bytes:
+        started_s = time.perf_counter()
+        if self._is_plain:
+            data = step(*args, **kwargs)
+        else:
+            data = await asyncio.to_thread(step, *args, **kwargs)
+        self._on_encoded(time.perf_counter() - started_s)
+        return data

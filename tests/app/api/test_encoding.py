@@ -1,0 +1,109 @@
+"""A stream's chunks are its file, and what takes long is encoded in a thread."""
+
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from firstword.app.api.encoding import EncodedChunk, StreamEncoder
+from firstword.app.audio.encode import AudioEncoder, encode_whole
+from firstword.app.audio.formats import OutputFormat
+from firstword.app.engine.interface import Audio, Flushed, StreamEvent, SynthesisRequest
+from firstword.app.errors import SynthesisFailed
+from tests.support.fake_engine import FakeEngine, FakeStream
+from tests.support.sounds import tone
+
+pytestmark = pytest.mark.anyio
+
+RATE_HZ = 24_000
+SOUND = tone(0.5, RATE_HZ)
+
+
+FLUSH = Flushed()
+
+
+def encoder_of(
+    output: OutputFormat, events: Sequence[StreamEvent], on_encoded: Callable[[float], None] = lambda _: None
+) -> StreamEncoder:
+    class Listed(FakeStream):
+        async def __aiter__(self) -> AsyncIterator[StreamEvent]:
+            for event in events:
+                yield event
+
+    stream = Listed(FakeEngine(), SynthesisRequest("test", "http", text="Hello."), "anna")
+    assert stream.sample_rate_hz == RATE_HZ
+    return StreamEncoder(stream, output, on_encoded)
+
+
+async def streamed(encoder: StreamEncoder) -> list[EncodedChunk]:
+    return [event async for event in encoder.events() if isinstance(event, EncodedChunk)]
+
+
+def pieces(num: int) -> list[StreamEvent]:
+    return [Audio(piece) for piece in np.array_split(SOUND, num)]
+
+
+@pytest.mark.parametrize("output", [OutputFormat("wav", 24_000), OutputFormat("flac", 16_000, 1.5)])
+async def test_the_first_chunk_is_the_header_with_audio_behind_it(output: OutputFormat) -> None:
+    header = AudioEncoder(output.format, RATE_HZ, output.sample_rate_hz, output.speed).start()
+    chunks = await streamed(encoder_of(output, [*pieces(5), FLUSH]))
+    assert chunks[0].data.startswith(header)
+    assert len(chunks[0].data) > len(header) > 0
+    assert all(chunk.data for chunk in chunks)
+    num_samples = len(SOUND) * output.sample_rate_hz / RATE_HZ / output.speed
+    assert sum(chunk.num_samples for chunk in chunks) == pytest.approx(num_samples, abs=2)
+
+
+async def test_a_header_waits_for_the_first_audio() -> None:
+    encoder = encoder_of(OutputFormat("wav", RATE_HZ), [FLUSH, Audio(SOUND[:0]), Audio(SOUND[:100])])
+    flushed, chunk = [event async for event in encoder.events()]
+    assert flushed == FLUSH
+    assert isinstance(chunk, EncodedChunk)
+    assert (len(chunk.data), chunk.num_samples) == (44 + 200, 100)
+
+
+async def test_a_stream_without_audio_fails() -> None:
+    for events in ([], [FLUSH], [Audio(SOUND[:0])]):
+        with pytest.raises(SynthesisFailed, match="without any audio"):
+            await streamed(encoder_of(OutputFormat("wav", RATE_HZ), events))
+        with pytest.raises(SynthesisFailed, match="without any audio"):
+            await encoder_of(OutputFormat("wav", RATE_HZ), events).file()
+
+
+async def test_a_file_is_complete_and_its_time_is_reported() -> None:
+    output = OutputFormat("wav", 16_000, 0.5)
+    times: list[float] = []
+    file = await encoder_of(output, pieces(3), times.append).file()
+    assert file.data == encode_whole("wav", SOUND, RATE_HZ, 16_000, 0.5)
+    assert file.num_samples == (len(file.data) - 44) // 2
+    assert len(times) == 1
+    assert times[0] > 0
+
+
+@pytest.mark.parametrize(
+    ("output", "is_in_thread"),
+    [
+        (OutputFormat("wav", RATE_HZ), False),
+        (OutputFormat("pcm", RATE_HZ), False),
+        (OutputFormat("pcm", 8_000), True),
+        (OutputFormat("wav", RATE_HZ, 1.5), True),
+        (OutputFormat("mp3", RATE_HZ), True),
+    ],
+)
+async def test_what_takes_long_is_done_in_a_thread(
+    output: OutputFormat, is_in_thread: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+    encode = AudioEncoder.encode
+
+    def watched(self: AudioEncoder, samples: Any) -> bytes:
+        threads.append(threading.current_thread())
+        return encode(self, samples)
+
+    monkeypatch.setattr(AudioEncoder, "encode", watched)
+    times: list[float] = []
+    await streamed(encoder_of(output, [*pieces(5), FLUSH], times.append))
+    assert {thread is not threading.current_thread() for thread in threads} == {is_in_thread}
+    assert len(times) == 8  # start, five chunks, flush, finish
