@@ -254,22 +254,18 @@ def _lingering(receive: Receive, send: Send) -> Send:
     async def send_and_linger(message: Message) -> None:
         if message["type"] == "http.response.body" and not message.get("more_body", False):
             await send({**message, "more_body": True})
-            await _discard_rest(receive)
+            num_bytes = 0
+            more_body = True
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LINGER_S):
+                    while more_body and num_bytes < LINGER_BYTES:
+                        part = await receive()
+                        num_bytes += len(part.get("body", b""))
+                        more_body = part.get("more_body", False)
             message = {"type": "http.response.body", "body": b""}
         await send(message)
 
     return send_and_linger
-
-
-async def _discard_rest(receive: Receive) -> None:
-    num_bytes = 0
-    with suppress(TimeoutError):
-        async with asyncio.timeout(LINGER_S):
-            while num_bytes < LINGER_BYTES:
-                message = await receive()
-                num_bytes += len(message.get("body", b""))
-                if not message.get("more_body", False):
-                    return
 
 
 def _replay(body: bytearray, receive: Receive) -> Receive:

@@ -161,8 +161,12 @@ class AudioResponse(Response):
         self._is_complete = False  # the end of the body has been handed over
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def disconnect() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
         speaking = asyncio.ensure_future(self.speak(send))
-        leaving = asyncio.ensure_future(_disconnect(receive))  # a server need not fail writes to who has left
+        leaving = asyncio.ensure_future(disconnect())  # a server need not fail writes to who has left
         try:
             await asyncio.wait((speaking, leaving), return_when=asyncio.FIRST_COMPLETED)
             if self._is_complete:  # a server reports a disconnect then, though the client has not left
@@ -234,12 +238,6 @@ class AudioResponse(Response):
         except TimeoutError:
             self.session.cancel("slow_listener")
             raise ClientTooSlow(f"a write took longer than {self._send_timeout_s:g} s") from None
-
-
-async def _disconnect(receive: Receive) -> None:
-    """Return when the client has left."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 class CompleteAudioResponse(AudioResponse):

@@ -131,7 +131,14 @@ def _check_channels(num_channels: int) -> None:
 
 def _frames(container: InputContainer, track: av.AudioStream) -> Iterator[av.AudioFrame]:
     """Yield what decodes, up to where the file breaks off. A few damaged packets are skipped."""
-    decoder = _decoder(track)
+    decoder = track.codec_context
+    if decoder.name == "opus":  # FFmpeg's own is wrong for 250 ms where the coding mode changes
+        opus = av.CodecContext.create("libopus", "r")
+        opus.extradata = decoder.extradata
+        opus.layout = decoder.layout
+        opus.sample_rate = track.sample_rate
+        decoder = opus
+    decoder.thread_count = 1
     num_good = 0
     num_bad = 0
     for packet in _packets(container, track):
@@ -148,19 +155,6 @@ def _frames(container: InputContainer, track: av.AudioStream) -> Iterator[av.Aud
         raise UndecodableAudio(
             f"{num_bad} of {num_bad + num_good} parts of the recording are damaged; encode it again"
         )
-
-
-def _decoder(track: av.AudioStream) -> av.AudioCodecContext:
-    """Return the track's own, but for Opus: FFmpeg's is wrong for 250 ms where the coding mode changes."""
-    decoder = track.codec_context
-    if decoder.name == "opus":
-        opus = av.CodecContext.create("libopus", "r")
-        opus.extradata = decoder.extradata
-        opus.layout = decoder.layout
-        opus.sample_rate = track.sample_rate
-        decoder = opus
-    decoder.thread_count = 1
-    return decoder
 
 
 def _packets(

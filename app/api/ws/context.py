@@ -141,7 +141,16 @@ class Context:
             self._state = ContextState.CLOSED
             on_done()
 
-        await self._send_queue.send(Done(context=self.id, stats=self._stats()), before_write=close)
+        record, counts = self._session.record, self._session.stream.stats
+        rtf = record.rtf(counts)
+        stats = Stats(
+            ttfb_ms=None if record.ttfb_ms is None else round(record.ttfb_ms, 3),
+            audio_ms=self._ms(self._num_sent_samples),
+            rtf=None if rtf is None else round(rtf, 3),
+            speech_tokens=counts.speech_tokens,
+            characters=counts.characters,
+        )
+        await self._send_queue.send(Done(context=self.id, stats=stats), before_write=close)
 
     def cancel(self, reason: CancelReason) -> Cancelled:
         """Free everything at once; audio that waits to be written is withdrawn."""
@@ -236,17 +245,6 @@ class Context:
 
     def _count_sent(self, num_samples: int) -> None:
         self._num_sent_samples += num_samples
-
-    def _stats(self) -> Stats:
-        record, stats = self._session.record, self._session.stream.stats
-        rtf = record.rtf(stats)
-        return Stats(
-            ttfb_ms=None if record.ttfb_ms is None else round(record.ttfb_ms, 3),
-            audio_ms=self._ms(self._num_sent_samples),
-            rtf=None if rtf is None else round(rtf, 3),
-            speech_tokens=stats.speech_tokens,
-            characters=stats.characters,
-        )
 
     def _ms(self, num_samples: int) -> float:
         return round(1000 * num_samples / self._output.sample_rate_hz, 3)

@@ -207,21 +207,18 @@ class SendQueue:
                 continue
             if item.before_write is not None:
                 item.before_write()
-            async with asyncio.timeout(self._write_timeout_s):
-                await self._write(item)
+            try:
+                async with asyncio.timeout(self._write_timeout_s):
+                    if isinstance(item.message, Close):
+                        await self._websocket.close(item.message.code, item.message.reason)
+                    else:
+                        await self._websocket.send_text(item.message.model_dump_json())
+                    if item.frame:
+                        await self._websocket.send_bytes(item.frame)
+            except RuntimeError as error:
+                # What uvicorn raises for a socket that it closed itself, over a ping that nobody answered.
+                raise WebSocketDisconnect from error
             self._after_write()
             if not item.written.cancelled():
                 item.written.set_result(None)
             is_open = not isinstance(item.message, Close)
-
-    async def _write(self, item: _Item) -> None:
-        try:
-            if isinstance(item.message, Close):
-                await self._websocket.close(item.message.code, item.message.reason)
-                return
-            await self._websocket.send_text(item.message.model_dump_json())
-            if item.frame:
-                await self._websocket.send_bytes(item.frame)
-        except RuntimeError as error:
-            # What uvicorn raises for a socket that it closed itself, over a ping that nobody answered.
-            raise WebSocketDisconnect from error

@@ -6,7 +6,6 @@ from collections import deque
 from dataclasses import dataclass
 
 from fastapi import APIRouter
-from starlette.types import Message as AsgiMessage
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from firstword.app.api.dependencies import Services, services_of
@@ -149,21 +148,18 @@ class WebSocketSession:
     async def _read(self) -> None:
         while (message := await self._websocket.receive())["type"] == "websocket.receive":
             self._touch()
-            await self._handle(message)
+            raw: str | None = message.get("text")
+            try:
+                if raw is None:
+                    raise InvalidRequest("binary messages are not supported; send JSON in a text message")
+                await self._handle(parse_message(raw))
+            except Exception as error:
+                await self._refuse(raw, error)
             await asyncio.sleep(0)  # a burst of messages lets others run in between
         is_shutdown = message.get("code") == RESTARTING
         self._end_socket(_End("shutdown" if is_shutdown else "disconnect"))
 
-    async def _handle(self, message: AsgiMessage) -> None:
-        raw: str | None = message.get("text")
-        try:
-            if raw is None:
-                raise InvalidRequest("binary messages are not supported; send JSON in a text message")
-            await self._dispatch(parse_message(raw))
-        except Exception as error:
-            await self._refuse(raw, error)
-
-    async def _dispatch(self, message: ClientMessage) -> None:
+    async def _handle(self, message: ClientMessage) -> None:
         match message:
             case Ping():
                 await self._send_queue.post(Pong())
