@@ -61,7 +61,7 @@ class Row:
     index: int  # its cache row; -1 once it has left
     arrival: int  # how many joined before it
     generator: torch.Generator = field(init=False)
-    _uniform: float | None = field(default=None, init=False)  # drawn, not used yet
+    uniform: float | None = field(default=None, init=False)  # of the next draw, once that was asked for
 
     def __post_init__(self) -> None:
         self.generator = torch.Generator().manual_seed(self.request.seed)
@@ -71,15 +71,10 @@ class Row:
         return self.request.plan
 
     def next_uniform(self) -> float:
-        """Return the number of the next draw; the same until `mark_run`, so a failed draw can be repeated."""
-        if self._uniform is None:
-            self._uniform = torch.rand((), generator=self.generator, dtype=torch.float64).item()
-        return self._uniform
-
-    def mark_run(self) -> None:
-        """Report that the pending ids have run and a draw was made from their logits."""
-        self._uniform = None
-        self.plan.mark_run()
+        """Return the number of the next draw; a draw that failed gets the same again."""
+        if self.uniform is None:
+            self.uniform = torch.rand((), generator=self.generator, dtype=torch.float64).item()
+        return self.uniform
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +114,7 @@ class SpeechDecoder:
         self._model = model
         self._sampling = sampling
         self._cache = model.new_cache()
-        self._masks: Tensor | None = None  # (4, V)
+        self._masks = class_masks(model.vocabulary, self._cache.device)  # (4, V)
         self._num_arrivals = 0
         self.rows: list[Row] = []  # row i owns row i of the cache
 
@@ -155,7 +150,15 @@ class SpeechDecoder:
         Only one new row a step, since all others wait for its prefill. If a run of the network or the draw
         raises, nothing has advanced: the step can be repeated.
         """
-        actions = [(row, self._action(row)) for row in self.rows]
+        actions: list[tuple[Row, Action]] = []
+        for row in self.rows:
+            action = row.plan.next_action()
+            while isinstance(action, ForceFill):
+                fill = self._model.vocabulary.fill
+                assert fill is not None, "a fill in a model without one"
+                row.plan.accept(fill)
+                action = row.plan.next_action()
+            actions.append((row, action))
         pending = [_Pending(row, action.ids) for row, action in actions if isinstance(action, Run)]
         drawn = self._advance(pending) if pending else []
         events: list[Event] = []
@@ -181,30 +184,31 @@ class SpeechDecoder:
 
         Run together are the oldest new row alone, the rows with one id, and those with several.
         """
-        lengths = self._cache.lengths
+        lengths, device, window = self._cache.lengths, self._cache.device, self._sampling.win_size
         new = [one for one in pending if lengths[one.row.index] == 0]
         oldest = sorted(new, key=lambda one: one.row.arrival)[:1]
         going_on = [one for one in pending if lengths[one.row.index] > 0]
         single = [one for one in going_on if len(one.ids) == 1]
         several = [one for one in going_on if len(one.ids) > 1]
         groups = [group for group in (oldest, single, several) if group]
+        rows = [one.row for group in groups for one in group]
         with self._cache.all_or_nothing():
             hidden = torch.cat([self._run(group) for group in groups])  # (R, C)
-            logits = self._model.logits(hidden)  # (R, V)
-            rows = [one.row for group in groups for one in group]
-            ids = self._draw(rows, logits)
+            rules = [row.plan.forbidden for row in rows]
+            histories = [([-1] * window + [*row.plan.history[-window:]])[-window:] for row in rows]
+            drawn = sample(
+                self._model.logits(hidden),  # (R, V)
+                forbidden=self._masks[to_device(rules, device)],
+                history=to_device(histories, device),
+                uniforms=to_device([row.next_uniform() for row in rows], device, torch.float64),
+                is_greedy=to_device([row.request.is_greedy for row in rows], device),
+                config=self._sampling,
+            )
+            ids = drawn.tolist()  # the one wait for the device in a step
         for row in rows:
-            row.mark_run()
+            row.uniform = None
+            row.plan.mark_run()
         return list(zip(rows, ids, strict=True))
-
-    def _action(self, row: Row) -> Action:
-        action = row.plan.next_action()
-        while isinstance(action, ForceFill):
-            fill = self._model.vocabulary.fill
-            assert fill is not None, "a fill in a model without one"
-            row.plan.accept(fill)
-            action = row.plan.next_action()
-        return action
 
     def _run(self, group: Sequence[_Pending]) -> Tensor:
         """Run the network. -> the hidden state of each row's last id (rows of the group, C)."""
@@ -228,29 +232,6 @@ class SpeechDecoder:
         lasts = [counts[index - rows.start] - 1 for index in indices]
         index = to_device([[index - rows.start for index in indices], lasts], hidden.device)
         return hidden[index[0], index[1]]
-
-    def _draw(self, rows: Sequence[Row], logits: Tensor) -> list[int]:
-        """Draw from logits (R, V). -> an id for each row, -1 where there is none.
-
-        This is the one wait for the device in a step.
-        """
-        rules, histories = [], []
-        for row in rows:
-            rules.append(row.plan.forbidden)
-            window = list(row.plan.history[-self._sampling.win_size :])
-            histories.append([-1] * (self._sampling.win_size - len(window)) + window)
-        device = logits.device
-        if self._masks is None:
-            self._masks = class_masks(self._model.vocabulary, device)
-        ids = sample(
-            logits,
-            forbidden=self._masks[to_device(rules, device)],
-            history=to_device(histories, device),
-            uniforms=to_device([row.next_uniform() for row in rows], device, torch.float64),
-            is_greedy=to_device([row.request.is_greedy for row in rows], device),
-            config=self._sampling,
-        )
-        return ids.tolist()
 
     def _stop(self, row: Row, reason: StopReason | Literal["not_finite"]) -> Stopped:
         self.remove(row)

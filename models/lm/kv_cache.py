@@ -39,14 +39,14 @@ class KeyValueCache:
         self.device = device
         self.lengths: list[int] = []  # positions finished, for every row in use
         empty = torch.zeros(0, shape.num_heads, 0, shape.head_dim, dtype=dtype, device=device)
-        self._keys = [empty] * shape.num_layers
-        self._values = [empty] * shape.num_layers
+        self.keys = [empty] * shape.num_layers
+        self.values = [empty] * shape.num_layers
         self._table: Tensor | None = None  # (length, W), sinusoids of the positions
 
     @property
     def num_bytes(self) -> int:
         table = 0 if self._table is None else self._table.nbytes
-        return sum(tensor.nbytes for tensor in (*self._keys, *self._values)) + table
+        return sum(tensor.nbytes for tensor in (*self.keys, *self.values)) + table
 
     def add_row(self) -> int:
         """Add an empty row at the end. -> its index."""
@@ -58,7 +58,7 @@ class KeyValueCache:
         """Move the last row to index `row`, and clear the last one."""
         last = len(self.lengths) - 1
         assert 0 <= row <= last, row
-        for tensor in (*self._keys, *self._values):
+        for tensor in (*self.keys, *self.values):
             tensor[row] = tensor[last]
             tensor[last] = 0
         self.lengths[row] = self.lengths[last]
@@ -89,37 +89,37 @@ class KeyValueCache:
         start: the first row's first position.
         """
         if len(rows) == 1:  # a slice is written in a fraction of the time
-            keys, values = self._keys[layer][rows.start], self._values[layer][rows.start]
+            keys, values = self.keys[layer][rows.start], self.values[layer][rows.start]
             keys[:, start : start + k.shape[2]] = k[0]
             values[:, start : start + k.shape[2]] = v[0]
             return keys[None], values[None]
         index = torch.arange(len(rows), device=k.device)[:, None]
-        keys = self._keys[layer][rows.start : rows.stop]
-        values = self._values[layer][rows.start : rows.stop]
+        keys = self.keys[layer][rows.start : rows.stop]
+        values = self.values[layer][rows.start : rows.stop]
         keys[index, :, positions] = k.transpose(1, 2)
         values[index, :, positions] = v.transpose(1, 2)
         return keys, values
 
-    def layer_views(self, rows: range) -> list[tuple[Tensor, Tensor]]:
-        """Return each layer's keys and values of the rows, to be written in place: (B, H, capacity, D)."""
-        part = slice(rows.start, rows.stop)
-        return [(keys[part], values[part]) for keys, values in zip(self._keys, self._values, strict=True)]
-
     def position_table(self, width: int, like: Tensor) -> Tensor:
         """Return the sinusoids of every position up to the capacity: (length, width)."""
-        length = self._keys[0].shape[2]
+        length = self.keys[0].shape[2]
         if self._table is None or len(self._table) < length:
             self._table = sinusoids(torch.arange(length, device=like.device), width, like.dtype)
         return self._table
 
     def _reserve(self, num_rows: int, length: int) -> None:
-        has_rows, _, has_length, _ = self._keys[0].shape
-        if num_rows <= has_rows and length <= has_length:
+        had_rows, num_heads, had_length, head_dim = self.keys[0].shape
+        if num_rows <= had_rows and length <= had_length:
             return
-        num_rows, length = _doubled(has_rows, num_rows), _doubled(has_length, length)
-        keys = [_grown(tensor, num_rows, length) for tensor in self._keys]
-        values = [_grown(tensor, num_rows, length) for tensor in self._values]
-        self._keys, self._values = keys, values  # both or, if the memory does not suffice, neither
+        num_rows = had_rows if num_rows <= had_rows else max(num_rows, 2 * had_rows)
+        length = had_length if length <= had_length else max(length, 2 * had_length)
+        grown = []
+        for tensor in (*self.keys, *self.values):
+            larger = tensor.new_zeros(num_rows, num_heads, length, head_dim)
+            larger[:had_rows, :, :had_length] = tensor
+            grown.append(larger)
+        num_layers = len(self.keys)  # both are set or, if the memory does not suffice, neither
+        self.keys, self.values = grown[:num_layers], grown[num_layers:]
 
 
 class CachePass:
@@ -134,6 +134,7 @@ class CachePass:
         self.rows = rows
         self.counts = counts
         self._starts = starts
+        self.ends = [start + count for start, count in zip(starts, counts, strict=True)]  # after the pass
         self.num_visible = max(end for end, count in zip(self.ends, counts, strict=True) if count)
         self._positions: Tensor | None = None  # (B, T)
         self._mask: Tensor | None = None  # (B, 1, T, visible)
@@ -164,14 +165,11 @@ class CachePass:
         scores = q @ keys.mT + position_scores  # (B, H, T, visible)
         return masked_softmax(scores / math.sqrt(q.shape[-1]), self._mask) @ values
 
-    @property
-    def ends(self) -> list[int]:
-        """Positions of each row after the pass."""
-        return [start + count for start, count in zip(self._starts, self.counts, strict=True)]
-
     def layer_views(self) -> list[tuple[Tensor, Tensor]]:
-        """As `KeyValueCache.layer_views`, for a network that writes and attends by itself."""
-        return self._cache.layer_views(self.rows)
+        """Each layer's keys and values of the rows (B, H, capacity, D), for a network that writes there."""
+        part = slice(self.rows.start, self.rows.stop)
+        cache = self._cache
+        return [(keys[part], values[part]) for keys, values in zip(cache.keys, cache.values, strict=True)]
 
     def commit(self) -> None:
         """Count the new positions."""
@@ -189,13 +187,3 @@ def attend_grouped(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None)
         mask = mask.repeat(1, 1, q.shape[1] // groups, 1)
     y = F.scaled_dot_product_attention(folded, keys, values, attn_mask=mask)
     return y.unflatten(2, (-1, length)).flatten(1, 2)
-
-
-def _doubled(has: int, needs: int) -> int:
-    return has if needs <= has else max(needs, 2 * has)
-
-
-def _grown(tensor: Tensor, num_rows: int, length: int) -> Tensor:
-    grown = tensor.new_zeros(num_rows, tensor.shape[1], length, tensor.shape[3])
-    grown[: tensor.shape[0], :, : tensor.shape[2]] = tensor
-    return grown

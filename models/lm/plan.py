@@ -73,14 +73,6 @@ class Vocabulary:
         """Speech tokens -> ours, the same numbers. Raises ValueError for one that is no speech token."""
         return _within(ids, self.num_speech_ids, "speech")
 
-    def forbidden_ids(self, rule: Forbidden) -> tuple[int, ...]:
-        if rule is Forbidden.NOTHING:
-            return ()
-        if rule is Forbidden.STOPS:
-            return tuple(self.stop_ids)
-        allowed = self.eos if rule is Forbidden.ALL_BUT_EOS else self.fill
-        return tuple(id for id in self.stop_ids if id != allowed)
-
 
 def _within(ids: Iterable[int], size: int, kind: str) -> tuple[int, ...]:
     checked = tuple(ids)
@@ -303,7 +295,7 @@ class OfflinePlan:
     def accept(self, id: int) -> None:
         assert not self._pending, "accept before the pending ids were run"
         assert 0 <= id < self._vocabulary.num_classes, id
-        if id in self._vocabulary.stop_ids:
+        if id >= self._vocabulary.num_speech_ids:
             self._reason = "eos"
             return
         self.speech_ids.append(id)
@@ -391,14 +383,16 @@ class BistreamPlan:
         assert self._phase is not _Phase.TEXT, "accept while text is missing"
         assert self._is_block_full or not self._pending, "accept before the pending ids were run"
         assert 0 <= id < self._vocabulary.num_classes, id
-        assert id not in self._vocabulary.forbidden_ids(self.forbidden), id
         if id == self._vocabulary.eos:
+            assert self.forbidden is Forbidden.ALL_BUT_EOS, id
             self._reason = "eos"
             return
         if id == self._vocabulary.fill:
+            assert self.forbidden is Forbidden.ALL_BUT_FILL, id
             self._phase = _Phase.TEXT
             self._next_fill = len(self.history) + 1 + self._block_speech
         else:
+            assert id < self._vocabulary.num_speech_ids, id
             self.speech_ids.append(id)
             self._pending.append(id)
         self.history.append(id)

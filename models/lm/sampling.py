@@ -18,8 +18,11 @@ from firstword.models.lm.plan import Forbidden, Vocabulary
 def class_masks(vocabulary: Vocabulary, device: torch.device | None = None) -> Tensor:
     """(4, V) bool: row `Forbidden` is True for the classes that must not be drawn."""
     masks = torch.zeros(len(Forbidden), vocabulary.num_classes, dtype=torch.bool)
-    for rule in Forbidden:
-        masks[rule, list(vocabulary.forbidden_ids(rule))] = True
+    for rule in (Forbidden.STOPS, Forbidden.ALL_BUT_EOS, Forbidden.ALL_BUT_FILL):
+        masks[rule, vocabulary.num_speech_ids :] = True  # the stop set
+    masks[Forbidden.ALL_BUT_EOS, vocabulary.eos] = False
+    if vocabulary.fill is not None:
+        masks[Forbidden.ALL_BUT_FILL, vocabulary.fill] = False
     return masks.to(device)
 
 
@@ -37,8 +40,16 @@ def nucleus(probabilities: Tensor, config: SamplingConfig) -> tuple[Tensor, Tens
 
     A candidate is taken while the sum of those before it is below `top_p`, so the one that crosses it
     is included, and at most `top_k` are; what stands behind the last one has probability 0.
+
+    The order is that of a stable descending sort, without a sort of all: the bits of a float that is not
+    negative are ordered as the float is, and behind them stands the id, so equal probabilities, frequent in
+    16 bit, keep their order.
     """
-    ids = _most_probable(probabilities, min(config.top_k, probabilities.shape[1]))
+    num_classes = probabilities.shape[1]
+    backwards = torch.arange(num_classes - 1, -1, -1, device=probabilities.device)
+    keys = (probabilities.float().view(torch.int32).long() << 32) + backwards
+    top = keys.topk(min(config.top_k, num_classes), dim=1).values
+    ids = num_classes - 1 - (top & 0xFFFFFFFF)
     weights = probabilities.gather(1, ids)
     before = F.pad(weights.cumsum(1)[:, :-1], (1, 0), value=-1.0)  # the first is always taken
     weights = weights.masked_fill(before >= config.top_p, 0.0)
@@ -114,15 +125,3 @@ def _sum_of_others(terms: Tensor, ids: Tensor, num_classes: int) -> Tensor:
     others = 1 - torch.eye(size, dtype=terms.dtype, device=terms.device)
     whole = terms.sum(1, keepdim=True).expand(-1, num_classes)
     return whole.scatter(1, ids, terms @ others)
-
-
-def _most_probable(probabilities: Tensor, count: int) -> Tensor:
-    """The `count` most probable ids of (B, V) in the order of a stable descending sort: (B, count).
-
-    The bits of a float that is not negative are ordered as the float is; behind them stands the id, so
-    equal probabilities, frequent in 16 bit, keep their order without a sort of all of them.
-    """
-    num_classes = probabilities.shape[1]
-    backwards = torch.arange(num_classes - 1, -1, -1, device=probabilities.device)
-    keys = (probabilities.float().view(torch.int32).long() << 32) + backwards
-    return num_classes - 1 - (keys.topk(count, dim=1).values & 0xFFFFFFFF)

@@ -123,16 +123,36 @@ class OnnxQwen2LM:
 
     def __call__(self, x: Tensor, context: CachePass) -> Tensor:
         """x (B, T, C) -> hidden (B, T, C) after the final norm. Rows of several tokens run one by one."""
-        layers, ends = context.layer_views(), context.ends
+        layers = context.layer_views()
+        capacity = layers[0][0].shape[2]
+        if self._rotation.shape[1] < capacity:
+            qwen2 = self._lm.config.qwen2
+            angles = rotary_angles(torch.arange(capacity), qwen2.head_dim, qwen2.rope_theta)
+            self._rotation = torch.stack([angles.cos(), angles.sin()])  # (2, positions, D / 2)
+        cos, sin = self._rotation
+        counts, ends = context.counts, context.ends
         if x.shape[1] == 1:  # a row without a new token computes one too, behind its end
-            lasts = [end if count == 0 else end - 1 for count, end in zip(context.counts, ends, strict=True)]
-            return self._run(x, layers, lasts)
+            lasts = [end if count == 0 else end - 1 for count, end in zip(counts, ends, strict=True)]
+            runs = [(slice(0, len(counts)), 1, lasts)]
+        else:
+            rows = enumerate(zip(counts, ends, strict=True))
+            runs = [(slice(row, row + 1), count, [end - 1]) for row, (count, end) in rows if count]
         hidden = torch.zeros(x.shape)
-        for row, (count, end) in enumerate(zip(context.counts, ends, strict=True)):
-            if count:
-                part = slice(row, row + 1)
-                own = [(keys[part], values[part]) for keys, values in layers]
-                hidden[part, :count] = self._run(x[part, :count], own, [end - 1])
+        for part, count, lasts in runs:
+            part_hidden = torch.empty(len(lasts), count, x.shape[2])
+            inputs = {
+                "x": x[part, :count].contiguous(),
+                "last": torch.tensor(lasts, dtype=torch.int32),
+                "total": torch.tensor(max(lasts) + 1, dtype=torch.int32),
+                "cos": cos,
+                "sin": sin,
+            }
+            outputs = {"hidden": part_hidden}
+            for layer, (keys, values) in enumerate(layers):
+                inputs |= {f"past_keys_{layer}": keys[part], f"past_values_{layer}": values[part]}
+                outputs |= {f"keys_{layer}": keys[part], f"values_{layer}": values[part]}
+            self._decoder.run(inputs, outputs)
+            hidden[part, :count] = part_hidden
         return hidden
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -140,26 +160,3 @@ class OnnxQwen2LM:
         logits = hidden.new_empty(len(hidden), self.vocabulary.num_classes)
         self._head.run({"hidden": hidden.contiguous()}, {"logits": logits})
         return logits
-
-    def _run(self, x: Tensor, layers: list[tuple[Tensor, Tensor]], lasts: list[int]) -> Tensor:
-        """x (B, T, C), the position of each row's last -> (B, T, C)."""
-        capacity = layers[0][0].shape[2]
-        if self._rotation.shape[1] < capacity:
-            qwen2 = self._lm.config.qwen2
-            angles = rotary_angles(torch.arange(capacity), qwen2.head_dim, qwen2.rope_theta)
-            self._rotation = torch.stack([angles.cos(), angles.sin()])  # (2, positions, D / 2)
-        cos, sin = self._rotation
-        inputs = {
-            "x": x.contiguous(),
-            "last": torch.tensor(lasts, dtype=torch.int32),
-            "total": torch.tensor(max(lasts) + 1, dtype=torch.int32),
-            "cos": cos,
-            "sin": sin,
-        }
-        hidden = torch.empty(x.shape)
-        outputs = {"hidden": hidden}
-        for layer, (keys, values) in enumerate(layers):
-            inputs |= {f"past_keys_{layer}": keys, f"past_values_{layer}": values}
-            outputs |= {f"keys_{layer}": keys, f"values_{layer}": values}
-        self._decoder.run(inputs, outputs)
-        return hidden

@@ -8,7 +8,16 @@ import torch
 from torch import Tensor
 
 from firstword.models.config import LMConfig, SamplingConfig
-from firstword.models.lm.decoder import Emitted, Event, Row, RowRequest, SpeechDecoder, Stopped, Waiting
+from firstword.models.lm.decoder import (
+    Emitted,
+    Event,
+    Row,
+    RowRequest,
+    SpeechDecoder,
+    Stopped,
+    Waiting,
+    _Pending,
+)
 from firstword.models.lm.kv_cache import CachePass, CacheShape, KeyValueCache
 from firstword.models.lm.plan import (
     IGNORED,
@@ -36,10 +45,11 @@ class RecordingDecoder(SpeechDecoder):
         super().__init__(model, model.config.sampling)
         self.recorded: dict[Row, list[Tensor]] = {}
 
-    def _draw(self, rows: Sequence[Row], logits: Tensor) -> list[int]:
-        for row, own in zip(rows, logits, strict=True):
-            self.recorded.setdefault(row, []).append(own)
-        return super()._draw(rows, logits)
+    def _run(self, group: Sequence[_Pending]) -> Tensor:
+        hidden = super()._run(group)
+        for one, own in zip(group, self._model.logits(hidden), strict=True):
+            self.recorded.setdefault(one.row, []).append(own)
+        return hidden
 
 
 class ScriptedLM:

@@ -3,7 +3,6 @@ import torch
 from torch import Tensor
 
 from firstword.models.layers.attention import FullContext, chunk_mask
-from firstword.models.lm import kv_cache
 from firstword.models.lm.kv_cache import FIRST_LENGTH, CacheShape, KeyValueCache
 from tests.models.lm.networks import FAMILIES, make_model
 
@@ -121,17 +120,17 @@ def test_a_growth_that_fails_leaves_the_cache_as_it_was(
     monkeypatch: pytest.MonkeyPatch, num_grown: int
 ) -> None:
     cache = make_cache(1)
-    before, left, original = cache.num_bytes, num_grown, kv_cache._grown
+    before, left, original = cache.num_bytes, num_grown, Tensor.new_zeros
 
-    def grown(tensor: Tensor, num_rows: int, length: int) -> Tensor:
+    def new_zeros(tensor: Tensor, *shape: int) -> Tensor:
         nonlocal left
         if left == 0:
             raise RuntimeError("out of memory")
         left -= 1
-        return original(tensor, num_rows, length)
+        return original(tensor, *shape)
 
     with monkeypatch.context() as patch:
-        patch.setattr(kv_cache, "_grown", grown)
+        patch.setattr(Tensor, "new_zeros", new_zeros)
         with pytest.raises(RuntimeError, match="out of memory"):
             cache.add_row()
     assert (cache.lengths, cache.num_bytes) == ([0], before)
