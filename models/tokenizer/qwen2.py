@@ -96,7 +96,15 @@ class Qwen2Tokenizer:
         """
         whole = folder / "tokenizer.json"
         if whole.is_file():
-            tokenizer = _read_whole(whole)
+            text = read_text_file(whole)
+            try:
+                tokenizer = Tokenizer.from_str(text)
+            except Exception as error:  # the library raises bare Exception
+                why = f"not a tokenizer of the `tokenizers` library ({error})"
+                raise TokenizerError(f"{whole}: {why}") from error
+            tokenizer.no_truncation()
+            tokenizer.no_padding()
+            _check_alphabet(tokenizer.get_vocab(with_added_tokens=False), whole)
         else:
             tokenizer = _build(folder / "vocab.json", folder / "merges.txt")
         config = folder / "tokenizer_config.json"
@@ -133,20 +141,15 @@ class Qwen2Tokenizer:
         return "".join(parts)
 
 
-def _read_whole(path: Path) -> Tokenizer:
-    text = read_text_file(path)
-    try:
-        tokenizer = Tokenizer.from_str(text)
-    except Exception as error:  # the library raises bare Exception
-        raise TokenizerError(f"{path}: not a tokenizer of the `tokenizers` library ({error})") from error
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    _check_alphabet(tokenizer.get_vocab(with_added_tokens=False), path)
-    return tokenizer
-
-
 def _build(vocab_path: Path, merges_path: Path) -> Tokenizer:
-    vocab = _read_vocab(vocab_path)
+    vocab = _read_json_object(vocab_path)
+    if not all(type(token_id) is int for token_id in vocab.values()):
+        raise TokenizerError(f"{vocab_path}: expected an object of text to integer id")
+    try:
+        "".join(vocab).encode("utf-8")
+    except UnicodeEncodeError as error:  # `"\ud800"`
+        raise TokenizerError(f"{vocab_path}: an entry is half a surrogate pair, no text") from error
+    _check_ids(vocab, vocab_path)
     merges = _read_merges(merges_path)
     _check_alphabet(vocab, vocab_path)
     _check_merges(vocab, merges, vocab_path, merges_path)
@@ -157,18 +160,6 @@ def _build(vocab_path: Path, merges_path: Path) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, to_bytes])
     tokenizer.decoder = decoders.ByteLevel()
     return tokenizer
-
-
-def _read_vocab(path: Path) -> dict[str, int]:
-    vocab = _read_json_object(path)
-    if not all(type(token_id) is int for token_id in vocab.values()):
-        raise TokenizerError(f"{path}: expected an object of text to integer id")
-    try:
-        "".join(vocab).encode("utf-8")
-    except UnicodeEncodeError as error:  # `"\ud800"`
-        raise TokenizerError(f"{path}: an entry is half a surrogate pair, no text") from error
-    _check_ids(vocab, path)
-    return vocab
 
 
 def _read_merges(path: Path) -> list[tuple[str, str]]:
@@ -200,8 +191,15 @@ def _read_json_object(path: Path) -> dict[str, Any]:
 def _add_configured_tokens(tokenizer: Tokenizer, path: Path) -> None:
     """Adds `added_tokens_decoder` of tokenizer_config.json, each token at the id the file says."""
     entries = _read_json_object(path).get("added_tokens_decoder", {})
+    flag_names = ("lstrip", "normalized", "rstrip", "single_word")
+    tokens: list[tuple[int, AddedToken]] = []
     try:
-        tokens = sorted((int(token_id), _added_token(entry)) for token_id, entry in entries.items())
+        for token_id, entry in entries.items():
+            flags = {name: bool(entry.get(name, False)) for name in flag_names}
+            is_special = bool(entry.get("special", True))
+            token = AddedToken(str(entry["content"]), special=is_special, **flags)
+            tokens.append((int(token_id), token))
+        tokens.sort()
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise TokenizerError(f"{path}: added_tokens_decoder is malformed ({error!r})") from error
     for expected_id, token in tokens:
@@ -211,11 +209,6 @@ def _add_configured_tokens(tokenizer: Tokenizer, path: Path) -> None:
             raise TokenizerError(
                 f"{path}: {token.content} has id {expected_id}, the vocabulary puts it at {token_id}"
             )
-
-
-def _added_token(entry: dict[str, Any]) -> AddedToken:
-    flags = {name: bool(entry.get(name, False)) for name in ("lstrip", "normalized", "rstrip", "single_word")}
-    return AddedToken(str(entry["content"]), special=bool(entry.get("special", True)), **flags)
 
 
 def _check_alphabet(vocab: dict[str, int], path: Path) -> None:

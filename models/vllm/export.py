@@ -63,7 +63,13 @@ def export(directory: Path, out: Path, dtype: Dtype = "float32") -> bool:
     try:
         write_model(lm, unfinished, dtype)
         _write_json(unfinished / ORIGIN_FILE, origin)
-        _replace(unfinished, out)
+        if out.exists():
+            old = out.parent / f".{out.name}.{os.getpid()}.old"
+            out.rename(old)
+            unfinished.rename(out)
+            shutil.rmtree(old)
+        else:
+            unfinished.rename(out)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return True
@@ -149,16 +155,6 @@ def _origin_of(out: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return origin if isinstance(origin, dict) else None
-
-
-def _replace(unfinished: Path, out: Path) -> None:
-    if out.exists():
-        old = out.parent / f".{out.name}.{os.getpid()}.old"
-        out.rename(old)
-        unfinished.rename(out)
-        shutil.rmtree(old)
-    else:
-        unfinished.rename(out)
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:

@@ -108,20 +108,17 @@ class EngineSupervisor:
                 await engine.aclose()
             except Exception:  # it is dead: nothing of it may keep the next one from starting
                 _log.exception("what was left of the language model's engine could not be closed")
-            engine, num_deaths = await self._restarted(num_deaths)
-            self._engine, self.unready_reason = engine, ""
+            while self._engine is None:
+                await self._sleep(min(MAX_DELAY_S, FIRST_DELAY_S * 2 ** (num_deaths - 1)))
+                try:
+                    self._engine = engine = await self._open_engine()
+                except Exception as error:  # whatever it was may pass; until then /readyz tells it
+                    num_deaths += 1
+                    why = " ".join(str(error).split())
+                    self.unready_reason = f"the language model's engine died, and did not start again: {why}"
+                    _log.exception("the language model's engine did not start (attempt %d)", num_deaths)
+            self.unready_reason = ""
             _log.warning("the language model's engine runs again")
-
-    async def _restarted(self, num_deaths: int) -> tuple[DecodeEngine, int]:
-        while True:
-            await self._sleep(min(MAX_DELAY_S, FIRST_DELAY_S * 2 ** (num_deaths - 1)))
-            try:
-                return await self._open_engine(), num_deaths
-            except Exception as error:  # whatever it was may pass; until then /readyz tells it
-                num_deaths += 1
-                why = " ".join(str(error).split())
-                self.unready_reason = f"the language model's engine died, and did not start again: {why}"
-                _log.exception("the language model's engine did not start (attempt %d)", num_deaths)
 
 
 class _VllmStream(TokenStream):
@@ -206,7 +203,20 @@ class VllmTokenGenerator:
 
     async def _run(self, stream: _VllmStream) -> None:
         try:
-            await self._generate(stream)
+            while not stream.has_ended:
+                match stream.plan.next_action():
+                    case Stop(reason):
+                        stream.end(reason)
+                    case WaitForText():
+                        await stream.text_came.wait()
+                        stream.text_came.clear()
+                    case ForceFill():
+                        assert self._vocabulary.fill is not None, "a fill in a model without one"
+                        stream.plan.accept(self._vocabulary.fill)
+                    case Run(ids):
+                        await self._decode(stream, ids)
+                    case action:
+                        raise AssertionError(action)
         except TtsError as error:
             stream.fail(error)
         except EngineDied:
@@ -218,35 +228,17 @@ class VllmTokenGenerator:
         finally:
             self._running.discard(stream)
 
-    async def _generate(self, stream: _VllmStream) -> None:
-        while not stream.has_ended:
-            match stream.plan.next_action():
-                case Stop(reason):
-                    stream.end(reason)
-                case WaitForText():
-                    await stream.text_came.wait()
-                    stream.text_came.clear()
-                case ForceFill():
-                    assert self._vocabulary.fill is not None, "a fill in a model without one"
-                    stream.plan.accept(self._vocabulary.fill)
-                case Run(ids):
-                    await self._decode(stream, self._next_request(stream, ids))
-                case action:
-                    raise AssertionError(action)
-
-    def _next_request(self, stream: _VllmStream, ids: tuple[int, ...]) -> DecodeRequest:
+    async def _decode(self, stream: _VllmStream, new_ids: tuple[int, ...]) -> None:
+        """Run the new ids and draw behind them. Compute time is divided among the requests that run."""
         span = stream.plan.sampling_span
         history = tuple(stream.plan.history[-self._window :])
-        stream.context += ids
+        stream.context += new_ids
         stream.plan.mark_run()
         num_free = self._max_model_len - len(stream.context)
         if num_free <= 0:
             raise self._too_long()
         sampling = SamplingState.of(span, stream.seed, stream.num_drawn, history, self._is_greedy)
-        return DecodeRequest(tuple(stream.context), sampling, min(span.num_ids, num_free))
-
-    async def _decode(self, stream: _VllmStream, request: DecodeRequest) -> None:
-        """Compute time is divided among the requests that ran meanwhile."""
+        request = DecodeRequest(tuple(stream.context), sampling, min(span.num_ids, num_free))
         self._num_requests += 1
         came_s = time.perf_counter()
         try:
