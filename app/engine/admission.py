@@ -59,11 +59,27 @@ class Admission:
         """Raise Overloaded where the queue is full or its deadline passes, Draining after `drain`."""
         if self._is_draining:
             raise self._draining()
-        if self.num_running >= self.max_streams or self._queue:
-            await self._wait_in_queue()
-        else:
+        if self.num_running < self.max_streams and not self._queue:
             self.num_running += 1
             self._idle.clear()
+            return Slot(self._release, self._clock)
+        if len(self._queue) >= self._max_queued:
+            raise self._overloaded(f"{self.num_running} streams run and {len(self._queue)} wait")
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.append(waiter)
+        try:
+            async with asyncio.timeout(self._queue_timeout_s):
+                await waiter
+        except TimeoutError:
+            if not _is_granted(waiter):  # it may be, in the last moment
+                raise self._overloaded(f"no slot came free within {self._queue_timeout_s:g} s") from None
+        except asyncio.CancelledError:
+            if _is_granted(waiter):
+                self._pass_on()  # the slot came as its taker left
+            raise
+        finally:
+            if waiter in self._queue:
+                self._queue.remove(waiter)
         return Slot(self._release, self._clock)
 
     def drain(self) -> None:
@@ -76,26 +92,6 @@ class Admission:
 
     async def wait_until_idle(self) -> None:
         await self._idle.wait()
-
-    async def _wait_in_queue(self) -> None:
-        if len(self._queue) >= self._max_queued:
-            raise self._overloaded(f"{self.num_running} streams run and {len(self._queue)} wait")
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.append(waiter)
-        try:
-            async with asyncio.timeout(self._queue_timeout_s):
-                await waiter
-        except TimeoutError:
-            if _is_granted(waiter):  # in the last moment
-                return
-            raise self._overloaded(f"no slot came free within {self._queue_timeout_s:g} s") from None
-        except asyncio.CancelledError:
-            if _is_granted(waiter):
-                self._pass_on()  # the slot came as its taker left
-            raise
-        finally:
-            if waiter in self._queue:
-                self._queue.remove(waiter)
 
     def _release(self, held_s: float) -> None:
         self._held_s = _SMOOTHING * self._held_s + (1 - _SMOOTHING) * held_s

@@ -41,14 +41,16 @@ class AudioQueue:
         while not self._is_closed and (
             self._num_ahead > self._max_samples or len(self._events) >= MAX_EVENTS
         ):
-            await self._wait_for_change()
+            self._changed.clear()
+            await self._changed.wait()
         if self._is_closed:
             return
         self._events.append(event)
         if isinstance(event, Audio):
             self._num_ahead += len(event.samples)
             if self._deadline_s is not None:
-                self._deadline_s = max(self._deadline_s, self._clock()) + self._seconds(len(event.samples))
+                seconds = len(event.samples) / self._sample_rate_hz
+                self._deadline_s = max(self._deadline_s, self._clock()) + seconds
         self._changed.set()
 
     async def take(self) -> StreamEvent | None:
@@ -61,11 +63,12 @@ class AudioQueue:
                 raise self._error
             if self._is_closed:
                 return None
-            await self._wait_for_change()
+            self._changed.clear()
+            await self._changed.wait()
         event = self._events.popleft()
         if isinstance(event, Audio):
             if self._deadline_s is None:
-                self._deadline_s = self._clock() + self._seconds(self._num_ahead)
+                self._deadline_s = self._clock() + self._num_ahead / self._sample_rate_hz
             self._num_ahead -= len(event.samples)
         self._changed.set()
         return event
@@ -80,10 +83,3 @@ class AudioQueue:
     def clear(self) -> None:
         """Drop what is there: nobody will take it."""
         self._events.clear()
-
-    def _seconds(self, num_samples: int) -> float:
-        return num_samples / self._sample_rate_hz
-
-    async def _wait_for_change(self) -> None:
-        self._changed.clear()
-        await self._changed.wait()

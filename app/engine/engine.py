@@ -83,7 +83,17 @@ class SpeechEngine:
 
     async def open(self, request: SynthesisRequest, prepared: PreparedSpeaker | None = None) -> SpeechStream:
         """prepared: a speaker that is not registered, instead of the one that the request names."""
-        self._check(request)
+        self.info.check_length(len(request.text or ""))
+        if request.mode == "continuous" and not self.info.can_continue_text:
+            raise InvalidRequest(
+                f"{self.info.checkpoint} cannot speak while its text comes; use mode segments", "mode"
+            )
+        if request.instruct is not None and not self.info.takes_instruct:
+            raise InvalidRequest(
+                f"{self.info.checkpoint} takes no instructions; leave instruct out", "instruct"
+            )
+        if self._parts.generator.unready_reason:
+            raise Restarting(self._parts.generator.unready_reason)
         metrics, clock = self._parts.metrics, self._parts.clock
         began_s = clock()
         speaker = prepared or await self._prepared(request.speaker)
@@ -150,16 +160,3 @@ class SpeechEngine:
         self._streams.discard(stream)
         if not self._streams:
             self._all_left.set()
-
-    def _check(self, request: SynthesisRequest) -> None:
-        self.info.check_length(len(request.text or ""))
-        if request.mode == "continuous" and not self.info.can_continue_text:
-            raise InvalidRequest(
-                f"{self.info.checkpoint} cannot speak while its text comes; use mode segments", "mode"
-            )
-        if request.instruct is not None and not self.info.takes_instruct:
-            raise InvalidRequest(
-                f"{self.info.checkpoint} takes no instructions; leave instruct out", "instruct"
-            )
-        if self._parts.generator.unready_reason:
-            raise Restarting(self._parts.generator.unready_reason)

@@ -221,7 +221,7 @@ class SpeechStream:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(TextTask(self._state).run())
-                tasks.create_task(AudioTask(self._state).run())
+                tasks.create_task(make_audio(self._state))
         except* TtsError as group:
             error: BaseException = group
             while isinstance(error, BaseExceptionGroup):
@@ -253,7 +253,9 @@ class TextTask:
             await self._run_feed()
         else:
             split = state.parts.text.split
-            await self._speak(await self._in_thread(split, request.text, request.language, request.normalize))
+            for segment in await self._in_thread(split, request.text, request.language, request.normalize):
+                utterance = await self._start(segment.source, segment.text_ids)
+                await utterance.tokens.wait_until_ended()
         if not state.transcripts:
             raise InvalidRequest("the text has nothing that can be spoken; send at least one word", "text")
         await state.utterances.put(None)
@@ -263,18 +265,25 @@ class TextTask:
         state = self._state
         request = state.request
         assert request.mode != "whole", "a whole text is in its request"
-        is_continuous = request.mode == "continuous"
         feed = state.parts.text.open_feed(request.mode, request.language, request.normalize)
-        speak = self._continue if is_continuous else self._speak
-        while (command := await state.commands.get()) is not Mark.END:
+        command: str | Mark = ""
+        while command is not Mark.END:
+            command = await state.commands.get()
             if isinstance(command, str):
-                await speak(await self._in_thread(feed.push, command))
+                segments = await self._in_thread(feed.push, command)
             else:
-                await speak(await self._in_thread(feed.flush))
-                self._finish_open()
+                segments = await self._in_thread(feed.flush)
+            if request.mode == "continuous":
+                await self._continue(segments)
+            else:
+                for segment in segments:
+                    utterance = await self._start(segment.source, segment.text_ids)
+                    await utterance.tokens.wait_until_ended()
+            if isinstance(command, Mark) and self._open is not None:
+                state.parts.generator.finish_text(self._open.tokens)
+                self._open = None
+            if command is Mark.FLUSH:
                 await state.utterances.put(Flushed())
-        await speak(await self._in_thread(feed.flush))
-        self._finish_open()
 
     async def _in_thread(
         self, work: Callable[..., Sequence[Segment]], *arguments: object
@@ -287,12 +296,6 @@ class TextTask:
         self._state.stats.compute_s += took_s
         return segments
 
-    async def _speak(self, segments: Sequence[Segment]) -> None:
-        """Make each segment an utterance, one after the other."""
-        for segment in segments:
-            utterance = await self._start(segment.source, segment.text_ids)
-            await utterance.tokens.wait_until_ended()
-
     async def _continue(self, segments: Sequence[Segment]) -> None:
         """Push text to the open utterance, or open one for it."""
         ids = [id for segment in segments for id in segment.text_ids]
@@ -302,11 +305,6 @@ class TextTask:
             self._open = await self._start("", None)
         self._open.transcript.source += "".join(segment.source for segment in segments)
         self._state.parts.generator.push_text(self._open.tokens, ids)
-
-    def _finish_open(self) -> None:
-        if self._open is not None:
-            self._state.parts.generator.finish_text(self._open.tokens)
-            self._open = None
 
     async def _start(self, source: str, text_ids: tuple[int, ...] | None) -> Utterance:
         """text_ids None: they are pushed later."""
@@ -324,85 +322,77 @@ class TextTask:
         return utterance
 
 
-class AudioTask:
-    """Turns the speech tokens of utterances into audio, chunk by chunk."""
+async def make_audio(state: StreamState) -> None:
+    """Turn the speech tokens of utterances into audio, chunk by chunk.
 
-    def __init__(self, state: StreamState) -> None:
-        self._state = state
-        sample_rate_hz = state.parts.token2wav.sample_rate_hz
-        self._num_fade = round(_FADE_S * sample_rate_hz)
-        self._silence = LeadingSilence(sample_rate_hz) if state.parts.trims_silence else None
-        self._uses_prompt = state.parts.prompt_builder.uses_flow_prompt(
-            state.speaker.features, state.request.instruct
-        )
-
-    async def run(self) -> None:
-        """Raise SynthesisFailed where an utterance fails or has no audio."""
-        state = self._state
-        while (item := await state.utterances.get()) is not None:
-            if isinstance(item, Flushed):
-                await state.audio.put(item)
-                continue
-            try:
-                peak = await self._speak(item)
-            finally:
-                state.stats.compute_s += item.tokens.compute_s
-            self._check(item, peak)
-
-    async def _speak(self, utterance: Utterance) -> float:
-        """Speak an utterance to its end; return its highest sample.
-
-        A chunk takes as many tokens as token2wav wants, lookahead included, so the chunks depend on the
-        tokens alone and never on how fast they come or the client reads.
-        """
-        state = self._state
-        parts = state.parts
-        tokens = utterance.tokens
-        transcript = utterance.transcript
-        token2wav = parts.token2wav
-        token2wav_state = token2wav.start(state.speaker.prompt_state, utterance.seed, self._uses_prompt)
-        first_hop_tokens = token2wav.tokens_wanted(token2wav_state)
-        for stage, num_tokens in (("llm_first_token", 1), ("llm_first_hop", first_hop_tokens)):
-            await tokens.wait_for(num_tokens)
-            took_s = parts.clock() - utterance.started_s
-            parts.metrics.stage_seconds.labels(stage=stage).observe(took_s)
-
-        peak = 0.0
-        position = 0  # tokens given to token2wav
-        is_last = False
-        while not is_last:
-            due = position + token2wav.tokens_wanted(token2wav_state)
-            await tokens.wait_for(due)
-            new = tokens.ids[position:due]
-            position += len(new)
-            is_last = tokens.has_ended and position == len(tokens.ids)
-            chunk = StepInput(token2wav_state, new, is_last)
-            solved = await parts.pool.run(chunk, state.audio.playout_deadline_s)
-            state.stats.compute_s += solved.compute_s
-            state.stats.speech_tokens += len(new)
-            samples = solved.samples
-            if self._silence is not None:
-                samples = self._silence.trim(samples, is_last)
-            is_first = transcript.num_samples == 0
-            transcript.num_samples += len(samples)
-            if len(samples):
-                samples = faded(samples, self._num_fade, is_first, is_last)
-                peak = max(peak, float(np.abs(samples).max()))
-                await state.audio.put(Audio(samples))
-        transcript.total_samples = transcript.num_samples
-        return peak
-
-    def _check(self, utterance: Utterance, peak: float) -> None:
-        """Count what went wrong in a finished utterance."""
-        anomalies = self._state.parts.metrics.generation_anomalies
-        reason = utterance.tokens.reason
-        if reason in ("token_loop", "max_tokens"):
-            anomalies.labels(kind=reason).inc()
-        if utterance.transcript.num_samples == 0:
+    Raises SynthesisFailed where an utterance fails or has no audio.
+    """
+    parts = state.parts
+    silence = LeadingSilence(parts.token2wav.sample_rate_hz) if parts.trims_silence else None
+    features, instruction = state.speaker.features, state.request.instruct
+    uses_prompt = parts.prompt_builder.uses_flow_prompt(features, instruction)
+    anomalies = parts.metrics.generation_anomalies
+    while (item := await state.utterances.get()) is not None:
+        if isinstance(item, Flushed):
+            await state.audio.put(item)
+            continue
+        try:
+            peak = await _speak(state, item, silence, uses_prompt)
+        finally:
+            state.stats.compute_s += item.tokens.compute_s
+        if item.tokens.reason in ("token_loop", "max_tokens"):
+            anomalies.labels(kind=item.tokens.reason).inc()
+        if item.transcript.num_samples == 0:
             anomalies.labels(kind="empty").inc()
             raise SynthesisFailed("the language model said nothing for a segment")
         if peak < _SILENCE_PEAK:
             anomalies.labels(kind="silence").inc()
+
+
+async def _speak(
+    state: StreamState, utterance: Utterance, silence: LeadingSilence | None, uses_prompt: bool
+) -> float:
+    """Speak an utterance to its end; return its highest sample.
+
+    A chunk takes as many tokens as token2wav wants, lookahead included, so the chunks depend on the
+    tokens alone and never on how fast they come or the client reads.
+    """
+    parts = state.parts
+    tokens = utterance.tokens
+    transcript = utterance.transcript
+    token2wav = parts.token2wav
+    token2wav_state = token2wav.start(state.speaker.prompt_state, utterance.seed, uses_prompt)
+    first_hop_tokens = token2wav.tokens_wanted(token2wav_state)
+    for stage, num_tokens in (("llm_first_token", 1), ("llm_first_hop", first_hop_tokens)):
+        await tokens.wait_for(num_tokens)
+        took_s = parts.clock() - utterance.started_s
+        parts.metrics.stage_seconds.labels(stage=stage).observe(took_s)
+
+    num_fade = round(_FADE_S * token2wav.sample_rate_hz)
+    peak = 0.0
+    position = 0  # tokens given to token2wav
+    is_last = False
+    while not is_last:
+        due = position + token2wav.tokens_wanted(token2wav_state)
+        await tokens.wait_for(due)
+        new = tokens.ids[position:due]
+        position += len(new)
+        is_last = tokens.has_ended and position == len(tokens.ids)
+        chunk = StepInput(token2wav_state, new, is_last)
+        solved = await parts.pool.run(chunk, state.audio.playout_deadline_s)
+        state.stats.compute_s += solved.compute_s
+        state.stats.speech_tokens += len(new)
+        samples = solved.samples
+        if silence is not None:
+            samples = silence.trim(samples, is_last)
+        is_first = transcript.num_samples == 0
+        transcript.num_samples += len(samples)
+        if len(samples):
+            samples = faded(samples, num_fade, is_first, is_last)
+            peak = max(peak, float(np.abs(samples).max()))
+            await state.audio.put(Audio(samples))
+    transcript.total_samples = transcript.num_samples
+    return peak
 
 
 def faded(samples: Samples, num_fade: int, is_first: bool, is_last: bool) -> Samples:

@@ -99,8 +99,16 @@ class Token2WavPool:
             await asyncio.to_thread(thread.join)
 
     def _work(self) -> None:
+        results: list[SolvedChunk | SynthesisFailed]
         while jobs := self._next_batch():
-            results = self._compute(jobs)
+            try:
+                results = [*self._step([job.given for job in jobs])]
+            except RefusedStep:  # nothing has changed
+                _log.exception("a batch of %d chunks was refused; trying each alone", len(jobs))
+                results = [self._compute_alone(job.given) for job in jobs]
+            except Exception:  # one failing stream must not end the others; the states have kept their tokens
+                _log.exception("a batch of %d chunks failed; trying each alone", len(jobs))
+                results = [self._compute_alone(replace(job.given, tokens=())) for job in jobs]
             for job, result in zip(jobs, results, strict=True):
                 self._loop.call_soon_threadsafe(_finish, job.done, result)
             del jobs, job, results, result  # an idle worker keeps no stream's state
@@ -120,16 +128,6 @@ class Token2WavPool:
                         batch.append(job)
                 if batch:
                     return batch
-
-    def _compute(self, jobs: list[_Job]) -> "list[SolvedChunk | SynthesisFailed]":
-        try:
-            return list(self._step([job.given for job in jobs]))
-        except RefusedStep:  # nothing has changed
-            _log.exception("a batch of %d chunks was refused; trying each alone", len(jobs))
-            return [self._compute_alone(job.given) for job in jobs]
-        except Exception:  # one failing stream must not end the others; the states have kept their tokens
-            _log.exception("a batch of %d chunks failed; trying each alone", len(jobs))
-            return [self._compute_alone(replace(job.given, tokens=())) for job in jobs]
 
     def _compute_alone(self, given: StepInput[Any]) -> "SolvedChunk | SynthesisFailed":
         try:

@@ -46,7 +46,7 @@ class TokenStream:
         self._silence = SilentTokenFilter(silent_ids)
         self._error: TtsError | None = None
         self._last_id: int | None = None
-        self._num_held = 0  # repeats of the last id that are not in `ids` yet
+        self._held_ids: list[int] = []  # repeats of the last id that are not in `ids` yet
         self._num_wanted = 0
         self._waiter: asyncio.Future[None] | None = None
         self._ended = asyncio.Event()
@@ -83,13 +83,13 @@ class TokenStream:
             if self.has_ended:
                 return
             if id != self._last_id:
-                self._release_held()
+                self.ids += self._silence.keep([*self._held_ids, id])
+                self._held_ids.clear()
                 self._last_id = id
-                self.ids += self._silence.keep([id])
-            elif self._num_held < MAX_REPEATS - 2:
-                self._num_held += 1
+            elif len(self._held_ids) < MAX_REPEATS - 2:
+                self._held_ids.append(id)
             else:
-                self._num_held = 0
+                self._held_ids.clear()
                 self.end("token_loop")
         if len(self.ids) >= self._num_wanted:
             self._wake()
@@ -97,7 +97,8 @@ class TokenStream:
     def end(self, reason: EndReason) -> None:
         """The first end counts."""
         if not self.has_ended:
-            self._release_held()
+            self.ids += self._silence.keep(self._held_ids)
+            self._held_ids.clear()
             self.reason = reason
             self._ended.set()
             self._wake()
@@ -107,11 +108,6 @@ class TokenStream:
             self._error = error
             self._ended.set()
             self._wake()
-
-    def _release_held(self) -> None:
-        if self._last_id is not None:
-            self.ids += self._silence.keep([self._last_id] * self._num_held)
-            self._num_held = 0
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

@@ -14,12 +14,10 @@ from firstword.app.errors import SynthesisFailed
 from firstword.models.config import LMConfig
 from firstword.models.lm.decoder import (
     Emitted,
-    Event,
     Row,
     RowRequest,
     SpeechDecoder,
     SpeechLM,
-    Stopped,
     Waiting,
 )
 from firstword.models.lm.plan import BistreamPlan, Plan
@@ -48,6 +46,9 @@ class _Progress:
     failure: str = ""
 
 
+_Command = RowRequest | Callable[[], None]  # for the decoder's thread: a row to add, or what to run there
+
+
 class TorchTokenGenerator:
     """Utterances join and leave between steps. The thread sleeps while none can go on."""
 
@@ -67,7 +68,7 @@ class TorchTokenGenerator:
         self._loop = asyncio.get_running_loop()
         self._decoder = SpeechDecoder(model, config.sampling)  # used by the thread alone
         self._running: set[_TorchStream] = set()  # used by the event loop alone
-        self._commands: deque[tuple[_TorchStream, Callable[[], None]]] = deque()
+        self._commands: deque[tuple[_TorchStream, _Command]] = deque()
         self._wake = threading.Condition()
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="speech tokens", daemon=True)
@@ -80,12 +81,7 @@ class TorchTokenGenerator:
             stream.fail(SynthesisFailed("the server is stopping"))
             return stream
         self._running.add(stream)
-        row_request = RowRequest(plan, request.seed, speaker=request.speaker, owner=stream)
-
-        def join() -> None:
-            stream.row = self._decoder.add(row_request)
-
-        self._command(stream, join)
+        self._command(stream, RowRequest(plan, request.seed, speaker=request.speaker, owner=stream))
         return stream
 
     def push_text(self, stream: TokenStream, ids: Sequence[int]) -> None:
@@ -114,7 +110,7 @@ class TorchTokenGenerator:
             self._wake.notify()
         await asyncio.to_thread(self._thread.join)
 
-    def _command(self, stream: _TorchStream, command: Callable[[], None]) -> None:
+    def _command(self, stream: _TorchStream, command: _Command) -> None:
         with self._wake:
             self._commands.append((stream, command))
             self._wake.notify()
@@ -130,7 +126,10 @@ class TorchTokenGenerator:
             while self._commands:
                 stream, command = self._commands.popleft()
                 try:
-                    command()
+                    if isinstance(command, RowRequest):
+                        stream.row = self._decoder.add(command)
+                    else:
+                        command()
                 except Exception:  # it must not end the others
                     _log.exception("an utterance could not be started or changed")
                     self._fail(stream)
@@ -148,33 +147,33 @@ class TorchTokenGenerator:
         took = time.perf_counter() - began
         advanced = [event for event in events if not isinstance(event, Waiting)]
         num_rows = len({event.row.arrival for event in advanced})
+        share = took / max(1, num_rows)
+        progress: list[_Progress] = []
+        for event in advanced:
+            stream = _stream_of(event.row)
+            if isinstance(event, Emitted):
+                progress.append(_Progress(stream, (event.speech_id,), share))
+                continue
+            stream.row = None
+            if event.reason == "not_finite":
+                failure = "the language model's answer was not finite"
+                progress.append(_Progress(stream, failure=failure))
+            else:
+                progress.append(_Progress(stream, compute_s=share, reason=event.reason))
         if num_rows:
             self._on_step(num_rows, took)
-            share = took / num_rows
-            self._publish([self._progress(event, share) for event in advanced])
+            self._loop.call_soon_threadsafe(self._deliver, progress)
         return len(events) - len(advanced) == len(self._decoder.rows)
-
-    def _progress(self, event: Event, share_s: float) -> _Progress:
-        stream = _stream_of(event.row)
-        if isinstance(event, Emitted):
-            return _Progress(stream, (event.speech_id,), share_s)
-        assert isinstance(event, Stopped), event
-        stream.row = None
-        if event.reason == "not_finite":
-            return _Progress(stream, failure="the language model's answer was not finite")
-        return _Progress(stream, compute_s=share_s, reason=event.reason)
 
     def _fail(self, stream: _TorchStream) -> None:
         self._remove(stream)
-        self._publish([_Progress(stream, failure="the language model failed on this text")])
+        failed = _Progress(stream, failure="the language model failed on this text")
+        self._loop.call_soon_threadsafe(self._deliver, [failed])
 
     def _remove(self, stream: _TorchStream) -> None:
         if stream.row is not None:
             self._decoder.remove(stream.row)
             stream.row = None
-
-    def _publish(self, progress: list[_Progress]) -> None:
-        self._loop.call_soon_threadsafe(self._deliver, progress)
 
     def _deliver(self, progress: list[_Progress]) -> None:
         for one in progress:
