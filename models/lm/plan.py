@@ -67,19 +67,20 @@ class Vocabulary:
 
     def text(self, ids: Iterable[int]) -> tuple[int, ...]:
         """The tokenizer's ids -> ours. Raises ValueError for one outside the model's text table."""
-        return tuple(self.first_text + id for id in _within(ids, self.num_text_ids, "text"))
+        ours = []
+        for id in ids:
+            if not 0 <= id < self.num_text_ids:
+                raise ValueError(f"text token {id} came; this model has 0 to {self.num_text_ids - 1}")
+            ours.append(self.first_text + id)
+        return tuple(ours)
 
     def speech(self, ids: Iterable[int]) -> tuple[int, ...]:
         """Speech tokens -> ours, the same numbers. Raises ValueError for one that is no speech token."""
-        return _within(ids, self.num_speech_ids, "speech")
-
-
-def _within(ids: Iterable[int], size: int, kind: str) -> tuple[int, ...]:
-    checked = tuple(ids)
-    wrong = [id for id in checked if not 0 <= id < size]
-    if wrong:
-        raise ValueError(f"{kind} token {wrong[0]} came; this model has 0 to {size - 1}")
-    return checked
+        ours = tuple(ids)
+        for id in ours:
+            if not 0 <= id < self.num_speech_ids:
+                raise ValueError(f"speech token {id} came; this model has 0 to {self.num_speech_ids - 1}")
+        return ours
 
 
 IGNORED = -1  # the target of a position at which nothing is learned

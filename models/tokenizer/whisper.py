@@ -95,13 +95,18 @@ def read_ranks(path: Path) -> dict[bytes, int]:
     for number, line in enumerate(read_text_file(path).splitlines(), start=1):
         if not line:
             continue
-        entry = _read_entry(line)
-        if entry is None or entry[0] in ranks:
+        try:
+            written, rank = line.split()
+            # "=" is how the published file writes its last entry
+            entry = b"" if written == "=" else base64.b64decode(written, validate=True)
+            if entry in ranks or not rank.isdecimal():
+                raise ValueError("an entry that came before, or a rank that is no number")
+            ranks[entry] = int(rank)
+        except ValueError as error:  # also of int, where the rank has thousands of digits
             raise TokenizerError(
                 f"{path}: line {number} is {line[:40]!r}, expected a new base64 entry and its rank; "
                 "is the file cut short?"
-            )
-        ranks[entry[0]] = entry[1]
+            ) from error
     if sorted(ranks.values()) != list(range(len(ranks))):
         raise TokenizerError(f"{path}: {len(ranks)} entries do not have the ranks 0 to {len(ranks) - 1}")
     missing = [byte for byte in range(256) if bytes([byte]) not in ranks]
@@ -110,14 +115,3 @@ def read_ranks(path: Path) -> dict[bytes, int]:
             f"{path}: {len(missing)} of the 256 single bytes are missing, text would be lost"
         )
     return ranks
-
-
-def _read_entry(line: str) -> tuple[bytes, int] | None:
-    parts = line.split()
-    if len(parts) != 2 or not parts[1].isdecimal():
-        return None
-    is_empty = parts[0] == "="  # how the published file writes its last entry
-    try:
-        return b"" if is_empty else base64.b64decode(parts[0], validate=True), int(parts[1])
-    except ValueError:  # no base64, or a rank of thousands of digits
-        return None

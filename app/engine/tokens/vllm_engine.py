@@ -89,7 +89,15 @@ def engine_arguments(
     Raises BackendError where the memory does not suffice.
     """
     weight_bytes = (model / WEIGHTS_FILE).stat().st_size // options.tensor_parallel_size
-    num_kv_bytes = kv_cache_bytes(options, config, weight_bytes, _memory(build))
+    if build == "cuda":
+        free, total = torch.cuda.mem_get_info()
+        memory = DeviceMemory(total, free)
+    else:
+        from vllm.utils.cpu_resource_utils import get_memory_node_info
+
+        found = get_memory_node_info()
+        memory = DeviceMemory(found.total_memory, found.available_memory)
+    num_kv_bytes = kv_cache_bytes(options, config, weight_bytes, memory)
     arguments: dict[str, Any] = {
         "model": str(model),
         "served_model_name": name,
@@ -206,13 +214,3 @@ def _start(arguments: dict[str, Any], started: list[Any]) -> None:
     except Exception as error:
         why = " ".join(str(error).split())
         raise BackendError(f"vLLM did not start: {why}. The log lines above are its own") from error
-
-
-def _memory(build: Device) -> DeviceMemory:
-    if build == "cuda":
-        free, total = torch.cuda.mem_get_info()
-        return DeviceMemory(total, free)
-    from vllm.utils.cpu_resource_utils import get_memory_node_info
-
-    found = get_memory_node_info()
-    return DeviceMemory(found.total_memory, found.available_memory)
