@@ -20,6 +20,7 @@ MODES: dict[Family, tuple[Mode, ...]] = {
     "cosyvoice3": ("sft", "zero_shot", "cross_lingual", "instruct2"),
 }
 
+_NO_PROMPT = "{} needs a speaker with a recorded prompt; this one has none: use sft"
 ASSISTANT = "You are a helpful assistant."  # opens every text CosyVoice 3 was trained on
 
 
@@ -65,7 +66,8 @@ def zero_shot(
 ) -> ModelInput:
     """Both networks continue the prompt. Raises ModeError for a speaker without a prompt or its text."""
     require_mode(family, "zero_shot")
-    _require_prompt(speaker, "zero_shot")
+    if not speaker.has_prompt:
+        raise ModeError(_NO_PROMPT.format("zero_shot"))
     prompt_text_ids = speaker.prompt_text_ids
     if prompt_text_ids is None:
         prompt_text_ids = tuple(tokenizer.encode(speaker.prompt_text))
@@ -84,7 +86,8 @@ def cross_lingual(
     Raises ModeError for a speaker without a prompt.
     """
     require_mode(family, "cross_lingual")
-    _require_prompt(speaker, "cross_lingual")
+    if not speaker.has_prompt:
+        raise ModeError(_NO_PROMPT.format("cross_lingual"))
     prefix, text_ids = _split_prefix(family, text_ids, tokenizer)
     return ModelInput(text_ids, prefix, (), speaker.prompt_tokens[:0], speaker.embedding)
 
@@ -120,7 +123,8 @@ def instruct2(
     instead. Raises ModeError for CosyVoice 1, a speaker without a prompt or an empty instruction.
     """
     require_mode(family, "instruct2")
-    _require_prompt(speaker, "instruct2")
+    if not speaker.has_prompt:
+        raise ModeError(_NO_PROMPT.format("instruct2"))
     _require_instruction(instruction, "instruct2")
     instruction_ids = tokenizer.encode(instruction_text(family, instruction))
     prefix, rest = _split_prefix(family, instruction_ids, tokenizer)
@@ -159,11 +163,6 @@ def _split_prefix(
         return tuple(tokenizer.encode(ASSISTANT + END_OF_PROMPT)), tuple(ids)
     start = tuple(ids).index(end) + 1
     return tuple(ids[:start]), tuple(ids[start:])
-
-
-def _require_prompt(speaker: SpeakerFeatures, mode: Mode) -> None:
-    if not speaker.has_prompt:
-        raise ModeError(f"{mode} needs a speaker with a recorded prompt; this one has none: use sft")
 
 
 def _require_instruction(instruction: str, mode: Mode) -> None:
