@@ -36,7 +36,7 @@ from firstword.app.options import (
 from firstword.app.speakers.enrolment import decode_upload
 from firstword.app.speakers.interface import PreparedSpeaker
 from firstword.app.telemetry.metrics import Metrics
-from firstword.models.token2wav import StepInput
+from firstword.models.token2wav_step import StepInput
 
 Recording = str | Path | bytes | tuple[Samples, int]
 """A file's path, its content, or mono float32 samples within ±1 with their sample rate in Hz."""

@@ -35,7 +35,8 @@ from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, Spee
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.onnx.build import onnx_estimator, onnx_front, onnx_lm
-from firstword.models.token2wav import StepInput, Token2Wav
+from firstword.models.token2wav import Token2Wav
+from firstword.models.token2wav_step import StepInput
 
 TEXT_IDS = tuple(range(20))
 PROMPT_TOKENS = 75

@@ -32,7 +32,8 @@ from firstword.models.lm.decoder import RowRequest, SpeechDecoder
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.onnx.build import onnx_estimator, onnx_front, onnx_generator, onnx_lm
-from firstword.models.token2wav import StepInput, StreamState, Token2Wav
+from firstword.models.token2wav import StreamState, Token2Wav
+from firstword.models.token2wav_step import StepInput
 
 TEXT_TOKENS = 20
 VOCODER_PIECES = 5

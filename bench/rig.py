@@ -15,7 +15,7 @@ from firstword.app.settings import Settings
 from firstword.models.config import CheckpointError
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, Stopped
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
-from firstword.models.token2wav import StepInput, StepTimes
+from firstword.models.token2wav_step import StepInput, StepTimes
 
 Clock = Callable[[], float]
 Result = TypeVar("Result")

@@ -9,10 +9,10 @@ its own position and of its own speaker, and returns the samples that can be kno
 remembers hangs from its state object; deleting that frees everything.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -38,6 +38,7 @@ from firstword.models.hift.streaming import (
     crossfaded,
     vocode,
 )
+from firstword.models.token2wav_step import RefusedStep, StepInput, StepTimes
 
 DEFAULT_FIRST_HOP_TOKENS = 10
 DEFAULT_WINDOW_S = 10.0
@@ -75,38 +76,6 @@ class StreamState:
     def state_bytes(self) -> int:
         """Bytes of this stream alone; what it shares with its speaker is not counted."""
         return self.flow.num_bytes + self.sound.num_bytes
-
-
-State = TypeVar("State")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StepInput(Generic[State]):
-    """New speech tokens of one stream, any number of them; is_last: there are no more.
-
-    More than `tokens_wanted` are solved as far as they fill whole chunks, and the rest waits in the state;
-    fewer wait without audio. A stream sounds the same however its tokens are cut into steps.
-    """
-
-    state: State
-    tokens: Sequence[int]
-    is_last: bool
-
-
-class RefusedStep(ValueError):
-    """A step was given tokens or states that it cannot take; nothing has changed."""
-
-
-@dataclass(slots=True)
-class StepTimes:
-    """Seconds that a step took in each network, by the clock.
-
-    On a GPU the ordinary clock sees when work was submitted; one that waits for the device measures it.
-    """
-
-    flow_s: float = 0.0
-    vocoder_s: float = 0.0
-    clock: Callable[[], float] = perf_counter
 
 
 class Token2Wav:

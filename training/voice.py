@@ -24,7 +24,8 @@ from firstword.models.hift.hift import HiFT
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, SpeechLM, Stopped, Waiting
 from firstword.models.lm.plan import BistreamPlan, OfflinePlan, Plan
 from firstword.models.onnx.build import onnx_estimator, onnx_front, onnx_generator, onnx_lm
-from firstword.models.token2wav import PromptState, StepInput, StreamState, Token2Wav
+from firstword.models.token2wav import PromptState, StreamState, Token2Wav
+from firstword.models.token2wav_step import StepInput
 
 BUILTIN = Path(__file__).parent.parent / "models" / "builtin"
 

@@ -42,7 +42,8 @@ from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
 from firstword.models.flow.unet import CausalUNet
 from firstword.models.lm.decoder import SpeechLM
 from firstword.models.onnx.build import onnx_estimator, onnx_front, onnx_generator, onnx_lm
-from firstword.models.token2wav import CosyVoice1Token2Wav, StepTimes, Token2Wav
+from firstword.models.token2wav import CosyVoice1Token2Wav, Token2Wav
+from firstword.models.token2wav_step import StepTimes
 from firstword.models.tokenizer import TextTokenizer
 
 SPEAKERS_FILE = "speakers.sqlite3"

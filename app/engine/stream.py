@@ -28,7 +28,7 @@ from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.stream_record import StreamStats
 from firstword.app.text.segment import Segment
 from firstword.app.text.stream import TextFrontend
-from firstword.models.token2wav import StepInput
+from firstword.models.token2wav_step import StepInput
 
 _log = logging.getLogger(__name__)
 

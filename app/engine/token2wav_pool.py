@@ -13,7 +13,7 @@ from torch import Tensor
 
 from firstword.app.audio.dsp import Samples
 from firstword.app.errors import SynthesisFailed
-from firstword.models.token2wav import RefusedStep, StepInput, StepTimes
+from firstword.models.token2wav_step import RefusedStep, StepInput, StepTimes
 
 _log = logging.getLogger(__name__)
 

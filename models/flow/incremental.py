@@ -15,8 +15,9 @@ from torch import Tensor
 from firstword.models.config import FRAMES_PER_TOKEN, NUM_MELS
 from firstword.models.flow.batched_cache import BatchedCache
 from firstword.models.flow.encoder import pack_tokens
-from firstword.models.flow.flow import Flow, noise_between, solve
+from firstword.models.flow.flow import Flow
 from firstword.models.flow.kv_cache import ChunkKVCache, PagedKVCache, PromptCache
+from firstword.models.flow.solver import noise_between, solve
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ any more.
 """
 
 from firstword.models.flow.encoder import ConformerFront
-from firstword.models.flow.flow import Flow, time_steps
+from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import OtherEstimator, OtherFront
+from firstword.models.flow.solver import time_steps
 from firstword.models.flow.unet import CausalUNet
 from firstword.models.hift.hift import Generate, HiFT
 from firstword.models.lm.decoder import SpeechLM

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from firstword.app.audio.encode import AudioEncoder
-from firstword.models.token2wav import StepInput
+from firstword.models.token2wav_step import StepInput
 from tests.guards.counting import calls_of, graph_runs, work_of
 from tests.guards.voices import DEFAULTS, KINDS, Kind, torch_networks, voice
 from tests.models.networks import random_ids

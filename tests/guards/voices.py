@@ -14,7 +14,8 @@ from firstword.models.flow.flow import Flow
 from firstword.models.hift.hift import HiFT
 from firstword.models.lm.decoder import RowRequest, SpeechDecoder, SpeechLM
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
-from firstword.models.token2wav import StepInput, Token2Wav
+from firstword.models.token2wav import Token2Wav
+from firstword.models.token2wav_step import StepInput
 from tests.guards.counting import Work, work_of
 from tests.models.networks import random_ids
 

@@ -10,7 +10,8 @@ from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.hift.hift import HiFT
 from firstword.models.hift.streaming import WindowedVocoder
-from firstword.models.token2wav import CosyVoice1Token2Wav, StepInput
+from firstword.models.token2wav import CosyVoice1Token2Wav
+from firstword.models.token2wav_step import StepInput
 from tests.models.networks import VOCAB_SIZE, random_ids
 
 

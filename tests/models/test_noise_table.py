@@ -14,7 +14,7 @@ from firstword.models.config import (
     Qwen2Config,
     Qwen2LMConfig,
 )
-from firstword.models.flow.flow import fixed_noise, noise_between
+from firstword.models.flow.solver import fixed_noise, noise_between
 from firstword.models.hift.hift import causal_noise_table
 from tests.models.networks import small_hift_config
 

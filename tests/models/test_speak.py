@@ -14,7 +14,8 @@ from firstword.models.frontend.modes import ModelInput, cross_lingual, zero_shot
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, Stopped
 from firstword.models.lm.plan import BistreamPlan, OfflinePlan, Plan, Vocabulary
-from firstword.models.token2wav import CosyVoice1Token2Wav, StepInput, Token2Wav
+from firstword.models.token2wav import CosyVoice1Token2Wav, Token2Wav
+from firstword.models.token2wav_step import StepInput
 from tests.support.checkpoints import FAMILIES, small_checkpoint
 
 TEXT = "hello world, this is my voice."

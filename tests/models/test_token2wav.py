@@ -12,7 +12,8 @@ from torch import Tensor
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import FlowState, IncrementalFlow
 from firstword.models.frontend.speaker import SpeakerFeatures
-from firstword.models.token2wav import PromptState, StepInput, Token2Wav, aligned_cut
+from firstword.models.token2wav import PromptState, Token2Wav, aligned_cut
+from firstword.models.token2wav_step import StepInput
 from tests.models.networks import FLOWS, UNGUIDED_FLOWS, random_ids, small_flow, small_hift, small_speaker
 
 FLOW = pytest.mark.parametrize("kind", FLOWS)

@@ -20,7 +20,7 @@ from firstword.app.telemetry.metrics import Metrics
 from firstword.app.text.normalize import is_speakable
 from firstword.app.text.segment import Segment
 from firstword.models.frontend.speaker import SpeakerFeatures
-from firstword.models.token2wav import StepInput, StepTimes
+from firstword.models.token2wav_step import StepInput, StepTimes
 from tests.support.clock import Clock
 
 HOP, LOOKAHEAD, SAMPLES_PER_TOKEN, RATE_HZ = 4, 1, 100, 2500

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from torch import Tensor
 
-from firstword.models.token2wav import StepInput, StepTimes
+from firstword.models.token2wav_step import StepInput, StepTimes
 from tests.support.pace import until_idle
 from tests.support.toy_engine import HOP, LOOKAHEAD, ToyEngine, ToyState, ToyToken2Wav, asked
 

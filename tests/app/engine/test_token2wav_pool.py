@@ -15,7 +15,7 @@ from torch import Tensor
 
 from firstword.app.engine.token2wav_pool import SolvedChunk, Token2WavPool
 from firstword.app.errors import SynthesisFailed
-from firstword.models.token2wav import StepInput, StepTimes
+from firstword.models.token2wav_step import StepInput, StepTimes
 from tests.support.pace import until_idle
 
 pytestmark = pytest.mark.anyio

@@ -18,7 +18,8 @@ from firstword.app.speakers.registry import SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore, pack, unpack
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.frontend.features import FrontendError
-from firstword.models.token2wav import StepInput, Token2Wav
+from firstword.models.token2wav import Token2Wav
+from firstword.models.token2wav_step import StepInput
 from tests.app.speakers.recordings import RATE_HZ, voice, wav
 
 BUILTIN = Path(firstword.__file__).parent / "models" / "builtin"

@@ -8,12 +8,14 @@ import torch
 from torch import Tensor
 
 from firstword.models.checkpoint.open import open_checkpoint
-from firstword.models.flow.flow import Flow, time_steps
+from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import IncrementalFlow
+from firstword.models.flow.solver import time_steps
 from firstword.models.flow.unet import CausalUNet
 from firstword.models.onnx.build import onnx_estimator, onnx_front
 from firstword.models.onnx.estimator import OnnxEstimator
-from firstword.models.token2wav import StepInput, Token2Wav
+from firstword.models.token2wav import Token2Wav
+from firstword.models.token2wav_step import StepInput
 from tests.models.networks import random_ids, small_flow, small_hift, small_speaker
 
 BUILTIN = Path(__file__).parents[3] / "models" / "builtin"
