@@ -34,6 +34,7 @@ class BatchedCache:
         self._caches = caches
         self._lengths = lengths
         self._group = group
+        self._rows = [slice(start, start + group) for start in range(0, group * len(caches), group)]
         self._step = step
         self._attended: set[int] = set()
         self._extended: set[int] = set()
@@ -42,8 +43,8 @@ class BatchedCache:
     def streams(self) -> list[StreamChunk]:
         """For a network that runs stream by stream."""
         return [
-            StreamChunk(cache, self._step, self._rows(index), length)
-            for index, (cache, length) in enumerate(zip(self._caches, self._lengths, strict=True))
+            StreamChunk(cache, self._step, rows, length)
+            for cache, rows, length in zip(self._caches, self._rows, self._lengths, strict=True)
         ]
 
     def positions(self, length: int, device: torch.device) -> Tensor:
@@ -68,27 +69,20 @@ class BatchedCache:
         assert layer not in self._attended, f"two attentions have the index {layer}"
         self._attended.add(layer)
         done = []
-        for index, (cache, count) in enumerate(zip(self._caches, self._lengths, strict=True)):
-            rows = self._rows(index)
+        streams = zip(self._caches, self._rows, self._lengths, strict=True)
+        for index, (cache, rows, count) in enumerate(streams):
             seen = write_chunk(cache, (self._step, layer), k[rows, :, :count], v[rows, :, :count])
             bias = None
             if distance_query is not None:
-                bias = self._position_scores(index, distance_query[rows, :, :count]) / math.sqrt(q.shape[-1])
+                query = distance_query[rows, :, :count]  # (1, H, n, W)
+                if index == len(self._positions):
+                    self._positions.append(write_positions(cache, count, query.shape[-1], query))
+                own, keys = self._positions[index]
+                bias = rotate(query, own) @ keys.mT / math.sqrt(q.shape[-1])  # (1, H, n, keys)
             y = attend_parts(q[rows, :, :count], seen, bias)
             cache.commit_layer((self._step, layer))
             done.append(F.pad(y, (0, 0, 0, q.shape[2] - count)) if count < q.shape[2] else y)
         return done[0] if len(done) == 1 else torch.cat(done)
-
-    def _rows(self, index: int) -> slice:
-        return slice(index * self._group, (index + 1) * self._group)
-
-    def _position_scores(self, index: int, distance_query: Tensor) -> Tensor:
-        """distance_query (1, H, n, W) -> scores with every visible key (1, H, n, keys), not yet scaled."""
-        if index == len(self._positions):
-            cache, (count, width) = self._caches[index], distance_query.shape[2:]
-            self._positions.append(write_positions(cache, count, width, distance_query))
-        own, keys = self._positions[index]
-        return rotate(distance_query, own) @ keys.mT
 
 
 def write_chunk(cache: ChunkKVCache, slot: CacheSlot, keys: Tensor, values: Tensor) -> list[KeyValues]:

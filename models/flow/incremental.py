@@ -128,7 +128,7 @@ class IncrementalFlow:
         )
         state = self.start(prompt, window_chunks=None)
         while chunk := self.next_chunk(state, is_last=False):
-            self._solve_chunk([chunk])
+            self.solve_chunks([chunk])
         solved = state.estimator.num_chunks * self.chunk_tokens
         return FlowPrompt(
             state.tokens.copy_prefix(),
@@ -188,24 +188,30 @@ class IncrementalFlow:
 
         If it raises, no stream has changed and the call can be repeated.
         """
-        prompt_frames = [chunk.state.prompt_mel.shape[1] for chunk in chunks]
-        mels = self._solve_chunk(chunks)
-        return [mel[:, start:] for mel, start in zip(mels, prompt_frames, strict=True)]
+        widest = max(len(chunk.tokens) for chunk in chunks)
+        rows = [chunk.tokens + chunk.lookahead for chunk in chunks]
+        ids = pack_tokens(rows, widest + self.lookahead_tokens, self.flow.noise.device)
+        num_tokens = [len(chunk.tokens) for chunk in chunks]
+        lengths = [FRAMES_PER_TOKEN * count for count in num_tokens]
+        token_context = BatchedCache([chunk.state.tokens for chunk in chunks], num_tokens)
+        frame_context = BatchedCache([chunk.state.frames for chunk in chunks], lengths)
+        mu = self._front(ids, token_context, frame_context)  # (B, M, T)
 
-    def _solve_chunk(self, chunks: list[FlowChunk]) -> list[Tensor]:
-        lengths = [FRAMES_PER_TOKEN * len(chunk.tokens) for chunk in chunks]
-        mu = self._mu(chunks, lengths)  # (B, M, T)
-        cfm = self.flow.config.cfm
         caches = [chunk.state.estimator for chunk in chunks]
+        starts = [cache.start for cache in caches]
+        noise = torch.stack([noise_between(self.flow.noise, a, a + mu.shape[-1]) for a in starts])
+        cond = torch.zeros(len(chunks), NUM_MELS, mu.shape[-1], device=noise.device)
+        prompt_frames = [chunk.state.prompt_mel.shape[1] for chunk in chunks]
+        for row, chunk in zip(cond, chunks, strict=True):  # the prompt's mel where the chunk still is prompt
+            part = chunk.state.prompt_mel[:, : mu.shape[-1]]
+            row[:, : part.shape[1]] = part
+        spks = torch.cat([chunk.state.prompt.spks for chunk in chunks])
+        cfm = self.flow.config.cfm
 
         def velocity(step: int, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor) -> Tensor:
             context = BatchedCache(caches, lengths, cfm.rows_per_stream, step)
             return self._estimator(x, mu, t, spks, cond, context)
 
-        starts = [cache.start for cache in caches]
-        noise = torch.stack([noise_between(self.flow.noise, a, a + mu.shape[-1]) for a in starts])
-        cond = torch.stack([self._cond(chunk, mu.shape[-1]) for chunk in chunks])
-        spks = torch.cat([chunk.state.prompt.spks for chunk in chunks])
         mel = solve(velocity, cfm, noise, mu, spks, cond)
         for chunk, length in zip(chunks, lengths, strict=True):
             state = chunk.state
@@ -213,19 +219,4 @@ class IncrementalFlow:
                 cache.commit()
             del state.pending_tokens[: len(chunk.tokens)]
             state.num_solved_frames += length
-        return [row[:, :length] for row, length in zip(mel, lengths, strict=True)]
-
-    def _mu(self, chunks: list[FlowChunk], lengths: list[int]) -> Tensor:
-        rows = [chunk.tokens + chunk.lookahead for chunk in chunks]
-        width = max(len(chunk.tokens) for chunk in chunks) + self.lookahead_tokens
-        ids = pack_tokens(rows, width, self.flow.noise.device)
-        token_context = BatchedCache([p.state.tokens for p in chunks], [len(p.tokens) for p in chunks])
-        frame_context = BatchedCache([p.state.frames for p in chunks], lengths)
-        return self._front(ids, token_context, frame_context)
-
-    def _cond(self, chunk: FlowChunk, num_frames: int) -> Tensor:
-        """The prompt's mel where the chunk still is prompt, else zero: (M, T)."""
-        part = chunk.state.prompt_mel[:, :num_frames]
-        cond = torch.zeros(NUM_MELS, num_frames, device=part.device)
-        cond[:, : part.shape[1]] = part
-        return cond
+        return [row[:, a:b] for row, a, b in zip(mel, prompt_frames, lengths, strict=True)]

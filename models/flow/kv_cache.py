@@ -12,7 +12,7 @@ nothing in a ring is ever moved.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -112,6 +112,8 @@ class ChunkKVCache(ABC):
         """like: has the dtype and device of keys and values; None: float32 on the CPU."""
         self.chunk_frames = chunk_frames
         self.num_chunks = 0  # own chunks finished
+        self.ring_index = 0  # of the current chunk; the pinned chunks lie before it and stay
+        self.num_ring_chunks = 1  # chunks of the ring that are in use, the current one included
         self.conv_state = ConvState(prompt.conv_left)
         self._like = torch.empty(0) if like is None else like
         self._prompt, self._pinned_chunks = prompt, pinned_chunks
@@ -154,49 +156,43 @@ class ChunkKVCache(ABC):
         """The run that wrote the buffers of `slot` is over."""
 
     def commit(self) -> None:
-        """The current chunk is finished."""
+        """The current chunk is finished; the next one takes the place of one that is not visible any more."""
         self.conv_state.commit()
         self.num_chunks += 1
+        self.ring_index = self.num_chunks
+        self.num_ring_chunks = self.num_chunks + 1
+        if self._max_ring_chunks is not None:
+            self.num_ring_chunks = min(self.num_ring_chunks, self._max_ring_chunks)
+            if self.num_chunks >= self._pinned_chunks:
+                turned = (self.num_chunks - self._pinned_chunks) % (
+                    self._max_ring_chunks - self._pinned_chunks
+                )
+                self.ring_index = self._pinned_chunks + turned
 
     def copy_prefix(self) -> PromptCache:
         """Copy all finished chunks. Only for a cache without window that follows no prompt."""
         assert self._window_chunks is None, "a prompt is kept whole"
         assert self._prompt.num_chunks == 0, "a prompt follows nothing"
         frames = self.num_chunks * self.chunk_frames
+        stored, tables = self.stored_buffers()
         layers = {
             slot: KeyValues(
                 _copied_prefix([part.keys for part in parts], frames),
                 _copied_prefix([part.values for part in parts], frames),
             )
-            for slot, parts in self._stored_layers()
+            for slot, parts in stored.items()
         }
-        tables = self._stored_positions()
         positions = _copied_prefix(tables, frames) if tables else None
         return PromptCache(self.num_chunks, layers, dict(self.conv_state.left), positions)
 
     @abstractmethod
-    def _stored_layers(self) -> Iterable[tuple[CacheSlot, list[KeyValues]]]: ...
-
-    @abstractmethod
-    def _stored_positions(self) -> list[Tensor]: ...
+    def stored_buffers(self) -> tuple[Mapping[CacheSlot, list[KeyValues]], list[Tensor]]:
+        """Every attention's buffers, and those of positions, with what was written so far."""
 
     def _check_slot(self, slot: CacheSlot) -> None:
         """Before the first use of a slot."""
         assert self.num_chunks == 0, f"attention {slot} did not run in the first chunk"
         assert not self._prompt.num_chunks or slot in self._prompt.key_values, f"no prompt for {slot}"
-
-    @property
-    def _num_ring_chunks(self) -> int:
-        """Chunks of the ring that are in use, the current one included."""
-        used = self.num_chunks + 1
-        return used if self._max_ring_chunks is None else min(used, self._max_ring_chunks)
-
-    @property
-    def _ring_index(self) -> int:
-        """Index of the current chunk in the ring; the pinned chunks lie before it and stay."""
-        if self._window_chunks is None or self.num_chunks < self._pinned_chunks:
-            return self.num_chunks
-        return self._pinned_chunks + (self.num_chunks - self._pinned_chunks) % (self._window_chunks + 1)
 
 
 def _copied_prefix(parts: list[Tensor], frames: int) -> Tensor:
@@ -249,14 +245,14 @@ class PagedKVCache(ChunkKVCache):
 
     @property
     def current(self) -> tuple[int, int]:
-        return self._num_shared + self._page, self._ring_index % PAGE_CHUNKS * self.chunk_frames
+        return self._num_shared + self._page, self.ring_index % PAGE_CHUNKS * self.chunk_frames
 
     def visible(self, num_frames: int) -> list[Span]:
         current, start = self.current
         spans = [(0, 0, self._prompt.num_chunks * self.chunk_frames)] if self._num_shared else []
-        for page in range(math.ceil(self._num_ring_chunks / PAGE_CHUNKS)):
+        for page in range(math.ceil(self.num_ring_chunks / PAGE_CHUNKS)):
             index = self._num_shared + page
-            stop = min(PAGE_CHUNKS, self._num_ring_chunks - page * PAGE_CHUNKS) * self.chunk_frames
+            stop = min(PAGE_CHUNKS, self.num_ring_chunks - page * PAGE_CHUNKS) * self.chunk_frames
             if index != current:
                 spans.append((index, 0, stop))
                 continue
@@ -268,16 +264,13 @@ class PagedKVCache(ChunkKVCache):
     def commit_layer(self, slot: CacheSlot) -> None:
         """Nothing is borrowed: the pages are the cache's own."""
 
-    def _stored_layers(self) -> Iterable[tuple[CacheSlot, list[KeyValues]]]:
-        return self._pages.items()
-
-    def _stored_positions(self) -> list[Tensor]:
-        return self._position_pages
+    def stored_buffers(self) -> tuple[Mapping[CacheSlot, list[KeyValues]], list[Tensor]]:
+        return self._pages, self._position_pages
 
     @property
     def _page(self) -> int:
         """The page of the current chunk."""
-        return self._ring_index // PAGE_CHUNKS
+        return self.ring_index // PAGE_CHUNKS
 
     @property
     def _page_frames(self) -> int:
@@ -310,15 +303,19 @@ class RingKVCache(ChunkKVCache):
         like: Tensor | None = None,
     ):
         super().__init__(chunk_frames, window_chunks, prompt, pinned_chunks, like)
-        self._layers: dict[CacheSlot, _LayerBuffer] = {}
+        self._layers: dict[CacheSlot, tuple[_GrowingBuffer, _GrowingBuffer]] = {}  # keys, values
         self._positions: _GrowingBuffer | None = None
-        capacity = self._max_ring_chunks
-        self._capacity = None if capacity is None else self._start_of(capacity)
+        self._prompt_frames = prompt.num_chunks * chunk_frames
+        self._capacity = (
+            None
+            if self._max_ring_chunks is None
+            else self._prompt_frames + self._max_ring_chunks * chunk_frames
+        )
 
     @property
     def num_bytes(self) -> int:
         table = 0 if self._positions is None else self._positions.num_bytes
-        layers = sum(layer.keys.num_bytes + layer.values.num_bytes for layer in self._layers.values())
+        layers = sum(keys.num_bytes + values.num_bytes for keys, values in self._layers.values())
         return table + layers + self.conv_state.num_bytes
 
     def buffers(self, slot: CacheSlot, sizes: tuple[int, int, int]) -> list[KeyValues]:
@@ -327,13 +324,13 @@ class RingKVCache(ChunkKVCache):
             rows, heads, size = sizes
             empty = self._like.new_empty(rows, heads, 0, size)
             shared = self._prompt.key_values.get(slot, KeyValues(empty, empty))
-            self._layers[slot] = _LayerBuffer(
-                _GrowingBuffer(shared.keys, self._capacity), _GrowingBuffer(shared.values, self._capacity)
+            self._layers[slot] = (
+                _GrowingBuffer(shared.keys, self._capacity),
+                _GrowingBuffer(shared.values, self._capacity),
             )
-        layer, frames = self._layers[slot], self._num_frames
-        if self._num_ring_chunks == 1 and self._prompt.num_chunks:
-            return [KeyValues(layer.keys.borrow_scratch(frames), layer.values.borrow_scratch(frames))]
-        return [KeyValues(layer.keys.resize(frames), layer.values.resize(frames))]
+        is_scratch = self.num_ring_chunks == 1 and self._prompt.num_chunks > 0
+        keys, values = (buffer.resize(self._num_frames, is_scratch) for buffer in self._layers[slot])
+        return [KeyValues(keys, values)]
 
     def position_buffers(self, width: int) -> list[Tensor]:
         if self._positions is None:
@@ -344,34 +341,34 @@ class RingKVCache(ChunkKVCache):
 
     @property
     def current(self) -> tuple[int, int]:
-        return 0, self._start_of(self._ring_index)
+        return 0, self._prompt_frames + self.ring_index * self.chunk_frames
 
     def visible(self, num_frames: int) -> list[Span]:
-        following, stop = self._start_of(self._ring_index + 1), self._start_of(self._num_ring_chunks)
-        before = (0, 0, self._start_of(self._ring_index) + num_frames)
+        start = self._prompt_frames + self.ring_index * self.chunk_frames
+        following = start + self.chunk_frames
+        stop = self._prompt_frames + self.num_ring_chunks * self.chunk_frames
+        before = (0, 0, start + num_frames)
         return [before, (0, following, stop)] if following < stop else [before]
 
     def commit_layer(self, slot: CacheSlot) -> None:
-        self._layers[slot].keys.commit()
-        self._layers[slot].values.commit()
+        for buffer in self._layers[slot]:
+            buffer.commit()
 
-    def _stored_layers(self) -> Iterable[tuple[CacheSlot, list[KeyValues]]]:
-        for slot, layer in self._layers.items():
-            yield slot, [KeyValues(layer.keys.stored, layer.values.stored)]
-
-    def _stored_positions(self) -> list[Tensor]:
-        return [] if self._positions is None else [self._positions.stored]
-
-    def _start_of(self, ring_index: int) -> int:
-        return (self._prompt.num_chunks + ring_index) * self.chunk_frames
+    def stored_buffers(self) -> tuple[Mapping[CacheSlot, list[KeyValues]], list[Tensor]]:
+        layers = {
+            slot: [KeyValues(keys.stored, values.stored)] for slot, (keys, values) in self._layers.items()
+        }
+        return layers, [] if self._positions is None else [self._positions.stored]
 
     @property
     def _num_frames(self) -> int:
         """Frames of the buffers: room for the chunks in use, and for some more."""
         chunks = 1
-        while chunks < self._num_ring_chunks:
+        while chunks < self.num_ring_chunks:
             chunks = FIRST_GROWTH_CHUNKS if chunks == 1 else chunks + max(FIRST_GROWTH_CHUNKS, chunks // 2)
-        return self._start_of(chunks if self._max_ring_chunks is None else min(chunks, self._max_ring_chunks))
+        if self._max_ring_chunks is not None:
+            chunks = min(chunks, self._max_ring_chunks)
+        return self._prompt_frames + chunks * self.chunk_frames
 
 
 class _GrowingBuffer:
@@ -383,69 +380,48 @@ class _GrowingBuffer:
 
     def __init__(self, prompt: Tensor, capacity: int | None):
         self._prompt, self._capacity = prompt, capacity
+        self.stored = prompt  # no copy before the first `resize` that is not for scratch
         self._scratch: Tensor | None = None
         self._first_chunk: Tensor | None = None  # what `commit` kept of the scratch
         self._memory: Tensor | None = None
-        self._values: Tensor | None = None
 
     @property
     def num_bytes(self) -> int:
-        return sum(part.nbytes for part in (self._values, self._first_chunk) if part is not None)
+        own = 0 if self.stored is self._prompt else self.stored.nbytes
+        return own if self._first_chunk is None else own + self._first_chunk.nbytes
 
-    @property
-    def stored(self) -> Tensor:
-        assert self._values is not None, "nothing was written"
-        return self._values
+    def resize(self, num_frames: int, is_scratch: bool = False) -> Tensor:
+        """(..., num_frames, D): what was written so far, then zeros.
 
-    def borrow_scratch(self, num_frames: int) -> Tensor:
-        """Scratch buffer for one run, which begins with the prompt; `commit` keeps only the rest of it.
-
-        So the first audio needs no persistent copy of the prompt.
+        is_scratch: for one run, after which `commit` keeps only what follows the prompt. So the first audio
+        needs no copy of the prompt that lasts.
         """
-        self._scratch = self._prompt.new_empty(self._shape(num_frames))
-        _fill(self._scratch, self._prompt)
-        return self._scratch
+        *outer, frames, size = self.stored.shape
+        if frames == num_frames:
+            return self.stored
+        shape = (*outer, num_frames, size)
+        parts = [self.stored if self._memory is None else self.stored.clone()]
+        if is_scratch or self._capacity is None:
+            resized = self._prompt.new_empty(shape)
+        else:
+            if self._memory is None:
+                self._memory = self._prompt.new_empty(math.prod((*outer, self._capacity, size)))
+            resized = self._memory[: math.prod(shape)].view(shape)
+        if is_scratch:
+            self._scratch = resized
+        else:
+            if self._first_chunk is not None:
+                parts.append(self._first_chunk)
+            self.stored, self._first_chunk = resized, None
+        start = 0
+        for part in parts:
+            resized[..., start : start + part.shape[-2], :] = part
+            start += part.shape[-2]
+        resized[..., start:, :] = 0
+        return resized
 
     def commit(self) -> None:
         """Give the scratch buffer up, if there is one."""
         if self._scratch is not None:
             self._first_chunk = self._scratch[..., self._prompt.shape[-2] :, :].clone()
             self._scratch = None
-
-    def resize(self, num_frames: int) -> Tensor:
-        """(..., num_frames, D): what was written so far, then zeros."""
-        shape = self._shape(num_frames)
-        if self._values is not None and self._values.shape == shape:
-            return self._values
-        if self._values is not None:
-            parts = [self._values if self._capacity is None else self._values.clone()]
-        else:
-            parts = [self._prompt] if self._first_chunk is None else [self._prompt, self._first_chunk]
-        self._values, self._first_chunk = self._allocated(shape), None
-        _fill(self._values, *parts)
-        return self._values
-
-    def _shape(self, num_frames: int) -> tuple[int, ...]:
-        return (*self._prompt.shape[:-2], num_frames, self._prompt.shape[-1])
-
-    def _allocated(self, shape: tuple[int, ...]) -> Tensor:
-        if self._capacity is None:
-            return self._prompt.new_empty(shape)
-        if self._memory is None:
-            self._memory = self._prompt.new_empty(math.prod(self._shape(self._capacity)))
-        return self._memory[: math.prod(shape)].view(shape)
-
-
-def _fill(buffer: Tensor, *parts: Tensor) -> None:
-    """Write the parts one behind the other along time, then zeros."""
-    start = 0
-    for part in parts:
-        buffer[..., start : start + part.shape[-2], :] = part
-        start += part.shape[-2]
-    buffer[..., start:, :] = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _LayerBuffer:
-    keys: _GrowingBuffer
-    values: _GrowingBuffer

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, cat
 
 from firstword.models.config import FRAMES_PER_TOKEN
-from firstword.models.flow.batched_cache import BatchedCache, StreamChunk
+from firstword.models.flow.batched_cache import BatchedCache
 from firstword.models.flow.encoder import (
     CONV_INDEX,
     LOOKAHEAD_KERNEL_SIZE,
@@ -164,35 +164,26 @@ class OnnxFront:
 
     def __call__(self, tokens: Tensor, token_context: BatchedCache, frame_context: BatchedCache) -> Tensor:
         """tokens (B, T + lookahead), -1 where there is none -> mu (B, M, 2 T)."""
+        done = []
         streams = zip(tokens, token_context.streams(), frame_context.streams(), strict=True)
-        rows = [
-            self._run(row[: of_tokens.length + self._lookahead], of_tokens, of_frames)
-            for row, of_tokens, of_frames in streams
-        ]
-        return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).mT
-
-    def _run(self, row: Tensor, tokens: StreamChunk, frames: StreamChunk) -> Tensor:
-        """row (T + lookahead,) of one stream -> (2 T, M)."""
-        x = self._embedding(row.clamp(min=0))[None]
-        mu = x.new_empty(1, frames.length, self._num_mels)
-        inputs, outputs = {"x": x, "is_token": (row >= 0).float()[None, :, None]}, {"mu": mu}
-        rates = (self._plan.tokens, tokens), (self._plan.frames, frames)
-        next_left = [state.bind(stream, 1, inputs, outputs) for state, stream in rates]
-        for state, stream in rates:
-            own, seen = self._positions(stream)
-            inputs[f"{state.prefix}own_sin"] = own[:, 0::2].contiguous()
-            inputs[f"{state.prefix}own_cos"] = own[:, 1::2].contiguous()
-            inputs[f"{state.prefix}seen"] = seen
-        self._session.run(inputs, outputs)
-        for (state, stream), left in zip(rates, next_left, strict=True):
-            state.commit(stream, left)
-        return mu[0]
-
-    def _positions(self, stream: StreamChunk) -> tuple[Tensor, Tensor]:
-        """Sinusoids of the chunk's frames (length, W), and of all in its buffer (buffer, W)."""
-        cache, length = stream.cache, stream.length
-        own = sinusoids(torch.arange(cache.start, cache.start + length), self._width, torch.float32)
-        (buffer,) = cache.position_buffers(self._width)
-        _, start = cache.current
-        buffer[start : start + length] = own
-        return own, buffer
+        for padded_row, of_tokens, of_frames in streams:
+            row = padded_row[: of_tokens.length + self._lookahead]
+            x = self._embedding(row.clamp(min=0))[None]
+            mu = x.new_empty(1, of_frames.length, self._num_mels)
+            inputs, outputs = {"x": x, "is_token": (row >= 0).float()[None, :, None]}, {"mu": mu}
+            rates = (self._plan.tokens, of_tokens), (self._plan.frames, of_frames)
+            next_left = [state.bind(stream, 1, inputs, outputs) for state, stream in rates]
+            for state, stream in rates:
+                cache, length = stream.cache, stream.length
+                own = sinusoids(torch.arange(cache.start, cache.start + length), self._width, torch.float32)
+                (seen,) = cache.position_buffers(self._width)
+                _, start = cache.current
+                seen[start : start + length] = own
+                inputs[f"{state.prefix}own_sin"] = own[:, 0::2].contiguous()
+                inputs[f"{state.prefix}own_cos"] = own[:, 1::2].contiguous()
+                inputs[f"{state.prefix}seen"] = seen
+            self._session.run(inputs, outputs)
+            for (state, stream), left in zip(rates, next_left, strict=True):
+                state.commit(stream, left)
+            done.append(mu[0])
+        return torch.nn.utils.rnn.pad_sequence(done, batch_first=True).mT

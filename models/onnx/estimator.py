@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, cat
 
-from firstword.models.flow.batched_cache import BatchedCache, StreamChunk
+from firstword.models.flow.batched_cache import BatchedCache
 from firstword.models.flow.dit import (
     NORM_EPS,
     POSITION_KERNEL_SIZE,
@@ -83,49 +83,41 @@ class OnnxEstimator:
         velocity = h.new_zeros(*h.shape[:2], plan.out_channels)
         for stream in context.streams():
             part = stream.rows, slice(stream.length)
-            velocity[part] = self._run(h[part].contiguous(), times, stream)
+            of_stream = h[part].contiguous()  # (G, length, 4 M)
+            made = h.new_empty(*of_stream.shape[:2], plan.out_channels)
+            inputs, outputs = {"h": of_stream, "times": times}, {"velocity": made}
+            if plan.has_positions:
+                positions = torch.arange(stream.cache.start, stream.cache.start + stream.length)
+                cos, sin = rotary_table(positions[None], plan.state.head_dim, h.dtype)
+                inputs |= {"cos": cos[0], "sin": sin[0]}
+            next_left = plan.state.bind(stream, len(of_stream), inputs, outputs)
+            self._session.run(inputs, outputs)
+            plan.state.commit(stream, next_left)
+            velocity[part] = made
         return velocity.mT
-
-    def _run(self, h: Tensor, times: Tensor, stream: StreamChunk) -> Tensor:
-        """h (G, T, 4 M) of one stream -> (G, T, M)."""
-        rows, length, _ = h.shape
-        velocity = h.new_empty(rows, length, self._plan.out_channels)
-        inputs, outputs = {"h": h, "times": times}, {"velocity": velocity}
-        if self._plan.has_positions:
-            positions = torch.arange(stream.cache.start, stream.cache.start + length)
-            cos, sin = rotary_table(positions[None], self._plan.state.head_dim, h.dtype)
-            inputs |= {"cos": cos[0], "sin": sin[0]}
-        next_left = self._plan.state.bind(stream, rows, inputs, outputs)
-        self._session.run(inputs, outputs)
-        self._plan.state.commit(stream, next_left)
-        return velocity
 
 
 def unet_estimator(unet: CausalUNet, block_product: Product) -> EstimatorGraph:
     """block_product: of the transformer blocks, whose inputs are normed; convolutions stay float32."""
+    resnets = [part for part in unet.modules() if isinstance(part, CausalResnet)]
+    resnets.sort(key=lambda resnet: resnet.index)
+    assert [resnet.index for resnet in resnets] == list(range(len(resnets))), "an index is taken twice"
+
+    @torch.inference_mode()
+    def times(t: float) -> Tensor:
+        """What each resnet adds at a time: (resnets, C), by their index."""
+        time = F.mish(unet.time(torch.tensor([t])))
+        return cat([resnet.time(time) for resnet in resnets])
+
     writer = _UNetWriter(unet, block_product)
     return EstimatorGraph(
         model=writer.model(),
         inputs=("x", "mu", "spks", "cond"),
         state=writer.state.spec,
         out_channels=unet.out.out_channels,
-        times=_unet_time_parts(unet),
+        times=times,
         has_positions=False,
     )
-
-
-def _unet_time_parts(unet: CausalUNet) -> Callable[[float], Tensor]:
-    """What each resnet adds at a time: (resnets, C), by their index."""
-    resnets = [part for part in unet.modules() if isinstance(part, CausalResnet)]
-    resnets.sort(key=lambda resnet: resnet.index)
-    assert [resnet.index for resnet in resnets] == list(range(len(resnets))), "an index is taken twice"
-
-    @torch.inference_mode()
-    def parts(t: float) -> Tensor:
-        time = F.mish(unet.time(torch.tensor([t])))
-        return cat([resnet.time(time) for resnet in resnets])
-
-    return parts
 
 
 class _EstimatorWriter:
@@ -172,20 +164,16 @@ class _UNetWriter(_EstimatorWriter):
         return writer.model()
 
     def _stage(self, stage: CausalStage, x: str, times: str) -> tuple[str, str]:
-        x = self._resnet(stage.resnet, x, times)
-        writer = self._writer
+        writer, resnet = self._writer, stage.resnet
+        time = writer.node("Gather", times, writer.integers(resnet.index), axis=0)  # (1, C)
+        h = self._block(resnet.block2, writer.node("Add", self._block(resnet.block1, x), time))
+        x = writer.node("Add", h, self._pointwise(resnet.residual, x))
         for block in each(TransformerBlock, stage.blocks):
             y = self._attention(block.attention, writer.layer_norm(block.attention_norm, x))
             x = writer.node("Add", x, y)
             y = self._feedforward(block.feedforward, writer.layer_norm(block.feedforward_norm, x))
             x = writer.node("Add", x, y)
         return x, x if stage.conv is None else self._conv(stage.conv, x)
-
-    def _resnet(self, resnet: CausalResnet, x: str, times: str) -> str:
-        writer = self._writer
-        time = writer.node("Gather", times, writer.integers(resnet.index), axis=0)  # (1, C)
-        h = self._block(resnet.block2, writer.node("Add", self._block(resnet.block1, x), time))
-        return writer.node("Add", h, self._pointwise(resnet.residual, x))
 
     def _block(self, block: CausalBlock, x: str) -> str:
         return mish(self._writer, self._writer.layer_norm(block.norm, self._conv(block.conv, x)))
@@ -211,20 +199,10 @@ _LAST_PARTS = 2
 
 def dit_estimator(dit: DiT, block_product: Product) -> EstimatorGraph:
     """block_product: of the blocks, whose inputs are normed; what is before and behind them is float32."""
-    writer = _DiTWriter(dit, block_product)
-    return EstimatorGraph(
-        model=writer.model(),
-        inputs=("x", "cond", "mu", "spks"),
-        state=writer.state.spec,
-        out_channels=dit.out.out_features,
-        times=_dit_time_parts(dit),
-        has_positions=True,
-    )
 
-
-def _dit_time_parts(dit: DiT) -> Callable[[float], Tensor]:
     @torch.inference_mode()
-    def parts(t: float) -> Tensor:
+    def times(t: float) -> Tensor:
+        """Every block's parts and the last norm's at a time: (parts, C)."""
         time = F.silu(dit.time(torch.tensor([t])))
         rows = [block.modulation(time).view(_BLOCK_PARTS, -1) for block in each(DiTBlock, dit.blocks)]
         for block in rows:
@@ -232,7 +210,15 @@ def _dit_time_parts(dit: DiT) -> Callable[[float], Tensor]:
         scale, shift = dit.modulation(time).view(_LAST_PARTS, -1)
         return cat([*rows, torch.stack([shift, scale + 1])])
 
-    return parts
+    writer = _DiTWriter(dit, block_product)
+    return EstimatorGraph(
+        model=writer.model(),
+        inputs=("x", "cond", "mu", "spks"),
+        state=writer.state.spec,
+        out_channels=dit.out.out_features,
+        times=times,
+        has_positions=True,
+    )
 
 
 class _DiTWriter(_EstimatorWriter):

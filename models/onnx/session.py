@@ -55,13 +55,8 @@ class OrtSession:
         All float32, int32 or int64, contiguous, of the shapes the graph declares.
         """
         binding = self._session.io_binding()
-        for name, tensor in inputs.items():
-            binding.bind_input(name, "cpu", 0, *_bound(tensor))
-        for name, tensor in outputs.items():
-            binding.bind_output(name, "cpu", 0, *_bound(tensor))
+        for bind, tensors in ((binding.bind_input, inputs), (binding.bind_output, outputs)):
+            for name, tensor in tensors.items():
+                assert tensor.is_contiguous(), tensor.shape
+                bind(name, "cpu", 0, _TYPES[tensor.dtype], tuple(tensor.shape), tensor.data_ptr())
         self._session.run_with_iobinding(binding)
-
-
-def _bound(tensor: Tensor) -> tuple[type[np.generic], tuple[int, ...], int]:
-    assert tensor.is_contiguous(), tensor.shape
-    return _TYPES[tensor.dtype], tuple(tensor.shape), tensor.data_ptr()

@@ -52,10 +52,13 @@ class StateSpec:
             for name, values in (("keys", buffer.keys), ("values", buffer.values)):
                 inputs[f"{self.prefix}{name}_{layer}"] = values
                 outputs[f"{self.prefix}next_{name}_{layer}"] = values
-        inputs[f"{self.prefix}scatter"] = self._scatter_indices(stream, rows)
+        _, start = cache.current
+        frames = torch.arange(start, start + stream.length)
+        grid = torch.meshgrid(torch.arange(rows), torch.arange(self.num_heads), frames, indexing="ij")
+        inputs[f"{self.prefix}scatter"] = torch.stack(grid, dim=-1).contiguous()
         mask = torch.full((num_frames,), -torch.inf)
-        for _, start, stop in cache.visible(stream.length):
-            mask[start:stop] = 0
+        for _, first, stop in cache.visible(stream.length):
+            mask[first:stop] = 0
         inputs[f"{self.prefix}mask"] = mask.repeat(stream.length, 1)[None, None]
         return next_left
 
@@ -65,13 +68,6 @@ class StateSpec:
             stream.cache.conv_state.keep((stream.step, index), left)
         for layer in self.layers:
             stream.cache.commit_layer((stream.step, layer))
-
-    def _scatter_indices(self, stream: StreamChunk, rows: int) -> Tensor:
-        """Indices in a buffer's first three dimensions of the chunk's keys: (rows, H, length, 3)."""
-        _, start = stream.cache.current
-        frames = torch.arange(start, start + stream.length)
-        grid = torch.meshgrid(torch.arange(rows), torch.arange(self.num_heads), frames, indexing="ij")
-        return torch.stack(grid, dim=-1).contiguous()
 
 
 class StateInputs:

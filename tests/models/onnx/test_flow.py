@@ -93,7 +93,7 @@ def test_tight_memory_holds_the_copied_prompt_too(kind: str) -> None:
 def test_a_failed_chunk_can_be_repeated() -> None:
     _, flow = with_graphs()
     expected = mels(flow, [65], [60], None)
-    run, failures = OnnxEstimator._run, [3]
+    run, failures = OnnxEstimator.__call__, [3]
 
     def fail_once(self: OnnxEstimator, *given: object) -> Tensor:
         failures[0] -= 1
@@ -107,7 +107,7 @@ def test_a_failed_chunk_can_be_repeated() -> None:
     state.pending_tokens += random_ids(0, 60)
     made = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(OnnxEstimator, "_run", fail_once)
+        patch.setattr(OnnxEstimator, "__call__", fail_once)
         with pytest.raises(MemoryError):
             flow.solve_chunks([flow.next_chunk(state, is_last=True)])  # type: ignore[list-item]
         while piece := flow.next_chunk(state, is_last=True):
