@@ -140,7 +140,13 @@ class Token2Wav:
         uses_prompt: False is for a speaker without a prompt; CosyVoice 2 and 3 continue any prompt there is.
         """
         assert uses_prompt or not prompt.tokens, "no mode of CosyVoice 2 and 3 leaves a prompt out"
-        window = self._affordable_window(prompt)
+        window = self._window_chunks
+        if self._max_state_bytes is not None:
+            fixed, per_chunk = self._flow.state_bytes()
+            spare = self._max_state_bytes - fixed - self._sound_bytes - self._flow.copied_bytes(prompt.flow)
+            lasting = self._flow.pinned_chunks(prompt.flow) + 1  # 1: the current chunk
+            affordable = spare // per_chunk - lasting
+            window = max(0, affordable if window is None else min(affordable, window))
         sound = Sound(self.vocoder.start(seed))
         return StreamState(
             self._flow.start(prompt.flow, window), sound, window, window != self._window_chunks
@@ -179,7 +185,16 @@ class Token2Wav:
         states = [item.state for item in batch]
         clock = perf_counter if times is None else times.clock
         began = clock()
-        self._solve_ready(states)
+        while True:
+            found = [(s, self._flow.next_chunk(s.flow, s.has_all_tokens)) for s in states]
+            ready = [(state, chunk) for state, chunk in found if chunk is not None]
+            if not ready:
+                break
+            mels = self._flow.solve_chunks([chunk for _, chunk in ready])
+            for (state, _), mel in zip(ready, mels, strict=True):
+                is_end = state.has_all_tokens and not state.flow.pending_tokens
+                # Each chunk by itself: so a stream sounds the same however its tokens came.
+                state.sound.pending.append((mel, is_end))
         solved = clock()
         vocode(self.vocoder, [state.sound for state in states])
         if times is not None:
@@ -188,21 +203,6 @@ class Token2Wav:
             state.is_finished = state.has_all_tokens
         return [state.sound.take().to(self._flow.flow.noise.device) for state in states]
 
-    def _solve_ready(self, states: list[StreamState]) -> None:
-        """Solve, for all streams together, one chunk after the other.
-
-        The vocoder gets each chunk by itself: so a stream sounds the same however its tokens came.
-        """
-        while True:
-            found = [(s, self._flow.next_chunk(s.flow, s.has_all_tokens)) for s in states]
-            ready = [(state, chunk) for state, chunk in found if chunk is not None]
-            if not ready:
-                return
-            mels = self._flow.solve_chunks([chunk for _, chunk in ready])
-            for (state, _), mel in zip(ready, mels, strict=True):
-                is_last = state.has_all_tokens and not state.flow.pending_tokens
-                state.sound.pending.append((mel, is_last))
-
     @torch.inference_mode()
     def _measured_sound_bytes(self) -> int:
         """Memory of a stream's vocoder in full flow: that of a second of silence."""
@@ -210,14 +210,6 @@ class Token2Wav:
         sound = Sound(self.vocoder.start(0), [(mel, False)])
         vocode(self.vocoder, [sound])
         return sound.num_bytes
-
-    def _affordable_window(self, prompt: PromptState) -> int | None:
-        if self._max_state_bytes is None:
-            return self._window_chunks
-        fixed, per_chunk = self._flow.state_bytes()
-        spare = self._max_state_bytes - fixed - self._sound_bytes - self._flow.copied_bytes(prompt.flow)
-        chunks = spare // per_chunk - self._flow.pinned_chunks(prompt.flow) - 1  # 1: the current chunk
-        return max(0, chunks if self._window_chunks is None else min(chunks, self._window_chunks))
 
 
 def aligned_cut(num_tokens: int, first_hop_tokens: int, chunk_tokens: int) -> int:

@@ -4,7 +4,7 @@
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -30,20 +30,15 @@ def causal_noise_table(config: ModelConfig) -> Tensor:
     _skip_normal(generator, NUM_MELS * NOISE_FRAMES)
     _skip_normal(generator, config.flow.vocab_size * NUM_MELS)  # token embedding
     _skip_layer(generator, (NUM_MELS, config.flow.speaker_embedding_size))
-    for shape in _f0_shapes(config.hift):
-        _skip_layer(generator, shape)
+    channels = config.hift.f0_channels
+    _skip_layer(generator, (channels, config.hift.num_mels, LOOKAHEAD_FRAMES + 1))
+    for _ in range(NUM_CONVS - 1):
+        _skip_layer(generator, (channels, channels, 3))
+    _skip_layer(generator, (1, channels))
     tones = config.hift.num_harmonics + 1
     torch.rand(1, tones, generator=generator, device="cpu")  # initial phases, which have no effect
     samples = TABLE_S * config.hift.sample_rate_hz
     return torch.rand(samples, tones, generator=generator, device="cpu")
-
-
-def _f0_shapes(config: HiFTConfig) -> Iterator[tuple[int, ...]]:
-    channels = config.f0_channels
-    yield channels, config.num_mels, LOOKAHEAD_FRAMES + 1
-    for _ in range(4):
-        yield channels, channels, 3
-    yield 1, channels
 
 
 def _skip_normal(generator: torch.Generator, count: int) -> None:
@@ -90,17 +85,15 @@ class ShortTimeFourier:
 
         Samples divided by the envelope (as many,) are the signal; both add up across neighboring pieces.
         """
-        samples = self._overlapped(spectrum.float().mT @ self._synthesis)
-        return samples, self._overlapped(self._envelope.expand(1, spectrum.shape[-1], -1))[0]
-
-    def _overlapped(self, frames: Tensor) -> Tensor:
-        """frames (B, J, n_fft), a hop apart -> their sum (B, hop (J - 1) + n_fft)."""
-        hops = frames.unflatten(-1, (-1, self.hop))  # (B, J, n_fft / hop, hop)
+        envelope = self._envelope.expand(1, spectrum.shape[-1], -1)
+        frames = torch.cat([spectrum.float().mT @ self._synthesis, envelope])  # (B + 1, J, n_fft)
+        hops = frames.unflatten(-1, (-1, self.hop))  # (B + 1, J, n_fft / hop, hop)
         count, overlap = hops.shape[1:3]
         total = frames.new_zeros(len(frames), count + overlap - 1, self.hop)
         for index in range(overlap):
             total[:, index : index + count] += hops[:, :, index]
-        return total.flatten(1)
+        sums = total.flatten(1)
+        return sums[:-1], sums[-1]
 
     def centered(self, samples: Tensor) -> Tensor:
         """samples (B, N) -> (B, N + n_fft), reflected at both ends."""
@@ -192,21 +185,13 @@ class HarmonicSource(nn.Module):
 
     def _phase(self, advance: Tensor, carry: Tensor | None, is_last: bool) -> tuple[Tensor, Tensor]:
         """advance (B, T, tones) cycles a sample -> phase (B, T L, tones) cycles, carries (B, T, tones)."""
-        if self._config.is_causal:
-            return self._staircase(advance, carry)
-        if self._is_cosyvoice1:
-            return self._summed(advance, carry)
-        return self._interpolated(advance, carry, is_last)
-
-    def _staircase(self, advance: Tensor, carry: Tensor | None) -> tuple[Tensor, Tensor]:
-        """CosyVoice 3: the phase stands still within a frame, at the frame's end."""
-        carries = _offset((advance * self._config.samples_per_frame).cumsum(1), carry)
-        return carries.repeat_interleave(self._config.samples_per_frame, dim=1), carries
-
-    def _summed(self, advance: Tensor, carry: Tensor | None) -> tuple[Tensor, Tensor]:
-        """CosyVoice 1: each sample adds its own advance."""
         length = self._config.samples_per_frame
+        if not self._config.is_causal and not self._is_cosyvoice1:
+            return self._interpolated(advance, carry, is_last)
         carries = _offset((advance * length).cumsum(1), carry)
+        if self._config.is_causal:  # CosyVoice 3: it stands still within a frame, at the frame's end
+            return carries.repeat_interleave(length, dim=1), carries
+        # CosyVoice 1: each sample adds its own advance
         back = torch.arange(length - 1, -1, -1, device=advance.device, dtype=torch.float64)
         phase = carries[:, :, None] - back[:, None] * advance[:, :, None]  # (B, T, L, tones)
         return phase.flatten(1, 2), carries
@@ -277,13 +262,13 @@ class HiFT(nn.Module):
         config = self.config
         spectrum = self.stft.analyze(self.stft.centered(source))
         padded = F.pad(mel, (0, config.lookahead_frames))
-        made = (generate or self._generate)(padded, spectrum)
+        if generate is None:
+            dtype = self.generator.conv_pre.weight.dtype
+            made = self.generator(padded.to(dtype), spectrum.to(dtype), FullContext())
+        else:
+            made = generate(padded, spectrum)
         samples = self.waveform(made, source.shape[-1])
         return samples.clamp(-config.audio_limit, config.audio_limit)
-
-    def _generate(self, mel: Tensor, source_spectrum: Tensor) -> Tensor:
-        dtype = self.generator.conv_pre.weight.dtype
-        return self.generator(mel.to(dtype), source_spectrum.to(dtype), FullContext())
 
     def waveform(self, spectrum: Tensor, num_samples: int) -> Tensor:
         """spectrum (B, n_fft + 2, U T + 1) of a whole utterance -> (B, num_samples), not yet limited."""

@@ -293,7 +293,12 @@ class WindowedVocoder:
         assert shape is not None, "a chunk without frames"
         right = 0 if shape.is_last else RIGHT_FRAMES
         hift, length = self.hift, self.hift.config.samples_per_frame
-        mel = torch.stack([_window(chunk, right) for chunk in chunks])  # (B, M, left + new + right)
+        windows = []
+        for chunk in chunks:
+            held = chunk.mel[:, -1:].expand(-1, right)
+            before = [] if chunk.state.mel is None else [chunk.state.mel]
+            windows.append(torch.cat([*before, chunk.mel, held], dim=1))
+        mel = torch.stack(windows)  # (B, M, left + new + right)
         f0 = hift.f0(mel, FullContext()).float()[:, shape.left_frames :]
         drawn = [self._noise(chunk, shape.new_frames + right) for chunk in chunks]
         carries = [chunk.state.carry for chunk in chunks if chunk.state.carry is not None]
@@ -333,13 +338,6 @@ class WindowedVocoder:
         drawn = [torch.randn(length, tones, generator=generator).to(device) for _ in range(missing)]
         parts = drawn if drawn_before is None else [drawn_before, *drawn]
         return torch.cat(parts)[: num_frames * length], generator
-
-
-def _window(chunk: MelChunk[WindowState], right: int) -> Tensor:
-    """Left context, new frames, the last of them held on: (M, frames)."""
-    held = chunk.mel[:, -1:].expand(-1, right)
-    parts = [chunk.mel, held] if chunk.state.mel is None else [chunk.state.mel, chunk.mel, held]
-    return torch.cat(parts, dim=1)
 
 
 def vocode(vocoder: Vocoder[State], streams: Sequence[Sound[State]]) -> None:
