@@ -183,18 +183,15 @@ def _frontend_errors(samples: NDArray[np.float32], sample_rate_hz: int) -> Itera
     try:
         yield
     except RecordingError as error:
-        raise _refusal(samples, sample_rate_hz, error) from error
+        try:
+            duration_s = Recording.from_channels(samples, sample_rate_hz).trimmed().duration_s
+        except RecordingError:
+            raise BadAudio(str(error)) from error
+        # Its silence could be cut off: it was refused for the length of what is left.
+        refusal = AudioTooLong if duration_s > MAX_RECORDING_S else AudioTooShort
+        raise refusal(str(error)) from error
     except FrontendError as error:
         raise SynthesisFailed("the networks that read recordings failed; see the server's log") from error
-
-
-def _refusal(samples: NDArray[np.float32], sample_rate_hz: int, error: RecordingError) -> BadAudio:
-    """A recording whose silence can be cut off was refused for the length of what is left."""
-    try:
-        duration_s = Recording.from_channels(samples, sample_rate_hz).trimmed().duration_s
-    except RecordingError:
-        return BadAudio(str(error))
-    return AudioTooLong(str(error)) if duration_s > MAX_RECORDING_S else AudioTooShort(str(error))
 
 
 def _builtin_speakers(checkpoint: Checkpoint, tokenizer: TextTokenizer) -> Mapping[str, BuiltinSpeaker]:
@@ -286,16 +283,13 @@ class Enrolment:
         stored = self._store.read(id)
         if stored is None:
             raise SpeakerNotFound("the speaker was deleted")
-        if stored.row.fingerprint == self._networks.fingerprint:
+        row = stored.row
+        if row.fingerprint == self._networks.fingerprint:
             try:
                 tensors, _ = unpack(stored.features)
                 return stored, self._networks.features_from(tensors)
             except ValueError as error:
-                logger.warning("the features of speaker %s are damaged (%s)", stored.row.name, error)
-        return self._read_again(id, stored)
-
-    def _read_again(self, id: int, stored: StoredSpeaker) -> tuple[StoredSpeaker, SpeakerFeatures]:
-        row = stored.row
+                logger.warning("the features of speaker %s are damaged (%s)", row.name, error)
         try:
             features = self._networks.read_features(*decode_upload(stored.recording))
         except BadAudio as error:

@@ -201,7 +201,17 @@ def open_store_file(path: Path, timeout_s: float) -> sqlite3.Connection:
             _make(path)
         connection = sqlite3.connect(path, timeout_s, isolation_level="IMMEDIATE", check_same_thread=False)
         try:
-            _check(path, connection)
+            (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if application_id != APPLICATION_ID:
+                raise SpeakerStoreError(
+                    f"{path}: holds no speakers of ours; give the speakers a file of their own"
+                )
+            if version != SCHEMA_VERSION:
+                raise SpeakerStoreError(
+                    f"{path}: speakers of schema {version}, this release knows {SCHEMA_VERSION}; use the "
+                    "release that wrote it"
+                )
             connection.execute("PRAGMA synchronous = FULL")  # a commit is on the disk before it returns
         except BaseException:
             connection.close()
@@ -231,28 +241,11 @@ def _make(path: Path) -> None:
             connection.executescript(SCHEMA)
         with suppress(FileExistsError):
             os.link(unfinished, path)
-    _sync_directory(path.parent)
-
-
-def _sync_directory(directory: Path) -> None:
-    """Write the file's name to the disk, as its content was."""
-    descriptor = os.open(directory, os.O_RDONLY)
+    directory = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        os.fsync(directory)  # the file's name is on the disk then, as its content is
     finally:
-        os.close(descriptor)
-
-
-def _check(path: Path, connection: sqlite3.Connection) -> None:
-    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if application_id != APPLICATION_ID:
-        raise SpeakerStoreError(f"{path}: holds no speakers of ours; give the speakers a file of their own")
-    if version != SCHEMA_VERSION:
-        raise SpeakerStoreError(
-            f"{path}: speakers of schema {version}, this release knows {SCHEMA_VERSION}; use the release "
-            "that wrote it"
-        )
+        os.close(directory)
 
 
 FORMAT = "firstword-speaker"
