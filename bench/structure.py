@@ -108,6 +108,7 @@ WALKS = {
             # The speaker is in memory.
             *(f"*:{name}*" for name in ("Enroller", "Enrolment", "SpeakerWorkshop", "SpeakerRegistry._")),
             "*:PreparedCache._fly",
+            "*:PreparedCache._compute_once",
         ],
         links={"*:SpeechEngine.open": "*:SpeakerRegistry.prepared"},
     ),
