@@ -133,13 +133,15 @@ class OnnxQwen2LM:
         counts, ends = context.counts, context.ends
         if x.shape[1] == 1:  # a row without a new token computes one too, behind its end
             lasts = [end if count == 0 else end - 1 for count, end in zip(counts, ends, strict=True)]
-            runs = [(slice(0, len(counts)), 1, lasts)]
+            runs = [(slice(0, len(counts)), 1, lasts, layers)]
         else:
-            rows = enumerate(zip(counts, ends, strict=True))
-            runs = [(slice(row, row + 1), count, [end - 1]) for row, (count, end) in rows if count]
+            runs = []
+            for row, (count, end) in enumerate(zip(counts, ends, strict=True)):
+                if count:
+                    part = slice(row, row + 1)
+                    runs.append((part, count, [end - 1], [(k[part], v[part]) for k, v in layers]))
         hidden = torch.zeros(x.shape)
-        for part, count, lasts in runs:
-            part_hidden = torch.empty(len(lasts), count, x.shape[2])
+        for part, count, lasts, own_layers in runs:
             inputs = {
                 "x": x[part, :count].contiguous(),
                 "last": torch.tensor(lasts, dtype=torch.int32),
@@ -147,12 +149,11 @@ class OnnxQwen2LM:
                 "cos": cos,
                 "sin": sin,
             }
-            outputs = {"hidden": part_hidden}
-            for layer, (keys, values) in enumerate(layers):
-                inputs |= {f"past_keys_{layer}": keys[part], f"past_values_{layer}": values[part]}
-                outputs |= {f"keys_{layer}": keys[part], f"values_{layer}": values[part]}
+            outputs = {"hidden": hidden[part, :count]}  # contiguous: a row, or the one token of all
+            for layer, (keys, values) in enumerate(own_layers):
+                inputs |= {f"past_keys_{layer}": keys, f"past_values_{layer}": values}
+                outputs |= {f"keys_{layer}": keys, f"values_{layer}": values}
             self._decoder.run(inputs, outputs)
-            hidden[part, :count] = part_hidden
         return hidden
 
     def logits(self, hidden: Tensor) -> Tensor:
