@@ -264,6 +264,19 @@ class WindowState:
         tensors = (self.mel, self.source, self.carry, self.noise, self.tail)
         return sum(tensor.nbytes for tensor in tensors if tensor is not None)
 
+    def next_noise(
+        self, num_frames: int, frame: tuple[int, int], device: torch.device
+    ) -> tuple[Tensor, torch.Generator]:
+        """The next frames of noise, each `frame` (samples, tones), joined; and the generator after them.
+
+        Drawn frame by frame, so that a stream's noise does not depend on how it was cut.
+        """
+        generator = self.generator.clone_state()
+        missing = num_frames - (0 if self.noise is None else len(self.noise) // frame[0])
+        drawn = [torch.randn(frame, generator=generator).to(device) for _ in range(missing)]
+        parts = drawn if self.noise is None else [self.noise, *drawn]
+        return torch.cat(parts)[: num_frames * frame[0]], generator
+
 
 @dataclass(frozen=True, slots=True)
 class WindowShape:
@@ -300,7 +313,8 @@ class WindowedVocoder:
             windows.append(torch.cat([*before, chunk.mel, held], dim=1))
         mel = torch.stack(windows)  # (B, M, left + new + right)
         f0 = hift.f0(mel, FullContext()).float()[:, shape.left_frames :]
-        drawn = [self._noise(chunk, shape.new_frames + right) for chunk in chunks]
+        frame = (length, hift.source.num_tones)
+        drawn = [chunk.state.next_noise(shape.new_frames + right, frame, mel.device) for chunk in chunks]
         carries = [chunk.state.carry for chunk in chunks if chunk.state.carry is not None]
         carry = torch.stack(carries).to(mel.device) if carries else None
         source, ends = hift.source(f0, torch.stack([n for n, _ in drawn]), carry, is_last=right == 0)
@@ -324,20 +338,6 @@ class WindowedVocoder:
             )
             done.append((crossfaded(samples[index, :new_samples], chunk.state.tail), state))
         return done
-
-    def _noise(self, chunk: MelChunk[WindowState], num_frames: int) -> tuple[Tensor, torch.Generator]:
-        """The next frames of the stream's noise (samples, tones), and its generator after them.
-
-        Drawn frame by frame, so that a stream's noise does not depend on how it was cut.
-        """
-        length, tones = self.hift.config.samples_per_frame, self.hift.source.num_tones
-        generator = chunk.state.generator.clone_state()
-        drawn_before = chunk.state.noise
-        missing = num_frames - (0 if drawn_before is None else len(drawn_before) // length)
-        device = chunk.mel.device
-        drawn = [torch.randn(length, tones, generator=generator).to(device) for _ in range(missing)]
-        parts = drawn if drawn_before is None else [drawn_before, *drawn]
-        return torch.cat(parts)[: num_frames * length], generator
 
 
 def vocode(vocoder: Vocoder[State], streams: Sequence[Sound[State]]) -> None:
