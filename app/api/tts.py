@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from firstword.app.api.dependencies import Services, ServicesHere
+from firstword.app.api.dependencies import ServicesHere
 from firstword.app.api.schemas import AUDIO_ANSWERS, ERROR_ANSWERS, VoiceFields
 from firstword.app.api.streaming import AudioResponse, CompleteAudioResponse, resolve_output_format
 from firstword.app.audio.formats import AudioFormat
@@ -16,8 +16,10 @@ from firstword.app.engine.interface import SynthesisRequest
 router = APIRouter(tags=["speech"], responses=ERROR_ANSWERS)
 
 
-class SpeechQuery(VoiceFields):
-    """Parameters of `GET /tts`; unknown ones are ignored."""
+class SpeechBody(VoiceFields):
+    """Fields of `POST /tts`; unknown ones are refused."""
+
+    model_config = ConfigDict(extra="forbid")
 
     text: str = Field(min_length=1, description="The text to speak.")
     format: AudioFormat = "wav"
@@ -25,16 +27,29 @@ class SpeechQuery(VoiceFields):
     normalize: bool = Field(True, description="Write out numbers and the like before speaking.")
 
 
-class SpeechBody(SpeechQuery):
-    """Fields of `POST /tts`; unknown ones are refused."""
+class SpeechQuery(SpeechBody):
+    """Parameters of `GET /tts`; unknown ones are ignored."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="ignore")
 
 
 @router.post("/tts", response_class=Response, responses=AUDIO_ANSWERS)
 async def speak(body: SpeechBody, request: Request, services: ServicesHere) -> AudioResponse:
     """Speak a text. The status line comes with the first audio."""
-    return _respond(body, request, services)
+    default_hz = services.engine.info.sample_rate_hz
+    output = resolve_output_format(body.format, body.sample_rate, body.speed, default_hz)
+    synthesis = SynthesisRequest(
+        request.state.request_id,
+        wire="http",
+        text=body.text,
+        speaker=body.speaker,
+        language=body.language,
+        instruct=body.instruct,
+        seed=body.seed,
+        normalize=body.normalize,
+    )
+    kind: type[AudioResponse] = AudioResponse if body.stream else CompleteAudioResponse
+    return kind(request, services, synthesis, output)
 
 
 @router.get("/tts", response_class=Response, responses=AUDIO_ANSWERS)
@@ -44,21 +59,4 @@ async def speak_to_player(
     services: ServicesHere,
 ) -> AudioResponse:
     """The same for a player that can only be given a URL, such as an `<audio>` element."""
-    return _respond(query, request, services)
-
-
-def _respond(fields: SpeechQuery, request: Request, services: Services) -> AudioResponse:
-    default_hz = services.engine.info.sample_rate_hz
-    output = resolve_output_format(fields.format, fields.sample_rate, fields.speed, default_hz)
-    synthesis = SynthesisRequest(
-        request.state.request_id,
-        wire="http",
-        text=fields.text,
-        speaker=fields.speaker,
-        language=fields.language,
-        instruct=fields.instruct,
-        seed=fields.seed,
-        normalize=fields.normalize,
-    )
-    kind: type[AudioResponse] = AudioResponse if fields.stream else CompleteAudioResponse
-    return kind(request, services, synthesis, output)
+    return await speak(query, request, services)
