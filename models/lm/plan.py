@@ -122,7 +122,7 @@ def bistream_layout(
     num_blocks = len(text_ids) // block_text
     if vocabulary.fill is None or len(speech_ids) < num_blocks * block_speech:
         raise ValueError(
-            f"{len(text_ids)} text and {len(speech_ids)} speech tokens cannot be interleaved "
+            f"{len(text_ids)} text and {len(speech_ids)} speech tokens cannot alternate in blocks of "
             f"{block_text} : {block_speech} for a model whose fill class is {vocabulary.fill}"
         )
     text, speech = vocabulary.text(text_ids), vocabulary.speech(speech_ids)

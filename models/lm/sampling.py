@@ -36,7 +36,7 @@ def are_repeated(ids: Tensor, history: Tensor, config: SamplingConfig) -> Tensor
 
 
 def nucleus(probabilities: Tensor, config: SamplingConfig) -> tuple[Tensor, Tensor]:
-    """The candidates of each row, most probable first, and their renormalised probabilities: (B, K) each.
+    """The candidates of each row, most probable first, and their renormalized probabilities: (B, K) each.
 
     A candidate is taken while the sum of those before it is below `top_p`, so the one that crosses it
     is included, and at most `top_k` are; what stands behind the last one has probability 0.
@@ -71,15 +71,15 @@ def repetition_aware_probabilities(
     is_repeated = are_repeated(ids, history, config)
     if full.device.type == "cpu" and not is_repeated.any():  # elsewhere, asking would wait for the device
         return torch.zeros_like(full).scatter(1, ids, weights)
-    kept = weights.masked_fill(is_repeated, 0.0)
+    unrefused = weights.masked_fill(is_repeated, 0.0)
     refused = weights.masked_fill(~is_repeated, 0.0)
     top_refused = refused[:, :1]  # the only id that can have F > 1 / 2, where 1 - F(r) would cancel
     without_top = _softmax(scores.scatter(1, ids[:, :1], -math.inf))  # F(x) / (1 - F(top)), exactly
     has_others = without_top.sum(1, keepdim=True) > 0
     terms = F.pad(refused[:, 1:] / (1 - full.gather(1, ids[:, 1:])), (1, 0))  # N(r) / (1 - F(r))
     result = full * _sum_of_others(terms, ids, scores.shape[1]) + without_top * top_refused
-    kept[:, :1] += top_refused * ~has_others
-    return result.scatter_add(1, ids, kept)
+    unrefused[:, :1] += top_refused * ~has_others
+    return result.scatter_add(1, ids, unrefused)
 
 
 def draw(probabilities: Tensor, uniforms: Tensor) -> Tensor:

@@ -47,7 +47,7 @@ def test_interleaving_needs_more_than_three_speech_tokens_a_text_token(
 
 
 def test_what_cannot_be_interleaved_is_refused() -> None:
-    with pytest.raises(ValueError, match="5 text and 14 speech tokens cannot be interleaved 5 : 15"):
+    with pytest.raises(ValueError, match="5 text and 14 speech tokens cannot alternate in blocks of 5 : 15"):
         bistream_layout(TWO, [1] * 5, [2] * 14)
     with pytest.raises(ValueError, match="fill class is None"):
         bistream_layout(Vocabulary.of(COSYVOICE1), [1], [2] * 14)
