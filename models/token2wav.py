@@ -144,7 +144,7 @@ class Token2Wav:
         if self._max_state_bytes is not None:
             fixed, per_chunk = self._flow.state_bytes()
             spare = self._max_state_bytes - fixed - self._sound_bytes - self._flow.copied_bytes(prompt.flow)
-            lasting = self._flow.pinned_chunks(prompt.flow) + 1  # 1: the current chunk
+            lasting = prompt.flow.pinned_chunks + 1  # 1: the current chunk
             affordable = spare // per_chunk - lasting
             window = max(0, affordable if window is None else min(affordable, window))
         sound = Sound(self.vocoder.start(seed))

@@ -33,6 +33,7 @@ class FlowPrompt:
     spks: Tensor  # (1, M)
     pending_tokens: tuple[int, ...]
     pending_mel: Tensor  # (M, 2 * pending)
+    pinned_chunks: int  # of a stream's own: they hold the prompt's rest, and so never leave its view
 
     @property
     def num_bytes(self) -> int:
@@ -125,6 +126,7 @@ class IncrementalFlow:
             self.flow.speaker_projection(embedding.to(device)[None]),
             tuple(tokens),
             mel.mT.to(device, torch.float32),
+            pinned_chunks=0,  # nothing leaves the view here
         )
         state = self.start(prompt, window_chunks=None)
         while chunk := self.next_chunk(state, is_last=False):
@@ -137,11 +139,12 @@ class IncrementalFlow:
             prompt.spks,
             tuple(tokens[solved:]),
             prompt.pending_mel[:, FRAMES_PER_TOKEN * solved :].clone(),
+            pinned_chunks=math.ceil((len(tokens) - solved) / self.chunk_tokens),
         )
 
     def start(self, prompt: FlowPrompt, window_chunks: int | None) -> FlowState:
         """window_chunks: own chunks that stay visible behind the current one; None: all of them."""
-        pinned, like = self.pinned_chunks(prompt), prompt.spks
+        pinned, like = prompt.pinned_chunks, prompt.spks
         tokens, frames = self.chunk_tokens, FRAMES_PER_TOKEN * self.chunk_tokens
         return FlowState(
             prompt,
@@ -150,10 +153,6 @@ class IncrementalFlow:
             self._estimator_cache(frames, window_chunks, prompt.estimator_cache, pinned, like),
             list(prompt.pending_tokens),
         )
-
-    def pinned_chunks(self, prompt: FlowPrompt) -> int:
-        """How many of a stream's own chunks hold a rest of its prompt, and so never leave its view."""
-        return math.ceil(len(prompt.pending_tokens) / self.chunk_tokens)
 
     def next_chunk(self, state: FlowState, is_last: bool) -> FlowChunk | None:
         """The next chunk of the pending tokens, if its lookahead is there too or nothing more comes."""
