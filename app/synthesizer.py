@@ -151,7 +151,7 @@ class AsyncSynthesizer:
             instruct=instruct,
             seed=seed,
         )
-        async with await self._engine.engine.open(request, prepared) as stream:
+        async with self._engine.engine.open(request, prepared) as stream:
             yield stream
 
     @overload

@@ -110,7 +110,6 @@ WALKS = {
             "*:PreparedCache._fly",
             "*:PreparedCache._compute_once",
         ],
-        links={"*:SpeechEngine.open": "*:SpeakerRegistry.prepared"},
     ),
     "speaker": Walk(
         entries=[

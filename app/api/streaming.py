@@ -37,8 +37,8 @@ def resolve_output_format(
 class StreamSession:
     """One stream of a client: admission, the engine's stream and its record, used by HTTP and WebSocket.
 
-    `async with` waits for a slot, opens the stream and owns it; however it is left, everything is freed.
-    Entering raises what `Engine.open` raises, and RateLimited.
+    `async with` enters the stream, which waits for a slot; however it is left, everything is freed. Entering
+    raises what `Engine.open` and its stream's entering raise, and RateLimited.
     """
 
     def __init__(
@@ -51,8 +51,10 @@ class StreamSession:
         self._services = services
         self._request = request
         self._owner = owner
+        self._first_text_s: float | None = None  # of text that comes in pieces
         self._record: StreamRecord | None = None  # None: not entered
         self._stream: SynthesisStream | None = None  # None: not open yet
+        self._stats: StreamStats | None = None  # of the stream; None: not admitted
         self._resources = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -61,8 +63,8 @@ class StreamSession:
         async with AsyncExitStack() as stack:
             stack.enter_context(self._recorded())
             stack.enter_context(services.quotas.admitted(self._owner))
-            stream = await services.engine.open(self._request)
-            self._stream = await stack.enter_async_context(stream)
+            stream = await stack.enter_async_context(self.stream)
+            self._stats = stream.stats
             self._record.named(self._request.request_id, stream.speaker)
             self._resources = stack.pop_all()
         return self
@@ -75,19 +77,31 @@ class StreamSession:
         await self._resources.__aexit__(kind, error, trace)
 
     @property
-    def is_open(self) -> bool:
-        """Whether it has, or had, a stream."""
-        return self._stream is not None
+    def is_admitted(self) -> bool:
+        """Whether its stream has, or had, a slot."""
+        return self._stats is not None
 
     @property
     def stream(self) -> SynthesisStream:
-        assert self._stream is not None, "the session has not been entered"
+        """Opened by the first use, which may be before the session is entered: it takes text from then on.
+
+        Raises what `Engine.open` raises.
+        """
+        if self._stream is None:
+            self._stream = self._services.engine.open(self._request)
         return self._stream
 
     @property
     def record(self) -> StreamRecord:
         assert self._record is not None, "the session has not been entered"
         return self._record
+
+    def text_came(self) -> None:
+        """For a stream whose text comes in pieces; the first call counts."""
+        if self._first_text_s is None:
+            self._first_text_s = self._services.clock()
+            if self._record is not None:
+                self._record.text_came(self._first_text_s)
 
     def cancel(self, reason: CancelReason) -> None:
         """Stop the stream at once, which ends its iteration, and record why."""
@@ -98,20 +112,19 @@ class StreamSession:
         """Record that `error` ended the stream, entered or not; the first cause counts."""
         record = self._new_record() if self._record is None else self._record
         match error:
-            case Draining() if self.is_open:
+            case Draining() if self.is_admitted:
                 record.end("cancelled", "shutdown", self._stats)
             case Exception():
                 record.end(*outcome_of(error), self._stats)
             case _:
                 record.end("cancelled", self.cancel_reason, self._stats)
 
-    @property
-    def _stats(self) -> StreamStats | None:
-        return None if self._stream is None else self._stream.stats
-
     def _new_record(self) -> StreamRecord:
         services = self._services
-        return StreamRecord(services.metrics, services.clock, self._request.wire, self.received_s)
+        record = StreamRecord(services.metrics, services.clock, self._request.wire, self.received_s)
+        if self._first_text_s is not None:
+            record.text_came(self._first_text_s)
+        return record
 
     @contextmanager
     def _recorded(self) -> Iterator[None]:

@@ -2,13 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
-from firstword.app.engine.admission import Admission
 from firstword.app.engine.interface import EngineInfo, EngineStatus, Mode, SynthesisRequest
 from firstword.app.engine.stream import EngineParts, SpeechStream
-from firstword.app.errors import Draining, InvalidRequest, Restarting
+from firstword.app.errors import Draining, InvalidRequest
 from firstword.app.speakers.interface import PreparedSpeaker
 
 FIRST_STREAMS = 4  # of a measurement; twice as many while the machine could run them twice over
@@ -39,19 +38,10 @@ async def measured_capacity(
 class SpeechEngine:
     """The `Engine` of the service. Used within one event loop."""
 
-    def __init__(
-        self,
-        parts: EngineParts,
-        admission: Admission,
-        prepared: Callable[[str | None], Awaitable[PreparedSpeaker]],
-    ) -> None:
-        """prepared: a speaker by its name, None for the default one; raises SpeakerNotFound."""
+    def __init__(self, parts: EngineParts) -> None:
         self._parts = parts
-        self._admission = admission
-        self._prepared = prepared
-        self._streams: set[SpeechStream] = set()  # until their clients have left them
-        self._all_left = asyncio.Event()
-        self._all_left.set()
+        self._admission = parts.admission
+        self._streams: set[SpeechStream] = set()  # from their admission until their clients have left them
         self._is_warm = False
         parts.metrics.ready.set_function(lambda: float(self._can_admit))
         parts.metrics.max_streams.set_function(lambda: float(self.max_streams))
@@ -81,7 +71,7 @@ class SpeechEngine:
         """Whether streams are admitted at all, however many run."""
         return self._is_warm and not self._admission.is_draining and not self._parts.generator.unready_reason
 
-    async def open(self, request: SynthesisRequest, prepared: PreparedSpeaker | None = None) -> SpeechStream:
+    def open(self, request: SynthesisRequest, prepared: PreparedSpeaker | None = None) -> SpeechStream:
         """prepared: a speaker that is not registered, instead of the one that the request names."""
         self.info.check_length(len(request.text or ""))
         if request.mode == "continuous" and not self.info.can_continue_text:
@@ -92,26 +82,9 @@ class SpeechEngine:
             raise InvalidRequest(
                 f"{self.info.checkpoint} takes no instructions; leave instruct out", "instruct"
             )
-        if self._parts.generator.unready_reason:
-            raise Restarting(self._parts.generator.unready_reason)
-        metrics, clock = self._parts.metrics, self._parts.clock
-        began_s = clock()
-        speaker = prepared or await self._prepared(request.speaker)
-        prepared_s = clock()
-        metrics.stage_seconds.labels(stage="speaker").observe(prepared_s - began_s)
-        metrics.queue_depth.inc()
-        try:
-            slot = await self._admission.acquire()
-        finally:
-            metrics.queue_depth.dec()
-        waited_s = clock() - prepared_s
-        metrics.queue_wait_seconds.observe(waited_s)
-        name = request.speaker or self.info.default_speaker
-        stream = SpeechStream(request, name, speaker, self._parts, slot, self._forget)
-        stream.stats.queue_wait_s = waited_s
-        self._streams.add(stream)
-        self._all_left.clear()
-        return stream
+        if prepared is None and request.speaker is not None:
+            self._parts.speakers.get(request.speaker)
+        return SpeechStream(request, prepared, self._parts, self._streams)
 
     async def warm_up(self, measures: bool = False) -> None:
         """Speak in every mode, so that every shape has been run once before the first request.
@@ -134,7 +107,8 @@ class SpeechEngine:
         try:
             async with asyncio.timeout(timeout_s):
                 await self._admission.wait_until_idle()
-                await self._all_left.wait()
+                for stream in list(self._streams):
+                    await stream.has_left.wait()
         except TimeoutError:
             _log.warning("%d streams did not finish within %g s and are ended", len(self._streams), timeout_s)
         for stream in list(self._streams):
@@ -148,15 +122,10 @@ class SpeechEngine:
     async def _speak_warm_up(self, mode: Mode = "whole") -> float:
         """Return the seconds of audio."""
         text = _WARM_UP_TEXT if mode == "whole" else None
-        async with await self.open(SynthesisRequest("warm-up", "cli", mode, text, seed=0)) as stream:
+        async with self.open(SynthesisRequest("warm-up", "cli", mode, text, seed=0)) as stream:
             if text is None:
                 stream.push_text(_WARM_UP_TEXT)
                 stream.finish_text()
             async for _ in stream:
                 pass
         return stream.stats.audio_samples / stream.sample_rate_hz
-
-    def _forget(self, stream: SpeechStream) -> None:
-        self._streams.discard(stream)
-        if not self._streams:
-            self._all_left.set()

@@ -49,9 +49,10 @@ StreamEvent = Audio | Flushed
 
 
 class SynthesisStream(Protocol):
-    """One admitted stream. Used within one event loop.
+    """One stream, which takes text from the first. Used within one event loop.
 
-    `async with` owns it: leaving it early, or by an error, cancels and frees everything at once. Text in
+    `async with` waits for its speaker and for a slot, and then owns it: leaving it early, or by an error,
+    cancels and frees everything at once. Before it is entered it holds nothing but its text. Text in
     which nothing can be spoken fails the stream with InvalidRequest(param="text").
     """
 
@@ -60,7 +61,9 @@ class SynthesisStream(Protocol):
     sample_rate_hz: int
     stats: StreamStats
 
-    async def __aenter__(self) -> "SynthesisStream": ...
+    async def __aenter__(self) -> "SynthesisStream":
+        """Raise Overloaded, Draining, Restarting, and SpeakerNotFound for a speaker that is not there now."""
+        ...
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -79,7 +82,7 @@ class SynthesisStream(Protocol):
         ...
 
     def cancel(self, reason: CancelReason) -> None:
-        """Stop at once and free everything; iteration ends. Does nothing on an ended stream."""
+        """Stop at once, or stop waiting, and free everything; iteration ends. An ended stream stays so."""
         ...
 
     def spoken_text(self, num_samples: int) -> str:
@@ -132,11 +135,10 @@ class Engine(Protocol):
     @property
     def status(self) -> EngineStatus: ...
 
-    async def open(self, request: SynthesisRequest) -> SynthesisStream:
-        """Wait for a slot. The caller enters the stream (`async with`) at once.
+    def open(self, request: SynthesisRequest) -> SynthesisStream:
+        """Check the request and return its stream. Waits for nothing: entering the stream does.
 
-        Raises Overloaded, Draining, SpeakerNotFound, TextTooLong, and InvalidRequest for what the checkpoint
-        cannot do.
+        Raises SpeakerNotFound, TextTooLong, and InvalidRequest for what the checkpoint cannot do.
         """
         ...
 

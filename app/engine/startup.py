@@ -148,8 +148,13 @@ async def running_engine(
             1 if networks.device == "cpu" else MAX_CHUNKS_IN_BATCH,
             lambda size, times: _observe_batch(metrics, size, times),
         )
+        admission = Admission(
+            engine_options.max_streams or 1, engine_options.max_queued, engine_options.queue_timeout_s, clock
+        )
         parts = EngineParts(
             info=info,
+            admission=admission,
+            speakers=speakers,
             generator=generator,
             prompt_builder=networks.prompt_builder,
             token2wav=networks.token2wav,
@@ -160,10 +165,7 @@ async def running_engine(
             listener_buffer_s=engine_options.listener_buffer_s,
             trims_silence=engine_options.trim_silence,
         )
-        admission = Admission(
-            engine_options.max_streams or 1, engine_options.max_queued, engine_options.queue_timeout_s, clock
-        )
-        engine = SpeechEngine(parts, admission, speakers.prepared)
+        engine = SpeechEngine(parts)
         try:
             _describe(metrics, info, networks, speakers)
             await engine.warm_up(measures=not engine_options.max_streams)

@@ -16,14 +16,14 @@ from types import TracebackType
 import numpy as np
 
 from firstword.app.audio.dsp import LeadingSilence, Samples
-from firstword.app.engine.admission import Slot
+from firstword.app.engine.admission import Admission, Slot
 from firstword.app.engine.audio_queue import AudioQueue
 from firstword.app.engine.interface import Audio, EngineInfo, Flushed, StreamEvent, SynthesisRequest
 from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.engine.tokens.interface import TokenGenerator, TokenStream
 from firstword.app.engine.tokens.prompt import PromptBuilder
-from firstword.app.errors import CancelReason, InvalidRequest, SynthesisFailed, TtsError
-from firstword.app.speakers.interface import PreparedSpeaker
+from firstword.app.errors import CancelReason, InvalidRequest, Restarting, SynthesisFailed, TtsError
+from firstword.app.speakers.interface import PreparedSpeaker, PreparedSpeakers
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.stream_record import StreamStats
 from firstword.app.text.segment import Segment
@@ -49,6 +49,8 @@ class EngineParts:
     """What all streams of an engine share."""
 
     info: EngineInfo
+    admission: Admission
+    speakers: PreparedSpeakers
     text: TextFrontend
     prompt_builder: PromptBuilder
     generator: TokenGenerator
@@ -93,12 +95,12 @@ class Utterance:
     started_s: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class StreamState:
     """Everything the tasks of one stream share; deleting it frees all of it."""
 
     request: SynthesisRequest
-    speaker: PreparedSpeaker
+    speaker: PreparedSpeaker = field(init=False)  # set before the tasks run
     seed: int
     parts: EngineParts
     stats: StreamStats
@@ -119,26 +121,56 @@ class SpeechStream:
     def __init__(
         self,
         request: SynthesisRequest,
-        name: str,
-        speaker: PreparedSpeaker,
+        prepared: PreparedSpeaker | None,
         parts: EngineParts,
-        slot: Slot,
-        on_end: Callable[["SpeechStream"], None],
+        running: set["SpeechStream"],
     ) -> None:
+        """prepared None: the speaker is the one that the request names. running: holds the stream from its
+        admission until it is left."""
         self.request = request
-        self.speaker = name
+        self.speaker = request.speaker or parts.info.default_speaker
         self.sample_rate_hz = parts.token2wav.sample_rate_hz
         self.stats = StreamStats(characters=len(request.text or ""))
         seed = secrets.randbits(31) if request.seed is None else request.seed
         audio = AudioQueue(self.sample_rate_hz, parts.listener_buffer_s, parts.clock)
-        self._state = StreamState(request, speaker, seed, parts, self.stats, audio)
-        self._slot = slot
-        self._on_end = on_end
+        self._state = StreamState(request, seed, parts, self.stats, audio)
+        self._prepared = prepared
+        self._running = running
+        self.has_left = asyncio.Event()
+        self._waiting: asyncio.Timeout | None = None  # while it waits to be admitted
+        self._slot: Slot | None = None
+        self._has_ended = False
         self._has_all_text = request.text is not None
         self._task: asyncio.Task[None] | None = None
         self._cancelled_s: float | None = None  # when its client stopped it before its end
 
     async def __aenter__(self) -> "SpeechStream":
+        state, parts = self._state, self._state.parts
+        metrics, clock = parts.metrics, parts.clock
+        if parts.generator.unready_reason:
+            raise Restarting(parts.generator.unready_reason)
+        began_s = prepared_s = clock()
+        try:
+            async with asyncio.timeout(None) as waiting:
+                self._waiting = waiting
+                state.speaker = self._prepared or await parts.speakers.prepared(self.request.speaker)
+                prepared_s = clock()
+                metrics.stage_seconds.labels(stage="speaker").observe(prepared_s - began_s)
+                with metrics.queue_depth.track_inprogress():
+                    self._slot = await parts.admission.acquire()
+        except BaseException as error:
+            was_cancelled = self._has_ended and isinstance(error, TimeoutError)
+            self._end()
+            if not was_cancelled:
+                raise
+        finally:
+            self._waiting = None
+        if self._has_ended:  # it was cancelled before, or while it waited
+            self._end()
+            return self
+        self.stats.queue_wait_s = clock() - prepared_s
+        metrics.queue_wait_seconds.observe(self.stats.queue_wait_s)
+        self._running.add(self)
         self._task = asyncio.create_task(self._run(), name=f"speech {self.request.request_id}")
         return self
 
@@ -146,9 +178,10 @@ class SpeechStream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop()
-        self._on_end(self)
-        assert self._task is not None, "left before it was entered"
-        await asyncio.wait([self._task])
+        self._running.discard(self)
+        self.has_left.set()
+        if self._task is not None:
+            await asyncio.wait([self._task])
         if self._cancelled_s is not None:
             parts = self._state.parts
             parts.metrics.cancel_to_stop_seconds.observe(parts.clock() - self._cancelled_s)
@@ -203,18 +236,23 @@ class SpeechStream:
         self._free()
 
     def _free(self) -> None:
-        """Stop what still runs. The audio queue keeps what the client may still take."""
+        """Stop what still runs or waits. The audio queue keeps what the client may still take."""
+        if self._waiting is not None:
+            self._waiting.reschedule(0)
+            self._waiting = None
         if self._task is not None:
             self._task.cancel()
         self._end()
 
     def _end(self) -> None:
+        self._has_ended = True
         state = self._state
         state.audio.close()
         for tokens in state.token_streams:
             state.parts.generator.stop(tokens)
         state.token_streams.clear()
-        self._slot.release()
+        if self._slot is not None:
+            self._slot.release()
 
     async def _run(self) -> None:
         audio = self._state.audio

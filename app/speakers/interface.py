@@ -89,6 +89,16 @@ class Speakers(Protocol):
         ...
 
 
+class PreparedSpeakers(Protocol):
+    """The speakers as the engine sees them. Both methods raise SpeakerNotFound."""
+
+    def get(self, name: str) -> SpeakerInfo: ...
+
+    async def prepared(self, name: str | None) -> PreparedSpeaker:
+        """name None: the default one."""
+        ...
+
+
 MAX_TRANSCRIPT_CHARS = 1000  # of 30 s: a fast reader of English comes to 750
 MAX_LANGUAGE_CHARS = 35
 

@@ -51,7 +51,7 @@ def speech(text: str, num_samples: int = SAMPLES_PER_CHARACTER) -> Samples:
 
 @dataclass(eq=False)
 class FakeEngine:
-    """Opens streams that do what the fields say; a field counts for streams opened after it is set.
+    """Opens streams that do what the fields say; a field counts for streams entered after it is set.
 
     Chunk counts are of audio given out by one stream: with 0, `failure` and `pause` strike before the first.
     """
@@ -59,33 +59,33 @@ class FakeEngine:
     info: EngineInfo = INFO
     max_streams: int = 8
     status: EngineStatus = READY
-    refusal: Exception | None = None  # raised by `open`
+    refusal: Exception | None = None  # of `admit`
     speakers: frozenset[str] = frozenset({"hum", "anna"})
     samples_per_character: int = SAMPLES_PER_CHARACTER
     failure: Exception | None = None
     fails_after_chunks: int = 0
     pause: asyncio.Event | None = None  # the stream waits for it
     pauses_after_chunks: int = 0
-    streams: list["FakeStream"] = field(default_factory=list)  # every one that was opened
+    streams: list["FakeStream"] = field(default_factory=list)  # every one that was entered
     has_opened: asyncio.Event = field(default_factory=asyncio.Event)  # at least one
 
     @property
     def open_streams(self) -> list["FakeStream"]:
         return [stream for stream in self.streams if stream.is_open]
 
-    async def open(self, request: SynthesisRequest, prepared: object = None) -> "FakeStream":
+    def open(self, request: SynthesisRequest, prepared: object = None) -> "FakeStream":
         self.info.check_length(len(request.text or ""))
-        if self.refusal is not None:
-            raise self.refusal
         name = request.speaker or self.info.default_speaker
         if name not in self.speakers:
             raise SpeakerNotFound(f"No speaker is named {name!r}; GET /speakers lists them.")
         if request.instruct is not None and not self.info.takes_instruct:
             raise InvalidRequest("This checkpoint takes no instruct; leave it out.", param="instruct")
-        stream = FakeStream(self, request, name)
-        self.streams.append(stream)
-        self.has_opened.set()
-        return stream
+        return FakeStream(self, request, name)
+
+    async def admit(self) -> None:
+        """Entering a stream waits for it."""
+        if self.refusal is not None:
+            raise self.refusal
 
     async def drain(self, timeout_s: float) -> None:
         self.status = EngineStatus(is_ready=False, reason="draining")
@@ -112,8 +112,7 @@ class FakeStream:
         self.text = ""  # all that came
         self.num_chunks = 0  # of audio made so far
         self.closed = asyncio.Event()
-        # What of the engine counts for this stream is fixed when it is opened.
-        self._engine = replace(engine)
+        self._engine = engine  # from the time when it is entered on: a copy, so that nothing changes for it
         self._waiting = ""  # pushed, not yet due
         self._due: deque[str | Flushed] = deque()
         self._is_finished = False
@@ -124,6 +123,10 @@ class FakeStream:
             self.finish_text()
 
     async def __aenter__(self) -> "FakeStream":
+        await self._engine.admit()
+        self._engine.streams.append(self)
+        self._engine.has_opened.set()
+        self._engine = replace(self._engine)
         return self
 
     async def __aexit__(

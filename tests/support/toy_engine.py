@@ -15,7 +15,7 @@ from firstword.app.engine.stream import EngineParts
 from firstword.app.engine.token2wav_pool import Token2WavPool
 from firstword.app.engine.tokens.interface import EndReason, TokenRequest, TokenStream
 from firstword.app.errors import InvalidRequest, SpeakerNotFound
-from firstword.app.speakers.interface import PreparedSpeaker
+from firstword.app.speakers.interface import PreparedSpeaker, SpeakerInfo
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.text.normalize import is_speakable
 from firstword.app.text.segment import Segment
@@ -120,6 +120,19 @@ class ToyPromptBuilder:
         return TokenRequest(text_ids, (), (), (), None, seed)
 
 
+class ToySpeakers:
+    """Has one speaker, "hum"."""
+
+    def get(self, name: str | None) -> SpeakerInfo:
+        if name not in (None, "hum"):
+            raise SpeakerNotFound(f"no speaker is named {name!r}")
+        return SpeakerInfo("hum", "builtin", "", 0.0, "", None, None, 0, cached=True)
+
+    async def prepared(self, name: str | None) -> PreparedSpeaker:
+        self.get(name)
+        return PreparedSpeaker("", SpeakerFeatures.without_prompt(torch.zeros(192)), None, 0)
+
+
 class ToyText:
     """A segment for each sentence that ends in a full stop; in continuous mode each piece as it comes."""
 
@@ -178,6 +191,8 @@ class ToyEngine:
         info = EngineInfo("toy", "toy", RATE_HZ, "hum", can_do_all, can_do_all, ("en",), 200)
         parts = EngineParts(
             info=info,
+            admission=self.admission,
+            speakers=ToySpeakers(),
             text=text or ToyText(),  # type: ignore[arg-type]
             generator=self.generator,
             prompt_builder=ToyPromptBuilder(),  # type: ignore[arg-type]
@@ -188,7 +203,7 @@ class ToyEngine:
             listener_buffer_s=listener_buffer_s,
             trims_silence=trims_silence,
         )
-        self.engine = SpeechEngine(parts, self.admission, self._prepared)
+        self.engine = SpeechEngine(parts)
 
     async def __aenter__(self) -> "ToyEngine":
         return self
@@ -201,11 +216,6 @@ class ToyEngine:
         value = self.metrics.registry.get_sample_value("tts_generation_anomalies_total", {"kind": kind})
         assert value is not None, kind
         return value
-
-    async def _prepared(self, name: str | None) -> PreparedSpeaker:
-        if name not in (None, "hum"):
-            raise SpeakerNotFound(f"no speaker is named {name!r}")
-        return PreparedSpeaker("", SpeakerFeatures.without_prompt(torch.zeros(192)), None, 0)
 
 
 def asked(text: str, **fields: Any) -> SynthesisRequest:

@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed
 
 from firstword.app.api.dependencies import Services
 from firstword.app.audio.dsp import Samples, to_pcm16
-from tests.support.fake_engine import FakeEngine, FakeStream
+from tests.support.fake_engine import FakeEngine
 from tests.support.serving import PATIENCE_S, serving
 
 Message = dict[str, Any]
@@ -81,10 +81,10 @@ class QueueingEngine(FakeEngine):
     room: asyncio.Event = field(default_factory=asyncio.Event)
     asked: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def open(self, request: Any) -> FakeStream:
+    async def admit(self) -> None:
         self.asked.set()
         await self.room.wait()
-        return await super().open(request)
+        await super().admit()
 
 
 @asynccontextmanager

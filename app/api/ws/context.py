@@ -21,9 +21,7 @@ from firstword.app.api.ws.messages import (
     Stats,
 )
 from firstword.app.engine.interface import Flushed, SynthesisRequest
-from firstword.app.errors import CancelReason, InvalidRequest, StreamTimeout
-
-MAX_EARLY_FLUSHES = 64
+from firstword.app.errors import CancelReason, StreamTimeout
 
 
 class ContextState(Enum):
@@ -43,8 +41,8 @@ class Context:
     IDLE: nothing to speak yet; holds no slot of the engine. OPEN: waits for a slot or speaks, and takes text.
     DRAINING: all text has come and is spoken to its end. CLOSED: sends nothing more, holds nothing.
 
-    What the client sends takes effect at once and never waits; text that comes before there is a slot is
-    kept here until then.
+    What the client sends takes effect at once and never waits: the engine's stream takes text before it has
+    a slot.
     """
 
     def __init__(
@@ -74,8 +72,6 @@ class Context:
         self._session = StreamSession(services, self._request, owner)
         self._services = services
         self._send_queue = send_queue
-        self._early_text = [""]  # before the stream is open; a flush between each two
-        self._first_text_s: float | None = None
         self._has_left_idle = asyncio.Event()
         self._idle_timer: asyncio.Timeout | None = None
         self._num_sent_samples = 0  # at the output's rate
@@ -85,37 +81,26 @@ class Context:
         return self._state in (ContextState.IDLE, ContextState.OPEN)
 
     def push_text(self, text: str) -> None:
-        """Raise TextTooLong."""
+        """Raise what `Engine.open` and its stream raise. An empty text has no effect."""
         self._restart_idle_timer()
-        if self._session.is_open:
-            self._session.record.text_came()
-            self._session.stream.push_text(text)
+        if not text:
             return
-        num_characters = sum(map(len, self._early_text)) + len(text)
-        self._services.engine.info.check_length(num_characters)
-        self._early_text[-1] += text
-        if text:
-            self._leave_idle(ContextState.OPEN)
-            if self._first_text_s is None:
-                self._first_text_s = self._services.clock()
+        self._leave_idle(ContextState.OPEN)
+        self._session.text_came()
+        self._session.stream.push_text(text)
 
     def flush(self) -> None:
-        """Raise InvalidRequest for too many before the stream is open."""
+        """Raise as `push_text` does."""
         self._leave_idle(ContextState.OPEN)
         self._restart_idle_timer()
-        if self._session.is_open:
-            self._session.stream.flush()
-        elif len(self._early_text) > MAX_EARLY_FLUSHES:
-            raise InvalidRequest(f"{MAX_EARLY_FLUSHES} flushes wait for the first audio; send fewer")
-        else:
-            self._early_text.append("")
+        self._session.stream.flush()
 
     def end_text(self) -> None:
+        """Raise as `push_text` does."""
         self.needs_start = False
         self._leave_idle(ContextState.DRAINING)
         self._restart_idle_timer()
-        if self._session.is_open:
-            self._session.stream.finish_text()
+        self._session.stream.finish_text()
 
     async def run(self, on_done: Callable[[], None]) -> None:
         """Speak to the end. on_done: called right before `done` is written.
@@ -134,7 +119,7 @@ class Context:
         async with self._idle_timeout():
             await self._has_left_idle.wait()
         async with self._session, self._idle_timeout():
-            self._replay_early_text()
+            self._restart_idle_timer()
             await self._send_audio()
 
         def close() -> None:
@@ -156,7 +141,7 @@ class Context:
         """Free everything at once; audio that waits to be written is withdrawn."""
         self._close(reason)
         spoken_text = ""
-        if self._session.is_open:
+        if self._session.is_admitted:
             played_s = self._num_sent_samples / self._output.sample_rate_hz
             source_rate_hz = self._services.engine.info.sample_rate_hz
             num_samples = round(played_s * self._output.speed * source_rate_hz)
@@ -173,7 +158,7 @@ class Context:
     def _close(self, reason: CancelReason) -> None:
         self._state = ContextState.CLOSED
         self._session.cancel_reason = reason
-        if self._session.is_open:
+        if self._session.is_admitted:
             self._session.cancel(reason)
         if self.task is not None:
             self.task.cancel()
@@ -209,19 +194,6 @@ class Context:
             self._idle_timer.reschedule(now_s + self._services.limits.idle_timeout_s)
         else:
             self._idle_timer.reschedule(None)
-
-    def _replay_early_text(self) -> None:
-        stream = self._session.stream
-        if self._first_text_s is not None:
-            self._session.record.text_came(self._first_text_s)
-        for index, text in enumerate(self._early_text):
-            if index > 0:
-                stream.flush()
-            if text:
-                stream.push_text(text)
-        if self._state is ContextState.DRAINING:
-            self._restart_idle_timer()
-            stream.finish_text()
 
     async def _send_audio(self) -> None:
         session = self._session

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from firstword.app.engine.interface import EngineStatus, SynthesisRequest
+from firstword.app.engine.interface import EngineStatus
 from firstword.app.errors import SynthesisFailed
 from tests.support.fake_engine import FakeEngine, FakeStream
 from tests.support.serving import LIMITS, PATIENCE_S, counted, error_of, make_services, serving
@@ -257,7 +257,7 @@ class FullEngine(FakeEngine):
         self.has_queued = asyncio.Event()
         self.has_left = asyncio.Event()
 
-    async def open(self, request: SynthesisRequest) -> FakeStream:
+    async def admit(self) -> None:
         self.has_queued.set()
         try:
             await asyncio.Event().wait()

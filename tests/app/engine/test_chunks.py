@@ -33,7 +33,7 @@ async def chunks_of(num_tokens: int, arrivals: Sequence[int]) -> list[Chunk]:
     ids = IDS[:num_tokens]
     async with ToyEngine(token2wav=token2wav) as toy:
         toy.generator.is_by_hand = True
-        async with await toy.engine.open(asked("Some text.")) as stream:
+        async with toy.engine.open(asked("Some text.")) as stream:
             tokens = await toy.generator.coming.get()
             position = 0
             for ready in arrivals:
@@ -50,7 +50,7 @@ async def test_the_first_chunk_waits_for_its_hop_and_the_lookahead() -> None:
     token2wav = RecordingToken2Wav()
     async with ToyEngine(token2wav=token2wav) as toy:
         toy.generator.is_by_hand = True
-        async with await toy.engine.open(asked("Some text.")) as stream:
+        async with toy.engine.open(asked("Some text.")) as stream:
             tokens = await toy.generator.coming.get()
             toy.generator.say(tokens, IDS[: FIRST - 1], ends=False)
             await until_idle()
@@ -77,7 +77,7 @@ async def test_an_end_that_comes_after_the_last_token_is_told_by_a_chunk_without
     token2wav = RecordingToken2Wav()
     async with ToyEngine(token2wav=token2wav) as toy:
         toy.generator.is_by_hand = True
-        async with await toy.engine.open(asked("Some text.")) as stream:
+        async with toy.engine.open(asked("Some text.")) as stream:
             tokens = await toy.generator.coming.get()
             toy.generator.say(tokens, IDS[: FIRST + HOP], ends=False)
             events = aiter(stream)

@@ -44,7 +44,7 @@ def letters_of(events: list[StreamEvent]) -> str:
 
 
 async def spoken(toy: ToyEngine, text: str, **fields: Any) -> list[StreamEvent]:
-    async with await toy.engine.open(asked(text, **fields)) as stream:
+    async with toy.engine.open(asked(text, **fields)) as stream:
         return await heard(stream)
 
 
@@ -52,7 +52,7 @@ async def spoken(toy: ToyEngine, text: str, **fields: Any) -> list[StreamEvent]:
 async def speaking_by_hand(toy: ToyEngine) -> AsyncIterator[tuple[SpeechStream, TokenStream]]:
     """A stream that has all its text, and the tokens that the test has to say for it."""
     toy.generator.is_by_hand = True
-    async with await toy.engine.open(asked("Some text.")) as stream:
+    async with toy.engine.open(asked("Some text.")) as stream:
         yield stream, await toy.generator.coming.get()
 
 
@@ -67,7 +67,7 @@ async def test_a_whole_text_is_said_segment_by_segment_in_order() -> None:
 async def test_audio_leaves_before_the_tokens_have_ended() -> None:
     async with ToyEngine() as toy:
         toy.generator.is_by_hand = True
-        async with await toy.engine.open(asked("Some text.")) as stream:
+        async with toy.engine.open(asked("Some text.")) as stream:
             events = aiter(stream)
             taking = asyncio.ensure_future(anext(events))
             tokens = await toy.generator.coming.get()
@@ -81,7 +81,7 @@ async def test_audio_leaves_before_the_tokens_have_ended() -> None:
 async def test_silence_is_cut_before_the_first_sound_and_nowhere_else() -> None:
     quiet = "\x01"  # an amplitude of 0.001
     text = f"{quiet * 5}abc{quiet * 3}. {quiet * 4}def."
-    async with ToyEngine(trims_silence=True) as toy, await toy.engine.open(asked(text)) as stream:
+    async with ToyEngine(trims_silence=True) as toy, toy.engine.open(asked(text)) as stream:
         samples = samples_of(await heard(stream))
         said = stream.spoken_text(len(samples))
     async with ToyEngine() as toy:
@@ -95,7 +95,7 @@ async def test_silence_is_cut_before_the_first_sound_and_nowhere_else() -> None:
 async def test_the_next_segment_is_read_while_the_last_is_spoken() -> None:
     async with (
         ToyEngine(listener_buffer_s=0.0) as toy,
-        await toy.engine.open(
+        toy.engine.open(
             asked("One sentence here. And another one. And a third one. And a fourth.")
         ) as stream,
     ):
@@ -108,7 +108,7 @@ async def test_the_next_segment_is_read_while_the_last_is_spoken() -> None:
 
 async def test_text_that_comes_in_pieces_is_one_utterance_in_continuous_mode() -> None:
     async with ToyEngine() as toy:
-        async with await toy.engine.open(asked_in_pieces("continuous")) as stream:
+        async with toy.engine.open(asked_in_pieces("continuous")) as stream:
             for piece in ("Hel", "lo wor", "ld"):
                 stream.push_text(piece)
             stream.finish_text()
@@ -117,8 +117,69 @@ async def test_text_that_comes_in_pieces_is_one_utterance_in_continuous_mode() -
 
 
 @pytest.mark.parametrize("mode", ["continuous", "segments"])
+async def test_text_that_comes_before_there_is_a_slot_is_spoken_as_it_came(mode: Mode) -> None:
+    async with ToyEngine(max_streams=1) as toy:
+        stream = toy.engine.open(asked_in_pieces(mode))
+        stream.push_text("Hel")
+        stream.push_text("lo there.")
+        with pytest.raises(TextTooLong, match="at most 200"):
+            stream.push_text("a" * 200)
+        async with toy.engine.open(asked("The one before.")) as before:
+            assert toy.admission.num_running == 1
+            entering = asyncio.create_task(stream.__aenter__())
+            await until_idle()
+            assert toy.admission.num_queued == 1
+            stream.flush()
+            stream.push_text(" And more.")
+            stream.finish_text()
+            before.cancel("client_cancel")
+        await entering
+        events = await heard(stream)
+        await stream.__aexit__(None, None, None)
+    index = events.index(Flushed())
+    assert letters_of(events[:index]) == "Hello there."
+    assert letters_of(events[index + 1 :]) == " And more."
+
+
+@pytest.mark.parametrize("leaving", ["cancel of the stream", "cancel of its task", "before it is entered"])
+async def test_a_cancel_before_there_is_a_slot_frees_the_place_in_the_queue(leaving: str) -> None:
+    async with ToyEngine(max_streams=1) as toy, toy.engine.open(asked_in_pieces()) as running:
+        stream = toy.engine.open(asked("Never said."))
+        if leaving == "before it is entered":
+            stream.cancel("client_cancel")
+        entering = asyncio.create_task(stream.__aenter__())
+        await until_idle()
+        if leaving == "cancel of its task":
+            entering.cancel()
+        else:
+            stream.cancel("client_cancel")
+            stream.cancel("client_cancel")
+        await asyncio.wait([entering], timeout=30)
+        assert toy.admission.num_queued == 0
+        assert toy.metrics.registry.get_sample_value("tts_queue_depth") == 0
+        assert entering.cancelled() == (leaving == "cancel of its task")
+        assert await heard(stream) == []
+        await stream.__aexit__(None, None, None)
+        running.cancel("client_cancel")
+        assert toy.admission.num_running == 0
+    assert len(toy.generator.started) == 0
+
+
+async def test_a_cancel_in_the_moment_when_a_slot_comes_frees_it() -> None:
+    async with ToyEngine(max_streams=1) as toy, toy.engine.open(asked_in_pieces()) as running:
+        stream = toy.engine.open(asked("Never said."))
+        entering = asyncio.create_task(stream.__aenter__())
+        await until_idle()
+        running.cancel("client_cancel")
+        stream.cancel("client_cancel")
+        await entering
+        assert await heard(stream) == []
+        assert toy.admission.num_running == 0
+
+
+@pytest.mark.parametrize("mode", ["continuous", "segments"])
 async def test_a_flush_is_told_after_its_audio_and_the_stream_goes_on(mode: Mode) -> None:
-    async with ToyEngine() as toy, await toy.engine.open(asked_in_pieces(mode)) as stream:
+    async with ToyEngine() as toy, toy.engine.open(asked_in_pieces(mode)) as stream:
         stream.push_text("Hello there")
         stream.flush()
         stream.push_text(" and more")
@@ -130,7 +191,7 @@ async def test_a_flush_is_told_after_its_audio_and_the_stream_goes_on(mode: Mode
 
 
 async def test_a_flush_of_nothing_is_told_too() -> None:
-    async with ToyEngine() as toy, await toy.engine.open(asked_in_pieces("segments")) as stream:
+    async with ToyEngine() as toy, toy.engine.open(asked_in_pieces("segments")) as stream:
         stream.flush()
         assert await anext(aiter(stream)) == Flushed()
 
@@ -147,14 +208,16 @@ async def test_two_streams_at_once_are_never_mixed() -> None:
 async def test_a_cancelled_stream_ends_at_once_and_gives_its_place_to_the_next() -> None:
     async with ToyEngine(max_streams=1) as toy:
         toy.generator.is_by_hand = True
-        async with await toy.engine.open(asked("Never finished.")) as stream:
-            waiting = asyncio.create_task(toy.engine.open(asked("The next.")))
+        async with toy.engine.open(asked("Never finished.")) as stream:
+            following = toy.engine.open(asked("The next."))
+            waiting = asyncio.create_task(following.__aenter__())
             await toy.generator.coming.get()
             assert not waiting.done()
             stream.cancel("client_cancel")
             assert await heard(stream) == []
-            async with await waiting:
-                assert toy.generator.stopped == [toy.generator.started[0][0]]
+            await waiting
+            assert toy.generator.stopped == [toy.generator.started[0][0]]
+            await following.__aexit__(None, None, None)
     assert toy.admission.num_running == 0
     assert toy.metrics.registry.get_sample_value("tts_cancel_to_stop_seconds_count") == 1 + 1
 
@@ -162,7 +225,7 @@ async def test_a_cancelled_stream_ends_at_once_and_gives_its_place_to_the_next()
 async def test_nothing_is_given_out_after_a_cancel_even_if_it_was_ready() -> None:
     async with (
         ToyEngine() as toy,
-        await toy.engine.open(asked("A text of some length, all of it ready.")) as stream,
+        toy.engine.open(asked("A text of some length, all of it ready.")) as stream,
     ):
         events = aiter(stream)
         await anext(events)
@@ -174,7 +237,7 @@ async def test_leaving_early_frees_everything() -> None:
     async with ToyEngine() as toy:
         tasks_before = asyncio.all_tasks()
         for _ in range(20):
-            async with await toy.engine.open(asked("Some text. And more. And more.")) as stream:
+            async with toy.engine.open(asked("Some text. And more. And more.")) as stream:
                 async for _ in stream:
                     break
             assert toy.admission.num_running == 0
@@ -257,14 +320,14 @@ async def test_too_long_and_unspeakable_texts_are_refused() -> None:
         with pytest.raises(InvalidRequest, match="nothing that can be spoken"):
             await spoken(toy, " ... ")
         with pytest.raises(TextTooLong, match="at most 200"):
-            await toy.engine.open(asked("a" * 201))
+            toy.engine.open(asked("a" * 201))
         assert toy.admission.num_running == 0
 
 
 @pytest.mark.parametrize("mode", ["continuous", "segments"])
 async def test_too_long_and_unspeakable_texts_in_pieces_are_refused(mode: Mode) -> None:
     async with ToyEngine() as toy:
-        async with await toy.engine.open(asked_in_pieces(mode)) as stream:
+        async with toy.engine.open(asked_in_pieces(mode)) as stream:
             stream.push_text(" ... ")
             with pytest.raises(TextTooLong, match="at most 200"):
                 stream.push_text("a" * 196)
@@ -272,7 +335,7 @@ async def test_too_long_and_unspeakable_texts_in_pieces_are_refused(mode: Mode) 
             stream.finish_text()
             with pytest.raises(InvalidRequest, match="after its end"):
                 stream.push_text("more")
-        async with await toy.engine.open(asked_in_pieces(mode)) as stream:
+        async with toy.engine.open(asked_in_pieces(mode)) as stream:
             stream.push_text(" ... ")
             stream.finish_text()
             with pytest.raises(InvalidRequest, match="nothing that can be spoken"):
@@ -281,18 +344,18 @@ async def test_too_long_and_unspeakable_texts_in_pieces_are_refused(mode: Mode) 
 
 async def test_what_the_checkpoint_cannot_do_and_unknown_speakers_are_refused_and_hold_no_place() -> None:
     async with ToyEngine(max_streams=1, max_queued=0, can_do_all=False) as toy:
-        async with await toy.engine.open(asked_in_pieces()):  # a full engine knows its speakers too
+        async with toy.engine.open(asked_in_pieces()):  # a full engine knows its speakers too
             with pytest.raises(SpeakerNotFound):
-                await toy.engine.open(asked("Hi.", speaker="nobody"))
+                toy.engine.open(asked("Hi.", speaker="nobody"))
         with pytest.raises(InvalidRequest, match="use mode segments"):
-            await toy.engine.open(asked_in_pieces("continuous"))
+            toy.engine.open(asked_in_pieces("continuous"))
         with pytest.raises(InvalidRequest, match="no instructions"):
-            await toy.engine.open(asked("Hi.", instruct="gladly"))
+            toy.engine.open(asked("Hi.", instruct="gladly"))
         assert toy.admission.num_running == 0
 
 
 async def test_the_spoken_text_follows_what_was_heard() -> None:
-    async with ToyEngine() as toy, await toy.engine.open(asked("First one. Second one.")) as stream:
+    async with ToyEngine() as toy, toy.engine.open(asked("First one. Second one.")) as stream:
         total = len(samples_of(await heard(stream)))
         assert stream.spoken_text(total) == "First one. Second one."
         assert stream.spoken_text(total // 2) == "First one."
@@ -300,7 +363,7 @@ async def test_the_spoken_text_follows_what_was_heard() -> None:
 
 
 async def test_statistics_count_what_was_done() -> None:
-    async with ToyEngine() as toy, await toy.engine.open(asked("Hello you.")) as stream:
+    async with ToyEngine() as toy, toy.engine.open(asked("Hello you.")) as stream:
         num_samples = len(samples_of(await heard(stream)))
         assert stream.stats.characters == stream.stats.speech_tokens == 10
         assert stream.stats.audio_samples == num_samples == 10 * SAMPLES_PER_TOKEN
@@ -309,12 +372,12 @@ async def test_statistics_count_what_was_done() -> None:
 
 async def test_draining_lets_streams_finish_and_refuses_new_ones() -> None:
     async with ToyEngine() as toy:
-        async with await toy.engine.open(asked_in_pieces()) as stream:
+        async with toy.engine.open(asked_in_pieces()) as stream:
             draining = asyncio.create_task(toy.engine.drain(30))
             await until_idle()
             assert not toy.engine.status.is_ready
             with pytest.raises(Draining):
-                await toy.engine.open(asked("Too late."))
+                await toy.engine.open(asked("Too late.")).__aenter__()
             stream.push_text("Still said.")
             stream.finish_text()
             assert letters_of(await heard(stream)) == "Still said."
@@ -323,7 +386,7 @@ async def test_draining_lets_streams_finish_and_refuses_new_ones() -> None:
 
 async def test_draining_waits_until_what_was_made_has_been_heard() -> None:
     async with ToyEngine() as toy:
-        async with await toy.engine.open(asked("All of it is made at once.")) as stream:
+        async with toy.engine.open(asked("All of it is made at once.")) as stream:
             await anext(aiter(stream))
             async with asyncio.timeout(30):
                 await toy.admission.wait_until_idle()
@@ -335,7 +398,7 @@ async def test_draining_waits_until_what_was_made_has_been_heard() -> None:
 
 
 async def test_a_stream_that_outlasts_the_drain_ends_with_an_error_it_can_see() -> None:
-    async with ToyEngine() as toy, await toy.engine.open(asked_in_pieces("continuous")) as stream:
+    async with ToyEngine() as toy, toy.engine.open(asked_in_pieces("continuous")) as stream:
         await toy.engine.drain(0)
         with pytest.raises(Draining, match="shut down"):
             await heard(stream)
@@ -345,10 +408,10 @@ async def test_a_full_engine_says_so() -> None:
     async with ToyEngine(max_streams=1, max_queued=0) as toy:
         await toy.engine.warm_up()
         assert toy.engine.status.is_ready
-        async with await toy.engine.open(asked_in_pieces()):
+        async with toy.engine.open(asked_in_pieces()):
             assert toy.engine.status.reason.startswith("full")
             with pytest.raises(Overloaded):
-                await toy.engine.open(asked("One more."))
+                await toy.engine.open(asked("One more.")).__aenter__()
         assert toy.engine.status.is_ready
 
 

@@ -233,6 +233,21 @@ async def test_what_comes_before_there_is_a_place_is_spoken_in_order() -> None:
     assert received_audio(messages) == pcm_of(speech("One two."))
 
 
+async def test_as_much_may_come_before_there_is_a_place_as_later() -> None:
+    engine = QueueingEngine()
+    async with ws_client(make_services(engine)) as client:
+        await client.send("text", text="Hi.")
+        for _ in range(100):
+            await client.send("flush")
+        await client.send("end")
+        assert (await client.receive())["type"] == "started"
+        await client.still_answers()
+        engine.room.set()
+        messages = await client.receive_until("done")
+    assert types_of(messages) == ["audio", "flushed", "done"]
+    assert [message["type"] for message in messages].count("flushed") == 100
+
+
 async def test_a_context_can_be_cancelled_while_it_waits_for_a_place() -> None:
     engine = QueueingEngine()
     services = make_services(engine)

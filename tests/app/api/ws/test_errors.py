@@ -192,15 +192,6 @@ async def test_too_much_text_ends_its_context(is_open: bool) -> None:
     assert counted(services, "tts_rejected_total", reason="too_long") == 1
 
 
-async def test_flushes_before_there_is_a_place_are_bounded() -> None:
-    async with ws_client(make_services(QueueingEngine())) as client:
-        await client.send("start")
-        for _ in range(65):
-            await client.send("flush")
-        assert "64 flushes" in (await client.receive_error(is_started=True))["error"]["message"]
-        await client.still_answers()
-
-
 async def test_what_the_checkpoint_cannot_do_is_told_and_the_socket_stays() -> None:
     engine = FakeEngine(refusal=InvalidRequest("no continuous mode here", param="mode"))
     async with ws_client(make_services(engine)) as client:
