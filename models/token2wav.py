@@ -124,6 +124,8 @@ class Token2Wav:
         Raises:
             ValueError: first_hop_tokens out of range, or a token that the flow does not know.
         """
+        # A recording is aligned when it is read. A speaker table is not: its tokens are also the language
+        # model's prompt, which would change if they were cut when it is loaded.
         tokens, mel = align_prompt(speaker.prompt_tokens, speaker.prompt_mel)
         if not 1 <= first_hop_tokens <= self.chunk_tokens:
             raise ValueError(f"first_hop_tokens is {first_hop_tokens}, expected 1..{self.chunk_tokens}")
