@@ -135,6 +135,7 @@ async def running_engine(
                 engine_options.max_streams,
                 speaker_options.data_dir / VLLM_DIRECTORY,
                 networks.num_threads,
+                on_restart=metrics.engine_restarts.inc,
             )
         else:
             generator = TorchTokenGenerator(

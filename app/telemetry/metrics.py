@@ -152,6 +152,9 @@ class Metrics:
         self.speaker_cache_hits = counter("speaker_cache_hits", "Speakers found ready in memory")
         self.speaker_cache_misses = counter("speaker_cache_misses", "Speakers computed again on demand")
 
+        self.engine_restarts = counter(
+            "engine_restarts", "Times that vLLM's engine died and was started again"
+        )
         self.device_memory_bytes = gauge("device_memory_bytes", "Memory in use on the device")
         self.ready = gauge("ready", "1: warm and admitting")
         self.build_info = Info("build", "What is running", namespace="tts", registry=self.registry)

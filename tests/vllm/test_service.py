@@ -102,6 +102,7 @@ async def test_a_killed_engine_is_told_and_comes_back(server: Server) -> None:
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "restarting")
         assert (await http.get("/livez")).status_code == 200
         await until_ready(http)
+        assert measured(await metrics_of(server), "tts_engine_restarts_total") == 1
     assert len(await spoken(server)) > 48_000
 
 

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import itertools
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -55,6 +55,7 @@ async def start_generator(
     max_streams: int,
     directory: Path,
     num_threads: int,
+    on_restart: Callable[[], None],
 ) -> VllmTokenGenerator:
     """Convert the language model where that was not done yet, and start vLLM with it.
 
@@ -76,7 +77,9 @@ async def start_generator(
         raise BackendError(f"{model}: the language model cannot be written there: {error}") from error
     name = checkpoint.directory.resolve().name
     arguments = await asyncio.to_thread(engine_arguments, model, name, config, options, build)
-    supervisor = EngineSupervisor(lambda: VllmProcess.open(arguments, Vocabulary.of(config)))
+    supervisor = EngineSupervisor(
+        lambda: VllmProcess.open(arguments, Vocabulary.of(config)), on_restart=on_restart
+    )
     await supervisor.start()
     return VllmTokenGenerator(supervisor, config, options.max_model_len)
 

@@ -67,8 +67,11 @@ class EngineSupervisor:
         open_engine: Callable[[], Awaitable[DecodeEngine]],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
+        on_restart: Callable[[], None] = lambda: None,
     ) -> None:
+        """on_restart: called when an engine runs in place of one that died."""
         self._open_engine, self._sleep, self._clock = open_engine, sleep, clock
+        self._on_restart = on_restart
         self._engine: DecodeEngine | None = None
         self._task: asyncio.Task[None] | None = None
         self.unready_reason = "the language model's engine starts"
@@ -118,6 +121,7 @@ class EngineSupervisor:
                     self.unready_reason = f"the language model's engine died, and did not start again: {why}"
                     _log.exception("the language model's engine did not start (attempt %d)", num_deaths)
             self.unready_reason = ""
+            self._on_restart()
             _log.warning("the language model's engine runs again")
 
 

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
+from prometheus_client import Counter
 
 from firstword.app.engine.tokens.vllm_generator import FIRST_DELAY_S, STABLE_AFTER_S, EngineSupervisor
 from firstword.app.errors import Restarting
@@ -67,6 +68,19 @@ async def test_each_early_death_doubles_the_delay_and_a_long_life_resets_it() ->
         assert supervisor.engine is starts.engines[-1]
     assert [delay / FIRST_DELAY_S for delay in starts.delays_s] == [1, 2, 4, 1]
     assert all(engine.is_closed for engine in starts.engines)
+
+
+async def test_only_engines_that_follow_a_dead_one_count_as_restarts() -> None:
+    starts, restarts = Starts(), Counter("restarts", "", registry=None)
+    supervisor = EngineSupervisor(starts.open, starts.sleep, Clock(), on_restart=restarts.inc)
+    await supervisor.start()
+    await starts.opened.get()
+    assert restarts.collect()[0].samples[0].value == 0
+    starts.failures = 1
+    starts.engines[-1].die()
+    await reopened(starts, supervisor)
+    await supervisor.aclose()
+    assert restarts.collect()[0].samples[0].value == 1
 
 
 async def test_a_start_that_fails_is_tried_again_and_told(caplog: pytest.LogCaptureFixture) -> None:
