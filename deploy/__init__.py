@@ -1,0 +1,1 @@
+"""What runs beside the server: containers, Prometheus, Grafana; nothing here is in the wheel."""
