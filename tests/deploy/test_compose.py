@@ -1,0 +1,109 @@
+"""What can be known of the compose file without a Docker engine."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from firstword.app.settings import SETTINGS, variable_of
+
+FOLDER = Path(__file__).parents[2] / "deploy/compose"
+TEXT = (FOLDER / "compose.yaml").read_text(encoding="utf-8")
+COMPOSE = yaml.safe_load(TEXT)
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+PROMETHEUS = yaml.safe_load((FOLDER / "../prometheus/prometheus.yml").read_text(encoding="utf-8"))
+SERVERS = ("cpu", "gpu")
+
+
+@pytest.mark.skipif(shutil.which("docker-compose") is None, reason="needs docker-compose (Debian's package)")
+def test_compose_accepts_the_file() -> None:
+    """Debian's is of the first generation, which lacks two fields that the specification has."""
+    compose = {key: value for key, value in COMPOSE.items() if key != "name"}
+    gpu = compose["services"]["gpu"]
+    volumes = [{**v, "bind": {}} if isinstance(v, dict) else v for v in gpu["volumes"]]
+    compose["services"] = {**compose["services"], "gpu": {**gpu, "volumes": volumes}}
+    answer = subprocess.run(
+        ["docker-compose", "-f", "-", "--project-directory", FOLDER, "--profile", "gpu", "config"],
+        input=json.dumps(compose),
+        capture_output=True,
+        text=True,
+    )
+    assert answer.returncode == 0, answer.stderr
+    resolved = yaml.safe_load(answer.stdout)["services"]
+    assert set(resolved) == set(SERVICES)
+    assert resolved["gpu"]["environment"]["FIRSTWORD_PRECISION"] == "bfloat16"
+
+
+def test_every_mounted_file_exists() -> None:
+    sources = [
+        volume.split(":")[0]
+        for service in SERVICES.values()
+        for volume in service["volumes"]
+        if isinstance(volume, str)
+    ]
+    paths = {source for source in sources if source.startswith(".")}
+    assert len(paths) >= 4
+    assert {path for path in paths if not (FOLDER / path).exists()} == set()
+    named = {source for source in sources if not source.startswith(".")}
+    assert named == set(COMPOSE["volumes"])
+
+
+def test_settings_of_the_servers_exist() -> None:
+    variables = {variable_of(name) for name in SETTINGS}
+    assert set(re.findall(r"FIRSTWORD_\w+", TEXT)) <= variables
+    for name in SERVERS:
+        assert {key for key in SERVICES[name]["environment"] if key.startswith("FIRSTWORD_")} <= variables
+
+
+def test_images_are_those_of_the_build_file() -> None:
+    build_file = (FOLDER / "../../Dockerfile").read_text(encoding="utf-8")
+    for name in SERVERS:
+        build = SERVICES[name]["build"]
+        assert (FOLDER / build["context"] / "Dockerfile").exists()
+        assert f" AS {build['target']}\n" in build_file
+
+
+def test_images_of_others_have_a_version() -> None:
+    for name in set(SERVICES) - set(SERVERS):
+        assert re.search(r":v?\d+\.\d+\.\d+$", SERVICES[name]["image"]), name
+
+
+def test_only_the_proxy_is_open_to_other_machines() -> None:
+    for name, service in SERVICES.items():
+        if name != "proxy":
+            assert all(port.startswith("127.0.0.1:") for port in service["ports"]), name
+
+
+def test_metrics_are_scraped_where_they_are_and_published_nowhere() -> None:
+    (scrape,) = [job for job in PROMETHEUS["scrape_configs"] if job["job_name"] == "firstword"]
+    (targets,) = scrape["dns_sd_configs"]
+    assert tuple(targets["names"]) == SERVERS
+    for name in SERVERS:
+        assert SERVICES[name]["environment"]["FIRSTWORD_METRICS_PORT"] == str(targets["port"])
+        assert not any(port.endswith(f":{targets['port']}") for port in SERVICES[name]["ports"])
+
+
+def test_servers_have_time_to_drain() -> None:
+    default = re.search(
+        r"FIRSTWORD_DRAIN_TIMEOUT_S=(\d+)", (FOLDER / "../../.env.example").read_text(encoding="utf-8")
+    )
+    assert default
+    for name in SERVERS:
+        assert int(SERVICES[name]["stop_grace_period"].removesuffix("s")) > int(default[1])
+
+
+def test_grafana_finds_its_dashboards_and_prometheus() -> None:
+    provisioning = FOLDER / "grafana"
+    (provider,) = yaml.safe_load((provisioning / "dashboards/firstword.yaml").read_text())["providers"]
+    assert f"../grafana/json:{provider['options']['path']}:ro" in SERVICES["grafana"]["volumes"]
+    assert "./grafana:/etc/grafana/provisioning:ro" in SERVICES["grafana"]["volumes"]
+    (source,) = yaml.safe_load((provisioning / "datasources/prometheus.yaml").read_text())["datasources"]
+    assert source["url"] == "http://prometheus:9090"
+    assert source["jsonData"]["timeInterval"] == PROMETHEUS["global"]["scrape_interval"]
+    home = SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert (FOLDER / "../grafana/json" / Path(home).name).exists()
