@@ -17,7 +17,7 @@ TOGETHER = ("vllm", "e2e", "training", "guards")
 
 
 # Start a server process, or take more than about a second each: `make test-fast` leaves them out.
-SERVER = ("e2e/", "app/telemetry/test_server_logs.py")
+SERVER = ("deploy/test_expressions.py", "e2e/", "app/telemetry/test_server_logs.py")
 SLOW = (
     "app/api/test_openapi.py",
     "app/commands/",
