@@ -144,6 +144,20 @@ def test_keys_and_origins_are_split_at_commas(monkeypatch: pytest.MonkeyPatch) -
     assert settings.server.cors_origins == ("https://a.example", "https://b.example")
 
 
+@pytest.mark.parametrize("value", [",", " , ,", " "])
+@pytest.mark.parametrize(
+    "name", [name for name, setting in SETTINGS.items() if isinstance(setting.default, tuple | dict)]
+)
+def test_list_of_separators_alone_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(variable_of(name), value)
+    assert refusal().startswith(f"{variable_of(name)}: there is nothing between the commas; ")
+
+
+def test_lists_that_can_be_empty_are_known() -> None:
+    lists = {name for name, setting in SETTINGS.items() if isinstance(setting.default, tuple | dict)}
+    assert {"api_keys", "cors_origins", "openai_voices"} <= lists
+
+
 def test_keys_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIRSTWORD_API_KEYS", "anna:s3cret")
     settings = load_settings()
