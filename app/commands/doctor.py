@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -83,12 +84,15 @@ def check_backend(settings: Settings) -> Finding:
     return Finding("backend", "ok", f"{backend.name} runs the language model: {backend.reason}")
 
 
-def check_checkpoint(settings: Settings) -> Finding:
+def check_checkpoint(settings: Settings, *, is_whole: bool = False) -> Finding:
+    """is_whole: every file is read as `serve` will read it, but for the weights' values."""
     from firstword.models.checkpoint.open import open_checkpoint
     from firstword.models.config import CheckpointError
 
     try:
         checkpoint = open_checkpoint(settings.networks.checkpoint)
+        if is_whole:
+            checkpoint.check()
     except (CheckpointError, OSError) as error:
         fix = f"set {variable_of('checkpoint')} to a model directory, or to nothing for the built-in voice"
         return Finding("checkpoint", "wrong", str(error), fix)
@@ -162,13 +166,14 @@ ESSENTIAL: Final[tuple[Check, ...]] = (
     check_data_dir,
     check_checkpoint,
 )
-"""Quick ones, which `serve` asks before it loads anything."""
+"""Quick ones, which `serve` asks before it loads anything; loading asks the rest of `Checkpoint.check`."""
 
 
 def findings(settings: Settings) -> list[Finding]:
     """Everything, in the order in which one would fix it."""
     torch = check_torch(settings)
-    needs_torch = [check_device, check_backend, check_checkpoint] if torch.state == "ok" else []
+    check_files: Check = partial(check_checkpoint, is_whole=True)
+    needs_torch = [check_device, check_backend, check_files] if torch.state == "ok" else []
     ports = [check_port, check_metrics_port]
     others = [*needs_torch, check_data_dir, *ports, check_keys, check_vllm]
     return [check_python(settings), torch, *(check(settings) for check in others)]

@@ -8,10 +8,10 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from firstword.models.checkpoint import config_parser
 from firstword.models.checkpoint import yaml as hyperyaml
@@ -26,7 +26,13 @@ from firstword.models.checkpoint.names import (
 )
 from firstword.models.checkpoint.speaker_table import read_speaker_table
 from firstword.models.checkpoint.traits import Traits, read_traits
-from firstword.models.checkpoint.weights import fold_weight_norm, load_exactly, published_shapes, read_tensors
+from firstword.models.checkpoint.weights import (
+    check_fit,
+    fold_weight_norm,
+    load_exactly,
+    published_shapes,
+    read_tensors,
+)
 from firstword.models.checkpoint.yaml import Fields
 from firstword.models.config import (
     FLOW_FILES,
@@ -79,26 +85,29 @@ class Checkpoint:
     config: ModelConfig
     traits: Traits
 
+    def check(self) -> None:
+        """Refuse what any of the methods below would refuse, by the same reading, but copy no weights."""
+        self.load_tokenizer()
+        self.load_prompt_reader(num_threads=1)
+        self.load_speakers()
+        parts: tuple[_Part[Any], ...] = (self._lm(), self._flow(), self._hift())
+        for part in parts:
+            network, tensors, path = self._read(part)
+            check_fit(network, tensors, part.table, path, UNUSED_TENSORS)
+
     def load_lm(
         self, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
     ) -> Qwen2LM | TransformerLM:
-        config = self.config.lm
-        if isinstance(config, TransformerLMConfig):
-            return self._load("llm", lambda: TransformerLM(config), TRANSFORMER_LM, dtype, device)
-        return self._load("llm", lambda: Qwen2LM(config), QWEN2_LM, dtype, device)
+        return self._load(self._lm(), dtype, device)
 
     def load_flow(
         self, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
     ) -> Flow | CosyVoice1Flow:
-        config = self.config.flow
-        if isinstance(config, CosyVoice1FlowConfig):
-            return self._load("flow", lambda: CosyVoice1Flow(config), COSYVOICE1_FLOW, dtype, device)
-        table = DIT_FLOW if isinstance(config, DiTFlowConfig) else UNET_FLOW
-        return self._load("flow", lambda: Flow(config), table, dtype, device)
+        return self._load(self._flow(), dtype, device)
 
     def load_hift(self, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> HiFT:
         """`dtype` is the generator's: F0, which is integrated over time, is not rounded to it."""
-        hift = self._load("hift", lambda: HiFT(self.config.hift), HIFT, torch.float32, device)
+        hift = self._load(self._hift(), torch.float32, device)
         hift.generator.to(dtype)
         if self.config.hift.is_causal:
             hift.noise = causal_noise_table(self.config).to(device)
@@ -153,31 +162,55 @@ class Checkpoint:
         lm = self.config.lm
         return lm.text_token_size if isinstance(lm, TransformerLMConfig) else lm.qwen2.vocab_size
 
-    def _load(
-        self,
-        stem: str,
-        build: Callable[[], Network],
-        table: Table,
-        dtype: torch.dtype,
-        device: torch.device | str,
-    ) -> Network:
-        path = _weights_file(self.directory, stem)
+    def _lm(self) -> "_Part[Qwen2LM | TransformerLM]":
+        config = self.config.lm
+        if isinstance(config, TransformerLMConfig):
+            return _Part("llm", lambda: TransformerLM(config), TRANSFORMER_LM)
+        return _Part("llm", lambda: Qwen2LM(config), QWEN2_LM)
+
+    def _flow(self) -> "_Part[Flow | CosyVoice1Flow]":
+        config = self.config.flow
+        if isinstance(config, CosyVoice1FlowConfig):
+            return _Part("flow", lambda: CosyVoice1Flow(config), COSYVOICE1_FLOW)
+        return _Part(
+            "flow", lambda: Flow(config), DIT_FLOW if isinstance(config, DiTFlowConfig) else UNET_FLOW
+        )
+
+    def _hift(self) -> "_Part[HiFT]":
+        return _Part("hift", lambda: HiFT(self.config.hift), HIFT)
+
+    def _load(self, part: "_Part[Network]", dtype: torch.dtype, device: torch.device | str) -> Network:
+        network, tensors, path = self._read(part)
+        load_exactly(network, tensors, part.table, path, UNUSED_TENSORS, dtype)
+        return network.to(device).eval()
+
+    def _read(self, part: "_Part[Network]") -> tuple[Network, dict[str, Tensor], Path]:
+        """Return a network without weights, and the tensors of its file, mapped and not yet compared."""
+        path = _weights_file(self.directory, part.stem)
         tensors = read_tensors(path)
         try:
             with torch.device("meta"):
-                network = build()
+                network = part.build()
         except (ValueError, RuntimeError) as error:  # groups that do not divide channels, and the like
             raise CheckpointError(
-                f"{self.directory}: the sizes of {stem} make no network: {error}"
+                f"{self.directory}: the sizes of {part.stem} make no network: {error}"
             ) from error
-        if stem == "hift":
-            shapes = published_shapes(network, table)
+        if part.stem == "hift":
+            shapes = published_shapes(network, part.table)
             renamed = {name.replace("generator.", ""): tensor for name, tensor in tensors.items()}  # of a GAN
             if len(renamed) != len(tensors):
                 raise CheckpointError(f"{path}: holds tensors both with and without the prefix generator.")
             tensors = fold_weight_norm(renamed, shapes)
-        load_exactly(network, tensors, table, path, UNUSED_TENSORS, dtype)
-        return network.to(device).eval()
+        return network, tensors, path
+
+
+@dataclass(frozen=True, slots=True)
+class _Part(Generic[Network]):
+    """A network, the stem of the name of its file, and how its tensors are named there."""
+
+    stem: str
+    build: Callable[[], Network]
+    table: Table
 
 
 def open_checkpoint(directory: Path | str) -> Checkpoint:

@@ -126,8 +126,28 @@ def load_exactly(
 ) -> None:
     """Give every parameter of `module` (which may be on the meta device) its own copy of a tensor.
 
+    tensors, optional: as of `check_fit`, which is asked first. dtype: of the loaded parameters, or each
+    tensor's own.
+    """
+    check_fit(module, tensors, table, file, optional)
+    state = {
+        to_ours(name, table): tensors[name].to(dtype, copy=True) for name in published_shapes(module, table)
+    }
+    module.load_state_dict(state, strict=True, assign=True)
+    module.requires_grad_(False)
+
+
+def check_fit(
+    module: nn.Module,
+    tensors: Mapping[str, Tensor],
+    table: Table,
+    file: Path | str,
+    optional: frozenset[str] = frozenset(),
+) -> None:
+    """Compare names, shapes and types with those of `module`; no value is read.
+
     tensors: under their published names. optional: published names that may stand in the file and are
-    not used. dtype: of the loaded parameters, or each tensor's own.
+    not used.
 
     Raises:
         CheckpointError: lists every tensor that is missing, surplus, misshapen or no floating-point one.
@@ -145,9 +165,6 @@ def load_exactly(
             problems.append(f"wrong type {name} {tensor.dtype}, expected floating point")
     if problems:
         raise CheckpointError(f"{file}: {len(problems)} tensors do not fit:\n  " + "\n  ".join(problems))
-    state = {to_ours(name, table): tensors[name].to(dtype, copy=True) for name in expected}
-    module.load_state_dict(state, strict=True, assign=True)
-    module.requires_grad_(False)
 
 
 MAX_PICKLE_BYTES = 16 << 20  # the tensors' names and shapes; a published file has about 200 kB

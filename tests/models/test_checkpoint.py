@@ -190,6 +190,9 @@ def test_a_damaged_file_is_named_soon(tmp_path: Path, damage: Damage, message: s
     assert time.perf_counter() - start < MAX_SECONDS
     assert message in str(caught.value)
     assert str(directory) in str(caught.value)
+    with pytest.raises(CheckpointError) as checked:
+        open_checkpoint(directory).check()
+    assert str(checked.value) == str(caught.value)
 
 
 @pytest.mark.parametrize(

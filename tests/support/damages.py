@@ -3,10 +3,12 @@
 import json
 import os
 import pickle
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import onnx
 import torch
 from torch import Tensor
 
@@ -115,6 +117,27 @@ def surplus(name: str, value: Callable[[Tensors], Any], file: str = "hift.pt") -
 
 def exchanged_onnx(directory: Path) -> None:
     (directory / "campplus.onnx").write_bytes((directory / SPEECH_TOKENIZER).read_bytes())
+
+
+def external_data(location: str, name: str = "campplus.onnx") -> Damage:
+    """Its first weight lies in another file."""
+
+    def damage(directory: Path) -> None:
+        model = onnx.load(directory / name)
+        weight = model.graph.initializer[0]
+        weight.ClearField("raw_data")
+        weight.ClearField("float_data")
+        weight.data_location = onnx.TensorProto.EXTERNAL
+        weight.external_data.add(key="location", value=location)
+        onnx.save(model, directory / name)
+
+    return damage
+
+
+def impossible_shape(directory: Path) -> None:
+    """A safetensors file of eight bytes that tells of many more."""
+    head = json.dumps({"a": {"dtype": "F32", "shape": [2**40, 2**40], "data_offsets": [0, 8]}}).encode()
+    _write(directory / "flow.safetensors", struct.pack("<Q", len(head)) + head + bytes(8))
 
 
 def _with_a_huge_mel(table: Tensors) -> Tensors:
@@ -256,6 +279,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         surplus("generator.conv_pre.bias", lambda all: all["conv_pre.bias"]),
         "hift.pt: holds tensors both with and without the prefix",
     ),
+    "a safetensors file of an impossible shape": (impossible_shape, "flow.safetensors: cannot be read"),
     # what stands in front of the networks
     "vocab.json cut short": (cut("CosyVoice-BlankEN/vocab.json", 0.5), "vocab.json: not JSON"),
     "merges.txt cut short": (cut("CosyVoice-BlankEN/merges.txt", 0.5), "merges.txt: "),
@@ -276,6 +300,14 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     ),
     "an ONNX file cut short": (cut("campplus.onnx", 0.5), "campplus.onnx: not a readable ONNX file"),
     "an ONNX file missing": (missing("campplus.onnx"), "campplus.onnx: missing"),
+    "ONNX with weights of another file": (
+        external_data("/etc/passwd"),
+        "campplus.onnx: not a readable ONNX file",
+    ),
+    "ONNX with weights beside the directory": (
+        external_data("../outside"),
+        "campplus.onnx: not a readable ONNX file",
+    ),
     "ONNX files exchanged": (exchanged_onnx, "campplus.onnx: inputs are"),
     "spk2info.pt of garbage": (content("spk2info.pt", b"garbage"), "spk2info.pt: not a file of tensors"),
     "spk2info.pt a pipe": (fifo("spk2info.pt"), "spk2info.pt: not a regular file"),

@@ -10,7 +10,11 @@ import torch
 from firstword.app.commands import doctor as checks
 from firstword.app.engine import backend
 from firstword.app.settings import load_settings
+from firstword.bench.random_checkpoint import WeightsFormat
+from firstword.models.config import Family
 from tests.app.commands.typed import run
+from tests.support.checkpoints import FAMILIES, FORMATS, copied_checkpoint, small_checkpoint
+from tests.support.damages import DAMAGES
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +69,33 @@ def test_doctor_looks_at_the_checkpoint_it_is_given(tmp_path: Path) -> None:
     result = run("doctor", "--checkpoint", str(tmp_path / "empty"))
     assert result.exit_code == 1
     assert "WRONG checkpoint: " in result.output
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "spk2info.pt of garbage",
+        "a safetensors file of an impossible shape",
+        "an ONNX file of garbage",
+        "ONNX with weights of another file",
+        "a tensor missing",
+    ],
+)
+def test_doctor_refuses_the_files_that_loading_refuses(tmp_path: Path, name: str) -> None:
+    directory = copied_checkpoint(tmp_path)
+    damage, message = DAMAGES[name]
+    damage(directory)
+    found = {finding.subject: finding for finding in checks.findings(load_settings(checkpoint=directory))}
+    assert found["checkpoint"].state == "wrong"
+    assert message in found["checkpoint"].message
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("weights_format", FORMATS)
+def test_whole_checkpoint_is_ok(family: Family, weights_format: WeightsFormat) -> None:
+    settings = load_settings(checkpoint=small_checkpoint(family, weights_format))
+    finding = checks.check_checkpoint(settings, is_whole=True)
+    assert finding.state == "ok", finding
 
 
 def test_port_that_is_taken_is_wrong() -> None:
