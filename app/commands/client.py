@@ -6,9 +6,20 @@ from urllib.parse import quote
 import httpx
 
 from firstword.app.commands.console import CommandFailed
-from firstword.app.settings import LOCAL_URL
+from firstword.app.settings import LOCAL_URL, PREFIX
 
 TIMEOUT_S: Final = 120.0  # a registration computes; everything else is quick
+ADVICE: Final = {
+    "invalid_api_key": f"give the key with --api-key or in {PREFIX}CLIENT_API_KEY",
+    "speaker_not_found": "`firstword speakers list` shows those there are",
+    "speaker_exists": "give another name, or delete it with `firstword speakers rm`",
+    "speaker_incompatible": "make it anew with `firstword speakers add`",
+    "not_found": "is --url where a Firstword server is, without a path behind it?",
+    "bundle": "give a file that `firstword speakers export` wrote",
+    "internal": "try again, and if it fails again look in the server's log",
+}
+"""By an error's code or the field it is about: what to do at a command line, where the answer's own advice
+is for whoever writes HTTP."""
 
 
 def open_client(url: str, api_key: str | None) -> httpx.Client:
@@ -55,6 +66,11 @@ def speaker_path(name: str, *more: str) -> str:
 def _refusal(response: httpx.Response) -> str:
     try:
         error = response.json()["error"]
-        return f"{error['message']} (HTTP {response.status_code}, {error['code']})"
-    except (ValueError, KeyError, TypeError):
+        message, code = str(error["message"]), error["code"]
+        advice = ADVICE.get(code) or ADVICE.get(error.get("param"))
+    except (ValueError, KeyError, TypeError, AttributeError):
         return f"{response.url} answers HTTP {response.status_code}; is it a Firstword server?"
+    if advice is not None:
+        message = f"{message.rpartition('; ')[0] or message}; {advice}"  # a message ends with its own advice
+    request_id = f", request {response.headers.get('X-Request-Id')}" if code == "internal" else ""
+    return f"{message} (HTTP {response.status_code}, {code}{request_id})"

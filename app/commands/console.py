@@ -50,13 +50,13 @@ def _is_of_the_world(error: Exception) -> bool:
     # Imported when something failed: numpy behind them would slow down every start.
     from firstword.app.engine.backend import BackendError
     from firstword.app.errors import TtsError
-    from firstword.app.settings import InvalidSettings
+    from firstword.app.options import InvalidOptions
     from firstword.app.speakers.store import SpeakerStoreError
     from firstword.models.config import CheckpointError
     from firstword.models.frontend.features import FrontendError
 
     known = (
-        *(CommandFailed, InvalidSettings, BackendError, TtsError),
+        *(CommandFailed, InvalidOptions, BackendError, TtsError),
         *(SpeakerStoreError, CheckpointError, FrontendError),
     )
     # A broken pipe is no error here: whoever read our output has enough.

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from firstword.app.audio.formats import MAX_CLEAR_SPEED, MIN_CLEAR_SPEED
 from firstword.app.commands.console import CommandFailed, to_stderr
-from firstword.app.settings import Settings, load_settings
+from firstword.app.settings import Settings, load_settings, variable_of
 
 if TYPE_CHECKING:
     from firstword.app.commands.output import Output
@@ -66,15 +66,25 @@ def say(
 async def _say(
     settings: Settings, text: str, speaker: str | None, seed: int | None, output: "Output"
 ) -> Spoken:
-    """Raises TtsError; CommandFailed where nothing at all was spoken."""
+    """Raises TtsError; CommandFailed where an option or the text is at fault."""
+    from firstword.app.errors import SpeakerNotFound, TextTooLong
     from firstword.app.synthesizer import AsyncSynthesizer
 
     async with AsyncSynthesizer(
         settings.networks, settings.engine, settings.speakers, settings.vllm
     ) as synthesizer:
         began_s = time.perf_counter()
-        async with synthesizer.stream(text, speaker=speaker, seed=seed) as stream:
-            spoken = await _write(stream, began_s, len(text.strip()), output)
+        try:
+            async with synthesizer.stream(text, speaker=speaker, seed=seed) as stream:
+                spoken = await _write(stream, began_s, len(text.strip()), output)
+        except SpeakerNotFound:
+            known = ", ".join(synthesizer.speakers)
+            raise CommandFailed(f"no speaker is called {speaker!a}; give --speaker one of {known}") from None
+        except TextTooLong:
+            raise CommandFailed(
+                f"the text has {len(text)} characters, expected {settings.engine.max_text_chars} at most; "
+                f"say it in parts, or set {variable_of('max_text_chars')} higher"
+            ) from None
     await output.finish()
     return spoken
 

@@ -11,6 +11,7 @@ import pytest
 
 from firstword.app.settings import PREFIX, Settings
 from tests.support.fake_engine import FakeEngine
+from tests.support.fake_speakers import FakeSpeakers
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +36,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
 
     @asynccontextmanager
     async def running_engine(*options: object) -> AsyncIterator[SimpleNamespace]:
-        yield SimpleNamespace(engine=engine)
+        yield SimpleNamespace(engine=engine, speakers=FakeSpeakers())
 
     monkeypatch.setattr("firstword.app.synthesizer.running_engine", running_engine)
     return engine

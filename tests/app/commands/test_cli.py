@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from firstword.app.errors import SpeakerNotFound
+from firstword.app.options import InvalidOptions
 from firstword.models.config import CheckpointError
 from tests.app.commands.typed import refused, run
 from tests.support.fake_engine import FakeEngine
@@ -33,6 +34,7 @@ def test_help_names_every_command() -> None:
         CheckpointError("llm.safetensors is missing"),
         ExceptionGroup("tasks", [ExceptionGroup("more", [SpeakerNotFound("llm.safetensors is missing")])]),
         OSError("llm.safetensors is missing"),
+        InvalidOptions("llm.safetensors is missing"),
     ],
 )
 def test_what_the_world_breaks_is_one_line(engine: FakeEngine, error: Exception) -> None:

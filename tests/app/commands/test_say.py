@@ -74,7 +74,11 @@ def test_say_leaves_the_old_file_where_speaking_fails(engine: FakeEngine, tmp_pa
         ((TEXT, "-o", "out.xyz"), "no audio format is named 'xyz'; give --format one of wav, "),
         ((TEXT, "-o", "out"), "no audio format is named ''; give --format one of wav, "),
         ((TEXT, "-o", "nowhere/out.wav"), "nowhere is no directory; make it first"),
-        ((TEXT, "--speaker", "nobody"), "No speaker is named 'nobody'"),
+        (
+            (TEXT, "--speaker", "nobody"),
+            "no speaker is called 'nobody'; give --speaker one of hum, anna\n",
+        ),
+        (("a" * 5000,), "say it in parts, or set FIRSTWORD_MAX_TEXT_CHARS higher\n"),
         (("?!",), "nothing that can be spoken"),
         (("",), "nothing that can be spoken"),
     ],

@@ -2,6 +2,7 @@
 
 import asyncio
 import http.server
+import re
 import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from firstword.app.errors import InvalidRequest, SpeakerIncompatible, SynthesisFailed
 from tests.app.commands.typed import refused, run
 from tests.support.fake_speakers import ANNA, HUM, FakeSpeakers
 from tests.support.serving import make_services, serving
@@ -96,11 +98,12 @@ async def test_what_a_server_sends_cannot_steer_the_terminal(known: FakeSpeakers
     [
         (
             ("show", "nobody"),
-            "No speaker is named 'nobody'; GET /speakers lists them. (HTTP 404, speaker_not_found)",
+            "No speaker is named 'nobody'; `firstword speakers list` shows those there are (HTTP 404, ",
         ),
         (("show", "../v1/models"), "(HTTP 404, "),
+        (("show", "hum/x"), "; is --url where a Firstword server is, without a path behind it? (HTTP 404, "),
         (("rm", "hum"), "'hum' is built in and cannot be changed. (HTTP 400, invalid_request)"),
-        (("add", "anna", "a.wav"), "(HTTP 409, speaker_exists)"),
+        (("add", "anna", "a.wav"), "or delete it with `firstword speakers rm` (HTTP 409, speaker_exists)"),
         (("add", "new", "missing.wav"), "No such file or directory: 'missing.wav'"),
         (("import", "a.wav", "--name", "anna"), "(HTTP 409, speaker_exists)"),
         (("export", "anna", "-o", "nowhere/a"), "No such file or directory: 'nowhere/a'"),
@@ -111,9 +114,50 @@ async def test_refusal_is_one_line(tmp_path: Path, words: tuple[str, ...], expec
     assert expected in await refused_beside(*words)
 
 
+@pytest.mark.usefixtures("_found_by_environment")
+@pytest.mark.parametrize(
+    ("failure", "expected"),
+    [
+        (
+            InvalidRequest("not a speaker's bundle: too short; send what an export gave", param="bundle"),
+            "too short; give a file that `firstword speakers export` wrote (HTTP 400, invalid_request)",
+        ),
+        (
+            SpeakerIncompatible("made with another checkpoint; register the recording here instead"),
+            "made with another checkpoint; make it anew with `firstword speakers add` (HTTP 409, ",
+        ),
+        (
+            SynthesisFailed("secret"),
+            "; try again, and if it fails again look in the server's log (HTTP 500, ",
+        ),
+    ],
+)
+async def test_advice_is_for_a_command_line(
+    known: FakeSpeakers, tmp_path: Path, failure: Exception, expected: str
+) -> None:
+    (tmp_path / "a.safetensors").write_bytes(b"a")
+    known.failure = failure
+    assert expected in await refused_beside("import", "a.safetensors")
+
+
+@pytest.mark.usefixtures("_found_by_environment")
+async def test_fault_of_the_server_names_its_request(known: FakeSpeakers, tmp_path: Path) -> None:
+    (tmp_path / "a.safetensors").write_bytes(b"a")
+    known.failure = SynthesisFailed("secret")
+    assert re.search(
+        r"\(HTTP 500, internal, request [\w-]{8,}\)", await refused_beside("import", "a.safetensors")
+    )
+
+
+async def test_missing_key_is_asked_for_by_its_option(url: str) -> None:
+    line = await refused_beside("list", "--url", url)
+    assert "no API key; give the key with --api-key" in line
+    assert "Bearer" not in line
+
+
 async def test_wrong_key_is_one_line_that_does_not_show_it(url: str) -> None:
     line = await refused_beside("list", "--url", url, "--api-key", "wr0ng")
-    assert "(HTTP 401, invalid_api_key)" in line
+    assert "; give the key with --api-key or in FIRSTWORD_CLIENT_API_KEY (HTTP 401, invalid_api_key)" in line
     assert "wr0ng" not in line
 
 
