@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 from fastapi.routing import APIRoute
+from prometheus_client.parser import text_string_to_metric_families
 
 from firstword.app.api.app import build_app
 from firstword.app.api.errors import TABLE
@@ -19,6 +20,8 @@ from firstword.app.cli import cli
 from firstword.app.commands.serve import env_text, markdown_table
 from firstword.app.settings import CLIENT_VARIABLES, SETTINGS, variable_of
 from firstword.app.telemetry.metrics import Metrics
+from firstword.app.telemetry.stream_record import StreamRecord
+from tests.support.readings import value
 from tests.support.serving import make_services, serving
 
 ROOT = Path(__file__).parent.parent
@@ -134,6 +137,36 @@ def test_every_metric_that_is_named_exists(page: Path) -> None:
     exposition = Metrics().exposition()[0].decode()
     for name in re.findall(r"`(tts_\w+)`", page.read_text(encoding="utf-8")):
         assert f"# TYPE {name} " in exposition, name
+
+
+def test_operations_page_names_every_label_and_its_values() -> None:
+    counted: dict[tuple[str, str], set[str]] = {}
+    for family in text_string_to_metric_families(Metrics().exposition()[0].decode()):
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        for sample in family.samples:
+            for label, text in sample.labels.items():
+                if name.startswith("tts_") and name != "tts_build_info" and label != "le":
+                    counted.setdefault((label, name), set()).add(text)
+    page = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (`tts_.*?) \| (.*?) \|$", page, flags=re.MULTILINE)
+    told = {
+        (label, name): set(re.findall(r"`(\w+)`", values))
+        for label, names, values in rows
+        for name in re.findall(r"`(tts_\w+)`", names)
+    }
+    assert told == counted
+
+
+def test_share_of_continuous_streams_is_one_at_most() -> None:
+    """As the operations page has it: of one threshold, of the streams whose underrun is known."""
+    metrics = Metrics()
+    record = StreamRecord(metrics, lambda: 0.0, "http")
+    record.audio_went(480, 24_000)
+    record.end("ok")
+    (query,) = blocks(ROOT / "docs/operations.md", "promql")
+    (found,) = re.findall(r'rate\((\w+)\{(\w+)="(\w+)"\}\[5m\]\)\) / sum\(rate\((\w+)\[', query)
+    ok, label, threshold, known = found
+    assert value(metrics, ok, **{label: threshold}) == value(metrics, known) == 1
 
 
 @pytest.mark.anyio
