@@ -1,5 +1,6 @@
 """`firstword serve` runs the service until a signal ends it; `firstword settings` lists its settings."""
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,13 +38,17 @@ def serve(
         log_format=log_format,
     )
     _refuse_what_cannot_run(settings)
-    import uvloop
-
     from firstword.app.main import serve as serve_until_signalled
     from firstword.app.telemetry.logs import configure_logging
 
     configure_logging(settings.log.log_level, settings.log.log_format)
-    uvloop.run(serve_until_signalled(settings, _announce))
+    service = serve_until_signalled(settings, _announce)
+    try:
+        import uvloop
+    except ModuleNotFoundError:  # there is none for Windows
+        asyncio.run(service)
+    else:
+        uvloop.run(service)
 
 
 def _refuse_what_cannot_run(settings: Settings) -> None:

@@ -1,13 +1,17 @@
 """`firstword serve` up to where the service itself begins."""
 
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from firstword.app.engine import backend
 from firstword.app.settings import Settings
 from tests.app.commands.typed import refused, run
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_serve_lets_options_go_before_the_environment(
@@ -20,6 +24,22 @@ def test_serve_lets_options_go_before_the_environment(
     assert (served[0].server.port, served[0].engine.max_streams) == (0, 3)
     assert logging_set_up == [("error", "json")]
     assert "speaks [softly]" in result.stderr
+
+
+def test_serve_runs_where_there_is_no_uvloop(served: list[Settings], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    result = run("serve", "--port", "0")
+    assert result.exit_code == 0, result.output
+    assert len(served) == 1
+
+
+@pytest.mark.parametrize(("platform", "is_needed"), [("linux", True), ("darwin", True), ("win32", False)])
+def test_uvloop_is_required_only_where_it_exists(platform: str, is_needed: bool) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    requirements = map(Requirement, project["dependencies"])
+    (uvloop,) = (requirement for requirement in requirements if requirement.name == "uvloop")
+    assert uvloop.marker is not None
+    assert uvloop.marker.evaluate({"sys_platform": platform}) == is_needed
 
 
 @pytest.mark.parametrize(
