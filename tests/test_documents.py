@@ -4,6 +4,7 @@ import asyncio
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -88,6 +89,23 @@ def test_shell_and_python_examples_are_well_formed(document: Path) -> None:
         subprocess.run(["bash", "-n", "-c", block], check=True)
     for block in blocks(document, "python"):
         compile(block, document.name, "exec")
+
+
+@documents
+def test_command_that_saves_a_wav_has_its_length(document: Path) -> None:
+    """Streamed, its header says 24.9 hours to Python's `wave`."""
+    for block in blocks(document, "sh"):
+        for line in block.replace("\\\n", " ").splitlines():
+            if "curl" in line and re.search(r"-o \S+\.wav", line):
+                assert '"stream": false' in line, line
+
+
+@pytest.mark.parametrize("name", ["README", "docs/configuration", "docs/operations", "docs/speakers"])
+def test_page_that_writes_the_command_says_where_it_is(name: str) -> None:
+    text = (ROOT / f"{name}.md").read_text(encoding="utf-8")
+    assert "`.venv/bin/firstword`" in text[: text.rindex("firstword ")]
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
+    assert list(scripts) == ["firstword"]
 
 
 @documents

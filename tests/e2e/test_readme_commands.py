@@ -4,6 +4,7 @@ import json
 import shlex
 import shutil
 import subprocess
+import wave
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,8 @@ def test_curl_commands_are_answered(server: Server, tmp_path: Path) -> None:
         )
         printed += done.stdout
     assert len(json.loads(printed)["speakers"]) == 4
+    with wave.open(str(tmp_path / "hello.wav")) as file:
+        assert 1 < file.getnframes() / file.getframerate() < 10
     for name in ("hello.wav", "morning.mp3"):
         samples, rate_hz = soundfile.read(tmp_path / name)
         assert len(samples) > rate_hz / 2, name
