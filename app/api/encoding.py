@@ -1,10 +1,11 @@
 """Encode the audio of one stream as it is made, without blocking the event loop."""
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
-from typing import ParamSpec
+from typing import ParamSpec, Self
 
 import numpy as np
 
@@ -28,7 +29,8 @@ class EncodedChunk:
 class StreamEncoder:
     """Encode a stream once, either chunk by chunk (`events`) or all of it (`file`).
 
-    Steps that take long run in a thread. Both raise what the stream raises, and SynthesisFailed for a stream
+    Steps that take long run in a thread. `with` frees it, however the stream ends: a step that still runs in
+    its thread is the last one. Both raise what the stream raises, and SynthesisFailed for a stream
     without audio.
     """
 
@@ -44,7 +46,17 @@ class StreamEncoder:
         )
         is_resampled = output.sample_rate_hz != stream.sample_rate_hz or output.speed != 1
         self._is_plain = output.format in _PLAIN_FORMATS and not is_resampled
+        self._lock = threading.Lock()  # of the encoder: held by a step or by what closes it
+        self._is_closed = False
         self.media_type = self._encoder.media_type
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """A task that is cancelled leaves its step behind in a thread, which then closes the encoder."""
+        self._is_closed = True
+        self._close_unless_busy()
 
     async def events(self) -> AsyncGenerator[EncodedChunk | Flushed]:
         """Yield the audio encoded, and Flushed behind the last audio of each flush.
@@ -96,6 +108,20 @@ class StreamEncoder:
         if self._is_plain:
             data = step(*args, **kwargs)
         else:
-            data = await asyncio.to_thread(step, *args, **kwargs)
+            data = await asyncio.to_thread(self._step, step, *args, **kwargs)
         self._on_encoded(time.perf_counter() - started_s)
         return data
+
+    def _step(self, step: Callable[P, bytes], /, *args: P.args, **kwargs: P.kwargs) -> bytes:
+        with self._lock:
+            data = b"" if self._is_closed else step(*args, **kwargs)
+        if self._is_closed:
+            self._close_unless_busy()
+        return data
+
+    def _close_unless_busy(self) -> None:
+        if self._lock.acquire(blocking=False):
+            try:
+                self._encoder.close()
+            finally:
+                self._lock.release()

@@ -191,11 +191,11 @@ class AudioResponse(Response):
     async def speak(self, send: Send) -> None:
         """Send the whole body."""
         async with self.session as session:
-            encoder = StreamEncoder(session.stream, self._output, session.record.encoded)
-            async with aclosing(encoder.events()) as events:
-                async for event in events:
-                    if isinstance(event, EncodedChunk):
-                        await self.send_audio(send, encoder, event)
+            with StreamEncoder(session.stream, self._output, session.record.encoded) as encoder:
+                async with aclosing(encoder.events()) as events:
+                    async for event in events:
+                        if isinstance(event, EncodedChunk):
+                            await self.send_audio(send, encoder, event)
             await self.send({"type": "http.response.body", "body": self.last_part()}, send)
 
     def framed(self, data: bytes) -> bytes:
@@ -245,10 +245,10 @@ class CompleteAudioResponse(AudioResponse):
 
     async def speak(self, send: Send) -> None:
         async with self.session as session:
-            encoder = StreamEncoder(session.stream, self._output, session.record.encoded)
-            file = await encoder.file()
-            self.headers["Content-Length"] = str(len(file.data))
-            await self.send_audio(send, encoder, file, more_body=False)
+            with StreamEncoder(session.stream, self._output, session.record.encoded) as encoder:
+                file = await encoder.file()
+                self.headers["Content-Length"] = str(len(file.data))
+                await self.send_audio(send, encoder, file, more_body=False)
 
 
 class EventStreamResponse(AudioResponse):
