@@ -6,6 +6,7 @@ TtsError
 ├── InvalidApiKey
 ├── PathNotFound
 ├── MethodNotAllowed
+├── UpgradeRequired         a WebSocket's path, requested without an upgrade
 ├── ModelNotFound
 ├── SpeakerNotFound
 ├── SpeakerExists
@@ -60,6 +61,10 @@ class MethodNotAllowed(TtsError):
         """allow: the methods of the path, comma-separated."""
         super().__init__(message)
         self.allow = allow
+
+
+class UpgradeRequired(TtsError):
+    pass
 
 
 class ModelNotFound(TtsError):

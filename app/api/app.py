@@ -14,11 +14,12 @@ from starlette.types import ASGIApp
 
 from firstword.app.api import openai, operations, speakers, tts
 from firstword.app.api.dependencies import Services
-from firstword.app.api.errors import install_error_handlers
+from firstword.app.api.errors import install_error_handlers, not_found
 from firstword.app.api.middleware import (
     AuthMiddleware,
     BodyLimitMiddleware,
     InternalErrorMiddleware,
+    PathMiddleware,
     TimingMiddleware,
 )
 from firstword.app.api.ws import session as websocket
@@ -37,6 +38,8 @@ def build_app(
     app = FastAPI(title="Firstword", description="Low-latency text to speech.", redoc_url=None)
     app.state.services = services
     install_error_handlers(app)
+    app.router.default = not_found
+    app.router.redirect_slashes = False  # to where the client's Host says; PathMiddleware strips them instead
     routers = [tts.router, websocket.router, openai.router, speakers.router, operations.router]
     if metrics_on_main_port:
         routers.append(operations.metrics_router)
@@ -59,6 +62,7 @@ def build_app(
             allow_headers=["*"],
             expose_headers=list(EXPOSED_HEADERS),
         )
+    app.add_middleware(PathMiddleware)
     app.add_middleware(TimingMiddleware, clock=services.clock)
     return app
 

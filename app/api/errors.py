@@ -14,7 +14,8 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Scope
+from starlette.routing import Match
+from starlette.types import Receive, Scope, Send
 
 from firstword.app.errors import (
     AudioTooLong,
@@ -37,6 +38,7 @@ from firstword.app.errors import (
     StreamTimeout,
     TextTooLong,
     TtsError,
+    UpgradeRequired,
     UploadTooLarge,
 )
 from firstword.app.telemetry.metrics import Metrics, Outcome, RejectReason
@@ -79,6 +81,7 @@ TABLE: Final[dict[type[Exception], ErrorRow]] = {
     ModelNotFound: ErrorRow(404, "not_found_error", "model_not_found"),
     PathNotFound: ErrorRow(404, "not_found_error", "not_found"),
     MethodNotAllowed: ErrorRow(405, "invalid_request_error", "method_not_allowed"),
+    UpgradeRequired: ErrorRow(426, "invalid_request_error", "upgrade_required"),
     SpeakerExists: ErrorRow(409, "conflict_error", "speaker_exists"),
     SpeakerIncompatible: ErrorRow(409, "conflict_error", "speaker_incompatible"),
     BadAudio: ErrorRow(400, "invalid_request_error", "bad_audio"),
@@ -140,6 +143,8 @@ def error_headers(error: Exception) -> dict[str, str]:
             return {"WWW-Authenticate": "Bearer"}
         case MethodNotAllowed():
             return {"Allow": error.allow}
+        case UpgradeRequired():
+            return {"Upgrade": "websocket", "Connection": "Upgrade"}
     return {}
 
 
@@ -174,16 +179,27 @@ async def _respond(request: Request, error: Exception) -> Response:
             # `loc` begins with the part of the request: body, query, path.
             faults = [fault | {"loc": fault["loc"][1:]} for fault in error.errors()]
             error = invalid_request(faults, _body_fields(request.scope.get("route")))
-        # The router raises these three.
-        case HTTPException(status_code=404):
-            error = PathNotFound(f"no such path: {_shorten(request.url.path)}; GET /docs lists all")
+        # The router raises these two.
         case HTTPException(status_code=405):
-            allow = (error.headers or {}).get("Allow", "")
+            allow = ", ".join(_allowed_methods(request))
             message = f"{request.method} not allowed on {_shorten(request.url.path)}; allowed: {allow}"
             error = MethodNotAllowed(message, allow)
         case HTTPException():
             error = InvalidRequest("the body cannot be parsed as its Content-Type says; check both")
     return error_response(error)
+
+
+def _allowed_methods(request: Request) -> list[str]:
+    """Return the methods of all routes with the request's path, of which the router names the first's."""
+    routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
+    methods = {method for route in routes for method in getattr(route, "methods", None) or ()}
+    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
+
+
+async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request or a WebSocket for an unknown path; a WebSocket by the denial response extension."""
+    error = PathNotFound(f"no such path: {_shorten(scope['path'])}; GET /docs lists all")
+    await error_response(error)(scope, receive, send)
 
 
 def _body_fields(route: object) -> Iterable[str]:

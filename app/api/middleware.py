@@ -60,6 +60,31 @@ class TimingMiddleware:
         await self._app(scope, receive, send_timed)
 
 
+class PathMiddleware:
+    """Treat a path with trailing slashes as the one without, and HEAD as GET without a body.
+
+    It puts `is_head` into scope["state"], for a route whose body costs something.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            return await self._app(scope, receive, send)
+        scope["path"] = scope["path"].rstrip("/") or "/"
+        if scope.get("method") != "HEAD":
+            return await self._app(scope, receive, send)
+
+        async def send_without_body(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                message = {**message, "body": b""}
+            await send(message)
+
+        state = {**scope.get("state", {}), "is_head": True}
+        await self._app({**scope, "method": "GET", "state": state}, receive, send_without_body)
+
+
 class InternalErrorMiddleware:
     """Turn unhandled exceptions into a generic 500 and log them.
 
@@ -220,9 +245,8 @@ class BodyLimitMiddleware:
         """Raise TextTooLong, UploadTooLarge, ClientDisconnected."""
         max_bytes = self._limits.max_body_bytes
         too_large: TtsError = TextTooLong(f"the body is larger than {max_bytes} bytes; send a shorter text")
-        without_slash = {**scope, "path": scope["path"].rstrip("/")}  # the router redirects to that
         for route, max_file_bytes in self._upload_limits:
-            if route.matches(without_slash)[0] is Match.FULL:
+            if route.matches(scope)[0] is Match.FULL:
                 max_bytes = max_file_bytes + FORM_BYTES
                 too_large = upload_too_large(max_file_bytes)
         # The server has refused a Content-Length that is not a number.

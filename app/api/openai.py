@@ -113,7 +113,7 @@ async def list_voices(services: ServicesHere) -> VoiceList:
     return VoiceList(voices=[Voice(id=name, name=name) for name in speakers + aliases])
 
 
-@router.get("/")
+@router.get("")
 async def probe(services: ServicesHere) -> ModelList:
     """Answer clients that probe the base URL first."""
     return await list_models(services)

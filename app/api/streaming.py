@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 from firstword.app.api.dependencies import Services
 from firstword.app.api.encoding import EncodedChunk, StreamEncoder
 from firstword.app.api.errors import error_body, outcome_of
-from firstword.app.audio.formats import AudioFormat, OutputFormat, sample_rate_of
+from firstword.app.audio.formats import FORMATS, AudioFormat, OutputFormat, sample_rate_of
 from firstword.app.engine.interface import SynthesisRequest, SynthesisStream
 from firstword.app.errors import CancelReason, Draining, InvalidRequest
 from firstword.app.telemetry.stream_record import StreamRecord, StreamStats
@@ -161,6 +161,12 @@ class AudioResponse(Response):
         self._is_complete = False  # the end of the body has been handed over
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["state"].get("is_head"):
+            media_type = self.media_type or FORMATS[self._output.format].media_type
+            head = Response(headers=dict(self.headers), media_type=media_type)
+            del head.headers["Content-Length"]
+            return await head(scope, receive, send)
+
         async def disconnect() -> None:
             while (await receive())["type"] != "http.disconnect":
                 pass

@@ -26,7 +26,7 @@ from firstword.app.api.ws.messages import (
     parse_message,
     peek_type_and_context,
 )
-from firstword.app.errors import CancelReason, InvalidRequest
+from firstword.app.errors import CancelReason, InvalidRequest, UpgradeRequired
 
 GOING_AWAY = 1001  # close codes, RFC 6455 and its registry
 RESTARTING = 1012
@@ -43,6 +43,11 @@ async def stream(websocket: WebSocket) -> None:
     await websocket.accept()
     with services.metrics.ws_connections.track_inprogress():
         await WebSocketSession(websocket, services, websocket.state.key_owner).run()
+
+
+@router.get("/tts/stream", include_in_schema=False)
+async def stream_without_upgrade() -> None:
+    raise UpgradeRequired("this path is a WebSocket; connect with ws:// or wss://, or POST the text to /tts")
 
 
 class UnexpectedMessage(InvalidRequest):

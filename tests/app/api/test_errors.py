@@ -33,6 +33,7 @@ from firstword.app.errors import (
     SynthesisFailed,
     TextTooLong,
     TtsError,
+    UpgradeRequired,
     UploadTooLarge,
 )
 from tests.support.fake_engine import FakeEngine
@@ -46,6 +47,7 @@ ROWS = [
     (ModelNotFound("no"), 404, "not_found_error", "model_not_found", None),
     (PathNotFound("no"), 404, "not_found_error", "not_found", None),
     (MethodNotAllowed("no", "GET"), 405, "invalid_request_error", "method_not_allowed", None),
+    (UpgradeRequired("no"), 426, "invalid_request_error", "upgrade_required", None),
     (SpeakerExists("no"), 409, "conflict_error", "speaker_exists", None),
     (SpeakerIncompatible("no"), 409, "conflict_error", "speaker_incompatible", None),
     (BadAudio("no"), 400, "invalid_request_error", "bad_audio", None),
