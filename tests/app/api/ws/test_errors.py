@@ -90,9 +90,29 @@ async def test_a_context_that_nobody_began_is_named(type: str) -> None:
         message = await client.receive_error()
         await client.still_answers()
     assert message["context"] == "nobody's"
+    assert message["fatal"] is False
     assert message["error"]["code"] == "invalid_request"
     assert message["error"]["param"] == "context"
     assert "nobody's" in message["error"]["message"]
+
+
+@pytest.mark.parametrize("type", ["flush", "end", "cancel"])
+@pytest.mark.parametrize("ending", ["done", "cancelled", "error"])
+async def test_what_crosses_the_end_of_its_context_is_answered_by_nothing(type: str, ending: str) -> None:
+    async with ws_client(make_services()) as client:
+        await client.send("text", context="a", text=HELLO)
+        last = {
+            "done": {"type": "end"},
+            "cancelled": {"type": "cancel"},
+            "error": {"type": "text", "txt": ""},
+        }
+        await client.send(**last[ending], context="a")
+        await client.receive_until(ending, "a")
+        await client.send(type, context="a")
+        await client.still_answers()
+        await client.send_turn(HELLO, "a")
+        messages = await client.receive_until("done", "a")
+    assert received_audio(messages, "a") == pcm_of(speech(HELLO))
 
 
 @pytest.mark.parametrize("late", [{"type": "text", "text": "More."}, {"type": "flush"}, {"type": "end"}])
@@ -106,7 +126,7 @@ async def test_what_comes_behind_the_end_is_refused_and_the_speech_goes_on(late:
         message = await client.receive_error()
         engine.pause.set()
         rest = await client.receive_until("done")
-    assert message["context"] == ""
+    assert (message["context"], message["fatal"]) == ("", False)
     assert message["error"]["code"] == "invalid_request"
     assert received_audio(begun + rest) == pcm_of(speech(HELLO))
 
@@ -128,11 +148,10 @@ async def test_text_under_way_to_a_start_that_failed_is_not_spoken_by_another_vo
     engine = FakeEngine()
     async with ws_client(make_services(engine)) as client:
         await client.send_turn(HELLO, "a", speaker="nobody")
-        errors = [await client.receive_error() for _ in range(3)]
-        assert [error["error"]["code"] for error in errors] == [
-            "speaker_not_found",
-            "invalid_request",  # the text
-            "invalid_request",  # its end
+        errors = [await client.receive_error() for _ in range(2)]
+        assert [(error["error"]["code"], error["fatal"]) for error in errors] == [
+            ("speaker_not_found", True),
+            ("invalid_request", False),  # the text; nothing answers its end
         ]
         await client.still_answers()
         await client.send_turn(HELLO, "a", speaker="anna")
@@ -148,7 +167,6 @@ async def test_behind_the_end_of_a_failed_turn_its_context_may_be_begun_by_text(
         await client.send("text", text="lost")
         assert "start" in (await client.receive_error())["error"]["message"]
         await client.send("end")
-        await client.receive_error()
         await client.send_turn(HELLO)
         assert received_audio(await client.receive_until("done")) == pcm_of(speech(HELLO))
 
