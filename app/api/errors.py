@@ -218,7 +218,7 @@ def invalid_request(faults: Sequence[Fault], known_fields: Iterable[str] = ()) -
 
     known_fields: those that the message may have, to suggest one for a misspelled one.
     """
-    path = faults[0]["loc"]
+    path = () if faults[0]["type"] == "json_invalid" else faults[0]["loc"]  # where it is not an offset
     message = "; ".join(_describe(fault, known_fields) for fault in faults[:MAX_SHOWN_FAULTS])
     if len(faults) > MAX_SHOWN_FAULTS:
         message += f"; and {len(faults) - MAX_SHOWN_FAULTS} more"
@@ -234,10 +234,16 @@ def _describe(fault: Fault, known_fields: Iterable[str]) -> str:
         case "missing":
             return f"{field} is missing"
         case "extra_forbidden":
-            nearest = get_close_matches(_shorten(path[-1]), known_fields, n=1, cutoff=0.75)
-            return f"unknown field {field}; {f'did you mean `{nearest[0]}`?' if nearest else 'remove it'}"
+            return unknown_field(str(path[-1]), known_fields)
     hint = "" if path else "; send a JSON object with Content-Type: application/json"
     return f"{field}: {fault['msg']}; got {_describe_value(fault['input'])}{hint}"
+
+
+def unknown_field(name: str, known_fields: Iterable[str]) -> str:
+    """Return a message that suggests the known field with the most similar name, if one is similar."""
+    name = _shorten(name)
+    nearest = get_close_matches(name, known_fields, n=1, cutoff=0.75)
+    return f"unknown field `{name}`; {f'did you mean `{nearest[0]}`?' if nearest else 'remove it'}"
 
 
 def _describe_value(value: object) -> str:

@@ -53,6 +53,8 @@ class TimingMiddleware:
             if message["type"] in _RESPONSE_STARTS:
                 headers = MutableHeaders(raw=list(message.get("headers", ())))
                 headers["X-Request-Id"] = request_id
+                if message["type"] == "http.response.start":
+                    headers["X-Content-Type-Options"] = "nosniff"
                 headers.setdefault("Server-Timing", f"total;dur={1000 * (self._clock() - received_s):.1f}")
                 message = {**message, "headers": headers.raw}
             await send(message)

@@ -1,6 +1,6 @@
 """OpenAI's speech API, as its own clients and agent frameworks call it."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
@@ -8,7 +8,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from firstword.app.api.dependencies import Services, ServicesHere
-from firstword.app.api.schemas import AUDIO_ANSWERS, ERROR_ANSWERS, MAX_SEED, Instruct, Name
+from firstword.app.api.schemas import (
+    AUDIO_ANSWERS,
+    ERROR_ANSWERS,
+    Instruct,
+    Name,
+    NotBoolean,
+    RequestFields,
+    SampleRate,
+    Seed,
+)
 from firstword.app.api.streaming import (
     AudioResponse,
     CompleteAudioResponse,
@@ -28,7 +37,7 @@ class VoiceId(BaseModel):
     id: Name
 
 
-class SpeechRequest(BaseModel):
+class SpeechRequest(RequestFields):
     """OpenAI's fields, then those that other open servers share; unknown ones are ignored."""
 
     model: Name | None = None
@@ -36,13 +45,13 @@ class SpeechRequest(BaseModel):
     voice: Name | VoiceId | None = Field(None, description="A speaker, or one of OpenAI's voices.")
     instructions: Instruct | None = Field(None, description="How to say it, on checkpoints that support it.")
     response_format: AudioFormat = "mp3"
-    speed: float = Field(1.0, ge=MIN_SPEED, le=MAX_SPEED)
+    speed: Annotated[float, NotBoolean] = Field(1.0, ge=MIN_SPEED, le=MAX_SPEED)
     stream_format: Literal["audio", "sse"] = "audio"
 
     stream: bool = Field(True, description="false: one complete body with its length.")
     language: Name | None = None
-    seed: int | None = Field(None, ge=0, le=MAX_SEED)
-    sample_rate: int | None = None
+    seed: Seed | None = None
+    sample_rate: SampleRate | None = None
     speaker: Name | None = Field(None, description="The same as `voice`; it wins where both are given.")
 
 

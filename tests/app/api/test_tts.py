@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from firstword.app.api.tts import SpeechBody
 from tests.support.fake_engine import SAMPLE_RATE_HZ, FakeEngine, speech
 from tests.support.serving import HELLO, counted, error_of, in_process, make_services
 from tests.support.sounds import decode_with_ffmpeg
@@ -256,3 +257,53 @@ async def test_a_text_that_is_refused_before_it_has_a_place_is_counted(path: str
     assert counted(services, "tts_rejected_total", reason="too_long") == 1
     assert counted(services, "tts_requests_total", protocol=wire, outcome="rejected") == 1
     assert counted(services, "tts_requests_in_flight") == 0
+
+
+async def test_null_is_the_default_of_every_optional_field() -> None:
+    async with in_process(make_services()) as client:
+        plain = await client.post("/tts", json={"text": HELLO})
+        nulls = dict.fromkeys(set(SpeechBody.model_fields) - {"text"})
+        answer = await client.post("/tts", json={"text": HELLO, **nulls})
+    assert (answer.status_code, answer.content) == (200, plain.content)
+    assert answer.headers["content-type"] == plain.headers["content-type"]
+
+
+@pytest.mark.parametrize("field", ["seed", "speed", "sample_rate"])
+async def test_true_is_no_number(field: str) -> None:
+    async with in_process(make_services()) as client:
+        answer = await client.post("/tts", json={"text": HELLO, field: True})
+    assert (answer.status_code, error_of(answer)["param"]) == (400, field)
+
+
+async def test_voice_is_another_name_of_speaker() -> None:
+    engine = FakeEngine()
+    async with in_process(make_services(engine)) as client:
+        for fields in (
+            {"voice": "anna"},
+            {"voice": "hum", "speaker": "anna"},
+            {"voice": "anna", "speaker": None},
+        ):
+            assert (await client.post("/tts", json={"text": HELLO, **fields})).status_code == 200
+        assert (await client.get("/tts", params={"text": HELLO, "voice": "anna"})).status_code == 200
+    assert [stream.speaker for stream in engine.streams] == ["anna"] * 4
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("spaeker", "unknown field `spaeker`; did you mean `speaker`?"), ("temperature", "remove it")],
+)
+async def test_a_query_with_an_unknown_parameter_is_refused(name: str, message: str) -> None:
+    async with in_process(make_services()) as client:
+        answer = await client.get("/tts", params={"text": HELLO, name: "x"})
+        ignored = await client.get("/tts", params={"text": HELLO, "_": "1", "_t": "2", "cache_buster": "3"})
+    assert (answer.status_code, error_of(answer)["param"]) == (400, name)
+    assert message in str(error_of(answer)["message"])
+    assert ignored.status_code == 200
+
+
+async def test_a_body_that_is_no_json_names_no_offset_as_its_field() -> None:
+    async with in_process(make_services()) as client:
+        headers = {"Content-Type": "application/json"}
+        answer = await client.post("/tts", content=b'{"text": ', headers=headers)
+    assert (answer.status_code, error_of(answer)["param"]) == (400, None)
+    assert "character 9" in str(error_of(answer)["message"])
