@@ -4,6 +4,7 @@ TtsError
 ├── InvalidRequest          a value that cannot be served; `param` names the field
 │   └── TextTooLong
 ├── InvalidApiKey
+├── OriginNotAllowed        a web page of another origin, or an unknown name of this server
 ├── PathNotFound
 ├── MethodNotAllowed
 ├── UpgradeRequired         a WebSocket's path, requested without an upgrade
@@ -49,6 +50,10 @@ class TextTooLong(InvalidRequest):
 
 
 class InvalidApiKey(TtsError):
+    pass
+
+
+class OriginNotAllowed(TtsError):
     pass
 
 

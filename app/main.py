@@ -44,6 +44,7 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
             quotas=Quotas(settings.limits, clock),
             model_id=info.checkpoint,
             voices=settings.server.voices(info.default_speaker),
+            accepts_any_model=settings.server.openai_models == "any",
             clock=clock,
         )
 
@@ -58,6 +59,7 @@ async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
         app = build_app(
             services,
             cors_origins=server_options.cors_origins,
+            allowed_hosts=server_options.checked_hosts,
             metrics_on_main_port=server_options.metrics_port is None,
         )
         config = server_config(app, server_options.host, server_options.port, limits.max_message_bytes)

@@ -87,6 +87,17 @@ class ServerOptions:
             description="Origins whose web pages may call the server, with commas between; * is all",
         ),
     ] = ()
+    allowed_hosts: Annotated[
+        TextList,
+        Field(
+            description="Names in the Host header that are answered, with commas between; empty is every "
+            "one, or loopback names alone where the server listens on a loopback address"
+        ),
+    ] = ()
+    openai_models: Annotated[
+        Literal["any", "list"],
+        Field(description="Model names of OpenAI's clients: any is accepted, or only those of /v1/models"),
+    ] = "any"
     openai_voices: Annotated[
         TextMap,
         Field(
@@ -103,6 +114,12 @@ class ServerOptions:
     def plain_keys(self) -> tuple[str, ...]:
         """The API keys as text."""
         return tuple(key.get_secret_value() for key in self.api_keys)
+
+    @property
+    def checked_hosts(self) -> tuple[str, ...] | None:
+        """The names in Host that are answered besides loopback ones; None: every name."""
+        is_loopback = self.host == "localhost" or self.host.startswith("127.") or self.host == "::1"
+        return self.allowed_hosts if self.allowed_hosts or is_loopback else None
 
     def voices(self, default_speaker: str) -> dict[str, str]:
         """OpenAI's voice names -> our speakers."""

@@ -19,6 +19,7 @@ from firstword.app.api.middleware import (
     AuthMiddleware,
     BodyLimitMiddleware,
     InternalErrorMiddleware,
+    OriginMiddleware,
     PathMiddleware,
     TimingMiddleware,
 )
@@ -29,11 +30,16 @@ EXPOSED_HEADERS = ("X-Request-Id", "X-Sample-Rate", "X-Channels", "Server-Timing
 
 
 def build_app(
-    services: Services, *, cors_origins: Sequence[str] = (), metrics_on_main_port: bool = True
+    services: Services,
+    *,
+    cors_origins: Sequence[str] = (),
+    allowed_hosts: Sequence[str] | None = None,
+    metrics_on_main_port: bool = True,
 ) -> FastAPI:
     """Build the transport over the given parts; it starts and stops none of them.
 
-    cors_origins: origins whose web pages may call the server; "*" for all.
+    cors_origins: origins whose web pages may call the server; "*" for all. allowed_hosts: names of the server
+    besides loopback ones; None: any.
     """
     app = FastAPI(title="Firstword", description="Low-latency text to speech.", redoc_url=None)
     app.state.services = services
@@ -53,6 +59,12 @@ def build_app(
         upload_limits=speakers.upload_limits(services.limits),
     )
     app.add_middleware(AuthMiddleware, keys=services.keys, metrics=services.metrics)
+    app.add_middleware(
+        OriginMiddleware,
+        metrics=services.metrics,
+        allowed_origins=cors_origins,
+        allowed_hosts=allowed_hosts,
+    )
     app.add_middleware(InternalErrorMiddleware)
     if cors_origins:
         app.add_middleware(

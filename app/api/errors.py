@@ -27,6 +27,7 @@ from firstword.app.errors import (
     InvalidRequest,
     MethodNotAllowed,
     ModelNotFound,
+    OriginNotAllowed,
     Overloaded,
     PathNotFound,
     RateLimited,
@@ -52,6 +53,7 @@ logger = logging.getLogger(__name__)
 ErrorType = Literal[
     "invalid_request_error",
     "authentication_error",
+    "permission_error",
     "not_found_error",
     "conflict_error",
     "rate_limit_error",
@@ -89,6 +91,7 @@ TABLE: Final[dict[type[Exception], ErrorRow]] = {
     AudioTooLong: ErrorRow(400, "invalid_request_error", "audio_too_long"),
     UploadTooLarge: ErrorRow(413, "invalid_request_error", "upload_too_large", counted_as="too_long"),
     InvalidApiKey: ErrorRow(401, "authentication_error", "invalid_api_key", counted_as="auth"),
+    OriginNotAllowed: ErrorRow(403, "permission_error", "origin_not_allowed", counted_as="auth"),
     RateLimited: ErrorRow(429, "rate_limit_error", "rate_limited", counted_as="rate_limit"),
     Overloaded: ErrorRow(503, "overloaded_error", "overloaded", close_code=1013, counted_as="queue_full"),
     Restarting: ErrorRow(503, "overloaded_error", "restarting", counted_as="restarting"),

@@ -1,5 +1,6 @@
 """OpenAI's speech API, as its own clients and agent frameworks call it."""
 
+import re
 from typing import Annotated, Literal
 
 from fastapi import APIRouter
@@ -28,7 +29,8 @@ from firstword.app.audio.formats import MAX_SPEED, MIN_SPEED, AudioFormat
 from firstword.app.engine.interface import SynthesisRequest
 from firstword.app.errors import ModelNotFound, SpeakerNotFound
 
-MODEL_ALIASES = frozenset({"tts-1", "tts-1-hd", "gpt-4o-mini-tts"})  # the defaults of clients
+MODEL_ALIASES = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # the defaults of clients
+_DATE = re.compile(r"-\d{4}-\d{2}-\d{2}$")  # behind the name of a model, a version of it
 
 router = APIRouter(prefix="/v1", tags=["openai"], responses=ERROR_ANSWERS)
 
@@ -105,7 +107,7 @@ async def create_speech(body: SpeechRequest, request: Request, services: Service
 
 @router.get("/models")
 async def list_models(services: ServicesHere) -> ModelList:
-    return ModelList(data=[Model(id=services.model_id)])
+    return ModelList(data=[Model(id=name) for name in (services.model_id, *MODEL_ALIASES)])
 
 
 @router.get("/models/{model:path}")
@@ -129,9 +131,10 @@ async def probe(services: ServicesHere) -> ModelList:
 
 
 def _check_model(model: str, services: Services) -> None:
-    if model != services.model_id and model not in MODEL_ALIASES:
-        known = ", ".join([services.model_id, *sorted(MODEL_ALIASES)])
-        raise ModelNotFound(f"unknown model {model[:60]!r}; choose one of {known}")
+    known = (services.model_id, *MODEL_ALIASES)
+    name = _DATE.sub("", model.lower())
+    if not services.accepts_any_model and name not in (one.lower() for one in known):
+        raise ModelNotFound(f"unknown model {model[:60]!r}; choose one of {', '.join(known)}")
 
 
 def _speaker(body: SpeechRequest, services: Services) -> str | None:

@@ -32,6 +32,7 @@ def make_services(
     keys: Sequence[str] = (),
     limits: Limits = LIMITS,
     clock: Clock = time.perf_counter,
+    accepts_any_model: bool = True,
 ) -> Services:
     return Services(
         engine=engine or FakeEngine(),
@@ -42,6 +43,7 @@ def make_services(
         quotas=Quotas(limits, clock),
         model_id=MODEL_ID,
         voices=VOICES,
+        accepts_any_model=accepts_any_model,
         clock=clock,
     )
 
