@@ -146,6 +146,10 @@ class Limits:
     max_upload_bytes: Annotated[
         int, Field(ge=1, description="One recording of a speaker; a bundle may be 2 MiB larger")
     ] = 10 * _MIB
+    max_bodies_bytes: Annotated[
+        int,
+        Field(ge=1, description="Bodies of all requests being received; beyond, they are refused with 503"),
+    ] = 64 * _MIB
     max_message_bytes: Annotated[int, Field(ge=1, description="One message of a WebSocket")] = 128 * 1024
     max_contexts: Annotated[int, Field(ge=1, description="Contexts of one WebSocket at once")] = 8
 

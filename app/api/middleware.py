@@ -20,6 +20,7 @@ from firstword.app.errors import (
     InvalidApiKey,
     InvalidRequest,
     OriginNotAllowed,
+    Overloaded,
     StreamTimeout,
     TextTooLong,
     TtsError,
@@ -223,8 +224,8 @@ class OriginMiddleware:
     """Refuse web pages of other origins, which a browser lets send requests without asking the server.
 
     A page may change something or open a WebSocket only if its `Origin` is an allowed one, or this server's
-    own by the `Host` header (the scheme is ignored, as proxies end TLS). That would not help against a page whose
-    name resolves to this server (DNS rebinding), hence the check of `Host` itself.
+    own by the `Host` header (the scheme is ignored, as proxies end TLS). That would not help against a page
+    whose name resolves to this server (DNS rebinding), hence the check of `Host` itself.
     """
 
     def __init__(
@@ -275,8 +276,8 @@ class OriginMiddleware:
 class BodyLimitMiddleware:
     """Read each request's body before the application sees the request, within a size and a time.
 
-    Of a body that is too large, no more is kept than shows that; then the connection closes. Bodies are small
-    beside what a stream needs, so each is held in memory.
+    Of a body that is too large, no more is kept than shows that; then the connection closes. Bodies are held
+    in memory, all of them together within `max_bodies_bytes`; a body counts until its response starts.
     """
 
     def __init__(
@@ -291,14 +292,36 @@ class BodyLimitMiddleware:
         self._limits = limits
         self._metrics = metrics
         self._upload_limits = upload_limits
+        self._num_held_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
+        body = bytearray()
+        is_held = True
+
+        def release() -> None:
+            nonlocal is_held
+            if is_held:
+                is_held = False
+                self._num_held_bytes -= len(body)
+
+        async def send_and_release(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                release()
+            await send(message)
+
+        try:
+            await self._serve(body, scope, receive, send_and_release)
+        finally:
+            release()
+
+    async def _serve(self, body: bytearray, scope: Scope, receive: Receive, send: Send) -> None:
+        """body: empty, to be read into."""
         timeout_s = self._limits.body_timeout_s
         try:
             async with asyncio.timeout(timeout_s):
-                body = await self._read(scope, receive)
+                await self._read(body, scope, receive)
         except ClientDisconnected:
             return
         except TimeoutError:
@@ -308,8 +331,8 @@ class BodyLimitMiddleware:
             return await self._refuse(error, scope, receive, _lingering(receive, send))
         await self._app(scope, _replay(body, receive), send)
 
-    async def _read(self, scope: Scope, receive: Receive) -> bytearray:
-        """Raise TextTooLong, UploadTooLarge, ClientDisconnected."""
+    async def _read(self, body: bytearray, scope: Scope, receive: Receive) -> None:
+        """Raise TextTooLong, UploadTooLarge, Overloaded, ClientDisconnected."""
         max_bytes = self._limits.max_body_bytes
         too_large: TtsError = TextTooLong(f"the body is larger than {max_bytes} bytes; send a shorter text")
         for route, max_file_bytes in self._upload_limits:
@@ -320,17 +343,20 @@ class BodyLimitMiddleware:
         lengths = (int(value) for name, value in scope["headers"] if name == b"content-length")
         if next(lengths, 0) > max_bytes:
             raise too_large
-        body = bytearray()
         more_body = True
         while more_body:
             message = await receive()
             if message["type"] == "http.disconnect":
                 raise ClientDisconnected
-            body += message.get("body", b"")
+            part = message.get("body", b"")
+            body += part
+            self._num_held_bytes += len(part)
             more_body = message.get("more_body", False)
             if len(body) > max_bytes:
                 raise too_large
-        return body
+            is_alone = len(body) == self._num_held_bytes
+            if self._num_held_bytes > self._limits.max_bodies_bytes and not is_alone:
+                raise Overloaded("the server is receiving too many uploads at once; retry later", 1)
 
     async def _refuse(self, error: TtsError, scope: Scope, receive: Receive, send: Send) -> None:
         count_rejection(self._metrics, error)

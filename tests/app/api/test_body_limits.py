@@ -12,11 +12,15 @@ from fastapi import FastAPI
 from firstword.app.api.app import build_app
 from firstword.app.api.middleware import LINGER_BYTES
 from tests.support.fake_engine import FakeEngine
-from tests.support.serving import LIMITS, counted, error_of, in_process, make_services, serving
+from tests.support.serving import LIMITS, PATIENCE_S, counted, error_of, in_process, make_services, serving
 
 pytestmark = pytest.mark.anyio
 
 MIB = 1024**2
+FORM_START = b'--x\r\nContent-Disposition: form-data; name="name"\r\n\r\nbo\r\n' + (
+    b'--x\r\nContent-Disposition: form-data; name="audio"; filename="a"\r\n\r\n'
+)
+FORM_END = b"\r\n--x--\r\n"
 JSON = {"Content-Type": "application/json"}
 
 
@@ -117,3 +121,40 @@ async def test_a_client_that_leaves_within_its_body_is_forgotten() -> None:
         await writer.drain()
         writer.transport.abort()
     assert not engine.streams
+
+
+async def test_all_bodies_together_have_a_limit_and_one_alone_has_its_own() -> None:
+    limits = replace(LIMITS, max_bodies_bytes=2 * MIB)
+    go_on = asyncio.Event()
+
+    async def held() -> AsyncIterator[bytes]:
+        """A form that stops in the middle of its file."""
+        yield FORM_START + bytes(MIB + MIB // 2)
+        await go_on.wait()
+        yield FORM_END
+
+    services = make_services(limits=limits)
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    async with serving(services) as url, httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
+        first = asyncio.create_task(client.post("/speakers", content=held(), headers=headers))
+        refused = None
+        while refused is None or refused.status_code != 503:  # the first one may still be on its way
+            refused = await client.post("/speakers", files={"audio": bytes(MIB)})
+        small = await client.post("/tts", json={"text": "Hi."})
+        go_on.set()
+        assert (await first).status_code == 201
+        alone = await client.post("/speakers", data={"name": "cy"}, files={"audio": bytes(3 * MIB)})
+    assert (refused.headers["retry-after"], error_of(refused)["code"]) == ("1", "overloaded")
+    assert small.status_code == 200
+    assert alone.status_code == 201
+    assert counted(services, "tts_rejected_total", reason="queue_full") >= 1
+
+
+async def test_a_body_is_no_longer_counted_once_its_request_is_over() -> None:
+    services = make_services(limits=replace(LIMITS, max_bodies_bytes=MIB))
+    async with in_process(services) as client:
+        for number in range(5):
+            upload = {"data": {"name": f"bo{number}"}, "files": {"audio": bytes(MIB)}}
+            assert (await client.post("/speakers", **upload)).status_code == 201
+            assert (await client.post("/speakers", files={"audio": bytes(11 * MIB)})).status_code == 413
+        assert (await client.post("/tts", json={"text": "Hi."})).status_code == 200
