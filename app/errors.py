@@ -2,7 +2,8 @@
 
 TtsError
 ├── InvalidRequest          a value that cannot be served; `param` names the field
-│   └── TextTooLong
+│   ├── TextTooLong
+│   └── StringTooLong       the same in OpenAI's words
 ├── InvalidApiKey
 ├── OriginNotAllowed        a web page of another origin, or an unknown name of this server
 ├── PathNotFound
@@ -49,6 +50,10 @@ class TextTooLong(InvalidRequest):
     pass
 
 
+class StringTooLong(InvalidRequest):
+    pass
+
+
 class InvalidApiKey(TtsError):
     pass
 
@@ -77,7 +82,9 @@ class ModelNotFound(TtsError):
 
 
 class SpeakerNotFound(TtsError):
-    pass
+    def __init__(self, message: str, param: str = "speaker") -> None:
+        super().__init__(message)
+        self.param = param
 
 
 class SpeakerExists(TtsError):

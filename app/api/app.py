@@ -56,7 +56,7 @@ def build_app(
         BodyLimitMiddleware,
         limits=services.limits,
         metrics=services.metrics,
-        upload_limits=speakers.upload_limits(services.limits),
+        body_limits=[*speakers.body_limits(services.limits), *openai.body_limits(services.limits)],
     )
     app.add_middleware(AuthMiddleware, keys=services.keys, metrics=services.metrics)
     app.add_middleware(

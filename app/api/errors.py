@@ -37,6 +37,7 @@ from firstword.app.errors import (
     SpeakerIncompatible,
     SpeakerNotFound,
     StreamTimeout,
+    StringTooLong,
     TextTooLong,
     TtsError,
     UpgradeRequired,
@@ -79,6 +80,7 @@ INTERNAL: Final = ErrorRow(500, "server_error", "internal", close_code=1011)
 TABLE: Final[dict[type[Exception], ErrorRow]] = {
     InvalidRequest: ErrorRow(400, "invalid_request_error", "invalid_request"),
     TextTooLong: ErrorRow(413, "invalid_request_error", "text_too_long", counted_as="too_long"),
+    StringTooLong: ErrorRow(400, "invalid_request_error", "string_above_max_length", counted_as="too_long"),
     SpeakerNotFound: ErrorRow(404, "not_found_error", "speaker_not_found"),
     ModelNotFound: ErrorRow(404, "not_found_error", "model_not_found"),
     PathNotFound: ErrorRow(404, "not_found_error", "not_found"),

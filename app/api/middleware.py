@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
-from starlette.routing import BaseRoute, Match
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from firstword.app.api.errors import count_rejection, error_response, route_of
-from firstword.app.api.limits import upload_too_large
+from firstword.app.api.limits import BodyLimit
 from firstword.app.errors import (
     InvalidApiKey,
     InvalidRequest,
@@ -202,7 +202,6 @@ def _parse_key(number: int, entry: str) -> tuple[str, bytes]:
     return match["name"], hashlib.sha256(secret.encode()).digest()
 
 
-FORM_BYTES = 64 * 1024  # what an upload's form may add to its file
 REPLAY_BYTES = 256 * 1024  # of a body at a time: the application parses it on the event loop
 
 # A client that is still sending when the connection closes may never see the response: this much of the
@@ -285,13 +284,13 @@ class BodyLimitMiddleware:
         app: ASGIApp,
         limits: Limits,
         metrics: Metrics,
-        upload_limits: Sequence[tuple[BaseRoute, int]] = (),
+        body_limits: Sequence[BodyLimit] = (),
     ) -> None:
-        """upload_limits: the routes that take a file, and its size in bytes; the others take JSON."""
+        """body_limits: of routes that have one of their own."""
         self._app = app
         self._limits = limits
         self._metrics = metrics
-        self._upload_limits = upload_limits
+        self._body_limits = body_limits
         self._num_held_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -335,10 +334,10 @@ class BodyLimitMiddleware:
         """Raise TextTooLong, UploadTooLarge, Overloaded, ClientDisconnected."""
         max_bytes = self._limits.max_body_bytes
         too_large: TtsError = TextTooLong(f"the body is larger than {max_bytes} bytes; send a shorter text")
-        for route, max_file_bytes in self._upload_limits:
-            if route.matches(scope)[0] is Match.FULL:
-                max_bytes = max_file_bytes + FORM_BYTES
-                too_large = upload_too_large(max_file_bytes)
+        for limit in self._body_limits:
+            if limit.route.matches(scope)[0] is Match.FULL:
+                max_bytes = limit.max_bytes
+                too_large = limit.error()
         # The server has refused a Content-Length that is not a number.
         lengths = (int(value) for name, value in scope["headers"] if name == b"content-length")
         if next(lengths, 0) > max_bytes:

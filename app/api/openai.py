@@ -4,11 +4,13 @@ import re
 from typing import Annotated, Literal
 
 from fastapi import APIRouter
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from firstword.app.api.dependencies import Services, ServicesHere
+from firstword.app.api.limits import BodyLimit
 from firstword.app.api.schemas import (
     AUDIO_ANSWERS,
     ERROR_ANSWERS,
@@ -27,7 +29,8 @@ from firstword.app.api.streaming import (
 )
 from firstword.app.audio.formats import MAX_SPEED, MIN_SPEED, AudioFormat
 from firstword.app.engine.interface import SynthesisRequest
-from firstword.app.errors import ModelNotFound, SpeakerNotFound
+from firstword.app.errors import InvalidRequest, ModelNotFound, SpeakerNotFound, StringTooLong, TextTooLong
+from firstword.app.options import Limits
 
 MODEL_ALIASES = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # the defaults of clients
 _DATE = re.compile(r"-\d{4}-\d{2}-\d{2}$")  # behind the name of a model, a version of it
@@ -102,7 +105,7 @@ async def create_speech(body: SpeechRequest, request: Request, services: Service
         kind: type[AudioResponse] = EventStreamResponse
     else:
         kind = AudioResponse if body.stream else CompleteAudioResponse
-    return kind(request, services, synthesis, output, text_field="input")
+    return kind(request, services, synthesis, output, _in_openai_words)
 
 
 @router.get("/models")
@@ -128,6 +131,28 @@ async def list_voices(services: ServicesHere) -> VoiceList:
 async def probe(services: ServicesHere) -> ModelList:
     """Answer clients that probe the base URL first."""
     return await list_models(services)
+
+
+def _in_openai_words(error: Exception) -> Exception:
+    match error:
+        case TextTooLong():
+            return StringTooLong(error.message, "input")
+        case InvalidRequest(param="text"):
+            return InvalidRequest(error.message, "input")
+        case SpeakerNotFound():
+            return SpeakerNotFound(error.message, "voice")
+    return error
+
+
+def body_limits(limits: Limits) -> list[BodyLimit]:
+    """Return the limit of the route that takes a text, which is refused in OpenAI's words."""
+    max_bytes = limits.max_body_bytes
+
+    def error() -> StringTooLong:
+        return StringTooLong(f"the body is larger than {max_bytes} bytes; send a shorter text", "input")
+
+    routes = [route for route in router.routes if isinstance(route, APIRoute)]
+    return [BodyLimit(route, max_bytes, error) for route in routes if route.endpoint is create_speech]
 
 
 def _check_model(model: str, services: Services) -> None:

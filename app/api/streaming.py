@@ -4,7 +4,7 @@ import asyncio
 import base64
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, contextmanager
 from types import TracebackType
 from typing import Self
@@ -147,16 +147,16 @@ class AudioResponse(Response):
         services: Services,
         request: SynthesisRequest,
         output: OutputFormat,
-        text_field: str = "text",
+        translate: Callable[[Exception], Exception] | None = None,
     ) -> None:
-        """text_field: the field that the text came in, for errors."""
+        """translate: puts errors into the words of a route's own protocol."""
         self.status_code = 200
         self.background = None
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         self.session = StreamSession(services, request, http.state.key_owner, http.state.received_s)
         self._output = output
         self._send_timeout_s = services.limits.slow_listener_timeout_s
-        self._text_field = text_field
+        self._translate = translate
         self._has_started = False
         self._is_complete = False  # the end of the body has been handed over
 
@@ -188,11 +188,12 @@ class AudioResponse(Response):
         try:
             speaking.result()
         except Exception as error:
-            if isinstance(error, InvalidRequest) and error.param == "text":
-                error.param = self._text_field
-            if not self._has_started:
+            if self._has_started:
+                await self.abort(error, send)
+            elif self._translate is None:
                 raise
-            await self.abort(error, send)
+            else:
+                raise self._translate(error) from error
 
     async def speak(self, send: Send) -> None:
         """Send the whole body."""

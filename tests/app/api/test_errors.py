@@ -31,6 +31,7 @@ from firstword.app.errors import (
     SpeakerIncompatible,
     SpeakerNotFound,
     StreamTimeout,
+    StringTooLong,
     SynthesisFailed,
     TextTooLong,
     TtsError,
@@ -44,6 +45,7 @@ from tests.support.serving import counted, error_of, in_process, make_services
 ROWS = [
     (InvalidRequest("no", param="speed"), 400, "invalid_request_error", "invalid_request", None),
     (TextTooLong("no", param="text"), 413, "invalid_request_error", "text_too_long", None),
+    (StringTooLong("no", param="input"), 400, "invalid_request_error", "string_above_max_length", None),
     (SpeakerNotFound("no"), 404, "not_found_error", "speaker_not_found", None),
     (ModelNotFound("no"), 404, "not_found_error", "model_not_found", None),
     (PathNotFound("no"), 404, "not_found_error", "not_found", None),

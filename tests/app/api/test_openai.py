@@ -211,6 +211,14 @@ async def test_an_unknown_voice_is_not_found() -> None:
     async with in_process(make_services()) as client:
         answer = await client.post("/v1/audio/speech", json={"input": "Hi.", "voice": "nobody"})
     assert (answer.status_code, error_of(answer)["code"]) == (404, "speaker_not_found")
+    assert error_of(answer)["param"] == "voice"
+
+
+async def test_a_text_that_is_too_long_is_refused_as_openai_does() -> None:
+    async with openai_client(make_services()) as client:
+        with pytest.raises(openai.BadRequestError, match="4097") as refused:
+            await client.audio.speech.create(model="tts-1", voice="alloy", input="a" * 4097)
+    assert (refused.value.code, refused.value.param) == ("string_above_max_length", "input")
 
 
 async def test_fields_of_other_servers_are_honoured_and_the_rest_ignored() -> None:
