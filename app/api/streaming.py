@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from firstword.app.api.dependencies import Services
-from firstword.app.api.encoding import EncodedChunk, StreamEncoder
+from firstword.app.api.encoding import MIN_AUDIO_S, EncodedChunk, StreamEncoder
 from firstword.app.api.errors import error_body, outcome_of
 from firstword.app.audio.formats import FORMATS, AudioFormat, OutputFormat, sample_rate_of
 from firstword.app.engine.interface import SynthesisRequest, SynthesisStream
@@ -199,7 +199,7 @@ class AudioResponse(Response):
         """Send the whole body."""
         async with self.session as session:
             with StreamEncoder(session.stream, self._output, session.record.encoded) as encoder:
-                async with aclosing(encoder.events()) as events:
+                async with aclosing(encoder.events(MIN_AUDIO_S)) as events:
                     async for event in events:
                         if isinstance(event, EncodedChunk):
                             await self.send_audio(send, encoder, event)

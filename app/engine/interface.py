@@ -51,8 +51,8 @@ StreamEvent = Audio | Flushed
 class SynthesisStream(Protocol):
     """One admitted stream. Used within one event loop.
 
-    `async with` owns it: leaving it early, or by an error, cancels and frees everything at once. Text in
-    which nothing can be spoken fails the stream with InvalidRequest(param="text").
+    `async with` owns it: leaving it early, or by an error, cancels and frees everything at once. It ends
+    without any audio where nothing in its text can be spoken, and only there.
     """
 
     request: SynthesisRequest

@@ -15,7 +15,6 @@ from firstword.app.api.encoding import EncodedChunk, StreamEncoder
 from firstword.app.audio.encode import AudioEncoder, encode_whole
 from firstword.app.audio.formats import AudioFormat, OutputFormat
 from firstword.app.engine.interface import Audio, Flushed, StreamEvent, SynthesisRequest
-from firstword.app.errors import SynthesisFailed
 from tests.support.fake_engine import FakeEngine, FakeStream
 from tests.support.sounds import tone
 
@@ -68,12 +67,16 @@ async def test_a_header_waits_for_the_first_audio() -> None:
     assert (len(chunk.data), chunk.num_samples) == (44 + 200, 100)
 
 
-async def test_a_stream_without_audio_fails() -> None:
-    for events in ([], [FLUSH], [Audio(SOUND[:0])]):
-        with pytest.raises(SynthesisFailed, match="without any audio"):
-            await streamed(encoder_of(OutputFormat("wav", RATE_HZ), events))
-        with pytest.raises(SynthesisFailed, match="without any audio"):
-            await encoder_of(OutputFormat("wav", RATE_HZ), events).file()
+@pytest.mark.parametrize("events", [[], [FLUSH], [Audio(SOUND[:0])]])
+async def test_a_stream_without_audio_is_no_chunk_or_short_silence(events: list[StreamEvent]) -> None:
+    output = OutputFormat("wav", 16_000, 2.0)
+    assert await streamed(encoder_of(output, events)) == []
+    silence = [event async for event in encoder_of(output, events).events(0.02) if event != FLUSH]
+    file = await encoder_of(output, events).file()
+    for chunk in (*silence, file):
+        assert isinstance(chunk, EncodedChunk)
+        assert chunk.num_samples == 320
+        assert chunk.data[44:] == bytes(640)
 
 
 async def test_a_file_is_complete_and_its_time_is_reported() -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -172,25 +171,28 @@ async def test_behind_the_end_of_a_failed_turn_its_context_may_be_begun_by_text(
 
 
 @pytest.mark.parametrize("text", ["", " \n", "?!..."])
-async def test_text_that_nobody_can_speak_is_refused_at_its_end(text: str) -> None:
-    async with ws_client(make_services(FakeEngine(info=replace(INFO, can_continue_text=False)))) as client:
-        await client.send("start", mode="segments")
-        assert (await client.receive())["type"] == "started"
+@pytest.mark.parametrize("format", ["pcm", "wav", "opus"])
+async def test_text_that_nobody_can_speak_is_done_without_audio(text: str, format: str) -> None:
+    services = make_services(FakeEngine(info=replace(INFO, can_continue_text=False)))
+    async with ws_client(services) as client:
+        await client.send("start", mode="segments", format=format)
         await client.send("text", text=text)
         await client.send("end")
-        message = await _first_error(client)
+        messages = await client.receive_until("done")
         await client.send_turn(HELLO)
         assert types_of(await client.receive_until("done"))[0] == "started"
-    assert message["error"]["code"] == "invalid_request"
-    assert message["error"]["param"] == "text"
+    assert types_of(messages) == ["started", "done"]
+    assert messages[-1]["stats"]["audio_ms"] == 0
+    assert messages[-1]["stats"]["ttfb_ms"] is None
+    assert counted(services, "tts_requests_total", protocol="websocket", outcome="ok") == 2
 
 
-async def _first_error(client: Any) -> dict[str, Any]:
-    """The fake speaks a lone stop where a real engine would not."""
-    while (message := await client.receive())["type"] == "audio":
-        pass
-    assert message["type"] == "error"
-    return dict(message)
+async def test_a_flush_of_nothing_is_flushed() -> None:
+    async with ws_client(make_services()) as client:
+        await client.send("start")
+        await client.send("flush")
+        await client.send("end")
+        assert types_of(await client.receive_until("done")) == ["started", "flushed", "done"]
 
 
 @pytest.mark.parametrize("is_open", [True, False])
