@@ -8,6 +8,8 @@ TtsError
 ├── OriginNotAllowed        a web page of another origin, or an unknown name of this server
 ├── PathNotFound
 ├── MethodNotAllowed
+├── UrlTooLong
+├── HeadersTooLarge
 ├── UpgradeRequired         a WebSocket's path, requested without an upgrade
 ├── ModelNotFound
 ├── SpeakerNotFound
@@ -71,6 +73,14 @@ class MethodNotAllowed(TtsError):
         """allow: the methods of the path, comma-separated."""
         super().__init__(message)
         self.allow = allow
+
+
+class UrlTooLong(TtsError):
+    pass
+
+
+class HeadersTooLarge(TtsError):
+    pass
 
 
 class UpgradeRequired(TtsError):

@@ -4,7 +4,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from firstword.app.api.app import DrainingServer, build_app, metrics_server, server_config
+from firstword.app.api.app import DrainingServer, build_app, metrics_server, raise_file_limit, server_config
 from firstword.app.api.dependencies import Services
 from firstword.app.api.limits import Quotas
 from firstword.app.api.middleware import KeyRing
@@ -55,6 +55,7 @@ async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
     announce: called with one line, once the server listens: where it does, and with what it speaks.
     """
     server_options, limits = settings.server, settings.limits
+    raise_file_limit()
     async with running(settings) as services:
         app = build_app(
             services,

@@ -2,9 +2,12 @@
 
 import asyncio
 import socket
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from types import FrameType
+from typing import Any, cast
 
 import uvicorn
 from fastapi import FastAPI
@@ -23,6 +26,7 @@ from firstword.app.api.middleware import (
     PathMiddleware,
     TimingMiddleware,
 )
+from firstword.app.api.protocols import HttpProtocol, WebSocketProtocol
 from firstword.app.api.ws import session as websocket
 from firstword.app.telemetry.metrics import Metrics
 
@@ -79,7 +83,28 @@ def build_app(
     return app
 
 
+MAX_WAITING = 1024  # connections without a request; each is a file handle and a few KB
 _SHUTDOWN_TIMEOUT_S = 5  # for what is still being sent once the streams have ended
+
+
+def max_waiting() -> int:
+    """Return how many connections may be open without a request: well under the limit of file handles."""
+    if sys.platform == "win32":
+        return MAX_WAITING
+    import resource
+
+    num_handles, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MAX_WAITING if num_handles == resource.RLIM_INFINITY else min(MAX_WAITING, num_handles // 4)
+
+
+def raise_file_limit() -> None:
+    """Let the process open as many files as the system allows it to."""
+    if sys.platform != "win32":
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with suppress(ValueError, OSError):  # macOS calls its limit infinite and refuses that
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def server_config(app: ASGIApp, host: str, port: int, max_message_bytes: int) -> uvicorn.Config:
@@ -90,7 +115,8 @@ def server_config(app: ASGIApp, host: str, port: int, max_message_bytes: int) ->
         port=port,
         log_config=None,
         lifespan="off",
-        ws="websockets-sansio",
+        http=cast(Any, partial(HttpProtocol, waiting={}, max_waiting=max_waiting())),
+        ws=WebSocketProtocol,
         ws_max_size=max_message_bytes,
         ws_per_message_deflate=False,  # audio does not compress, and the event loop would do the work
         timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,

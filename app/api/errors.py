@@ -23,6 +23,7 @@ from firstword.app.errors import (
     BadAudio,
     CancelReason,
     Draining,
+    HeadersTooLarge,
     InvalidApiKey,
     InvalidRequest,
     MethodNotAllowed,
@@ -42,6 +43,7 @@ from firstword.app.errors import (
     TtsError,
     UpgradeRequired,
     UploadTooLarge,
+    UrlTooLong,
 )
 from firstword.app.telemetry.metrics import Metrics, Outcome, RejectReason
 
@@ -85,6 +87,8 @@ TABLE: Final[dict[type[Exception], ErrorRow]] = {
     ModelNotFound: ErrorRow(404, "not_found_error", "model_not_found"),
     PathNotFound: ErrorRow(404, "not_found_error", "not_found"),
     MethodNotAllowed: ErrorRow(405, "invalid_request_error", "method_not_allowed"),
+    UrlTooLong: ErrorRow(414, "invalid_request_error", "url_too_long"),
+    HeadersTooLarge: ErrorRow(431, "invalid_request_error", "headers_too_large"),
     UpgradeRequired: ErrorRow(426, "invalid_request_error", "upgrade_required"),
     SpeakerExists: ErrorRow(409, "conflict_error", "speaker_exists"),
     SpeakerIncompatible: ErrorRow(409, "conflict_error", "speaker_incompatible"),

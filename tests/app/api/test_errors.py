@@ -50,6 +50,8 @@ ROWS = [
     (ModelNotFound("no"), 404, "not_found_error", "model_not_found", None),
     (PathNotFound("no"), 404, "not_found_error", "not_found", None),
     (MethodNotAllowed("no", "GET"), 405, "invalid_request_error", "method_not_allowed", None),
+    (errors.UrlTooLong("no"), 414, "invalid_request_error", "url_too_long", None),
+    (errors.HeadersTooLarge("no"), 431, "invalid_request_error", "headers_too_large", None),
     (UpgradeRequired("no"), 426, "invalid_request_error", "upgrade_required", None),
     (SpeakerExists("no"), 409, "conflict_error", "speaker_exists", None),
     (SpeakerIncompatible("no"), 409, "conflict_error", "speaker_incompatible", None),
