@@ -16,6 +16,8 @@ OPENAI_VOICES: Final = (
     *("marin", "nova", "onyx", "sage", "shimmer", "verse"),
 )
 _MIB = 1024 * 1024
+# What "$A,$B" is with both empty: of keys it would let everybody in.
+_ONLY_SEPARATORS = "there is nothing between the commas; give a value, or leave the setting empty"
 
 
 class InvalidOptions(ValueError):
@@ -26,7 +28,10 @@ def _split(given: object) -> object:
     """ "a, b" -> ("a", "b"). Anything but text is left for the type check."""
     if not isinstance(given, str):
         return given
-    return tuple(part.strip() for part in given.split(",") if part.strip())
+    parts = tuple(part.strip() for part in given.split(",") if part.strip())
+    if given and not parts:
+        raise ValueError(_ONLY_SEPARATORS)
+    return parts
 
 
 def _pairs(given: object) -> object:
@@ -34,7 +39,10 @@ def _pairs(given: object) -> object:
     if not isinstance(given, str):
         return given
     pairs: dict[str, str] = {}
-    for part in filter(str.strip, given.split(",")):
+    parts = [part for part in given.split(",") if part.strip()]
+    if given and not parts:
+        raise ValueError(_ONLY_SEPARATORS)
+    for part in parts:
         name, sign, value = (piece.strip() for piece in part.partition("="))
         if not (name and sign and value) or "=" in value:
             raise ValueError("expected name=speaker pairs with commas between, such as alloy=slt,onyx=rms")

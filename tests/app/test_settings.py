@@ -149,6 +149,16 @@ def test_keys_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = load_settings()
     assert "s3cret" not in f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()}"
     assert "s3cret" not in refusal(api_keys={"anna": "s3cret"})
+
+
+@pytest.mark.parametrize("name", ["API_KEYS", "CORS_ORIGINS", "ALLOWED_HOSTS", "OPENAI_VOICES"])
+@pytest.mark.parametrize("value", [",", " , ,", " "])
+def test_a_list_of_separators_alone_is_refused(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"FIRSTWORD_{name}", value)
+    with pytest.raises(InvalidSettings, match=f"FIRSTWORD_{name}.*nothing between the commas"):
+        load_settings()
     with pytest.raises(ValidationError) as caught:
         Settings(server={"port": -1})  # type: ignore[arg-type]
     assert "s3cret" not in str(caught.value)
