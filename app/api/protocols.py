@@ -2,19 +2,24 @@
 
 import asyncio
 import json
+import logging
 import uuid
-from typing import Any
+from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from firstword.app.api.errors import error_body, row_of
+from firstword.app.api.streaming import BodyAborted
 from firstword.app.errors import HeadersTooLarge, InvalidRequest, StreamTimeout, TtsError, UrlTooLong
 
 MAX_HEAD_BYTES = 64 * 1024  # request line and headers
 MAX_HEADERS = 200
 HEAD_TIMEOUT_S = 10.0  # from the connection, or the first byte of a later request, to the end of its head
 LINGER_S = 1.0  # a client that is still sending when its connection closes may never see the answer
+
+logger = logging.getLogger(__name__)
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -92,6 +97,19 @@ class HttpProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._note_waiting()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # type: ignore[override]
+        async def app_or_cut(scope: Scope, receive: Receive, send: Send) -> None:
+            try:
+                await app(scope, receive, send)
+            except BodyAborted as aborted:
+                if not aborted.is_ordinary:
+                    raise
+                logger.info("a stream was cut off: %s", aborted.__cause__)
+                cycle.disconnected = True  # else uvicorn logs that the response is not complete
+                self.transport.close()
+
+        super()._start_asgi_task(cycle, cast(Any, app_or_cut))
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(self._refusal or InvalidRequest("the request is not valid HTTP; send HTTP/1.1"))

@@ -15,7 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from firstword.app.api.dependencies import Services
 from firstword.app.api.encoding import MIN_AUDIO_S, EncodedChunk, StreamEncoder
-from firstword.app.api.errors import error_body, outcome_of
+from firstword.app.api.errors import INTERNAL, error_body, outcome_of, row_of
 from firstword.app.audio.formats import FORMATS, AudioFormat, OutputFormat, sample_rate_of
 from firstword.app.engine.interface import SynthesisRequest, SynthesisStream
 from firstword.app.errors import CancelReason, Draining, InvalidRequest
@@ -125,6 +125,14 @@ class StreamSession:
 
 class BodyAborted(Exception):
     """The audio failed after it had begun. Nobody handles it, so that the server drops the connection."""
+
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether the cause is no fault of ours: the server stops, or the client does not read."""
+        cause = self.__cause__
+        return isinstance(cause, ClientTooSlow) or (
+            isinstance(cause, Exception) and row_of(cause) is not INTERNAL
+        )
 
 
 class ClientTooSlow(Exception):
@@ -280,7 +288,10 @@ class EventStreamResponse(AudioResponse):
         """Report the error in a last event; the body may then end as any other."""
         if isinstance(error, ClientTooSlow):
             await super().abort(error, send)
-        logger.error("a stream failed after its first audio", exc_info=error)
+        if row_of(error) is INTERNAL:
+            logger.error("a stream failed after its first audio", exc_info=error)
+        else:
+            logger.info("a stream was cut off: %s", error)
         event = _event({"type": "speech.audio.error", **error_body(error)})
         await self.send({"type": "http.response.body", "body": event}, send)
 

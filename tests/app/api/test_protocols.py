@@ -12,9 +12,11 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from websockets.exceptions import ConnectionClosed
 
 from firstword.app.api import protocols
 from tests.support.serving import HELLO, PATIENCE_S, draining_server, make_services, serving
+from tests.support.ws_client import ws_client
 
 pytestmark = pytest.mark.anyio
 
@@ -162,4 +164,18 @@ async def test_a_refused_upgrade_is_no_error_in_the_log(caplog: pytest.LogCaptur
     async with serving(make_services()) as url, connected(url) as streams:
         status, _, error = await answer_to(streams, head + b"\r\n")
     assert (status, error["code"]) == (404, "not_found")
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+@pytest.mark.parametrize("num_parts", [1, 4, 40])
+async def test_a_message_that_is_too_large_closes_with_1009_however_it_is_cut(
+    num_parts: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    services = make_services()
+    size = 20 * services.limits.max_message_bytes
+    async with ws_client(services) as client:
+        parts = ["x" * (size // num_parts)] * num_parts
+        with suppress(ConnectionClosed):
+            await client.socket.send(parts if num_parts > 1 else parts[0])
+        assert await client.closed_with() == 1009
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
