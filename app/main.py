@@ -49,12 +49,18 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
         )
 
 
-async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
+async def serve(settings: Settings, announce: Callable[[str], None], on_drained: Callable[[], None]) -> None:
     """Runs until SIGTERM or SIGINT, then lets the streams finish; a second signal ends at once.
 
     announce: called with one line, once the server listens: where it does, and with what it speaks.
+    on_drained: called when all streams have ended; what is left is to close everything.
     """
     server_options, limits = settings.server, settings.limits
+
+    async def drain() -> None:
+        await services.engine.drain(server_options.drain_timeout_s)
+        on_drained()
+
     raise_file_limit()
     async with running(settings) as services:
         app = build_app(
@@ -66,7 +72,7 @@ async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
         config = server_config(app, server_options.host, server_options.port, limits.max_message_bytes)
         server = DrainingServer(
             config,
-            drain=lambda: services.engine.drain(server_options.drain_timeout_s),
+            drain=drain,
             unread_timeout_s=limits.slow_listener_timeout_s,
             on_listening=lambda port: announce(_greeting(server_options.host, port, services)),
         )

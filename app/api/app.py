@@ -84,7 +84,7 @@ def build_app(
 
 
 MAX_WAITING = 1024  # connections without a request; each is a file handle and a few KB
-_SHUTDOWN_TIMEOUT_S = 5  # for what is still being sent once the streams have ended
+_SHUTDOWN_TIMEOUT_S = 1  # for what is still being sent once the streams have ended
 
 
 def max_waiting() -> int:
