@@ -224,7 +224,7 @@ class OriginMiddleware:
 
     A page may change something or open a WebSocket only if its `Origin` is an allowed one, or this server's
     own by the `Host` header (the scheme is ignored, as proxies end TLS). That would not help against a page
-    whose name resolves to this server (DNS rebinding), hence the check of `Host` itself.
+    whose name resolves to this server (DNS rebinding), so `Host` itself is checked as well.
     """
 
     def __init__(
@@ -310,13 +310,6 @@ class BodyLimitMiddleware:
                 release()
             await send(message)
 
-        try:
-            await self._serve(body, scope, receive, send_and_release)
-        finally:
-            release()
-
-    async def _serve(self, body: bytearray, scope: Scope, receive: Receive, send: Send) -> None:
-        """body: empty, to be read into."""
         timeout_s = self._limits.body_timeout_s
         try:
             async with asyncio.timeout(timeout_s):
@@ -325,13 +318,16 @@ class BodyLimitMiddleware:
             return
         except TimeoutError:
             error = StreamTimeout(f"the request body took longer than {timeout_s:g} s; send it faster")
-            return await self._refuse(error, scope, receive, send)
+            await self._refuse(error, scope, receive, send_and_release)
         except TtsError as error:
-            return await self._refuse(error, scope, receive, _lingering(receive, send))
-        await self._app(scope, _replay(body, receive), send)
+            await self._refuse(error, scope, receive, _lingering(receive, send_and_release))
+        else:
+            await self._app(scope, _replay(body, receive), send_and_release)
+        finally:
+            release()
 
     async def _read(self, body: bytearray, scope: Scope, receive: Receive) -> None:
-        """Raise TextTooLong, UploadTooLarge, Overloaded, ClientDisconnected."""
+        """body: empty, to be read into. Raise TextTooLong, UploadTooLarge, Overloaded, ClientDisconnected."""
         max_bytes = self._limits.max_body_bytes
         too_large: TtsError = TextTooLong(f"the body is larger than {max_bytes} bytes; send a shorter text")
         for limit in self._body_limits:
