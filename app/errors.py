@@ -2,10 +2,15 @@
 
 TtsError
 ├── InvalidRequest          a value that cannot be served; `param` names the field
-│   └── TextTooLong
+│   ├── TextTooLong
+│   └── StringTooLong       the same in OpenAI's words
 ├── InvalidApiKey
+├── OriginNotAllowed        a web page of another origin, or an unknown name of this server
 ├── PathNotFound
 ├── MethodNotAllowed
+├── UrlTooLong
+├── HeadersTooLarge
+├── UpgradeRequired         a WebSocket's path, requested without an upgrade
 ├── ModelNotFound
 ├── SpeakerNotFound
 ├── SpeakerExists
@@ -47,7 +52,15 @@ class TextTooLong(InvalidRequest):
     pass
 
 
+class StringTooLong(InvalidRequest):
+    pass
+
+
 class InvalidApiKey(TtsError):
+    pass
+
+
+class OriginNotAllowed(TtsError):
     pass
 
 
@@ -62,12 +75,26 @@ class MethodNotAllowed(TtsError):
         self.allow = allow
 
 
+class UrlTooLong(TtsError):
+    pass
+
+
+class HeadersTooLarge(TtsError):
+    pass
+
+
+class UpgradeRequired(TtsError):
+    pass
+
+
 class ModelNotFound(TtsError):
     param = "model"
 
 
 class SpeakerNotFound(TtsError):
-    pass
+    def __init__(self, message: str, param: str = "speaker") -> None:
+        super().__init__(message)
+        self.param = param
 
 
 class SpeakerExists(TtsError):

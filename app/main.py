@@ -4,7 +4,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from firstword.app.api.app import DrainingServer, build_app, metrics_server, server_config
+from firstword.app.api.app import DrainingServer, build_app, metrics_server, raise_file_limit, server_config
 from firstword.app.api.dependencies import Services
 from firstword.app.api.limits import Quotas
 from firstword.app.api.middleware import KeyRing
@@ -44,26 +44,35 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
             quotas=Quotas(settings.limits, clock),
             model_id=info.checkpoint,
             voices=settings.server.voices(info.default_speaker),
+            accepts_any_model=settings.server.openai_models == "any",
             clock=clock,
         )
 
 
-async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
+async def serve(settings: Settings, announce: Callable[[str], None], on_drained: Callable[[], None]) -> None:
     """Runs until SIGTERM or SIGINT, then lets the streams finish; a second signal ends at once.
 
     announce: called with one line, once the server listens: where it does, and with what it speaks.
+    on_drained: called when all streams have ended; what is left is to close everything.
     """
     server_options, limits = settings.server, settings.limits
+
+    async def drain() -> None:
+        await services.engine.drain(server_options.drain_timeout_s)
+        on_drained()
+
+    raise_file_limit()
     async with running(settings) as services:
         app = build_app(
             services,
             cors_origins=server_options.cors_origins,
+            allowed_hosts=server_options.checked_hosts,
             metrics_on_main_port=server_options.metrics_port is None,
         )
         config = server_config(app, server_options.host, server_options.port, limits.max_message_bytes)
         server = DrainingServer(
             config,
-            drain=lambda: services.engine.drain(server_options.drain_timeout_s),
+            drain=drain,
             unread_timeout_s=limits.slow_listener_timeout_s,
             on_listening=lambda port: announce(_greeting(server_options.host, port, services)),
         )

@@ -95,6 +95,17 @@ class ServerOptions:
             description="Origins whose web pages may call the server, with commas between; * is all",
         ),
     ] = ()
+    allowed_hosts: Annotated[
+        TextList,
+        Field(
+            description="Names in the Host header that are answered, with commas between; empty is every "
+            "one, or loopback names alone where the server listens on a loopback address"
+        ),
+    ] = ()
+    openai_models: Annotated[
+        Literal["any", "list"],
+        Field(description="Model names of OpenAI's clients: any is accepted, or only those of /v1/models"),
+    ] = "any"
     openai_voices: Annotated[
         TextMap,
         Field(
@@ -111,6 +122,12 @@ class ServerOptions:
     def plain_keys(self) -> tuple[str, ...]:
         """The API keys as text."""
         return tuple(key.get_secret_value() for key in self.api_keys)
+
+    @property
+    def checked_hosts(self) -> tuple[str, ...] | None:
+        """The names in Host that are answered besides loopback ones; None: every name."""
+        is_loopback = self.host == "localhost" or self.host.startswith("127.") or self.host == "::1"
+        return self.allowed_hosts if self.allowed_hosts or is_loopback else None
 
     def voices(self, default_speaker: str) -> dict[str, str]:
         """OpenAI's voice names -> our speakers."""
@@ -137,6 +154,10 @@ class Limits:
     max_upload_bytes: Annotated[
         int, Field(ge=1, description="One recording of a speaker; a bundle may be 2 MiB larger")
     ] = 10 * _MIB
+    max_bodies_bytes: Annotated[
+        int,
+        Field(ge=1, description="Bodies of all requests being received; beyond, they are refused with 503"),
+    ] = 64 * _MIB
     max_message_bytes: Annotated[int, Field(ge=1, description="One message of a WebSocket")] = 128 * 1024
     max_contexts: Annotated[int, Field(ge=1, description="Contexts of one WebSocket at once")] = 8
 

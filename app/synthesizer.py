@@ -249,10 +249,14 @@ class AsyncSynthesizer:
         return self._running
 
     async def _pieces(self, text: str, **voice: Any) -> AsyncGenerator[Samples, None]:
+        has_audio = False
         async with self.stream(text, **voice) as stream:
             async for event in stream:
                 if isinstance(event, Audio) and len(event.samples):
+                    has_audio = True
                     yield event.samples
+        if not has_audio:
+            raise InvalidRequest("the text has nothing that can be spoken; give at least one word", "text")
 
     async def _whole(self, text: str, **voice: Any) -> Samples:
         async with aclosing(self._pieces(text, **voice)) as pieces:

@@ -2,9 +2,12 @@
 
 import asyncio
 import socket
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from types import FrameType
+from typing import Any, cast
 
 import uvicorn
 from fastapi import FastAPI
@@ -14,13 +17,16 @@ from starlette.types import ASGIApp
 
 from firstword.app.api import openai, operations, speakers, tts
 from firstword.app.api.dependencies import Services
-from firstword.app.api.errors import install_error_handlers
+from firstword.app.api.errors import install_error_handlers, not_found
 from firstword.app.api.middleware import (
     AuthMiddleware,
     BodyLimitMiddleware,
     InternalErrorMiddleware,
+    OriginMiddleware,
+    PathMiddleware,
     TimingMiddleware,
 )
+from firstword.app.api.protocols import HttpProtocol, WebSocketProtocol
 from firstword.app.api.ws import session as websocket
 from firstword.app.telemetry.metrics import Metrics
 
@@ -28,15 +34,22 @@ EXPOSED_HEADERS = ("X-Request-Id", "X-Sample-Rate", "X-Channels", "Server-Timing
 
 
 def build_app(
-    services: Services, *, cors_origins: Sequence[str] = (), metrics_on_main_port: bool = True
+    services: Services,
+    *,
+    cors_origins: Sequence[str] = (),
+    allowed_hosts: Sequence[str] | None = None,
+    metrics_on_main_port: bool = True,
 ) -> FastAPI:
     """Build the transport over the given parts; it starts and stops none of them.
 
-    cors_origins: origins whose web pages may call the server; "*" for all.
+    cors_origins: origins whose web pages may call the server; "*" for all. allowed_hosts: names of the server
+    besides loopback ones; None: any.
     """
     app = FastAPI(title="Firstword", description="Low-latency text to speech.", redoc_url=None)
     app.state.services = services
     install_error_handlers(app)
+    app.router.default = not_found
+    app.router.redirect_slashes = False  # to where the client's Host says; PathMiddleware strips them instead
     routers = [tts.router, websocket.router, openai.router, speakers.router, operations.router]
     if metrics_on_main_port:
         routers.append(operations.metrics_router)
@@ -47,9 +60,15 @@ def build_app(
         BodyLimitMiddleware,
         limits=services.limits,
         metrics=services.metrics,
-        upload_limits=speakers.upload_limits(services.limits),
+        body_limits=[*speakers.body_limits(services.limits), *openai.body_limits(services.limits)],
     )
     app.add_middleware(AuthMiddleware, keys=services.keys, metrics=services.metrics)
+    app.add_middleware(
+        OriginMiddleware,
+        metrics=services.metrics,
+        allowed_origins=cors_origins,
+        allowed_hosts=allowed_hosts,
+    )
     app.add_middleware(InternalErrorMiddleware)
     if cors_origins:
         app.add_middleware(
@@ -59,11 +78,33 @@ def build_app(
             allow_headers=["*"],
             expose_headers=list(EXPOSED_HEADERS),
         )
+    app.add_middleware(PathMiddleware)
     app.add_middleware(TimingMiddleware, clock=services.clock)
     return app
 
 
-_SHUTDOWN_TIMEOUT_S = 5  # for what is still being sent once the streams have ended
+MAX_WAITING = 1024  # connections without a request; each is a file handle and a few KB
+_SHUTDOWN_TIMEOUT_S = 1  # for what is still being sent once the streams have ended
+
+
+def max_waiting() -> int:
+    """Return how many connections may be open without a request: well under the limit of file handles."""
+    if sys.platform == "win32":
+        return MAX_WAITING
+    import resource
+
+    num_handles, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MAX_WAITING if num_handles == resource.RLIM_INFINITY else min(MAX_WAITING, num_handles // 4)
+
+
+def raise_file_limit() -> None:
+    """Let the process open as many files as the system allows it to."""
+    if sys.platform != "win32":
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with suppress(ValueError, OSError):  # macOS calls its limit infinite and refuses that
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def server_config(app: ASGIApp, host: str, port: int, max_message_bytes: int) -> uvicorn.Config:
@@ -74,7 +115,8 @@ def server_config(app: ASGIApp, host: str, port: int, max_message_bytes: int) ->
         port=port,
         log_config=None,
         lifespan="off",
-        ws="websockets-sansio",
+        http=cast(Any, partial(HttpProtocol, waiting={}, max_waiting=max_waiting())),
+        ws=WebSocketProtocol,
         ws_max_size=max_message_bytes,
         ws_per_message_deflate=False,  # audio does not compress, and the event loop would do the work
         timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,

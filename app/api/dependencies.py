@@ -27,6 +27,7 @@ class Services:
     quotas: Quotas
     model_id: str  # the model's name for OpenAI's clients
     voices: Mapping[str, str]  # OpenAI's voice names -> our speakers
+    accepts_any_model: bool  # not only those of /v1/models
     clock: Clock
 
 

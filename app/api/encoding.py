@@ -1,20 +1,21 @@
 """Encode the audio of one stream as it is made, without blocking the event loop."""
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
-from typing import ParamSpec
+from typing import ParamSpec, Self
 
 import numpy as np
 
+from firstword.app.audio.dsp import Samples
 from firstword.app.audio.encode import AudioEncoder, encode_whole
 from firstword.app.audio.formats import OutputFormat
 from firstword.app.engine.interface import Audio, Flushed, SynthesisStream
-from firstword.app.errors import SynthesisFailed
 
 _PLAIN_FORMATS = frozenset({"pcm", "wav"})  # encoding them takes microseconds
-_NO_AUDIO = "The stream ended without any audio."
+MIN_AUDIO_S = 0.02  # of a body: a file without any audio is not valid in every format
 
 P = ParamSpec("P")
 
@@ -28,8 +29,8 @@ class EncodedChunk:
 class StreamEncoder:
     """Encode a stream once, either chunk by chunk (`events`) or all of it (`file`).
 
-    Steps that take long run in a thread. Both raise what the stream raises, and SynthesisFailed for a stream
-    without audio.
+    Steps that take long run in a thread. `with` frees it, however the stream ends: a step that still runs in
+    its thread is the last one. Both raise what the stream raises.
     """
 
     def __init__(
@@ -44,12 +45,23 @@ class StreamEncoder:
         )
         is_resampled = output.sample_rate_hz != stream.sample_rate_hz or output.speed != 1
         self._is_plain = output.format in _PLAIN_FORMATS and not is_resampled
+        self._lock = threading.Lock()  # of the encoder: held by a step or by what closes it
+        self._is_closed = False
         self.media_type = self._encoder.media_type
 
-    async def events(self) -> AsyncGenerator[EncodedChunk | Flushed]:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """A task that is cancelled leaves its step behind in a thread, which then closes the encoder."""
+        self._is_closed = True
+        self._close_unless_busy()
+
+    async def events(self, min_audio_s: float = 0.0) -> AsyncGenerator[EncodedChunk | Flushed]:
         """Yield the audio encoded, and Flushed behind the last audio of each flush.
 
-        The first chunk is the container's header with audio behind it.
+        The first chunk is the container's header with audio behind it. A stream without audio becomes silence
+        of `min_audio_s`, or with 0 no chunk at all.
         """
         encoder = self._encoder
         header = await self._run(encoder.start)
@@ -70,17 +82,22 @@ class StreamEncoder:
             if isinstance(event, Flushed):
                 yield event
         if not has_audio:
-            raise SynthesisFailed(_NO_AUDIO)
+            if not min_audio_s:
+                return
+            header += await self._run(encoder.encode, self._silence(min_audio_s))
         data = header + await self._run(encoder.finish)
         if data:
             yield EncodedChunk(data, encoder.num_samples - num_sent_samples)
 
     async def file(self) -> EncodedChunk:
-        """Return all of it as one complete file, true sizes in its header."""
+        """Return all of it as one complete file, true sizes in its header.
+
+        A stream without audio becomes silence of MIN_AUDIO_S.
+        """
         chunks = [event.samples async for event in self._stream if isinstance(event, Audio)]
         samples = np.concatenate(chunks or [np.empty(0, np.float32)])
         if not samples.size:
-            raise SynthesisFailed(_NO_AUDIO)
+            samples = self._silence(MIN_AUDIO_S)
         output = self._output
         source_rate_hz = self._stream.sample_rate_hz
         started_s = time.perf_counter()
@@ -91,11 +108,29 @@ class StreamEncoder:
         num_samples = round(samples.size * output.sample_rate_hz / source_rate_hz / output.speed)
         return EncodedChunk(data, num_samples)
 
+    def _silence(self, duration_s: float) -> Samples:
+        """duration_s: at the output's speed."""
+        return np.zeros(round(duration_s * self._output.speed * self._stream.sample_rate_hz), np.float32)
+
     async def _run(self, step: Callable[P, bytes], *args: P.args, **kwargs: P.kwargs) -> bytes:
         started_s = time.perf_counter()
         if self._is_plain:
             data = step(*args, **kwargs)
         else:
-            data = await asyncio.to_thread(step, *args, **kwargs)
+            data = await asyncio.to_thread(self._step, step, *args, **kwargs)
         self._on_encoded(time.perf_counter() - started_s)
         return data
+
+    def _step(self, step: Callable[P, bytes], /, *args: P.args, **kwargs: P.kwargs) -> bytes:
+        with self._lock:
+            data = b"" if self._is_closed else step(*args, **kwargs)
+        if self._is_closed:
+            self._close_unless_busy()
+        return data
+
+    def _close_unless_busy(self) -> None:
+        if self._lock.acquire(blocking=False):
+            try:
+                self._encoder.close()
+            finally:
+                self._lock.release()

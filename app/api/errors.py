@@ -14,7 +14,8 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Scope
+from starlette.routing import Match
+from starlette.types import Receive, Scope, Send
 
 from firstword.app.errors import (
     AudioTooLong,
@@ -22,10 +23,12 @@ from firstword.app.errors import (
     BadAudio,
     CancelReason,
     Draining,
+    HeadersTooLarge,
     InvalidApiKey,
     InvalidRequest,
     MethodNotAllowed,
     ModelNotFound,
+    OriginNotAllowed,
     Overloaded,
     PathNotFound,
     RateLimited,
@@ -35,9 +38,12 @@ from firstword.app.errors import (
     SpeakerIncompatible,
     SpeakerNotFound,
     StreamTimeout,
+    StringTooLong,
     TextTooLong,
     TtsError,
+    UpgradeRequired,
     UploadTooLarge,
+    UrlTooLong,
 )
 from firstword.app.telemetry.metrics import Metrics, Outcome, RejectReason
 
@@ -50,6 +56,7 @@ logger = logging.getLogger(__name__)
 ErrorType = Literal[
     "invalid_request_error",
     "authentication_error",
+    "permission_error",
     "not_found_error",
     "conflict_error",
     "rate_limit_error",
@@ -75,10 +82,14 @@ INTERNAL: Final = ErrorRow(500, "server_error", "internal", close_code=1011)
 TABLE: Final[dict[type[Exception], ErrorRow]] = {
     InvalidRequest: ErrorRow(400, "invalid_request_error", "invalid_request"),
     TextTooLong: ErrorRow(413, "invalid_request_error", "text_too_long", counted_as="too_long"),
+    StringTooLong: ErrorRow(400, "invalid_request_error", "string_above_max_length", counted_as="too_long"),
     SpeakerNotFound: ErrorRow(404, "not_found_error", "speaker_not_found"),
     ModelNotFound: ErrorRow(404, "not_found_error", "model_not_found"),
     PathNotFound: ErrorRow(404, "not_found_error", "not_found"),
     MethodNotAllowed: ErrorRow(405, "invalid_request_error", "method_not_allowed"),
+    UrlTooLong: ErrorRow(414, "invalid_request_error", "url_too_long"),
+    HeadersTooLarge: ErrorRow(431, "invalid_request_error", "headers_too_large"),
+    UpgradeRequired: ErrorRow(426, "invalid_request_error", "upgrade_required"),
     SpeakerExists: ErrorRow(409, "conflict_error", "speaker_exists"),
     SpeakerIncompatible: ErrorRow(409, "conflict_error", "speaker_incompatible"),
     BadAudio: ErrorRow(400, "invalid_request_error", "bad_audio"),
@@ -86,6 +97,7 @@ TABLE: Final[dict[type[Exception], ErrorRow]] = {
     AudioTooLong: ErrorRow(400, "invalid_request_error", "audio_too_long"),
     UploadTooLarge: ErrorRow(413, "invalid_request_error", "upload_too_large", counted_as="too_long"),
     InvalidApiKey: ErrorRow(401, "authentication_error", "invalid_api_key", counted_as="auth"),
+    OriginNotAllowed: ErrorRow(403, "permission_error", "origin_not_allowed", counted_as="auth"),
     RateLimited: ErrorRow(429, "rate_limit_error", "rate_limited", counted_as="rate_limit"),
     Overloaded: ErrorRow(503, "overloaded_error", "overloaded", close_code=1013, counted_as="queue_full"),
     Restarting: ErrorRow(503, "overloaded_error", "restarting", counted_as="restarting"),
@@ -140,6 +152,8 @@ def error_headers(error: Exception) -> dict[str, str]:
             return {"WWW-Authenticate": "Bearer"}
         case MethodNotAllowed():
             return {"Allow": error.allow}
+        case UpgradeRequired():
+            return {"Upgrade": "websocket", "Connection": "Upgrade"}
     return {}
 
 
@@ -174,16 +188,27 @@ async def _respond(request: Request, error: Exception) -> Response:
             # `loc` begins with the part of the request: body, query, path.
             faults = [fault | {"loc": fault["loc"][1:]} for fault in error.errors()]
             error = invalid_request(faults, _body_fields(request.scope.get("route")))
-        # The router raises these three.
-        case HTTPException(status_code=404):
-            error = PathNotFound(f"no such path: {_shorten(request.url.path)}; GET /docs lists all")
+        # The router raises these two.
         case HTTPException(status_code=405):
-            allow = (error.headers or {}).get("Allow", "")
+            allow = ", ".join(_allowed_methods(request))
             message = f"{request.method} not allowed on {_shorten(request.url.path)}; allowed: {allow}"
             error = MethodNotAllowed(message, allow)
         case HTTPException():
             error = InvalidRequest("the body cannot be parsed as its Content-Type says; check both")
     return error_response(error)
+
+
+def _allowed_methods(request: Request) -> list[str]:
+    """Return the methods of all routes with the request's path, of which the router names the first's."""
+    routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
+    methods = {method for route in routes for method in getattr(route, "methods", None) or ()}
+    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
+
+
+async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request or a WebSocket for an unknown path; a WebSocket by the denial response extension."""
+    error = PathNotFound(f"no such path: {_shorten(scope['path'])}; GET /docs lists all")
+    await error_response(error)(scope, receive, send)
 
 
 def _body_fields(route: object) -> Iterable[str]:
@@ -202,7 +227,7 @@ def invalid_request(faults: Sequence[Fault], known_fields: Iterable[str] = ()) -
 
     known_fields: those that the message may have, to suggest one for a misspelled one.
     """
-    path = faults[0]["loc"]
+    path = () if faults[0]["type"] == "json_invalid" else faults[0]["loc"]  # where it is not an offset
     message = "; ".join(_describe(fault, known_fields) for fault in faults[:MAX_SHOWN_FAULTS])
     if len(faults) > MAX_SHOWN_FAULTS:
         message += f"; and {len(faults) - MAX_SHOWN_FAULTS} more"
@@ -218,10 +243,16 @@ def _describe(fault: Fault, known_fields: Iterable[str]) -> str:
         case "missing":
             return f"{field} is missing"
         case "extra_forbidden":
-            nearest = get_close_matches(_shorten(path[-1]), known_fields, n=1, cutoff=0.75)
-            return f"unknown field {field}; {f'did you mean `{nearest[0]}`?' if nearest else 'remove it'}"
+            return unknown_field(str(path[-1]), known_fields)
     hint = "" if path else "; send a JSON object with Content-Type: application/json"
     return f"{field}: {fault['msg']}; got {_describe_value(fault['input'])}{hint}"
+
+
+def unknown_field(name: str, known_fields: Iterable[str]) -> str:
+    """Return a message that suggests the known field with the most similar name, if one is similar."""
+    name = _shorten(name)
+    nearest = get_close_matches(name, known_fields, n=1, cutoff=0.75)
+    return f"unknown field `{name}`; {f'did you mean `{nearest[0]}`?' if nearest else 'remove it'}"
 
 
 def _describe_value(value: object) -> str:

@@ -6,8 +6,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from firstword.app.errors import RateLimited, UploadTooLarge
+from starlette.routing import BaseRoute
+
+from firstword.app.errors import RateLimited, TtsError, UploadTooLarge
 from firstword.app.options import Limits
+
+FORM_BYTES = 64 * 1024  # what an upload's form may add to its file
+
+
+@dataclass(frozen=True, slots=True)
+class BodyLimit:
+    """How large the body of a route's requests may be, and the error for a larger one."""
+
+    route: BaseRoute
+    max_bytes: int
+    error: Callable[[], TtsError]
 
 
 def upload_too_large(max_bytes: int) -> UploadTooLarge:

@@ -11,12 +11,20 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
-from starlette.routing import BaseRoute, Match
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from firstword.app.api.errors import count_rejection, error_response, route_of
-from firstword.app.api.limits import upload_too_large
-from firstword.app.errors import InvalidApiKey, StreamTimeout, TextTooLong, TtsError
+from firstword.app.api.limits import BodyLimit
+from firstword.app.errors import (
+    InvalidApiKey,
+    InvalidRequest,
+    OriginNotAllowed,
+    Overloaded,
+    StreamTimeout,
+    TextTooLong,
+    TtsError,
+)
 from firstword.app.options import Limits
 from firstword.app.telemetry.metrics import Metrics
 
@@ -53,11 +61,38 @@ class TimingMiddleware:
             if message["type"] in _RESPONSE_STARTS:
                 headers = MutableHeaders(raw=list(message.get("headers", ())))
                 headers["X-Request-Id"] = request_id
+                if message["type"] == "http.response.start":
+                    headers["X-Content-Type-Options"] = "nosniff"
                 headers.setdefault("Server-Timing", f"total;dur={1000 * (self._clock() - received_s):.1f}")
                 message = {**message, "headers": headers.raw}
             await send(message)
 
         await self._app(scope, receive, send_timed)
+
+
+class PathMiddleware:
+    """Treat a path with trailing slashes as the one without, and HEAD as GET without a body.
+
+    It puts `is_head` into scope["state"], for a route whose body costs something.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            return await self._app(scope, receive, send)
+        scope["path"] = scope["path"].rstrip("/") or "/"
+        if scope.get("method") != "HEAD":
+            return await self._app(scope, receive, send)
+
+        async def send_without_body(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                message = {**message, "body": b""}
+            await send(message)
+
+        state = {**scope.get("state", {}), "is_head": True}
+        await self._app({**scope, "method": "GET", "state": state}, receive, send_without_body)
 
 
 class InternalErrorMiddleware:
@@ -167,7 +202,6 @@ def _parse_key(number: int, entry: str) -> tuple[str, bytes]:
     return match["name"], hashlib.sha256(secret.encode()).digest()
 
 
-FORM_BYTES = 64 * 1024  # what an upload's form may add to its file
 REPLAY_BYTES = 256 * 1024  # of a body at a time: the application parses it on the event loop
 
 # A client that is still sending when the connection closes may never see the response: this much of the
@@ -180,11 +214,69 @@ class ClientDisconnected(Exception):
     """The client left before it had sent its body."""
 
 
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_UNCHECKED_PATHS = OPEN_PATHS | {"/metrics"}
+_LOOPBACK_HOST = re.compile(r"localhost|.+\.localhost|127(\.\d{1,3}){3}|\[::1\]")
+
+
+class OriginMiddleware:
+    """Refuse web pages of other origins, which a browser lets send requests without asking the server.
+
+    A page may change something or open a WebSocket only if its `Origin` is an allowed one, or this server's
+    own by the `Host` header (the scheme is ignored, as proxies end TLS). That would not help against a page
+    whose name resolves to this server (DNS rebinding), so `Host` itself is checked as well.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        metrics: Metrics,
+        allowed_origins: Sequence[str] = (),
+        allowed_hosts: Sequence[str] | None = None,
+    ) -> None:
+        """allowed_origins: "*" for all. allowed_hosts: besides loopback names, without ports; None: any."""
+        self._app = app
+        self._metrics = metrics
+        self._allowed_origins = {origin.lower().rstrip("/") for origin in allowed_origins}
+        self._allowed_hosts = None if allowed_hosts is None else {host.lower() for host in allowed_hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in ("http", "websocket") and scope["path"] not in _UNCHECKED_PATHS:
+            try:
+                self._check(scope)
+            except TtsError as error:
+                count_rejection(self._metrics, error)
+                return await error_response(error)(scope, receive, send)
+        await self._app(scope, receive, send)
+
+    def _check(self, scope: Scope) -> None:
+        headers = Headers(scope=scope)
+        hosts = headers.getlist("host")
+        if len(hosts) != 1:
+            raise InvalidRequest(f"the request has {len(hosts)} Host headers; send one")
+        host = hosts[0].lower()
+        name = re.sub(r":\d*$", "", host)
+        is_known = (
+            self._allowed_hosts is None or name in self._allowed_hosts or _LOOPBACK_HOST.fullmatch(name)
+        )
+        if not is_known:
+            raise OriginNotAllowed(
+                f"the server does not answer to the host {name[:60]!r}; add it to FIRSTWORD_ALLOWED_HOSTS"
+            )
+        origin = headers.get("origin", "").lower()
+        if not origin or "*" in self._allowed_origins or scope.get("method", "upgrade") in _SAFE_METHODS:
+            return
+        if origin.partition("://")[2] != host and origin not in self._allowed_origins:
+            raise OriginNotAllowed(
+                f"a web page of {origin[:60]!r} may not do this; add the origin to FIRSTWORD_CORS_ORIGINS"
+            )
+
+
 class BodyLimitMiddleware:
     """Read each request's body before the application sees the request, within a size and a time.
 
-    Of a body that is too large, no more is kept than shows that; then the connection closes. Bodies are small
-    beside what a stream needs, so each is held in memory.
+    Of a body that is too large, no more is kept than shows that; then the connection closes. Bodies are held
+    in memory, all of them together within `max_bodies_bytes`; a body counts until its response starts.
     """
 
     def __init__(
@@ -192,54 +284,74 @@ class BodyLimitMiddleware:
         app: ASGIApp,
         limits: Limits,
         metrics: Metrics,
-        upload_limits: Sequence[tuple[BaseRoute, int]] = (),
+        body_limits: Sequence[BodyLimit] = (),
     ) -> None:
-        """upload_limits: the routes that take a file, and its size in bytes; the others take JSON."""
+        """body_limits: of routes that have one of their own."""
         self._app = app
         self._limits = limits
         self._metrics = metrics
-        self._upload_limits = upload_limits
+        self._body_limits = body_limits
+        self._num_held_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
+        body = bytearray()
+        is_held = True
+
+        def release() -> None:
+            nonlocal is_held
+            if is_held:
+                is_held = False
+                self._num_held_bytes -= len(body)
+
+        async def send_and_release(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                release()
+            await send(message)
+
         timeout_s = self._limits.body_timeout_s
         try:
             async with asyncio.timeout(timeout_s):
-                body = await self._read(scope, receive)
+                await self._read(body, scope, receive)
         except ClientDisconnected:
             return
         except TimeoutError:
             error = StreamTimeout(f"the request body took longer than {timeout_s:g} s; send it faster")
-            return await self._refuse(error, scope, receive, send)
+            await self._refuse(error, scope, receive, send_and_release)
         except TtsError as error:
-            return await self._refuse(error, scope, receive, _lingering(receive, send))
-        await self._app(scope, _replay(body, receive), send)
+            await self._refuse(error, scope, receive, _lingering(receive, send_and_release))
+        else:
+            await self._app(scope, _replay(body, receive), send_and_release)
+        finally:
+            release()
 
-    async def _read(self, scope: Scope, receive: Receive) -> bytearray:
-        """Raise TextTooLong, UploadTooLarge, ClientDisconnected."""
+    async def _read(self, body: bytearray, scope: Scope, receive: Receive) -> None:
+        """body: empty, to be read into. Raise TextTooLong, UploadTooLarge, Overloaded, ClientDisconnected."""
         max_bytes = self._limits.max_body_bytes
         too_large: TtsError = TextTooLong(f"the body is larger than {max_bytes} bytes; send a shorter text")
-        without_slash = {**scope, "path": scope["path"].rstrip("/")}  # the router redirects to that
-        for route, max_file_bytes in self._upload_limits:
-            if route.matches(without_slash)[0] is Match.FULL:
-                max_bytes = max_file_bytes + FORM_BYTES
-                too_large = upload_too_large(max_file_bytes)
+        for limit in self._body_limits:
+            if limit.route.matches(scope)[0] is Match.FULL:
+                max_bytes = limit.max_bytes
+                too_large = limit.error()
         # The server has refused a Content-Length that is not a number.
         lengths = (int(value) for name, value in scope["headers"] if name == b"content-length")
         if next(lengths, 0) > max_bytes:
             raise too_large
-        body = bytearray()
         more_body = True
         while more_body:
             message = await receive()
             if message["type"] == "http.disconnect":
                 raise ClientDisconnected
-            body += message.get("body", b"")
+            part = message.get("body", b"")
+            body += part
+            self._num_held_bytes += len(part)
             more_body = message.get("more_body", False)
             if len(body) > max_bytes:
                 raise too_large
-        return body
+            is_alone = len(body) == self._num_held_bytes
+            if self._num_held_bytes > self._limits.max_bodies_bytes and not is_alone:
+                raise Overloaded("the server is receiving too many uploads at once; retry later", 1)
 
     async def _refuse(self, error: TtsError, scope: Scope, receive: Receive, send: Send) -> None:
         count_rejection(self._metrics, error)

@@ -1,14 +1,26 @@
 """OpenAI's speech API, as its own clients and agent frameworks call it."""
 
-from typing import Literal
+import re
+from typing import Annotated, Literal
 
 from fastapi import APIRouter
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from firstword.app.api.dependencies import Services, ServicesHere
-from firstword.app.api.schemas import AUDIO_ANSWERS, ERROR_ANSWERS, MAX_SEED, Instruct, Name
+from firstword.app.api.limits import BodyLimit
+from firstword.app.api.schemas import (
+    AUDIO_ANSWERS,
+    ERROR_ANSWERS,
+    Instruct,
+    Name,
+    NotBoolean,
+    RequestFields,
+    SampleRate,
+    Seed,
+)
 from firstword.app.api.streaming import (
     AudioResponse,
     CompleteAudioResponse,
@@ -17,9 +29,11 @@ from firstword.app.api.streaming import (
 )
 from firstword.app.audio.formats import MAX_SPEED, MIN_SPEED, AudioFormat
 from firstword.app.engine.interface import SynthesisRequest
-from firstword.app.errors import ModelNotFound, SpeakerNotFound
+from firstword.app.errors import InvalidRequest, ModelNotFound, SpeakerNotFound, StringTooLong, TextTooLong
+from firstword.app.options import Limits
 
-MODEL_ALIASES = frozenset({"tts-1", "tts-1-hd", "gpt-4o-mini-tts"})  # the defaults of clients
+MODEL_ALIASES = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # the defaults of clients
+_DATE = re.compile(r"-\d{4}-\d{2}-\d{2}$")  # behind the name of a model, a version of it
 
 router = APIRouter(prefix="/v1", tags=["openai"], responses=ERROR_ANSWERS)
 
@@ -28,7 +42,7 @@ class VoiceId(BaseModel):
     id: Name
 
 
-class SpeechRequest(BaseModel):
+class SpeechRequest(RequestFields):
     """OpenAI's fields, then those that other open servers share; unknown ones are ignored."""
 
     model: Name | None = None
@@ -36,13 +50,13 @@ class SpeechRequest(BaseModel):
     voice: Name | VoiceId | None = Field(None, description="A speaker, or one of OpenAI's voices.")
     instructions: Instruct | None = Field(None, description="How to say it, on checkpoints that support it.")
     response_format: AudioFormat = "mp3"
-    speed: float = Field(1.0, ge=MIN_SPEED, le=MAX_SPEED)
+    speed: Annotated[float, NotBoolean] = Field(1.0, ge=MIN_SPEED, le=MAX_SPEED)
     stream_format: Literal["audio", "sse"] = "audio"
 
     stream: bool = Field(True, description="false: one complete body with its length.")
     language: Name | None = None
-    seed: int | None = Field(None, ge=0, le=MAX_SEED)
-    sample_rate: int | None = None
+    seed: Seed | None = None
+    sample_rate: SampleRate | None = None
     speaker: Name | None = Field(None, description="The same as `voice`; it wins where both are given.")
 
 
@@ -91,12 +105,12 @@ async def create_speech(body: SpeechRequest, request: Request, services: Service
         kind: type[AudioResponse] = EventStreamResponse
     else:
         kind = AudioResponse if body.stream else CompleteAudioResponse
-    return kind(request, services, synthesis, output, text_field="input")
+    return kind(request, services, synthesis, output, _in_openai_words)
 
 
 @router.get("/models")
 async def list_models(services: ServicesHere) -> ModelList:
-    return ModelList(data=[Model(id=services.model_id)])
+    return ModelList(data=[Model(id=name) for name in (services.model_id, *MODEL_ALIASES)])
 
 
 @router.get("/models/{model:path}")
@@ -113,16 +127,39 @@ async def list_voices(services: ServicesHere) -> VoiceList:
     return VoiceList(voices=[Voice(id=name, name=name) for name in speakers + aliases])
 
 
-@router.get("/")
+@router.get("")
 async def probe(services: ServicesHere) -> ModelList:
     """Answer clients that probe the base URL first."""
     return await list_models(services)
 
 
+def _in_openai_words(error: Exception) -> Exception:
+    match error:
+        case TextTooLong():
+            return StringTooLong(error.message, "input")
+        case InvalidRequest(param="text"):
+            return InvalidRequest(error.message, "input")
+        case SpeakerNotFound():
+            return SpeakerNotFound(error.message, "voice")
+    return error
+
+
+def body_limits(limits: Limits) -> list[BodyLimit]:
+    """Return the limit of the route that takes a text, which is refused in OpenAI's words."""
+    max_bytes = limits.max_body_bytes
+
+    def error() -> StringTooLong:
+        return StringTooLong(f"the body is larger than {max_bytes} bytes; send a shorter text", "input")
+
+    routes = [route for route in router.routes if isinstance(route, APIRoute)]
+    return [BodyLimit(route, max_bytes, error) for route in routes if route.endpoint is create_speech]
+
+
 def _check_model(model: str, services: Services) -> None:
-    if model != services.model_id and model not in MODEL_ALIASES:
-        known = ", ".join([services.model_id, *sorted(MODEL_ALIASES)])
-        raise ModelNotFound(f"unknown model {model[:60]!r}; choose one of {known}")
+    known = (services.model_id, *MODEL_ALIASES)
+    name = _DATE.sub("", model.lower())
+    if not services.accepts_any_model and name not in (one.lower() for one in known):
+        raise ModelNotFound(f"unknown model {model[:60]!r}; choose one of {', '.join(known)}")
 
 
 def _speaker(body: SpeechRequest, services: Services) -> str | None:

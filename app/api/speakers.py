@@ -1,5 +1,6 @@
 """`/speakers`: list, register, change, remove, export and import speakers."""
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Form, UploadFile
@@ -10,7 +11,7 @@ from starlette.responses import Response
 
 from firstword.app.api.dependencies import Services, ServicesHere
 from firstword.app.api.errors import rejections_counted
-from firstword.app.api.limits import upload_too_large
+from firstword.app.api.limits import FORM_BYTES, BodyLimit, upload_too_large
 from firstword.app.api.schemas import ERROR_ANSWERS, binary_answers
 from firstword.app.options import Limits
 from firstword.app.speakers.interface import SpeakerInfo, max_bundle_bytes
@@ -109,11 +110,19 @@ async def _read_upload(file: UploadFile, max_bytes: int, request: Request, servi
     return content
 
 
-def upload_limits(limits: Limits) -> list[tuple[APIRoute, int]]:
-    """Return the routes that take a file, and how many bytes it may have."""
+def body_limits(limits: Limits) -> list[BodyLimit]:
+    """Return the limits of the routes that take a file."""
     max_bytes = {
         enrol: limits.max_upload_bytes,
         import_speaker: max_bundle_bytes(limits.max_upload_bytes),
     }
     routes = [route for route in router.routes if isinstance(route, APIRoute)]
-    return [(route, max_bytes[route.endpoint]) for route in routes if route.endpoint in max_bytes]
+    return [
+        BodyLimit(
+            route,
+            max_bytes[route.endpoint] + FORM_BYTES,
+            partial(upload_too_large, max_bytes[route.endpoint]),
+        )
+        for route in routes
+        if route.endpoint in max_bytes
+    ]

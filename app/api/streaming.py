@@ -4,7 +4,7 @@ import asyncio
 import base64
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, contextmanager
 from types import TracebackType
 from typing import Self
@@ -14,9 +14,9 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from firstword.app.api.dependencies import Services
-from firstword.app.api.encoding import EncodedChunk, StreamEncoder
-from firstword.app.api.errors import error_body, outcome_of
-from firstword.app.audio.formats import AudioFormat, OutputFormat, sample_rate_of
+from firstword.app.api.encoding import MIN_AUDIO_S, EncodedChunk, StreamEncoder
+from firstword.app.api.errors import INTERNAL, error_body, outcome_of, row_of
+from firstword.app.audio.formats import FORMATS, AudioFormat, OutputFormat, sample_rate_of
 from firstword.app.engine.interface import SynthesisRequest, SynthesisStream
 from firstword.app.errors import CancelReason, Draining, InvalidRequest
 from firstword.app.telemetry.stream_record import StreamRecord, StreamStats
@@ -139,6 +139,14 @@ class StreamSession:
 class BodyAborted(Exception):
     """The audio failed after it had begun. Nobody handles it, so that the server drops the connection."""
 
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether the cause is no fault of ours: the server stops, or the client does not read."""
+        cause = self.__cause__
+        return isinstance(cause, ClientTooSlow) or (
+            isinstance(cause, Exception) and row_of(cause) is not INTERNAL
+        )
+
 
 class ClientTooSlow(Exception):
     """A write waited too long for the client to read."""
@@ -160,20 +168,26 @@ class AudioResponse(Response):
         services: Services,
         request: SynthesisRequest,
         output: OutputFormat,
-        text_field: str = "text",
+        translate: Callable[[Exception], Exception] | None = None,
     ) -> None:
-        """text_field: the field that the text came in, for errors."""
+        """translate: puts errors into the words of a route's own protocol."""
         self.status_code = 200
         self.background = None
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         self.session = StreamSession(services, request, http.state.key_owner, http.state.received_s)
         self._output = output
         self._send_timeout_s = services.limits.slow_listener_timeout_s
-        self._text_field = text_field
+        self._translate = translate
         self._has_started = False
         self._is_complete = False  # the end of the body has been handed over
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["state"].get("is_head"):
+            media_type = self.media_type or FORMATS[self._output.format].media_type
+            head = Response(headers=dict(self.headers), media_type=media_type)
+            del head.headers["Content-Length"]
+            return await head(scope, receive, send)
+
         async def disconnect() -> None:
             while (await receive())["type"] != "http.disconnect":
                 pass
@@ -195,20 +209,21 @@ class AudioResponse(Response):
         try:
             speaking.result()
         except Exception as error:
-            if isinstance(error, InvalidRequest) and error.param == "text":
-                error.param = self._text_field
-            if not self._has_started:
+            if self._has_started:
+                await self.abort(error, send)
+            elif self._translate is None:
                 raise
-            await self.abort(error, send)
+            else:
+                raise self._translate(error) from error
 
     async def speak(self, send: Send) -> None:
         """Send the whole body."""
         async with self.session as session:
-            encoder = StreamEncoder(session.stream, self._output, session.record.encoded)
-            async with aclosing(encoder.events()) as events:
-                async for event in events:
-                    if isinstance(event, EncodedChunk):
-                        await self.send_audio(send, encoder, event)
+            with StreamEncoder(session.stream, self._output, session.record.encoded) as encoder:
+                async with aclosing(encoder.events(MIN_AUDIO_S)) as events:
+                    async for event in events:
+                        if isinstance(event, EncodedChunk):
+                            await self.send_audio(send, encoder, event)
             await self.send({"type": "http.response.body", "body": self.last_part()}, send)
 
     def framed(self, data: bytes) -> bytes:
@@ -258,10 +273,10 @@ class CompleteAudioResponse(AudioResponse):
 
     async def speak(self, send: Send) -> None:
         async with self.session as session:
-            encoder = StreamEncoder(session.stream, self._output, session.record.encoded)
-            file = await encoder.file()
-            self.headers["Content-Length"] = str(len(file.data))
-            await self.send_audio(send, encoder, file, more_body=False)
+            with StreamEncoder(session.stream, self._output, session.record.encoded) as encoder:
+                file = await encoder.file()
+                self.headers["Content-Length"] = str(len(file.data))
+                await self.send_audio(send, encoder, file, more_body=False)
 
 
 class EventStreamResponse(AudioResponse):
@@ -286,7 +301,10 @@ class EventStreamResponse(AudioResponse):
         """Report the error in a last event; the body may then end as any other."""
         if isinstance(error, ClientTooSlow):
             await super().abort(error, send)
-        logger.error("a stream failed after its first audio", exc_info=error)
+        if row_of(error) is INTERNAL:
+            logger.error("a stream failed after its first audio", exc_info=error)
+        else:
+            logger.info("a stream was cut off: %s", error)
         event = _event({"type": "speech.audio.error", **error_body(error)})
         await self.send({"type": "http.response.body", "body": event}, send)
 

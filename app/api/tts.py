@@ -8,10 +8,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from firstword.app.api.dependencies import ServicesHere
+from firstword.app.api.errors import unknown_field
 from firstword.app.api.schemas import AUDIO_ANSWERS, ERROR_ANSWERS, VoiceFields
 from firstword.app.api.streaming import AudioResponse, CompleteAudioResponse, resolve_output_format
 from firstword.app.audio.formats import AudioFormat
 from firstword.app.engine.interface import SynthesisRequest
+from firstword.app.errors import InvalidRequest
 
 router = APIRouter(tags=["speech"], responses=ERROR_ANSWERS)
 
@@ -28,9 +30,9 @@ class SpeechBody(VoiceFields):
 
 
 class SpeechQuery(SpeechBody):
-    """Parameters of `GET /tts`; unknown ones are ignored."""
+    """Parameters of `GET /tts`. Unknown ones are refused, but those that browsers' pages add."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="allow")
 
 
 @router.post("/tts", response_class=Response, responses=AUDIO_ANSWERS)
@@ -59,4 +61,12 @@ async def speak_to_player(
     services: ServicesHere,
 ) -> AudioResponse:
     """The same for a player that can only be given a URL, such as an `<audio>` element."""
+    unknown = [name for name in query.model_extra or () if not _is_ignored(name)]
+    if unknown:
+        raise InvalidRequest(unknown_field(unknown[0], list(SpeechQuery.model_fields)), param=unknown[0])
     return await speak(query, request, services)
+
+
+def _is_ignored(parameter: str) -> bool:
+    """Parameters that keep a cache from answering."""
+    return parameter == "cache_buster" or parameter.startswith("_")

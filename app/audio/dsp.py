@@ -76,6 +76,9 @@ class PcmCodec:
     def finish(self) -> bytes:
         return b""
 
+    def close(self) -> None:
+        pass
+
 
 class Resampler:
     """Convert the sample rate with soxr's HQ, which holds back about 40 ms, or 80 ms down to 8 kHz."""

@@ -43,7 +43,7 @@ def encode_whole(
     muxer = _Muxer(format, rate_hz, file, is_streamed=False)
     muxer.write_header()
     muxer.write(np.frombuffer(pcm, "<i2"))
-    muxer.close()
+    muxer.finish()
     return file.getvalue()
 
 
@@ -64,12 +64,16 @@ class Codec(Protocol):
 
     def finish(self) -> bytes: ...
 
+    def close(self) -> None:
+        """Free everything, finished or not; may come more than once."""
+        ...
+
 
 class AudioEncoder:
     """Encode one stream while it is made: `start` once, `encode` chunks, `flush` in silences, `finish` once.
 
-    What they return, concatenated, is the file; any of them may return no bytes. Dropping the encoder
-    unfinished frees it.
+    What they return, concatenated, is the file; any of them may return no bytes. `close` frees an encoder
+    that is left unfinished; without it its threads live until the garbage collector comes.
     """
 
     def __init__(
@@ -144,13 +148,19 @@ class AudioEncoder:
         self._is_finished = True
         return rest + self._codec.finish()
 
+    def close(self) -> None:
+        """Free everything, finished or not; nothing else may be called afterwards."""
+        self._is_finished = True
+        self._stages = None
+        self._codec.close()
+
     @property
     def _is_open(self) -> bool:
         return self._is_started and not self._is_finished
 
 
 class MuxedCodec:
-    """A format that FFmpeg encodes and wraps. One that is dropped unfinished writes nothing more."""
+    """A format that FFmpeg encodes and wraps."""
 
     def __init__(self, format: AudioFormat, sample_rate_hz: int) -> None:
         self._written = _ByteSink()
@@ -165,8 +175,11 @@ class MuxedCodec:
         return self._written.take()
 
     def finish(self) -> bytes:
-        self._muxer.close()
+        self._muxer.finish()
         return self._written.take()
+
+    def close(self) -> None:
+        self._muxer.close()
 
 
 class _Sink(Protocol):
@@ -249,21 +262,22 @@ class _Muxer:
         options = {**_EVERY_CONTAINER, **settings.container_options}
         if is_streamed:
             options |= settings.streamed_options
-        self._container = av.open(sink, "w", format=settings.container, container_options=options)
-        track = self._container.add_stream(
+        container = av.open(sink, "w", format=settings.container, container_options=options)
+        track = container.add_stream(
             settings.codec, rate=sample_rate_hz, options=dict(settings.codec_options), layout="mono"
         )
         assert isinstance(track, av.AudioStream), track
-        self._track = track
-        self._track.format = av.AudioFormat(settings.sample_format)
-        self._track.codec_context.thread_count = 1
+        track.format = av.AudioFormat(settings.sample_format)
+        track.codec_context.thread_count = 1
         if settings.bits_per_s is not None:
-            self._track.bit_rate = settings.bits_per_s
+            track.bit_rate = settings.bits_per_s
+        self._open: tuple[av.container.OutputContainer, av.AudioStream] | None = (container, track)
         self._sample_rate_hz = sample_rate_hz
         self._num_samples = 0
 
     def write_header(self) -> None:
-        self._container.start_encoding()
+        container, _ = self._opened
+        container.start_encoding()
 
     def write(self, samples: Pcm16) -> None:
         if not len(samples):
@@ -273,8 +287,22 @@ class _Muxer:
         frame.time_base = Fraction(1, self._sample_rate_hz)
         frame.pts = self._num_samples
         self._num_samples += len(samples)
-        self._container.mux(self._track.encode(frame))
+        container, track = self._opened
+        container.mux(track.encode(frame))
+
+    def finish(self) -> None:
+        container, track = self._opened
+        container.mux(track.encode(None))
+        self.close()
 
     def close(self) -> None:
-        self._container.mux(self._track.encode(None))
-        self._container.close()
+        """End the codec's threads, which it does when container and track are closed and dropped."""
+        if self._open is not None:
+            container, _ = self._open
+            self._open = None
+            container.close()
+
+    @property
+    def _opened(self) -> tuple[av.container.OutputContainer, av.AudioStream]:
+        assert self._open is not None, "the muxer is closed"
+        return self._open

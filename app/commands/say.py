@@ -107,5 +107,5 @@ async def _write(stream: "SynthesisStream", began_s: float, num_characters: int,
             rtf = stream.stats.compute_s * stream.sample_rate_hz / num_samples
             progress.update(task, completed=num_spoken, rtf=f"real-time factor {rtf:.2f}")
     if not num_samples:
-        raise CommandFailed("nothing was spoken; give it words to say")
+        raise CommandFailed("the text has nothing that can be spoken; give it at least one word")
     return Spoken(num_samples / stream.sample_rate_hz, first_audio_s, stream.stats.compute_s)

@@ -1,8 +1,13 @@
 """`firstword serve` runs the service until a signal ends it; `firstword settings` lists its settings."""
 
 import asyncio
+import multiprocessing
+import os
+import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -12,6 +17,8 @@ from firstword.app.commands.console import CommandFailed, to_stderr
 from firstword.app.commands.doctor import ESSENTIAL
 from firstword.app.options import BUILTIN_CHECKPOINT
 from firstword.app.settings import SETTINGS, Settings, load_settings, variable_of
+
+CLOSING_S: Final = 1.4  # from the end of the streams to that of the process
 
 
 def serve(
@@ -42,13 +49,31 @@ def serve(
     from firstword.app.telemetry.logs import configure_logging
 
     configure_logging(settings.log.log_level, settings.log.log_format)
-    service = serve_until_signalled(settings, _announce)
+    service = serve_until_signalled(settings, _announce, on_drained=partial(end_process_within, CLOSING_S))
     try:
         import uvloop
     except ModuleNotFoundError:  # there is none for Windows
         asyncio.run(service)
     else:
         uvloop.run(service)
+
+
+def end_process_within(seconds: float) -> None:
+    """End the process in that time, finished or not: a network that computes cannot be interrupted.
+
+    Nothing is lost by it: what was acknowledged is on the disk.
+    """
+
+    def end() -> None:
+        sys.stderr.write(f"ended without waiting for what is still computed, after {seconds:g} s\n")
+        sys.stderr.flush()
+        for child in multiprocessing.active_children():
+            child.kill()
+        os._exit(0)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
 
 
 def _refuse_what_cannot_run(settings: Settings) -> None:

@@ -52,8 +52,8 @@ class SynthesisStream(Protocol):
     """One stream, which takes text from the first. Used within one event loop.
 
     `async with` waits for its speaker and for a slot, and then owns it: leaving it early, or by an error,
-    cancels and frees everything at once. Before it is entered it holds nothing but its text. Text in
-    which nothing can be spoken fails the stream with InvalidRequest(param="text").
+    cancels and frees everything at once. Before it is entered it holds nothing but its text. It ends
+    without any audio where nothing in its text can be spoken, and only there.
     """
 
     request: SynthesisRequest

@@ -284,7 +284,7 @@ class TextTask:
         self._open: Utterance | None = None  # the one that text is pushed to, in continuous mode
 
     async def run(self) -> None:
-        """Raise InvalidRequest where nothing in the text can be spoken."""
+        """Text in which nothing can be spoken becomes no utterance."""
         state = self._state
         request = state.request
         if request.text is None:
@@ -294,8 +294,6 @@ class TextTask:
             for segment in await self._in_thread(split, request.text, request.language, request.normalize):
                 utterance = await self._start(segment.source, segment.text_ids)
                 await utterance.tokens.wait_until_ended()
-        if not state.transcripts:
-            raise InvalidRequest("the text has nothing that can be spoken; send at least one word", "text")
         await state.utterances.put(None)
 
     async def _run_feed(self) -> None:

@@ -23,6 +23,7 @@ _UNSPEAKABLE = re.compile(
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ud800-\udfff"
     "\ue000-\uf8ff\ufeff\ufff0-\uffff\U000e0000-\U000e007f\U000f0000-\U0010ffff]"
 )
+_NO_FILLERS = dict.fromkeys((0x115F, 0x1160, 0x3164, 0xFFA0))  # invisible, though Unicode calls them letters
 _CHECKPOINT_MARKS = re.compile(r"\[[a-z][a-z_-]*\]|</?[a-z]+>|<\|[A-Za-z_]+\|>")  # a checkpoint's own marks
 _LINK_TARGET = re.compile(r"(?<=\])\([^()\s]*\)")
 _MARKDOWN = re.compile(
@@ -108,8 +109,8 @@ def clean_phrase(phrase: str) -> str:
 
 
 def is_speakable(text: str) -> bool:
-    """Whether a text has anything but blanks, punctuation and symbols."""
-    return not is_only_punctuation("".join(text.split()))
+    """Whether a text has a letter or a number: not only blanks, punctuation, symbols, marks and controls."""
+    return any(unicodedata.category(character)[0] in "LN" for character in text.translate(_NO_FILLERS))
 
 
 def is_only_punctuation(text: str) -> bool:

@@ -153,8 +153,6 @@ class FakeStream:
         self._changed.set()
 
     def finish_text(self) -> None:
-        if not any(character.isalnum() for character in self.text):
-            self.fail(InvalidRequest("The text has nothing that can be spoken; send words.", param="text"))
         self._is_finished = True
         self._speak()
 
@@ -211,8 +209,10 @@ class FakeStream:
         return self.is_open
 
     def _speak(self) -> None:
-        self._due.extend(self._waiting)
-        self._waiting = ""
+        """What cannot be spoken waits for something that can."""
+        if any(character.isalnum() for character in self.text):
+            self._due.extend(self._waiting)
+            self._waiting = ""
         self._changed.set()
 
     def _close(self) -> None:

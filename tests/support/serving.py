@@ -3,13 +3,13 @@
 import asyncio
 import socket
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import httpx
 import uvicorn
 
-from firstword.app.api.app import build_app, server_config
+from firstword.app.api.app import DrainingServer, build_app, server_config
 from firstword.app.api.dependencies import Clock, Services
 from firstword.app.api.limits import Quotas
 from firstword.app.api.middleware import KeyRing
@@ -32,6 +32,7 @@ def make_services(
     keys: Sequence[str] = (),
     limits: Limits = LIMITS,
     clock: Clock = time.perf_counter,
+    accepts_any_model: bool = True,
 ) -> Services:
     return Services(
         engine=engine or FakeEngine(),
@@ -42,6 +43,7 @@ def make_services(
         quotas=Quotas(limits, clock),
         model_id=MODEL_ID,
         voices=VOICES,
+        accepts_any_model=accepts_any_model,
         clock=clock,
     )
 
@@ -66,6 +68,26 @@ async def serving(services: Services) -> AsyncIterator[str]:
         finally:
             server.should_exit = True
             await running
+
+
+async def nothing() -> None:
+    pass
+
+
+@asynccontextmanager
+async def draining_server(
+    drain: Callable[[], Awaitable[None]] = nothing, unread_timeout_s: float | None = None
+) -> AsyncIterator[tuple[DrainingServer, int, asyncio.Task[None]]]:
+    """A server that listens, its port, and the task that runs it."""
+    config = server_config(build_app(make_services()), "127.0.0.1", 0, 1024)
+    listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    server = DrainingServer(config, drain, listening.set_result, unread_timeout_s)
+    running = asyncio.create_task(server._serve())  # `serve` would take over the signals of the test
+    try:
+        yield server, await listening, running
+    finally:
+        server.should_exit = True
+        await running
 
 
 def counted(services: Services, family: str, **labels: str) -> float:

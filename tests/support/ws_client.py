@@ -57,7 +57,7 @@ class Client:
             assert (await self.receive())["type"] == "started"
         message = await self.receive()
         assert message["type"] == "error", message
-        assert set(message) == {"type", "context", "error"}
+        assert set(message) == {"type", "context", "fatal", "error"}
         assert set(message["error"]) == {"message", "type", "param", "code"}
         return message
 

@@ -198,22 +198,22 @@ class Context:
     async def _send_audio(self) -> None:
         session = self._session
         queue = self._send_queue
-        encoder = StreamEncoder(session.stream, self._output, session.record.encoded)
-        async with aclosing(encoder.events()) as events:
-            async for event in events:
-                if isinstance(event, Flushed):
-                    await queue.send(FlushDone(context=self.id))
-                    continue
-                frame = AudioFrame(
-                    context=self.id,
-                    bytes=len(event.data),
-                    start_ms=self._ms(self._num_sent_samples),
-                    duration_ms=self._ms(event.num_samples),
-                )
-                count = partial(self._count_sent, event.num_samples)
-                await queue.send(frame, event.data, before_write=count)
-                session.record.audio_went(event.num_samples, self._output.sample_rate_hz)
-                self._restart_idle_timer()
+        with StreamEncoder(session.stream, self._output, session.record.encoded) as encoder:
+            async with aclosing(encoder.events()) as events:
+                async for event in events:
+                    if isinstance(event, Flushed):
+                        await queue.send(FlushDone(context=self.id))
+                        continue
+                    frame = AudioFrame(
+                        context=self.id,
+                        bytes=len(event.data),
+                        start_ms=self._ms(self._num_sent_samples),
+                        duration_ms=self._ms(event.num_samples),
+                    )
+                    count = partial(self._count_sent, event.num_samples)
+                    await queue.send(frame, event.data, before_write=count)
+                    session.record.audio_went(event.num_samples, self._output.sample_rate_hz)
+                    self._restart_idle_timer()
 
     def _count_sent(self, num_samples: int) -> None:
         self._num_sent_samples += num_samples

@@ -140,13 +140,16 @@ class Pong(Message):
 
 
 class ErrorMessage(Message):
+    """fatal: it ended its context; else the context is as it was before the message that is refused."""
+
     type: Literal["error"] = "error"
     context: str | None
+    fatal: bool
     error: dict[str, str | None]
 
     @classmethod
-    def of(cls, context: str | None, error: Exception) -> "ErrorMessage":
-        return cls(context=context, error=error_body(error)["error"])
+    def of(cls, context: str | None, error: Exception, is_fatal: bool) -> "ErrorMessage":
+        return cls(context=context, fatal=is_fatal, error=error_body(error)["error"])
 
 
 @dataclass(frozen=True, slots=True)

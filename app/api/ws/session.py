@@ -26,11 +26,12 @@ from firstword.app.api.ws.messages import (
     parse_message,
     peek_type_and_context,
 )
-from firstword.app.errors import CancelReason, InvalidRequest
+from firstword.app.errors import CancelReason, InvalidRequest, UpgradeRequired
 
 GOING_AWAY = 1001  # close codes, RFC 6455 and its registry
 RESTARTING = 1012
 CLOSE_TIMEOUT_S = 5.0  # for the last messages to go out
+MAX_ENDED_CONTEXTS = 64  # remembered, as messages for them may be under way
 
 logger = logging.getLogger(__name__)
 router = APIRouter()
@@ -43,6 +44,11 @@ async def stream(websocket: WebSocket) -> None:
     await websocket.accept()
     with services.metrics.ws_connections.track_inprogress():
         await WebSocketSession(websocket, services, websocket.state.key_owner).run()
+
+
+@router.get("/tts/stream", include_in_schema=False)
+async def stream_without_upgrade() -> None:
+    raise UpgradeRequired("this path is a WebSocket; connect with ws:// or wss://, or POST the text to /tts")
 
 
 class UnexpectedMessage(InvalidRequest):
@@ -64,8 +70,8 @@ class _End:
 class WebSocketSession:
     """One socket: a reader that never waits for speech, a writer, and a task for each context.
 
-    An error message with a context ends that context, except one for an unexpected message. Where an error
-    closes the socket, the contexts that are still speaking end first, and no new one begins.
+    A fatal error message ends its context. Where an error closes the socket, the contexts that are still
+    speaking end first, and no new one begins.
     """
 
     def __init__(self, websocket: WebSocket, services: Services, owner: str) -> None:
@@ -81,6 +87,8 @@ class WebSocketSession:
         # Contexts that ended in an error while their client was still sending: messages under way for them
         # must not begin a new one that speaks with the default voice.
         self._failed: deque[str] = deque(maxlen=limits.max_contexts)
+        # A flush, end or cancel for them crossed their last message, and is answered by nothing.
+        self._ended: deque[str] = deque(maxlen=MAX_ENDED_CONTEXTS)
         self._close_when_empty: Close | None = None  # how to close once the contexts have ended
         self._end: asyncio.Future[_End] = asyncio.get_running_loop().create_future()
         self._idle_timer: asyncio.Timeout | None = None
@@ -167,13 +175,16 @@ class WebSocketSession:
                 self._start(message, is_explicit=True)
             case Text():
                 self._context_for_text(message.context).push_text(message.text)
+            case Flush() | End() | Cancel() if self._has_ended(message.context):
+                if not isinstance(message, Flush):
+                    self._clear_failed(message.context)
             case Flush():
                 self._taking_text(message.context).flush()
             case End():
                 self._taking_text(message.context).end_text()
             case Cancel():
                 cancelled = self._get(message.context).cancel("client_cancel")
-                del self._contexts[message.context]
+                self._remove(message.context)
                 await self._send_queue.post(cancelled)
                 self._end_if_empty()
 
@@ -212,6 +223,13 @@ class WebSocketSession:
             )
         return context
 
+    def _has_ended(self, context_id: str) -> bool:
+        return context_id not in self._contexts and context_id in self._ended
+
+    def _remove(self, context_id: str) -> None:
+        if self._contexts.pop(context_id, None) is not None and context_id not in self._ended:
+            self._ended.append(context_id)
+
     def _get(self, context_id: str) -> Context:
         context = self._contexts.get(context_id)
         if context is None:
@@ -225,7 +243,7 @@ class WebSocketSession:
 
         def remove() -> None:
             if self._contexts.get(context.id) is context:
-                del self._contexts[context.id]
+                self._remove(context.id)
                 self._end_if_empty()
 
         try:
@@ -239,9 +257,7 @@ class WebSocketSession:
         """Answer a message that could not be handled, and end the context that it was for."""
         kind, context_id = (None, None) if raw is None else peek_type_and_context(raw)
         if isinstance(error, UnexpectedMessage):
-            if kind in ("end", "cancel"):
-                self._clear_failed(context_id)
-            await self._send_queue.post(ErrorMessage.of(context_id, error))
+            await self._send_queue.post(ErrorMessage.of(context_id, error, is_fatal=False))
             return
         needs_start = kind == "start"
         if context_id in self._contexts:
@@ -253,16 +269,17 @@ class WebSocketSession:
     async def _fail(self, context_id: str | None, error: Exception, needs_start: bool) -> None:
         """needs_start: the client may have more under way that belongs to the `start` it sent."""
         if context_id is not None:
-            self._contexts.pop(context_id, None)
+            self._remove(context_id)
             self._clear_failed(context_id)
             if needs_start:
                 self._failed.append(context_id)
+                self._ended.append(context_id)
         row = row_of(error)
         if row is INTERNAL:
             logger.error("a context failed", exc_info=error)
         if row.close_code is not None and self._close_when_empty is None:
             self._close_when_empty = Close(row.close_code, row.code)
-        await self._send_queue.post(ErrorMessage.of(context_id, error))
+        await self._send_queue.post(ErrorMessage.of(context_id, error, is_fatal=context_id is not None))
         self._end_if_empty()
 
     def _clear_failed(self, context_id: str | None) -> None:

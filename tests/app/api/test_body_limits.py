@@ -12,11 +12,15 @@ from fastapi import FastAPI
 from firstword.app.api.app import build_app
 from firstword.app.api.middleware import LINGER_BYTES
 from tests.support.fake_engine import FakeEngine
-from tests.support.serving import LIMITS, counted, error_of, in_process, make_services, serving
+from tests.support.serving import LIMITS, PATIENCE_S, counted, error_of, in_process, make_services, serving
 
 pytestmark = pytest.mark.anyio
 
 MIB = 1024**2
+FORM_START = b'--x\r\nContent-Disposition: form-data; name="name"\r\n\r\nbo\r\n' + (
+    b'--x\r\nContent-Disposition: form-data; name="audio"; filename="a"\r\n\r\n'
+)
+FORM_END = b"\r\n--x--\r\n"
 JSON = {"Content-Type": "application/json"}
 
 
@@ -37,7 +41,8 @@ async def test_ten_megabytes_of_json_are_refused(path: str, is_chunked: bool) ->
         content = zeros(10 * MIB) if is_chunked else b"0" * 10 * MIB
         answer = await client.post(path, content=content, headers=JSON)
         after = await client.get("/livez")
-    assert (answer.status_code, error_of(answer)["code"]) == (413, "text_too_long")
+    expected = (413, "text_too_long") if path == "/tts" else (400, "string_above_max_length")
+    assert (answer.status_code, error_of(answer)["code"]) == expected
     assert answer.headers["connection"] == "close"
     assert after.status_code == 200
     assert not engine.streams
@@ -90,8 +95,8 @@ async def test_an_upload_has_its_limit_behind_a_root_path_and_with_a_slash_too()
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         upload = {"data": {"name": "bo"}, "files": {"audio": bytes(MIB)}}
         mounted = await client.post("/voice/speakers", **upload)
-        redirected = await client.post("/voice/speakers/", **upload)
-    assert (mounted.status_code, redirected.status_code) == (201, 307)
+        with_slash = await client.post("/voice/speakers/", **upload)
+    assert (mounted.status_code, with_slash.status_code) == (201, 409)
 
 
 async def test_a_body_that_does_not_come_is_given_up() -> None:
@@ -117,3 +122,40 @@ async def test_a_client_that_leaves_within_its_body_is_forgotten() -> None:
         await writer.drain()
         writer.transport.abort()
     assert not engine.streams
+
+
+async def test_all_bodies_together_have_a_limit_and_one_alone_has_its_own() -> None:
+    limits = replace(LIMITS, max_bodies_bytes=2 * MIB)
+    go_on = asyncio.Event()
+
+    async def held() -> AsyncIterator[bytes]:
+        """A form that stops in the middle of its file."""
+        yield FORM_START + bytes(MIB + MIB // 2)
+        await go_on.wait()
+        yield FORM_END
+
+    services = make_services(limits=limits)
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    async with serving(services) as url, httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
+        first = asyncio.create_task(client.post("/speakers", content=held(), headers=headers))
+        refused = None
+        while refused is None or refused.status_code != 503:  # the first one may still be on its way
+            refused = await client.post("/speakers", files={"audio": bytes(MIB)})
+        small = await client.post("/tts", json={"text": "Hi."})
+        go_on.set()
+        assert (await first).status_code == 201
+        alone = await client.post("/speakers", data={"name": "cy"}, files={"audio": bytes(3 * MIB)})
+    assert (refused.headers["retry-after"], error_of(refused)["code"]) == ("1", "overloaded")
+    assert small.status_code == 200
+    assert alone.status_code == 201
+    assert counted(services, "tts_rejected_total", reason="queue_full") >= 1
+
+
+async def test_a_body_is_no_longer_counted_once_its_request_is_over() -> None:
+    services = make_services(limits=replace(LIMITS, max_bodies_bytes=MIB))
+    async with in_process(services) as client:
+        for number in range(5):
+            upload = {"data": {"name": f"bo{number}"}, "files": {"audio": bytes(MIB)}}
+            assert (await client.post("/speakers", **upload)).status_code == 201
+            assert (await client.post("/speakers", files={"audio": bytes(11 * MIB)})).status_code == 413
+        assert (await client.post("/tts", json={"text": "Hi."})).status_code == 200

@@ -76,7 +76,7 @@ async def test_a_body_reaches_the_application_in_pieces_and_others_run_between(n
             turns += 1
             await asyncio.sleep(0)
 
-    uploads = speakers.upload_limits(LIMITS)
+    uploads = speakers.body_limits(LIMITS)
     middleware = BodyLimitMiddleware(application, LIMITS, Metrics(), uploads)
     turning = asyncio.ensure_future(other())
     await middleware({"type": "http", "method": "POST", "path": "/speakers", "headers": []}, receive, send)

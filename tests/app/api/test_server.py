@@ -3,35 +3,14 @@
 import asyncio
 import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 
 import pytest
 
 from firstword.app.api.app import DrainingServer, build_app, server_config
-from tests.support.serving import PATIENCE_S, make_services
+from tests.support.serving import PATIENCE_S, draining_server, make_services
 
 pytestmark = pytest.mark.anyio
-
-
-async def nothing() -> None:
-    pass
-
-
-@asynccontextmanager
-async def draining_server(
-    drain: Callable[[], Awaitable[None]] = nothing, unread_timeout_s: float | None = None
-) -> AsyncIterator[tuple[DrainingServer, int, asyncio.Task[None]]]:
-    """A server that listens, its port, and the task that runs it."""
-    config = server_config(build_app(make_services()), "127.0.0.1", 0, 1024)
-    listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    server = DrainingServer(config, drain, listening.set_result, unread_timeout_s)
-    running = asyncio.create_task(server._serve())  # `serve` would take over the signals of the test
-    try:
-        yield server, await listening, running
-    finally:
-        server.should_exit = True
-        await running
 
 
 async def test_a_signal_drains_and_then_ends_the_server() -> None:

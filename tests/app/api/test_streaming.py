@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -130,7 +131,14 @@ async def test_a_listener_who_leaves_while_the_socket_is_full_frees_the_stream()
     assert stream.num_chunks < len(LONG)
 
 
-async def test_a_listener_who_does_not_read_pauses_the_stream_and_is_dropped_in_time() -> None:
+def messages_of_level(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= level]
+
+
+async def test_a_listener_who_does_not_read_pauses_the_stream_and_is_dropped_in_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
     engine = FakeEngine(samples_per_character=LARGE_CHUNK_SAMPLES)
     services = make_services(engine, limits=replace(LIMITS, slow_listener_timeout_s=0.2))
     async with serving(services) as url, asyncio.timeout(PATIENCE_S), listening(url) as listener:
@@ -143,6 +151,8 @@ async def test_a_listener_who_does_not_read_pauses_the_stream_and_is_dropped_in_
     assert stream.cancels == ["slow_listener"]
     assert stream.num_chunks < 50  # of more than a thousand
     assert counted(services, "tts_cancelled_total", reason="slow_listener") == 1
+    assert messages_of_level(caplog, logging.WARNING) == []
+    assert "a stream was cut off: a write took longer than 0.2 s" in messages_of_level(caplog, logging.INFO)
     assert counted(services, "tts_requests_total", protocol="http", outcome="failed") == 0
 
 
@@ -199,7 +209,10 @@ async def test_a_complete_body_that_fails_late_still_has_its_status() -> None:
     assert answer.status_code == 500
 
 
-async def test_a_stream_that_a_stopping_server_cannot_finish_is_cut_off() -> None:
+async def test_a_stream_that_a_stopping_server_cannot_finish_is_cut_off(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
     engine = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=2)
     services = make_services(engine)
     async with (
@@ -219,6 +232,9 @@ async def test_a_stream_that_a_stopping_server_cannot_finish_is_cut_off() -> Non
     assert refused.headers["retry-after"] == "1"
     assert counted(services, "tts_cancelled_total", reason="shutdown") == 1
     assert counted(services, "tts_rejected_total", reason="draining") == 1
+    assert messages_of_level(caplog, logging.WARNING) == []
+    [line] = [line for line in messages_of_level(caplog, logging.INFO) if "cut off" in line]
+    assert "\n" not in line
 
 
 async def test_audio_is_sent_as_it_is_made() -> None:
@@ -245,7 +261,7 @@ async def test_the_connection_serves_again_after_an_error_and_after_a_stream() -
             statuses.append(answer.status_code)
             port = answer.extensions["network_stream"].get_extra_info("client_addr")
             statuses.append(port)
-    assert statuses[::2] == [200, 400, 200, 400, 200]
+    assert statuses[::2] == [200, 400, 200, 200, 200]
     assert len(set(statuses[1::2])) == 1
 
 

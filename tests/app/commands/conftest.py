@@ -47,7 +47,9 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
     """The settings that `serve` started the service with."""
     settings_seen: list[Settings] = []
 
-    async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
+    async def serve(
+        settings: Settings, announce: Callable[[str], None], on_drained: Callable[[], None]
+    ) -> None:
         settings_seen.append(settings)
         announce("http://127.0.0.1:1 speaks [softly]")
 

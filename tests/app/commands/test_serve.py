@@ -1,6 +1,8 @@
 """`firstword serve` up to where the service itself begins."""
 
+import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -62,3 +64,17 @@ def test_serve_refuses_what_cannot_run_before_it_loads(
     line = refused("serve", "--port", "0")
     assert expected in line
     assert "s3cret" not in line
+
+
+def test_a_process_that_cannot_close_ends_all_the_same() -> None:
+    code = """
+import threading, time
+from firstword.app.commands.serve import end_process_within
+threading.Thread(target=time.sleep, args=(60,)).start()  # as one that computes
+end_process_within(0.2)
+"""
+    began_s = time.monotonic()
+    ended = subprocess.run([sys.executable, "-c", code], timeout=50, capture_output=True, text=True)
+    assert ended.returncode == 0
+    assert "ended without waiting" in ended.stderr
+    assert time.monotonic() - began_s < 40

@@ -66,7 +66,13 @@ def test_long_text_of_anything_is_cut_small(unit: str, normalizer: Normalizer) -
         assert "".join(segment.spoken for segment in segments).rstrip(".。") == text
 
 
-@pytest.mark.parametrize("text", ["", "  ", "...", "😀 !!", "\n\n", "\ud800", "“”", "***", "---"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "  ", "...", "😀 !!", "\n\n", "\ud800", "“”", "***", "---"),
+        *("\u200d", "\u0301", "\u20dd", "\u115f", "\u3164", "\u0301 \u200d\u3164.", "\x00"),
+    ],
+)
 def test_a_text_with_nothing_to_say_gives_nothing(text: str, normalizer: Normalizer) -> None:
     assert split(normalizer, text, SegmentLimits()) == []
     assert Segmenter(normalizer, codes, SegmentLimits(), 10).split(text, "en", False) == []

@@ -268,3 +268,12 @@ async def test_a_ping_is_answered_while_audio_goes_out() -> None:
         await client.send_turn(HELLO)
         await client.receive_until("audio")
         await client.still_answers()
+
+
+async def test_voice_and_null_mean_the_same_as_elsewhere() -> None:
+    engine = FakeEngine()
+    async with ws_client(make_services(engine)) as client:
+        await client.send_turn(HELLO, voice="anna", speed=None, format=None, mode=None)
+        messages = await client.receive_until("done")
+    assert engine.streams[0].speaker == "anna"
+    assert messages[0]["format"] == "pcm"

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -90,9 +89,29 @@ async def test_a_context_that_nobody_began_is_named(type: str) -> None:
         message = await client.receive_error()
         await client.still_answers()
     assert message["context"] == "nobody's"
+    assert message["fatal"] is False
     assert message["error"]["code"] == "invalid_request"
     assert message["error"]["param"] == "context"
     assert "nobody's" in message["error"]["message"]
+
+
+@pytest.mark.parametrize("type", ["flush", "end", "cancel"])
+@pytest.mark.parametrize("ending", ["done", "cancelled", "error"])
+async def test_what_crosses_the_end_of_its_context_is_answered_by_nothing(type: str, ending: str) -> None:
+    async with ws_client(make_services()) as client:
+        await client.send("text", context="a", text=HELLO)
+        last = {
+            "done": {"type": "end"},
+            "cancelled": {"type": "cancel"},
+            "error": {"type": "text", "txt": ""},
+        }
+        await client.send(**last[ending], context="a")
+        await client.receive_until(ending, "a")
+        await client.send(type, context="a")
+        await client.still_answers()
+        await client.send_turn(HELLO, "a")
+        messages = await client.receive_until("done", "a")
+    assert received_audio(messages, "a") == pcm_of(speech(HELLO))
 
 
 @pytest.mark.parametrize("late", [{"type": "text", "text": "More."}, {"type": "flush"}, {"type": "end"}])
@@ -106,7 +125,7 @@ async def test_what_comes_behind_the_end_is_refused_and_the_speech_goes_on(late:
         message = await client.receive_error()
         engine.pause.set()
         rest = await client.receive_until("done")
-    assert message["context"] == ""
+    assert (message["context"], message["fatal"]) == ("", False)
     assert message["error"]["code"] == "invalid_request"
     assert received_audio(begun + rest) == pcm_of(speech(HELLO))
 
@@ -128,11 +147,10 @@ async def test_text_under_way_to_a_start_that_failed_is_not_spoken_by_another_vo
     engine = FakeEngine()
     async with ws_client(make_services(engine)) as client:
         await client.send_turn(HELLO, "a", speaker="nobody")
-        errors = [await client.receive_error() for _ in range(3)]
-        assert [error["error"]["code"] for error in errors] == [
-            "speaker_not_found",
-            "invalid_request",  # the text
-            "invalid_request",  # its end
+        errors = [await client.receive_error() for _ in range(2)]
+        assert [(error["error"]["code"], error["fatal"]) for error in errors] == [
+            ("speaker_not_found", True),
+            ("invalid_request", False),  # the text; nothing answers its end
         ]
         await client.still_answers()
         await client.send_turn(HELLO, "a", speaker="anna")
@@ -148,31 +166,33 @@ async def test_behind_the_end_of_a_failed_turn_its_context_may_be_begun_by_text(
         await client.send("text", text="lost")
         assert "start" in (await client.receive_error())["error"]["message"]
         await client.send("end")
-        await client.receive_error()
         await client.send_turn(HELLO)
         assert received_audio(await client.receive_until("done")) == pcm_of(speech(HELLO))
 
 
 @pytest.mark.parametrize("text", ["", " \n", "?!..."])
-async def test_text_that_nobody_can_speak_is_refused_at_its_end(text: str) -> None:
-    async with ws_client(make_services(FakeEngine(info=replace(INFO, can_continue_text=False)))) as client:
-        await client.send("start", mode="segments")
-        assert (await client.receive())["type"] == "started"
+@pytest.mark.parametrize("format", ["pcm", "wav", "opus"])
+async def test_text_that_nobody_can_speak_is_done_without_audio(text: str, format: str) -> None:
+    services = make_services(FakeEngine(info=replace(INFO, can_continue_text=False)))
+    async with ws_client(services) as client:
+        await client.send("start", mode="segments", format=format)
         await client.send("text", text=text)
         await client.send("end")
-        message = await _first_error(client)
+        messages = await client.receive_until("done")
         await client.send_turn(HELLO)
         assert types_of(await client.receive_until("done"))[0] == "started"
-    assert message["error"]["code"] == "invalid_request"
-    assert message["error"]["param"] == "text"
+    assert types_of(messages) == ["started", "done"]
+    assert messages[-1]["stats"]["audio_ms"] == 0
+    assert messages[-1]["stats"]["ttfb_ms"] is None
+    assert counted(services, "tts_requests_total", protocol="websocket", outcome="ok") == 2
 
 
-async def _first_error(client: Any) -> dict[str, Any]:
-    """The fake speaks a lone stop where a real engine would not."""
-    while (message := await client.receive())["type"] == "audio":
-        pass
-    assert message["type"] == "error"
-    return dict(message)
+async def test_a_flush_of_nothing_is_flushed() -> None:
+    async with ws_client(make_services()) as client:
+        await client.send("start")
+        await client.send("flush")
+        await client.send("end")
+        assert types_of(await client.receive_until("done")) == ["started", "flushed", "done"]
 
 
 @pytest.mark.parametrize("is_open", [True, False])
