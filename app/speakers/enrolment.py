@@ -299,9 +299,10 @@ class Enrolment:
             ) from error
         content = pack(self._networks.tensors_of(features))
         row = replace(row, prompt_tokens=len(features.prompt_tokens), fingerprint=self._networks.fingerprint)
-        self._store.replace_features(id, content, row.prompt_tokens, row.fingerprint)
+        stored = replace(stored, row=row, features=content)
+        self._store.replace_features(stored)
         logger.info("speaker %s read again for checkpoint %s", row.name, row.fingerprint)
-        return replace(stored, row=row, features=content), features
+        return stored, features
 
     def _row(
         self,
