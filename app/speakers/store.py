@@ -395,6 +395,7 @@ def _row(values: tuple[object, ...]) -> SpeakerRow:
 FORMAT = "firstword-speaker"
 VERSION = "1"
 RECORDING = "recording"
+MAX_REASON_CHARS = 200  # of an error about a bundle
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,7 +458,9 @@ def read_bundle(content: bytes, max_bytes: int, fingerprint: str) -> Bundle:
 
 
 def invalid_bundle(reason: str) -> InvalidRequest:
-    return InvalidRequest(f"not a speaker's bundle: {reason}; send what an export gave", param="bundle")
+    """reason: cut where it repeats too much of what came."""
+    shown = reason if len(reason) <= MAX_REASON_CHARS else f"{reason[:MAX_REASON_CHARS]}…"
+    return InvalidRequest(f"not a speaker's bundle: {shown}; send what an export gave", param="bundle")
 
 
 def _entry(metadata: Mapping[str, str], name: str) -> str:
