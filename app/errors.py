@@ -15,6 +15,7 @@ TtsError
 ├── SpeakerNotFound
 ├── SpeakerExists
 ├── SpeakerIncompatible     made with another checkpoint
+├── SpeakerDamaged          what is stored of it cannot be read
 ├── BadAudio                an upload that is not a usable recording
 │   ├── AudioTooShort
 │   └── AudioTooLong
@@ -22,8 +23,10 @@ TtsError
 ├── Refused                 to be retried after `retry_after_s`
 │   ├── RateLimited
 │   ├── Overloaded
+│   ├── StoreUnavailable    the file of the speakers cannot be written
 │   ├── Restarting          a part of the engine failed and is restarting
 │   └── Draining
+├── StoreFull               the disk of the speakers is full
 ├── StreamTimeout           nothing was received or read for too long
 └── SynthesisFailed         the server's own fault
 """
@@ -105,6 +108,10 @@ class SpeakerIncompatible(TtsError):
     pass
 
 
+class SpeakerDamaged(TtsError):
+    pass
+
+
 class BadAudio(TtsError):
     pass
 
@@ -142,7 +149,15 @@ class Restarting(Refused):
         super().__init__(message, retry_after_s)
 
 
+class StoreUnavailable(Refused):
+    pass
+
+
 class Draining(Refused):
+    pass
+
+
+class StoreFull(TtsError):
     pass
 
 

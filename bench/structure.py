@@ -124,6 +124,9 @@ WALKS = {
                 f"app/audio/decode.py:{name}"
                 for name in ("_audio_track", "_mono_pieces", "_frames", "_packets")
             ),
+            # The store was checked at its start, its disk is not full.
+            "*:SpeakerStore._check_all",
+            *(f"*:{name}" for name in ("is_full", "_sqlite_code", "*_reserve", "reserve_of")),
         ],
         links={
             "*:Enroller.prepare|*:Enrolment.prepare": "*:Token2Wav.prepare|*:Token2Wav.compute_prompt_state"

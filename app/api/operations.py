@@ -21,6 +21,7 @@ class Health(BaseModel):
 class Readiness(BaseModel):
     ready: bool
     reason: str  # why it is not ready, in one line
+    damaged_speakers: tuple[str, ...] = ()  # does not make it unready: all others speak
 
 
 class ReportedLimits(BaseModel):
@@ -50,7 +51,9 @@ class Capabilities(BaseModel):
     limits: ReportedLimits
 
 
-UNREADY: Answers = {503: {"model": Readiness, "description": "Loading, full or draining."}}
+UNREADY: Answers = {
+    503: {"model": Readiness, "description": "Loading, full, draining, or without its speakers' file."}
+}
 
 
 @router.get("/livez")
@@ -64,10 +67,13 @@ async def livez() -> Health:
 async def readyz(response: Response, services: ServicesHere) -> Readiness:
     """Answer 200 when the server is warm and admits streams, else 503."""
     status = services.engine.status
-    if not status.is_ready:
+    store = await asyncio.to_thread(services.speakers.health)
+    is_ready = status.is_ready and store.is_available
+    if not is_ready:
         response.status_code = 503
         response.headers["Retry-After"] = "1"
-    return Readiness(ready=status.is_ready, reason=status.reason)
+    reason = status.reason if store.is_available else "the file of the speakers is gone from its disk"
+    return Readiness(ready=is_ready, reason=reason, damaged_speakers=store.damaged)
 
 
 @router.get("/v1/capabilities")

@@ -51,7 +51,7 @@ def _is_of_the_world(error: Exception) -> bool:
     from firstword.app.engine.backend import BackendError
     from firstword.app.errors import TtsError
     from firstword.app.options import InvalidOptions
-    from firstword.app.speakers.store import SpeakerStoreError
+    from firstword.app.speakers.store_file import SpeakerStoreError
     from firstword.models.config import CheckpointError
     from firstword.models.frontend.features import FrontendError
 

@@ -59,7 +59,7 @@ from firstword.models.token2wav import Token2Wav
 from firstword.models.tokenizer import TextTokenizer
 
 MAX_PROMPT_TOKENS = (MAX_RECORDING_S + 1) * TOKEN_RATE_HZ  # a second of slack for rounding and margins
-MAX_MAGNITUDE = 1000.0  # far beyond any log-mel or embedding, far from overflow in the networks
+MAX_MAGNITUDE = 50.0  # log-mels of samples within ±1 are within ±12, elements of embeddings of the order of 1
 FEATURE_DTYPES = {"prompt_tokens": np.int64, "prompt_mel": np.float32, "embedding": np.float32}
 
 logger = logging.getLogger(__name__)
@@ -299,9 +299,10 @@ class Enrolment:
             ) from error
         content = pack(self._networks.tensors_of(features))
         row = replace(row, prompt_tokens=len(features.prompt_tokens), fingerprint=self._networks.fingerprint)
-        self._store.replace_features(id, content, row.prompt_tokens, row.fingerprint)
+        stored = replace(stored, row=row, features=content)
+        self._store.replace_features(stored)
         logger.info("speaker %s read again for checkpoint %s", row.name, row.fingerprint)
-        return replace(stored, row=row, features=content), features
+        return stored, features
 
     def _row(
         self,

@@ -36,6 +36,13 @@ class SpeakerInfo:
     quality: Quality | None  # None: built-in
     prompt_tokens: int
     cached: bool  # the flow prompt state is in memory
+    damaged: bool = False  # what is stored of it cannot be used; it can be deleted
+
+
+@dataclass(frozen=True, slots=True)
+class StoreHealth:
+    is_available: bool  # what is registered would be found after a restart
+    damaged: tuple[str, ...] = ()  # names of speakers found damaged so far
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +56,10 @@ class PreparedSpeaker:
 
 
 class Speakers(Protocol):
-    """Every method that takes a name raises SpeakerNotFound where no speaker has it."""
+    """Every method that takes a name raises SpeakerNotFound where no speaker has it.
+
+    Those that write raise StoreFull and StoreUnavailable, `update` and `export` also SpeakerDamaged.
+    """
 
     def list(self) -> list[SpeakerInfo]:
         """Sorted by name, the built-in ones first."""
@@ -57,6 +67,10 @@ class Speakers(Protocol):
 
     def count(self) -> int:
         """The length of `list`, but cheaper; thread-safe."""
+        ...
+
+    def health(self) -> StoreHealth:
+        """Thread-safe; it may wait for a disk."""
         ...
 
     def get(self, name: str) -> SpeakerInfo: ...

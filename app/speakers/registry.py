@@ -14,6 +14,7 @@ from firstword.app.speakers.enrolment import Enrolment, SpeakerNetworks, with_wa
 from firstword.app.speakers.interface import (
     PreparedSpeaker,
     SpeakerInfo,
+    StoreHealth,
     checked_language,
     checked_name,
     checked_transcript,
@@ -180,6 +181,11 @@ class SpeakerRegistry:
         builtin = self._networks.builtin
         return len(builtin) + sum(row.name not in builtin for row in self._store.rows())
 
+    def health(self) -> StoreHealth:
+        damaged = self._store.damaged
+        names = tuple(row.name for row in self._store.rows() if row.id in damaged) if damaged else ()
+        return StoreHealth(self._store.is_in_place(), names)
+
     def get(self, name: str) -> SpeakerInfo:
         return self._builtin_info(name) if name in self._networks.builtin else self._info(self._row(name))
 
@@ -227,8 +233,8 @@ class SpeakerRegistry:
     async def prepared(self, name: str | None = None) -> PreparedSpeaker:
         """Return a speaker, by None the default one, ready to speak with; computed if it is not in memory.
 
-        Raises SpeakerNotFound, and SpeakerIncompatible where a speaker of another checkpoint cannot be
-        read again.
+        Raises SpeakerNotFound, SpeakerDamaged, and SpeakerIncompatible where a speaker of another checkpoint
+        cannot be read again.
         """
         name = self.default_speaker if name is None else name
         if name is None:
@@ -303,6 +309,7 @@ class SpeakerRegistry:
             quality=with_warnings(row.quality, row.duration_s, row.transcript),
             prompt_tokens=row.prompt_tokens,
             cached=row.id in self._cache,
+            damaged=row.id in self._store.damaged,
         )
 
     def _builtin_info(self, name: str) -> SpeakerInfo:

@@ -4,12 +4,11 @@ A bundle is one safetensors file with a registered speaker, for another server o
 """
 
 import json
-import os
+import logging
 import sqlite3
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,33 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 
-from firstword.app.errors import InvalidRequest, SpeakerExists, SpeakerIncompatible, UploadTooLarge
+from firstword.app.errors import (
+    InvalidRequest,
+    SpeakerDamaged,
+    SpeakerExists,
+    SpeakerIncompatible,
+    StoreFull,
+    StoreUnavailable,
+    UploadTooLarge,
+)
 from firstword.app.speakers.interface import Quality
+from firstword.app.speakers.store_file import (
+    RETRY_AFTER_S,
+    SpeakerStoreError,
+    copy_aside,
+    digest_of,
+    errors_named,
+    faults_translated,
+    identity_of,
+    is_damage,
+    is_full,
+    keep_reserve,
+    open_store_file,
+    rebuild,
+    release_reserve,
+)
+
+logger = logging.getLogger(__name__)
 
 Tensors = Mapping[str, NDArray[np.generic]]
 
@@ -30,6 +54,7 @@ HEADER_SIZE_BYTES = 8  # little-endian length of the JSON header that follows
 COLUMNS = "id, name, created_at, transcript, language, duration_s, quality, prompt_tokens, fingerprint"
 READ_TIMEOUT_S = 1.0  # only while another process recovers the file is a reader kept waiting
 WRITE_TIMEOUT_S = 10.0
+MAX_CHECK_S = 5.0  # of a start; what is left of the check goes on beside the service
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +83,63 @@ class SpeakerStore:
     """Thread-safe. `row` and `rows` are quick lookups; all else may wait for a disk or a lock.
 
     A write is whole and on the disk when its method returns, and else never happened. What any process
-    wrote is seen by the next call of every other. Any method raises SpeakerStoreError.
+    wrote is seen by the next call of every other. Any method raises SpeakerStoreError; one that writes also
+    StoreFull, and StoreUnavailable where the open file is no longer the one under the path.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Makes the file if there is none. Raises SpeakerStoreError if it is foreign, newer or damaged."""
+    def __init__(self, path: Path, max_check_s: float = MAX_CHECK_S) -> None:
+        """Makes the file if there is none, and checks what it holds: from `max_check_s` on in the background.
+
+        Raises SpeakerStoreError if it is foreign, newer or damaged beyond single speakers.
+        """
         self._path = path
-        self._reader = open_store_file(path, READ_TIMEOUT_S)
-        self._writer = open_store_file(path, WRITE_TIMEOUT_S)
+        self._reader, self._writer = self._open_connections()
         self._reader_lock = threading.Lock()  # of the rows too
         self._writer_lock = threading.Lock()
         self._rows: tuple[SpeakerRow, ...] = ()
         self._rows_version: int | None = None
-        self.rows()  # touches every row: damage shows now
+        self._damaged: frozenset[int] = frozenset()
+        self._is_in_place = True
+        self._is_closing = threading.Event()
+        try:
+            self.rows()  # touches every row: damage shows now
+        except BaseException:
+            self._reader.close()
+            self._writer.close()
+            raise
+        self._identity = identity_of(path)
+        self._has_reserve = keep_reserve(path)
+        self._check = threading.Thread(target=self._check_all, name="speakers-check", daemon=True)
+        self._check.start()
+        self._check.join(max_check_s)
 
     def close(self) -> None:
         """Waits for a write that is under way."""
+        self._is_closing.set()
+        self._check.join()
         with self._writer_lock:
             self._writer.close()
         with self._reader_lock:
             self._reader.close()
+
+    @property
+    def damaged(self) -> frozenset[int]:
+        """The ids of speakers found damaged so far."""
+        return self._damaged
+
+    def is_in_place(self) -> bool:
+        """Whether what is open is still what stands under the path; logged when that changes."""
+        is_in_place = identity_of(self._path) == self._identity
+        if self._is_in_place and not is_in_place:
+            logger.error(
+                "%s: the file that is open was removed, moved or replaced; no speaker can be registered or "
+                "changed until it is back, or the server is restarted",
+                self._path,
+            )
+        elif is_in_place and not self._is_in_place:
+            logger.info("%s: the store of the speakers is back", self._path)
+        self._is_in_place = is_in_place
+        return is_in_place
 
     def row(self, name: str) -> SpeakerRow | None:
         with self._reader_lock, errors_named(self._path):
@@ -94,10 +156,9 @@ class SpeakerStore:
             return self._rows
 
     def read(self, id: int) -> StoredSpeaker | None:
-        query = f"SELECT {COLUMNS}, recording, features FROM speakers WHERE id = ?"
-        with self._writer_lock, errors_named(self._path):
-            found = self._writer.execute(query, (id,)).fetchone()
-            return None if found is None else StoredSpeaker(_row(found[:-2]), *found[-2:])
+        """Raises SpeakerDamaged."""
+        with self._writer_lock:
+            return self._read(id)
 
     def insert(self, speaker: StoredSpeaker) -> SpeakerRow:
         """Return the row with its id. Raises SpeakerExists."""
@@ -122,36 +183,203 @@ class SpeakerStore:
         }
         names = ", ".join(values)
         parameters = ", ".join(f":{name}" for name in values)
-        stored = self._write(f"INSERT OR IGNORE INTO speakers ({names}) VALUES ({parameters})", values)
+        with self._writing():
+            stored = self._execute(f"INSERT OR IGNORE INTO speakers ({names}) VALUES ({parameters})", values)
+            if stored is not None:
+                self._keep_digest(stored.id, digest_of(speaker.recording, speaker.features))
         if stored is None:
             raise SpeakerExists(f"there is a speaker {row.name!r} already; choose another name, or delete it")
         return stored
 
     def update(self, name: str, transcript: str | None, language: str | None) -> SpeakerRow | None:
-        """Change a field unless it is None; an empty language removes it. None: no such speaker."""
-        return self._write(
-            """UPDATE speakers SET transcript = coalesce(:transcript, transcript),
-            language = nullif(coalesce(:language, language), '') WHERE name = :name""",
-            {"name": name, "transcript": transcript, "language": language},
-        )
+        """Change a field unless it is None; an empty language removes it. None: no such speaker.
 
-    def replace_features(self, id: int, features: bytes, prompt_tokens: int, fingerprint: str) -> None:
+        Raises SpeakerDamaged: a change would move what is damaged.
+        """
+        row = self.row(name)
+        if row is None:
+            return None
+        with self._writing():
+            self._read(row.id)
+            return self._execute(
+                """UPDATE speakers SET transcript = coalesce(:transcript, transcript),
+                language = nullif(coalesce(:language, language), '') WHERE name = :name""",
+                {"name": name, "transcript": transcript, "language": language},
+            )
+
+    def replace_features(self, stored: StoredSpeaker) -> None:
         """Store what was read anew of the same recording. Does nothing if the speaker is gone."""
-        self._write(
-            """UPDATE speakers SET features = :features, prompt_tokens = :prompt_tokens,
-            fingerprint = :fingerprint WHERE id = :id""",
-            {"id": id, "features": features, "prompt_tokens": prompt_tokens, "fingerprint": fingerprint},
-        )
+        row = stored.row
+        with self._writing():
+            replaced = self._execute(
+                """UPDATE speakers SET features = :features, prompt_tokens = :prompt_tokens,
+                fingerprint = :fingerprint WHERE id = :id""",
+                {
+                    "id": row.id,
+                    "features": stored.features,
+                    "prompt_tokens": row.prompt_tokens,
+                    "fingerprint": row.fingerprint,
+                },
+            )
+            if replaced is not None:
+                self._keep_digest(row.id, digest_of(stored.recording, stored.features))
 
     def delete(self, name: str) -> SpeakerRow | None:
-        """Return the row that was deleted, if any."""
-        return self._write("DELETE FROM speakers WHERE name = :name", {"name": name})
+        """Return the row that was deleted, if any. Of a full disk the space kept in reserve is used."""
+        try:
+            return self._delete(name)
+        except StoreFull:
+            if not release_reserve(self._path):
+                raise
+            self._has_reserve = False
+        return self._delete(name)
 
-    def _write(self, statement: str, values: Mapping[str, object]) -> SpeakerRow | None:
-        """Run one transaction; return the one row it touched, as it is now, or was."""
-        with self._writer_lock, errors_named(self._path), self._writer:
-            found = self._writer.execute(f"{statement} RETURNING {COLUMNS}", values).fetchall()
-            return _row(found[0]) if found else None
+    def _delete(self, name: str) -> SpeakerRow | None:
+        row = self.row(name)
+        if row is None:
+            return None
+        try:
+            self.read(row.id)
+        except SpeakerDamaged:
+            return self._delete_damaged(row)
+        with self._writing():
+            return self._execute("DELETE FROM speakers WHERE id = :id", {"id": row.id})
+
+    def _delete_damaged(self, row: SpeakerRow) -> SpeakerRow:
+        """Delete a speaker whose pages cannot be trusted to be its own."""
+        with self._writer_lock, faults_translated(self._path), errors_named(self._path):
+            copy = None if self._is_emptied(row.id) else copy_aside(self._writer, self._path)
+        if copy is not None:
+            logger.warning("%s: kept as %s before speaker %s is removed", self._path, copy, row.name)
+        with self._writing():
+            if self._is_emptied(row.id):
+                self._execute("DELETE FROM speakers WHERE id = :id", {"id": row.id})
+            else:
+                ids = self._writer.execute("SELECT id FROM speakers").fetchall()
+                damaged = frozenset(id for (id,) in ids if not self._is_whole(id))
+                rebuild(self._writer, row.id, damaged)
+        self._damaged -= {row.id}
+        return row
+
+    def _is_emptied(self, id: int) -> bool:
+        """Whether its sound was left out when the file was rebuilt."""
+        found = self._writer.execute("SELECT length(recording) FROM speakers WHERE id = ?", (id,)).fetchone()
+        return bool(found == (0,))
+
+    def _check_all(self) -> None:
+        """Find damage: first of the file as a whole, then of each speaker's sound."""
+        try:
+            finding = self._quick_check()
+            if finding:
+                logger.error("%s: the file is damaged: %s", self._path, finding)
+            for row in self.rows():
+                if self._is_closing.is_set():
+                    return
+                with self._writer_lock:
+                    is_whole = self._is_whole(row.id)
+                if is_whole and not finding:
+                    self._add_digest(row.id)
+        except (SpeakerStoreError, SpeakerDamaged, StoreFull, StoreUnavailable) as error:
+            logger.error("the check of the speakers was not finished: %s", error)
+
+    def _quick_check(self) -> str:
+        """Return the first fault of the file's structure, or ''."""
+        with errors_named(self._path), closing(sqlite3.connect(self._path)) as connection:
+            connection.set_progress_handler(lambda: int(self._is_closing.is_set()), 100_000)
+            try:
+                (finding,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            except sqlite3.OperationalError:
+                if self._is_closing.is_set():
+                    return "not checked: the server stops"
+                raise
+            return "" if finding == "ok" else str(finding).replace("\n", " ")
+
+    def _add_digest(self, id: int) -> None:
+        """Give a digest to a speaker that a release without digests wrote."""
+        query = "SELECT 1 FROM digests WHERE id = ?"
+        with self._reader_lock, errors_named(self._path):
+            if self._reader.execute(query, (id,)).fetchone() is not None:
+                return
+        with self._writing():
+            self._writer.execute("BEGIN IMMEDIATE")
+            stored = self._read(id)
+            if stored is not None:
+                self._keep_digest(id, digest_of(stored.recording, stored.features))
+
+    def _is_whole(self, id: int) -> bool:
+        try:
+            self._read(id)
+        except SpeakerDamaged:
+            return False
+        return True
+
+    def _read(self, id: int) -> StoredSpeaker | None:
+        """Under the writer's lock. Raises SpeakerDamaged."""
+        query = f"""SELECT {COLUMNS}, recording, features,
+        (SELECT digest FROM digests WHERE digests.id = speakers.id) FROM speakers WHERE id = ?"""
+        try:
+            with errors_named(self._path):
+                found = self._writer.execute(query, (id,)).fetchone()
+        except SpeakerStoreError as error:
+            if not is_damage(error):
+                raise
+            raise self._found_damaged(id, str(error)) from error
+        if found is None:
+            return None
+        *columns, recording, features, digest = found
+        if not recording or (digest is not None and digest != digest_of(recording, features)):
+            raise self._found_damaged(id, "its sound is not what was stored")
+        return StoredSpeaker(_row(tuple(columns)), recording, features)
+
+    def _found_damaged(self, id: int, reason: str) -> SpeakerDamaged:
+        name = next((row.name for row in self._rows if row.id == id), None)
+        if id not in self._damaged:
+            self._damaged |= {id}
+            logger.error("%s: speaker %s is damaged: %s", self._path, name or id, reason)
+        return SpeakerDamaged(
+            f"what the server keeps of speaker {name or id!r} is damaged; delete it and register it again"
+        )
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """One transaction, and no success unless it went into the file under the path."""
+        with self._writer_lock, faults_translated(self._path), errors_named(self._path):
+            self._refuse_if_gone()
+            with self._writer:
+                yield
+            self._refuse_if_gone()
+        if not self._has_reserve:
+            self._has_reserve = keep_reserve(self._path)
+
+    def _refuse_if_gone(self) -> None:
+        if not self.is_in_place():
+            raise StoreUnavailable(
+                "the server's file of speakers is gone from its disk and nothing was saved; whoever runs the "
+                "server must put it back, or restart it",
+                RETRY_AFTER_S,
+            )
+
+    def _execute(self, statement: str, values: Mapping[str, object]) -> SpeakerRow | None:
+        """Return the one row that it touched, as it is now, or was."""
+        found = self._writer.execute(f"{statement} RETURNING {COLUMNS}", values).fetchall()
+        return _row(found[0]) if found else None
+
+    def _keep_digest(self, id: int, digest: bytes) -> None:
+        self._writer.execute("INSERT OR REPLACE INTO digests VALUES (?, ?)", (id, digest))
+
+    def _open_connections(self) -> tuple[sqlite3.Connection, sqlite3.Connection]:
+        """One to look up, one to write. A journal that a full disk has no room for gets that in reserve."""
+        try:
+            reader = open_store_file(self._path, READ_TIMEOUT_S)
+        except SpeakerStoreError as error:
+            if not (is_full(error) and release_reserve(self._path)):
+                raise
+            reader = open_store_file(self._path, READ_TIMEOUT_S)
+        try:
+            return reader, open_store_file(self._path, WRITE_TIMEOUT_S)
+        except BaseException:
+            reader.close()
+            raise
 
 
 def _row(values: tuple[object, ...]) -> SpeakerRow:
@@ -164,93 +392,10 @@ def _row(values: tuple[object, ...]) -> SpeakerRow:
     return SpeakerRow(**named)  # type: ignore[arg-type]
 
 
-APPLICATION_ID = 0x46575350  # "FWSP", in the header of the file
-SCHEMA_VERSION = 1
-
-SCHEMA = f"""
-PRAGMA journal_mode = WAL;
-PRAGMA application_id = {APPLICATION_ID};
-PRAGMA user_version = {SCHEMA_VERSION};
-CREATE TABLE speakers (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    name TEXT NOT NULL UNIQUE,
-    created_at TEXT NOT NULL,
-    transcript TEXT NOT NULL,
-    language TEXT,
-    duration_s REAL NOT NULL,
-    quality TEXT NOT NULL,
-    prompt_tokens INTEGER NOT NULL,
-    fingerprint TEXT NOT NULL,
-    recording BLOB NOT NULL,
-    features BLOB NOT NULL
-) STRICT;
-"""
-
-
-class SpeakerStoreError(Exception):
-    """The file that keeps the speakers cannot be used; the message names it and is not for clients."""
-
-
-def open_store_file(path: Path, timeout_s: float) -> sqlite3.Connection:
-    """Open a connection for one thread at a time; it waits `timeout_s` for others' locks.
-
-    Raises SpeakerStoreError if the file cannot be made or opened, is none of ours, newer or damaged.
-    """
-    with errors_named(path):
-        if not path.exists():
-            _make(path)
-        connection = sqlite3.connect(path, timeout_s, isolation_level="IMMEDIATE", check_same_thread=False)
-        try:
-            (application_id,) = connection.execute("PRAGMA application_id").fetchone()
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if application_id != APPLICATION_ID:
-                raise SpeakerStoreError(
-                    f"{path}: holds no speakers of ours; give the speakers a file of their own"
-                )
-            if version != SCHEMA_VERSION:
-                raise SpeakerStoreError(
-                    f"{path}: speakers of schema {version}, this release knows {SCHEMA_VERSION}; use the "
-                    "release that wrote it"
-                )
-            connection.execute("PRAGMA synchronous = FULL")  # a commit is on the disk before it returns
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-
-@contextmanager
-def errors_named(path: Path) -> Iterator[None]:
-    """Turn what SQLite or the file system raises into a SpeakerStoreError that names the file."""
-    try:
-        yield
-    except (sqlite3.Error, OSError) as error:
-        raise SpeakerStoreError(f"{path}: the store of the speakers cannot be used: {error}") from error
-
-
-def _make(path: Path) -> None:
-    """Create an empty store, complete or not at all; of several creators one wins.
-
-    Only its owner may read it: it holds people's voices.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
-        unfinished = Path(folder) / path.name
-        os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL, 0o600))
-        with closing(sqlite3.connect(unfinished)) as connection:
-            connection.executescript(SCHEMA)
-        with suppress(FileExistsError):
-            os.link(unfinished, path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)  # the file's name is on the disk then, as its content is
-    finally:
-        os.close(directory)
-
-
 FORMAT = "firstword-speaker"
 VERSION = "1"
 RECORDING = "recording"
+MAX_REASON_CHARS = 200  # of an error about a bundle
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +458,9 @@ def read_bundle(content: bytes, max_bytes: int, fingerprint: str) -> Bundle:
 
 
 def invalid_bundle(reason: str) -> InvalidRequest:
-    return InvalidRequest(f"not a speaker's bundle: {reason}; send what an export gave", param="bundle")
+    """reason: cut where it repeats too much of what came."""
+    shown = reason if len(reason) <= MAX_REASON_CHARS else f"{reason[:MAX_REASON_CHARS]}…"
+    return InvalidRequest(f"not a speaker's bundle: {shown}; send what an export gave", param="bundle")
 
 
 def _entry(metadata: Mapping[str, str], name: str) -> str:

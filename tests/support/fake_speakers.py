@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from firstword.app.errors import InvalidRequest, SpeakerExists, SpeakerNotFound
-from firstword.app.speakers.interface import Quality, SpeakerInfo
+from firstword.app.speakers.interface import Quality, SpeakerInfo, StoreHealth
 
 HUM = SpeakerInfo(
     name="hum",
@@ -18,6 +18,8 @@ HUM = SpeakerInfo(
 )
 ANNA = replace(HUM, name="anna", kind="registered", transcript="I am Anna.", quality=Quality(40.0, 0.0, 0.9))
 
+HEALTHY = StoreHealth(is_available=True)
+
 
 @dataclass(eq=False)
 class FakeSpeakers:
@@ -25,12 +27,16 @@ class FakeSpeakers:
 
     speakers: dict[str, SpeakerInfo] = field(default_factory=lambda: {"hum": HUM, "anna": ANNA})
     failure: Exception | None = None  # raised by whatever writes
+    store_health: StoreHealth = HEALTHY
 
     def list(self) -> list[SpeakerInfo]:
         return sorted(self.speakers.values(), key=lambda speaker: (speaker.kind != "builtin", speaker.name))
 
     def count(self) -> int:
         return len(self.speakers)
+
+    def health(self) -> StoreHealth:
+        return self.store_health
 
     def get(self, name: str) -> SpeakerInfo:
         if name not in self.speakers:

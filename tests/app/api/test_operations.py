@@ -6,7 +6,9 @@ import pytest
 from firstword.app.api.app import build_app
 from firstword.app.audio.formats import FORMATS
 from firstword.app.engine.interface import EngineStatus
+from firstword.app.speakers.interface import StoreHealth
 from tests.support.fake_engine import FakeEngine
+from tests.support.fake_speakers import FakeSpeakers
 from tests.support.serving import MODEL_ID, in_process, make_services
 
 pytestmark = pytest.mark.anyio
@@ -26,9 +28,24 @@ async def test_readiness_follows_the_engine() -> None:
         before = await client.get("/readyz")
         engine.status = EngineStatus(is_ready=True)
         after = await client.get("/readyz")
-    assert (before.status_code, before.json()) == (503, {"ready": False, "reason": "draining"})
+    assert (before.status_code, before.json()) == (
+        503,
+        {"ready": False, "reason": "draining", "damaged_speakers": []},
+    )
     assert before.headers["retry-after"] == "1"
     assert (after.status_code, after.json()["ready"]) == (200, True)
+
+
+async def test_a_store_that_is_gone_makes_it_unready_and_a_damaged_speaker_does_not() -> None:
+    speakers = FakeSpeakers(store_health=StoreHealth(is_available=False))
+    async with in_process(make_services(speakers=speakers)) as client:
+        gone = await client.get("/readyz")
+        speakers.store_health = StoreHealth(is_available=True, damaged=("mia",))
+        damaged = await client.get("/readyz")
+    assert (gone.status_code, gone.json()["ready"]) == (503, False)
+    assert gone.json()["reason"] == "the file of the speakers is gone from its disk"
+    assert (damaged.status_code, damaged.json()["ready"]) == (200, True)
+    assert damaged.json()["damaged_speakers"] == ["mia"]
 
 
 async def test_metrics_are_shown_on_the_main_port_or_not() -> None:

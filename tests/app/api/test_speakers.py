@@ -25,6 +25,7 @@ FIELDS = {
     "quality",
     "prompt_tokens",
     "cached",
+    "damaged",
 }
 
 

@@ -127,3 +127,17 @@ def test_no_change_of_one_byte_escapes_as_another_error() -> None:
             read(bytes(content))
         except (InvalidRequest, SpeakerIncompatible):
             continue
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        save({"x" * 100_000: np.zeros(3, np.float16)}),
+        rebuilt({"version": "9" * 100_000}),
+    ],
+)
+def test_a_refusal_does_not_repeat_what_came(content: bytes) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        read(content)
+
+    assert len(caught.value.message) < 400

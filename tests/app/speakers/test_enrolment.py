@@ -170,6 +170,8 @@ def with_value(place: int, value: float) -> Callable[[Any], Any]:
         (changed("prompt_mel", with_value(7, np.nan)), "prompt_mel holds numbers"),
         (changed("embedding", with_value(7, np.inf)), "embedding holds numbers"),
         (changed("embedding", with_value(7, 1e30)), "embedding holds numbers"),
+        (changed("embedding", with_value(7, 999.0)), "embedding holds numbers"),
+        (changed("prompt_mel", with_value(7, -999.0)), "prompt_mel holds numbers"),
     ],
 )
 def test_features_that_no_recording_gives_are_refused(

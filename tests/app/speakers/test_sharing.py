@@ -105,7 +105,9 @@ async def test_damaged_features_are_made_anew_from_the_recording(servers: Server
     await (await servers.open()).enrol("mia", recording())
     store = SpeakerStore(servers.path)
     (row,) = store.rows()
-    await asyncio.to_thread(store.replace_features, row.id, b"damaged", 50, row.fingerprint)
+    stored = await asyncio.to_thread(store.read, row.id)
+    assert stored is not None
+    await asyncio.to_thread(store.replace_features, replace(stored, features=b"damaged"))
     store.close()
     networks = FakeNetworks()
 

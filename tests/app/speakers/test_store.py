@@ -13,13 +13,8 @@ import pytest
 
 from firstword.app.errors import SpeakerExists
 from firstword.app.speakers.interface import Quality
-from firstword.app.speakers.store import (
-    SCHEMA_VERSION,
-    SpeakerRow,
-    SpeakerStore,
-    SpeakerStoreError,
-    StoredSpeaker,
-)
+from firstword.app.speakers.store import SpeakerRow, SpeakerStore, StoredSpeaker
+from firstword.app.speakers.store_file import SCHEMA_VERSION, SpeakerStoreError, reserve_of
 
 OpenStore = Callable[[], SpeakerStore]
 
@@ -135,14 +130,15 @@ def test_an_update_leaves_what_is_not_given_and_removes_an_empty_language(open_s
 def test_features_of_a_deleted_speaker_go_nowhere(open_store: OpenStore) -> None:
     store = open_store()
     row = store.insert(speaker())
-    store.replace_features(row.id, b"new", 63, "checkpoint-2")
+    newer = replace(row, prompt_tokens=63, fingerprint="checkpoint-2")
+    store.replace_features(StoredSpeaker(newer, b"sound", b"new"))
     found = store.read(row.id)
     assert found is not None
     assert (found.features, found.row.prompt_tokens, found.row.fingerprint) == (b"new", 63, "checkpoint-2")
     assert found.recording == b"sound"
 
     store.delete("mia")
-    store.replace_features(row.id, b"newer", 64, "checkpoint-3")
+    store.replace_features(StoredSpeaker(newer, b"sound", b"newer"))
 
     assert store.rows() == ()
 
@@ -168,7 +164,7 @@ def test_many_who_open_a_new_store_at_once_share_it(path: Path) -> None:
 
     with closing(SpeakerStore(path)) as store:
         assert [row.name for row in store.rows()] == [f"s{number}" for number in range(8)]
-    assert os.listdir(path.parent) == [path.name]
+    assert sorted(os.listdir(path.parent)) == [path.name, reserve_of(path).name]
 
 
 def test_a_writer_waits_for_another_and_lookups_do_not(open_store: OpenStore, path: Path) -> None:
