@@ -82,6 +82,7 @@ _NOT_TAKEN = (
     "*:StreamRecord*",
     "*:Metrics*",
     "*:TimingMiddleware*",
+    "*:OriginMiddleware*",  # it passes a request on as it is, or refuses it
     "*Error.__init__",
     "*:InvalidRequest.__init__",
     *(f"*.{underscore}{name}" for name in _FREEING for underscore in ("", "_")),
