@@ -1,4 +1,4 @@
-"""Stage 8: the trained networks become a model directory, `models/builtin`, with four speakers."""
+"""Stage 8: the trained networks become a model directory, `models/builtin`, with the shipped voices."""
 
 import shutil
 from collections.abc import Mapping
@@ -25,15 +25,17 @@ from firstword.models.config import (
 from firstword.models.tokenizer import QWEN2_FOLDER
 from training import flow, language_model, speaker_encoder, speech_tokenizer, vocoder
 from training.checkpoint_yaml import qwen2_json, voice_yaml
-from training.flite import SAMPLE_RATE_HZ, SPEAKERS, Flite
+from training.corpus import trim
 from training.networks.flow import folded
 from training.networks.speech_tokenizer import TokenEncoder
 from training.settings import Settings
+from training.teachers import open_teacher
+from training.teachers.spoken import SAMPLE_RATE_HZ
 from training.text_tokenizer import read_tokenizer
 from training.trainer import load_average
 from training.voice import BUILTIN, Samples
 
-PROMPT_TEXT = "hello, my voice was made on a small machine, so please be kind."
+PROMPT_TEXT = "Hello, my voice was made on a small machine, so please be kind."
 _FAMILY: Family = "cosyvoice2"
 TRAITS = Traits(
     languages=("en",),
@@ -47,12 +49,16 @@ TRAITS = Traits(
 
 def run(settings: Settings) -> None:
     """Writes models/builtin; MODEL_CARD.md in it is written by hand and stays."""
-    recordings = {name: Flite(name).speak(PROMPT_TEXT).waveform for name in SPEAKERS}
+    recordings = {
+        voice.name: trim(open_teacher(voice.teacher).speak(PROMPT_TEXT)).waveform
+        for voice in settings.voices
+        if voice.is_shipped
+    }
     write_checkpoint(settings, BUILTIN, recordings)
 
 
 def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[str, Samples]) -> None:
-    """From what the stages left, finished or not; recordings: each speaker saying PROMPT_TEXT, at 16 kHz.
+    """From what the stages left, finished or not; recordings: each speaker saying PROMPT_TEXT.
 
     Raises FileNotFoundError naming a stage that never ran.
     """

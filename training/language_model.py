@@ -13,11 +13,11 @@ from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.tokenizer.qwen2 import Qwen2Tokenizer
 from training import trainer
 from training.features import Utterance, read_features
-from training.flite import PHONES
 from training.networks.language_model import LanguageModelTrainer, LMBatch
 from training.networks.speech_tokenizer import NUM_CODES
 from training.settings import LanguageModelSettings, Settings
 from training.speech_tokenizer import read_tokens
+from training.teachers.spoken import PHONES
 from training.text.corpus import WORD, read_words
 from training.text_tokenizer import read_tokenizer
 

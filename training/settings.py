@@ -21,12 +21,25 @@ class SettingsError(ValueError):
 @dataclass(frozen=True, slots=True)
 class CorpusSettings:
     everyday: int
+    examples: int
+    definitions: int
+    prose: int
+    names: int
     documents: int
     words: int
-    neighbours: int
     short: int
     long: int
     shard: int
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceSettings:
+    """One speaker of the corpus."""
+
+    name: str
+    teacher: str  # as training.teachers.open_teacher takes it
+    share: int  # of the corpus, beside the others' shares
+    is_shipped: bool  # as a speaker of the checkpoint; others only make it know more voices
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +61,7 @@ class TrainSettings:
 
 @dataclass(frozen=True, slots=True)
 class SpeechTokenizerSettings:
-    shards: int
+    shards: int  # of each voice
     crop_tokens: int
     frame_width: int
     token_width: int
@@ -91,7 +104,9 @@ class FlowSettings:
 
 @dataclass(frozen=True, slots=True)
 class VocoderSettings:
-    shards: int
+    shards: int  # of each voice
+    aligned_weight: float  # of the complex spectra, where the teacher's phase is known
+    aligned_hz: float  # up to which they are compared
     crop_frames: int
     channels: int
     kernels: tuple[int, ...]
@@ -105,6 +120,7 @@ class Settings:
     folder: str
     seed: int
     processes: int
+    voices: tuple[VoiceSettings, ...]
     corpus: CorpusSettings
     speech_tokenizer: SpeechTokenizerSettings
     language_model: LanguageModelSettings
@@ -115,6 +131,15 @@ class Settings:
     @property
     def path(self) -> Path:
         return Path(self.folder)
+
+    def teacher_of(self, name: str) -> str:
+        """What open_teacher takes; of a name that is no voice, the voice of flite that is called so."""
+        return next((voice.teacher for voice in self.voices if voice.name == name), f"flite {name}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the voices, in the order in which networks count them."""
+        return tuple(voice.name for voice in self.voices)
 
 
 def read_settings(path: Path = DEFAULT) -> Settings:

@@ -13,6 +13,7 @@ from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.config import Qwen2LMConfig
 from tests.training.recipe import hum, tiny_settings, write_corpus
 from training import (
+    corpus,
     export,
     features,
     flow,
@@ -64,7 +65,7 @@ def test_the_checkpoint_speaks(directory: Path) -> None:
     assert len(voice.offline(tokens.ids, speaker)) == 960 * len(tokens.ids)
     pieces = voice.read_pieces(["Hello", " there", "."], speaker)
     assert len(pieces.ids) > 0
-    again = voice.enrol(hum(140.0, "").waveform, 16_000, "hello there")
+    again = voice.enrol(hum(140.0, "").waveform, 24_000, "hello there")
     assert len(again.prompt_mel) == 2 * len(again.prompt_tokens)
 
 
@@ -83,9 +84,8 @@ def test_exported_graphs_hear_what_the_networks_hear(directory: Path, settings: 
     reader = open_checkpoint(directory).load_prompt_reader(num_threads=1)
     network = speech_tokenizer.build(settings)
     trainer.load_average(settings, speech_tokenizer.STAGE, network)
-    (one, *_) = features.read_features(settings, samples=True)
-    assert one.samples is not None
-    samples = (one.samples / 32768).astype(np.float32)
+    (shard, *_) = corpus.spoken_shards(settings)
+    samples = corpus.read_shard(shard.path)[0][1].waveform
     heard = reader.read_source_tokens(samples, 24_000)
     whisper = reader._whisper_mel(reader_input(samples))
     with torch.inference_mode():
