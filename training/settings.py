@@ -4,7 +4,7 @@ import dataclasses
 import types
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import yaml
 
@@ -12,6 +12,7 @@ from firstword.models.config import SamplingConfig
 
 DEFAULT = Path(__file__).parent / "voice.yaml"
 _T = TypeVar("_T")
+Reading = Literal["letters", "phonemes"]
 
 
 class SettingsError(ValueError):
@@ -69,8 +70,18 @@ class SpeechTokenizerSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PronunciationSettings:
+    """Of the network that reads what the dictionary does not have."""
+
+    width: int
+    layers: int
+    train: TrainSettings
+
+
+@dataclass(frozen=True, slots=True)
 class LanguageModelSettings:
-    merges: int  # of the text tokenizer
+    reads: Reading  # letters, or the phonemes that training/pronunciation writes for them
+    merges: int  # of the text tokenizer, where letters are read
     mix_ratio: tuple[int, int]  # text tokens : speech tokens, where they are interleaved
     width: int
     feedforward: int
@@ -123,6 +134,7 @@ class Settings:
     voices: tuple[VoiceSettings, ...]
     corpus: CorpusSettings
     speech_tokenizer: SpeechTokenizerSettings
+    pronunciation: PronunciationSettings
     language_model: LanguageModelSettings
     vocoder: VocoderSettings
     speaker_encoder: SpeakerEncoderSettings
@@ -174,6 +186,10 @@ def _value(kind: Any, value: Any, where: str) -> Any:
         return _read(kind, value, where)
     if isinstance(kind, types.GenericAlias):
         return _values(kind.__args__, value, where)
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise SettingsError(f"{where}: expected {' or '.join(get_args(kind))}, got {value!r}")
+        return value
     if kind is float and isinstance(value, int):
         return float(value)
     if type(value) is not kind:

@@ -21,10 +21,11 @@ from firstword.models.tokenizer import QWEN2_FOLDER
 from training import flow, language_model, speaker_encoder, vocoder
 from training.networks.flow import unfolded
 from training.networks.speech_tokenizer import NUM_CODES
+from training.pronunciation import stage as pronunciation
 from training.settings import DEFAULT, Settings, read_settings
 from training.speech_tokenizer import write_tokens
 from training.text_tokenizer import read_tokenizer
-from training.voice import BUILTIN
+from training.voice import BUILTIN, FRONT_END_FOLDER
 
 
 def take(settings: Settings, directory: Path) -> None:
@@ -32,6 +33,8 @@ def take(settings: Settings, directory: Path) -> None:
     checkpoint = open_checkpoint(directory)
     (settings.path / "tokenizer").mkdir(parents=True, exist_ok=True)
     shutil.copy(directory / QWEN2_FOLDER / "tokenizer.json", settings.path / "tokenizer")
+    if (directory / FRONT_END_FOLDER).is_dir():
+        shutil.copytree(directory / FRONT_END_FOLDER, pronunciation.folder(settings), dirs_exist_ok=True)
     tokenizer = SpeechTokenizer(
         directory / SPEECH_TOKENIZER_FILES["cosyvoice2"], NUM_CODES, TOKEN_RATE_HZ, settings.processes
     )

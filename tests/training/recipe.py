@@ -1,13 +1,18 @@
 """A recipe so small that its stages take seconds, and a corpus for it that no teacher spoke."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from training import corpus
+from training.pronunciation import stage
+from training.pronunciation.dictionary import write_dictionary
+from training.pronunciation.front_end import DICTIONARY_FILE
 from training.settings import Settings, TrainSettings, read_settings
 from training.teachers.spoken import PHONES, STEP_RATE_HZ, Spoken
+from training.text.arpabet import marks_of
 
 TEXTS = ("hello there, my friend.", "seven days a week.", "where is the nearest station?", "yes, of course.")
 
@@ -34,6 +39,9 @@ def tiny_settings(folder: Path) -> Settings:
         ),
         speaker_encoder=replace(
             whole.speaker_encoder, recordings=2, width=16, train=short(whole.speaker_encoder.train, 4)
+        ),
+        pronunciation=replace(
+            whole.pronunciation, width=16, layers=2, train=short(whole.pronunciation.train, 4)
         ),
         language_model=replace(
             whole.language_model,
@@ -76,6 +84,14 @@ def write_corpus(settings: Settings) -> None:
     for number, shard in enumerate(corpus.plan(settings)):
         f0_hz = 100.0 + 40 * number
         corpus.write_shard(shard, [(text, hum(f0_hz, text)) for text in shard.texts], knows_phase=True)
+
+
+def write_words(settings: Settings, words: Mapping[str, str]) -> None:
+    """A pronouncing dictionary of misaki's symbols, before the stage asks a teacher for one."""
+    folder = stage.folder(settings)
+    folder.mkdir(parents=True)
+    marks = {word: marks_of(symbols) for word, symbols in words.items()}
+    write_dictionary(folder / DICTIONARY_FILE, {word: read for word, read in marks.items() if read})
 
 
 def hum(f0_hz: float, text: str) -> Spoken:

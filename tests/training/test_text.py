@@ -141,7 +141,7 @@ def test_settings_name_what_is_wrong(tmp_path: Path) -> None:
     path.write_text(DEFAULT.read_text().replace("shard: 100", "shards: 100"))
     with pytest.raises(SettingsError, match=r"corpus: missing \['shard'\], unknown \['shards'\]"):
         read_settings(path)
-    path.write_text(DEFAULT.read_text().replace("mix_ratio: [5, 13]", "mix_ratio: [5]"))
+    path.write_text(DEFAULT.read_text().replace("mix_ratio: [10, 13]", "mix_ratio: [5]"))
     with pytest.raises(SettingsError, match=r"mix_ratio: expected a list of 2, got \[5\]"):
         read_settings(path)
     path.write_text(DEFAULT.read_text().replace("seed: 20261121", "seed: soon"))
