@@ -54,7 +54,8 @@ def run(settings: Settings) -> None:
 def plan(settings: Settings) -> list[Shard]:
     """Which voice says what: the same from one run to the next, the texts being kept in a file.
 
-    Voices take turns by their shares, so that the first shards have about the shares of all.
+    Voices take turns by their shares, so that the first shards have about the shares of all. What is spoken
+    already keeps its voice: voices may be added to a corpus that has begun.
     """
     folder = settings.path / "corpus"
     folder.mkdir(parents=True, exist_ok=True)
@@ -63,11 +64,15 @@ def plan(settings: Settings) -> list[Shard]:
         texts_path.write_text("\n".join(make_texts(settings.corpus, random.Random(settings.seed))) + "\n")
     texts = texts_path.read_text().splitlines()
     size = settings.corpus.shard
+    spoken = {path.stem.split("-", 1)[0]: path.stem.split("-", 1)[1] for path in folder.glob("*-*.npz")}
+    voices = {voice.name: voice for voice in settings.voices}
     whole = sum(voice.share for voice in settings.voices)
-    taken = dict.fromkeys((voice.name for voice in settings.voices), 0)
+    taken = dict.fromkeys(voices, 0)
     shards = []
     for number, start in enumerate(range(0, len(texts), size)):
-        voice = max(settings.voices, key=lambda one: (number + 1) * one.share / whole - taken[one.name])
+        voice = voices.get(spoken.get(f"{number:04d}", "")) or max(
+            settings.voices, key=lambda one: (number + 1) * one.share / whole - taken[one.name]
+        )
         taken[voice.name] += 1
         path = folder / f"{number:04d}-{voice.name}.npz"
         shards.append(Shard(path, voice, tuple(texts[start : start + size])))
