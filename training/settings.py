@@ -122,6 +122,7 @@ class VocoderSettings:
     channels: int
     kernels: tuple[int, ...]
     f0_channels: int
+    harmonics: int  # overtones in the source, beside the fundamental
     is_half: bool
     train: TrainSettings
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from firstword.models.config import NUM_MELS, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME, HiFTConfig, MelConfig
 from firstword.models.frontend.features import MelExtractor
 from firstword.models.hift.hift import HiFT
+from firstword.models.layers.attention import FullContext
 from training import corpus, features, trainer
 from training.features import MEL, STEPS_PER_FRAME
 from training.phase import AlignedLoss, aligned_source
@@ -94,6 +95,7 @@ def config(settings: Settings) -> HiFTConfig:
         source_resblock_kernel_sizes=(7, 7, 11),
         source_resblock_dilation_sizes=((1, 3, 5),) * 3,
         f0_channels=plan.f0_channels,
+        num_harmonics=plan.harmonics,
         is_causal=False,
     )
 

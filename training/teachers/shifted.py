@@ -1,6 +1,14 @@
 """Another speaker made of hibari by WORLD: pitch and formants moved, with the pitch its graph tells."""
 
+import importlib.metadata
+import sys
+import types
+
 import numpy as np
+
+if "pkg_resources" not in sys.modules:  # pyworld asks it for its own version; setuptools 81 dropped it
+    sys.modules["pkg_resources"] = types.ModuleType("pkg_resources")
+    sys.modules["pkg_resources"].get_distribution = importlib.metadata.distribution  # type: ignore[attr-defined]
 import pyworld
 
 from training.teachers.hibari import Hibari

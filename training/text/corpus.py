@@ -48,7 +48,7 @@ def make_texts(settings: CorpusSettings, rng: random.Random) -> list[str]:
     texts += prose.definitions(rng, settings.definitions)
     told = prose.prose(rng, settings.prose + 3 * settings.long)
     texts += told[: settings.prose]
-    texts += [_join(told[settings.prose + 3 * i :][: rng.randrange(2, 4)]) for i in range(settings.long)]
+    texts += [_join(told[i:][: rng.randrange(2, 4)]) for i in range(settings.prose, len(told), 3)]
     texts += prose.names(rng, settings.names)
     texts += [_capital(text) for text in documents.sentences(rng, settings.documents)]
     texts += [_capital(text) for text in _different(settings.words, kept_out, lambda: _words(rng))]
