@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 VLLM_INSTALLED := $(VENV)/.installed-vllm
+VOICE_INSTALLED := $(VENV)/.installed-voice
 
-.PHONY: setup setup-vllm setup-deploy serve dashboards lint check test test-fast bench voice voice-eval clean
+.PHONY: setup setup-vllm setup-deploy setup-voice serve dashboards lint check test test-fast bench voice voice-eval clean
 
 setup: $(INSTALLED)
 
@@ -55,11 +56,20 @@ test-fast: setup
 bench: setup
 	$(BIN)/python -m bench all
 
-# Needs Debian's flite (apt-get install flite); hours on two cores. Goes on where it was stopped.
-voice: setup
+# Teachers and judges of the built-in voice. Text and flite are Debian's:
+# apt-get install flite wordnet-base anarchism fortunes jargon-text debian-reference-en
+setup-voice: $(VOICE_INSTALLED)
+
+$(VOICE_INSTALLED): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[voice]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps resemblyzer==0.1.4
+	touch $@
+
+# Many hours on two cores. Goes on where it was stopped.
+voice: setup-voice
 	$(BIN)/python -m training
 
-voice-eval: setup
+voice-eval: setup-voice
 	$(BIN)/python -m training.evaluate
 
 clean:

@@ -6,16 +6,17 @@ from pathlib import Path
 
 from training.settings import DEFAULT, read_settings
 
-STAGES = (
-    "corpus",
-    "features",
-    "speech_tokenizer",
-    "speaker_encoder",
-    "language_model",
-    "vocoder",
-    "flow",
-    "export",
-)
+STAGES = {  # and their modules
+    "corpus": "corpus",
+    "features": "features",
+    "vocoder": "vocoder",
+    "speech_tokenizer": "speech_tokenizer",
+    "speaker_encoder": "speaker_encoder",
+    "flow": "flow",
+    "pronunciation": "pronunciation.stage",
+    "language_model": "language_model",
+    "export": "export",
+}
 
 
 def main() -> None:
@@ -25,11 +26,11 @@ def main() -> None:
     )
     parser.add_argument("--settings", type=Path, default=DEFAULT)
     arguments = parser.parse_args()
-    if unknown := set(arguments.stages) - set(STAGES):
+    if unknown := set(arguments.stages) - STAGES.keys():
         parser.error(f"no stage is named {', '.join(sorted(unknown))}; there are {', '.join(STAGES)}")
     settings = read_settings(arguments.settings)
     for stage in arguments.stages or STAGES:
-        importlib.import_module(f"training.{stage}").run(settings)
+        importlib.import_module(f"training.{STAGES[stage]}").run(settings)
 
 
 if __name__ == "__main__":

@@ -4,26 +4,29 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from training.flite import SPEAKERS
 from training.ragged import Array
 
 
 class Crops:
-    """utterances: speaker and columns of each; rates: how many entries of a column one speech token takes."""
+    """utterances: speaker and columns of each; rates: how many entries of a column one speech token takes.
+
+    A speaker comes as often as the root of how much it says: rare voices are not lost, common ones lead.
+    """
 
     def __init__(self, utterances: Sequence[tuple[str, tuple[Array, ...]]], rates: tuple[int, ...]) -> None:
         self._rates = rates
         self.streams: list[tuple[str, list[Array]]] = []
-        for speaker in SPEAKERS:
+        for speaker in dict.fromkeys(name for name, _ in utterances):
             mine = [columns for name, columns in utterances if name == speaker]
-            if mine:
-                self.streams.append((speaker, [np.concatenate(one) for one in zip(*mine, strict=True)]))
+            self.streams.append((speaker, [np.concatenate(one) for one in zip(*mine, strict=True)]))
+        lengths = np.sqrt([len(columns[0]) for _, columns in self.streams])
+        self._shares = lengths / lengths.sum()
 
     def draw(
         self, number: int, num_tokens: int, rng: np.random.Generator
     ) -> Iterator[tuple[str, list[Array]]]:
         """-> speaker, and of each column what belongs to the same `num_tokens` tokens in a row."""
-        for place in rng.integers(len(self.streams), size=number):
+        for place in rng.choice(len(self.streams), size=number, p=self._shares):
             speaker, columns = self.streams[place]
             start = rng.integers(len(columns[0]) // self._rates[0] - num_tokens)
             both = zip(columns, self._rates, strict=True)

@@ -1,8 +1,8 @@
-"""`make voice-eval`: how well the built-in voice is understood, beside its teachers, on unseen sentences.
+"""`make voice-eval`: how the built-in voice is understood and sounds, beside its teachers.
 
-Four paths for each of 100 sentences and four speakers: the teacher; its speech tokens spoken again; text
-spoken whole; text spoken as a stream. Every second sentence also comes word by word. Then speakers
-enrolled from a recording, single words and a sentence of 60 words.
+Of each speaker, on unseen sentences: the teacher; its mel through the vocoder; its speech tokens spoken
+again; text spoken as a stream, in one piece and word by word; hard sentences; speakers enrolled from a
+recording; single words; a sentence of 60 words. Judged by Whisper tiny.en, DNSMOS and pocketsphinx.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import json
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,65 +19,85 @@ from rich.progress import track
 
 from firstword.models.frontend.features import MelExtractor
 from firstword.models.frontend.speaker import SpeakerFeatures
-from training import report
-from training.features import MEL, teacher_samples
-from training.flite import SAMPLE_RATE_HZ as TEACHER_RATE_HZ
-from training.flite import SPEAKERS, Flite
-from training.recognise import Recogniser, word_errors
-from training.text.corpus import LONG_SENTENCE, evaluation_sentences, read_words
+from training import corpus, report
+from training.features import MEL
+from training.settings import DEFAULT, Settings, read_settings
+from training.teachers import open_teacher
+from training.teachers.spoken import SAMPLE_RATE_HZ
+from training.text.corpus import LONG_SENTENCE, evaluation_sentences, hard_sentences, read_words
 from training.voice import BUILTIN, Samples, Tokens, Voice
 
 SINGLE_WORDS = ("Hello.", "Yes.", "Seven.", "Okay.", "No.", "Thank you.", "Goodbye.", "Tomorrow.")
 WORD_DRAWS = 4  # of each
-ENROLMENTS = 5  # of each teacher: 20 tries
+ENROLMENTS = 5  # of each teacher
 _SILENT_DB = -45.0
 _LOOP_TOKENS = 25  # one token so many times in a row
 
 
 @dataclass(slots=True)
+class Scores:
+    """Of one path of a speaker; lists go along its sentences."""
+
+    errors: list[int] = field(default_factory=list)  # Whisper's
+    sphinx_errors: list[int] = field(default_factory=list)
+    words: list[int] = field(default_factory=list)
+    p808: list[float] = field(default_factory=list)
+    overall: list[float] = field(default_factory=list)
+    misheard: dict[str, str] = field(default_factory=dict)  # by Whisper, of what was said
+
+    def wer(self, every: int = 1) -> float:
+        """`every`: of each so many sentences one, beginning with the first."""
+        return sum(self.errors[::every]) / max(1, sum(self.words[::every]))
+
+
+@dataclass(slots=True)
 class Result:
-    """One speaker's figures; lists go along the sentences."""
+    """One speaker's figures."""
 
     speaker: str
-    errors: dict[str, list[int]] = field(default_factory=dict)
-    words: dict[str, list[int]] = field(default_factory=dict)
-    heard: dict[str, list[str]] = field(default_factory=dict)
+    paths: dict[str, Scores] = field(default_factory=dict)
     durations: list[float] = field(default_factory=list)  # streamed / teacher
     faults: list[str] = field(default_factory=list)
     join_jumps: list[float] = field(default_factory=list)  # the largest of an utterance
     other_jumps: list[float] = field(default_factory=list)
     mel_distance_db: list[float] = field(default_factory=list)
-    own_similarity: list[float] = field(default_factory=list)
-    other_similarity: list[float] = field(default_factory=list)
-    enrolled_right: list[bool] = field(default_factory=list)
+    likeness: list[float] = field(default_factory=list)  # to the own teacher, by an independent encoder
+    enrolled_likeness: list[float] = field(default_factory=list)  # to the recording
+    enrolled_right: list[bool] = field(default_factory=list)  # nearest of all speakers' recordings
     single_words: dict[str, list[str]] = field(default_factory=dict)  # what was heard, a draw each
     single_durations: list[float] = field(default_factory=list)  # of every draw / teacher
     long_sentence: str = ""
     long_errors: int = 0
 
-    def wer(self, path: str, every: int = 1) -> float:
-        """Word error rate; `every`: of each so many sentences one, beginning with the first."""
-        return sum(self.errors[path][::every]) / max(1, sum(self.words[path][::every]))
-
 
 class Examiner:
     """Lets one speaker of a voice say everything, and listens."""
 
-    def __init__(self, directory: Path, speaker: str, num_sentences: int) -> None:
+    def __init__(self, directory: Path, settings: Settings, speaker: str, num_sentences: int) -> None:
+        from training.judge.likeness import SpeakerJudge
+        from training.judge.recognise import Pocketsphinx, Whisper
+
         torch.set_num_threads(1)
-        self.voice, self.flite, self.recogniser = Voice(directory), Flite(speaker), Recogniser()
+        self.voice, self.whisper, self.sphinx = Voice(directory), Whisper(), Pocketsphinx()
+        self.judge = SpeakerJudge()
+        self.teacher = open_teacher(settings.teacher_of(speaker))
         self.speaker = self.voice.speakers[speaker]
+        self.hift = self.voice.checkpoint.load_hift()
         self.mel = MelExtractor(MEL)
         self.sentences = evaluation_sentences()[:num_sentences]
+        self.hard = hard_sentences()[:num_sentences]
         self.result = Result(speaker)
-        self.centres = {name: self._teacher_embedding(name) for name in SPEAKERS}
+        self.centres = {
+            name: self._centre(open_teacher(settings.teacher_of(name)).speak) for name in self.voice.speakers
+        }
 
     def run(self) -> Result:
         result = self.result
         for place, text in enumerate(self.sentences):
-            teacher = teacher_samples(self.flite, text)
+            teacher = self._teach(text)
             self._listen("teacher", text, teacher)
-            said = self.voice.reader.read_source_tokens(teacher, self.voice.sample_rate_hz).tolist()
+            self._listen("copy", text, self._copy(teacher, place))
+            said = self.voice.reader.read_source_tokens(teacher, SAMPLE_RATE_HZ).tolist()
             again = self.voice.sound(said, self.speaker)
             self._listen("tokens", text, again)
             result.mel_distance_db.append(self._mel_distance(teacher, again))
@@ -90,27 +111,53 @@ class Examiner:
             if len(whole) != len(streamed):
                 result.faults.append(f"{text}: {len(streamed)} samples streamed, {len(whole)} offline")
             self._listen("offline", text, whole)
-            own, other = self._similarity(streamed)
-            result.own_similarity.append(own)
-            result.other_similarity.append(other)
+            result.likeness.append(float(self._embed(streamed) @ self.centres[result.speaker]))
             if place % report.BY_WORDS_EVERY == 0:
                 words = text.split()
                 pieces = [words[0], *(f" {word}" for word in words[1:])]
                 by_words = self.voice.read_pieces(pieces, self.speaker, seed=place)
                 self._listen("by words", text, self.voice.sound(by_words.ids, self.speaker, seed=place))
+        for place, text in enumerate(self.hard):
+            self._listen("hard, teacher", text, self._teach(text))
+            self._listen("hard", text, self._say(text, place))
         self._enrol()
         self._say_words()
         return result
 
+    def _teach(self, text: str) -> Samples:
+        """What the teacher says, as long as whole speech tokens."""
+        return corpus.trim(self.teacher.speak(text)).waveform
+
+    @torch.inference_mode()
+    def _copy(self, teacher: Samples, seed: int) -> Samples:
+        mel = self.mel(torch.from_numpy(teacher))[None]
+        f0 = self.hift.predict_f0(mel)
+        generator = torch.Generator().manual_seed(seed)
+        noise = torch.randn(1, len(teacher), self.hift.source.num_tones, generator=generator)
+        source, _ = self.hift.source(f0, noise, None, is_last=True)
+        samples: Samples = self.hift.decode(mel, source)[0].numpy()
+        return samples
+
     def _listen(self, path: str, text: str, samples: Samples) -> None:
-        wanted, heard = read_words(text), self.recogniser(samples, self.voice.sample_rate_hz)
-        self.result.errors.setdefault(path, []).append(word_errors(wanted, heard))
-        self.result.words.setdefault(path, []).append(len(wanted))
-        self.result.heard.setdefault(path, []).append(" ".join(heard))
+        from training.judge.quality import quality
+        from training.judge.words import fewest_errors
+
+        scores = self.result.paths.setdefault(path, Scores())
+        heard = self.whisper(samples, SAMPLE_RATE_HZ)
+        errors, words = fewest_errors(text, heard)
+        scores.errors.append(errors)
+        scores.words.append(words)
+        sphinx_errors, _ = fewest_errors(text, " ".join(self.sphinx(samples, SAMPLE_RATE_HZ)))
+        scores.sphinx_errors.append(sphinx_errors)
+        score = quality(samples, SAMPLE_RATE_HZ)
+        scores.p808.append(round(score.p808, 3))
+        scores.overall.append(round(score.overall, 3))
+        if errors:
+            scores.misheard[text] = heard
 
     def _check(self, text: str, tokens: Tokens, samples: Samples, num_teacher_samples: int) -> None:
         ratio = len(samples) / num_teacher_samples
-        self.result.durations.append(ratio)
+        self.result.durations.append(round(ratio, 3))
         runs, longest = 1, 1
         for left, right in zip(tokens.ids, tokens.ids[1:], strict=False):
             runs = runs + 1 if left == right else 1
@@ -136,49 +183,39 @@ class Examiner:
         frames = min(a.shape[1], b.shape[1])
         return float((a[:, :frames] - b[:, :frames]).abs().mean()) * 20 / np.log(10)
 
-    def _embed(self, samples: Samples, rate_hz: int) -> torch.Tensor:
-        return F.normalize(self.voice.reader.read_speaker(samples, rate_hz).embedding, dim=0)
+    def _embed(self, samples: Samples) -> torch.Tensor:
+        return self.judge.embed(samples, SAMPLE_RATE_HZ)
 
-    def _teacher_embedding(self, name: str) -> torch.Tensor:
-        flite = Flite(name)
-        said = [flite.speak(text).waveform for text in self.sentences[:10]]
-        return F.normalize(
-            torch.stack([self._embed(samples, TEACHER_RATE_HZ) for samples in said]).mean(0), dim=0
-        )
-
-    def _similarity(self, samples: Samples) -> tuple[float, float]:
-        """Cosine to the own teacher, and to the nearest other one; NaN for what is too short to tell."""
-        if len(samples) < 1.2 * self.voice.sample_rate_hz:
-            return float("nan"), float("nan")
-        embedding = self._embed(samples, self.voice.sample_rate_hz)
-        cosines = {name: float(embedding @ centre) for name, centre in self.centres.items()}
-        own = cosines.pop(self.result.speaker)
-        return own, max(cosines.values())
+    def _centre(self, speak: Any) -> torch.Tensor:
+        said = [self._embed(speak(text).waveform) for text in self.sentences[:6]]
+        return F.normalize(torch.stack(said).mean(0), dim=0)
 
     def _enrol(self) -> None:
-        """The teacher reads an unseen sentence; the voice says another one as that speaker."""
+        """The teacher reads unseen sentences; the voice says other ones as that speaker."""
         for place in range(ENROLMENTS):
             recorded = self.sentences[-1 - place] + " " + self.sentences[-1 - place - ENROLMENTS]
-            samples = self.flite.speak(recorded).waveform
-            speaker: SpeakerFeatures = self.voice.enrol(samples, TEACHER_RATE_HZ, recorded)
+            samples = self.teacher.speak(recorded).waveform
+            speaker: SpeakerFeatures = self.voice.enrol(samples, SAMPLE_RATE_HZ, recorded)
+            said = []
             for text in self.sentences[4 * place : 4 * place + 4]:
                 tokens = self.voice.read(text, speaker, seed=place)
-                said = self.voice.sound(tokens.ids, speaker, seed=place)
-                self._listen("enrolled", text, said)
-            own, other = self._similarity(said)
-            self.result.enrolled_right.append(own > other)
+                said.append(self.voice.sound(tokens.ids, speaker, seed=place))
+                self._listen("enrolled", text, said[-1])
+            embedding = self._embed(np.concatenate(said))
+            self.result.enrolled_likeness.append(float(embedding @ self._embed(samples)))
+            nearest = max(self.centres, key=lambda name: float(embedding @ self.centres[name]))
+            self.result.enrolled_right.append(nearest == self.result.speaker)
 
     def _say_words(self) -> None:
         for text in SINGLE_WORDS:
-            num_teacher_samples = len(teacher_samples(self.flite, text))
+            num_teacher_samples = len(self._teach(text))
             for draw in range(WORD_DRAWS):
                 samples = self._say(text, draw)
-                heard = self.recogniser(samples, self.voice.sample_rate_hz)
-                self.result.single_words.setdefault(text, []).append(" ".join(heard))
+                heard = " ".join(read_words(self.whisper(samples, SAMPLE_RATE_HZ)))
+                self.result.single_words.setdefault(text, []).append(heard)
                 self.result.single_durations.append(len(samples) / num_teacher_samples)
-        heard = self.recogniser(self._say(LONG_SENTENCE), self.voice.sample_rate_hz)
-        self.result.long_sentence = " ".join(heard)
-        self.result.long_errors = word_errors(read_words(LONG_SENTENCE), heard)
+        self.result.long_sentence = self.whisper(self._say(LONG_SENTENCE), SAMPLE_RATE_HZ)
+        self.result.long_errors = report.num_errors(LONG_SENTENCE, self.result.long_sentence)
 
     def _say(self, text: str, seed: int = 0) -> Samples:
         tokens = self.voice.read(text, self.speaker, seed)
@@ -187,33 +224,39 @@ class Examiner:
         return self.voice.sound(tokens.ids, self.speaker, seed)
 
 
-def examine(directory: Path, speaker: str, num_sentences: int) -> Result:
-    return Examiner(directory, speaker, num_sentences).run()
+def examine(directory: Path, settings: Settings, speaker: str, num_sentences: int) -> Result:
+    return Examiner(directory, settings, speaker, num_sentences).run()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m training.evaluate", description=__doc__.split("\n")[0])
     parser.add_argument("--checkpoint", type=Path, default=BUILTIN)
-    parser.add_argument("--sentences", type=int, default=len(evaluation_sentences()))
-    parser.add_argument("--speakers", nargs="+", default=list(SPEAKERS), choices=SPEAKERS)
+    parser.add_argument("--settings", type=Path, default=DEFAULT)
+    parser.add_argument("--sentences", type=int, default=100, help="of the 200")
+    parser.add_argument("--speakers", nargs="+", metavar="NAME", help="all of the checkpoint by default")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument(
         "--output", type=Path, default=Path("docs"), help="folder of voice.json and voice.png"
     )
     arguments = parser.parse_args()
+    settings = read_settings(arguments.settings)
+    voice = Voice(arguments.checkpoint)
+    names = arguments.speakers or list(voice.speakers)
+    if unknown := set(names) - set(voice.speakers):
+        parser.error(f"no speaker is named {sorted(unknown)}; there are {', '.join(voice.speakers)}")
+    default = voice.checkpoint.traits.default_speaker or names[0]
     with ProcessPoolExecutor(arguments.processes) as pool:
         jobs = [
-            pool.submit(examine, arguments.checkpoint, name, arguments.sentences)
-            for name in arguments.speakers
+            pool.submit(examine, arguments.checkpoint, settings, name, arguments.sentences) for name in names
         ]
         results = [job.result() for job in track(jobs, "speakers")]
     arguments.output.mkdir(parents=True, exist_ok=True)
     (arguments.output / "voice.json").write_text(
-        json.dumps([asdict(result) for result in results], indent=1) + "\n"
+        json.dumps([asdict(result) for result in results], separators=(",", ":")) + "\n"
     )
-    report.print_tables(results)
-    report.draw(arguments.checkpoint, arguments.output / "voice.png")
-    missed = [must.name for must in report.musts(results) if not must.is_met]
+    report.print_tables(results, default)
+    report.draw(voice, settings, arguments.output / "voice.png")
+    missed = [must.name for must in report.musts(results, default) if not must.is_met]
     if missed:
         raise SystemExit("missed: " + "; ".join(missed))
 

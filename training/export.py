@@ -1,7 +1,7 @@
-"""Stage 8: the trained networks become a model directory, `models/builtin`, with four speakers."""
+"""Stage 8: the trained networks become a model directory, `models/builtin`, with the shipped voices."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,15 +25,21 @@ from firstword.models.config import (
 from firstword.models.tokenizer import QWEN2_FOLDER
 from training import flow, language_model, speaker_encoder, speech_tokenizer, vocoder
 from training.checkpoint_yaml import qwen2_json, voice_yaml
-from training.flite import SAMPLE_RATE_HZ, SPEAKERS, Flite
+from training.corpus import trim
+from training.layout import Reading
 from training.networks.flow import folded
 from training.networks.speech_tokenizer import TokenEncoder
+from training.onnx_export import export_onnx
+from training.pronunciation import stage as pronunciation
+from training.pronunciation.front_end import DICTIONARY_FILE, NETWORK_FILE
 from training.settings import Settings
+from training.teachers import open_teacher
+from training.teachers.spoken import SAMPLE_RATE_HZ
 from training.text_tokenizer import read_tokenizer
 from training.trainer import load_average
-from training.voice import BUILTIN, Samples
+from training.voice import BUILTIN, FRONT_END_FOLDER, Samples
 
-PROMPT_TEXT = "hello, my voice was made on a small machine, so please be kind."
+PROMPT_TEXT = "Hello, my voice was made on a small machine, so please be kind."
 _FAMILY: Family = "cosyvoice2"
 TRAITS = Traits(
     languages=("en",),
@@ -44,15 +50,23 @@ TRAITS = Traits(
     ends_cut_segments_in_stop=True,
 )
 
+MARKS_TRAITS = replace(  # a mark is a sound: five to a word, with the space behind it
+    TRAITS, segment_max_length=110, segment_min_length=80, segment_merge_length=26
+)
+
 
 def run(settings: Settings) -> None:
     """Writes models/builtin; MODEL_CARD.md in it is written by hand and stays."""
-    recordings = {name: Flite(name).speak(PROMPT_TEXT).waveform for name in SPEAKERS}
+    recordings = {
+        voice.name: trim(open_teacher(voice.teacher).speak(PROMPT_TEXT)).waveform
+        for voice in settings.voices
+        if voice.is_shipped
+    }
     write_checkpoint(settings, BUILTIN, recordings)
 
 
 def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[str, Samples]) -> None:
-    """From what the stages left, finished or not; recordings: each speaker saying PROMPT_TEXT, at 16 kHz.
+    """From what the stages left, finished or not; recordings: each speaker saying PROMPT_TEXT.
 
     Raises FileNotFoundError naming a stage that never ran.
     """
@@ -66,7 +80,14 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
     (directory / QWEN2_FOLDER).mkdir(exist_ok=True)
     yaml = voice_yaml(lm.lm.config, flow.config(settings), vocoder.config(settings))
     (directory / "cosyvoice2.yaml").write_text(yaml)
-    write_traits(directory / TRAITS_FILE, replace(TRAITS, default_speaker=next(iter(recordings))))
+    has_marks = settings.language_model.reads == "phonemes"
+    traits = MARKS_TRAITS if has_marks else TRAITS
+    write_traits(directory / TRAITS_FILE, replace(traits, default_speaker=next(iter(recordings))))
+    Reading(has_marks, has_prompt_first=True).write(directory)
+    if has_marks:
+        (directory / FRONT_END_FOLDER).mkdir(exist_ok=True)
+        for name in (DICTIONARY_FILE, NETWORK_FILE):
+            shutil.copy(pronunciation.folder(settings) / name, directory / FRONT_END_FOLDER / name)
     (directory / QWEN2_CONFIG_FILE).write_text(qwen2_json(lm.lm.config.qwen2))
     shutil.copy(settings.path / "tokenizer" / "tokenizer.json", directory / QWEN2_FOLDER / "tokenizer.json")
     for name, network, table, dtype in (
@@ -77,7 +98,7 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
         save_file(published_tensors(network, table, dtype), directory / f"{name}.safetensors")
     if (settings.path / f"{speech_tokenizer.STAGE}.pt").exists():  # else what is shipped stays
         write_onnx(settings, directory)
-    write_speakers(directory, recordings)
+    write_speakers(directory, recordings, language_model.front_end(settings))
 
 
 def write_onnx(settings: Settings, directory: Path) -> None:
@@ -88,7 +109,7 @@ def write_onnx(settings: Settings, directory: Path) -> None:
     load_average(settings, speaker_encoder.STAGE, voices)
     mel = torch.randn(1, 128, 404)
     length = torch.tensor([404], dtype=torch.int32)
-    _export(
+    export_onnx(
         _Tokens(speech.encoder),
         (mel, length),
         directory / SPEECH_TOKENIZER_FILES[_FAMILY],
@@ -96,7 +117,7 @@ def write_onnx(settings: Settings, directory: Path) -> None:
         "indices",
         {"feats": {2: torch.export.Dim("T", min=8, max=3000)}, "feats_length": None},
     )
-    _export(
+    export_onnx(
         voices.encoder.eval(),
         (torch.randn(1, 300, NUM_MELS),),
         directory / SPEAKER_ENCODER_FILE,
@@ -106,11 +127,13 @@ def write_onnx(settings: Settings, directory: Path) -> None:
     )
 
 
-def write_speakers(directory: Path, recordings: Mapping[str, Samples]) -> None:
-    """Each recording of the prompt is enrolled as any other would be."""
+def write_speakers(
+    directory: Path, recordings: Mapping[str, Samples], written: Callable[[str], str] = str
+) -> None:
+    """Each recording of the prompt is enrolled as any other would be; written: as the text is read."""
     checkpoint = open_checkpoint(directory)
     reader, tokenizer = checkpoint.load_prompt_reader(num_threads=1), checkpoint.load_tokenizer()
-    text_ids = tuple(tokenizer.encode(PROMPT_TEXT))
+    text_ids = tuple(tokenizer.encode(written(PROMPT_TEXT)))
     speakers = {
         name: replace(reader.read_speaker(samples, SAMPLE_RATE_HZ), prompt_text_ids=text_ids)
         for name, samples in recordings.items()
@@ -129,24 +152,3 @@ class _Tokens(nn.Module):
         """feats (1, 128, T), feats_length (1,) -> speech tokens (1, T / 4), int32."""
         whole = torch.arange(feats.shape[2]) < feats_length  # (T,)
         return self.encoder(feats * whole).int()
-
-
-def _export(
-    network: nn.Module,
-    arguments: tuple[Tensor, ...],
-    path: Path,
-    inputs: list[str],
-    output: str,
-    dynamic_shapes: dict[str, object],
-) -> None:
-    program = torch.onnx.export(
-        network.eval(),
-        arguments,
-        input_names=inputs,
-        output_names=[output],
-        opset_version=18,
-        dynamic_shapes=dynamic_shapes,
-        verbose=False,
-    )
-    assert program is not None, path
-    program.save(str(path), external_data=False)

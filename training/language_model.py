@@ -1,6 +1,7 @@
 """Stage 5: the language model, text to speech tokens: alone and behind a prompt, whole and interleaved."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,17 +9,20 @@ import torch
 from numpy.typing import NDArray
 
 from firstword.models.config import Qwen2Config, Qwen2LMConfig
-from firstword.models.lm.plan import IGNORED, Vocabulary, training_layout
+from firstword.models.lm.plan import IGNORED, Layout, Vocabulary, bistream_layout, offline_layout
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.tokenizer.qwen2 import Qwen2Tokenizer
 from training import trainer
 from training.features import Utterance, read_features
-from training.flite import PHONES
+from training.layout import prompt_first_layout
 from training.networks.language_model import LanguageModelTrainer, LMBatch
 from training.networks.speech_tokenizer import NUM_CODES
+from training.pronunciation import stage as pronunciation
+from training.pronunciation.front_end import FrontEnd
 from training.settings import LanguageModelSettings, Settings
 from training.speech_tokenizer import read_tokens
-from training.text.corpus import WORD, read_words
+from training.teachers.spoken import PHONES
+from training.text.corpus import WORD, KeptOut, read_words
 from training.text_tokenizer import read_tokenizer
 
 STAGE = "language_model"
@@ -34,6 +38,7 @@ _INTERLEAVED = 0.4
 _PHONE_WEIGHT = 0.3
 _GUIDE_WEIGHTS = (0.3, 0.06)  # in the first and the second half
 _POOL = 1500  # rows sorted by length together
+_SPOKEN = re.compile(rf"(?:\[[A-Z]{{1,2}}[0-2]?\])+|{WORD.pattern}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,10 +57,12 @@ def run(settings: Settings) -> None:
     """Writes <folder>/language_model.pt."""
     plan = settings.language_model
     dice = trainer.seeded(settings, STAGE)
-    tokenizer = read_tokenizer(settings)
+    tokenizer, written = read_tokenizer(settings), front_end(settings)
+    kept_out = KeptOut()
     lines = [
-        as_line(one, tokens.astype(np.int64), tokenizer)
+        as_line(one, tokens.astype(np.int64), tokenizer, written)
         for one, tokens in zip(read_features(settings), read_tokens(settings), strict=True)
+        if kept_out.allows(one.text)
     ]
     held, lines = lines[:_HELD], lines[_HELD:]
     model = build(settings, tokenizer.vocab_size)
@@ -104,8 +111,20 @@ def config(plan: LanguageModelSettings, text_vocab_size: int) -> Qwen2LMConfig:
     )
 
 
-def as_line(one: Utterance, tokens: NDArray[np.int64], tokenizer: Qwen2Tokenizer) -> Line:
-    ids = tokenizer.encode(one.text)
+def front_end(settings: Settings) -> Callable[[str], str]:
+    """What a text goes through before it is cut into tokens."""
+    if settings.language_model.reads == "letters":
+        return str
+    return FrontEnd(pronunciation.folder(settings))
+
+
+def as_line(
+    one: Utterance,
+    tokens: NDArray[np.int64],
+    tokenizer: Qwen2Tokenizer,
+    written: Callable[[str], str] = str,
+) -> Line:
+    ids = tokenizer.encode(written(one.text))
     spoken = read_words(one.text)
     words = one.words[1::2].astype(np.int64)
     if one.num_words != len(spoken):
@@ -116,10 +135,10 @@ def as_line(one: Utterance, tokens: NDArray[np.int64], tokenizer: Qwen2Tokenizer
 
 
 def words_of_ids(pieces: list[str]) -> NDArray[np.int64]:
-    """The number of the word each piece of text stands in, -1 for punctuation."""
+    """The number of the word each piece of text stands in, in letters or marks; -1 for punctuation."""
     text = "".join(pieces)
     words = np.full(len(text), -1)
-    for number, match in enumerate(WORD.finditer(text)):
+    for number, match in enumerate(_SPOKEN.finditer(text)):
         words[match.start() : match.end()] = number
     ends = np.cumsum([len(piece) for piece in pieces])
     return np.array([words[end - len(piece) : end].max() for piece, end in zip(pieces, ends, strict=True)])
@@ -135,9 +154,7 @@ def as_batch(
     rows = []
     for (prompt, line), is_interleaved in zip(pairs, are_interleaved, strict=True):
         whole = line if prompt is None else _joined(prompt, line)
-        layout = training_layout(
-            vocabulary, whole.text.tolist(), whole.tokens.tolist(), (), plan.mix_ratio, is_interleaved
-        )
+        layout = _layout(vocabulary, prompt, line, plan.mix_ratio, is_interleaved)
         rows.append((whole, np.array(layout.input_ids), np.array(layout.targets)))
     length = max(len(ids) for _, ids, _ in rows)
     shape = (len(rows), length)
@@ -152,6 +169,22 @@ def as_batch(
         about = (whole.words[:, None] == whole.text_words) & (whole.words >= 0)[:, None]
         read[np.ix_(np.array([row]), answers, text)] = about & (text <= answers[:, None])
     return LMBatch(*(torch.from_numpy(part) for part in (ids, targets, phones, read)))
+
+
+def _layout(
+    vocabulary: Vocabulary, prompt: Line | None, line: Line, mix_ratio: tuple[int, int], is_interleaved: bool
+) -> Layout:
+    """Interleaved where asked and the line's speech is long enough for its blocks."""
+    block_text, block_speech = mix_ratio
+    text, tokens = line.text.tolist(), line.tokens.tolist()
+    if is_interleaved and len(tokens) * block_text > len(text) * block_speech:
+        if prompt is None:
+            return bistream_layout(vocabulary, text, tokens, (), mix_ratio)
+        own = prompt.text.tolist(), prompt.tokens.tolist()
+        return prompt_first_layout(vocabulary, own, text, tokens, mix_ratio)
+    if prompt is not None:
+        text, tokens = [*prompt.text.tolist(), *text], [*prompt.tokens.tolist(), *tokens]
+    return offline_layout(vocabulary, text, tokens)
 
 
 def _joined(prompt: Line, line: Line) -> Line:

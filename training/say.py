@@ -17,7 +17,7 @@ def main() -> None:
         prog="python -m training.say", description="Speaks a text into a WAV file."
     )
     parser.add_argument("text")
-    parser.add_argument("--speaker", default="slt")
+    parser.add_argument("--speaker", help="the checkpoint's default if none is named")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--checkpoint", type=Path, default=BUILTIN)
     parser.add_argument("--plain", action="store_true", help="torch calls instead of graphs")
@@ -26,9 +26,10 @@ def main() -> None:
     if not arguments.text.strip():
         parser.error("the text is empty; give the words to speak")
     voice = Voice(arguments.checkpoint, has_graphs=not arguments.plain)
-    if arguments.speaker not in voice.speakers:
-        parser.error(f"no speaker is named {arguments.speaker!r}; there are {', '.join(voice.speakers)}")
-    speaker = voice.speakers[arguments.speaker]
+    name = arguments.speaker or voice.checkpoint.traits.default_speaker or next(iter(voice.speakers))
+    if name not in voice.speakers:
+        parser.error(f"no speaker is named {name!r}; there are {', '.join(voice.speakers)}")
+    speaker = voice.speakers[name]
     voice.stream([0] * 30, speaker)  # prepares the speaker and warms the networks
     torch.set_num_threads(1)  # two threads speak: one reads, one makes sound
     sys.setswitchinterval(1e-4)  # and hand the interpreter to each other often

@@ -4,7 +4,7 @@ import dataclasses
 import types
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import yaml
 
@@ -12,6 +12,7 @@ from firstword.models.config import SamplingConfig
 
 DEFAULT = Path(__file__).parent / "voice.yaml"
 _T = TypeVar("_T")
+Reading = Literal["letters", "phonemes"]
 
 
 class SettingsError(ValueError):
@@ -21,12 +22,25 @@ class SettingsError(ValueError):
 @dataclass(frozen=True, slots=True)
 class CorpusSettings:
     everyday: int
+    examples: int
+    definitions: int
+    prose: int
+    names: int
     documents: int
     words: int
-    neighbours: int
     short: int
     long: int
     shard: int
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceSettings:
+    """One speaker of the corpus."""
+
+    name: str
+    teacher: str  # as training.teachers.open_teacher takes it
+    share: int  # of the corpus, beside the others' shares
+    is_shipped: bool  # as a speaker of the checkpoint; others only make it know more voices
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +62,7 @@ class TrainSettings:
 
 @dataclass(frozen=True, slots=True)
 class SpeechTokenizerSettings:
-    shards: int
+    shards: int  # of each voice
     crop_tokens: int
     frame_width: int
     token_width: int
@@ -56,8 +70,18 @@ class SpeechTokenizerSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PronunciationSettings:
+    """Of the network that reads what the dictionary does not have."""
+
+    width: int
+    layers: int
+    train: TrainSettings
+
+
+@dataclass(frozen=True, slots=True)
 class LanguageModelSettings:
-    merges: int  # of the text tokenizer
+    reads: Reading  # letters, or the phonemes that training/pronunciation writes for them
+    merges: int  # of the text tokenizer, where letters are read
     mix_ratio: tuple[int, int]  # text tokens : speech tokens, where they are interleaved
     width: int
     feedforward: int
@@ -91,11 +115,14 @@ class FlowSettings:
 
 @dataclass(frozen=True, slots=True)
 class VocoderSettings:
-    shards: int
+    shards: int  # of each voice
+    aligned_weight: float  # of the complex spectra, where the teacher's phase is known
+    aligned_hz: float  # up to which they are compared
     crop_frames: int
     channels: int
     kernels: tuple[int, ...]
     f0_channels: int
+    harmonics: int  # overtones in the source, beside the fundamental
     is_half: bool
     train: TrainSettings
 
@@ -105,8 +132,10 @@ class Settings:
     folder: str
     seed: int
     processes: int
+    voices: tuple[VoiceSettings, ...]
     corpus: CorpusSettings
     speech_tokenizer: SpeechTokenizerSettings
+    pronunciation: PronunciationSettings
     language_model: LanguageModelSettings
     vocoder: VocoderSettings
     speaker_encoder: SpeakerEncoderSettings
@@ -115,6 +144,15 @@ class Settings:
     @property
     def path(self) -> Path:
         return Path(self.folder)
+
+    def teacher_of(self, name: str) -> str:
+        """What open_teacher takes; of a name that is no voice, the voice of flite that is called so."""
+        return next((voice.teacher for voice in self.voices if voice.name == name), f"flite {name}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the voices, in the order in which networks count them."""
+        return tuple(voice.name for voice in self.voices)
 
 
 def read_settings(path: Path = DEFAULT) -> Settings:
@@ -149,6 +187,10 @@ def _value(kind: Any, value: Any, where: str) -> Any:
         return _read(kind, value, where)
     if isinstance(kind, types.GenericAlias):
         return _values(kind.__args__, value, where)
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise SettingsError(f"{where}: expected {' or '.join(get_args(kind))}, got {value!r}")
+        return value
     if kind is float and isinstance(value, int):
         return float(value)
     if type(value) is not kind:

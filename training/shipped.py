@@ -9,7 +9,6 @@ import argparse
 import shutil
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from firstword.models.checkpoint.open import open_checkpoint
@@ -20,13 +19,13 @@ from firstword.models.frontend.prompt_reader import SpeakerEncoder, SpeechTokeni
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.tokenizer import QWEN2_FOLDER
 from training import flow, language_model, speaker_encoder, vocoder
-from training.features import read_features
 from training.networks.flow import unfolded
 from training.networks.speech_tokenizer import NUM_CODES
+from training.pronunciation import stage as pronunciation
 from training.settings import DEFAULT, Settings, read_settings
-from training.speech_tokenizer import save_tokens
+from training.speech_tokenizer import write_tokens
 from training.text_tokenizer import read_tokenizer
-from training.voice import BUILTIN
+from training.voice import BUILTIN, FRONT_END_FOLDER
 
 
 def take(settings: Settings, directory: Path) -> None:
@@ -34,11 +33,12 @@ def take(settings: Settings, directory: Path) -> None:
     checkpoint = open_checkpoint(directory)
     (settings.path / "tokenizer").mkdir(parents=True, exist_ok=True)
     shutil.copy(directory / QWEN2_FOLDER / "tokenizer.json", settings.path / "tokenizer")
+    if (directory / FRONT_END_FOLDER).is_dir():
+        shutil.copytree(directory / FRONT_END_FOLDER, pronunciation.folder(settings), dirs_exist_ok=True)
     tokenizer = SpeechTokenizer(
         directory / SPEECH_TOKENIZER_FILES["cosyvoice2"], NUM_CODES, TOKEN_RATE_HZ, settings.processes
     )
-    heard = (torch.from_numpy(one.heard.T).float() for one in read_features(settings, whisper=True))
-    save_tokens(settings, [tokenizer.encode(log_mel).numpy().astype(np.int16) for log_mel in heard])
+    write_tokens(settings, lambda log_mel: tokenizer.encode(log_mel))
     encoder = SpeakerEncoder(directory / SPEAKER_ENCODER_FILE, settings.processes)
     speaker_encoder.save_embeddings(
         settings, lambda samples: encoder.embed(without_mean(kaldi_fbank(torch.from_numpy(samples))))

@@ -1,7 +1,7 @@
 """Stage 4: the speaker encoder, and the embeddings of the teachers that the flow is trained with.
 
-Four teachers are few voices, so each is also heard faster and slower, that is higher and lower: those
-count as voices of their own.
+The corpus has few voices, so each is also heard faster and slower, that is higher and lower: those count as
+voices of their own.
 """
 
 from collections.abc import Callable
@@ -15,10 +15,10 @@ from torch import Tensor
 
 from firstword.models.frontend.features import FBANK_SAMPLE_RATE_HZ, kaldi_fbank, without_mean
 from training import corpus, trainer
-from training.flite import SPEAKERS
 from training.networks.speaker_encoder import SpeakerTrainer
 from training.progress import Progress
 from training.settings import Settings
+from training.teachers.spoken import SAMPLE_RATE_HZ
 
 STAGE = "speaker_encoder"
 _RATES = (0.82, 0.88, 0.94, 1.0, 1.06, 1.13, 1.2)
@@ -30,9 +30,9 @@ def run(settings: Settings) -> None:
     """Writes <folder>/speaker_encoder.pt and <folder>/embeddings.npz."""
     plan = settings.speaker_encoder
     dice = trainer.seeded(settings, STAGE)
-    model = SpeakerTrainer(plan.width, len(SPEAKERS) * len(_RATES))
+    model = SpeakerTrainer(plan.width, len(settings.names) * len(_RATES))
     heard = _recordings(settings)
-    voices = list(product(SPEAKERS, _RATES))
+    voices = list(product(settings.names, _RATES))
     features = [[_fbank(samples, rate) for samples in heard[speaker]] for speaker, rate in voices]
 
     def losses_of(_: float) -> trainer.Losses:
@@ -54,7 +54,7 @@ def run(settings: Settings) -> None:
 
 
 def build(settings: Settings) -> SpeakerTrainer:
-    return SpeakerTrainer(settings.speaker_encoder.width, len(SPEAKERS) * len(_RATES))
+    return SpeakerTrainer(settings.speaker_encoder.width, len(settings.names) * len(_RATES))
 
 
 def save_embeddings(settings: Settings, embed: Callable[[NDArray[np.float32]], Tensor]) -> None:
@@ -67,25 +67,25 @@ def save_embeddings(settings: Settings, embed: Callable[[NDArray[np.float32]], T
 
 
 def read_embeddings(settings: Settings) -> dict[str, Tensor]:
-    """(N, 192) of each teacher, one a recording."""
+    """(N, 192) of each voice, one a recording."""
     with np.load(settings.path / "embeddings.npz") as data:
-        return {speaker: torch.from_numpy(data[speaker]) for speaker in SPEAKERS}
+        return {speaker: torch.from_numpy(data[speaker]) for speaker in settings.names}
 
 
 def _recordings(settings: Settings) -> dict[str, list[NDArray[np.float32]]]:
-    heard: dict[str, list[NDArray[np.float32]]] = {speaker: [] for speaker in SPEAKERS}
+    heard: dict[str, list[NDArray[np.float32]]] = {name: [] for name in settings.names}
     wanted = settings.speaker_encoder.recordings
-    with Progress(settings, "recordings", len(SPEAKERS) * wanted) as progress:
-        for shard in corpus.plan(settings):
-            if len(heard[shard.speaker]) >= wanted:
+    with Progress(settings, "recordings", len(heard) * wanted) as progress:
+        for shard in corpus.spoken_shards(settings):
+            mine = heard[shard.voice.name]
+            if len(mine) >= wanted:
                 continue
-            for _, spoken in corpus.read_shard(shard.path):
-                if (
-                    len(spoken.samples) >= _MIN_S * FBANK_SAMPLE_RATE_HZ
-                    and len(heard[shard.speaker]) < wanted
-                ):
-                    heard[shard.speaker].append(spoken.waveform)
+            for _, spoken, _ in corpus.read_shard(shard.path):
+                if len(spoken.samples) >= _MIN_S * SAMPLE_RATE_HZ and len(mine) < wanted:
+                    mine.append(corpus.heard(spoken))
                     progress.step()
+    if missing := [name for name, mine in heard.items() if not mine]:
+        raise FileNotFoundError(f"the corpus has nothing of {missing}; run `python -m training corpus` first")
     return heard
 
 

@@ -1,5 +1,7 @@
 """Stage 3: learns the speech tokens, then writes those of the whole corpus."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -8,25 +10,32 @@ from numpy.typing import NDArray
 from firstword.models.config import FRAMES_PER_TOKEN
 from training import ragged, trainer
 from training.crops import Crops
-from training.features import WHISPER_FRAMES_PER_TOKEN, read_features
-from training.flite import PHONES, SPEAKERS
+from training.features import WHISPER_FRAMES_PER_TOKEN, read_features, read_shard, shard_names
 from training.networks.speech_tokenizer import NUM_CODES, TokenizerTrainer
 from training.settings import Settings
+from training.teachers.spoken import PHONES
 
 STAGE = "speech_tokenizer"
 _GAIN = 0.25  # louder or softer by up to this, in the units of whisper's log-mel (10 dB)
 _PHONE_WEIGHT = 0.5
-_BATCH = 64  # of equally long utterances, when the corpus is tokenised
 
 
 def run(settings: Settings) -> None:
-    """Writes <folder>/tokens.npz."""
-    if (settings.path / "tokens.npz").exists():
-        return
+    """Writes <folder>/speech_tokenizer.pt, and <folder>/tokens/<shard>.npz for shards that have none."""
+    plan = settings.speech_tokenizer
+    model = build(settings)
+    if trainer.is_trained(settings, STAGE, plan.train):
+        trainer.load_average(settings, STAGE, model)
+    else:
+        _train(settings, model)
+    with torch.inference_mode():
+        write_tokens(settings, lambda log_mel: model.encoder(log_mel[None])[0])
+
+
+def _train(settings: Settings, model: TokenizerTrainer) -> None:
     plan = settings.speech_tokenizer
     dice = trainer.seeded(settings, STAGE)
-    utterances = read_features(settings, whisper=True, max_shards=plan.shards)
-    model = build(settings)
+    utterances = read_features(settings, whisper=True, of_each=plan.shards)
     sample = np.concatenate([one.mel for one in utterances[::40]]).astype(np.float32)
     model.mel_mean.copy_(torch.from_numpy(sample.mean(0)))
     model.mel_std.copy_(torch.from_numpy(sample.std(0)))
@@ -35,7 +44,8 @@ def run(settings: Settings) -> None:
 
     def losses_of(_: float) -> trainer.Losses:
         gain = (torch.rand(plan.train.batch, 1, 1, generator=dice.torch) * 2 - 1) * _GAIN
-        drawn = (*_draw(crops, plan.train.batch, plan.crop_tokens, dice.numpy), gain)
+        rows = list(crops.draw(plan.train.batch, plan.crop_tokens, dice.numpy))
+        drawn = (*_stacked(rows, settings.names), gain)
         whisper, mel, phones, speakers, gain = trainer.on_device(drawn)
         target = (mel - model.mel_mean) / model.mel_std
         guess, logits = model(whisper.mT + gain, speakers)
@@ -45,52 +55,45 @@ def run(settings: Settings) -> None:
         return {"loss": near + 0.5 * far + _PHONE_WEIGHT * phone, "l1": near, "phone": phone, "right": right}
 
     trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
-    write_tokens(settings, model)
 
 
 def build(settings: Settings) -> TokenizerTrainer:
     plan = settings.speech_tokenizer
-    return TokenizerTrainer(plan.frame_width, plan.token_width, len(SPEAKERS), len(PHONES))
+    return TokenizerTrainer(plan.frame_width, plan.token_width, len(settings.names), len(PHONES))
 
 
-@torch.inference_mode()
-def write_tokens(settings: Settings, model: TokenizerTrainer) -> None:
-    utterances = read_features(settings, whisper=True)
-    tokens: list[NDArray[np.int16]] = [np.zeros(0, np.int16)] * len(utterances)
-    by_length: dict[int, list[int]] = {}
-    for i, one in enumerate(utterances):
-        by_length.setdefault(one.num_tokens, []).append(i)
-    for places in by_length.values():
-        for start in range(0, len(places), _BATCH):
-            chosen = places[start : start + _BATCH]
-            whisper = np.stack([utterances[i].heard for i in chosen])
-            for i, ids in zip(chosen, model.encoder(torch.from_numpy(whisper).float().mT), strict=True):
-                tokens[i] = ids.numpy().astype(np.int16)
-    save_tokens(settings, tokens)
+def write_tokens(settings: Settings, encode: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """For shards that have none, and a line in <folder>/tokens.txt of what the tokens of all are like.
 
-
-def save_tokens(settings: Settings, tokens: list[NDArray[np.int16]]) -> None:
-    """Of every utterance, in the corpus' order; and a line of what they are like."""
-    counts = np.bincount(np.concatenate(tokens), minlength=NUM_CODES)
+    encode: log-mel (128, 4 T) -> (T,).
+    """
+    folder = settings.path / "tokens"
+    folder.mkdir(exist_ok=True)
+    for shard in shard_names(settings):
+        path = folder / f"{shard}.npz"
+        if path.exists():
+            continue
+        heard = (torch.from_numpy(one.heard.T).float() for one in read_shard(settings, shard, whisper=True))
+        tokens = [encode(log_mel).numpy().astype(np.int16) for log_mel in heard]
+        ragged.save(path, {"tokens": tokens})
+    counts = np.bincount(np.concatenate(read_tokens(settings)), minlength=NUM_CODES)
     share = counts[counts > 0] / counts.sum()
     line = f"{(counts > 0).sum()} of {NUM_CODES} codes used, {-(share * np.log2(share)).sum():.2f} bits\n"
     (settings.path / "tokens.txt").write_text(line)
-    ragged.save(settings.path / "tokens.npz", {"tokens": tokens})
 
 
 def read_tokens(settings: Settings) -> list[NDArray[np.int16]]:
-    """The speech tokens of every utterance, in the corpus' order."""
-    path = settings.path / "tokens.npz"
-    with np.load(path) as data:
-        if "at" in data:  # a folder of before: a training that has begun must be able to go on
-            return np.split(data["tokens"], data["at"][:-1])
-    return [row["tokens"] for row in ragged.load(path)]
+    """The speech tokens of every utterance, in the order of its features.
+
+    Raises FileNotFoundError for shards that have features and no tokens yet.
+    """
+    folder = settings.path / "tokens"
+    return [row["tokens"] for shard in shard_names(settings) for row in ragged.load(folder / f"{shard}.npz")]
 
 
-def _draw(crops: Crops, number: int, num_tokens: int, rng: np.random.Generator) -> tuple[torch.Tensor, ...]:
+def _stacked(rows: list[tuple[str, list[ragged.Array]]], names: tuple[str, ...]) -> tuple[torch.Tensor, ...]:
     """-> whisper (B, 4 T, 128), mel (B, 2 T, 80), phones (B, 2 T), speakers (B,)."""
-    rows = [(*pieces, SPEAKERS.index(speaker)) for speaker, pieces in crops.draw(number, num_tokens, rng)]
-    whisper, mel, phones, speakers = (
-        torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True)
-    )
+    columns = zip(*(pieces for _, pieces in rows), strict=True)
+    whisper, mel, phones = (torch.from_numpy(np.stack(column)) for column in columns)
+    speakers = torch.tensor([names.index(speaker) for speaker, _ in rows])
     return whisper.float(), mel.float(), phones.long(), speakers

@@ -1,10 +1,10 @@
-"""The text tokenizer of the voice: a small byte-pair vocabulary over small letters.
+"""The text tokenizer of the voice: marks of sounds, or a small byte-pair vocabulary over small letters.
 
 Its file says how text is read before it is cut: capitals as small letters, accents dropped, typographic
 quotes and dashes as plain ones, brackets and quotation marks not at all.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers, trainers
@@ -13,6 +13,7 @@ from tokenizers.models import BPE
 from firstword.models.tokenizer.qwen2 import SPLIT_PATTERN, Qwen2Tokenizer, special_tokens
 from training import corpus
 from training.settings import Settings
+from training.text.arpabet import MARKS
 
 _READ_AS = (
     ("[\u2018\u2019\u02bc`\u00b4]", "'"),
@@ -23,17 +24,20 @@ _READ_AS = (
 
 
 def read_tokenizer(settings: Settings) -> Qwen2Tokenizer:
-    """Trained on the corpus the first time; afterwards the file in <folder>/tokenizer."""
+    """Made the first time; afterwards the file in <folder>/tokenizer."""
     folder = settings.path / "tokenizer"
     if not (folder / "tokenizer.json").exists():
         folder.mkdir(parents=True, exist_ok=True)
-        texts = [text for shard in corpus.plan(settings) for text in shard.texts]
-        write_tokenizer(folder, texts, settings.language_model.merges)
+        if settings.language_model.reads == "phonemes":
+            write_tokenizer(folder, (), 0, MARKS)
+        else:
+            texts = [text for shard in corpus.plan(settings) for text in shard.texts]
+            write_tokenizer(folder, texts, settings.language_model.merges)
     return Qwen2Tokenizer.from_folder(folder, special_tokens("cosyvoice2"))
 
 
-def write_tokenizer(folder: Path, texts: Iterable[str], num_merges: int) -> None:
-    """Writes `tokenizer.json`."""
+def write_tokenizer(folder: Path, texts: Iterable[str], num_merges: int, marks: Sequence[str] = ()) -> None:
+    """Writes `tokenizer.json`; marks: what is one token wherever it is written."""
     tokenizer = Tokenizer(BPE())
     replacements = [normalizers.Replace(Regex(pattern), said) for pattern, said in _READ_AS]
     tokenizer.normalizer = normalizers.Sequence(
@@ -48,4 +52,5 @@ def write_tokenizer(folder: Path, texts: Iterable[str], num_merges: int) -> None
         vocab_size=len(alphabet) + num_merges, initial_alphabet=alphabet, show_progress=False
     )
     tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.add_special_tokens(list(marks))
     tokenizer.save(str(folder / "tokenizer.json"))

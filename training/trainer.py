@@ -4,6 +4,7 @@ import dataclasses
 import math
 import os
 import random
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from training.progress import Progress
 from training.settings import Settings, TrainSettings
 
 _AVERAGE_DECAY = 0.999
-_SAVE_EVERY = 200  # steps
+_SAVE_EVERY_S = 240.0
 
 Values = TypeVar("Values")
 Losses = dict[str, Tensor]  # "loss" is what is minimised, the others are logged beside it
@@ -102,6 +103,7 @@ def train(
     with Progress(settings, stage, plan.steps) as progress:
         progress.note(f"{sum(parameter.numel() for parameter in parameters)} parameters, from step {done}")
         progress.at(done)
+        saved_at = time.monotonic()
         for step in range(done, plan.steps):
             for group in optimizer.param_groups:
                 group["lr"] = plan.rate * schedule(step, plan)
@@ -115,7 +117,8 @@ def train(
                 optimizer.step()
                 average.update(model, step)
             values = {name: float(value.detach()) for name, value in losses.items()}
-            if (step + 1) % _SAVE_EVERY == 0 or step + 1 == plan.steps:
+            if time.monotonic() - saved_at > _SAVE_EVERY_S or step + 1 == plan.steps:
+                saved_at = time.monotonic()
                 _save(path, model, average, optimizer, dice, step + 1)
                 if after is not None:
                     with average.in_place(model), torch.no_grad():
@@ -133,6 +136,16 @@ def load_average(settings: Settings, stage: str, model: nn.Module) -> nn.Module:
         raise FileNotFoundError(f"{path}: missing; run `python -m training {stage}` first")
     model.load_state_dict(torch.load(path, weights_only=False, map_location="cpu")["average"])
     return model.eval()
+
+
+def is_trained(settings: Settings, stage: str, plan: TrainSettings) -> bool:
+    """Whether the stage has done all its steps."""
+    path = settings.path / f"{stage}.pt"
+    if not path.exists():
+        return False
+    return bool(
+        torch.load(path, weights_only=False, map_location="cpu", mmap=True).get("step", 0) >= plan.steps
+    )
 
 
 def schedule(step: int, plan: TrainSettings) -> float:

@@ -1,5 +1,6 @@
-"""Stage 6: the vocoder, from the teachers' mel and F0 to their samples."""
+"""Stage 6: the vocoder, from the teachers' mel, F0 and phase to their samples."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -11,52 +12,75 @@ from firstword.models.config import NUM_MELS, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME,
 from firstword.models.frontend.features import MelExtractor
 from firstword.models.hift.hift import HiFT
 from firstword.models.layers.attention import FullContext
-from training import trainer
-from training.features import MEL, Utterance, read_features
+from training import corpus, features, trainer
+from training.features import MEL, STEPS_PER_FRAME
+from training.phase import AlignedLoss, aligned_source
 from training.settings import Settings
 
 STAGE = "vocoder"
 _RESOLUTIONS = ((2048, 300), (1024, 150), (512, 75), (256, 40))  # n_fft, hop: no multiple of another
 _FLOOR = 1e-5  # of a bin's power: far below what is heard, above the teachers' rounding to 16 bits
-_BANDS = ((3_500, 1.0), (8_000, 0.5), (SAMPLE_RATE_HZ // 2, 0.1))  # up to Hz, a bin's weight
-_SHORT_MELS = ((1024, 256, 64), (512, 128, 40))  # n_fft, hop, bins, beside the flow's own mel
+_BANDS = ((4_000, 1.0), (8_000, 0.7), (SAMPLE_RATE_HZ // 2, 0.4))  # up to Hz, a bin's weight
+_SHORT_MELS = ((1024, 256, 80), (512, 128, 64))  # n_fft, hop, bins, beside the flow's own mel
 _MEL_WEIGHT = 2.0
 _SHORT_MEL_WEIGHT = 1.0
 _F0_WEIGHT = 0.02  # a Hz
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One utterance as the vocoder learns it: T mel frames."""
+
+    mel: NDArray[np.float16]  # (T, 80)
+    f0_hz: NDArray[np.float16]  # (T,)
+    samples: NDArray[np.int16]  # (480 T,)
+    cycles: NDArray[np.float64]  # (8 T + 1,)
+    knows_phase: bool
 
 
 def run(settings: Settings) -> None:
     """Writes <folder>/vocoder.pt."""
     plan = settings.vocoder
     dice = trainer.seeded(settings, STAGE)
-    utterances = [
-        one
-        for one in read_features(settings, samples=True, max_shards=plan.shards)
-        if len(one.mel) >= plan.crop_frames
-    ]
+    recordings = [one for one in read_recordings(settings) if len(one.mel) >= plan.crop_frames]
     model = build(settings)
     if not (settings.path / f"{STAGE}.pt").exists():
-        initialise(model, np.concatenate([one.mel for one in utterances[::40]]))
-    spectra = SpectralLoss()
+        initialise(model, np.concatenate([one.mel for one in recordings[::40]]))
+    spectra, aligned = SpectralLoss(), AlignedLoss(plan.aligned_hz)
 
     def losses_of(_: float) -> trainer.Losses:
-        drawn = _draw(utterances, plan.crop_frames, plan.train.batch, dice.numpy)
+        drawn = _draw(recordings, plan.crop_frames, plan.train.batch, dice.numpy)
         noise = torch.randn(*drawn[2].shape, model.source.num_tones, generator=dice.torch)
-        mel, f0, samples, noise = trainer.on_device((*drawn, noise))
+        mel, f0, samples, cycles, is_known, noise = trainer.on_device((*drawn, noise))
         f0_error = (model.f0(mel, FullContext()).float() - f0).abs().mean()
-        source, _ = model.source(f0, noise, None, is_last=True)
-        errors = spectra(decode(model, mel, source, plan.is_half), samples)
+        source = aligned_source(model.source, model.config, f0, cycles, noise)
+        made = decode(model, mel, source, plan.is_half)
+        errors = spectra(made, samples)
+        phase = aligned(made, samples, f0, is_known)
         mels = _MEL_WEIGHT * errors.mel + _SHORT_MEL_WEIGHT * errors.short_mel
+        magnitudes = errors.convergence + errors.magnitude + mels
         return {
-            "loss": errors.convergence + errors.magnitude + mels + _F0_WEIGHT * f0_error,
+            "loss": magnitudes + _F0_WEIGHT * f0_error + plan.aligned_weight * phase,
             "convergence": errors.convergence,
             "magnitude": errors.magnitude,
             "mel": errors.mel,
             "short mel": errors.short_mel,
+            "phase": phase,
             "f0": f0_error,
         }
 
     trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
+
+
+def read_recordings(settings: Settings) -> list[Recording]:
+    """Of at most `shards` shards of each voice of the corpus that has features."""
+    recordings = []
+    for shard in features.shard_names(settings, settings.vocoder.shards):
+        spoken = corpus.read_shard(settings.path / "corpus" / f"{shard}.npz")
+        for one, (_, said, knows_phase) in zip(features.read_shard(settings, shard), spoken, strict=True):
+            cycles = np.append(said.cycles, 2 * said.cycles[-1] - said.cycles[-2])
+            recordings.append(Recording(one.mel, one.f0_hz, said.samples, cycles, knows_phase))
+    return recordings
 
 
 def config(settings: Settings) -> HiFTConfig:
@@ -71,6 +95,7 @@ def config(settings: Settings) -> HiFTConfig:
         source_resblock_kernel_sizes=(7, 7, 11),
         source_resblock_dilation_sizes=((1, 3, 5),) * 3,
         f0_channels=plan.f0_channels,
+        num_harmonics=plan.harmonics,
         is_causal=False,
     )
 
@@ -163,16 +188,18 @@ def _band_weights(n_fft: int) -> Tensor:
 
 
 def _draw(
-    utterances: list[Utterance], frames: int, number: int, rng: np.random.Generator
-) -> tuple[Tensor, Tensor, Tensor]:
-    """-> mel (B, 80, T), F0 (B, T), samples (B, 480 T)."""
+    recordings: list[Recording], frames: int, number: int, rng: np.random.Generator
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """-> mel (B, 80, T), F0 (B, T), samples (B, 480 T), cycles (B, 8 T + 1), is phase known (B,)."""
+    places = rng.integers(len(recordings), size=number)
     rows = []
-    for place in rng.integers(len(utterances), size=number):
-        one = utterances[place]
+    for place in places:
+        one = recordings[place]
         start = rng.integers(len(one.mel) - frames + 1)
-        assert one.samples is not None, one.text
         samples = one.samples[start * SAMPLES_PER_FRAME :][: frames * SAMPLES_PER_FRAME]
-        rows.append((one.mel[start:][:frames].T, one.f0_hz[start:][:frames], samples))
-    mel, f0, samples = (torch.from_numpy(np.stack(column)).float() for column in zip(*rows, strict=True))
+        cycles = one.cycles[start * STEPS_PER_FRAME :][: frames * STEPS_PER_FRAME + 1]
+        rows.append((one.mel[start:][:frames].T, one.f0_hz[start:][:frames], samples, cycles))
+    mel, f0, samples, cycles = (torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True))
     assert mel.shape[1] == NUM_MELS, mel.shape
-    return mel, f0, samples / 32768
+    is_known = torch.tensor([recordings[place].knows_phase for place in places])
+    return mel.float(), f0.float(), samples.float() / 32768, cycles, is_known

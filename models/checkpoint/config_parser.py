@@ -34,6 +34,7 @@ from firstword.models.config import (
 
 CHUNK_TOKENS = TOKEN_RATE_HZ  # 25: a second, the one chunk that the networks were trained with
 CHUNK_FRAMES = CHUNK_TOKENS * FRAMES_PER_TOKEN  # 50
+MAX_HARMONICS = 64  # overtones of 187 Hz reach 12 kHz
 
 NETWORKS: dict[Family, tuple[str, str, str]] = {
     "cosyvoice1": ("TransformerLM", "MaskedDiffWithXvec", "HiFTGenerator"),
@@ -371,7 +372,7 @@ def parse_hift(fields: Fields, kind: str) -> HiFTConfig:
         is_causal=is_causal,
         lookahead_frames=fields.size("conv_pre_look_right", 4) if is_causal else 0,
         num_mels=fields.choice("in_channels", NUM_MELS),
-        num_harmonics=fields.choice("nb_harmonics", 8),
+        num_harmonics=fields.size("nb_harmonics", 8, MAX_HARMONICS),
         sine_amplitude=fields.number("nsf_alpha", 0.1),
         noise_amplitude=fields.number("nsf_sigma", 0.003),
         voiced_threshold_hz=fields.number("nsf_voiced_threshold", 10),

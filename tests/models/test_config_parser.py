@@ -35,7 +35,7 @@ ESTIMATOR_CHUNK = f"{CHUNK} * <token_mel_ratio>"
             "    in_channels: 64\n    base",
             "hift: in_channels is 64",
         ),
-        ("cosyvoice2", "nb_harmonics: 8", "nb_harmonics: 1000000", "nb_harmonics is 1000000; only 8"),
+        ("cosyvoice2", "nb_harmonics: 8", "nb_harmonics: 65", "nb_harmonics is 65; .* from 1 to 64"),
         ("cosyvoice1", "sizes: [16, 16]", "sizes: [16, 15]", "kernel of 15 does not go with a rate of 8"),
         ("cosyvoice2", "sizes: [16, 11, 7]", "sizes: [16, 10, 7]", "kernel of 10 .* rate of 5"),
         ("cosyvoice3", "sizes: [16, 11, 7]", "sizes: [16, 11, 2]", "kernel of 2 .* rate of 3"),

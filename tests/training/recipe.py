@@ -1,13 +1,18 @@
 """A recipe so small that its stages take seconds, and a corpus for it that no teacher spoke."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from training import corpus
-from training.flite import PHONES, SPEAKERS, Spoken
+from training.pronunciation import stage
+from training.pronunciation.dictionary import write_dictionary
+from training.pronunciation.front_end import DICTIONARY_FILE
 from training.settings import Settings, TrainSettings, read_settings
+from training.teachers.spoken import PHONES, STEP_RATE_HZ, Spoken
+from training.text.arpabet import marks_of
 
 TEXTS = ("hello there, my friend.", "seven days a week.", "where is the nearest station?", "yes, of course.")
 
@@ -23,6 +28,7 @@ def tiny_settings(folder: Path) -> Settings:
         whole,
         folder=str(folder),
         processes=1,
+        voices=tuple(replace(voice, share=1) for voice in whole.voices[:4]),
         corpus=replace(whole.corpus, shard=30),
         speech_tokenizer=replace(
             whole.speech_tokenizer,
@@ -33,6 +39,9 @@ def tiny_settings(folder: Path) -> Settings:
         ),
         speaker_encoder=replace(
             whole.speaker_encoder, recordings=2, width=16, train=short(whole.speaker_encoder.train, 4)
+        ),
+        pronunciation=replace(
+            whole.pronunciation, width=16, layers=2, train=short(whole.pronunciation.train, 4)
         ),
         language_model=replace(
             whole.language_model,
@@ -67,19 +76,28 @@ def tiny_settings(folder: Path) -> Settings:
 
 
 def write_corpus(settings: Settings) -> None:
-    """What `training.corpus` would leave: a hum of its own for each speaker, one shard each."""
+    """What `training.corpus` would leave: a hum of its own for each voice, one shard each."""
     folder = settings.path / "corpus"
     folder.mkdir(parents=True)
-    lines = [TEXTS[i % len(TEXTS)] for i in range(settings.corpus.shard * len(SPEAKERS))]
+    lines = [TEXTS[i % len(TEXTS)] for i in range(settings.corpus.shard * len(settings.voices))]
     (folder / "texts.txt").write_text("\n".join(lines) + "\n")
     for number, shard in enumerate(corpus.plan(settings)):
-        corpus.write_shard(shard, [hum(100.0 + 40 * number, text) for text in shard.texts])
+        f0_hz = 100.0 + 40 * number
+        corpus.write_shard(shard, [(text, hum(f0_hz, text)) for text in shard.texts], knows_phase=True)
+
+
+def write_words(settings: Settings, words: Mapping[str, str]) -> None:
+    """A pronouncing dictionary of misaki's symbols, before the stage asks a teacher for one."""
+    folder = stage.folder(settings)
+    folder.mkdir(parents=True)
+    marks = {word: marks_of(symbols) for word, symbols in words.items()}
+    write_dictionary(folder / DICTIONARY_FILE, {word: read for word, read in marks.items() if read})
 
 
 def hum(f0_hz: float, text: str) -> Spoken:
     """Two seconds of a voice-like tone with as many words as the text, one phone a word."""
     rng = np.random.default_rng(len(text))
-    time = np.arange(32_000) / 16_000
+    time = np.arange(48_000) / 24_000
     tone = sum(np.sin(2 * np.pi * f0_hz * k * time) / k for k in range(1, 12))
     samples = 3000 * tone + 100 * rng.standard_normal(len(time))
     num_words = len(text.split())
@@ -92,5 +110,7 @@ def hum(f0_hz: float, text: str) -> Spoken:
         ends.astype(np.float32),
         words,
         num_words,
-        np.full(400, f0_hz, np.float32),
+        np.full(2 * STEP_RATE_HZ, f0_hz, np.float32),
+        np.arange(2 * STEP_RATE_HZ) * f0_hz / STEP_RATE_HZ,
+        "",
     )

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from training.recognise import Recogniser, word_errors
+from training.judge.recognise import Pocketsphinx
+from training.judge.words import word_errors
 from training.text.corpus import read_words
 from training.voice import BUILTIN, Voice
 
@@ -30,7 +31,7 @@ def test_it_has_four_speakers(voice: Voice) -> None:
 
 def test_it_is_understood(voice: Voice) -> None:
     """The rates of 400 sentences stand in docs/voice.md; sixteen show whether something was lost."""
-    recogniser = Recogniser()
+    recogniser = Pocketsphinx()
     errors = words = 0
     for speaker in voice.speakers.values():
         for text in (

@@ -11,8 +11,9 @@ import torch
 
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.config import Qwen2LMConfig
-from tests.training.recipe import hum, tiny_settings, write_corpus
+from tests.training.recipe import hum, tiny_settings, write_corpus, write_words
 from training import (
+    corpus,
     export,
     features,
     flow,
@@ -23,8 +24,10 @@ from training import (
     trainer,
     vocoder,
 )
+from training.layout import Reading
 from training.networks.flow import folded
 from training.networks.speech_tokenizer import NUM_CODES
+from training.pronunciation import stage as pronunciation
 from training.settings import Settings
 from training.text_tokenizer import read_tokenizer
 from training.voice import Voice
@@ -41,7 +44,9 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """All stages but the first and the last have run."""
     made = tiny_settings(tmp_path_factory.mktemp("voice"))
     write_corpus(made)
-    for stage in (features, speech_tokenizer, speaker_encoder, language_model, vocoder, flow):
+    write_words(made, {"hello": "həlˈO", "days": "dˈAz", "week": "wˈik"})  # noqa: RUF001
+    stages = (features, speech_tokenizer, speaker_encoder, pronunciation, language_model, vocoder, flow)
+    for stage in stages:
         stage.run(made)
     return made
 
@@ -64,7 +69,7 @@ def test_the_checkpoint_speaks(directory: Path) -> None:
     assert len(voice.offline(tokens.ids, speaker)) == 960 * len(tokens.ids)
     pieces = voice.read_pieces(["Hello", " there", "."], speaker)
     assert len(pieces.ids) > 0
-    again = voice.enrol(hum(140.0, "").waveform, 16_000, "hello there")
+    again = voice.enrol(hum(140.0, "").waveform, 24_000, "hello there")
     assert len(again.prompt_mel) == 2 * len(again.prompt_tokens)
 
 
@@ -73,7 +78,8 @@ def test_the_yaml_says_what_was_trained(directory: Path, settings: Settings) -> 
     tokenizer = read_tokenizer(settings)
     assert config.lm == language_model.config(settings.language_model, tokenizer.vocab_size)
     assert isinstance(config.lm, Qwen2LMConfig)
-    assert config.lm.mix_ratio == (5, 13)
+    assert config.lm.mix_ratio == (10, 13)
+    assert Reading.of(directory) == Reading(has_marks=True, has_prompt_first=True)
     assert config.flow == flow.config(settings)
     assert config.hift == vocoder.config(settings)
     assert config.mel == features.MEL
@@ -83,9 +89,8 @@ def test_exported_graphs_hear_what_the_networks_hear(directory: Path, settings: 
     reader = open_checkpoint(directory).load_prompt_reader(num_threads=1)
     network = speech_tokenizer.build(settings)
     trainer.load_average(settings, speech_tokenizer.STAGE, network)
-    (one, *_) = features.read_features(settings, samples=True)
-    assert one.samples is not None
-    samples = (one.samples / 32768).astype(np.float32)
+    (shard, *_) = corpus.spoken_shards(settings)
+    samples = corpus.read_shard(shard.path)[0][1].waveform
     heard = reader.read_source_tokens(samples, 24_000)
     whisper = reader._whisper_mel(reader_input(samples))
     with torch.inference_mode():
@@ -117,7 +122,7 @@ def test_folding_the_digit_tables_changes_no_answer(settings: Settings) -> None:
     tokenizer = read_tokenizer(settings)
     model = language_model.build(settings, tokenizer.vocab_size).eval()
     lines = [
-        language_model.as_line(one, tokens.astype(np.int64), tokenizer)
+        language_model.as_line(one, tokens.astype(np.int64), tokenizer, language_model.front_end(settings))
         for one, tokens in zip(
             features.read_features(settings)[:4], speech_tokenizer.read_tokens(settings)[:4], strict=True
         )

@@ -2,15 +2,15 @@
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from training.settings import CorpusSettings
-from training.text import documents, ngrams, numbers
+from training.text import documents, numbers, prose
 from training.text.grammar import Grammar
 from training.text.lexicon import lexicon
 
-WORD = re.compile(r"[a-z']*[a-z][a-z']*")  # in small letters, as flite counts them
+WORD = re.compile(r"[a-z']*[a-z][a-z']*")  # in small letters, as the teachers count them
 _FOLDER = Path(__file__).parent
 _KEPT_OUT_WORDS = 4
 _COMMON = 60  # the words that stand between rare ones
@@ -24,8 +24,13 @@ LONG_SENTENCE = (  # the evaluation's one of 63 words
 
 
 def evaluation_sentences() -> list[str]:
-    """The 100 everyday sentences no voice is trained on."""
+    """The 200 sentences written by hand that no voice is trained on."""
     return (_FOLDER / "evaluation.txt").read_text().splitlines()
+
+
+def hard_sentences() -> list[str]:
+    """40 more, of names, numbers, lists, tongue twisters and abbreviations."""
+    return (_FOLDER / "hard.txt").read_text().splitlines()
 
 
 def read_words(text: str) -> list[str]:
@@ -34,19 +39,29 @@ def read_words(text: str) -> list[str]:
 
 
 def make_texts(settings: CorpusSettings, rng: random.Random) -> list[str]:
-    """Different sentences in small letters, numbers in words, shuffled; short ones may come back."""
+    """Different sentences, numbers in words, shuffled; short ones may come back."""
     grammar = Grammar(_FOLDER / "everyday.txt", {**numbers.WORDS, "word": rare_word})
-    kept_out = _KeptOut([*evaluation_sentences(), LONG_SENTENCE])
-    everyday = _different(settings.everyday + 4 * settings.long, kept_out, lambda: grammar.sentence(rng))
-    long = [_join(everyday[settings.everyday + 4 * i :][: rng.randrange(2, 5)]) for i in range(settings.long)]
-    texts = everyday[: settings.everyday] + long
-    texts += documents.sentences(rng, settings.documents)
-    texts += _different(settings.words, kept_out, lambda: _words(rng))
-    texts += _different(settings.neighbours, kept_out, lambda: ngrams.sentence(rng))
-    texts += [grammar.sentence(rng, "short") for _ in range(settings.short)]
+    kept_out = KeptOut()
+    everyday = _different(settings.everyday, kept_out, lambda: grammar.sentence(rng))
+    texts = [_capital(text) for text in everyday]
+    texts += prose.examples(rng, settings.examples)
+    texts += prose.definitions(rng, settings.definitions)
+    told = prose.prose(rng, settings.prose + 3 * settings.long)
+    texts += told[: settings.prose]
+    texts += [_join(told[i:][: rng.randrange(2, 4)]) for i in range(settings.prose, len(told), 3)]
+    texts += prose.names(rng, settings.names)
+    texts += [_capital(text) for text in documents.sentences(rng, settings.documents)]
+    texts += [_capital(text) for text in _different(settings.words, kept_out, lambda: _words(rng))]
+    texts += [_capital(grammar.sentence(rng, "short")) for _ in range(settings.short)]
     texts = [text for text in texts if kept_out.allows(text)]  # joined ones have new neighbours
     rng.shuffle(texts)
     return texts
+
+
+def _capital(text: str) -> str:
+    """As it is written: sentences begin with a capital, and so does "I"."""
+    text = re.sub(r"\bi\b", "I", text)
+    return re.sub(r"(^|[.?!] )([a-z])", lambda match: match[1] + match[2].upper(), text)
 
 
 def rare_word(rng: random.Random) -> str:
@@ -55,10 +70,12 @@ def rare_word(rng: random.Random) -> str:
     return lexicon()[int(reach * rng.random() ** 1.2)]
 
 
-class _KeptOut:
+class KeptOut:
     """The evaluation's sentences and every four words in a row of theirs."""
 
-    def __init__(self, sentences: list[str]) -> None:
+    def __init__(self, sentences: Sequence[str] | None = None) -> None:
+        if sentences is None:
+            sentences = [*evaluation_sentences(), *hard_sentences(), LONG_SENTENCE]
         self._runs = {run for sentence in sentences for run in self._cut(read_words(sentence))}
 
     def allows(self, text: str) -> bool:
@@ -69,7 +86,7 @@ class _KeptOut:
         return [tuple(words[i : i + _KEPT_OUT_WORDS]) for i in range(last)]
 
 
-def _different(number: int, kept_out: _KeptOut, make: Callable[[], str]) -> list[str]:
+def _different(number: int, kept_out: KeptOut, make: Callable[[], str]) -> list[str]:
     texts: dict[str, None] = {}
     while len(texts) < number:
         text = make()

@@ -7,45 +7,34 @@ flite (Carnegie Mellon University, BSD-like licence) is reached through its shar
 import ctypes
 from collections.abc import Iterator
 from ctypes import POINTER, c_char_p, c_float, c_int, c_short, c_void_p
-from dataclasses import dataclass
 
 import numpy as np
+import soxr
 from numpy.typing import NDArray
 
-SPEAKERS = ("rms", "slt", "awb", "kal16")
-SAMPLE_RATE_HZ = 16_000
-F0_RATE_HZ = 200
-F0_STEP_S = 1 / F0_RATE_HZ
-SAMPLES_PER_F0 = SAMPLE_RATE_HZ // F0_RATE_HZ  # 80
+from training.teachers.spoken import (
+    PHONES,
+    SAMPLE_RATE_HZ,
+    STEP_RATE_HZ,
+    STEP_SAMPLES,
+    Spoken,
+    TeacherError,
+    as_int16,
+    voiced_only,
+)
 
-# flite's US English phones; silence is 0.
-_PHONES = """
-    pau aa ae ah ao aw ax ay b ch d dh eh er ey f g hh ih iy jh k l m n ng ow oy p r s sh t th uh uw v w y z
-    zh
-"""
-PHONES = tuple(_PHONES.split())
-VOICED = frozenset(PHONES) - frozenset(["pau", "ch", "f", "hh", "k", "p", "s", "sh", "t", "th"])
+VOICES = ("rms", "slt", "awb", "kal16")
+_RATE_HZ = 16_000
+_F0_RATE_HZ = 200
+_F0_STEP_S = 1 / _F0_RATE_HZ
 
-
-class FliteError(RuntimeError):
-    """flite is not installed, or could not speak."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spoken:
-    """One utterance of a teacher."""
-
-    samples: NDArray[np.int16]  # (num_samples,), at SAMPLE_RATE_HZ
-    phones: NDArray[np.uint8]  # (num_phones,), places in PHONES
-    ends_s: NDArray[np.float32]  # (num_phones,)
-    words: NDArray[np.int32]  # (num_phones,), which word the phone belongs to; -1 for silence
-    num_words: int
-    f0_hz: NDArray[np.float32]  # (num_samples / SAMPLES_PER_F0,); 0 where unvoiced
-
-    @property
-    def waveform(self) -> NDArray[np.float32]:
-        """(num_samples,) within ±1."""
-        return (self.samples / 32768).astype(np.float32)
+# flite's US English phones, each beside misaki's symbol.
+_SYMBOLS = """
+    pau _ aa ɑ ae æ ah ʌ ao ɔ aw W ax ə ay I b b ch ʧ d d dh ð eh ɛ er ɜ ey A f f g ɡ hh h ih ɪ iy i jh ʤ k k
+    l l m m n n ng ŋ ow O oy Y p p r ɹ s s sh ʃ t t th θ uh ʊ uw u v v w w y j z z zh ʒ
+"""  # noqa: RUF001
+_PAIRS = tuple(_SYMBOLS.split())
+_PHONE_OF = {name: PHONES.index(symbol) for name, symbol in zip(_PAIRS[::2], _PAIRS[1::2], strict=True)}
 
 
 class _Utterance(ctypes.Structure):
@@ -95,23 +84,25 @@ _FUNCTIONS = {
 class Flite:
     """One of flite's voices, loaded. Not to be shared between threads."""
 
-    def __init__(self, speaker: str) -> None:
-        if speaker not in SPEAKERS:
-            raise ValueError(f"flite speaker {speaker!r}: expected one of {', '.join(SPEAKERS)}")
+    knows_phase = False
+
+    def __init__(self, voice: str) -> None:
+        if voice not in VOICES:
+            raise TeacherError(f"flite voice {voice!r}: expected one of {', '.join(VOICES)}")
         self._lib = _load("libflite.so.1")
         for name, (result, arguments) in _FUNCTIONS.items():
             function = getattr(self._lib, name)
             function.restype, function.argtypes = result, arguments
         self._lib.flite_init()
-        register = getattr(_load(f"libflite_cmu_us_{speaker}.so.1"), f"register_cmu_us_{speaker}")
+        register = getattr(_load(f"libflite_cmu_us_{voice}.so.1"), f"register_cmu_us_{voice}")
         register.restype, register.argtypes = c_void_p, [c_char_p]
         self._voice = register(None)
 
     def speak(self, text: str) -> Spoken:
-        """Raises FliteError when nothing came out."""
+        """Raises TeacherError when nothing came out."""
         utterance = self._lib.flite_synth_text(text.encode(), self._voice)
         if not utterance:
-            raise FliteError(f"flite could not speak {text!r}")
+            raise TeacherError(f"flite could not speak {text!r}")
         try:
             return self._read(utterance)
         finally:
@@ -120,9 +111,9 @@ class Flite:
     def _read(self, utterance: "ctypes._Pointer[_Utterance]") -> Spoken:
         lib = self._lib
         wave = lib.utt_wave(utterance).contents
-        if wave.sample_rate != SAMPLE_RATE_HZ:
-            raise FliteError(f"flite speaks at {wave.sample_rate} Hz, expected {SAMPLE_RATE_HZ}")
-        samples = np.ctypeslib.as_array(wave.samples, (wave.num_samples,)).copy()
+        if wave.sample_rate != _RATE_HZ:
+            raise TeacherError(f"flite speaks at {wave.sample_rate} Hz, expected {_RATE_HZ}")
+        heard = np.ctypeslib.as_array(wave.samples, (wave.num_samples,)) / 32768
         num_words = sum(1 for _ in self._items(utterance, b"Word"))
         names, ends, words = [], [], []
         for segment in self._items(utterance, b"Segment"):
@@ -132,14 +123,21 @@ class Flite:
             word = lib.item_as(parent, b"Word") if parent else None
             words.append(self._place(word) if word else -1)
         ends_s = np.array(ends, np.float32)
-        num_steps = int(len(samples) / SAMPLE_RATE_HZ / F0_STEP_S)
+        phones = np.array([_PHONE_OF[name] for name in names], np.uint8)
+        samples = soxr.resample(heard, _RATE_HZ, SAMPLE_RATE_HZ)
+        num_steps = len(samples) // STEP_SAMPLES
+        at = np.arange(num_steps) * _F0_RATE_HZ // STEP_RATE_HZ
+        f0_hz = self._f0(utterance, num_steps * _F0_RATE_HZ // STEP_RATE_HZ + 1)[at]
+        cycles = np.cumsum(f0_hz.astype(np.float64) / STEP_RATE_HZ)
         return Spoken(
-            samples,
-            np.array([PHONES.index(name) for name in names], np.uint8),
+            as_int16(samples[: num_steps * STEP_SAMPLES]),
+            phones,
             ends_s,
             np.array(words, np.int32),
             num_words,
-            self._f0(utterance, names, ends_s, num_steps),
+            voiced_only(f0_hz, phones, ends_s),
+            np.concatenate([[0.0], cycles])[:-1],
+            "",
         )
 
     def _place(self, word: int) -> int:
@@ -148,13 +146,7 @@ class Flite:
             place += 1
         return place
 
-    def _f0(
-        self,
-        utterance: "ctypes._Pointer[_Utterance]",
-        names: list[str],
-        ends_s: NDArray[np.float32],
-        num_steps: int,
-    ) -> NDArray[np.float32]:
+    def _f0(self, utterance: "ctypes._Pointer[_Utterance]", num_steps: int) -> NDArray[np.float32]:
         """The contour the voice was driven with: a track (rms, slt, awb) or targets to join (kal16)."""
         value = self._lib.feat_val(utterance.contents.features, b"param_track")
         if value:
@@ -162,15 +154,13 @@ class Flite:
             f0 = np.array([track.frames[i][0] for i in range(track.num_frames)], np.float32)
             return np.pad(f0, (0, max(0, num_steps - len(f0))))[:num_steps]
         targets = list(self._items(utterance, b"Target"))
-        times = (np.arange(num_steps) + 0.5) * F0_STEP_S
+        times = (np.arange(num_steps) + 0.5) * _F0_STEP_S
         f0 = np.interp(
             times,
             [self._lib.item_feat_float(item, b"pos") for item in targets],
             [self._lib.item_feat_float(item, b"f0") for item in targets],
         )
-        places = np.minimum(np.searchsorted(ends_s, times), len(ends_s) - 1)
-        voiced = np.array([name in VOICED for name in names])[places]
-        return np.where(voiced, f0, 0.0).astype(np.float32)
+        return f0.astype(np.float32)
 
     def _items(self, utterance: "ctypes._Pointer[_Utterance]", relation: bytes) -> Iterator[int]:
         if not self._lib.utt_relation_present(utterance, relation):
@@ -185,4 +175,4 @@ def _load(name: str) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(name)
     except OSError as error:
-        raise FliteError(f"{name} is missing ({error}): install it with `apt-get install flite`") from error
+        raise TeacherError(f"{name} is missing ({error}): install it with `apt-get install flite`") from error

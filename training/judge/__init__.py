@@ -1,0 +1,1 @@
+"""Judges of speech that have never heard the voice: two recognisers, DNSMOS, an encoder of speakers."""

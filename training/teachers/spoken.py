@@ -1,0 +1,62 @@
+"""What a teacher gives for a text: samples, phones, pitch and the phase of its harmonics."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+SAMPLE_RATE_HZ = 24_000
+STEP_SAMPLES = 60  # of the contours of pitch and phase
+STEP_RATE_HZ = SAMPLE_RATE_HZ // STEP_SAMPLES  # 400
+
+# Misaki's symbols of both accents, stress and length aside; silence is 0.
+PHONES = tuple("_AIOQTWYabdefhijklmnopstuvwzæðŋɑɐɒɔəɚɛɜɡɪɹɾʃʊʌʒʔʤʧθᵊᵻ")  # noqa: RUF001
+VOICED = frozenset(PHONES) - frozenset("_fhkpstʃʔʧθ")  # noqa: RUF001
+
+
+class TeacherError(RuntimeError):
+    """A teacher that is not installed, or that could not speak a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """One utterance of a teacher, S steps of STEP_SAMPLES samples long."""
+
+    samples: NDArray[np.int16]  # (S * STEP_SAMPLES,), at SAMPLE_RATE_HZ
+    phones: NDArray[np.uint8]  # (num_phones,), places in PHONES
+    ends_s: NDArray[np.float32]  # (num_phones,)
+    words: NDArray[np.int32]  # (num_phones,), which word the phone belongs to; -1 for silence
+    num_words: int
+    f0_hz: NDArray[np.float32]  # (S,); 0 where unvoiced
+    cycles: NDArray[np.float64]  # (S,), of the fundamental since the beginning, at each step's start
+    says: str  # the phonemes it was asked for, words apart; "" where the teacher does not tell
+
+    @property
+    def waveform(self) -> NDArray[np.float32]:
+        """(num_samples,) within ±1."""
+        return (self.samples / 32768).astype(np.float32)
+
+
+class Teacher(Protocol):
+    """A voice that speaks English. Not to be shared between threads."""
+
+    knows_phase: bool
+    """Whether `cycles` is the phase its samples were made with, rather than a guess from F0."""
+
+    def speak(self, text: str) -> Spoken:
+        """Raises TeacherError when the text cannot be spoken."""
+
+
+def voiced_only(
+    f0_hz: NDArray[np.float32], phones: NDArray[np.uint8], ends_s: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """f0_hz (S,) -> the same, 0 where the phone of the step has no voice."""
+    times = (np.arange(len(f0_hz)) + 0.5) / STEP_RATE_HZ
+    places = np.minimum(np.searchsorted(ends_s, times), len(ends_s) - 1)
+    voiced = np.array([phone in VOICED for phone in PHONES])[phones[places]]
+    return np.where(voiced, f0_hz, 0.0).astype(np.float32)
+
+
+def as_int16(samples: NDArray[np.floating]) -> NDArray[np.int16]:
+    return (np.clip(samples, -1, 1) * 32767).astype(np.int16)
