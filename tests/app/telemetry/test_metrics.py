@@ -19,6 +19,7 @@ COUNTERS = {
     "tts_input_characters": {},
     "tts_rejected": {"reason": ["queue_full", "rate_limit", "auth", "draining", "restarting", "too_long"]},
     "tts_cancelled": {"reason": ["client_cancel", "disconnect", "timeout", "slow_listener", "shutdown"]},
+    "tts_engine_restarts": {},
     "tts_generation_anomalies": {"kind": ["token_loop", "empty", "max_tokens", "silence"]},
     "tts_speaker_cache_hits": {},
     "tts_speaker_cache_misses": {},
