@@ -1,10 +1,11 @@
 """Encode the audio of one stream as it is made, without blocking the event loop."""
 
 import asyncio
-import threading
+import logging
 import time
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ParamSpec, Self
 
 import numpy as np
@@ -18,6 +19,8 @@ _PLAIN_FORMATS = frozenset({"pcm", "wav"})  # encoding them takes microseconds
 MIN_AUDIO_S = 0.02  # of a body: a file without any audio is not valid in every format
 
 P = ParamSpec("P")
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +48,24 @@ class StreamEncoder:
         )
         is_resampled = output.sample_rate_hz != stream.sample_rate_hz or output.speed != 1
         self._is_plain = output.format in _PLAIN_FORMATS and not is_resampled
-        self._lock = threading.Lock()  # of the encoder: held by a step or by what closes it
-        self._is_closed = False
+        self._step: asyncio.Future[bytes] | None = None  # the last one that runs, or ran, in a thread
         self.media_type = self._encoder.media_type
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """A task that is cancelled leaves its step behind in a thread, which then closes the encoder."""
-        self._is_closed = True
-        self._close_unless_busy()
+        """A task that is cancelled leaves its step behind in a thread; the encoder is closed after it."""
+
+        def close(step: asyncio.Future[bytes] | None) -> None:
+            if step is not None and step.exception() is not None:
+                logger.info("a step of encoding failed after its stream had ended", exc_info=step.exception())
+            self._encoder.close()
+
+        if self._step is None or self._step.done():
+            close(None)
+        else:
+            self._step.add_done_callback(close)
 
     async def events(self, min_audio_s: float = 0.0) -> AsyncGenerator[EncodedChunk | Flushed]:
         """Yield the audio encoded, and Flushed behind the last audio of each flush.
@@ -117,20 +127,8 @@ class StreamEncoder:
         if self._is_plain:
             data = step(*args, **kwargs)
         else:
-            data = await asyncio.to_thread(self._step, step, *args, **kwargs)
+            loop = asyncio.get_running_loop()
+            self._step = loop.run_in_executor(None, partial(step, *args, **kwargs))
+            data = await asyncio.shield(self._step)
         self._on_encoded(time.perf_counter() - started_s)
         return data
-
-    def _step(self, step: Callable[P, bytes], /, *args: P.args, **kwargs: P.kwargs) -> bytes:
-        with self._lock:
-            data = b"" if self._is_closed else step(*args, **kwargs)
-        if self._is_closed:
-            self._close_unless_busy()
-        return data
-
-    def _close_unless_busy(self) -> None:
-        if self._lock.acquire(blocking=False):
-            try:
-                self._encoder.close()
-            finally:
-                self._lock.release()
