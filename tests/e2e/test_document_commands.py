@@ -21,11 +21,12 @@ def test_commands_of_the_speakers_page_work(server: Server, tmp_path: Path) -> N
     text = {"text": "The early train leaves for the coast at seven.", "stream": False}
     (tmp_path / "anna.wav").write_bytes(httpx.post(f"{server.url}/tts", json=text, timeout=120).content)
     page = (ROOT / "docs/speakers.md").read_text(encoding="utf-8")
-    add, add_by_curl, change, move = re.findall(r"```sh\n(.*?)```", page, flags=re.DOTALL)
-    move, num_moved = re.subn(r"http://other\.example:8000", server.url, move)
-    assert num_moved == 1
+    page, num_moved = re.subn(r"(http://)?other\.example:8000", server.url, page)
+    assert num_moved == 2
+    add, add_by_curl, change, move, move_by_curl = re.findall(r"```sh\n(.*?)```", page, flags=re.DOTALL)
     again = "firstword speakers rm anna\n"  # the second block shows another way to the same speaker
-    script = "".join([add, again, add_by_curl, move, change, "firstword speakers rm anna2\n"])
+    moved_again = "firstword speakers rm anna2\n"  # and so does the last
+    script = "".join([add, again, add_by_curl, move, moved_again, move_by_curl, change, moved_again])
     environment = os.environ | {
         "FIRSTWORD_CLIENT_URL": server.url,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
