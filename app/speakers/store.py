@@ -368,7 +368,7 @@ class SpeakerStore:
         self._writer.execute("INSERT OR REPLACE INTO digests VALUES (?, ?)", (id, digest))
 
     def _open_connections(self) -> tuple[sqlite3.Connection, sqlite3.Connection]:
-        """One to look up, one to write. A journal that a full disk has no room for gets that in reserve."""
+        """Return one to look up and one to write; a full disk frees the reserve for the journal."""
         try:
             reader = open_store_file(self._path, READ_TIMEOUT_S)
         except SpeakerStoreError as error:
