@@ -10,6 +10,7 @@ STAGES = {  # and their modules
     "corpus": "corpus",
     "features": "features",
     "vocoder": "vocoder",
+    "vocoder_adversarial": "vocoder_adversarial",
     "speech_tokenizer": "speech_tokenizer",
     "speaker_encoder": "speaker_encoder",
     "flow": "flow",

@@ -37,6 +37,7 @@ from training.teachers import open_teacher
 from training.teachers.spoken import SAMPLE_RATE_HZ
 from training.text_tokenizer import read_tokenizer
 from training.trainer import load_average
+from training.vocoder_adversarial import load_vocoder
 from training.voice import BUILTIN, FRONT_END_FOLDER, Samples
 
 PROMPT_TEXT = "Hello, my voice was made on a small machine, so please be kind."
@@ -75,7 +76,7 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
     load_average(settings, language_model.STAGE, lm)
     acoustic = flow.build(settings)
     load_average(settings, flow.STAGE, acoustic)
-    hift = load_average(settings, vocoder.STAGE, vocoder.build(settings))
+    hift = load_vocoder(settings)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / QWEN2_FOLDER).mkdir(exist_ok=True)
     yaml = voice_yaml(lm.lm.config, flow.config(settings), vocoder.config(settings))

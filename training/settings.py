@@ -128,6 +128,16 @@ class VocoderSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AdversarialSettings:
+    """Of the vocoder's second training, against discriminators."""
+
+    channels: int  # of the discriminators' first layers
+    fooled_weight: float  # of what the discriminators say
+    matched_weight: float  # of the distance between their features
+    train: TrainSettings
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     folder: str
     seed: int
@@ -138,6 +148,7 @@ class Settings:
     pronunciation: PronunciationSettings
     language_model: LanguageModelSettings
     vocoder: VocoderSettings
+    vocoder_adversarial: AdversarialSettings
     speaker_encoder: SpeakerEncoderSettings
     flow: FlowSettings
 

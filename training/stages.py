@@ -18,7 +18,7 @@ from rich.progress import track
 from torch import Tensor
 
 from firstword.models.frontend.features import MelExtractor, WhisperMelExtractor, kaldi_fbank, without_mean
-from training import corpus, flow, speaker_encoder, speech_tokenizer, vocoder
+from training import corpus, flow, speaker_encoder, speech_tokenizer
 from training.export import PROMPT_TEXT
 from training.features import MEL
 from training.networks.flow import folded
@@ -27,6 +27,7 @@ from training.teachers import open_teacher
 from training.teachers.spoken import SAMPLE_RATE_HZ, Spoken
 from training.text.corpus import evaluation_sentences
 from training.trainer import load_average
+from training.vocoder_adversarial import load_vocoder
 from training.voice import Samples
 
 Stage = Callable[[Spoken, int], Samples]
@@ -53,9 +54,7 @@ class Chain:
         self.teacher = open_teacher(voice.teacher)
         self._mel_of, self._whisper_of = MelExtractor(MEL), WhisperMelExtractor()
         self._place = settings.names.index(voice.name)
-        self._hift = vocoder.build(settings)
-        load_average(settings, vocoder.STAGE, self._hift)
-        self._hift.float()
+        self._hift = load_vocoder(settings).float()
         self._tokenizer = speech_tokenizer.build(settings)
         self._flow = flow.build(settings)
         self._voices = speaker_encoder.build(settings)

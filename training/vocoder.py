@@ -42,24 +42,46 @@ def run(settings: Settings) -> None:
     """Writes <folder>/vocoder.pt."""
     plan = settings.vocoder
     dice = trainer.seeded(settings, STAGE)
-    recordings = [one for one in read_recordings(settings) if len(one.mel) >= plan.crop_frames]
+    recordings = read_recordings(settings)
     model = build(settings)
     if not (settings.path / f"{STAGE}.pt").exists():
         initialise(model, np.concatenate([one.mel for one in recordings[::40]]))
-    spectra, aligned = SpectralLoss(), AlignedLoss(plan.aligned_hz)
+    distances = Distances(settings, recordings, dice)
 
     def losses_of(_: float) -> trainer.Losses:
-        drawn = _draw(recordings, plan.crop_frames, plan.train.batch, dice.numpy)
+        return distances(model, plan.train.batch).losses
+
+    trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
+
+
+class Compared(NamedTuple):
+    """A batch that was made, what it should have been, and how far it is from that."""
+
+    made: Tensor  # (B, N)
+    wanted: Tensor  # (B, N)
+    losses: trainer.Losses
+
+
+class Distances:
+    """Draws batches and measures the vocoder on them by everything but discriminators."""
+
+    def __init__(self, settings: Settings, recordings: list[Recording], dice: trainer.Dice) -> None:
+        self._plan, self._recordings, self._dice = settings.vocoder, recordings, dice
+        self._spectra, self._aligned = SpectralLoss(), AlignedLoss(settings.vocoder.aligned_hz)
+
+    def __call__(self, model: HiFT, batch: int) -> Compared:
+        plan, dice = self._plan, self._dice
+        drawn = _draw(self._recordings, plan.crop_frames, batch, dice.numpy)
         noise = torch.randn(*drawn[2].shape, model.source.num_tones, generator=dice.torch)
         mel, f0, samples, cycles, is_known, noise = trainer.on_device((*drawn, noise))
         f0_error = (model.f0(mel, FullContext()).float() - f0).abs().mean()
         source = aligned_source(model.source, model.config, f0, cycles, noise)
         made = decode(model, mel, source, plan.is_half)
-        errors = spectra(made, samples)
-        phase = aligned(made, samples, f0, is_known)
+        errors = self._spectra(made, samples)
+        phase = self._aligned(made, samples, f0, is_known)
         mels = _MEL_WEIGHT * errors.mel + _SHORT_MEL_WEIGHT * errors.short_mel
         magnitudes = errors.convergence + errors.magnitude + mels
-        return {
+        losses = {
             "loss": magnitudes + _F0_WEIGHT * f0_error + plan.aligned_weight * phase,
             "convergence": errors.convergence,
             "magnitude": errors.magnitude,
@@ -68,19 +90,18 @@ def run(settings: Settings) -> None:
             "phase": phase,
             "f0": f0_error,
         }
-
-    trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
+        return Compared(made, samples, losses)
 
 
 def read_recordings(settings: Settings) -> list[Recording]:
-    """Of at most `shards` shards of each voice of the corpus that has features."""
+    """Of at most `shards` shards of each voice of the corpus that has features; short ones are left out."""
     recordings = []
     for shard in features.shard_names(settings, settings.vocoder.shards):
         spoken = corpus.read_shard(settings.path / "corpus" / f"{shard}.npz")
         for one, (_, said, knows_phase) in zip(features.read_shard(settings, shard), spoken, strict=True):
             cycles = np.append(said.cycles, 2 * said.cycles[-1] - said.cycles[-2])
             recordings.append(Recording(one.mel, one.f0_hz, said.samples, cycles, knows_phase))
-    return recordings
+    return [one for one in recordings if len(one.mel) >= settings.vocoder.crop_frames]
 
 
 def config(settings: Settings) -> HiFTConfig:

@@ -61,6 +61,9 @@ def tiny_settings(folder: Path) -> Settings:
             is_half=False,
             train=short(whole.vocoder.train, 2),
         ),
+        vocoder_adversarial=replace(
+            whole.vocoder_adversarial, channels=2, train=short(whole.vocoder_adversarial.train, 2)
+        ),
         flow=replace(
             whole.flow,
             encoder_width=16,

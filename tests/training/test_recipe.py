@@ -23,6 +23,7 @@ from training import (
     speech_tokenizer,
     trainer,
     vocoder,
+    vocoder_adversarial,
 )
 from training.layout import Reading
 from training.networks.flow import folded
@@ -45,7 +46,8 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     made = tiny_settings(tmp_path_factory.mktemp("voice"))
     write_corpus(made)
     write_words(made, {"hello": "həlˈO", "days": "dˈAz", "week": "wˈik"})  # noqa: RUF001
-    stages = (features, speech_tokenizer, speaker_encoder, pronunciation, language_model, vocoder, flow)
+    vocoders = (vocoder, vocoder_adversarial)
+    stages = (features, speech_tokenizer, speaker_encoder, pronunciation, language_model, *vocoders, flow)
     for stage in stages:
         stage.run(made)
     return made
