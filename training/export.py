@@ -1,7 +1,7 @@
 """Stage 8: the trained networks become a model directory, `models/builtin`, with the shipped voices."""
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,23 +22,22 @@ from firstword.models.config import (
     TRAITS_FILE,
     Family,
 )
-from firstword.models.tokenizer import QWEN2_FOLDER
+from firstword.models.tokenizer import PRONUNCIATION_FOLDER, QWEN2_FOLDER
+from firstword.models.tokenizer.pronunciation import DICTIONARY_FILE, NETWORK_FILE
 from training import flow, language_model, speaker_encoder, speech_tokenizer, vocoder
 from training.checkpoint_yaml import qwen2_json, voice_yaml
 from training.corpus import trim
-from training.layout import Reading
 from training.networks.flow import folded
 from training.networks.speech_tokenizer import TokenEncoder
 from training.onnx_export import export_onnx
 from training.pronunciation import stage as pronunciation
-from training.pronunciation.front_end import DICTIONARY_FILE, NETWORK_FILE
 from training.settings import Settings
 from training.teachers import open_teacher
 from training.teachers.spoken import SAMPLE_RATE_HZ
 from training.text_tokenizer import read_tokenizer
 from training.trainer import load_average
 from training.vocoder_adversarial import load_vocoder
-from training.voice import BUILTIN, FRONT_END_FOLDER, Samples
+from training.voice import BUILTIN, Samples
 
 PROMPT_TEXT = "Hello, my voice was made on a small machine, so please be kind."
 _FAMILY: Family = "cosyvoice2"
@@ -49,10 +48,17 @@ TRAITS = Traits(
     segment_min_length=30,
     segment_merge_length=10,
     ends_cut_segments_in_stop=True,
+    prompt_before_blocks=True,
 )
 
-MARKS_TRAITS = replace(  # a mark is a sound: five to a word, with the space behind it
-    TRAITS, segment_max_length=110, segment_min_length=80, segment_merge_length=26
+PHONEME_TRAITS = replace(  # a text token is a sound: five to a word, with the space behind it
+    TRAITS,
+    segment_max_length=110,
+    segment_min_length=80,
+    segment_merge_length=26,
+    reads_sounds=True,
+    min_token_ratio=0.5,
+    max_token_ratio=8.0,
 )
 
 
@@ -81,14 +87,12 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
     (directory / QWEN2_FOLDER).mkdir(exist_ok=True)
     yaml = voice_yaml(lm.lm.config, flow.config(settings), vocoder.config(settings))
     (directory / "cosyvoice2.yaml").write_text(yaml)
-    has_marks = settings.language_model.reads == "phonemes"
-    traits = MARKS_TRAITS if has_marks else TRAITS
+    traits = PHONEME_TRAITS if settings.language_model.reads == "phonemes" else TRAITS
     write_traits(directory / TRAITS_FILE, replace(traits, default_speaker=next(iter(recordings))))
-    Reading(has_marks, has_prompt_first=True).write(directory)
-    if has_marks:
-        (directory / FRONT_END_FOLDER).mkdir(exist_ok=True)
+    if traits.reads_sounds:
+        (directory / PRONUNCIATION_FOLDER).mkdir(exist_ok=True)
         for name in (DICTIONARY_FILE, NETWORK_FILE):
-            shutil.copy(pronunciation.folder(settings) / name, directory / FRONT_END_FOLDER / name)
+            shutil.copy(pronunciation.folder(settings) / name, directory / PRONUNCIATION_FOLDER / name)
     (directory / QWEN2_CONFIG_FILE).write_text(qwen2_json(lm.lm.config.qwen2))
     shutil.copy(settings.path / "tokenizer" / "tokenizer.json", directory / QWEN2_FOLDER / "tokenizer.json")
     for name, network, table, dtype in (
@@ -99,7 +103,7 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
         save_file(published_tensors(network, table, dtype), directory / f"{name}.safetensors")
     if (settings.path / f"{speech_tokenizer.STAGE}.pt").exists():  # else what is shipped stays
         write_onnx(settings, directory)
-    write_speakers(directory, recordings, language_model.front_end(settings))
+    write_speakers(directory, recordings)
 
 
 def write_onnx(settings: Settings, directory: Path) -> None:
@@ -128,13 +132,11 @@ def write_onnx(settings: Settings, directory: Path) -> None:
     )
 
 
-def write_speakers(
-    directory: Path, recordings: Mapping[str, Samples], written: Callable[[str], str] = str
-) -> None:
-    """Each recording of the prompt is enrolled as any other would be; written: as the text is read."""
+def write_speakers(directory: Path, recordings: Mapping[str, Samples]) -> None:
+    """Each recording of the prompt is enrolled as any other would be."""
     checkpoint = open_checkpoint(directory)
     reader, tokenizer = checkpoint.load_prompt_reader(num_threads=1), checkpoint.load_tokenizer()
-    text_ids = tuple(tokenizer.encode(written(PROMPT_TEXT)))
+    text_ids = tuple(tokenizer.encode(PROMPT_TEXT))
     speakers = {
         name: replace(reader.read_speaker(samples, SAMPLE_RATE_HZ), prompt_text_ids=text_ids)
         for name, samples in recordings.items()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from firstword.models.config import Qwen2Config, Qwen2LMConfig
 from firstword.models.lm.plan import IGNORED, Layout, Vocabulary, bistream_layout, offline_layout
 from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.tokenizer.pronunciation import Pronunciation
 from firstword.models.tokenizer.qwen2 import Qwen2Tokenizer
 from training import trainer
 from training.features import Utterance, read_features
@@ -18,7 +19,6 @@ from training.layout import prompt_first_layout
 from training.networks.language_model import LanguageModelTrainer, LMBatch
 from training.networks.speech_tokenizer import NUM_CODES
 from training.pronunciation import stage as pronunciation
-from training.pronunciation.front_end import FrontEnd
 from training.settings import LanguageModelSettings, Settings
 from training.speech_tokenizer import read_tokens
 from training.teachers.spoken import PHONES
@@ -107,7 +107,7 @@ def config(plan: LanguageModelSettings, text_vocab_size: int) -> Qwen2LMConfig:
         rope_theta=10_000.0,
     )
     return Qwen2LMConfig(
-        NUM_CODES, qwen2, has_cosyvoice3_vocabulary=False, mix_ratio=plan.mix_ratio, sampling=plan.sampling
+        NUM_CODES, qwen2, False, plan.mix_ratio, prompt_before_blocks=True, sampling=plan.sampling
     )
 
 
@@ -115,7 +115,7 @@ def front_end(settings: Settings) -> Callable[[str], str]:
     """What a text goes through before it is cut into tokens."""
     if settings.language_model.reads == "letters":
         return str
-    return FrontEnd(pronunciation.folder(settings))
+    return Pronunciation(pronunciation.folder(settings)).write
 
 
 def as_line(

@@ -5,30 +5,9 @@ blocks for, so new text is used up for the rest of it before anything new is sai
 front as it does in a request with all its text: sos, prompt text, task, prompt speech; then the blocks.
 """
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
 
-from firstword.models.lm.plan import IGNORED, BistreamPlan, Layout, Vocabulary, bistream_layout
-
-TRAITS_FILE = "reading.json"
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How a checkpoint reads; one without a file for it reads as the published ones do."""
-
-    has_marks: bool = False  # words as ARPAbet, by the front end in `pronunciation`
-    has_prompt_first: bool = False  # in front of the blocks of text and speech
-
-    @classmethod
-    def of(cls, directory: Path) -> "Reading":
-        path = directory / TRAITS_FILE
-        return cls(**json.loads(path.read_text())) if path.exists() else cls()
-
-    def write(self, directory: Path) -> None:
-        (directory / TRAITS_FILE).write_text(json.dumps(asdict(self), indent=2) + "\n")
+from firstword.models.lm.plan import IGNORED, Layout, Vocabulary, bistream_layout
 
 
 def prompt_first_layout(
@@ -44,19 +23,3 @@ def prompt_first_layout(
     inputs = (vocabulary.sos, *prompt_text, vocabulary.task, *prompt_speech, *blocks.input_ids[1:])
     targets = (*[IGNORED] * (1 + len(prompt_text)), *prompt_speech, IGNORED, *blocks.targets[1:])
     return Layout(inputs, targets)
-
-
-class PromptFirstPlan(BistreamPlan):
-    """A BistreamPlan that begins with its first block of text, whatever the prompt."""
-
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        prompt_text_ids: Sequence[int],
-        prompt_speech_ids: Sequence[int],
-        *,
-        mix_ratio: tuple[int, int],
-    ) -> None:
-        super().__init__(vocabulary, mix_ratio=mix_ratio)
-        prompt_text, prompt_speech = vocabulary.text(prompt_text_ids), vocabulary.speech(prompt_speech_ids)
-        self._pending += [*prompt_text, vocabulary.task, *prompt_speech]

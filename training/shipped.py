@@ -17,7 +17,7 @@ from firstword.models.flow.flow import Flow
 from firstword.models.frontend.features import kaldi_fbank, without_mean
 from firstword.models.frontend.prompt_reader import SpeakerEncoder, SpeechTokenizer
 from firstword.models.lm.qwen2 import Qwen2LM
-from firstword.models.tokenizer import QWEN2_FOLDER
+from firstword.models.tokenizer import PRONUNCIATION_FOLDER, QWEN2_FOLDER
 from training import flow, language_model, speaker_encoder, vocoder
 from training.networks.flow import unfolded
 from training.networks.speech_tokenizer import NUM_CODES
@@ -25,7 +25,7 @@ from training.pronunciation import stage as pronunciation
 from training.settings import DEFAULT, Settings, read_settings
 from training.speech_tokenizer import write_tokens
 from training.text_tokenizer import read_tokenizer
-from training.voice import BUILTIN, FRONT_END_FOLDER
+from training.voice import BUILTIN
 
 
 def take(settings: Settings, directory: Path) -> None:
@@ -33,8 +33,8 @@ def take(settings: Settings, directory: Path) -> None:
     checkpoint = open_checkpoint(directory)
     (settings.path / "tokenizer").mkdir(parents=True, exist_ok=True)
     shutil.copy(directory / QWEN2_FOLDER / "tokenizer.json", settings.path / "tokenizer")
-    if (directory / FRONT_END_FOLDER).is_dir():
-        shutil.copytree(directory / FRONT_END_FOLDER, pronunciation.folder(settings), dirs_exist_ok=True)
+    if (directory / PRONUNCIATION_FOLDER).is_dir():
+        shutil.copytree(directory / PRONUNCIATION_FOLDER, pronunciation.folder(settings), dirs_exist_ok=True)
     tokenizer = SpeechTokenizer(
         directory / SPEECH_TOKENIZER_FILES["cosyvoice2"], NUM_CODES, TOKEN_RATE_HZ, settings.processes
     )

@@ -10,10 +10,10 @@ from pathlib import Path
 from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers, trainers
 from tokenizers.models import BPE
 
+from firstword.models.tokenizer.pronunciation import SOUNDS
 from firstword.models.tokenizer.qwen2 import SPLIT_PATTERN, Qwen2Tokenizer, special_tokens
 from training import corpus
 from training.settings import Settings
-from training.text.arpabet import MARKS
 
 _READ_AS = (
     ("[\u2018\u2019\u02bc`\u00b4]", "'"),
@@ -29,7 +29,7 @@ def read_tokenizer(settings: Settings) -> Qwen2Tokenizer:
     if not (folder / "tokenizer.json").exists():
         folder.mkdir(parents=True, exist_ok=True)
         if settings.language_model.reads == "phonemes":
-            write_tokenizer(folder, (), 0, MARKS)
+            write_tokenizer(folder, (), 0, SOUNDS)
         else:
             texts = [text for shard in corpus.plan(settings) for text in shard.texts]
             write_tokenizer(folder, texts, settings.language_model.merges)

@@ -26,10 +26,7 @@ from firstword.models.lm.plan import BistreamPlan, OfflinePlan, Plan
 from firstword.models.onnx.build import onnx_estimator, onnx_front, onnx_generator, onnx_lm
 from firstword.models.token2wav import PromptState, StreamState, Token2Wav
 from firstword.models.token2wav_step import StepInput
-from training.layout import PromptFirstPlan, Reading
-from training.pronunciation.front_end import FrontEnd
 
-FRONT_END_FOLDER = "pronunciation"
 BUILTIN = Path(__file__).parent.parent / "models" / "builtin"
 
 Samples = NDArray[np.float32]  # (n,)
@@ -55,13 +52,9 @@ class Voice:
         config = self.checkpoint.config
         assert isinstance(config.lm, Qwen2LMConfig), config.family
         assert isinstance(config.flow, UNetFlowConfig), config.family
-        self._mix_ratio = config.lm.mix_ratio
+        self._config = config.lm
         self.sample_rate_hz = config.sample_rate_hz
         self.tokenizer = self.checkpoint.load_tokenizer()
-        self._reading = Reading.of(directory)
-        self.written: Callable[[str], str] = str
-        if self._reading.has_marks:
-            self.written = FrontEnd(directory / FRONT_END_FOLDER)
         self.speakers = self.checkpoint.load_speakers()
         lm, flow, hift = self.checkpoint.load_lm(), self._load_flow(), self.checkpoint.load_hift()
         self._lm: SpeechLM = lm
@@ -82,21 +75,23 @@ class Voice:
         self, text: str, speaker: SpeakerFeatures, seed: int = 0, tell: Callable[[int], None] | None = None
     ) -> Tokens:
         """All the text first, as a request with its whole text is read; `tell` gets each token at once."""
-        ids = self.tokenizer.encode(self.written(text))
+        ids = self.tokenizer.encode(text)
         given = zero_shot("cosyvoice2", speaker, ids, self.tokenizer)
         prompt = given.lm_prompt_tokens.tolist()
-        plan = OfflinePlan(self._lm.vocabulary, given.text_ids, given.prompt_text_ids, prompt)
+        ratios = self.checkpoint.ratios
+        plan = OfflinePlan(self._lm.vocabulary, given.text_ids, given.prompt_text_ids, prompt, ratios)
         return self._run(plan, (), seed, tell)
 
     def read_pieces(self, pieces: Sequence[str], speaker: SpeakerFeatures, seed: int = 0) -> Tokens:
         """Text that comes piece by piece, each only when all that could be said before has been said."""
         given = zero_shot("cosyvoice2", speaker, (), self.tokenizer)
-        make = PromptFirstPlan if self._reading.has_prompt_first else BistreamPlan
-        plan = make(
+        plan = BistreamPlan(
             self._lm.vocabulary,
             given.prompt_text_ids,
             given.lm_prompt_tokens.tolist(),
-            mix_ratio=self._mix_ratio,
+            mix_ratio=self._config.mix_ratio,
+            prompt_before_blocks=self._config.prompt_before_blocks,
+            ratios=self.checkpoint.ratios,
         )
         return self._run(plan, pieces, seed)
 
@@ -137,7 +132,7 @@ class Voice:
 
     def enrol(self, samples: Samples, sample_rate_hz: int, text: str) -> SpeakerFeatures:
         """Raises RecordingError."""
-        return self.reader.read_speaker(samples, sample_rate_hz, self.written(text))
+        return self.reader.read_speaker(samples, sample_rate_hz, text)
 
     @cached_property
     def reader(self) -> PromptReader:
@@ -205,4 +200,4 @@ class Voice:
         if piece is None:
             plan.finish_text()
         else:
-            plan.push_text(self.tokenizer.encode(self.written(piece)))
+            plan.push_text(self.tokenizer.encode(piece))

@@ -225,7 +225,7 @@ def load_networks(options: NetworkOptions) -> Networks:
         lm=lm,
         token2wav=token2wav,
         prompt_states=prompt_states,
-        prompt_builder=PromptBuilder(checkpoint.config, checkpoint.load_tokenizer()),
+        prompt_builder=PromptBuilder(checkpoint.config, checkpoint.load_tokenizer(), checkpoint.ratios),
     )
 
 

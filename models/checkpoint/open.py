@@ -6,7 +6,7 @@ not at all: everything that is wrong with a file stands in one CheckpointError.
 
 import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -46,6 +46,7 @@ from firstword.models.config import (
     CosyVoice1FlowConfig,
     DiTFlowConfig,
     ModelConfig,
+    Qwen2LMConfig,
     TransformerLMConfig,
 )
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
@@ -54,9 +55,17 @@ from firstword.models.frontend.features import FrontendError
 from firstword.models.frontend.prompt_reader import PromptReader
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.hift.hift import HiFT, causal_noise_table
+from firstword.models.lm.plan import LengthRatios
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.lm.transformer_lm import TransformerLM
-from firstword.models.tokenizer import QWEN2_FOLDER, TextTokenizer, TokenizerError, load_text_tokenizer
+from firstword.models.tokenizer import (
+    PRONUNCIATION_FOLDER,
+    QWEN2_FOLDER,
+    TextTokenizer,
+    TokenizerError,
+    load_text_tokenizer,
+)
+from firstword.models.tokenizer.pronunciation import DICTIONARY_FILE, NETWORK_FILE
 from firstword.models.tokenizer.whisper import RANKS_FILE
 
 QWEN2_CONFIG_FILE = f"{QWEN2_FOLDER}/config.json"
@@ -66,6 +75,8 @@ TOKENIZER_FILES = (
         f"{QWEN2_FOLDER}/{name}"
         for name in ("tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json")
     ),
+    f"{PRONUNCIATION_FOLDER}/{DICTIONARY_FILE}",
+    f"{PRONUNCIATION_FOLDER}/{NETWORK_FILE}",
 )
 
 UNUSED_TENSORS = frozenset({"llm.model.lm_head.weight", "decoder.estimator.rotary_embed.inv_freq"})
@@ -118,7 +129,7 @@ class Checkpoint:
             if (self.directory / name).exists():
                 _file_within(self.directory, name)
         try:
-            tokenizer = load_text_tokenizer(self.config.family, self.directory)
+            tokenizer = load_text_tokenizer(self.config.family, self.directory, self.traits.reads_sounds)
         except TokenizerError as error:
             raise CheckpointError(str(error)) from error
         if tokenizer.vocab_size > self._text_vocab_size:
@@ -156,6 +167,11 @@ class Checkpoint:
                 f"{SPEAKER_TABLE_FILE}: {', '.join(speakers) or 'there is none'}"
             )
         return {default: speakers[default], **speakers}
+
+    @property
+    def ratios(self) -> LengthRatios:
+        """How many speech tokens there may be for a text token."""
+        return LengthRatios(self.traits.min_token_ratio, self.traits.max_token_ratio)
 
     @property
     def _text_vocab_size(self) -> int:
@@ -236,7 +252,11 @@ def open_checkpoint(directory: Path | str) -> Checkpoint:
     traits = Traits()
     if (directory / TRAITS_FILE).exists():
         traits = read_traits(_file_within(directory, TRAITS_FILE))
-    return Checkpoint(directory, config_parser.parse(file, family, qwen2), traits)
+    config = config_parser.parse(file, family, qwen2)
+    if isinstance(config.lm, Qwen2LMConfig):
+        lm = replace(config.lm, prompt_before_blocks=traits.prompt_before_blocks)
+        config = replace(config, lm=lm)
+    return Checkpoint(directory, config, traits)
 
 
 def _weights_file(directory: Path, stem: str) -> Path:

@@ -12,6 +12,7 @@ from pathlib import Path
 from firstword.models.checkpoint.yaml import Fields
 
 MAX_LENGTH = 10_000  # of a segment
+MAX_TOKEN_RATIO = 100
 _LANGUAGE = re.compile(r"[a-z]{2,3}", re.ASCII)
 
 
@@ -31,6 +32,10 @@ class Traits:
     segment_merge_length: int = 20
     ends_cut_segments_in_stop: bool = False  # for a language model trained on whole sentences only
     default_speaker: str | None = None  # of the speaker table; None: its first
+    reads_sounds: bool = False  # words are written as ARPAbet tokens first, by the folder `pronunciation`
+    prompt_before_blocks: bool = False  # where text is pushed, the prompt stands whole before its blocks
+    min_token_ratio: float = 2.0  # speech tokens per text token: the fewest that may end an utterance
+    max_token_ratio: float = 20.0  # and the most it may have
 
 
 def write_traits(path: Path, traits: Traits) -> None:
@@ -52,6 +57,10 @@ def read_traits(path: Path) -> Traits:
         segment_merge_length=fields.size("segment_merge_length", default.segment_merge_length, MAX_LENGTH),
         ends_cut_segments_in_stop=fields.flag("ends_cut_segments_in_stop", default.ends_cut_segments_in_stop),
         default_speaker=fields.optional_text("default_speaker"),
+        reads_sounds=fields.flag("reads_sounds", default.reads_sounds),
+        prompt_before_blocks=fields.flag("prompt_before_blocks", default.prompt_before_blocks),
+        min_token_ratio=fields.number("min_token_ratio", default.min_token_ratio),
+        max_token_ratio=fields.number("max_token_ratio", default.max_token_ratio),
     )
     fields.done()
     for language in traits.languages:
@@ -64,5 +73,10 @@ def read_traits(path: Path) -> Traits:
             f"segment_merge_length {traits.segment_merge_length}, segment_min_length "
             f"{traits.segment_min_length} and segment_max_length {traits.segment_max_length}; expected "
             "each to be at most the next"
+        )
+    if not 0 <= traits.min_token_ratio < traits.max_token_ratio <= MAX_TOKEN_RATIO:
+        raise fields.error(
+            f"min_token_ratio {traits.min_token_ratio:g} and max_token_ratio {traits.max_token_ratio:g}; "
+            f"expected the first to be smaller, both from 0 to {MAX_TOKEN_RATIO}"
         )
     return traits

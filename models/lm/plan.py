@@ -327,11 +327,14 @@ class BistreamPlan:
         prefix_text_ids: Sequence[int] = (),
         *,
         mix_ratio: tuple[int, int],
+        prompt_before_blocks: bool = False,
         ratios: LengthRatios = DEFAULT_RATIOS,
     ):
         """prefix_text_ids: CosyVoice 3's instruction up to and including `<|endofprompt|>`, right after sos.
 
-        mix_ratio: text : speech tokens of a block, as the model's config has it.
+        mix_ratio: text : speech tokens of a block, as the model's config has it. prompt_before_blocks: the
+        prompt stands whole before them, its text, task and its speech, as where all text is there; else
+        its speech fills the first blocks, which takes new text for the most of it.
 
         Raises ValueError for a model without a fill class, and for ids that the model does not have.
         """
@@ -340,9 +343,13 @@ class BistreamPlan:
         self._vocabulary = vocabulary
         self._block_text, self._block_speech = mix_ratio
         self._ratios = ratios
-        self._text = deque(vocabulary.text(prompt_text_ids))
-        self._prompt_speech = deque(vocabulary.speech(prompt_speech_ids))
+        prompt_text, prompt_speech = vocabulary.text(prompt_text_ids), vocabulary.speech(prompt_speech_ids)
         self._pending = [vocabulary.sos, *vocabulary.text(prefix_text_ids)]  # not run yet
+        if prompt_before_blocks and prompt_speech:
+            self._pending += [*prompt_text, vocabulary.task, *prompt_speech]
+            prompt_text = prompt_speech = ()
+        self._text = deque(prompt_text)
+        self._prompt_speech = deque(prompt_speech)
         num_prompt = len(self._prompt_speech)
         self._next_fill = (num_prompt // self._block_speech + 1) * self._block_speech - num_prompt
         self._phase = _Phase.TEXT

@@ -4,16 +4,26 @@ from pathlib import Path
 
 from firstword.models.config import Family
 from firstword.models.tokenizer.interface import TextTokenizer, TokenizerError
+from firstword.models.tokenizer.pronunciation import PronouncingTokenizer, Pronunciation
 from firstword.models.tokenizer.qwen2 import Qwen2Tokenizer, special_tokens
 from firstword.models.tokenizer.whisper import WhisperTokenizer, find_ranks_file
 
-__all__ = ["QWEN2_FOLDER", "TextTokenizer", "TokenizerError", "load_text_tokenizer"]
+__all__ = ["PRONUNCIATION_FOLDER", "QWEN2_FOLDER", "TextTokenizer", "TokenizerError", "load_text_tokenizer"]
 
 QWEN2_FOLDER = "CosyVoice-BlankEN"
+PRONUNCIATION_FOLDER = "pronunciation"
 
 
-def load_text_tokenizer(family: Family, model_dir: Path) -> TextTokenizer:
-    """Load the tokenizer of a model directory. Raises TokenizerError, naming the file at fault."""
+def load_text_tokenizer(family: Family, model_dir: Path, reads_sounds: bool = False) -> TextTokenizer:
+    """Load the tokenizer of a model directory. Raises TokenizerError, naming the file at fault.
+
+    reads_sounds: words are written as ARPAbet tokens first.
+    """
+    tokenizer: TextTokenizer
     if family == "cosyvoice1":
-        return WhisperTokenizer.from_file(find_ranks_file(model_dir))
-    return Qwen2Tokenizer.from_folder(model_dir / QWEN2_FOLDER, special_tokens(family))
+        tokenizer = WhisperTokenizer.from_file(find_ranks_file(model_dir))
+    else:
+        tokenizer = Qwen2Tokenizer.from_folder(model_dir / QWEN2_FOLDER, special_tokens(family))
+    if reads_sounds:
+        return PronouncingTokenizer(tokenizer, Pronunciation(model_dir / PRONUNCIATION_FOLDER))
+    return tokenizer

@@ -8,7 +8,8 @@ import pytest
 
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.checkpoint.traits import Traits, read_traits, write_traits
-from firstword.models.config import TRAITS_FILE, CheckpointError, Family
+from firstword.models.config import TRAITS_FILE, CheckpointError, Family, Qwen2LMConfig
+from firstword.models.lm.plan import LengthRatios
 from tests.support.checkpoints import FAMILIES, copied_checkpoint, small_checkpoint
 
 BUILTIN = Path(__file__).parents[2] / "models" / "builtin"
@@ -57,6 +58,9 @@ def test_fields_left_out_keep_their_defaults(tmp_path: Path) -> None:
         ({"languages": ["en", "en"]}, "languages holds a code twice"),
         ({"takes_instruct": 1}, "takes_instruct is 1; expected true or false"),
         ({"takes_instruct": None}, "takes_instruct is None; expected true or false"),
+        ({"min_token_ratio": 9, "max_token_ratio": 8}, "min_token_ratio 9 and max_token_ratio 8; expected"),
+        ({"max_token_ratio": 1000}, "max_token_ratio 1000; expected"),
+        ({"reads_sounds": 1}, "reads_sounds is 1; expected true or false"),
         ({"segment_max_length": 0}, "segment_max_length is 0; expected a whole number from 1 to 10000"),
         ({"segment_max_length": 40.5}, "segment_max_length is 40.5; expected a whole number"),
         ({"segment_max_length": 50}, "segment_min_length 60 and segment_max_length 50; expected each"),
@@ -115,3 +119,23 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     write_traits(tmp_path / TRAITS_FILE, BUILTIN_TRAITS)
 
     assert read_traits(tmp_path / TRAITS_FILE) == BUILTIN_TRAITS
+
+
+def test_a_checkpoint_says_where_its_prompt_stands_and_how_long_speech_is(tmp_path: Path) -> None:
+    directory = copied_checkpoint(tmp_path)
+    traits = Traits(prompt_before_blocks=True, min_token_ratio=0.5, max_token_ratio=8.0)
+    write_traits(directory / TRAITS_FILE, traits)
+
+    checkpoint = open_checkpoint(directory)
+
+    assert isinstance(checkpoint.config.lm, Qwen2LMConfig)
+    assert checkpoint.config.lm.prompt_before_blocks
+    assert checkpoint.ratios == LengthRatios(0.5, 8.0)
+
+
+def test_a_checkpoint_that_reads_sounds_needs_their_dictionary(tmp_path: Path) -> None:
+    directory = copied_checkpoint(tmp_path)
+    write_traits(directory / TRAITS_FILE, Traits(reads_sounds=True))
+
+    with pytest.raises(CheckpointError, match=r"pronunciation/dictionary.gz: cannot be read"):
+        open_checkpoint(directory).load_tokenizer()

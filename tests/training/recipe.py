@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from firstword.models.tokenizer.pronunciation import DICTIONARY_FILE
 from training import corpus
 from training.pronunciation import stage
 from training.pronunciation.dictionary import write_dictionary
-from training.pronunciation.front_end import DICTIONARY_FILE
 from training.settings import Settings, TrainSettings, read_settings
 from training.teachers.spoken import PHONES, STEP_RATE_HZ, Spoken
 from training.text.arpabet import marks_of

@@ -3,8 +3,17 @@
 import pytest
 
 from firstword.models.config import Qwen2Config, Qwen2LMConfig
-from firstword.models.lm.plan import IGNORED, ForceFill, Run, Sample, Stop, Vocabulary, WaitForText
-from training.layout import PromptFirstPlan, Reading, prompt_first_layout
+from firstword.models.lm.plan import (
+    IGNORED,
+    BistreamPlan,
+    ForceFill,
+    Run,
+    Sample,
+    Stop,
+    Vocabulary,
+    WaitForText,
+)
+from training.layout import prompt_first_layout
 
 VOCABULARY = Vocabulary.of(Qwen2LMConfig(6561, Qwen2Config(100, 32, 32, 2, 2, 1), False, (5, 13)))
 PROMPT = list(range(7)), list(range(100, 140))
@@ -14,7 +23,7 @@ PROMPT = list(range(7)), list(range(100, 140))
 def test_a_plan_runs_what_was_trained(num_text: int, num_speech: int) -> None:
     text, speech = list(range(20, 20 + num_text)), list(range(200, 200 + num_speech))
     layout = prompt_first_layout(VOCABULARY, PROMPT, text, speech, (5, 13))
-    plan = PromptFirstPlan(VOCABULARY, *PROMPT, mix_ratio=(5, 13))
+    plan = BistreamPlan(VOCABULARY, *PROMPT, mix_ratio=(5, 13), prompt_before_blocks=True)
     coming, saying = iter(text), iter(speech)
     run: list[int] = []
     drawn_after: list[int] = []
@@ -42,7 +51,7 @@ def test_a_plan_runs_what_was_trained(num_text: int, num_speech: int) -> None:
 
 
 def test_the_first_speech_waits_for_one_block_of_text() -> None:
-    plan = PromptFirstPlan(VOCABULARY, *PROMPT, mix_ratio=(5, 13))
+    plan = BistreamPlan(VOCABULARY, *PROMPT, mix_ratio=(5, 13), prompt_before_blocks=True)
     plan.push_text([1, 2, 3, 4])
     assert isinstance(plan.next_action(), WaitForText)
     plan.push_text([5])
@@ -59,9 +68,3 @@ def test_the_prompt_is_answered_and_the_text_behind_it_is_not() -> None:
     last = 1 + len(PROMPT[0]) + len(PROMPT[1])  # of the prompt's speech
     assert layout.targets[last] == IGNORED
     assert layout.targets[last + 5] == 200
-
-
-def test_a_checkpoint_without_a_file_reads_as_the_published_do(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    assert Reading.of(tmp_path) == Reading(has_marks=False, has_prompt_first=False)
-    Reading(has_marks=True, has_prompt_first=True).write(tmp_path)
-    assert Reading.of(tmp_path) == Reading(has_marks=True, has_prompt_first=True)

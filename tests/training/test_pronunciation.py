@@ -2,19 +2,28 @@
 
 # ruff: noqa: RUF001
 
+import gzip
 from pathlib import Path
 
 import pytest
 import torch
 
+from firstword.models.tokenizer.interface import TokenizerError
+from firstword.models.tokenizer.pronunciation import (
+    SOUNDS,
+    PronouncingTokenizer,
+    Pronunciation,
+    collapse,
+    letters_of,
+    read_dictionary,
+)
 from firstword.models.tokenizer.qwen2 import Qwen2Tokenizer, special_tokens
 from tests.training.recipe import tiny_settings, write_words
 from training import trainer
 from training.pronunciation import stage
-from training.pronunciation.dictionary import read_dictionary, write_dictionary
-from training.pronunciation.front_end import FrontEnd
-from training.pronunciation.letters import LetterReader, collapse, letters_of
-from training.text.arpabet import MARKS, marks_of
+from training.pronunciation.dictionary import write_dictionary
+from training.pronunciation.letters import LetterReader
+from training.text.arpabet import marks_of
 from training.text_tokenizer import write_tokenizer
 
 WORDS = {
@@ -37,11 +46,11 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def front_end(tmp_path_factory: pytest.TempPathFactory) -> FrontEnd:
+def pronunciation(tmp_path_factory: pytest.TempPathFactory) -> Pronunciation:
     settings = tiny_settings(tmp_path_factory.mktemp("voice"))
     write_words(settings, WORDS)
     stage.run(settings)
-    return FrontEnd(stage.folder(settings))
+    return Pronunciation(stage.folder(settings))
 
 
 def test_symbols_become_marks() -> None:
@@ -54,7 +63,7 @@ def test_symbols_become_marks() -> None:
 
 
 def test_a_dictionary_is_read_as_it_was_written(tmp_path: Path) -> None:
-    words = {"b": (MARKS[0], MARKS[-1]), "a": (MARKS[5],)}
+    words = {"b": (SOUNDS[0], SOUNDS[-1]), "a": (SOUNDS[5],)}
     write_dictionary(tmp_path / "one.gz", words)
     write_dictionary(tmp_path / "two.gz", dict(reversed(words.items())))
     assert read_dictionary(tmp_path / "one.gz") == words
@@ -71,21 +80,24 @@ def test_a_dictionary_is_read_as_it_was_written(tmp_path: Path) -> None:
         ("FBI 7", "[EH1][F][B][IY1][AY1] 7"),
         ("Ann's dog's bus's cat's", "[AE1][N][Z] [D][AO1][G][Z] [B][AH1][S][IH0][Z] [K][AE1][T][S]"),
         ("'cat'", "[K][AE1][T]"),
+        ("h\u00e9llo \u4f60\u597d", "[HH][AH0][L][OW1] \u4f60\u597d"),
     ],
 )
-def test_words_become_marks_and_the_rest_stays(front_end: FrontEnd, text: str, written: str | None) -> None:
+def test_words_become_marks_and_the_rest_stays(
+    pronunciation: Pronunciation, text: str, written: str | None
+) -> None:
     if written is not None:
-        assert front_end(text) == written
-    assert " ".join(front_end(word) for word in text.split(" ")) == front_end(text)
+        assert pronunciation.write(text) == written
+    assert " ".join(pronunciation.write(word) for word in text.split(" ")) == pronunciation.write(text)
 
 
-def test_an_unknown_word_is_read_by_the_network(front_end: FrontEnd) -> None:
-    marks = front_end.pronounce("zyzzyva")
-    assert set(marks) <= set(MARKS)
-    assert front_end.pronounce("zyzzyva") is marks
+def test_an_unknown_word_is_read_by_the_network(pronunciation: Pronunciation) -> None:
+    marks = pronunciation.sounds_of("zyzzyva")
+    assert set(marks) <= set(SOUNDS)
+    assert pronunciation.sounds_of("zyzzyva") is marks
 
 
-def test_the_graph_answers_as_the_network(front_end: FrontEnd, tmp_path: Path) -> None:
+def test_the_graph_answers_as_the_network(pronunciation: Pronunciation, tmp_path: Path) -> None:
     settings = tiny_settings(tmp_path)
     torch.manual_seed(0)
     model = LetterReader(settings.pronunciation.width, settings.pronunciation.layers).eval()
@@ -95,8 +107,39 @@ def test_the_graph_answers_as_the_network(front_end: FrontEnd, tmp_path: Path) -
     torch.testing.assert_close(alone, padded[:, : alone.shape[1]])
 
 
+def test_a_long_word_is_read_in_pieces(pronunciation: Pronunciation) -> None:
+    word = "qx" * 45
+    pieces = pronunciation.sounds_of(word[:60]), pronunciation.sounds_of(word[60:])
+    assert pronunciation.sounds_of(word) == pieces[0] + pieces[1]
+
+
+def test_a_tokenizer_reads_words_as_their_sounds(pronunciation: Pronunciation, tmp_path: Path) -> None:
+    write_tokenizer(tmp_path, (), 0, SOUNDS)
+    inner = Qwen2Tokenizer.from_folder(tmp_path, special_tokens("cosyvoice2"))
+    tokenizer = PronouncingTokenizer(inner, pronunciation)
+    assert tokenizer.encode("Hello, world!") == inner.encode("[HH][AH0][L][OW1], [W][ER1][L][D]!")
+    assert tokenizer.encode("Hello") + tokenizer.encode(" world") == tokenizer.encode("Hello world")
+    assert tokenizer.decode(tokenizer.encode("Hello")) == "[HH][AH0][L][OW1]"
+    assert (tokenizer.vocab_size, tokenizer.end_of_prompt_id) == (inner.vocab_size, inner.end_of_prompt_id)
+
+
+def test_broken_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(TokenizerError, match=r"dictionary.gz: cannot be read"):
+        Pronunciation(tmp_path)
+    (tmp_path / "dictionary.gz").write_bytes(b"no gzip")
+    with pytest.raises(TokenizerError, match=r"dictionary.gz: cannot be read"):
+        Pronunciation(tmp_path)
+    (tmp_path / "dictionary.gz").write_bytes(gzip.compress(b"hello"))
+    with pytest.raises(TokenizerError, match=r"dictionary.gz: expected a word, a tab and sounds"):
+        Pronunciation(tmp_path)
+    write_dictionary(tmp_path / "dictionary.gz", {"a": SOUNDS[:1]})
+    (tmp_path / "letters.onnx").write_bytes(b"no graph")
+    with pytest.raises(TokenizerError, match=r"letters.onnx: not the network"):
+        Pronunciation(tmp_path)
+
+
 def test_repetitions_and_blanks_are_collapsed() -> None:
-    assert collapse([0, 3, 3, 0, 3, 5, 0]) == (MARKS[2], MARKS[2], MARKS[4])
+    assert collapse([0, 3, 3, 0, 3, 5, 0]) == (SOUNDS[2], SOUNDS[2], SOUNDS[4])
     assert collapse([0, 0]) == ()
 
 
@@ -105,13 +148,13 @@ def test_words_that_have_no_slots_are_not_learned() -> None:
     assert [len(marks) for _, marks in stage.readable(words)] == [3]
 
 
-def test_a_trained_stage_is_not_trained_again(front_end: FrontEnd, tmp_path: Path) -> None:
+def test_a_trained_stage_is_not_trained_again(pronunciation: Pronunciation, tmp_path: Path) -> None:
     settings = tiny_settings(tmp_path)
     assert not trainer.is_trained(settings, stage.STAGE, settings.pronunciation.train)
 
 
 def test_marks_are_tokens_and_their_words_are_known(tmp_path: Path) -> None:
-    write_tokenizer(tmp_path, (), 0, MARKS)
+    write_tokenizer(tmp_path, (), 0, SOUNDS)
     tokenizer = Qwen2Tokenizer.from_folder(tmp_path, special_tokens("cosyvoice2"))
     text = "[HH][AH0][L][OW1], [W][ER1][L][D]."
     ids = tokenizer.encode(text)

@@ -25,7 +25,6 @@ from training import (
     vocoder,
     vocoder_adversarial,
 )
-from training.layout import Reading
 from training.networks.flow import folded
 from training.networks.speech_tokenizer import NUM_CODES
 from training.pronunciation import stage as pronunciation
@@ -81,7 +80,8 @@ def test_the_yaml_says_what_was_trained(directory: Path, settings: Settings) -> 
     assert config.lm == language_model.config(settings.language_model, tokenizer.vocab_size)
     assert isinstance(config.lm, Qwen2LMConfig)
     assert config.lm.mix_ratio == (10, 13)
-    assert Reading.of(directory) == Reading(has_marks=True, has_prompt_first=True)
+    assert config.lm.prompt_before_blocks
+    assert open_checkpoint(directory).traits.reads_sounds
     assert config.flow == flow.config(settings)
     assert config.hift == vocoder.config(settings)
     assert config.mel == features.MEL

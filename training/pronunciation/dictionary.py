@@ -5,12 +5,11 @@ import json
 import re
 from pathlib import Path
 
-from training.text.arpabet import MARKS, marks_of
+from firstword.models.tokenizer.pronunciation import FIRST_CODE, SOUNDS, Dictionary
+from training.text.arpabet import marks_of
 
-Dictionary = dict[str, tuple[str, ...]]
 _LEXICA = ("lexicon_us_silver.json.gz", "lexicon_us_gold.json.gz")  # the second is the better one
 _WORD = re.compile(r"[A-Za-z']*[A-Za-z][A-Za-z']*")
-_FIRST = 0x21  # of the letters that stand for marks in the file
 _WEAK = {"the": "ðə", "a": "ə", "an": "ən", "to": "tə", "and": "ənd"}  # as they are said in a sentence
 
 
@@ -32,12 +31,6 @@ def collect() -> Dictionary:
 
 def write_dictionary(path: Path, words: Dictionary) -> None:
     """One word a line, each mark a letter; the same words give the same bytes."""
-    letters = {mark: chr(_FIRST + place) for place, mark in enumerate(MARKS)}
+    letters = {mark: chr(FIRST_CODE + place) for place, mark in enumerate(SOUNDS)}
     lines = [f"{word}\t{''.join(letters[mark] for mark in words[word])}\n" for word in sorted(words)]
     path.write_bytes(gzip.compress("".join(lines).encode(), 9, mtime=0))
-
-
-def read_dictionary(path: Path) -> Dictionary:
-    lines = gzip.decompress(path.read_bytes()).decode().splitlines()
-    pairs = (line.split("\t") for line in lines)
-    return {word: tuple(MARKS[ord(letter) - _FIRST] for letter in coded) for word, coded in pairs}

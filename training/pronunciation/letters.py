@@ -3,10 +3,9 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from training.text.arpabet import MARKS
+from firstword.models.tokenizer.pronunciation import LETTERS, SOUNDS
 
-LETTERS = "abcdefghijklmnopqrstuvwxyz'"
-SLOTS = 2  # marks a letter may become: "x"
+SLOTS = 2  # sounds a letter may become: "x"
 _KERNEL = 5
 
 
@@ -20,7 +19,7 @@ class LetterReader(nn.Module):
             nn.Conv1d(width, width, _KERNEL, padding=_KERNEL // 2) for _ in range(layers)
         )
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(layers))
-        self.output = nn.Linear(width, SLOTS * (len(MARKS) + 1))
+        self.output = nn.Linear(width, SLOTS * (len(SOUNDS) + 1))
 
     def forward(self, letters: Tensor) -> Tensor:
         """letters (B, T), 1 + place in LETTERS, 0 behind the end -> logits (B, 2 T, marks); 0: blank."""
@@ -29,13 +28,3 @@ class LetterReader(nn.Module):
         for conv, norm in zip(self.convs, self.norms, strict=True):
             x = (x + F.gelu(conv(norm(x.mT).mT))) * is_letter
         return self.output(x.mT).unflatten(-1, (SLOTS, -1)).flatten(1, 2)
-
-
-def letters_of(word: str) -> list[int]:
-    return [1 + LETTERS.index(letter) for letter in word.lower() if letter in LETTERS]
-
-
-def collapse(best: list[int]) -> tuple[str, ...]:
-    """The best class of every slot -> marks: repetitions are one, blanks none."""
-    kept = [mark for place, mark in enumerate(best) if mark and (place == 0 or mark != best[place - 1])]
-    return tuple(MARKS[mark - 1] for mark in kept)

@@ -10,13 +10,20 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from firstword.models.tokenizer.pronunciation import (
+    DICTIONARY_FILE,
+    NETWORK_FILE,
+    SOUNDS,
+    Dictionary,
+    collapse,
+    letters_of,
+    read_dictionary,
+)
 from training import trainer
 from training.onnx_export import export_onnx
-from training.pronunciation.dictionary import Dictionary, collect, read_dictionary, write_dictionary
-from training.pronunciation.front_end import DICTIONARY_FILE, NETWORK_FILE
-from training.pronunciation.letters import SLOTS, LetterReader, collapse, letters_of
+from training.pronunciation.dictionary import collect, write_dictionary
+from training.pronunciation.letters import SLOTS, LetterReader
 from training.settings import Settings
-from training.text.arpabet import MARKS
 
 STAGE = "pronunciation"
 _HELD_EVERY = 40  # words kept from the training, to see how it goes
@@ -67,7 +74,9 @@ def _train(settings: Settings, model: LetterReader, words: Dictionary) -> None:
         return {"loss": loss}
 
     def after(_: int) -> dict[str, float]:
-        right = [pronounce(model, letters) == tuple(MARKS[mark] for mark in marks) for letters, marks in held]
+        wanted = [tuple(SOUNDS[place] for place in places) for _, places in held]
+        read = [pronounce(model, letters) for letters, _ in held]
+        right = [one == other for one, other in zip(read, wanted, strict=True)]
         return {"words right": float(np.mean(right))}
 
     trainer.train(settings, STAGE, plan.train, model, dice, losses_of, after)
@@ -75,7 +84,7 @@ def _train(settings: Settings, model: LetterReader, words: Dictionary) -> None:
 
 def readable(words: Dictionary) -> list[tuple[list[int], list[int]]]:
     """Letters and places of marks of the words that the network has slots for."""
-    places = {mark: place for place, mark in enumerate(MARKS)}
+    places = {mark: place for place, mark in enumerate(SOUNDS)}
     pairs = []
     for word, marks in words.items():
         letters = letters_of(word)

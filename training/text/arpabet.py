@@ -3,8 +3,6 @@
 # ruff: noqa: RUF001
 import re
 
-from firstword.models.tokenizer.qwen2 import ARPABET_TOKENS
-
 _VOWELS_TEXT = """
     A EY I AY O OW W AW Y OY i IY u UW ɑ AA ɔ AO ɛ EH ɪ IH ʊ UH ʌ AH ə AH æ AE ᵊ AH ᵻ IH a AE ɐ AH ɒ AA Q OW
     ɜ ER e EH o OW
@@ -24,9 +22,6 @@ _VOWELS, _CONSONANTS = _pairs(_VOWELS_TEXT), _pairs(_CONSONANTS_TEXT)
 _STRESS = {"ˈ": "1", "ˌ": "2"}
 _RHOTIC = re.compile("[ɜə]ɹ")
 _R_VOWEL = "ɜ"
-
-MARKS = tuple(token for token in ARPABET_TOKENS if token[1:-1] not in set(_VOWELS.values()))
-"""Consonants, and vowels with their stress; vowels without it are no marks of ours."""
 
 
 def marks_of(symbols: str) -> tuple[str, ...] | None:

@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 import torch
 
 from firstword.app.errors import TtsError
+from firstword.models.lm.plan import DEFAULT_RATIOS, LengthRatios
 from firstword.models.lm.silence import SilentTokenFilter
 
 MAX_REPEATS = 25  # one token so many times in a row is a loop: a second of the same sound
@@ -30,6 +31,7 @@ class TokenRequest:
     prefix_text_ids: tuple[int, ...]
     speaker: torch.Tensor | None
     seed: int
+    ratios: LengthRatios = DEFAULT_RATIOS
 
 
 class TokenStream:

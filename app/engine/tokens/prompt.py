@@ -16,7 +16,14 @@ from firstword.models.frontend.modes import (
     zero_shot,
 )
 from firstword.models.frontend.speaker import SpeakerFeatures
-from firstword.models.lm.plan import BistreamPlan, OfflinePlan, Plan, Vocabulary
+from firstword.models.lm.plan import (
+    DEFAULT_RATIOS,
+    BistreamPlan,
+    LengthRatios,
+    OfflinePlan,
+    Plan,
+    Vocabulary,
+)
 from firstword.models.tokenizer import TextTokenizer
 
 
@@ -26,10 +33,11 @@ class PromptBuilder:
 
     config: ModelConfig
     tokenizer: TextTokenizer
+    ratios: LengthRatios = DEFAULT_RATIOS
 
     @property
     def can_continue_text(self) -> bool:
-        return mix_ratio_of(self.config.lm) is not None
+        return isinstance(self.config.lm, Qwen2LMConfig)
 
     def utterance(
         self, speaker: SpeakerFeatures, text_ids: tuple[int, ...] | None, instruction: str | None, seed: int
@@ -61,6 +69,7 @@ class PromptBuilder:
             prefix_text_ids=given.prefix_text_ids,
             speaker=given.lm_embedding if isinstance(self.config.lm, TransformerLMConfig) else None,
             seed=seed,
+            ratios=self.ratios,
         )
 
     def uses_flow_prompt(self, speaker: SpeakerFeatures, instruction: str | None) -> bool:
@@ -68,20 +77,22 @@ class PromptBuilder:
         return uses_flow_prompt(choose_mode(self.config.family, speaker, instruction is not None))
 
 
-def mix_ratio_of(config: LMConfig) -> tuple[int, int] | None:
-    """Text and speech tokens of a block where text is pushed; None: the model reads all text first."""
-    return config.mix_ratio if isinstance(config, Qwen2LMConfig) else None
-
-
-def plan_of(request: TokenRequest, vocabulary: Vocabulary, mix_ratio: tuple[int, int] | None) -> Plan:
+def plan_of(request: TokenRequest, vocabulary: Vocabulary, config: LMConfig) -> Plan:
     """Return the decoding plan. Raises InvalidRequest for ids that the model does not have."""
     prompt_text, prompt_speech = request.prompt_text_ids, request.prompt_speech_ids
     try:
         if request.text_ids is not None:
             text = request.prefix_text_ids + prompt_text
-            return OfflinePlan(vocabulary, request.text_ids, text, prompt_speech)
-        assert mix_ratio is not None, "text pushed to a model that reads all of it first"
-        prefix = request.prefix_text_ids
-        return BistreamPlan(vocabulary, prompt_text, prompt_speech, prefix, mix_ratio=mix_ratio)
+            return OfflinePlan(vocabulary, request.text_ids, text, prompt_speech, request.ratios)
+        assert isinstance(config, Qwen2LMConfig), "text pushed to a model that reads all of it first"
+        return BistreamPlan(
+            vocabulary,
+            prompt_text,
+            prompt_speech,
+            request.prefix_text_ids,
+            mix_ratio=config.mix_ratio,
+            prompt_before_blocks=config.prompt_before_blocks,
+            ratios=request.ratios,
+        )
     except ValueError as error:
         raise InvalidRequest(str(error), "text") from error

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from firstword.app.engine.tokens.interface import EndReason, TokenRequest, TokenStream
-from firstword.app.engine.tokens.prompt import mix_ratio_of, plan_of
+from firstword.app.engine.tokens.prompt import plan_of
 from firstword.app.errors import SynthesisFailed
 from firstword.models.config import LMConfig
 from firstword.models.lm.decoder import (
@@ -62,7 +62,7 @@ class TorchTokenGenerator:
     ) -> None:
         """on_step: called in the thread with the rows that a step advanced and the seconds it took."""
         self._model = model
-        self._mix_ratio = mix_ratio_of(config)
+        self._config = config
         self._silent_ids = silent_ids(config)
         self._on_step = on_step
         self._loop = asyncio.get_running_loop()
@@ -75,7 +75,7 @@ class TorchTokenGenerator:
         self._thread.start()
 
     def start(self, request: TokenRequest) -> TokenStream:
-        plan = plan_of(request, self._model.vocabulary, self._mix_ratio)
+        plan = plan_of(request, self._model.vocabulary, self._config)
         stream = _TorchStream(plan, self._silent_ids)
         if self._is_closing:
             stream.fail(SynthesisFailed("the server is stopping"))

@@ -151,7 +151,7 @@ class VllmTokenGenerator:
         self._supervisor = supervisor
         self._vocabulary = Vocabulary.of(config)
         self._silent_ids = silent_ids(config)
-        self._mix_ratio = config.mix_ratio
+        self._config = config
         self._window = config.sampling.win_size
         self._max_model_len = max_model_len
         self._is_greedy = is_greedy
@@ -165,7 +165,7 @@ class VllmTokenGenerator:
         return self._supervisor.unready_reason
 
     def start(self, request: TokenRequest) -> TokenStream:
-        plan = plan_of(request, self._vocabulary, self._mix_ratio)
+        plan = plan_of(request, self._vocabulary, self._config)
         stream = _VllmStream(plan, request.seed, self._silent_ids)
         if self._is_closing:
             stream.fail(SynthesisFailed("the server is stopping"))

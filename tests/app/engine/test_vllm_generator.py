@@ -49,7 +49,7 @@ async def in_torch(speak: Callable[..., object]) -> list[int]:
 def decoded_with_all_text_there(text: Sequence[int]) -> list[int]:
     """The torch generator's thread may be told the end of the text only after its last block has begun."""
     lm, asked = small_lm(), utterance(None)
-    plan = plan_of(asked, lm.vocabulary, lm.config.mix_ratio)
+    plan = plan_of(asked, lm.vocabulary, lm.config)
     assert isinstance(plan, BistreamPlan)
     plan.push_text(text)
     plan.finish_text()

@@ -1,0 +1,141 @@
+"""Text read as sounds: words become ARPAbet tokens, `[HH][AH0][L][OW1]`, before they are tokenized.
+
+A dictionary and, for words it does not have, a small network over letters. Word by word, so that text can
+come word by word; what is no word stays as it is, tokens that a client wrote among it.
+"""
+
+import gzip
+import re
+import unicodedata
+import zlib
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+from firstword.models.onnx.session import session_options
+from firstword.models.tokenizer.interface import MAX_FILE_BYTES, TextTokenizer, TokenizerError
+from firstword.models.tokenizer.qwen2 import ARPABET_TOKENS
+
+DICTIONARY_FILE = "dictionary.gz"
+NETWORK_FILE = "letters.onnx"
+FIRST_CODE = 0x21  # of the characters that stand for sounds in the dictionary's file
+LETTERS = "abcdefghijklmnopqrstuvwxyz'"
+
+SOUNDS = tuple(token for token in ARPABET_TOKENS if f"{token[:-1]}0]" not in ARPABET_TOKENS)
+"""Consonants, and vowels with their stress."""
+
+Dictionary = dict[str, tuple[str, ...]]
+
+_UNIT = re.compile(r"\[[^\]\s]*\]|<[^>\s]*>|'*[^\W\d_](?:[^\W\d_]|')*")
+_LONGEST_INITIALS = 5
+_MAX_LETTERS = 60  # that the network reads at once
+_VOICELESS = frozenset(("[P]", "[T]", "[K]", "[F]", "[TH]"))
+_SIBILANT = frozenset(("[S]", "[Z]", "[SH]", "[ZH]", "[CH]", "[JH]"))
+
+
+def read_dictionary(path: Path) -> Dictionary:
+    """One word a line, a tab, its sounds as a character each. Raises TokenizerError."""
+    try:
+        with gzip.open(path) as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            raise TokenizerError(f"{path}: larger than {MAX_FILE_BYTES} bytes; is it the checkpoint's file?")
+        pairs = (line.split("\t") for line in content.decode().splitlines())
+        return {word: tuple(SOUNDS[ord(code) - FIRST_CODE] for code in codes) for word, codes in pairs}
+    except (OSError, EOFError, zlib.error) as error:
+        raise TokenizerError(f"{path}: cannot be read ({error})") from error
+    except (ValueError, IndexError) as error:
+        raise TokenizerError(f"{path}: expected a word, a tab and sounds a line ({error})") from error
+
+
+def letters_of(word: str) -> list[int]:
+    """What the network reads: 1 + the index in LETTERS."""
+    return [1 + LETTERS.index(letter) for letter in word.lower() if letter in LETTERS]
+
+
+def collapse(best: list[int]) -> tuple[str, ...]:
+    """The best class of every slot -> sounds: repetitions are one, class 0 none (CTC)."""
+    sounds = [one for index, one in enumerate(best) if one and (index == 0 or one != best[index - 1])]
+    return tuple(SOUNDS[one - 1] for one in sounds)
+
+
+class Pronunciation:
+    """The dictionary and the network of a folder. Threads may share one."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises TokenizerError, naming the file at fault."""
+        self._words = read_dictionary(folder / DICTIONARY_FILE)
+        path = folder / NETWORK_FILE
+        try:
+            self._network = onnxruntime.InferenceSession(
+                path.read_bytes(), session_options(1), providers=["CPUExecutionProvider"]
+            )
+            self._read_letters("ab")
+        except Exception as error:  # the library raises many kinds, bare Exception among them
+            raise TokenizerError(f"{path}: not the network that reads words ({error})") from error
+        self.sounds_of = lru_cache(maxsize=20_000)(self._sounds_of)
+
+    def write(self, text: str) -> str:
+        """Replace each word by its sounds."""
+        return _UNIT.sub(lambda found: self._written(found[0]), text.replace("\u2019", "'"))
+
+    def _written(self, unit: str) -> str:
+        if unit[0] in "[<":
+            return unit
+        word = unit if unit.isascii() else _without_accents(unit)
+        return "".join(self.sounds_of(word)) if word.isascii() else unit
+
+    def _sounds_of(self, word: str) -> tuple[str, ...]:
+        """Letters and apostrophes, at least one letter -> sounds."""
+        word = word.strip("'") or word
+        for form in (word, word.lower(), word.capitalize()):
+            if form in self._words:
+                return self._words[form]
+        if word.lower().endswith("'s"):
+            return _with_s(self.sounds_of(word[:-2]))
+        plain = word.replace("'", "")
+        if plain.isupper() and len(plain) <= _LONGEST_INITIALS:
+            return tuple(sound for letter in plain for sound in self._words.get(letter, ()))
+        parts = (plain[start : start + _MAX_LETTERS] for start in range(0, len(plain), _MAX_LETTERS))
+        return tuple(sound for part in parts for sound in self._read_letters(part))
+
+    def _read_letters(self, letters: str) -> tuple[str, ...]:
+        (logits,) = self._network.run(None, {"letters": np.array([letters_of(letters)], np.int64)})
+        return collapse(logits[0].argmax(-1).tolist())
+
+
+class PronouncingTokenizer:
+    """A tokenizer in front of which words are written as sounds."""
+
+    def __init__(self, tokenizer: TextTokenizer, pronunciation: Pronunciation) -> None:
+        self._tokenizer = tokenizer
+        self.pronunciation = pronunciation
+
+    @property
+    def vocab_size(self) -> int:
+        return self._tokenizer.vocab_size
+
+    @property
+    def end_of_prompt_id(self) -> int | None:
+        return self._tokenizer.end_of_prompt_id
+
+    def encode(self, text: str) -> list[int]:
+        return self._tokenizer.encode(self.pronunciation.write(text))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The words' sounds come back, not their letters."""
+        return self._tokenizer.decode(ids)
+
+
+def _without_accents(word: str) -> str:
+    return "".join(one for one in unicodedata.normalize("NFKD", word) if not unicodedata.combining(one))
+
+
+def _with_s(sounds: tuple[str, ...]) -> tuple[str, ...]:
+    """Behind them the ending of "cat's", "dog's" or "bus's"."""
+    if sounds[-1:] and sounds[-1] in _SIBILANT:
+        return (*sounds, "[IH0]", "[Z]")
+    return (*sounds, "[S]" if sounds[-1:] and sounds[-1] in _VOICELESS else "[Z]")
