@@ -108,6 +108,7 @@ class Qwen2LMConfig:
     has_cosyvoice3_vocabulary: bool
     mix_ratio: tuple[int, int] = (5, 15)  # text tokens : speech tokens
     prompt_before_blocks: bool = False  # where text is pushed, the prompt stands whole before its blocks
+    alignment_heads: tuple[tuple[int, int], ...] = ()  # layer and head that look at the text being spoken
     length_normalized_loss: bool = True
     label_smoothing: float = 0.0
     sampling: SamplingConfig = SamplingConfig()

@@ -254,7 +254,16 @@ def open_checkpoint(directory: Path | str) -> Checkpoint:
         traits = read_traits(_file_within(directory, TRAITS_FILE))
     config = config_parser.parse(file, family, qwen2)
     if isinstance(config.lm, Qwen2LMConfig):
-        lm = replace(config.lm, prompt_before_blocks=traits.prompt_before_blocks)
+        heads = traits.alignment_heads
+        lm = replace(config.lm, prompt_before_blocks=traits.prompt_before_blocks, alignment_heads=heads)
+        qwen2_config = lm.qwen2
+        for layer, head in heads:
+            if layer >= qwen2_config.num_hidden_layers or head >= qwen2_config.num_attention_heads:
+                raise CheckpointError(
+                    f"{directory / TRAITS_FILE}: alignment_heads names head {head} of layer {layer}; the "
+                    f"language model has {qwen2_config.num_attention_heads} heads in each of "
+                    f"{qwen2_config.num_hidden_layers} layers, counted from 0"
+                )
         config = replace(config, lm=lm)
     return Checkpoint(directory, config, traits)
 

@@ -36,6 +36,7 @@ class Traits:
     prompt_before_blocks: bool = False  # where text is pushed, the prompt stands whole before its blocks
     min_token_ratio: float = 2.0  # speech tokens per text token: the fewest that may end an utterance
     max_token_ratio: float = 20.0  # and the most it may have
+    alignment_heads: tuple[tuple[int, int], ...] = ()  # layer and head that look at the text being spoken
 
 
 def write_traits(path: Path, traits: Traits) -> None:
@@ -61,6 +62,7 @@ def read_traits(path: Path) -> Traits:
         prompt_before_blocks=fields.flag("prompt_before_blocks", default.prompt_before_blocks),
         min_token_ratio=fields.number("min_token_ratio", default.min_token_ratio),
         max_token_ratio=fields.number("max_token_ratio", default.max_token_ratio),
+        alignment_heads=fields.pairs("alignment_heads"),
     )
     fields.done()
     for language in traits.languages:

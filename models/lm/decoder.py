@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from firstword.models.config import SamplingConfig
+from firstword.models.lm.alignment import AlignmentHeads, TextAttention, text_attention
 from firstword.models.lm.kv_cache import CachePass, KeyValueCache, to_device
 from firstword.models.lm.plan import Action, ForceFill, Plan, Run, Stop, StopReason, Vocabulary, WaitForText
 from firstword.models.lm.sampling import class_masks, sample
@@ -19,6 +20,11 @@ from firstword.models.lm.sampling import class_masks, sample
 class SpeechLM(Protocol):
     @property
     def vocabulary(self) -> Vocabulary: ...
+
+    @property
+    def alignment_heads(self) -> AlignmentHeads:
+        """Heads that look at the text being spoken; () where none is known."""
+        ...
 
     def new_cache(self) -> KeyValueCache:
         """An empty cache in the network's dtype, on its device."""
@@ -81,6 +87,7 @@ class Row:
 class Emitted:
     row: Row
     speech_id: int
+    attention: TextAttention | None = None  # what text it is about; None: the model has no alignment heads
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,20 +174,21 @@ class SpeechDecoder:
                 events.append(Waiting(row))
             elif isinstance(action, Stop):
                 events.append(self._stop(row, action.reason))
-        for row, id in drawn:
+        for row, id, attention in drawn:
             if id < 0:
                 events.append(self._stop(row, "not_finite"))
                 continue
             row.plan.accept(id)
             if id < self._model.vocabulary.num_speech_ids:
-                events.append(Emitted(row, id))
+                events.append(Emitted(row, id, attention))
             following = row.plan.next_action()
             if isinstance(following, Stop):
                 events.append(self._stop(row, following.reason))
         return events
 
-    def _advance(self, pending: Sequence[_Pending]) -> list[tuple[Row, int]]:
-        """Run the pending ids and draw. -> an id for each row that ran, -1 where there is none.
+    def _advance(self, pending: Sequence[_Pending]) -> list[tuple[Row, int, TextAttention | None]]:
+        """Run the pending ids and draw. -> an id for each row that ran, -1 where there is none, and the text
+        it is about.
 
         Run together are the oldest new row alone, the rows with one id, and those with several.
         """
@@ -193,7 +201,9 @@ class SpeechDecoder:
         groups = [group for group in (oldest, single, several) if group]
         rows = [one.row for group in groups for one in group]
         with self._cache.all_or_nothing():
-            hidden = torch.cat([self._run(group) for group in groups])  # (R, C)
+            runs = [self._run(group) for group in groups]
+            hidden = torch.cat([hidden for hidden, _ in runs])  # (R, C)
+            attentions = [attention for _, attentions in runs for attention in attentions]
             rules = [row.plan.forbidden for row in rows]
             histories = [([-1] * window + [*row.plan.history[-window:]])[-window:] for row in rows]
             drawn = sample(
@@ -208,10 +218,10 @@ class SpeechDecoder:
         for row in rows:
             row.uniform = None
             row.plan.mark_run()
-        return list(zip(rows, ids, strict=True))
+        return list(zip(rows, ids, attentions, strict=True))
 
-    def _run(self, group: Sequence[_Pending]) -> Tensor:
-        """Run the network. -> the hidden state of each row's last id (rows of the group, C)."""
+    def _run(self, group: Sequence[_Pending]) -> tuple[Tensor, list[TextAttention | None]]:
+        """Run the network. -> of each row's last id the hidden state (rows of the group, C) and attention."""
         indices = [one.row.index for one in group]
         rows = range(min(indices), max(indices) + 1)  # the pass covers all from first to last
         if self._cache.lengths[rows.start] == 0 and len(group) == 1:
@@ -231,7 +241,16 @@ class SpeechDecoder:
         cache_pass.commit()
         lasts = [counts[index - rows.start] - 1 for index in indices]
         index = to_device([[index - rows.start for index in indices], lasts], hidden.device)
-        return hidden[index[0], index[1]]
+        attentions: list[TextAttention | None] = [None] * len(group)
+        if heads := self._model.alignment_heads:
+            for place, (one, last) in enumerate(zip(group, lasts, strict=True)):
+                row = one.row.index
+                queries = {
+                    layer: query[row - rows.start, :, last] for layer, query in cache_pass.queries.items()
+                }
+                positions = one.row.plan.text_positions
+                attentions[place] = text_attention(self._cache, heads, queries, row, positions)
+        return hidden[index[0], index[1]], attentions
 
     def _stop(self, row: Row, reason: StopReason | Literal["not_finite"]) -> Stopped:
         self.remove(row)

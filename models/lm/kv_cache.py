@@ -35,8 +35,16 @@ class KeyValueCache:
     All values beyond a row's length are finite: what attention masks is still multiplied by zero.
     """
 
-    def __init__(self, shape: CacheShape, dtype: torch.dtype, device: torch.device):
+    def __init__(
+        self,
+        shape: CacheShape,
+        dtype: torch.dtype,
+        device: torch.device,
+        watched_layers: frozenset[int] = frozenset(),
+    ):
+        """watched_layers: whose queries a pass keeps."""
         self.device = device
+        self.watched_layers = watched_layers
         self.lengths: list[int] = []  # positions finished, for every row in use
         empty = torch.zeros(0, shape.num_heads, 0, shape.head_dim, dtype=dtype, device=device)
         self.keys = [empty] * shape.num_layers
@@ -136,6 +144,7 @@ class CachePass:
         self._starts = starts
         self.ends = [start + count for start, count in zip(starts, counts, strict=True)]  # after the pass
         self.num_visible = max(end for end, count in zip(self.ends, counts, strict=True) if count)
+        self.queries: dict[int, Tensor] = {}  # of the cache's watched layers (B, H, T, D), rotated
         self._positions: Tensor | None = None  # (B, T)
         self._mask: Tensor | None = None  # (B, 1, T, visible)
         self._own_table: Tensor | None = None  # (B, 1, T, W)
@@ -156,6 +165,8 @@ class CachePass:
         positions = self.positions(q.shape[2], q.device)
         keys, values = self._cache.write(layer, self.rows, self._starts[0], positions, k, v)
         keys, values = keys[:, :, : self.num_visible], values[:, :, : self.num_visible]
+        if layer in self._cache.watched_layers:
+            self.queries[layer] = q
         if distance_query is None:
             return attend_grouped(q, keys, values, self._mask)
         table = self._cache.position_table(distance_query.shape[-1], distance_query)

@@ -21,6 +21,7 @@ BUILTIN_TRAITS = Traits(
     segment_merge_length=10,
     ends_cut_segments_in_stop=True,
     default_speaker="rms",
+    alignment_heads=((2, 0), (3, 0)),
 )
 
 
