@@ -8,10 +8,13 @@ from typing import Literal, Protocol
 import torch
 
 from firstword.app.errors import TtsError
+from firstword.models.lm.alignment import TextAttention
 from firstword.models.lm.plan import DEFAULT_RATIOS, LengthRatios
 from firstword.models.lm.silence import SilentTokenFilter
 
 MAX_REPEATS = 25  # one token so many times in a row is a loop: a second of the same sound
+
+_Token = tuple[int, TextAttention | None]
 
 EndReason = Literal["eos", "max_tokens", "token_loop", "stopped"]
 
@@ -37,18 +40,20 @@ class TokenRequest:
 class TokenStream:
     """The speech tokens of one utterance as they are generated: `ids` only grows.
 
-    Lives in the event loop; one task waits for tokens.
+    `attentions` grows with it: what text each token is about, None where the model does not tell. Lives in the
+    event loop; one task waits for tokens.
     """
 
     def __init__(self, silent_ids: frozenset[int] = frozenset()) -> None:
         """silent_ids: tokens of which at most a few in a row are handed on."""
         self.ids: list[int] = []
+        self.attentions: list[TextAttention | None] = []
         self.reason: EndReason | None = None
         self.compute_s = 0.0
         self._silence = SilentTokenFilter(silent_ids)
         self._error: TtsError | None = None
         self._last_id: int | None = None
-        self._held_ids: list[int] = []  # repeats of the last id that are not in `ids` yet
+        self._held: list[_Token] = []  # repeats of the last id that are not in `ids` yet
         self._num_wanted = 0
         self._waiter: asyncio.Future[None] | None = None
         self._ended = asyncio.Event()
@@ -74,24 +79,25 @@ class TokenStream:
         """Return when it has ended or failed; any number of tasks may wait."""
         await self._ended.wait()
 
-    def deliver(self, ids: Sequence[int], compute_s: float) -> None:
-        """Add generated tokens. compute_s: this utterance's share of the step.
+    def deliver(
+        self, ids: Sequence[int], compute_s: float, attentions: Sequence[TextAttention | None] = ()
+    ) -> None:
+        """Add generated tokens. compute_s: this utterance's share of the step. attentions: () for none.
 
         Repeats of a token are held back until another one follows. MAX_REPEATS of one token in a row end
         the stream as "token_loop", without the repeats: no token is taken back.
         """
         self.compute_s += compute_s
-        for id in ids:
+        for token in zip(ids, attentions or [None] * len(ids), strict=True):
             if self.has_ended:
                 return
-            if id != self._last_id:
-                self.ids += self._silence.keep([*self._held_ids, id])
-                self._held_ids.clear()
-                self._last_id = id
-            elif len(self._held_ids) < MAX_REPEATS - 2:
-                self._held_ids.append(id)
+            if token[0] != self._last_id:
+                self._add([*self._held, token])
+                self._last_id = token[0]
+            elif len(self._held) < MAX_REPEATS - 2:
+                self._held.append(token)
             else:
-                self._held_ids.clear()
+                self._held.clear()
                 self.end("token_loop")
         if len(self.ids) >= self._num_wanted:
             self._wake()
@@ -99,8 +105,7 @@ class TokenStream:
     def end(self, reason: EndReason) -> None:
         """The first end counts."""
         if not self.has_ended:
-            self.ids += self._silence.keep(self._held_ids)
-            self._held_ids.clear()
+            self._add(self._held)
             self.reason = reason
             self._ended.set()
             self._wake()
@@ -110,6 +115,13 @@ class TokenStream:
             self._error = error
             self._ended.set()
             self._wake()
+
+    def _add(self, tokens: Sequence[_Token]) -> None:
+        for id, attention in tokens:
+            if self._silence.lets_through(id):
+                self.ids.append(id)
+                self.attentions.append(attention)
+        self._held.clear()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

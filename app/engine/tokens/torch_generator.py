@@ -12,6 +12,7 @@ from firstword.app.engine.tokens.interface import EndReason, TokenRequest, Token
 from firstword.app.engine.tokens.prompt import plan_of
 from firstword.app.errors import SynthesisFailed
 from firstword.models.config import LMConfig
+from firstword.models.lm.alignment import TextAttention
 from firstword.models.lm.decoder import (
     Emitted,
     Row,
@@ -41,6 +42,7 @@ class _Progress:
 
     stream: _TorchStream
     ids: tuple[int, ...] = ()
+    attentions: tuple[TextAttention | None, ...] = ()
     compute_s: float = 0.0
     reason: EndReason | None = None
     failure: str = ""
@@ -152,7 +154,7 @@ class TorchTokenGenerator:
         for event in advanced:
             stream = _stream_of(event.row)
             if isinstance(event, Emitted):
-                progress.append(_Progress(stream, (event.speech_id,), share))
+                progress.append(_Progress(stream, (event.speech_id,), (event.attention,), share))
                 continue
             stream.row = None
             if event.reason == "not_finite":
@@ -177,7 +179,7 @@ class TorchTokenGenerator:
 
     def _deliver(self, progress: list[_Progress]) -> None:
         for one in progress:
-            one.stream.deliver(one.ids, one.compute_s)
+            one.stream.deliver(one.ids, one.compute_s, one.attentions)
             if one.failure:
                 one.stream.fail(SynthesisFailed(one.failure))
             elif one.reason is not None:
