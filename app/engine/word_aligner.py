@@ -4,8 +4,6 @@ A token's word is decided when `LAG_TOKENS` more tokens are known, which they ar
 So what was told never changes, and is the same however the tokens arrive.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
@@ -31,9 +29,9 @@ class WordAligner:
         self._word_of_id += [self._num_words] * num_ids
         self._num_words += 1
 
-    def add_token(self, attention: Sequence[float] | npt.NDArray[np.float32]) -> None:
-        """attention: over the text tokens that the language model has read, as many or fewer than were added."""
-        seen = np.asarray(attention, np.float64)
+    def add_token(self, attention: npt.NDArray[np.float32]) -> None:
+        """attention (heads, text tokens): of those the language model has read, no more than were added."""
+        seen = attention.mean(0, dtype=np.float64)
         weights = np.bincount(self._word_of_id[: len(seen)], seen, self._num_words)
         fit = np.log(weights + _FLOOR)
         before = np.full(self._num_words, -np.inf)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from firstword.models.lm.kv_cache import KeyValueCache
 
-TextAttention = npt.NDArray[np.float32]  # (text tokens run so far,), sums to 1
+TextAttention = npt.NDArray[np.float32]  # (heads, text tokens run so far); each head's sum to 1
 AlignmentHeads = tuple[tuple[int, int], ...]  # layer and head, from 0
 
 
@@ -23,15 +23,15 @@ def text_attention(
     row: int,
     text_positions: Sequence[int],
 ) -> TextAttention:
-    """Return the mean of the heads' attention over the text positions alone.
+    """Return the heads' attention over the text positions alone.
 
     queries: by layer, those of the last position of the row (H, D), rotated. row: of the cache.
     """
     if not text_positions:  # what is spoken is still the prompt's
-        return np.zeros(0, np.float32)
+        return np.zeros((len(heads), 0), np.float32)
     first, last = text_positions[0], text_positions[-1]
-    total: TextAttention = np.zeros(len(text_positions), np.float32)
-    for layer, head in heads:
+    attention: TextAttention = np.empty((len(heads), len(text_positions)), np.float32)
+    for index, (layer, head) in enumerate(heads):
         query = queries[layer]
         keys = cache.keys[layer][row]  # (G, length, D)
         group = head * len(keys) // len(query)
@@ -40,6 +40,5 @@ def text_attention(
         if len(text_positions) <= last - first:  # speech lies between
             values = values[np.asarray(text_positions) - first]
         weights = np.exp(values - values.max())
-        total += weights / weights.sum()
-    total /= len(heads)
-    return total
+        attention[index] = weights / weights.sum()
+    return attention

@@ -40,8 +40,8 @@ class TokenRequest:
 class TokenStream:
     """The speech tokens of one utterance as they are generated: `ids` only grows.
 
-    `attentions` grows with it: what text each token is about, None where the model does not tell. Lives in the
-    event loop; one task waits for tokens.
+    `attentions` grows with it: what text each token is about, None where the model does not tell. Lives in
+    the event loop; one task waits for tokens.
     """
 
     def __init__(self, silent_ids: frozenset[int] = frozenset()) -> None:
