@@ -4,6 +4,7 @@ from typing import Final
 
 import typer
 
+from firstword.app.commands.alignment_heads import alignment_heads
 from firstword.app.commands.bench import bench
 from firstword.app.commands.console import CommandGroup
 from firstword.app.commands.doctor import doctor
@@ -19,7 +20,7 @@ cli: Final = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,  # they may hold keys, and text that people speak
 )
-for command in (serve, say, doctor, settings, bench):
+for command in (serve, say, doctor, settings, bench, alignment_heads):
     cli.command()(command)
 cli.add_typer(speakers)
 

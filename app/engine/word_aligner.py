@@ -32,6 +32,10 @@ class WordAligner:
     def add_token(self, attention: npt.NDArray[np.float32]) -> None:
         """attention (heads, text tokens): of those the language model has read, no more than were added."""
         seen = attention.mean(0, dtype=np.float64)
+        if len(seen) > len(self._word_of_id):
+            raise ValueError(
+                f"attention over {len(seen)} text tokens came; {len(self._word_of_id)} were added"
+            )
         weights = np.bincount(self._word_of_id[: len(seen)], seen, self._num_words)
         fit = np.log(weights + _FLOOR)
         before = np.full(self._num_words, -np.inf)

@@ -241,15 +241,12 @@ class SpeechDecoder:
         cache_pass.commit()
         lasts = [counts[index - rows.start] - 1 for index in indices]
         index = to_device([[index - rows.start for index in indices], lasts], hidden.device)
-        attentions: list[TextAttention | None] = [None] * len(group)
-        if heads := self._model.alignment_heads:
-            for place, (one, last) in enumerate(zip(group, lasts, strict=True)):
-                row = one.row.index
-                queries = {
-                    layer: query[row - rows.start, :, last] for layer, query in cache_pass.queries.items()
-                }
-                positions = one.row.plan.text_positions
-                attentions[place] = text_attention(self._cache, heads, queries, row, positions)
+        attentions: list[TextAttention | None] = []
+        for one, last in zip(group, lasts, strict=True):
+            row = one.row.index
+            queries = {layer: query[row - rows.start, :, last] for layer, query in cache_pass.queries.items()}
+            heads, positions = self._model.alignment_heads, one.row.plan.text_positions
+            attentions.append(text_attention(self._cache, heads, queries, row, positions) if heads else None)
         return hidden[index[0], index[1]], attentions
 
     def _stop(self, row: Row, reason: StopReason | Literal["not_finite"]) -> Stopped:

@@ -1,6 +1,6 @@
 """Find the alignment heads of a checkpoint: which heads' attention walks through the text as it is spoken."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -21,7 +21,7 @@ _LONGEST_STEP = 2  # text tokens that one speech token may go on
 _TEXTS = {
     "en": (
         "The kettle was already boiling when she came home from the market.",
-        "Seven grey geese flew over the harbour, and nobody looked up.",
+        "Seven gray geese flew over the harbor, and nobody looked up.",
         "Please leave your shoes at the door before you walk across the carpet.",
     ),
     "zh": (
@@ -57,16 +57,23 @@ def score_heads(checkpoint: Checkpoint) -> Iterator[list[HeadScore]]:
     lm.config = replace(lm.config, alignment_heads=heads)
     tokenizer = checkpoint.load_tokenizer()
     speaker = next((one for one in checkpoint.load_speakers().values() if one.prompt_text_ids), None)
-    prompt = () if speaker is None else (speaker.prompt_text_ids or (), speaker.prompt_tokens.tolist())
+    prompt_text = () if speaker is None else speaker.prompt_text_ids or ()
+    prompt_speech = () if speaker is None else speaker.prompt_tokens.tolist()
     totals = np.zeros(len(heads))
-    texts = [text for language in checkpoint.traits.languages for text in _TEXTS.get(language, ())]
-    for seed, text in enumerate(texts or _TEXTS["en"]):
-        plan = OfflinePlan(lm.vocabulary, tokenizer.encode(text), *prompt, ratios=checkpoint.ratios)
+    for seed, text in enumerate(_texts(checkpoint.traits.languages)):
+        plan = OfflinePlan(
+            lm.vocabulary, tokenizer.encode(text), prompt_text, prompt_speech, checkpoint.ratios
+        )
         totals += [way_score(one) for one in _attention(lm, plan, seed).transpose(1, 0, 2)]
         scores = [
             HeadScore(*head, float(total / (seed + 1))) for head, total in zip(heads, totals, strict=True)
         ]
         yield sorted(scores, key=lambda one: -one.score)
+
+
+def num_texts(languages: Sequence[str]) -> int:
+    """How many texts `score_heads` speaks."""
+    return len(_texts(languages))
 
 
 def best_heads(scores: list[HeadScore]) -> AlignmentHeads:
@@ -91,6 +98,10 @@ def way_score(attention: TextAttention) -> float:
             totals = np.max(steps, axis=0)
         totals = totals + row
     return max(0.0, float(totals[-1]) / len(attention)) if np.isfinite(totals[-1]) else 0.0
+
+
+def _texts(languages: Sequence[str]) -> list[str]:
+    return [text for language in languages for text in _TEXTS.get(language, ())] or [*_TEXTS["en"]]
 
 
 def _attention(lm: Qwen2LM, plan: OfflinePlan, seed: int) -> TextAttention:
