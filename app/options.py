@@ -154,6 +154,9 @@ class Limits:
     max_upload_bytes: Annotated[
         int, Field(ge=1, description="One recording of a speaker; a bundle may be 2 MiB larger")
     ] = 10 * _MIB
+    max_reference_bytes: Annotated[
+        int, Field(ge=1, description="One recording within a request, whose voice it borrows or converts")
+    ] = 6 * _MIB
     max_bodies_bytes: Annotated[
         int,
         Field(ge=1, description="Bodies of all requests being received; beyond, they are refused with 503"),

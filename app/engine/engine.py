@@ -78,10 +78,8 @@ class SpeechEngine:
             raise InvalidRequest(
                 f"{self.info.checkpoint} cannot speak while its text comes; use mode segments", "mode"
             )
-        if request.instruct is not None and not self.info.takes_instruct:
-            raise InvalidRequest(
-                f"{self.info.checkpoint} takes no instructions; leave instruct out", "instruct"
-            )
+        self.info.check_voice(request)
+        self.info.check_speech(request.speech)
         if prepared is None and request.speaker is not None:
             self._parts.speakers.get(request.speaker)
         return SpeechStream(request, prepared, self._parts, self._streams)

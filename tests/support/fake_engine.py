@@ -17,7 +17,7 @@ from firstword.app.engine.interface import (
     StreamEvent,
     SynthesisRequest,
 )
-from firstword.app.errors import CancelReason, Draining, InvalidRequest, SpeakerNotFound
+from firstword.app.errors import CancelReason, Draining, SpeakerNotFound
 from firstword.app.telemetry.stream_record import StreamStats
 
 SAMPLE_RATE_HZ = 24_000
@@ -78,8 +78,8 @@ class FakeEngine:
         name = request.speaker or self.info.default_speaker
         if name not in self.speakers:
             raise SpeakerNotFound(f"No speaker is named {name!r}; GET /speakers lists them.")
-        if request.instruct is not None and not self.info.takes_instruct:
-            raise InvalidRequest("This checkpoint takes no instruct; leave it out.", param="instruct")
+        self.info.check_voice(request)
+        self.info.check_speech(request.speech)
         return FakeStream(self, request, name)
 
     async def admit(self) -> None:
@@ -120,6 +120,9 @@ class FakeStream:
         self._changed = asyncio.Event()
         if request.text is not None:
             self.push_text(request.text)
+            self.finish_text()
+        elif request.speech is not None:
+            self.push_text("converted")
             self.finish_text()
 
     async def __aenter__(self) -> "FakeStream":

@@ -60,7 +60,9 @@ async def serving(services: Services) -> AsyncIterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         # The socket listens from here on: a client that is early waits in its backlog.
         host, port = listening.getsockname()
-        config = server_config(build_app(services), host, port, services.limits.max_message_bytes)
+        limits = services.limits
+        max_message_bytes = max(limits.max_message_bytes, limits.max_reference_bytes)
+        config = server_config(build_app(services), host, port, max_message_bytes)
         server = uvicorn.Server(config)
         running = asyncio.create_task(server.serve([listening]))
         try:

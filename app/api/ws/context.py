@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from enum import Enum, auto
 from functools import partial
 from uuid import uuid4
@@ -21,7 +22,8 @@ from firstword.app.api.ws.messages import (
     Stats,
 )
 from firstword.app.engine.interface import Flushed, SynthesisRequest
-from firstword.app.errors import CancelReason, StreamTimeout
+from firstword.app.errors import CancelReason, InvalidRequest, StreamTimeout, UploadTooLarge
+from firstword.app.speakers.interface import SentRecording, checked_transcript
 
 
 class ContextState(Enum):
@@ -46,10 +48,28 @@ class Context:
     """
 
     def __init__(
-        self, start: Start, services: Services, owner: str, send_queue: SendQueue, is_explicit: bool
+        self,
+        start: Start,
+        services: Services,
+        owner: str,
+        send_queue: SendQueue,
+        is_explicit: bool,
+        reference: SentRecording | None = None,
     ) -> None:
-        """owner: whose API key it is. is_explicit: a `start` came. Raises InvalidRequest, SpeakerNotFound."""
+        """owner: whose API key it is. is_explicit: a `start` came. reference: the recording within it.
+
+        Raises InvalidRequest, SpeakerNotFound, and UploadTooLarge for the recording that is to follow.
+        """
         info = services.engine.info
+        max_bytes = services.limits.max_reference_bytes
+        if (start.reference_bytes or 0) > max_bytes:
+            raise UploadTooLarge(
+                f"a recording of {start.reference_bytes} bytes; expected {max_bytes} at most: send a shorter "
+                "or compressed one"
+            )
+        self._reference_text = checked_transcript(start.reference_text, "reference_text")
+        self._recording = bytearray()
+        self._num_missing = start.reference_bytes or 0  # bytes of the recording that are still to come
         if start.speaker is not None:
             services.speakers.get(start.speaker)
         self.id = start.context
@@ -68,7 +88,11 @@ class Context:
             language=start.language,
             instruct=start.instruct,
             seed=start.seed,
+            reference=reference,
+            voice_mode=start.voice_mode,
         )
+        info.check_voice(self._request)
+        self._owner = owner
         self._session = StreamSession(services, self._request, owner)
         self._services = services
         self._send_queue = send_queue
@@ -80,23 +104,55 @@ class Context:
     def takes_text(self) -> bool:
         return self._state in (ContextState.IDLE, ContextState.OPEN)
 
+    @property
+    def takes_recording(self) -> bool:
+        return self._num_missing > 0 and self.takes_text
+
+    def push_recording(self, part: bytes) -> None:
+        """Take the next part of the announced recording. Raises InvalidRequest for more than announced."""
+        self._restart_idle_timer()
+        if len(part) > self._num_missing:
+            raise InvalidRequest(
+                f"{len(part)} bytes of a recording came, {self._num_missing} were to come; give the length "
+                "of the file in `reference_bytes`",
+                "reference_bytes",
+            )
+        self._recording += part
+        self._num_missing -= len(part)
+        if not self._num_missing:
+            reference = SentRecording(bytes(self._recording), self._reference_text)
+            self._recording = bytearray()
+            self._request = replace(self._request, reference=reference)
+            self._session = StreamSession(self._services, self._request, self._owner)
+
+    def _check_recording(self) -> None:
+        if self._num_missing:
+            raise InvalidRequest(
+                f"{self._num_missing} bytes of the reference recording have not come; send them in binary "
+                "messages before any text",
+                "reference_bytes",
+            )
+
     def push_text(self, text: str) -> None:
         """Raise what `Engine.open` and its stream raise. An empty text has no effect."""
         self._restart_idle_timer()
         if not text:
             return
+        self._check_recording()
         self._leave_idle(ContextState.OPEN)
         self._session.text_came()
         self._session.stream.push_text(text)
 
     def flush(self) -> None:
         """Raise as `push_text` does."""
+        self._check_recording()
         self._leave_idle(ContextState.OPEN)
         self._restart_idle_timer()
         self._session.stream.flush()
 
     def end_text(self) -> None:
         """Raise as `push_text` does."""
+        self._check_recording()
         self.needs_start = False
         self._leave_idle(ContextState.DRAINING)
         self._restart_idle_timer()

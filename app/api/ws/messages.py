@@ -10,7 +10,7 @@ from pydantic_core import from_json
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from firstword.app.api.errors import error_body, invalid_request
-from firstword.app.api.schemas import VoiceFields
+from firstword.app.api.schemas import NotBoolean, VoiceFields
 from firstword.app.audio.formats import AudioFormat
 from firstword.app.errors import InvalidRequest
 
@@ -33,6 +33,8 @@ class Start(VoiceFields, ContextMessage):
     type: Literal["start"] = "start"
     format: AudioFormat = "pcm"
     mode: Literal["continuous", "segments"] | None = None  # None: continuous where the checkpoint can
+    # Of a reference recording that follows in binary messages, before any other message of its context.
+    reference_bytes: Annotated[int, NotBoolean, Field(ge=1)] | None = None
 
 
 class Text(ContextMessage):
