@@ -134,6 +134,7 @@ class SpeechStream:
                 self._waiting = waiting
                 state.speaker = self._prepared or await self._speaker()
                 prepared_s = clock()
+                self.stats.first.speaker_s = prepared_s - began_s
                 metrics.stage_seconds.labels(stage="speaker").observe(prepared_s - began_s)
                 with metrics.queue_depth.track_inprogress():
                     self._slot = await parts.admission.acquire()
@@ -167,7 +168,12 @@ class SpeechStream:
 
     async def _speaker(self) -> PreparedSpeaker:
         request = self.request
-        speaker = await self._state.parts.speakers.prepared(request.speaker, request.reference)
+        first = self.stats.first
+
+        def note_miss() -> None:
+            first.is_speaker_ready = False
+
+        speaker = await self._state.parts.speakers.prepared(request.speaker, request.reference, note_miss)
         if request.reference is not None:
             request.reference.release()
         if isinstance(request.speech, SentRecording) and not speaker.features.has_prompt:
@@ -336,7 +342,10 @@ class TextTask:
         segments = await asyncio.to_thread(work, *arguments)
         took_s = parts.clock() - began_s
         parts.metrics.stage_seconds.labels(stage="normalize").observe(took_s)
-        self._state.stats.compute_s += took_s
+        stats = self._state.stats
+        stats.compute_s += took_s
+        if not self._state.transcripts:
+            stats.first.text_s = (stats.first.text_s or 0.0) + took_s
         return segments
 
     async def _continue(self, segments: Sequence[Segment]) -> None:
@@ -408,10 +417,14 @@ async def _speak(
     token2wav = parts.token2wav
     token2wav_state = token2wav.start(state.speaker.prompt_state, utterance.seed, uses_prompt)
     first_hop_tokens = token2wav.tokens_wanted(token2wav_state)
+    waits_s: list[float] = []
     for stage, num_tokens in (("llm_first_token", 1), ("llm_first_hop", first_hop_tokens)):
         await tokens.wait_for(num_tokens)
-        took_s = parts.clock() - utterance.started_s
-        parts.metrics.stage_seconds.labels(stage=stage).observe(took_s)
+        waits_s.append(parts.clock() - utterance.started_s)
+        parts.metrics.stage_seconds.labels(stage=stage).observe(waits_s[-1])
+    first = state.stats.first
+    if first.prefill_s is None:
+        first.prefill_s, first.first_hop_s = waits_s[0], waits_s[1] - waits_s[0]
 
     num_fade = round(_FADE_S * token2wav.sample_rate_hz)
     peak = 0.0
@@ -426,6 +439,9 @@ async def _speak(
         chunk = StepInput(token2wav_state, new, is_last)
         solved = await parts.pool.run(chunk, state.audio.playout_deadline_s)
         state.stats.compute_s += solved.compute_s
+        if first.audio_s is None:
+            first.flow_s = (first.flow_s or 0.0) + solved.flow_s
+            first.vocoder_s = (first.vocoder_s or 0.0) + solved.vocoder_s
         state.stats.speech_tokens += len(new)
         samples = solved.samples
         if silence is not None:
@@ -433,6 +449,7 @@ async def _speak(
         is_first = transcript.num_samples == 0
         transcript.num_samples += len(samples)
         if len(samples):
+            first.audio_s = first.audio_s or len(samples) / token2wav.sample_rate_hz
             samples = faded(samples, num_fade, is_first, is_last)
             peak = max(peak, float(np.abs(samples).max()))
             await state.audio.put(Audio(samples))

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -125,8 +126,14 @@ class PreparedSpeakers(Protocol):
         """Raises SpeakerNotFound."""
         ...
 
-    async def prepared(self, name: str | None, reference: SentRecording | None = None) -> PreparedSpeaker:
-        """name None: the default one. reference: a recording whose voice is taken instead.
+    async def prepared(
+        self,
+        name: str | None,
+        reference: SentRecording | None = None,
+        on_miss: Callable[[], None] = lambda: None,
+    ) -> PreparedSpeaker:
+        """name None: the default one. reference: a recording whose voice is taken instead. on_miss: called
+        where it is not ready in memory.
 
         Raises SpeakerNotFound; of a reference BadAudio and kin, and Overloaded.
         """

@@ -75,8 +75,13 @@ class PreparedCache(Generic[Value]):
     def __contains__(self, key: Key) -> bool:
         return key in self._entries
 
-    async def get(self, key: Key, compute: Callable[[], Awaitable[Value]]) -> Value:
-        """Return what is held, or what `compute` gives.
+    async def get(
+        self,
+        key: Key,
+        compute: Callable[[], Awaitable[Value]],
+        on_miss: Callable[[], None] = lambda: None,
+    ) -> Value:
+        """Return what is held, or what `compute` gives. on_miss: called where it is not held.
 
         It runs once for all who wait, and to its end even if they leave. Raises what it raises; the next
         call tries again. To wait for another's computation counts as a miss too.
@@ -86,6 +91,7 @@ class PreparedCache(Generic[Value]):
             self._on_hit()
             return self._entries[key]
         self._on_miss()
+        on_miss()
         if key not in self._in_flight:
             self._in_flight[key] = asyncio.create_task(self._compute_once(key, compute))
         return await asyncio.shield(self._in_flight[key])
@@ -234,26 +240,30 @@ class SpeakerRegistry:
         return await self._compute(self._enrolment.export_bundle, self._row(name).id)
 
     async def prepared(
-        self, name: str | None = None, reference: SentRecording | None = None
+        self,
+        name: str | None = None,
+        reference: SentRecording | None = None,
+        on_miss: Callable[[], None] = lambda: None,
     ) -> PreparedSpeaker:
         """Return a speaker, by None the default one, ready to speak with; computed if it is not in memory.
 
-        reference: instead of a name; what is computed of it is kept in memory like any speaker's.
+        reference: instead of a name; what is computed of it is kept in memory like any speaker's. on_miss:
+        called where it is not in memory.
 
         Raises SpeakerNotFound, SpeakerDamaged, and SpeakerIncompatible where a speaker of another checkpoint
         cannot be read again; of a reference BadAudio and kin, and Overloaded.
         """
         if reference is not None:
             digest = await asyncio.to_thread(self._digest, reference)
-            return await self._cache.get(digest, partial(self._read_reference, reference))
+            return await self._cache.get(digest, partial(self._read_reference, reference), on_miss)
         name = self.default_speaker if name is None else name
         if name is None:
             raise SpeakerNotFound("there is no default speaker; register one and name it")
         if name in self._networks.builtin:
-            return await self._cache.get(name, partial(self._compute_builtin, name))
+            return await self._cache.get(name, partial(self._compute_builtin, name), on_miss)
         row = self._row(name)
         compute = partial(self._compute, self._enrolment.restore, row.id)
-        prepared = await self._cache.get(row.id, compute)
+        prepared = await self._cache.get(row.id, compute, on_miss)
         if prepared.transcript != row.transcript:
             prepared = self._networks.with_transcript(prepared, row.transcript)
             if row.id in self._cache:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -32,6 +33,11 @@ async def test_reference_is_read_once_and_sounds_the_same_on_every_surface(serve
         names = [speaker["name"] for speaker in (await http.get("/speakers")).json()["speakers"]]
     assert first.status_code == 200, first.text
     assert first.content == again.content == third.content
+    timing = [answer.headers["server-timing"] for answer in (first, again)]
+    assert ['speaker_cache;desc="miss"' in timing[0], 'speaker_cache;desc="hit"' in timing[1]] == [True, True]
+    stages = ("queue", "speaker", "text", "prefill", "first_hop", "flow", "vocoder", "encode", "ttfb")
+    assert re.findall(r"(\w+);dur=", timing[0]) == list(stages)
+    assert re.search(r'rtf;desc="\d', timing[0])
     assert first.content != (await spoken(server, text=fields["text"])).tobytes()
     for name, grown in (("misses", 1), ("hits", 2)):
         total = f"tts_speaker_cache_{name}_total"
@@ -50,6 +56,7 @@ async def test_reference_is_read_once_and_sounds_the_same_on_every_surface(serve
             elif (event := json.loads(message))["type"] in ("done", "error"):
                 break
     assert event["type"] == "done", event
+    assert event["stats"]["first_byte"]["speaker_cache"] == "hit"
     assert heard == first.content
 
 

@@ -1,7 +1,7 @@
 """An engine whose networks are toys in the test's hands: everything else is the real thing."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -135,7 +135,12 @@ class ToySpeakers:
             raise SpeakerNotFound(f"no speaker is named {name!r}")
         return SpeakerInfo("hum", "builtin", "", 0.0, "", None, None, 0, cached=True)
 
-    async def prepared(self, name: str | None, reference: SentRecording | None = None) -> PreparedSpeaker:
+    async def prepared(
+        self,
+        name: str | None,
+        reference: SentRecording | None = None,
+        on_miss: Callable[[], None] = lambda: None,
+    ) -> PreparedSpeaker:
         self.get(name)
         return PreparedSpeaker("", SpeakerFeatures.without_prompt(torch.zeros(192)), None, 0)
 

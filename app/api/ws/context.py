@@ -190,6 +190,7 @@ class Context:
             rtf=None if rtf is None else round(rtf, 3),
             speech_tokens=counts.speech_tokens,
             characters=counts.characters,
+            first_byte=record.first_byte(counts),
         )
         await self._send_queue.send(Done(context=self.id, stats=stats), before_write=close)
 

@@ -124,6 +124,7 @@ class Stats(BaseModel):
     rtf: float | None
     speech_tokens: int
     characters: int
+    first_byte: dict[str, float | str]  # milliseconds by stage, `speaker_cache`, and `rtf` of the first chunk
 
 
 class Done(ContextMessage):

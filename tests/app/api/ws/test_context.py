@@ -55,7 +55,7 @@ async def test_done_tells_what_was_spoken() -> None:
         await client.send_turn(HELLO)
         done = (await client.receive_until("done"))[-1]
     stats = done["stats"]
-    assert set(stats) == {"ttfb_ms", "audio_ms", "rtf", "speech_tokens", "characters"}
+    assert set(stats) == {"ttfb_ms", "audio_ms", "rtf", "speech_tokens", "characters", "first_byte"}
     assert stats["ttfb_ms"] > 0
     assert stats["audio_ms"] == pytest.approx(len(HELLO) * CHARACTER_MS)
     assert stats["rtf"] == 0  # the fake computes nothing
