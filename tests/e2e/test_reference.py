@@ -60,6 +60,26 @@ async def test_reference_is_read_once_and_sounds_the_same_on_every_surface(serve
     assert heard == first.content
 
 
+async def test_cancel_says_what_was_played_and_what_remains(server: Server) -> None:
+    text = "One small word after another, and then a few more of them, until the user has had enough of it."
+    async with websockets.connect(f"{server.ws_url}/tts/stream", max_size=None) as socket:
+        await socket.send(json.dumps({"type": "start", "seed": 1}))
+        await socket.send(json.dumps({"type": "text", "text": text}))
+        await socket.send(json.dumps({"type": "flush"}))
+        heard_ms, event = 0.0, {}
+        while heard_ms < 2000:
+            message = await socket.recv()
+            if isinstance(message, str) and (event := json.loads(message))["type"] == "audio":
+                heard_ms = event["start_ms"] + event["duration_ms"]
+        await socket.send(json.dumps({"type": "cancel", "played_ms": 1000}))
+        while event["type"] != "cancelled":
+            message = await socket.recv()
+            event = json.loads(message) if isinstance(message, str) else event
+    assert event["spoken_text"] + event["remaining_text"] == text
+    assert 3 < len(event["spoken_text"]) < 40
+    assert event["audio_ms_sent"] >= 2000
+
+
 async def test_conversion_keeps_the_pace_and_takes_the_voice(server: Server) -> None:
     source = await spoken(server, text=SENTENCE, speaker="slt")
     recording = io.BytesIO()

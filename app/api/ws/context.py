@@ -99,6 +99,7 @@ class Context:
         self._has_left_idle = asyncio.Event()
         self._idle_timer: asyncio.Timeout | None = None
         self._num_sent_samples = 0  # at the output's rate
+        self._text: list[str] = []  # all that came
 
     @property
     def takes_text(self) -> bool:
@@ -142,6 +143,7 @@ class Context:
         self._leave_idle(ContextState.OPEN)
         self._session.text_came()
         self._session.stream.push_text(text)
+        self._text.append(text)
 
     def flush(self) -> None:
         """Raise as `push_text` does."""
@@ -194,17 +196,25 @@ class Context:
         )
         await self._send_queue.send(Done(context=self.id, stats=stats), before_write=close)
 
-    def cancel(self, reason: CancelReason) -> Cancelled:
-        """Free everything at once; audio that waits to be written is withdrawn."""
+    def cancel(self, reason: CancelReason, played_ms: float | None = None) -> Cancelled:
+        """Free everything at once; audio that waits to be written is withdrawn.
+
+        played_ms: how much of what was sent has been heard; None: all of it.
+        """
         self._close(reason)
         spoken_text = ""
         if self._session.is_admitted:
             played_s = self._num_sent_samples / self._output.sample_rate_hz
+            if played_ms is not None:
+                played_s = min(played_s, played_ms / 1000)
             source_rate_hz = self._services.engine.info.sample_rate_hz
             num_samples = round(played_s * self._output.speed * source_rate_hz)
             spoken_text = self._session.stream.spoken_text(num_samples)
         return Cancelled(
-            context=self.id, audio_ms_sent=self._ms(self._num_sent_samples), spoken_text=spoken_text
+            context=self.id,
+            audio_ms_sent=self._ms(self._num_sent_samples),
+            spoken_text=spoken_text,
+            remaining_text="".join(self._text)[len(spoken_text) :],
         )
 
     def fail(self, error: Exception) -> None:

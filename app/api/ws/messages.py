@@ -52,6 +52,8 @@ class End(ContextMessage):
 
 class Cancel(ContextMessage):
     type: Literal["cancel"] = "cancel"
+    # How much the listener has heard, by its own clock; None: all that was sent.
+    played_ms: Annotated[float, NotBoolean, Field(ge=0, allow_inf_nan=False)] | None = None
 
 
 class Ping(Message):
@@ -136,6 +138,7 @@ class Cancelled(ContextMessage):
     type: Literal["cancelled"] = "cancelled"
     audio_ms_sent: float
     spoken_text: str
+    remaining_text: str  # the rest of what came
 
 
 class Pong(Message):

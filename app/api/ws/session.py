@@ -210,7 +210,8 @@ class WebSocketSession:
             case End():
                 self._taking_text(message.context).end_text()
             case Cancel():
-                cancelled = self._get(message.context).cancel("client_cancel")
+                context = self._get(message.context)
+                cancelled = context.cancel("client_cancel", message.played_ms)
                 self._remove(message.context)
                 await self._send_queue.post(cancelled)
                 self._end_if_empty()
