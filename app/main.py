@@ -46,6 +46,7 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
             voices=settings.server.voices(info.default_speaker),
             accepts_any_model=settings.server.openai_models == "any",
             clock=clock,
+            tags_audio=settings.server.tag_audio,
         )
 
 

@@ -113,6 +113,10 @@ class ServerOptions:
             "speaker"
         ),
     ] = field(default_factory=dict)
+    tag_audio: Annotated[
+        bool,
+        Field(description="Mark wav, mp3, opus and flac as synthetic, with the speaker and the request's id"),
+    ] = True
     drain_timeout_s: Annotated[
         float,
         Field(gt=0, description="How long streams may go on after SIGTERM before they are cancelled"),

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, Self, TypeVar, overload
 import numpy as np
 import soundfile
 
-from firstword.app.audio.dsp import Samples, to_pcm16
+from firstword.app.audio.dsp import Pcm16, Samples, to_pcm16
 from firstword.app.engine.interface import Audio, SynthesisRequest, SynthesisStream, VoiceMode
 from firstword.app.engine.startup import RunningEngine, running_engine
 from firstword.app.errors import InvalidRequest
@@ -244,7 +244,7 @@ class AsyncSynthesizer:
             )
         samples = await self._whole(speech, **voice) if isinstance(speech, str) else speech
         content = to_pcm16(samples) if suffix in (".wav", ".flac") else samples
-        await asyncio.to_thread(soundfile.write, path, content, self.sample_rate_hz)
+        await asyncio.to_thread(_write_file, path, content, self.sample_rate_hz)
 
     @property
     def _engine(self) -> RunningEngine:
@@ -464,6 +464,13 @@ class Synthesizer:
             (self._ended if started.done() else started).set_exception(error)
         else:
             self._ended.set_result(None)
+
+
+def _write_file(path: Path, content: Samples | Pcm16, sample_rate_hz: int) -> None:
+    with soundfile.SoundFile(path, "w", sample_rate_hz, 1) as file:
+        file.software = "Firstword"
+        file.comment = "synthetic speech"
+        file.write(content)
 
 
 def _read_recording(recording: Recording) -> tuple[Samples, int]:

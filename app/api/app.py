@@ -27,10 +27,14 @@ from firstword.app.api.middleware import (
     TimingMiddleware,
 )
 from firstword.app.api.protocols import HttpProtocol, WebSocketProtocol
+from firstword.app.api.streaming import SYNTHETIC
 from firstword.app.api.ws import session as websocket
 from firstword.app.telemetry.metrics import Metrics
 
-EXPOSED_HEADERS = ("X-Request-Id", "X-Sample-Rate", "X-Channels", "Server-Timing", "Retry-After")
+EXPOSED_HEADERS = (
+    *("X-Request-Id", "X-Sample-Rate", "X-Channels", "Server-Timing", "Retry-After"),
+    SYNTHETIC,
+)
 
 
 def build_app(

@@ -65,9 +65,7 @@ async def convert_voice(
         reference=reference,
         speech=await sent_recording(await form.audio.read(), "", max_bytes, "audio"),
     )
-    output = resolve_output_format(
-        form.format, form.sample_rate, form.speed, services.engine.info.sample_rate_hz
-    )
+    output = resolve_output_format(form.format, form.sample_rate, form.speed, services)
     kind: type[AudioResponse] = AudioResponse if form.stream else CompleteAudioResponse
     return kind(request, services, synthesis, output)
 

@@ -102,7 +102,7 @@ async def create_speech(body: SpeechRequest, request: Request, services: Service
         reference=await body.reference(services.limits.max_reference_bytes),
         voice_mode=body.voice_mode,
     )
-    output = resolve_output_format(body.response_format, body.sample_rate, body.speed, info.sample_rate_hz)
+    output = resolve_output_format(body.response_format, body.sample_rate, body.speed, services)
     # By the fields alone: OpenAI's client accepts octets even when it asks for events.
     if body.stream_format == "sse":
         kind: type[AudioResponse] = EventStreamResponse

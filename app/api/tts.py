@@ -42,8 +42,7 @@ class SpeechQuery(SpeechBody):
 @router.post("/tts", response_class=Response, responses=AUDIO_ANSWERS)
 async def speak(body: SpeechBody, request: Request, services: ServicesHere) -> AudioResponse:
     """Speak a text. The status line comes with the first audio."""
-    default_hz = services.engine.info.sample_rate_hz
-    output = resolve_output_format(body.format, body.sample_rate, body.speed, default_hz)
+    output = resolve_output_format(body.format, body.sample_rate, body.speed, services)
     synthesis = SynthesisRequest(
         request.state.request_id,
         wire="http",

@@ -1,9 +1,13 @@
 """Audio formats: media types, the sample rates each can carry, and the range of speeds."""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from types import MappingProxyType
 from typing import Literal
+
+_version = functools.cache(version)
 
 AudioFormat = Literal["wav", "pcm", "mp3", "opus", "aac", "flac", "ulaw", "alaw"]
 
@@ -37,6 +41,10 @@ FORMATS: Mapping[AudioFormat, FormatInfo] = MappingProxyType(
 )
 
 
+TagName = Literal["encoded_by", "artist", "comment"]
+Tags = Mapping[TagName, str]
+
+
 @dataclass(frozen=True, slots=True)
 class OutputFormat:
     """How a client wants its audio."""
@@ -44,6 +52,16 @@ class OutputFormat:
     format: AudioFormat
     sample_rate_hz: int
     speed: float = 1.0
+    is_tagged: bool = False  # it says in its container that it is synthetic
+
+
+def synthetic_tags(speaker: str, request_id: str) -> Tags:
+    """Return what a container says of speech that was made here."""
+    return {
+        "encoded_by": f"Firstword {_version('firstword')}",
+        "artist": speaker,
+        "comment": f"synthetic speech; request {request_id}",
+    }
 
 
 def sample_rate_of(format: AudioFormat, wanted: int | None, default: int) -> int:

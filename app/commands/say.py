@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 import typer
 from rich.progress import BarColumn, Progress, TextColumn
 
-from firstword.app.audio.formats import MAX_CLEAR_SPEED, MIN_CLEAR_SPEED
+from firstword.app.audio.formats import MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, synthetic_tags
 from firstword.app.commands.console import CommandFailed, to_stderr
 from firstword.app.settings import Settings, load_settings, variable_of
 
@@ -98,6 +98,8 @@ async def _say(settings: Settings, text: str, voice: dict[str, Any], output: "Ou
         began_s = time.perf_counter()
         try:
             async with synthesizer.stream(text, **voice) as stream:
+                if settings.server.tag_audio:
+                    output.tags = synthetic_tags(stream.speaker, stream.request.request_id)
                 spoken = await _write(stream, began_s, len(text.strip()), output)
         except SpeakerNotFound:
             known = ", ".join(synthesizer.speakers)

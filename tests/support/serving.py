@@ -33,6 +33,7 @@ def make_services(
     limits: Limits = LIMITS,
     clock: Clock = time.perf_counter,
     accepts_any_model: bool = True,
+    tags_audio: bool = False,
 ) -> Services:
     return Services(
         engine=engine or FakeEngine(),
@@ -45,6 +46,7 @@ def make_services(
         voices=VOICES,
         accepts_any_model=accepts_any_model,
         clock=clock,
+        tags_audio=tags_audio,
     )
 
 

@@ -77,9 +77,7 @@ class Context:
         # The client may have more to send that only makes sense after the `start` it sent.
         self.needs_start = is_explicit
         self._state = ContextState.IDLE
-        self._output = resolve_output_format(
-            start.format, start.sample_rate, start.speed, info.sample_rate_hz
-        )
+        self._output = resolve_output_format(start.format, start.sample_rate, start.speed, services)
         self._request = SynthesisRequest(
             request_id=uuid4().hex,
             wire="websocket",

@@ -10,6 +10,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from firstword.app.api.dependencies import Services, services_of
 from firstword.app.api.errors import INTERNAL, row_of
+from firstword.app.api.streaming import SYNTHETIC
 from firstword.app.api.ws.context import Context
 from firstword.app.api.ws.messages import (
     Cancel,
@@ -43,7 +44,7 @@ router = APIRouter()
 async def stream(websocket: WebSocket) -> None:
     """A client without a key has been refused at the upgrade, before this."""
     services = services_of(websocket)
-    await websocket.accept()
+    await websocket.accept(headers=[(SYNTHETIC.lower().encode(), b"true")])
     with services.metrics.ws_connections.track_inprogress():
         await WebSocketSession(websocket, services, websocket.state.key_owner).run()
 
