@@ -15,7 +15,7 @@ from prometheus_client import start_http_server
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
-from firstword.app.api import conversion, openai, operations, speakers, tts
+from firstword.app.api import conversion, openai, operations, speakers, tokens, tts
 from firstword.app.api.dependencies import Services
 from firstword.app.api.errors import install_error_handlers, not_found
 from firstword.app.api.middleware import (
@@ -56,7 +56,7 @@ def build_app(
     app.router.redirect_slashes = False  # to where the client's Host says; PathMiddleware strips them instead
     routers = [
         *(tts.router, websocket.router, openai.router, conversion.router),
-        *(speakers.router, operations.router),
+        *(tokens.router, tokens.form_router, speakers.router, operations.router),
     ]
     if metrics_on_main_port:
         routers.append(operations.metrics_router)
@@ -69,7 +69,7 @@ def build_app(
         metrics=services.metrics,
         body_limits=[
             limit
-            for routes in (tts, openai, speakers, conversion)
+            for routes in (tts, openai, speakers, conversion, tokens)
             for limit in routes.body_limits(services.limits)
         ],
     )

@@ -15,7 +15,7 @@ from firstword.app.audio.encode import AudioEncoder, encode_whole
 from firstword.app.audio.formats import OutputFormat, synthetic_tags
 from firstword.app.engine.interface import Audio, Flushed, SynthesisStream
 
-_PLAIN_FORMATS = frozenset({"pcm", "wav"})  # encoding them takes microseconds
+_PLAIN_FORMATS = frozenset({"pcm", "pcm_f32", "wav"})  # encoding them takes microseconds
 MIN_AUDIO_S = 0.02  # of a body: a file without any audio is not valid in every format
 
 P = ParamSpec("P")

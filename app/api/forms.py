@@ -2,9 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from contextlib import aclosing
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from fastapi.routing import APIRoute
 from python_multipart.multipart import parse_options_header
@@ -56,7 +56,7 @@ class MemoryRequest(Request):
 class FormRequest(MemoryRequest):
     """A form as the JSON object with the same fields: texts as they are, files as bytes."""
 
-    def __init__(self, scope: Scope, fields: dict[str, str | bytes]) -> None:
+    def __init__(self, scope: Scope, fields: dict[str, Any]) -> None:
         """scope: of the request that the form came in."""
         headers = [(name, value) for name, value in scope["headers"] if name != b"content-type"]
         super().__init__({**scope, "headers": [*headers, (b"content-type", b"application/json")]})
@@ -86,25 +86,39 @@ class JsonOrFormRoute(APIRoute):
 
     def get_route_handler(self) -> Handler:
         handle = super().get_route_handler()
+        field = self.body_field
+        model_fields = getattr(field.field_info.annotation, "model_fields", {}) if field else {}
+        in_json = {name for name, one in model_fields.items() if _is_structured(one.annotation)}
 
         async def handle_either(request: Request) -> Response:
             request = MemoryRequest(request.scope, request.receive)
             content_type, _ = parse_options_header(request.headers.get("Content-Type"))
             if content_type == FORM_TYPE:
-                fields = await _fields_of(await request.form())
+                fields = await _fields_of(await request.form(), in_json)
                 request = FormRequest(request.scope, fields)
             return await handle(request)
 
         return handle_either
 
 
-async def _fields_of(form: FormData) -> dict[str, str | bytes]:
-    fields: dict[str, str | bytes] = {}
+def _is_structured(annotation: Any) -> bool:
+    """Whether a field's type is, or may be, a list or an object."""
+    return any(get_origin(one) in (list, tuple, dict) for one in (annotation, *get_args(annotation)))
+
+
+async def _fields_of(form: FormData, in_json: Collection[str]) -> dict[str, Any]:
+    """in_json: fields whose text is JSON. Raises InvalidRequest."""
+    fields: dict[str, Any] = {}
     try:
         for name, value in form.multi_items():
             if name in fields:
                 raise InvalidRequest(f"the field `{name[:60]}` came twice; send it once", param=name[:60])
             fields[name] = await value.read() if isinstance(value, UploadFile) else value
+            if name in in_json:
+                try:
+                    fields[name] = json.loads(fields[name])
+                except (ValueError, RecursionError):
+                    raise InvalidRequest(f"`{name}` is not JSON; send a list such as [1,2]", name) from None
     finally:
         await form.close()
     return fields

@@ -34,9 +34,9 @@ def encode_whole(
 ) -> bytes:
     """Return a complete file with true sizes. samples (n,) float32. Raises ValueError as `AudioEncoder`."""
     rate_hz = sample_rate_of(format, sample_rate_hz, source_rate_hz)
-    converter = AudioEncoder("pcm", source_rate_hz, rate_hz, speed)
+    converter = AudioEncoder("pcm_f32" if format == "pcm_f32" else "pcm", source_rate_hz, rate_hz, speed)
     pcm = converter.start() + converter.encode(samples) + converter.finish()
-    if format == "pcm":
+    if format in ("pcm", "pcm_f32"):
         return pcm
     if format == "wav":
         return wav_header(rate_hz, converter.num_samples, tags) + pcm
@@ -100,7 +100,8 @@ class AudioEncoder:
         self._speed = speed
         self._stages: list[Stage] | None = None  # None: to be opened for the next samples
         self._codec: Codec
-        if format == "pcm":
+        self._is_float = format == "pcm_f32"
+        if format in ("pcm", "pcm_f32"):
             self._codec = PcmCodec()
         elif format == "wav":
             self._codec = PcmCodec(wav_header(self.sample_rate_hz, num_samples, tags))
@@ -110,7 +111,7 @@ class AudioEncoder:
         self._is_finished = False
 
     def start(self) -> bytes:
-        """Return the container's header, which is no audio: empty for pcm, mp3, aac, ulaw and alaw."""
+        """Return the container's header, which is no audio: for wav, flac, opus and tagged mp3."""
         assert not self._is_started, "start came twice"
         self._is_started = True
         return self._codec.start()
@@ -130,7 +131,7 @@ class AudioEncoder:
         for stage in self._stages:
             samples = stage.feed(samples)
         self.num_samples += len(samples)
-        return self._codec.encode(to_pcm16(samples))
+        return samples.astype("<f4").tobytes() if self._is_float else self._codec.encode(to_pcm16(samples))
 
     def flush(self) -> bytes:
         """Return all but what a codec holds back for its current frame; only where the audio has faded out.
@@ -143,7 +144,7 @@ class AudioEncoder:
             rest = np.concatenate([stage.feed(rest), stage.finish()])
         self._stages = None
         self.num_samples += len(rest)
-        return self._codec.encode(to_pcm16(rest))
+        return rest.astype("<f4").tobytes() if self._is_float else self._codec.encode(to_pcm16(rest))
 
     def finish(self) -> bytes:
         assert self._is_open, "finish before start or twice"
@@ -287,7 +288,7 @@ class _Muxer:
         track.format = av.AudioFormat(settings.sample_format)
         track.codec_context.thread_count = 1
         if has_tags:
-            container.metadata.update(dict(tags or {}))
+            container.metadata.update((tags or {}).items())
         if settings.bits_per_s is not None:
             track.bit_rate = settings.bits_per_s
         self._open: tuple[av.container.OutputContainer, av.AudioStream] | None = (container, track)

@@ -9,7 +9,7 @@ from typing import Literal
 
 _version = functools.cache(version)
 
-AudioFormat = Literal["wav", "pcm", "mp3", "opus", "aac", "flac", "ulaw", "alaw"]
+AudioFormat = Literal["wav", "pcm", "pcm_f32", "mp3", "opus", "aac", "flac", "ulaw", "alaw"]
 
 SAMPLE_RATES_HZ = (8000, 16000, 22050, 24000, 44100, 48000)
 _OPUS_RATES_HZ = (8000, 16000, 24000, 48000)  # its decoder always plays at 48 kHz
@@ -31,6 +31,7 @@ FORMATS: Mapping[AudioFormat, FormatInfo] = MappingProxyType(
     {
         "wav": FormatInfo("audio/wav"),
         "pcm": FormatInfo("audio/pcm"),  # s16le, no header
+        "pcm_f32": FormatInfo("audio/pcm;encoding=float32"),  # f32le within ±1, no header
         "mp3": FormatInfo("audio/mpeg"),
         "opus": FormatInfo("audio/ogg", _OPUS_RATES_HZ),
         "aac": FormatInfo("audio/aac"),  # ADTS

@@ -13,7 +13,11 @@ from firstword.app.audio.formats import FORMATS, AudioFormat, Tags
 from firstword.app.commands.console import CommandFailed
 
 STANDARD_OUTPUT: Final = "-"
-_SUFFIXES: Final = {"ogg": "opus", "raw": "pcm"}  # where the suffix is not the format's name
+_SUFFIXES: Final = {
+    "ogg": "opus",
+    "raw": "pcm",
+    "f32": "pcm_f32",
+}  # where the suffix is not the format's name
 
 
 class Output(Protocol):

@@ -47,7 +47,8 @@ def say(
     ] = 1.0,
     seed: Annotated[int | None, typer.Option(min=0, help="The same one says it the same way again.")] = None,
     format: Annotated[
-        str | None, typer.Option(help="wav, pcm, mp3, opus, aac, flac, ulaw or alaw; else by the suffix.")
+        str | None,
+        typer.Option(help="wav, pcm, pcm_f32, mp3, opus, aac, flac, ulaw, alaw; else by the suffix."),
     ] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Model directory.")] = None,
     reference: Annotated[

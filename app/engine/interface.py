@@ -1,6 +1,6 @@
 """The engine as the API sees it: a request goes in, a stream of audio comes out."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Protocol
@@ -102,6 +102,17 @@ class SynthesisStream(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class ListedTokens:
+    """Speech tokens of one segment of a text, as they came."""
+
+    segment: int
+    source: str  # the segment's part of the text, as it was given
+    ids: tuple[int, ...]
+    logprobs: tuple[float | None, ...]  # by the language model's own distribution; None: vLLM tells none
+    reason: str | None  # why the segment ended; None: it goes on
+
+
+@dataclass(frozen=True, slots=True)
 class EngineInfo:
     checkpoint: str  # its name, no path
     backend: str
@@ -113,6 +124,7 @@ class EngineInfo:
     max_text_chars: int  # of one stream
     voice_modes: tuple[VoiceMode, ...] = ("zero_shot", "cross_lingual", "instruct", "sft")
     num_speech_ids: int = 6561  # speech tokens are below it
+    token_rate_hz: int = 25
 
     def check_length(self, num_characters: int) -> None:
         """Raise TextTooLong past the limit of a stream."""
@@ -123,32 +135,33 @@ class EngineInfo:
                 "text",
             )
 
-    def check_voice(self, request: SynthesisRequest) -> None:
-        """Raise InvalidRequest for a voice or a manner that the checkpoint cannot have."""
+    def check(self, request: SynthesisRequest) -> None:
+        """Raise InvalidRequest for what the checkpoint cannot do."""
         mode = request.voice_mode
+        if request.mode == "continuous" and not self.can_continue_text:
+            raise InvalidRequest(
+                f"{self.checkpoint} cannot speak while its text comes; use mode segments", "mode"
+            )
         if request.instruct is not None and not self.takes_instruct:
             raise InvalidRequest(f"{self.checkpoint} takes no instructions; leave instruct out", "instruct")
         if request.reference is not None and request.speaker is not None:
             raise InvalidRequest("speaker and a reference recording were both given; give one", "speaker")
-        if mode is None:
-            return
-        if mode not in self.voice_modes:
+        if mode is not None and mode not in self.voice_modes:
             raise InvalidRequest(
                 f"{self.checkpoint} has no mode {mode}; it has {', '.join(self.voice_modes)}", "voice_mode"
             )
-        if (mode == "instruct") != (request.instruct is not None):
+        if mode is not None and (mode == "instruct") != (request.instruct is not None):
             given = "no instruct was given" if mode == "instruct" else "an instruct was given"
             raise InvalidRequest(
                 f"mode {mode}, but {given}; mode instruct and the field instruct come together", "voice_mode"
             )
-
-    def check_speech(self, speech: SentRecording | tuple[int, ...] | None) -> None:
-        """Raise InvalidRequest for speech tokens that the checkpoint does not have, none, or too many."""
-        if not isinstance(speech, tuple):
+        if not isinstance(request.speech, tuple):
             return
-        if not 1 <= len(speech) <= MAX_SPEECH_TOKENS:
-            raise InvalidRequest(f"{len(speech)} speech tokens; expected 1 to {MAX_SPEECH_TOKENS}", "tokens")
-        foreign = next((id for id in speech if not 0 <= id < self.num_speech_ids), None)
+        if not 1 <= len(request.speech) <= MAX_SPEECH_TOKENS:
+            raise InvalidRequest(
+                f"{len(request.speech)} speech tokens; expected 1 to {MAX_SPEECH_TOKENS}", "tokens"
+            )
+        foreign = next((id for id in request.speech if not 0 <= id < self.num_speech_ids), None)
         if foreign is not None:
             raise InvalidRequest(
                 f"speech token {foreign}; {self.checkpoint} has 0 to {self.num_speech_ids - 1}", "tokens"
@@ -179,6 +192,13 @@ class Engine(Protocol):
         """Check the request and return its stream. Waits for nothing: entering the stream does.
 
         Raises SpeakerNotFound, TextTooLong, and InvalidRequest for what the checkpoint cannot do.
+        """
+        ...
+
+    def list_tokens(self, request: SynthesisRequest) -> AsyncGenerator[ListedTokens]:
+        """Check the request and give the speech tokens of its whole text, without audio; holds a slot.
+
+        Raises as `open` does, and iterating as a stream does.
         """
         ...
 

@@ -301,6 +301,7 @@ def _engine_info(networks: Networks, default_speaker: str | None, max_text_chars
             *(("instruct",) if checkpoint.traits.takes_instruct else ()),
         ),
         num_speech_ids=checkpoint.config.flow.vocab_size,
+        token_rate_hz=checkpoint.config.token_rate_hz,
     )
 
 

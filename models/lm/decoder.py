@@ -3,6 +3,7 @@
 `SpeechLM` is what the decoder and the training loss ask of a language model.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -51,6 +52,7 @@ class RowRequest:
     is_greedy: bool = False
     speaker: Tensor | None = None  # (192,), for CosyVoice 1
     owner: object = None  # the caller's own, to be found again from an event's row
+    wants_logprobs: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -81,6 +83,7 @@ class Row:
 class Emitted:
     row: Row
     speech_id: int
+    logprob: float | None = None  # by the model's distribution over what it may draw; None: not asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,20 +170,21 @@ class SpeechDecoder:
                 events.append(Waiting(row))
             elif isinstance(action, Stop):
                 events.append(self._stop(row, action.reason))
-        for row, id in drawn:
+        for row, id, logprob in drawn:
             if id < 0:
                 events.append(self._stop(row, "not_finite"))
                 continue
             row.plan.accept(id)
             if id < self._model.vocabulary.num_speech_ids:
-                events.append(Emitted(row, id))
+                events.append(Emitted(row, id, logprob))
             following = row.plan.next_action()
             if isinstance(following, Stop):
                 events.append(self._stop(row, following.reason))
         return events
 
-    def _advance(self, pending: Sequence[_Pending]) -> list[tuple[Row, int]]:
-        """Run the pending ids and draw. -> an id for each row that ran, -1 where there is none.
+    def _advance(self, pending: Sequence[_Pending]) -> list[tuple[Row, int, float | None]]:
+        """Run the pending ids and draw. -> an id for each row that ran, -1 where there is none, and its
+        log-probability where the row wants it.
 
         Run together are the oldest new row alone, the rows with one id, and those with several.
         """
@@ -196,19 +200,28 @@ class SpeechDecoder:
             hidden = torch.cat([self._run(group) for group in groups])  # (R, C)
             rules = [row.plan.forbidden for row in rows]
             histories = [([-1] * window + [*row.plan.history[-window:]])[-window:] for row in rows]
+            logits = self._model.logits(hidden)  # (R, V)
+            forbidden = self._masks[to_device(rules, device)]
             drawn = sample(
-                self._model.logits(hidden),  # (R, V)
-                forbidden=self._masks[to_device(rules, device)],
+                logits,
+                forbidden=forbidden,
                 history=to_device(histories, device),
                 uniforms=to_device([row.next_uniform() for row in rows], device, torch.float64),
                 is_greedy=to_device([row.request.is_greedy for row in rows], device),
                 config=self._sampling,
             )
-            ids = drawn.tolist()  # the one wait for the device in a step
+            ids = drawn.tolist()  # the one wait for the device in a step, but for log-probabilities
+            logprobs: list[float | None] = [None] * len(rows)
+            wanted = [number for number, row in enumerate(rows) if row.request.wants_logprobs]
+            if wanted:
+                scores = logits[wanted].float().masked_fill(forbidden[wanted], -math.inf).log_softmax(1)
+                found = scores.gather(1, drawn[wanted, None].clamp(min=0))[:, 0].tolist()
+                for number, logprob in zip(wanted, found, strict=True):
+                    logprobs[number] = logprob
         for row in rows:
             row.uniform = None
             row.plan.mark_run()
-        return list(zip(rows, ids, strict=True))
+        return list(zip(rows, ids, logprobs, strict=True))
 
     def _run(self, group: Sequence[_Pending]) -> Tensor:
         """Run the network. -> the hidden state of each row's last id (rows of the group, C)."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
@@ -14,6 +14,7 @@ from firstword.app.engine.interface import (
     EngineInfo,
     EngineStatus,
     Flushed,
+    ListedTokens,
     StreamEvent,
     SynthesisRequest,
 )
@@ -78,9 +79,21 @@ class FakeEngine:
         name = request.speaker or self.info.default_speaker
         if name not in self.speakers:
             raise SpeakerNotFound(f"No speaker is named {name!r}; GET /speakers lists them.")
-        self.info.check_voice(request)
-        self.info.check_speech(request.speech)
+        self.info.check(request)
         return FakeStream(self, request, name)
+
+    def list_tokens(self, request: SynthesisRequest) -> AsyncGenerator[ListedTokens]:
+        self.open(request)
+        return self._tokens(request.text or "")
+
+    async def _tokens(self, text: str) -> AsyncGenerator[ListedTokens]:
+        """A token for each character; `failure` counts as for chunks."""
+        await self.admit()
+        for number, character in enumerate(text):
+            if self.failure is not None and number >= self.fails_after_chunks:
+                raise self.failure
+            reason = "eos" if number == len(text) - 1 else None
+            yield ListedTokens(0, text, (ord(character),), (-0.5,), reason)
 
     async def admit(self) -> None:
         """Entering a stream waits for it."""

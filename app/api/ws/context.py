@@ -89,7 +89,7 @@ class Context:
             reference=reference,
             voice_mode=start.voice_mode,
         )
-        info.check_voice(self._request)
+        info.check(self._request)
         self._owner = owner
         self._session = StreamSession(services, self._request, owner)
         self._services = services

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Literal, Protocol
 
 import torch
@@ -30,6 +31,7 @@ class TokenRequest:
     prefix_text_ids: tuple[int, ...]
     speaker: torch.Tensor | None
     seed: int
+    wants_logprobs: bool = False
 
 
 class TokenStream:
@@ -41,12 +43,13 @@ class TokenStream:
     def __init__(self, silent_ids: frozenset[int] = frozenset()) -> None:
         """silent_ids: tokens of which at most a few in a row are handed on."""
         self.ids: list[int] = []
+        self.logprobs: list[float | None] = []  # of `ids`; None: not asked for, or vLLM's
         self.reason: EndReason | None = None
         self.compute_s = 0.0
         self._silence = SilentTokenFilter(silent_ids)
         self._error: TtsError | None = None
         self._last_id: int | None = None
-        self._held_ids: list[int] = []  # repeats of the last id that are not in `ids` yet
+        self._held: list[tuple[int, float | None]] = []  # repeats of the last id, not in `ids` yet
         self._num_wanted = 0
         self._waiter: asyncio.Future[None] | None = None
         self._ended = asyncio.Event()
@@ -72,24 +75,27 @@ class TokenStream:
         """Return when it has ended or failed; any number of tasks may wait."""
         await self._ended.wait()
 
-    def deliver(self, ids: Sequence[int], compute_s: float) -> None:
-        """Add generated tokens. compute_s: this utterance's share of the step.
+    def deliver(self, ids: Sequence[int], compute_s: float, logprobs: Sequence[float | None] = ()) -> None:
+        """Add generated tokens. compute_s: this utterance's share of the step. logprobs: of the tokens.
 
         Repeats of a token are held back until another one follows. MAX_REPEATS of one token in a row end
         the stream as "token_loop", without the repeats: no token is taken back.
         """
         self.compute_s += compute_s
-        for id in ids:
+        for token in zip_longest(ids, logprobs):
             if self.has_ended:
                 return
-            if id != self._last_id:
-                self.ids += self._silence.keep([*self._held_ids, id])
-                self._held_ids.clear()
-                self._last_id = id
-            elif len(self._held_ids) < MAX_REPEATS - 2:
-                self._held_ids.append(id)
+            if token[0] != self._last_id:
+                for id, logprob in (*self._held, token):
+                    if self._silence.keep((id,)):
+                        self.ids.append(id)
+                        self.logprobs.append(logprob)
+                self._held.clear()
+                self._last_id = token[0]
+            elif len(self._held) < MAX_REPEATS - 2:
+                self._held.append(token)
             else:
-                self._held_ids.clear()
+                self._held.clear()
                 self.end("token_loop")
         if len(self.ids) >= self._num_wanted:
             self._wake()
@@ -97,8 +103,11 @@ class TokenStream:
     def end(self, reason: EndReason) -> None:
         """The first end counts."""
         if not self.has_ended:
-            self.ids += self._silence.keep(self._held_ids)
-            self._held_ids.clear()
+            for id, logprob in self._held:
+                if self._silence.keep((id,)):
+                    self.ids.append(id)
+                    self.logprobs.append(logprob)
+            self._held.clear()
             self.reason = reason
             self._ended.set()
             self._wake()

@@ -41,6 +41,7 @@ class _Progress:
 
     stream: _TorchStream
     ids: tuple[int, ...] = ()
+    logprobs: tuple[float | None, ...] = ()
     compute_s: float = 0.0
     reason: EndReason | None = None
     failure: str = ""
@@ -81,7 +82,14 @@ class TorchTokenGenerator:
             stream.fail(SynthesisFailed("the server is stopping"))
             return stream
         self._running.add(stream)
-        self._command(stream, RowRequest(plan, request.seed, speaker=request.speaker, owner=stream))
+        row = RowRequest(
+            plan,
+            request.seed,
+            speaker=request.speaker,
+            owner=stream,
+            wants_logprobs=request.wants_logprobs,
+        )
+        self._command(stream, row)
         return stream
 
     def push_text(self, stream: TokenStream, ids: Sequence[int]) -> None:
@@ -152,7 +160,7 @@ class TorchTokenGenerator:
         for event in advanced:
             stream = _stream_of(event.row)
             if isinstance(event, Emitted):
-                progress.append(_Progress(stream, (event.speech_id,), share))
+                progress.append(_Progress(stream, (event.speech_id,), (event.logprob,), share))
                 continue
             stream.row = None
             if event.reason == "not_finite":
@@ -177,7 +185,7 @@ class TorchTokenGenerator:
 
     def _deliver(self, progress: list[_Progress]) -> None:
         for one in progress:
-            one.stream.deliver(one.ids, one.compute_s)
+            one.stream.deliver(one.ids, one.compute_s, one.logprobs)
             if one.failure:
                 one.stream.fail(SynthesisFailed(one.failure))
             elif one.reason is not None:
