@@ -46,6 +46,7 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
             voices=settings.server.voices(info.default_speaker),
             accepts_any_model=settings.server.openai_models == "any",
             clock=clock,
+            tags_audio=settings.server.tag_audio,
         )
 
 
@@ -69,7 +70,8 @@ async def serve(settings: Settings, announce: Callable[[str], None], on_drained:
             allowed_hosts=server_options.checked_hosts,
             metrics_on_main_port=server_options.metrics_port is None,
         )
-        config = server_config(app, server_options.host, server_options.port, limits.max_message_bytes)
+        max_message_bytes = max(limits.max_message_bytes, limits.max_reference_bytes)
+        config = server_config(app, server_options.host, server_options.port, max_message_bytes)
         server = DrainingServer(
             config,
             drain=drain,

@@ -113,6 +113,10 @@ class ServerOptions:
             "speaker"
         ),
     ] = field(default_factory=dict)
+    tag_audio: Annotated[
+        bool,
+        Field(description="Mark wav, mp3, opus and flac as synthetic, with the speaker and the request's id"),
+    ] = True
     drain_timeout_s: Annotated[
         float,
         Field(gt=0, description="How long streams may go on after SIGTERM before they are cancelled"),
@@ -154,6 +158,9 @@ class Limits:
     max_upload_bytes: Annotated[
         int, Field(ge=1, description="One recording of a speaker; a bundle may be 2 MiB larger")
     ] = 10 * _MIB
+    max_reference_bytes: Annotated[
+        int, Field(ge=1, description="One recording within a request, whose voice it borrows or converts")
+    ] = 6 * _MIB
     max_bodies_bytes: Annotated[
         int,
         Field(ge=1, description="Bodies of all requests being received; beyond, they are refused with 503"),

@@ -19,8 +19,8 @@ from typing import Any, Final, Literal, Self, TypeVar, overload
 import numpy as np
 import soundfile
 
-from firstword.app.audio.dsp import Samples, to_pcm16
-from firstword.app.engine.interface import Audio, SynthesisRequest, SynthesisStream
+from firstword.app.audio.dsp import Pcm16, Samples, to_pcm16
+from firstword.app.engine.interface import Audio, SynthesisRequest, SynthesisStream, VoiceMode
 from firstword.app.engine.startup import RunningEngine, running_engine
 from firstword.app.errors import InvalidRequest
 from firstword.app.options import (
@@ -136,6 +136,7 @@ class AsyncSynthesizer:
         speaker: str | None = None,
         reference: Recording | PreparedSpeaker | None = None,
         transcript: str = "",
+        mode: VoiceMode | None = None,
         instruct: str | None = None,
         language: str | None = None,
         seed: int | None = None,
@@ -150,6 +151,7 @@ class AsyncSynthesizer:
             language=language,
             instruct=instruct,
             seed=seed,
+            voice_mode=mode,
         )
         async with self._engine.engine.open(request, prepared) as stream:
             yield stream
@@ -162,6 +164,7 @@ class AsyncSynthesizer:
         speaker: str | None = None,
         reference: Recording | PreparedSpeaker | None = None,
         transcript: str = "",
+        mode: VoiceMode | None = None,
         instruct: str | None = None,
         language: str | None = None,
         seed: int | None = None,
@@ -176,6 +179,7 @@ class AsyncSynthesizer:
         speaker: str | None = None,
         reference: Recording | PreparedSpeaker | None = None,
         transcript: str = "",
+        mode: VoiceMode | None = None,
         instruct: str | None = None,
         language: str | None = None,
         seed: int | None = None,
@@ -240,7 +244,7 @@ class AsyncSynthesizer:
             )
         samples = await self._whole(speech, **voice) if isinstance(speech, str) else speech
         content = to_pcm16(samples) if suffix in (".wav", ".flac") else samples
-        await asyncio.to_thread(soundfile.write, path, content, self.sample_rate_hz)
+        await asyncio.to_thread(_write_file, path, content, self.sample_rate_hz)
 
     @property
     def _engine(self) -> RunningEngine:
@@ -364,6 +368,7 @@ class Synthesizer:
         speaker: str | None = None,
         reference: Recording | PreparedSpeaker | None = None,
         transcript: str = "",
+        mode: VoiceMode | None = None,
         instruct: str | None = None,
         language: str | None = None,
         seed: int | None = None,
@@ -378,6 +383,7 @@ class Synthesizer:
         speaker: str | None = None,
         reference: Recording | PreparedSpeaker | None = None,
         transcript: str = "",
+        mode: VoiceMode | None = None,
         instruct: str | None = None,
         language: str | None = None,
         seed: int | None = None,
@@ -388,9 +394,10 @@ class Synthesizer:
         """Speak a text: float32 samples (n,) within ±1, in pieces as they are made; stream False: in one.
 
         speaker: a name of `speakers`; None: the default one. reference: a recording of 1 to 30 s whose voice
-        is taken instead, or what `prepare` made of it; transcript: what is said in it, word for word.
-        instruct: how to say it, for a checkpoint trained with instructions. language: such as en; None: found
-        for each segment. The same seed says it the same way again; None: a new one each time.
+        is taken instead, or what `prepare` made of it; transcript: what is said in it, word for word. mode:
+        zero_shot, cross_lingual, instruct or sft; None: what fits the speaker. instruct: how to say it, for
+        a checkpoint trained with instructions. language: such as en; None: found for each segment. The same
+        seed says it the same way again; None: a new one each time.
 
         Raises InvalidRequest for a text without words or what the checkpoint cannot do, SpeakerNotFound,
         BadAudio, and SynthesisFailed.
@@ -457,6 +464,13 @@ class Synthesizer:
             (self._ended if started.done() else started).set_exception(error)
         else:
             self._ended.set_result(None)
+
+
+def _write_file(path: Path, content: Samples | Pcm16, sample_rate_hz: int) -> None:
+    with soundfile.SoundFile(path, "w", sample_rate_hz, 1) as file:
+        file.software = "Firstword"
+        file.comment = "synthetic speech"
+        file.write(content)
 
 
 def _read_recording(recording: Recording) -> tuple[Samples, int]:

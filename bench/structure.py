@@ -106,6 +106,8 @@ WALKS = {
                 for name in ("SentenceFeed", "WordFeed", "say_chinese", "*._continue", "*._run_feed")
             ),
             "*Generator.push_text",
+            # It has text, and the voice of a speaker.
+            *(f"*:{name}" for name in ("TextTask._speak_tokens", "ReferenceFields.reference")),
             # The speaker is in memory.
             *(f"*:{name}*" for name in ("Enroller", "Enrolment", "SpeakerWorkshop", "SpeakerRegistry._")),
             "*:PreparedCache._fly",

@@ -15,7 +15,7 @@ from prometheus_client import start_http_server
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
-from firstword.app.api import openai, operations, speakers, tts
+from firstword.app.api import conversion, openai, operations, speakers, tokens, tts
 from firstword.app.api.dependencies import Services
 from firstword.app.api.errors import install_error_handlers, not_found
 from firstword.app.api.middleware import (
@@ -27,10 +27,14 @@ from firstword.app.api.middleware import (
     TimingMiddleware,
 )
 from firstword.app.api.protocols import HttpProtocol, WebSocketProtocol
+from firstword.app.api.streaming import SYNTHETIC
 from firstword.app.api.ws import session as websocket
 from firstword.app.telemetry.metrics import Metrics
 
-EXPOSED_HEADERS = ("X-Request-Id", "X-Sample-Rate", "X-Channels", "Server-Timing", "Retry-After")
+EXPOSED_HEADERS = (
+    *("X-Request-Id", "X-Sample-Rate", "X-Channels", "Server-Timing", "Retry-After"),
+    SYNTHETIC,
+)
 
 
 def build_app(
@@ -50,7 +54,10 @@ def build_app(
     install_error_handlers(app)
     app.router.default = not_found
     app.router.redirect_slashes = False  # to where the client's Host says; PathMiddleware strips them instead
-    routers = [tts.router, websocket.router, openai.router, speakers.router, operations.router]
+    routers = [
+        *(tts.router, websocket.router, openai.router, conversion.router),
+        *(tokens.router, tokens.form_router, speakers.router, operations.router),
+    ]
     if metrics_on_main_port:
         routers.append(operations.metrics_router)
     for router in routers:
@@ -60,7 +67,11 @@ def build_app(
         BodyLimitMiddleware,
         limits=services.limits,
         metrics=services.metrics,
-        body_limits=[*speakers.body_limits(services.limits), *openai.body_limits(services.limits)],
+        body_limits=[
+            limit
+            for routes in (tts, openai, speakers, conversion, tokens)
+            for limit in routes.body_limits(services.limits)
+        ],
     )
     app.add_middleware(AuthMiddleware, keys=services.keys, metrics=services.metrics)
     app.add_middleware(

@@ -29,6 +29,7 @@ class Services:
     voices: Mapping[str, str]  # OpenAI's voice names -> our speakers
     accepts_any_model: bool  # not only those of /v1/models
     clock: Clock
+    tags_audio: bool = True  # whether files say that they are synthetic
 
 
 def services_of(connection: HTTPConnection) -> Services:

@@ -10,14 +10,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from firstword.app.api.dependencies import Services, ServicesHere
-from firstword.app.api.limits import BodyLimit
+from firstword.app.api.forms import JsonOrFormRoute
+from firstword.app.api.limits import BodyLimit, speech_body_bytes
 from firstword.app.api.schemas import (
     AUDIO_ANSWERS,
     ERROR_ANSWERS,
     Instruct,
     Name,
     NotBoolean,
-    RequestFields,
+    ReferenceFields,
     SampleRate,
     Seed,
 )
@@ -35,14 +36,14 @@ from firstword.app.options import Limits
 MODEL_ALIASES = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # the defaults of clients
 _DATE = re.compile(r"-\d{4}-\d{2}-\d{2}$")  # behind the name of a model, a version of it
 
-router = APIRouter(prefix="/v1", tags=["openai"], responses=ERROR_ANSWERS)
+router = APIRouter(prefix="/v1", tags=["openai"], responses=ERROR_ANSWERS, route_class=JsonOrFormRoute)
 
 
 class VoiceId(BaseModel):
     id: Name
 
 
-class SpeechRequest(RequestFields):
+class SpeechRequest(ReferenceFields):
     """OpenAI's fields, then those that other open servers share; unknown ones are ignored."""
 
     model: Name | None = None
@@ -94,12 +95,14 @@ async def create_speech(body: SpeechRequest, request: Request, services: Service
         request.state.request_id,
         wire="openai",
         text=body.input,
-        speaker=_speaker(body, services),
+        speaker=None if body.speaker is None and body.reference_audio else _speaker(body, services),
         language=body.language,
         instruct=body.instructions or None if info.takes_instruct else None,
         seed=body.seed,
+        reference=await body.reference(services.limits.max_reference_bytes),
+        voice_mode=body.voice_mode,
     )
-    output = resolve_output_format(body.response_format, body.sample_rate, body.speed, info.sample_rate_hz)
+    output = resolve_output_format(body.response_format, body.sample_rate, body.speed, services)
     # By the fields alone: OpenAI's client accepts octets even when it asks for events.
     if body.stream_format == "sse":
         kind: type[AudioResponse] = EventStreamResponse
@@ -146,7 +149,7 @@ def _in_openai_words(error: Exception) -> Exception:
 
 def body_limits(limits: Limits) -> list[BodyLimit]:
     """Return the limit of the route that takes a text, which is refused in OpenAI's words."""
-    max_bytes = limits.max_body_bytes
+    max_bytes = speech_body_bytes(limits)
 
     def error() -> StringTooLong:
         return StringTooLong(f"the body is larger than {max_bytes} bytes; send a shorter text", "input")

@@ -21,15 +21,19 @@ from firstword.app.engine.interface import SynthesisRequest, SynthesisStream
 from firstword.app.errors import CancelReason, Draining, InvalidRequest
 from firstword.app.telemetry.stream_record import StreamRecord, StreamStats
 
+SYNTHETIC = "X-Firstword-Synthetic"  # a header of every answer with speech
+
 logger = logging.getLogger(__name__)
 
 
 def resolve_output_format(
-    format: AudioFormat, sample_rate_hz: int | None, speed: float, default_hz: int
+    format: AudioFormat, sample_rate_hz: int | None, speed: float, services: Services
 ) -> OutputFormat:
-    """sample_rate_hz None: the format's own, or `default_hz`. Raises InvalidRequest for a bad one."""
+    """sample_rate_hz None: the format's own, or the engine's. Raises InvalidRequest for a bad one."""
+    default_hz = services.engine.info.sample_rate_hz
     try:
-        return OutputFormat(format, sample_rate_of(format, sample_rate_hz, default_hz), speed)
+        rate_hz = sample_rate_of(format, sample_rate_hz, default_hz)
+        return OutputFormat(format, rate_hz, speed, services.tags_audio)
     except ValueError as error:
         raise InvalidRequest(str(error), param="sample_rate") from None
 
@@ -173,7 +177,7 @@ class AudioResponse(Response):
         """translate: puts errors into the words of a route's own protocol."""
         self.status_code = 200
         self.background = None
-        self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no", SYNTHETIC: "true"})
         self.session = StreamSession(services, request, http.state.key_owner, http.state.received_s)
         self._output = output
         self._send_timeout_s = services.limits.slow_listener_timeout_s

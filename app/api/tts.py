@@ -3,19 +3,23 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from fastapi.routing import APIRoute
 from pydantic import ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from firstword.app.api.dependencies import ServicesHere
 from firstword.app.api.errors import unknown_field
+from firstword.app.api.forms import JsonOrFormRoute
+from firstword.app.api.limits import BodyLimit, speech_body_bytes
 from firstword.app.api.schemas import AUDIO_ANSWERS, ERROR_ANSWERS, VoiceFields
 from firstword.app.api.streaming import AudioResponse, CompleteAudioResponse, resolve_output_format
 from firstword.app.audio.formats import AudioFormat
 from firstword.app.engine.interface import SynthesisRequest
-from firstword.app.errors import InvalidRequest
+from firstword.app.errors import InvalidRequest, TextTooLong
+from firstword.app.options import Limits
 
-router = APIRouter(tags=["speech"], responses=ERROR_ANSWERS)
+router = APIRouter(tags=["speech"], responses=ERROR_ANSWERS, route_class=JsonOrFormRoute)
 
 
 class SpeechBody(VoiceFields):
@@ -38,8 +42,7 @@ class SpeechQuery(SpeechBody):
 @router.post("/tts", response_class=Response, responses=AUDIO_ANSWERS)
 async def speak(body: SpeechBody, request: Request, services: ServicesHere) -> AudioResponse:
     """Speak a text. The status line comes with the first audio."""
-    default_hz = services.engine.info.sample_rate_hz
-    output = resolve_output_format(body.format, body.sample_rate, body.speed, default_hz)
+    output = resolve_output_format(body.format, body.sample_rate, body.speed, services)
     synthesis = SynthesisRequest(
         request.state.request_id,
         wire="http",
@@ -49,6 +52,8 @@ async def speak(body: SpeechBody, request: Request, services: ServicesHere) -> A
         instruct=body.instruct,
         seed=body.seed,
         normalize=body.normalize,
+        reference=await body.reference(services.limits.max_reference_bytes),
+        voice_mode=body.voice_mode,
     )
     kind: type[AudioResponse] = AudioResponse if body.stream else CompleteAudioResponse
     return kind(request, services, synthesis, output)
@@ -65,6 +70,17 @@ async def speak_to_player(
     if unknown:
         raise InvalidRequest(unknown_field(unknown[0], list(SpeechQuery.model_fields)), param=unknown[0])
     return await speak(query, request, services)
+
+
+def body_limits(limits: Limits) -> list[BodyLimit]:
+    """Return the limit of the route that takes a text, and a recording with it."""
+    max_bytes = speech_body_bytes(limits)
+
+    def error() -> TextTooLong:
+        return TextTooLong(f"the body is larger than {max_bytes} bytes; send a shorter text or recording")
+
+    routes = [route for route in router.routes if isinstance(route, APIRoute)]
+    return [BodyLimit(route, max_bytes, error) for route in routes if route.endpoint is speak]
 
 
 def _is_ignored(parameter: str) -> bool:

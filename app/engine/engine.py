@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any
 
-from firstword.app.engine.interface import EngineInfo, EngineStatus, Mode, SynthesisRequest
+from firstword.app.engine.interface import EngineInfo, EngineStatus, ListedTokens, Mode, SynthesisRequest
 from firstword.app.engine.stream import EngineParts, SpeechStream
-from firstword.app.errors import Draining, InvalidRequest
+from firstword.app.engine.token_listing import list_tokens
+from firstword.app.errors import Draining
 from firstword.app.speakers.interface import PreparedSpeaker
 
 FIRST_STREAMS = 4  # of a measurement; twice as many while the machine could run them twice over
@@ -74,17 +75,20 @@ class SpeechEngine:
     def open(self, request: SynthesisRequest, prepared: PreparedSpeaker | None = None) -> SpeechStream:
         """prepared: a speaker that is not registered, instead of the one that the request names."""
         self.info.check_length(len(request.text or ""))
-        if request.mode == "continuous" and not self.info.can_continue_text:
-            raise InvalidRequest(
-                f"{self.info.checkpoint} cannot speak while its text comes; use mode segments", "mode"
-            )
-        if request.instruct is not None and not self.info.takes_instruct:
-            raise InvalidRequest(
-                f"{self.info.checkpoint} takes no instructions; leave instruct out", "instruct"
-            )
+        self.info.check(request)
         if prepared is None and request.speaker is not None:
             self._parts.speakers.get(request.speaker)
         return SpeechStream(request, prepared, self._parts, self._streams)
+
+    def list_tokens(self, request: SynthesisRequest) -> AsyncGenerator[ListedTokens]:
+        self.info.check_length(len(request.text or ""))
+        self.info.check(request)
+        if request.speaker is not None:
+            self._parts.speakers.get(request.speaker)
+        parts = self._parts
+        return list_tokens(
+            request, parts.speakers, parts.admission, parts.text.split, parts.prompt_builder, parts.generator
+        )
 
     async def warm_up(self, measures: bool = False) -> None:
         """Speak in every mode, so that every shape has been run once before the first request.

@@ -1,15 +1,18 @@
 """The engine as the API sees it: a request goes in, a stream of audio comes out."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Protocol
 
 from firstword.app.audio.dsp import Samples
-from firstword.app.errors import CancelReason, TextTooLong, Wire
+from firstword.app.errors import CancelReason, InvalidRequest, TextTooLong, Wire
+from firstword.app.speakers.interface import SentRecording
 from firstword.app.telemetry.stream_record import StreamStats
 
-Mode = Literal["whole", "continuous", "segments"]
+Mode = Literal["whole", "continuous", "segments", "tokens"]
+VoiceMode = Literal["zero_shot", "cross_lingual", "instruct", "sft"]
+MAX_SPEECH_TOKENS = 15_000  # of one stream that is given them: ten minutes
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +21,7 @@ class SynthesisRequest:
 
     mode: "whole": `text` is all of it, spoken segment by segment; "segments": text is pushed in pieces, a
     sentence is spoken as soon as it is whole; "continuous": text is pushed in pieces to one running
-    utterance.
+    utterance; "tokens": no text, but speech tokens or a recording to convert.
     """
 
     request_id: str
@@ -30,9 +33,13 @@ class SynthesisRequest:
     instruct: str | None = None
     seed: int | None = None
     normalize: bool = True
+    reference: SentRecording | None = None  # its voice is taken instead of a speaker's
+    voice_mode: VoiceMode | None = None  # None: by the instruction and what the speaker has
+    speech: SentRecording | tuple[int, ...] | None = None  # of mode "tokens"
 
     def __post_init__(self) -> None:
         assert (self.text is not None) == (self.mode == "whole"), "a whole text comes with its request"
+        assert (self.speech is not None) == (self.mode == "tokens"), "only mode tokens speaks without text"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,6 +102,17 @@ class SynthesisStream(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class ListedTokens:
+    """Speech tokens of one segment of a text, as they came."""
+
+    segment: int
+    source: str  # the segment's part of the text, as it was given
+    ids: tuple[int, ...]
+    logprobs: tuple[float | None, ...]  # by the language model's own distribution; None: vLLM tells none
+    reason: str | None  # why the segment ended; None: it goes on
+
+
+@dataclass(frozen=True, slots=True)
 class EngineInfo:
     checkpoint: str  # its name, no path
     backend: str
@@ -104,6 +122,9 @@ class EngineInfo:
     takes_instruct: bool
     languages: tuple[str, ...]
     max_text_chars: int  # of one stream
+    voice_modes: tuple[VoiceMode, ...] = ("zero_shot", "cross_lingual", "instruct", "sft")
+    num_speech_ids: int = 6561  # speech tokens are below it
+    token_rate_hz: int = 25
 
     def check_length(self, num_characters: int) -> None:
         """Raise TextTooLong past the limit of a stream."""
@@ -112,6 +133,38 @@ class EngineInfo:
                 f"the text has {num_characters} characters, at most {self.max_text_chars} can be spoken at "
                 "once; send it in several requests",
                 "text",
+            )
+
+    def check(self, request: SynthesisRequest) -> None:
+        """Raise InvalidRequest for what the checkpoint cannot do."""
+        mode = request.voice_mode
+        if request.mode == "continuous" and not self.can_continue_text:
+            raise InvalidRequest(
+                f"{self.checkpoint} cannot speak while its text comes; use mode segments", "mode"
+            )
+        if request.instruct is not None and not self.takes_instruct:
+            raise InvalidRequest(f"{self.checkpoint} takes no instructions; leave instruct out", "instruct")
+        if request.reference is not None and request.speaker is not None:
+            raise InvalidRequest("speaker and a reference recording were both given; give one", "speaker")
+        if mode is not None and mode not in self.voice_modes:
+            raise InvalidRequest(
+                f"{self.checkpoint} has no mode {mode}; it has {', '.join(self.voice_modes)}", "voice_mode"
+            )
+        if mode is not None and (mode == "instruct") != (request.instruct is not None):
+            given = "no instruct was given" if mode == "instruct" else "an instruct was given"
+            raise InvalidRequest(
+                f"mode {mode}, but {given}; mode instruct and the field instruct come together", "voice_mode"
+            )
+        if not isinstance(request.speech, tuple):
+            return
+        if not 1 <= len(request.speech) <= MAX_SPEECH_TOKENS:
+            raise InvalidRequest(
+                f"{len(request.speech)} speech tokens; expected 1 to {MAX_SPEECH_TOKENS}", "tokens"
+            )
+        foreign = next((id for id in request.speech if not 0 <= id < self.num_speech_ids), None)
+        if foreign is not None:
+            raise InvalidRequest(
+                f"speech token {foreign}; {self.checkpoint} has 0 to {self.num_speech_ids - 1}", "tokens"
             )
 
 
@@ -139,6 +192,13 @@ class Engine(Protocol):
         """Check the request and return its stream. Waits for nothing: entering the stream does.
 
         Raises SpeakerNotFound, TextTooLong, and InvalidRequest for what the checkpoint cannot do.
+        """
+        ...
+
+    def list_tokens(self, request: SynthesisRequest) -> AsyncGenerator[ListedTokens]:
+        """Check the request and give the speech tokens of its whole text, without audio; holds a slot.
+
+        Raises as `open` does, and iterating as a stream does.
         """
         ...
 

@@ -296,6 +296,12 @@ def _engine_info(networks: Networks, default_speaker: str | None, max_text_chars
         takes_instruct=checkpoint.traits.takes_instruct,
         languages=checkpoint.traits.languages,
         max_text_chars=max_text_chars,
+        voice_modes=(
+            *("zero_shot", "cross_lingual", "sft"),
+            *(("instruct",) if checkpoint.traits.takes_instruct else ()),
+        ),
+        num_speech_ids=checkpoint.config.flow.vocab_size,
+        token_rate_hz=checkpoint.config.token_rate_hz,
     )
 
 

@@ -6,7 +6,6 @@ audio task turns their speech tokens into samples, chunk by chunk, and puts them
 
 import asyncio
 import logging
-import re
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,8 +21,9 @@ from firstword.app.engine.interface import Audio, EngineInfo, Flushed, StreamEve
 from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.engine.tokens.interface import TokenGenerator, TokenStream
 from firstword.app.engine.tokens.prompt import PromptBuilder
+from firstword.app.engine.transcript import UtteranceTranscript, spoken_text
 from firstword.app.errors import CancelReason, InvalidRequest, Restarting, SynthesisFailed, TtsError
-from firstword.app.speakers.interface import PreparedSpeaker, PreparedSpeakers
+from firstword.app.speakers.interface import PreparedSpeaker, PreparedSpeakers, SentRecording
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.stream_record import StreamStats
 from firstword.app.text.segment import Segment
@@ -32,16 +32,11 @@ from firstword.models.token2wav_step import StepInput
 
 _log = logging.getLogger(__name__)
 
+REFERENCE = "(reference)"  # the speaker's name where a request brings its recording
 MAX_PENDING_COMMANDS = 10_000  # pieces of text and flushes that were not read yet
 
 _FADE_S = 0.003  # at both ends of an utterance, so that joins never click
 _SILENCE_PEAK = 10 ** (-45 / 20)
-
-_SECONDS_PER_LETTER = 0.07
-_SECONDS_PER_IDEOGRAPH = 0.22
-_IDEOGRAPHS = r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"  # and kana, and hangul
-_IDEOGRAPH = re.compile(_IDEOGRAPHS)
-_WORD_END = re.compile(rf"(?<=\S)(?=\s)|(?<={_IDEOGRAPHS})|$")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,24 +60,6 @@ class EngineParts:
 class Mark(Enum):
     FLUSH = auto()
     END = auto()
-
-
-@dataclass(slots=True)
-class UtteranceTranscript:
-    """An utterance's part of the text, exactly as it was given, and how much audio it has so far."""
-
-    source: str = ""
-    num_samples: int = 0
-    total_samples: int | None = None  # None: not known yet
-
-    def expected_samples(self, sample_rate_hz: int) -> int:
-        """All its audio; while that is not known, estimated from the length of the text."""
-        if self.total_samples is not None:
-            return self.total_samples
-        ideographs = len(_IDEOGRAPH.findall(self.source))
-        letters = len(self.source) - ideographs
-        estimate_s = _SECONDS_PER_IDEOGRAPH * ideographs + _SECONDS_PER_LETTER * letters
-        return max(self.num_samples, round(estimate_s * sample_rate_hz))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,6 +106,8 @@ class SpeechStream:
         admission until it is left."""
         self.request = request
         self.speaker = request.speaker or parts.info.default_speaker
+        if request.reference is not None:
+            self.speaker = REFERENCE
         self.sample_rate_hz = parts.token2wav.sample_rate_hz
         self.stats = StreamStats(characters=len(request.text or ""))
         seed = secrets.randbits(31) if request.seed is None else request.seed
@@ -140,7 +119,7 @@ class SpeechStream:
         self._waiting: asyncio.Timeout | None = None  # while it waits to be admitted
         self._slot: Slot | None = None
         self._has_ended = False
-        self._has_all_text = request.text is not None
+        self._has_all_text = request.text is not None or request.speech is not None
         self._task: asyncio.Task[None] | None = None
         self._cancelled_s: float | None = None  # when its client stopped it before its end
 
@@ -153,8 +132,9 @@ class SpeechStream:
         try:
             async with asyncio.timeout(None) as waiting:
                 self._waiting = waiting
-                state.speaker = self._prepared or await parts.speakers.prepared(self.request.speaker)
+                state.speaker = self._prepared or await self._speaker()
                 prepared_s = clock()
+                self.stats.first.speaker_s = prepared_s - began_s
                 metrics.stage_seconds.labels(stage="speaker").observe(prepared_s - began_s)
                 with metrics.queue_depth.track_inprogress():
                     self._slot = await parts.admission.acquire()
@@ -185,6 +165,24 @@ class SpeechStream:
         if self._cancelled_s is not None:
             parts = self._state.parts
             parts.metrics.cancel_to_stop_seconds.observe(parts.clock() - self._cancelled_s)
+
+    async def _speaker(self) -> PreparedSpeaker:
+        request = self.request
+        first = self.stats.first
+
+        def note_miss() -> None:
+            first.is_speaker_ready = False
+
+        speaker = await self._state.parts.speakers.prepared(request.speaker, request.reference, note_miss)
+        if request.reference is not None:
+            request.reference.release()
+        if isinstance(request.speech, SentRecording) and not speaker.features.has_prompt:
+            raise InvalidRequest(
+                "voice conversion needs a speaker with a recorded prompt and this one has none; name another "
+                "speaker or give a reference",
+                "speaker",
+            )
+        return speaker
 
     def push_text(self, text: str) -> None:
         if self._has_all_text:
@@ -287,7 +285,9 @@ class TextTask:
         """Text in which nothing can be spoken becomes no utterance."""
         state = self._state
         request = state.request
-        if request.text is None:
+        if request.speech is not None:
+            await self._speak_tokens(request.speech)
+        elif request.text is None:
             await self._run_feed()
         else:
             split = state.parts.text.split
@@ -296,11 +296,24 @@ class TextTask:
                 await utterance.tokens.wait_until_ended()
         await state.utterances.put(None)
 
+    async def _speak_tokens(self, speech: SentRecording | tuple[int, ...]) -> None:
+        """Hand on speech tokens, or those of a recording to convert, as one utterance."""
+        state = self._state
+        if isinstance(speech, SentRecording):
+            recording, speech = speech, await state.parts.speakers.source_tokens(speech)
+            recording.release()
+        tokens = TokenStream()
+        tokens.ids += speech
+        tokens.end("eos")
+        utterance = Utterance(tokens, UtteranceTranscript(), state.seed, state.parts.clock())
+        state.transcripts.append(utterance.transcript)
+        await state.utterances.put(utterance)
+
     async def _run_feed(self) -> None:
         """Speak text that comes in pieces, as early as is safe, until its end."""
         state = self._state
         request = state.request
-        assert request.mode != "whole", "a whole text is in its request"
+        assert request.mode in ("continuous", "segments"), "a whole text is in its request"
         feed = state.parts.text.open_feed(request.mode, request.language, request.normalize)
         command: str | Mark = ""
         while command is not Mark.END:
@@ -329,7 +342,10 @@ class TextTask:
         segments = await asyncio.to_thread(work, *arguments)
         took_s = parts.clock() - began_s
         parts.metrics.stage_seconds.labels(stage="normalize").observe(took_s)
-        self._state.stats.compute_s += took_s
+        stats = self._state.stats
+        stats.compute_s += took_s
+        if not self._state.transcripts:
+            stats.first.text_s = (stats.first.text_s or 0.0) + took_s
         return segments
 
     async def _continue(self, segments: Sequence[Segment]) -> None:
@@ -348,7 +364,7 @@ class TextTask:
         parts = state.parts
         seed = state.seed + len(state.transcripts)
         request = parts.prompt_builder.utterance(
-            state.speaker.features, text_ids, state.request.instruct, seed
+            state.speaker.features, text_ids, state.request.instruct, seed, state.request.voice_mode
         )
         tokens = parts.generator.start(request)
         state.token_streams[:] = [*(one for one in state.token_streams if not one.has_ended), tokens]
@@ -364,9 +380,11 @@ async def make_audio(state: StreamState) -> None:
     Raises SynthesisFailed where an utterance fails or has no audio.
     """
     parts = state.parts
-    silence = LeadingSilence(parts.token2wav.sample_rate_hz) if parts.trims_silence else None
-    features, instruction = state.speaker.features, state.request.instruct
-    uses_prompt = parts.prompt_builder.uses_flow_prompt(features, instruction)
+    trims = parts.trims_silence and state.request.speech is None
+    silence = LeadingSilence(parts.token2wav.sample_rate_hz) if trims else None
+    uses_prompt = parts.prompt_builder.uses_flow_prompt(
+        state.speaker.features, state.request.instruct, state.request.voice_mode
+    )
     anomalies = parts.metrics.generation_anomalies
     while (item := await state.utterances.get()) is not None:
         if isinstance(item, Flushed):
@@ -399,10 +417,14 @@ async def _speak(
     token2wav = parts.token2wav
     token2wav_state = token2wav.start(state.speaker.prompt_state, utterance.seed, uses_prompt)
     first_hop_tokens = token2wav.tokens_wanted(token2wav_state)
+    waits_s: list[float] = []
     for stage, num_tokens in (("llm_first_token", 1), ("llm_first_hop", first_hop_tokens)):
         await tokens.wait_for(num_tokens)
-        took_s = parts.clock() - utterance.started_s
-        parts.metrics.stage_seconds.labels(stage=stage).observe(took_s)
+        waits_s.append(parts.clock() - utterance.started_s)
+        parts.metrics.stage_seconds.labels(stage=stage).observe(waits_s[-1])
+    first = state.stats.first
+    if first.prefill_s is None:
+        first.prefill_s, first.first_hop_s = waits_s[0], waits_s[1] - waits_s[0]
 
     num_fade = round(_FADE_S * token2wav.sample_rate_hz)
     peak = 0.0
@@ -417,6 +439,9 @@ async def _speak(
         chunk = StepInput(token2wav_state, new, is_last)
         solved = await parts.pool.run(chunk, state.audio.playout_deadline_s)
         state.stats.compute_s += solved.compute_s
+        if first.audio_s is None:
+            first.flow_s = (first.flow_s or 0.0) + solved.flow_s
+            first.vocoder_s = (first.vocoder_s or 0.0) + solved.vocoder_s
         state.stats.speech_tokens += len(new)
         samples = solved.samples
         if silence is not None:
@@ -424,6 +449,7 @@ async def _speak(
         is_first = transcript.num_samples == 0
         transcript.num_samples += len(samples)
         if len(samples):
+            first.audio_s = first.audio_s or len(samples) / token2wav.sample_rate_hz
             samples = faded(samples, num_fade, is_first, is_last)
             peak = max(peak, float(np.abs(samples).max()))
             await state.audio.put(Audio(samples))
@@ -443,18 +469,3 @@ def faded(samples: Samples, num_fade: int, is_first: bool, is_last: bool) -> Sam
     if is_last:
         samples[-num_fade:] *= ramp[::-1]
     return samples
-
-
-def spoken_text(transcripts: Sequence[UtteranceTranscript], num_samples: int, sample_rate_hz: int) -> str:
-    """The text of the first `num_samples` samples; within an utterance in proportion, to a whole word."""
-    spoken = ""
-    for transcript in transcripts:
-        source = transcript.source
-        expected = transcript.expected_samples(sample_rate_hz)
-        if num_samples < expected:
-            limit = num_samples / expected * len(source)
-            ends = [match.start() for match in _WORD_END.finditer(source) if match.start() <= limit]
-            return spoken + source[: max(ends, default=0)]
-        spoken += source
-        num_samples -= expected
-    return spoken

@@ -33,7 +33,12 @@ class StreamingToken2Wav(Protocol):
 @dataclass(frozen=True, slots=True, eq=False)
 class SolvedChunk:
     samples: Samples
-    compute_s: float  # this chunk's share of its batch
+    flow_s: float  # this chunk's share of its batch, as the next
+    vocoder_s: float
+
+    @property
+    def compute_s(self) -> float:
+        return self.flow_s + self.vocoder_s
 
 
 @dataclass(slots=True, order=True)
@@ -141,8 +146,8 @@ class Token2WavPool:
         times = StepTimes()
         tensors = self._token2wav.step(batch, times)
         self._on_batch(len(batch), times)
-        share = (times.flow_s + times.vocoder_s) / len(batch)
-        return [SolvedChunk(tensor.to("cpu", torch.float32).numpy(), share) for tensor in tensors]
+        flow_s, vocoder_s = times.flow_s / len(batch), times.vocoder_s / len(batch)
+        return [SolvedChunk(tensor.to("cpu", torch.float32).numpy(), flow_s, vocoder_s) for tensor in tensors]
 
 
 def _finish(done: "asyncio.Future[SolvedChunk]", result: "SolvedChunk | SynthesisFailed") -> None:

@@ -2,7 +2,8 @@
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from firstword.app.errors import InvalidRequest
@@ -43,6 +44,17 @@ class SpeakerInfo:
 class StoreHealth:
     is_available: bool  # what is registered would be found after a restart
     damaged: tuple[str, ...] = ()  # names of speakers found damaged so far
+
+
+@dataclass(slots=True, eq=False)
+class SentRecording:
+    """A recording that came with a request: in memory only, and no longer than until it is read."""
+
+    content: bytes = field(repr=False)  # the file as uploaded
+    transcript: str = field(default="", repr=False)  # what is said in it; "": not known
+
+    def release(self) -> None:
+        self.content = b""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,14 +114,33 @@ class Speakers(Protocol):
         """Raises InvalidRequest (no bundle), SpeakerExists, SpeakerIncompatible."""
         ...
 
+    async def source_tokens(self, recording: SentRecording) -> tuple[int, ...]:
+        """Return the speech tokens of what is said in it. Raises BadAudio and kin, and Overloaded."""
+        ...
+
 
 class PreparedSpeakers(Protocol):
-    """The speakers as the engine sees them. Both methods raise SpeakerNotFound."""
+    """The speakers as the engine sees them."""
 
-    def get(self, name: str) -> SpeakerInfo: ...
+    def get(self, name: str) -> SpeakerInfo:
+        """Raises SpeakerNotFound."""
+        ...
 
-    async def prepared(self, name: str | None) -> PreparedSpeaker:
-        """name None: the default one."""
+    async def prepared(
+        self,
+        name: str | None,
+        reference: SentRecording | None = None,
+        on_miss: Callable[[], None] = lambda: None,
+    ) -> PreparedSpeaker:
+        """name None: the default one. reference: a recording whose voice is taken instead. on_miss: called
+        where it is not ready in memory.
+
+        Raises SpeakerNotFound; of a reference BadAudio and kin, and Overloaded.
+        """
+        ...
+
+    async def source_tokens(self, recording: SentRecording) -> tuple[int, ...]:
+        """As `Speakers` has it."""
         ...
 
 
@@ -132,19 +163,19 @@ def checked_name(name: str) -> str:
     return name
 
 
-def checked_transcript(transcript: str) -> str:
+def checked_transcript(transcript: str, param: str = "transcript") -> str:
     """Return it with every run of white space as one blank and none at its ends."""
     text = " ".join(transcript.split())
     if len(text) > MAX_TRANSCRIPT_CHARS:
         raise InvalidRequest(
             f"a transcript of {len(text)} characters; expected {MAX_TRANSCRIPT_CHARS} at most, what is said "
             "in the recording",
-            param="transcript",
+            param=param,
         )
     foreign = next((c for c in text if unicodedata.category(c) in ("Cc", "Cs")), None)
     if foreign is not None:
         raise InvalidRequest(
-            f"the transcript holds the character {foreign!a}; expected readable text", param="transcript"
+            f"the transcript holds the character {foreign!a}; expected readable text", param=param
         )
     return text
 

@@ -1,18 +1,21 @@
 """Registry of speakers, built-in and registered, with a cache of prepared ones."""
 
 import asyncio
+import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
 from typing import Generic, ParamSpec, Protocol, Self, TypeVar
 
 from firstword.app.errors import InvalidRequest, Overloaded, SpeakerExists, SpeakerNotFound
-from firstword.app.speakers.enrolment import Enrolment, SpeakerNetworks, with_warnings
+from firstword.app.speakers.enrolment import Enrolment, SpeakerNetworks, decode_upload, with_warnings
 from firstword.app.speakers.interface import (
     PreparedSpeaker,
+    SentRecording,
     SpeakerInfo,
     StoreHealth,
     checked_language,
@@ -32,7 +35,7 @@ DEFAULT_MAX_BUNDLE_BYTES = max_bundle_bytes(10 << 20)
 
 logger = logging.getLogger(__name__)
 
-Key = str | int  # a built-in speaker's name, a stored one's id
+Key = str | int | bytes  # a built-in speaker's name, a stored one's id, a sent recording's digest
 
 
 class Sized(Protocol):
@@ -72,8 +75,13 @@ class PreparedCache(Generic[Value]):
     def __contains__(self, key: Key) -> bool:
         return key in self._entries
 
-    async def get(self, key: Key, compute: Callable[[], Awaitable[Value]]) -> Value:
-        """Return what is held, or what `compute` gives.
+    async def get(
+        self,
+        key: Key,
+        compute: Callable[[], Awaitable[Value]],
+        on_miss: Callable[[], None] = lambda: None,
+    ) -> Value:
+        """Return what is held, or what `compute` gives. on_miss: called where it is not held.
 
         It runs once for all who wait, and to its end even if they leave. Raises what it raises; the next
         call tries again. To wait for another's computation counts as a miss too.
@@ -83,6 +91,7 @@ class PreparedCache(Generic[Value]):
             self._on_hit()
             return self._entries[key]
         self._on_miss()
+        on_miss()
         if key not in self._in_flight:
             self._in_flight[key] = asyncio.create_task(self._compute_once(key, compute))
         return await asyncio.shield(self._in_flight[key])
@@ -129,7 +138,7 @@ class SpeakerRegistry:
     truth about a transcript, which another process may change; the prompt state does not depend on it.
 
     default_speaker: None is the first built-in one. max_cache_bytes: of prepared speakers in memory.
-    max_waiting: enrolments and imports at once, the one at work included.
+    max_waiting: recordings and bundles to be read at once, the one at work included.
     """
 
     def __init__(
@@ -230,27 +239,69 @@ class SpeakerRegistry:
         self._check_registered(name, "exported")
         return await self._compute(self._enrolment.export_bundle, self._row(name).id)
 
-    async def prepared(self, name: str | None = None) -> PreparedSpeaker:
+    async def prepared(
+        self,
+        name: str | None = None,
+        reference: SentRecording | None = None,
+        on_miss: Callable[[], None] = lambda: None,
+    ) -> PreparedSpeaker:
         """Return a speaker, by None the default one, ready to speak with; computed if it is not in memory.
 
+        reference: instead of a name; what is computed of it is kept in memory like any speaker's. on_miss:
+        called where it is not in memory.
+
         Raises SpeakerNotFound, SpeakerDamaged, and SpeakerIncompatible where a speaker of another checkpoint
-        cannot be read again.
+        cannot be read again; of a reference BadAudio and kin, and Overloaded.
         """
+        if reference is not None:
+            digest = await asyncio.to_thread(self._digest, reference)
+            return await self._cache.get(digest, partial(self._read_reference, reference), on_miss)
         name = self.default_speaker if name is None else name
         if name is None:
             raise SpeakerNotFound("there is no default speaker; register one and name it")
         if name in self._networks.builtin:
-            return await self._cache.get(name, partial(self._compute_builtin, name))
+            return await self._cache.get(name, partial(self._compute_builtin, name), on_miss)
         row = self._row(name)
         compute = partial(self._compute, self._enrolment.restore, row.id)
-        prepared = await self._cache.get(row.id, compute)
+        prepared = await self._cache.get(row.id, compute, on_miss)
         if prepared.transcript != row.transcript:
             prepared = self._networks.with_transcript(prepared, row.transcript)
             if row.id in self._cache:
                 self._cache.put(row.id, prepared)
         return prepared
 
+    async def source_tokens(self, recording: SentRecording) -> tuple[int, ...]:
+        def read() -> tuple[int, ...]:
+            return tuple(self._networks.read_source_tokens(*decode_upload(recording.content)))
+
+        with self._waiting():
+            return await self._compute(read)
+
+    async def _read_reference(self, reference: SentRecording) -> PreparedSpeaker:
+        def read() -> PreparedSpeaker:
+            features = self._networks.read_features(*decode_upload(reference.content))
+            return self._networks.with_prompt_state(features, reference.transcript)
+
+        with self._waiting():
+            return await self._compute(read)
+
+    def _digest(self, reference: SentRecording) -> bytes:
+        """Of everything that its prompt depends on."""
+        digest = hashlib.sha256(repr((self._networks.fingerprint, reference.transcript)).encode())
+        digest.update(reference.content)
+        return digest.digest()
+
     async def _register(self, enrol: Callable[[], tuple[StoredSpeaker, PreparedSpeaker]]) -> SpeakerInfo:
+        with self._waiting():
+            stored, prepared = await self._compute(enrol)
+            self._check_free(stored.row.name)
+            row = await asyncio.to_thread(self._store.insert, stored)
+        self._cache.put(row.id, prepared)
+        return self._info(row)
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """Count a recording that waits to be read, or is being read. Raises Overloaded."""
         if self._num_waiting >= self._max_waiting:
             raise Overloaded(
                 f"{self._num_waiting} recordings wait to be read already; try again in {RETRY_AFTER_S} s",
@@ -258,13 +309,9 @@ class SpeakerRegistry:
             )
         self._num_waiting += 1
         try:
-            stored, prepared = await self._compute(enrol)
-            self._check_free(stored.row.name)
-            row = await asyncio.to_thread(self._store.insert, stored)
+            yield
         finally:
             self._num_waiting -= 1
-        self._cache.put(row.id, prepared)
-        return self._info(row)
 
     async def _compute(self, function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
         """Run it on the worker thread. Work whose caller leaves before its turn is not begun."""

@@ -110,5 +110,5 @@ def _attention(lm: Qwen2LM, plan: OfflinePlan, seed: int) -> TextAttention:
     decoder.add(RowRequest(plan, seed))
     rows = []
     while decoder.rows:
-        rows += [event.attention for event in decoder.step() if isinstance(event, Emitted)]
+        rows += [event.detail.attention for event in decoder.step() if isinstance(event, Emitted)]
     return np.array(rows)

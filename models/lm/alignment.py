@@ -5,6 +5,7 @@ so). Read at the position whose logits a speech token is drawn from.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,19 @@ from torch import Tensor
 from firstword.models.lm.kv_cache import KeyValueCache
 
 TextAttention = npt.NDArray[np.float32]  # (heads, text tokens run so far); each head's sum to 1
+
+
+class TokenDetail(NamedTuple):
+    """What is known of a drawn speech token beside its id.
+
+    logprob: by the model's distribution over what it may draw, where it was asked for. attention: what text
+    it is about, where the model has alignment heads.
+    """
+
+    logprob: float | None = None
+    attention: TextAttention | None = None
+
+
 AlignmentHeads = tuple[tuple[int, int], ...]  # layer and head, from 0
 
 

@@ -3,6 +3,7 @@
 `SpeechLM` is what the decoder and the training loss ask of a language model.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from firstword.models.config import SamplingConfig
-from firstword.models.lm.alignment import AlignmentHeads, TextAttention, text_attention
+from firstword.models.lm.alignment import AlignmentHeads, TextAttention, TokenDetail, text_attention
 from firstword.models.lm.kv_cache import CachePass, KeyValueCache, to_device
 from firstword.models.lm.plan import Action, ForceFill, Plan, Run, Stop, StopReason, Vocabulary, WaitForText
 from firstword.models.lm.sampling import class_masks, sample
@@ -57,6 +58,7 @@ class RowRequest:
     is_greedy: bool = False
     speaker: Tensor | None = None  # (192,), for CosyVoice 1
     owner: object = None  # the caller's own, to be found again from an event's row
+    wants_logprobs: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -87,7 +89,7 @@ class Row:
 class Emitted:
     row: Row
     speech_id: int
-    attention: TextAttention | None = None  # what text it is about; None: the model has no alignment heads
+    detail: TokenDetail
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,21 +176,20 @@ class SpeechDecoder:
                 events.append(Waiting(row))
             elif isinstance(action, Stop):
                 events.append(self._stop(row, action.reason))
-        for row, id, attention in drawn:
+        for row, id, detail in drawn:
             if id < 0:
                 events.append(self._stop(row, "not_finite"))
                 continue
             row.plan.accept(id)
             if id < self._model.vocabulary.num_speech_ids:
-                events.append(Emitted(row, id, attention))
+                events.append(Emitted(row, id, detail))
             following = row.plan.next_action()
             if isinstance(following, Stop):
                 events.append(self._stop(row, following.reason))
         return events
 
-    def _advance(self, pending: Sequence[_Pending]) -> list[tuple[Row, int, TextAttention | None]]:
-        """Run the pending ids and draw. -> an id for each row that ran, -1 where there is none, and the text
-        it is about.
+    def _advance(self, pending: Sequence[_Pending]) -> list[tuple[Row, int, TokenDetail]]:
+        """Run the pending ids and draw. -> an id for each row that ran, -1 where there is none.
 
         Run together are the oldest new row alone, the rows with one id, and those with several.
         """
@@ -206,19 +207,29 @@ class SpeechDecoder:
             attentions = [attention for _, attentions in runs for attention in attentions]
             rules = [row.plan.forbidden for row in rows]
             histories = [([-1] * window + [*row.plan.history[-window:]])[-window:] for row in rows]
+            logits = self._model.logits(hidden)  # (R, V)
+            forbidden = self._masks[to_device(rules, device)]
             drawn = sample(
-                self._model.logits(hidden),  # (R, V)
-                forbidden=self._masks[to_device(rules, device)],
+                logits,
+                forbidden=forbidden,
                 history=to_device(histories, device),
                 uniforms=to_device([row.next_uniform() for row in rows], device, torch.float64),
                 is_greedy=to_device([row.request.is_greedy for row in rows], device),
                 config=self._sampling,
             )
-            ids = drawn.tolist()  # the one wait for the device in a step
+            ids = drawn.tolist()  # the one wait for the device in a step, but for log-probabilities
+            logprobs: list[float | None] = [None] * len(rows)
+            wanted = [number for number, row in enumerate(rows) if row.request.wants_logprobs]
+            if wanted:
+                scores = logits[wanted].float().masked_fill(forbidden[wanted], -math.inf).log_softmax(1)
+                found = scores.gather(1, drawn[wanted, None].clamp(min=0))[:, 0].tolist()
+                for number, logprob in zip(wanted, found, strict=True):
+                    logprobs[number] = logprob
         for row in rows:
             row.uniform = None
             row.plan.mark_run()
-        return list(zip(rows, ids, attentions, strict=True))
+        details = [TokenDetail(*detail) for detail in zip(logprobs, attentions, strict=True)]
+        return list(zip(rows, ids, details, strict=True))
 
     def _run(self, group: Sequence[_Pending]) -> tuple[Tensor, list[TextAttention | None]]:
         """Run the network. -> of each row's last id the hidden state (rows of the group, C) and attention."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
@@ -14,10 +14,11 @@ from firstword.app.engine.interface import (
     EngineInfo,
     EngineStatus,
     Flushed,
+    ListedTokens,
     StreamEvent,
     SynthesisRequest,
 )
-from firstword.app.errors import CancelReason, Draining, InvalidRequest, SpeakerNotFound
+from firstword.app.errors import CancelReason, Draining, SpeakerNotFound
 from firstword.app.telemetry.stream_record import StreamStats
 
 SAMPLE_RATE_HZ = 24_000
@@ -78,9 +79,21 @@ class FakeEngine:
         name = request.speaker or self.info.default_speaker
         if name not in self.speakers:
             raise SpeakerNotFound(f"No speaker is named {name!r}; GET /speakers lists them.")
-        if request.instruct is not None and not self.info.takes_instruct:
-            raise InvalidRequest("This checkpoint takes no instruct; leave it out.", param="instruct")
+        self.info.check(request)
         return FakeStream(self, request, name)
+
+    def list_tokens(self, request: SynthesisRequest) -> AsyncGenerator[ListedTokens]:
+        self.open(request)
+        return self._tokens(request.text or "")
+
+    async def _tokens(self, text: str) -> AsyncGenerator[ListedTokens]:
+        """A token for each character; `failure` counts as for chunks."""
+        await self.admit()
+        for number, character in enumerate(text):
+            if self.failure is not None and number >= self.fails_after_chunks:
+                raise self.failure
+            reason = "eos" if number == len(text) - 1 else None
+            yield ListedTokens(0, text, (ord(character),), (-0.5,), reason)
 
     async def admit(self) -> None:
         """Entering a stream waits for it."""
@@ -120,6 +133,9 @@ class FakeStream:
         self._changed = asyncio.Event()
         if request.text is not None:
             self.push_text(request.text)
+            self.finish_text()
+        elif request.speech is not None:
+            self.push_text("converted")
             self.finish_text()
 
     async def __aenter__(self) -> "FakeStream":

@@ -33,6 +33,7 @@ def make_services(
     limits: Limits = LIMITS,
     clock: Clock = time.perf_counter,
     accepts_any_model: bool = True,
+    tags_audio: bool = False,
 ) -> Services:
     return Services(
         engine=engine or FakeEngine(),
@@ -45,6 +46,7 @@ def make_services(
         voices=VOICES,
         accepts_any_model=accepts_any_model,
         clock=clock,
+        tags_audio=tags_audio,
     )
 
 
@@ -60,7 +62,9 @@ async def serving(services: Services) -> AsyncIterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         # The socket listens from here on: a client that is early waits in its backlog.
         host, port = listening.getsockname()
-        config = server_config(build_app(services), host, port, services.limits.max_message_bytes)
+        limits = services.limits
+        max_message_bytes = max(limits.max_message_bytes, limits.max_reference_bytes)
+        config = server_config(build_app(services), host, port, max_message_bytes)
         server = uvicorn.Server(config)
         running = asyncio.create_task(server.serve([listening]))
         try:

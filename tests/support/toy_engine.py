@@ -1,7 +1,7 @@
 """An engine whose networks are toys in the test's hands: everything else is the real thing."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,12 +10,12 @@ from torch import Tensor
 
 from firstword.app.engine.admission import Admission
 from firstword.app.engine.engine import SpeechEngine
-from firstword.app.engine.interface import EngineInfo, Mode, SynthesisRequest
+from firstword.app.engine.interface import EngineInfo, Mode, SynthesisRequest, VoiceMode
 from firstword.app.engine.stream import EngineParts
 from firstword.app.engine.token2wav_pool import Token2WavPool
 from firstword.app.engine.tokens.interface import EndReason, TokenRequest, TokenStream
 from firstword.app.errors import InvalidRequest, SpeakerNotFound
-from firstword.app.speakers.interface import PreparedSpeaker, SpeakerInfo
+from firstword.app.speakers.interface import PreparedSpeaker, SentRecording, SpeakerInfo
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.text.normalize import is_speakable
 from firstword.app.text.segment import Segment
@@ -109,11 +109,18 @@ class ToyToken2Wav:
 
 
 class ToyPromptBuilder:
-    def uses_flow_prompt(self, speaker: SpeakerFeatures, instruction: str | None) -> bool:
+    def uses_flow_prompt(
+        self, speaker: SpeakerFeatures, instruction: str | None, mode: VoiceMode | None = None
+    ) -> bool:
         return instruction is None
 
     def utterance(
-        self, speaker: SpeakerFeatures, text_ids: tuple[int, ...] | None, instruction: str | None, seed: int
+        self,
+        speaker: SpeakerFeatures,
+        text_ids: tuple[int, ...] | None,
+        instruction: str | None,
+        seed: int,
+        mode: VoiceMode | None = None,
     ) -> TokenRequest:
         if instruction == "refused":
             raise InvalidRequest("no such instruction", "instruct")
@@ -128,9 +135,17 @@ class ToySpeakers:
             raise SpeakerNotFound(f"no speaker is named {name!r}")
         return SpeakerInfo("hum", "builtin", "", 0.0, "", None, None, 0, cached=True)
 
-    async def prepared(self, name: str | None) -> PreparedSpeaker:
+    async def prepared(
+        self,
+        name: str | None,
+        reference: SentRecording | None = None,
+        on_miss: Callable[[], None] = lambda: None,
+    ) -> PreparedSpeaker:
         self.get(name)
         return PreparedSpeaker("", SpeakerFeatures.without_prompt(torch.zeros(192)), None, 0)
+
+    async def source_tokens(self, recording: SentRecording) -> tuple[int, ...]:
+        return tuple(recording.content)
 
 
 class ToyText:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from enum import Enum, auto
 from functools import partial
 from uuid import uuid4
@@ -21,7 +22,8 @@ from firstword.app.api.ws.messages import (
     Stats,
 )
 from firstword.app.engine.interface import Flushed, SynthesisRequest
-from firstword.app.errors import CancelReason, StreamTimeout
+from firstword.app.errors import CancelReason, InvalidRequest, StreamTimeout, UploadTooLarge
+from firstword.app.speakers.interface import SentRecording, checked_transcript
 
 
 class ContextState(Enum):
@@ -46,10 +48,28 @@ class Context:
     """
 
     def __init__(
-        self, start: Start, services: Services, owner: str, send_queue: SendQueue, is_explicit: bool
+        self,
+        start: Start,
+        services: Services,
+        owner: str,
+        send_queue: SendQueue,
+        is_explicit: bool,
+        reference: SentRecording | None = None,
     ) -> None:
-        """owner: whose API key it is. is_explicit: a `start` came. Raises InvalidRequest, SpeakerNotFound."""
+        """owner: whose API key it is. is_explicit: a `start` came. reference: the recording within it.
+
+        Raises InvalidRequest, SpeakerNotFound, and UploadTooLarge for the recording that is to follow.
+        """
         info = services.engine.info
+        max_bytes = services.limits.max_reference_bytes
+        if (start.reference_bytes or 0) > max_bytes:
+            raise UploadTooLarge(
+                f"a recording of {start.reference_bytes} bytes; expected {max_bytes} at most: send a shorter "
+                "or compressed one"
+            )
+        self._reference_text = checked_transcript(start.reference_text, "reference_text")
+        self._recording = bytearray()
+        self._num_missing = start.reference_bytes or 0  # bytes of the recording that are still to come
         if start.speaker is not None:
             services.speakers.get(start.speaker)
         self.id = start.context
@@ -57,9 +77,7 @@ class Context:
         # The client may have more to send that only makes sense after the `start` it sent.
         self.needs_start = is_explicit
         self._state = ContextState.IDLE
-        self._output = resolve_output_format(
-            start.format, start.sample_rate, start.speed, info.sample_rate_hz
-        )
+        self._output = resolve_output_format(start.format, start.sample_rate, start.speed, services)
         self._request = SynthesisRequest(
             request_id=uuid4().hex,
             wire="websocket",
@@ -68,35 +86,73 @@ class Context:
             language=start.language,
             instruct=start.instruct,
             seed=start.seed,
+            reference=reference,
+            voice_mode=start.voice_mode,
         )
+        info.check(self._request)
+        self._owner = owner
         self._session = StreamSession(services, self._request, owner)
         self._services = services
         self._send_queue = send_queue
         self._has_left_idle = asyncio.Event()
         self._idle_timer: asyncio.Timeout | None = None
         self._num_sent_samples = 0  # at the output's rate
+        self._text: list[str] = []  # all that came
 
     @property
     def takes_text(self) -> bool:
         return self._state in (ContextState.IDLE, ContextState.OPEN)
+
+    @property
+    def takes_recording(self) -> bool:
+        return self._num_missing > 0 and self.takes_text
+
+    def push_recording(self, part: bytes) -> None:
+        """Take the next part of the announced recording. Raises InvalidRequest for more than announced."""
+        self._restart_idle_timer()
+        if len(part) > self._num_missing:
+            raise InvalidRequest(
+                f"{len(part)} bytes of a recording came, {self._num_missing} were to come; give the length "
+                "of the file in `reference_bytes`",
+                "reference_bytes",
+            )
+        self._recording += part
+        self._num_missing -= len(part)
+        if not self._num_missing:
+            reference = SentRecording(bytes(self._recording), self._reference_text)
+            self._recording = bytearray()
+            self._request = replace(self._request, reference=reference)
+            self._session = StreamSession(self._services, self._request, self._owner)
+
+    def _check_recording(self) -> None:
+        if self._num_missing:
+            raise InvalidRequest(
+                f"{self._num_missing} bytes of the reference recording have not come; send them in binary "
+                "messages before any text",
+                "reference_bytes",
+            )
 
     def push_text(self, text: str) -> None:
         """Raise what `Engine.open` and its stream raise. An empty text has no effect."""
         self._restart_idle_timer()
         if not text:
             return
+        self._check_recording()
         self._leave_idle(ContextState.OPEN)
         self._session.text_came()
         self._session.stream.push_text(text)
+        self._text.append(text)
 
     def flush(self) -> None:
         """Raise as `push_text` does."""
+        self._check_recording()
         self._leave_idle(ContextState.OPEN)
         self._restart_idle_timer()
         self._session.stream.flush()
 
     def end_text(self) -> None:
         """Raise as `push_text` does."""
+        self._check_recording()
         self.needs_start = False
         self._leave_idle(ContextState.DRAINING)
         self._restart_idle_timer()
@@ -134,20 +190,29 @@ class Context:
             rtf=None if rtf is None else round(rtf, 3),
             speech_tokens=counts.speech_tokens,
             characters=counts.characters,
+            first_byte=record.first_byte(counts),
         )
         await self._send_queue.send(Done(context=self.id, stats=stats), before_write=close)
 
-    def cancel(self, reason: CancelReason) -> Cancelled:
-        """Free everything at once; audio that waits to be written is withdrawn."""
+    def cancel(self, reason: CancelReason, played_ms: float | None = None) -> Cancelled:
+        """Free everything at once; audio that waits to be written is withdrawn.
+
+        played_ms: how much of what was sent has been heard; None: all of it.
+        """
         self._close(reason)
         spoken_text = ""
         if self._session.is_admitted:
             played_s = self._num_sent_samples / self._output.sample_rate_hz
+            if played_ms is not None:
+                played_s = min(played_s, played_ms / 1000)
             source_rate_hz = self._services.engine.info.sample_rate_hz
             num_samples = round(played_s * self._output.speed * source_rate_hz)
             spoken_text = self._session.stream.spoken_text(num_samples)
         return Cancelled(
-            context=self.id, audio_ms_sent=self._ms(self._num_sent_samples), spoken_text=spoken_text
+            context=self.id,
+            audio_ms_sent=self._ms(self._num_sent_samples),
+            spoken_text=spoken_text,
+            remaining_text="".join(self._text)[len(spoken_text) :],
         )
 
     def fail(self, error: Exception) -> None:

@@ -10,7 +10,7 @@ from pydantic_core import from_json
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from firstword.app.api.errors import error_body, invalid_request
-from firstword.app.api.schemas import VoiceFields
+from firstword.app.api.schemas import NotBoolean, VoiceFields
 from firstword.app.audio.formats import AudioFormat
 from firstword.app.errors import InvalidRequest
 
@@ -33,6 +33,8 @@ class Start(VoiceFields, ContextMessage):
     type: Literal["start"] = "start"
     format: AudioFormat = "pcm"
     mode: Literal["continuous", "segments"] | None = None  # None: continuous where the checkpoint can
+    # Of a reference recording that follows in binary messages, before any other message of its context.
+    reference_bytes: Annotated[int, NotBoolean, Field(ge=1)] | None = None
 
 
 class Text(ContextMessage):
@@ -50,6 +52,8 @@ class End(ContextMessage):
 
 class Cancel(ContextMessage):
     type: Literal["cancel"] = "cancel"
+    # How much the listener has heard, by its own clock; None: all that was sent.
+    played_ms: Annotated[float, NotBoolean, Field(ge=0, allow_inf_nan=False)] | None = None
 
 
 class Ping(Message):
@@ -122,6 +126,7 @@ class Stats(BaseModel):
     rtf: float | None
     speech_tokens: int
     characters: int
+    first_byte: dict[str, float | str]  # milliseconds by stage, `speaker_cache`, and `rtf` of the first chunk
 
 
 class Done(ContextMessage):
@@ -133,6 +138,7 @@ class Cancelled(ContextMessage):
     type: Literal["cancelled"] = "cancelled"
     audio_ms_sent: float
     spoken_text: str
+    remaining_text: str  # the rest of what came
 
 
 class Pong(Message):

@@ -8,13 +8,11 @@ from typing import Literal, Protocol
 import torch
 
 from firstword.app.errors import TtsError
-from firstword.models.lm.alignment import TextAttention
+from firstword.models.lm.alignment import TokenDetail
 from firstword.models.lm.plan import DEFAULT_RATIOS, LengthRatios
 from firstword.models.lm.silence import SilentTokenFilter
 
 MAX_REPEATS = 25  # one token so many times in a row is a loop: a second of the same sound
-
-_Token = tuple[int, TextAttention | None]
 
 EndReason = Literal["eos", "max_tokens", "token_loop", "stopped"]
 
@@ -35,25 +33,25 @@ class TokenRequest:
     speaker: torch.Tensor | None
     seed: int
     ratios: LengthRatios = DEFAULT_RATIOS
+    wants_logprobs: bool = False
 
 
 class TokenStream:
     """The speech tokens of one utterance as they are generated: `ids` only grows.
 
-    `attentions` grows with it: what text each token is about, None where the model does not tell. Lives in
-    the event loop; one task waits for tokens.
+    `details` grows with it. Lives in the event loop; one task waits for tokens.
     """
 
     def __init__(self, silent_ids: frozenset[int] = frozenset()) -> None:
         """silent_ids: tokens of which at most a few in a row are handed on."""
         self.ids: list[int] = []
-        self.attentions: list[TextAttention | None] = []
+        self.details: list[TokenDetail] = []
         self.reason: EndReason | None = None
         self.compute_s = 0.0
         self._silence = SilentTokenFilter(silent_ids)
         self._error: TtsError | None = None
         self._last_id: int | None = None
-        self._held: list[_Token] = []  # repeats of the last id that are not in `ids` yet
+        self._held: list[tuple[int, TokenDetail]] = []  # repeats of the last id, not in `ids` yet
         self._num_wanted = 0
         self._waiter: asyncio.Future[None] | None = None
         self._ended = asyncio.Event()
@@ -79,16 +77,14 @@ class TokenStream:
         """Return when it has ended or failed; any number of tasks may wait."""
         await self._ended.wait()
 
-    def deliver(
-        self, ids: Sequence[int], compute_s: float, attentions: Sequence[TextAttention | None] = ()
-    ) -> None:
-        """Add generated tokens. compute_s: this utterance's share of the step. attentions: () for none.
+    def deliver(self, ids: Sequence[int], compute_s: float, details: Sequence[TokenDetail] = ()) -> None:
+        """Add generated tokens. compute_s: this utterance's share of the step. details: () for none.
 
         Repeats of a token are held back until another one follows. MAX_REPEATS of one token in a row end
         the stream as "token_loop", without the repeats: no token is taken back.
         """
         self.compute_s += compute_s
-        for token in zip(ids, attentions or [None] * len(ids), strict=True):
+        for token in zip(ids, details or [TokenDetail()] * len(ids), strict=True):
             if self.has_ended:
                 return
             if token[0] != self._last_id:
@@ -116,11 +112,11 @@ class TokenStream:
             self._ended.set()
             self._wake()
 
-    def _add(self, tokens: Sequence[_Token]) -> None:
-        for id, attention in tokens:
+    def _add(self, tokens: Sequence[tuple[int, TokenDetail]]) -> None:
+        for id, detail in tokens:
             if self._silence.lets_through(id):
                 self.ids.append(id)
-                self.attentions.append(attention)
+                self.details.append(detail)
         self._held.clear()
 
     def _wake(self) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from firstword.app.engine.interface import VoiceMode
 from firstword.app.engine.tokens.interface import TokenRequest
 from firstword.app.errors import InvalidRequest
 from firstword.models.config import LMConfig, ModelConfig, Qwen2LMConfig, TransformerLMConfig
@@ -40,16 +41,21 @@ class PromptBuilder:
         return isinstance(self.config.lm, Qwen2LMConfig)
 
     def utterance(
-        self, speaker: SpeakerFeatures, text_ids: tuple[int, ...] | None, instruction: str | None, seed: int
+        self,
+        speaker: SpeakerFeatures,
+        text_ids: tuple[int, ...] | None,
+        instruction: str | None,
+        seed: int,
+        mode: VoiceMode | None = None,
     ) -> TokenRequest:
-        """text_ids None: they are pushed later.
+        """text_ids None: they are pushed later. mode None: chosen by the instruction and the speaker.
 
-        Raises InvalidRequest for an instruction or a speaker that the checkpoint cannot take.
+        Raises InvalidRequest for an instruction, a speaker or a mode that the checkpoint cannot take.
         """
         ids = text_ids or ()
         family, tokenizer = self.config.family, self.tokenizer
         try:
-            match choose_mode(family, speaker, instruction is not None):
+            match choose_mode(family, speaker, instruction is not None, mode):
                 case "instruct":
                     given = instruct(family, speaker, ids, instruction or "", tokenizer)
                 case "instruct2":
@@ -61,7 +67,8 @@ class PromptBuilder:
                 case "cross_lingual":
                     given = cross_lingual(family, speaker, ids, tokenizer)
         except ModeError as error:
-            raise InvalidRequest(str(error), "speaker" if instruction is None else "instruct") from error
+            param = "voice_mode" if mode is not None else "speaker" if instruction is None else "instruct"
+            raise InvalidRequest(str(error), param) from error
         return TokenRequest(
             text_ids=None if text_ids is None else given.text_ids,
             prompt_text_ids=given.prompt_text_ids,
@@ -72,9 +79,17 @@ class PromptBuilder:
             ratios=self.ratios,
         )
 
-    def uses_flow_prompt(self, speaker: SpeakerFeatures, instruction: str | None) -> bool:
-        """Whether the flow continues the speaker's prompt; CosyVoice 1 follows an instruction without it."""
-        return uses_flow_prompt(choose_mode(self.config.family, speaker, instruction is not None))
+    def uses_flow_prompt(
+        self, speaker: SpeakerFeatures, instruction: str | None, mode: VoiceMode | None = None
+    ) -> bool:
+        """Whether the flow continues the speaker's prompt; CosyVoice 1 follows an instruction without it.
+
+        Raises InvalidRequest for a mode that the speaker cannot have.
+        """
+        try:
+            return uses_flow_prompt(choose_mode(self.config.family, speaker, instruction is not None, mode))
+        except ModeError as error:
+            raise InvalidRequest(str(error), "voice_mode") from error
 
 
 def plan_of(request: TokenRequest, vocabulary: Vocabulary, config: LMConfig) -> Plan:

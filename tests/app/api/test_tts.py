@@ -1,10 +1,12 @@
 """`/tts` does what docs/api.md says, whatever text comes."""
 
+import io
 import json
 from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
 
 from firstword.app.api.tts import SpeechBody
 from firstword.app.audio.formats import FORMATS, AudioFormat
@@ -65,6 +67,19 @@ async def test_a_complete_body_says_what_a_streamed_one_says(format: str) -> Non
     assert complete.headers["content-length"] == str(len(complete.content))
     assert complete.content[header_bytes:] == streamed.content[header_bytes:]
     assert complete.headers["content-type"] == streamed.headers["content-type"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_an_answer_says_that_it_is_synthetic(stream: bool) -> None:
+    async with in_process(make_services(tags_audio=True)) as client:
+        headers = {"X-Request-Id": "r-7"}
+        answer = await client.post("/tts", json={"text": HELLO, "stream": stream}, headers=headers)
+        plain = await client.get("/livez")
+    assert answer.headers["x-firstword-synthetic"] == "true"
+    assert "x-firstword-synthetic" not in plain.headers
+    with soundfile.SoundFile(io.BytesIO(answer.content)) as file:
+        assert (file.artist, file.comment) == ("hum", "synthetic speech; request r-7")
+        assert file.software.startswith("Firstword ")
 
 
 async def test_a_complete_wav_has_true_sizes() -> None:

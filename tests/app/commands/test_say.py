@@ -27,6 +27,14 @@ def test_say_writes_a_file_with_true_sizes(engine: FakeEngine, tmp_path: Path) -
     assert "real-time factor" in result.stderr
 
 
+def test_say_takes_a_reference_and_a_mode(engine: FakeEngine, tmp_path: Path) -> None:
+    assert "no mode is named 'loud'" in refused("say", TEXT, "--mode", "loud")
+    assert "there is no file mia.wav" in refused("say", TEXT, "--reference", "mia.wav")
+    assert run("say", TEXT, "--mode", "instruct", "--instruct", "Softly.").exit_code == 0
+    request = engine.streams[0].request
+    assert (request.voice_mode, request.instruct) == ("instruct", "Softly.")
+
+
 def test_say_sends_headerless_samples_through_a_pipe(engine: FakeEngine) -> None:
     result = run("say", TEXT, "-o", "-")
     assert result.exit_code == 0, result.stderr

@@ -61,6 +61,9 @@ class FakeNetworks:
         levels = np.abs(samples[:: sample_rate_hz // 25]) * 1000
         return FakeFeatures(levels.astype(np.int64), self.checkpoint)
 
+    def read_source_tokens(self, samples: NDArray[np.float32], sample_rate_hz: int) -> list[int]:
+        return self.read_features(samples, sample_rate_hz).prompt_tokens.tolist()
+
     def with_prompt_state(self, features: FakeFeatures, transcript: str) -> PreparedSpeaker:
         self._work()
         self.prepares += 1

@@ -83,8 +83,8 @@ def spoken(lm: SpeechLM) -> tuple[list[list[int]], list[list[TextAttention]], li
     while decoder.rows:
         for event in decoder.step():
             if isinstance(event, Emitted):
-                assert event.attention is not None
-                attentions[event.row.arrival].append(event.attention)
+                assert event.detail.attention is not None
+                attentions[event.row.arrival].append(event.detail.attention)
     return run, attentions, [list(row.plan.text_positions) for row in rows]
 
 
@@ -132,4 +132,4 @@ def test_a_model_without_alignment_heads_tells_nothing() -> None:
     decoder.add(RowRequest(OfflinePlan(lm.vocabulary, [1, 2], ratios=RATIOS), 0))
     events = [event for _ in range(5) for event in decoder.step() if isinstance(event, Emitted)]
     assert events
-    assert all(event.attention is None for event in events)
+    assert all(event.detail.attention is None for event in events)
