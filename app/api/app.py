@@ -30,7 +30,14 @@ from firstword.app.api.protocols import HttpProtocol, WebSocketProtocol
 from firstword.app.api.ws import session as websocket
 from firstword.app.telemetry.metrics import Metrics
 
-EXPOSED_HEADERS = ("X-Request-Id", "X-Sample-Rate", "X-Channels", "Server-Timing", "Retry-After")
+EXPOSED_HEADERS = (
+    "X-Request-Id",
+    "X-Sample-Rate",
+    "X-Channels",
+    "X-Firstword-Warnings",
+    "Server-Timing",
+    "Retry-After",
+)
 
 
 def build_app(

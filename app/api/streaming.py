@@ -247,6 +247,8 @@ class AudioResponse(Response):
             self.headers["Content-Type"] = self.media_type or encoder.media_type
             self.headers["X-Sample-Rate"] = str(self._output.sample_rate_hz)
             self.headers["X-Channels"] = "1"
+            if warnings := self.session.stream.stats.warnings:
+                self.headers["X-Firstword-Warnings"] = "; ".join(warnings)
             self.headers["Server-Timing"] = record.server_timing(self.session.stream.stats)
             start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
             self._has_started = True

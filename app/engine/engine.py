@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 from firstword.app.engine.interface import EngineInfo, EngineStatus, Mode, SynthesisRequest
@@ -74,6 +75,7 @@ class SpeechEngine:
     def open(self, request: SynthesisRequest, prepared: PreparedSpeaker | None = None) -> SpeechStream:
         """prepared: a speaker that is not registered, instead of the one that the request names."""
         self.info.check_length(len(request.text or ""))
+        request = replace(request, language=self.info.language_of(request.language))
         if request.mode == "continuous" and not self.info.can_continue_text:
             raise InvalidRequest(
                 f"{self.info.checkpoint} cannot speak while its text comes; use mode segments", "mode"

@@ -1,13 +1,17 @@
 """The engine as the API sees it: a request goes in, a stream of audio comes out."""
 
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Protocol
 
 from firstword.app.audio.dsp import Samples
-from firstword.app.errors import CancelReason, TextTooLong, Wire
+from firstword.app.errors import CancelReason, InvalidRequest, TextTooLong, Wire
 from firstword.app.telemetry.stream_record import StreamStats
+from firstword.app.text.language import CODES, NAMES
+
+_TAG = re.compile(r"([a-z]{2,3})(?:-[a-z0-9]{1,8})*", re.ASCII)  # BCP 47, its usual part
 
 Mode = Literal["whole", "continuous", "segments"]
 
@@ -102,7 +106,7 @@ class EngineInfo:
     default_speaker: str
     can_continue_text: bool  # mode "continuous"
     takes_instruct: bool
-    languages: tuple[str, ...]
+    languages: tuple[str, ...]  # ISO 639 codes
     max_text_chars: int  # of one stream
 
     def check_length(self, num_characters: int) -> None:
@@ -113,6 +117,32 @@ class EngineInfo:
                 "once; send it in several requests",
                 "text",
             )
+
+    def language_of(self, given: str | None) -> str | None:
+        """Return the code of a language by its code, tag or English name; None: it is to be detected.
+
+        Raises InvalidRequest for one that is unknown or not spoken.
+        """
+        name = " ".join((given or "auto").replace("_", "-").lower().split())
+        if name == "auto":
+            return None
+        tag = _TAG.fullmatch(name)
+        code = CODES.get(name) or (CODES.get(tag[1], tag[1]) if tag else None)
+        if code in self.languages:
+            return code
+        spoken = ", ".join(f"{code} ({NAMES[code]})" if code in NAMES else code for code in self.languages)
+        reason = (
+            f"{self.checkpoint} does not speak {NAMES[code]}"
+            if code in NAMES
+            else (f"unknown language {(given or '')[:60]!a}")
+        )
+        raise InvalidRequest(f"{reason}; choose one of {spoken}, or leave it out", "language")
+
+    def warning_of(self, language: str) -> str:
+        """Say that a text has a language that is not spoken, by its code. In ASCII."""
+        name = f"{NAMES[language]} ({language})" if language in NAMES else language
+        spoken = ", ".join(self.languages)
+        return f"the text seems to have {name} in it, and {self.checkpoint:.60} speaks {spoken} only"
 
 
 @dataclass(frozen=True, slots=True)

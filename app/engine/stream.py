@@ -26,6 +26,7 @@ from firstword.app.errors import CancelReason, InvalidRequest, Restarting, Synth
 from firstword.app.speakers.interface import PreparedSpeaker, PreparedSpeakers
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.stream_record import StreamStats
+from firstword.app.text.language import unspoken_languages
 from firstword.app.text.segment import Segment
 from firstword.app.text.stream import TextFrontend
 from firstword.models.token2wav_step import StepInput
@@ -329,7 +330,12 @@ class TextTask:
         segments = await asyncio.to_thread(work, *arguments)
         took_s = parts.clock() - began_s
         parts.metrics.stage_seconds.labels(stage="normalize").observe(took_s)
-        self._state.stats.compute_s += took_s
+        stats = self._state.stats
+        stats.compute_s += took_s
+        for segment in segments:
+            unspoken = unspoken_languages(segment.spoken, segment.language, parts.info.languages)
+            warnings = map(parts.info.warning_of, unspoken)
+            stats.warnings += [warning for warning in warnings if warning not in stats.warnings]
         return segments
 
     async def _continue(self, segments: Sequence[Segment]) -> None:

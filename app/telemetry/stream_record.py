@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import get_args
 
 from firstword.app.errors import CancelReason, Wire
@@ -20,6 +20,7 @@ class StreamStats:
     audio_samples: int = 0  # given out
     queue_wait_s: float = 0.0
     compute_s: float = 0.0
+    warnings: list[str] = field(default_factory=list)  # about the text, for the client; in ASCII
 
 
 class StreamRecord:

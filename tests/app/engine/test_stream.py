@@ -419,3 +419,18 @@ def test_fades_touch_the_ends_of_an_utterance_only() -> None:
     assert faded(ones, 3, is_first=False, is_last=True).tolist() == [*[1] * 8, 0.5, 0]
     assert faded(ones[:0], 3, is_first=True, is_last=True).tolist() == []
     assert RATE_HZ * 0.003 < SAMPLES_PER_TOKEN / 2  # the letters above are read beyond the fades
+
+
+async def test_text_that_is_not_spoken_well_is_known_before_the_first_audio() -> None:
+    async with ToyEngine() as toy, toy.engine.open(asked("Да. Hi. Да.", language="English")) as stream:
+        assert stream.request.language == "en"
+        first = await anext(aiter(stream))
+        assert isinstance(first, Audio)
+        assert stream.stats.warnings == ["the text seems to have Russian (ru) in it, and toy speaks en only"]
+
+
+async def test_a_language_that_is_not_spoken_is_refused_at_once() -> None:
+    async with ToyEngine() as toy:
+        with pytest.raises(InvalidRequest, match="does not speak German; choose one of en") as refused:
+            toy.engine.open(asked("Hi.", language="de"))
+    assert refused.value.param == "language"
