@@ -98,6 +98,7 @@ async def create_speech(body: SpeechRequest, request: Request, services: Service
         language=body.language,
         instruct=body.instructions or None if info.takes_instruct else None,
         seed=body.seed,
+        is_played=body.stream or body.stream_format == "sse",
     )
     output = resolve_output_format(body.response_format, body.sample_rate, body.speed, info.sample_rate_hz)
     # By the fields alone: OpenAI's client accepts octets even when it asks for events.

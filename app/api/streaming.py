@@ -121,7 +121,10 @@ class StreamSession:
 
     def _new_record(self) -> StreamRecord:
         services = self._services
-        record = StreamRecord(services.metrics, services.clock, self._request.wire, self.received_s)
+        request = self._request
+        record = StreamRecord(
+            services.metrics, services.clock, request.wire, self.received_s, request.is_played
+        )
         if self._first_text_s is not None:
             record.text_came(self._first_text_s)
         return record

@@ -49,6 +49,7 @@ async def speak(body: SpeechBody, request: Request, services: ServicesHere) -> A
         instruct=body.instruct,
         seed=body.seed,
         normalize=body.normalize,
+        is_played=body.stream,
     )
     kind: type[AudioResponse] = AudioResponse if body.stream else CompleteAudioResponse
     return kind(request, services, synthesis, output)

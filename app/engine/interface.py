@@ -34,6 +34,7 @@ class SynthesisRequest:
     instruct: str | None = None
     seed: int | None = None
     normalize: bool = True
+    is_played: bool = True  # while it comes; False: a file, which may wait and gives way to those that are
 
     def __post_init__(self) -> None:
         assert (self.text is not None) == (self.mode == "whole"), "a whole text comes with its request"

@@ -133,7 +133,7 @@ class SpeechStream:
         self.sample_rate_hz = parts.token2wav.sample_rate_hz
         self.stats = StreamStats(characters=len(request.text or ""))
         seed = secrets.randbits(31) if request.seed is None else request.seed
-        audio = AudioQueue(self.sample_rate_hz, parts.listener_buffer_s, parts.clock)
+        audio = AudioQueue(self.sample_rate_hz, parts.listener_buffer_s, parts.clock, request.is_played)
         self._state = StreamState(request, seed, parts, self.stats, audio)
         self._prepared = prepared
         self._running = running
@@ -148,6 +148,7 @@ class SpeechStream:
     async def __aenter__(self) -> "SpeechStream":
         state, parts = self._state, self._state.parts
         metrics, clock = parts.metrics, parts.clock
+        is_file = not self.request.is_played
         if parts.generator.unready_reason:
             raise Restarting(parts.generator.unready_reason)
         began_s = prepared_s = clock()
@@ -157,8 +158,8 @@ class SpeechStream:
                 state.speaker = self._prepared or await parts.speakers.prepared(self.request.speaker)
                 prepared_s = clock()
                 metrics.stage_seconds.labels(stage="speaker").observe(prepared_s - began_s)
-                with metrics.queue_depth.track_inprogress():
-                    self._slot = await parts.admission.acquire()
+                with (metrics.file_queue_depth if is_file else metrics.queue_depth).track_inprogress():
+                    self._slot = await parts.admission.acquire(is_file)
         except BaseException as error:
             was_cancelled = self._has_ended and isinstance(error, TimeoutError)
             self._end()
@@ -170,7 +171,8 @@ class SpeechStream:
             self._end()
             return self
         self.stats.queue_wait_s = clock() - prepared_s
-        metrics.queue_wait_seconds.observe(self.stats.queue_wait_s)
+        wait_seconds = metrics.file_queue_wait_seconds if is_file else metrics.queue_wait_seconds
+        wait_seconds.observe(self.stats.queue_wait_s)
         self._running.add(self)
         self._task = asyncio.create_task(self._run(), name=f"speech {self.request.request_id}")
         return self

@@ -434,3 +434,22 @@ async def test_a_language_that_is_not_spoken_is_refused_at_once() -> None:
         with pytest.raises(InvalidRequest, match="does not speak German; choose one of en") as refused:
             toy.engine.open(asked("Hi.", language="de"))
     assert refused.value.param == "language"
+
+
+async def test_files_never_keep_a_played_stream_waiting_and_are_all_answered() -> None:
+    """No played stream may wait here: one that finds no slot at once is refused."""
+    async with ToyEngine(max_streams=4, max_queued=0) as toy:
+        files = [asyncio.create_task(spoken(toy, f"File {n}.", is_played=False)) for n in range(20)]
+        await until_idle()
+        num_beside = []
+
+        async def listen(num_streams: int) -> None:
+            for _ in range(num_streams):
+                async with toy.engine.open(asked("Played.")) as stream:
+                    num_beside.append(toy.admission.num_running)
+                    await heard(stream)
+
+        await asyncio.gather(listen(20), listen(20), listen(20), listen(5))
+        answers = await asyncio.gather(*files)
+    assert [letters_of(answer) for answer in answers] == [f"File {n}." for n in range(20)]
+    assert max(num_beside) == 5  # four that are played, and one file
