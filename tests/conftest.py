@@ -11,13 +11,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).parent
 
-# Folders whose tests share a server, an engine or a checkpoint; the longest first, so that both processes
-# end at about the same time.
-TOGETHER = ("vllm", "e2e", "training", "guards")
+# Folders whose tests share a server, an engine, a browser or a checkpoint; the longest first, so that both
+# processes end at about the same time.
+TOGETHER = ("vllm", "e2e", "training", "guards", "browser")
 
 
 # Start a server process, or take more than about a second each: `make test-fast` leaves them out.
-SERVER = ("deploy/test_expressions.py", "e2e/", "app/telemetry/test_server_logs.py")
+SERVER = ("browser/", "deploy/test_expressions.py", "e2e/", "app/telemetry/test_server_logs.py")
 SLOW = (
     "app/api/test_openapi.py",
     "app/commands/",

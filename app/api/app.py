@@ -32,7 +32,7 @@ from firstword.app.api.ws import session as websocket
 from firstword.app.telemetry.metrics import Metrics
 
 EXPOSED_HEADERS = (
-    *("X-Request-Id", "X-Sample-Rate", "X-Channels", "Server-Timing", "Retry-After"),
+    *("X-Request-Id", "X-Sample-Rate", "X-Channels", "Server-Timing", "Retry-After", "X-Firstword-Warnings"),
     SYNTHETIC,
 )
 

@@ -101,6 +101,7 @@ async def create_speech(body: SpeechRequest, request: Request, services: Service
         seed=body.seed,
         reference=await body.reference(services.limits.max_reference_bytes),
         voice_mode=body.voice_mode,
+        is_played=body.stream or body.stream_format == "sse",
     )
     output = resolve_output_format(body.response_format, body.sample_rate, body.speed, services)
     # By the fields alone: OpenAI's client accepts octets even when it asks for events.

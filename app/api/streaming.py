@@ -125,7 +125,10 @@ class StreamSession:
 
     def _new_record(self) -> StreamRecord:
         services = self._services
-        record = StreamRecord(services.metrics, services.clock, self._request.wire, self.received_s)
+        request = self._request
+        record = StreamRecord(
+            services.metrics, services.clock, request.wire, self.received_s, request.is_played
+        )
         if self._first_text_s is not None:
             record.text_came(self._first_text_s)
         return record
@@ -251,6 +254,8 @@ class AudioResponse(Response):
             self.headers["Content-Type"] = self.media_type or encoder.media_type
             self.headers["X-Sample-Rate"] = str(self._output.sample_rate_hz)
             self.headers["X-Channels"] = "1"
+            if warnings := self.session.stream.stats.warnings:
+                self.headers["X-Firstword-Warnings"] = "; ".join(warnings)
             self.headers["Server-Timing"] = record.server_timing(self.session.stream.stats)
             start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
             self._has_started = True

@@ -54,6 +54,7 @@ async def speak(body: SpeechBody, request: Request, services: ServicesHere) -> A
         normalize=body.normalize,
         reference=await body.reference(services.limits.max_reference_bytes),
         voice_mode=body.voice_mode,
+        is_played=body.stream,
     )
     kind: type[AudioResponse] = AudioResponse if body.stream else CompleteAudioResponse
     return kind(request, services, synthesis, output)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 from firstword.app.engine.interface import EngineInfo, EngineStatus, ListedTokens, Mode, SynthesisRequest
@@ -76,6 +77,7 @@ class SpeechEngine:
         """prepared: a speaker that is not registered, instead of the one that the request names."""
         self.info.check_length(len(request.text or ""))
         self.info.check(request)
+        request = replace(request, language=self.info.language_of(request.language))
         if prepared is None and request.speaker is not None:
             self._parts.speakers.get(request.speaker)
         return SpeechStream(request, prepared, self._parts, self._streams)

@@ -1,5 +1,6 @@
 """The engine as the API sees it: a request goes in, a stream of audio comes out."""
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from types import TracebackType
@@ -9,6 +10,9 @@ from firstword.app.audio.dsp import Samples
 from firstword.app.errors import CancelReason, InvalidRequest, TextTooLong, Wire
 from firstword.app.speakers.interface import SentRecording
 from firstword.app.telemetry.stream_record import StreamStats
+from firstword.app.text.language import CODES, NAMES
+
+_TAG = re.compile(r"([a-z]{2,3})(?:-[a-z0-9]{1,8})*", re.ASCII)  # BCP 47, its usual part
 
 Mode = Literal["whole", "continuous", "segments", "tokens"]
 VoiceMode = Literal["zero_shot", "cross_lingual", "instruct", "sft"]
@@ -36,6 +40,7 @@ class SynthesisRequest:
     reference: SentRecording | None = None  # its voice is taken instead of a speaker's
     voice_mode: VoiceMode | None = None  # None: by the instruction and what the speaker has
     speech: SentRecording | tuple[int, ...] | None = None  # of mode "tokens"
+    is_played: bool = True  # while it comes; False: a file, which may wait and gives way to those that are
 
     def __post_init__(self) -> None:
         assert (self.text is not None) == (self.mode == "whole"), "a whole text comes with its request"
@@ -120,7 +125,7 @@ class EngineInfo:
     default_speaker: str
     can_continue_text: bool  # mode "continuous"
     takes_instruct: bool
-    languages: tuple[str, ...]
+    languages: tuple[str, ...]  # ISO 639 codes
     max_text_chars: int  # of one stream
     voice_modes: tuple[VoiceMode, ...] = ("zero_shot", "cross_lingual", "instruct", "sft")
     num_speech_ids: int = 6561  # speech tokens are below it
@@ -166,6 +171,32 @@ class EngineInfo:
             raise InvalidRequest(
                 f"speech token {foreign}; {self.checkpoint} has 0 to {self.num_speech_ids - 1}", "tokens"
             )
+
+    def language_of(self, given: str | None) -> str | None:
+        """Return the code of a language by its code, tag or English name; None: it is to be detected.
+
+        Raises InvalidRequest for one that is unknown or not spoken.
+        """
+        name = " ".join((given or "auto").replace("_", "-").lower().split())
+        if name == "auto":
+            return None
+        tag = _TAG.fullmatch(name)
+        code = CODES.get(name) or (CODES.get(tag[1], tag[1]) if tag else None)
+        if code in self.languages:
+            return code
+        spoken = ", ".join(f"{code} ({NAMES[code]})" if code in NAMES else code for code in self.languages)
+        reason = (
+            f"{self.checkpoint} does not speak {NAMES[code]}"
+            if code in NAMES
+            else (f"unknown language {(given or '')[:60]!a}")
+        )
+        raise InvalidRequest(f"{reason}; choose one of {spoken}, or leave it out", "language")
+
+    def warning_of(self, language: str) -> str:
+        """Say that a text has a language that is not spoken, by its code. In ASCII."""
+        name = f"{NAMES[language]} ({language})" if language in NAMES else language
+        spoken = ", ".join(self.languages)
+        return f"the text seems to have {name} in it, and {self.checkpoint:.60} speaks {spoken} only"
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,12 @@ async def running_engine(
             lambda size, times: _observe_batch(metrics, size, times),
         )
         admission = Admission(
-            engine_options.max_streams or 1, engine_options.max_queued, engine_options.queue_timeout_s, clock
+            engine_options.max_streams or 1,
+            engine_options.max_queued,
+            engine_options.queue_timeout_s,
+            clock,
+            engine_options.max_queued_files,
+            engine_options.file_queue_timeout_s,
         )
         parts = EngineParts(
             info=info,

@@ -26,6 +26,7 @@ from firstword.app.errors import CancelReason, InvalidRequest, Restarting, Synth
 from firstword.app.speakers.interface import PreparedSpeaker, PreparedSpeakers, SentRecording
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.stream_record import StreamStats
+from firstword.app.text.language import unspoken_languages
 from firstword.app.text.segment import Segment
 from firstword.app.text.stream import TextFrontend
 from firstword.models.token2wav_step import StepInput
@@ -111,7 +112,7 @@ class SpeechStream:
         self.sample_rate_hz = parts.token2wav.sample_rate_hz
         self.stats = StreamStats(characters=len(request.text or ""))
         seed = secrets.randbits(31) if request.seed is None else request.seed
-        audio = AudioQueue(self.sample_rate_hz, parts.listener_buffer_s, parts.clock)
+        audio = AudioQueue(self.sample_rate_hz, parts.listener_buffer_s, parts.clock, request.is_played)
         self._state = StreamState(request, seed, parts, self.stats, audio)
         self._prepared = prepared
         self._running = running
@@ -126,6 +127,7 @@ class SpeechStream:
     async def __aenter__(self) -> "SpeechStream":
         state, parts = self._state, self._state.parts
         metrics, clock = parts.metrics, parts.clock
+        is_file = not self.request.is_played
         if parts.generator.unready_reason:
             raise Restarting(parts.generator.unready_reason)
         began_s = prepared_s = clock()
@@ -136,8 +138,8 @@ class SpeechStream:
                 prepared_s = clock()
                 self.stats.first.speaker_s = prepared_s - began_s
                 metrics.stage_seconds.labels(stage="speaker").observe(prepared_s - began_s)
-                with metrics.queue_depth.track_inprogress():
-                    self._slot = await parts.admission.acquire()
+                with (metrics.file_queue_depth if is_file else metrics.queue_depth).track_inprogress():
+                    self._slot = await parts.admission.acquire(is_file)
         except BaseException as error:
             was_cancelled = self._has_ended and isinstance(error, TimeoutError)
             self._end()
@@ -149,7 +151,8 @@ class SpeechStream:
             self._end()
             return self
         self.stats.queue_wait_s = clock() - prepared_s
-        metrics.queue_wait_seconds.observe(self.stats.queue_wait_s)
+        wait_seconds = metrics.file_queue_wait_seconds if is_file else metrics.queue_wait_seconds
+        wait_seconds.observe(self.stats.queue_wait_s)
         self._running.add(self)
         self._task = asyncio.create_task(self._run(), name=f"speech {self.request.request_id}")
         return self
@@ -346,6 +349,10 @@ class TextTask:
         stats.compute_s += took_s
         if not self._state.transcripts:
             stats.first.text_s = (stats.first.text_s or 0.0) + took_s
+        for segment in segments:
+            unspoken = unspoken_languages(segment.spoken, segment.language, parts.info.languages)
+            warnings = map(parts.info.warning_of, unspoken)
+            stats.warnings += [warning for warning in warnings if warning not in stats.warnings]
         return segments
 
     async def _continue(self, segments: Sequence[Segment]) -> None:

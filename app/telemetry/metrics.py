@@ -93,6 +93,7 @@ TTFB_BUCKETS = (0.03, 0.05, 0.075, 0.1, 0.125, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0
 STAGE_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1, 2, 5)
 RTF_BUCKETS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5, 2, 5)
 GAP_BUCKETS = (0, 0.005, 0.01, 0.02, 0.04, 0.06, 0.1, 0.15, 0.2, 0.3, 0.5, 1, 2, 5)
+FILE_WAIT_BUCKETS = (0, 0.1, 0.5, 1, 2, 5, 10, 20, 30, 45, 60, 120)
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -119,9 +120,17 @@ class Metrics:
         self.queue_wait_seconds = histogram(
             "queue_wait_seconds", "Wait for a slot, of requests that got one", buckets=GAP_BUCKETS
         )
+        self.file_queue_depth = gauge(
+            "file_queue_depth", "Requests for whole files that wait for a slot, in a queue of their own"
+        )
+        self.file_queue_wait_seconds = histogram(
+            "file_queue_wait_seconds",
+            "Wait for a slot, of requests for whole files that got one",
+            buckets=FILE_WAIT_BUCKETS,
+        )
         self.time_to_first_byte_seconds = histogram(
             "time_to_first_byte_seconds",
-            "Request received to first audio payload handed to the transport",
+            "Request received to first audio payload handed to the transport, of all but whole files",
             ["protocol"],
             buckets=TTFB_BUCKETS,
         )
@@ -141,7 +150,7 @@ class Metrics:
         )
         self.underrun_seconds = histogram(
             "underrun_seconds",
-            "Worst deficit of a client without pre-buffer, of completed streams",
+            "Worst deficit of a client without pre-buffer, of completed streams but whole files",
             buckets=GAP_BUCKETS,
         )
         self.continuity_ok = counter(

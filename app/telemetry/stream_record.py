@@ -59,6 +59,7 @@ class StreamStats:
     queue_wait_s: float = 0.0
     compute_s: float = 0.0
     first: FirstChunk = field(default_factory=FirstChunk)
+    warnings: list[str] = field(default_factory=list)  # about the text, for the client; in ASCII
 
 
 class StreamRecord:
@@ -68,13 +69,20 @@ class StreamRecord:
     """
 
     def __init__(
-        self, metrics: Metrics, clock: Callable[[], float], wire: Wire, received_s: float | None = None
+        self,
+        metrics: Metrics,
+        clock: Callable[[], float],
+        wire: Wire,
+        received_s: float | None = None,
+        is_played: bool = True,
     ) -> None:
-        """received_s: when the request came, by the clock; None: now."""
+        """received_s: when the request came, by the clock; None: now. is_played: while it comes; the times of
+        others say nothing of what a listener waits for."""
         self._metrics = metrics
         self._clock = clock
         self._wire = wire
         self._received_s = clock() if received_s is None else received_s
+        self._is_played = is_played
         self._request_id: str | None = None
         self._speaker: str | None = None
         self._first_text_s: float | None = None
@@ -103,7 +111,8 @@ class StreamRecord:
         if self._playback is None:
             self._playback = Playback(sample_rate_hz)
             self._ttfb_s = now_s - self._received_s
-            self._metrics.time_to_first_byte_seconds.labels(self._wire).observe(self._ttfb_s)
+            if self._is_played:
+                self._metrics.time_to_first_byte_seconds.labels(self._wire).observe(self._ttfb_s)
             if self._first_text_s is not None:
                 self._metrics.first_text_to_first_byte_seconds.observe(now_s - self._first_text_s)
         assert sample_rate_hz == self._playback.sample_rate_hz, sample_rate_hz
@@ -195,10 +204,11 @@ class StreamRecord:
 
     def _observe_completed(self, playback: Playback, stats: StreamStats | None) -> None:
         """Not for other streams: their underrun looks better, their real-time factor worse than it is."""
-        self._metrics.underrun_seconds.observe(playback.worst_deficit_s)
-        for threshold_ms in CONTINUITY_THRESHOLDS_MS:
-            if 1000 * playback.worst_deficit_s <= threshold_ms:
-                self._metrics.continuity_ok.labels(threshold_ms).inc()
+        if self._is_played:
+            self._metrics.underrun_seconds.observe(playback.worst_deficit_s)
+            for threshold_ms in CONTINUITY_THRESHOLDS_MS:
+                if 1000 * playback.worst_deficit_s <= threshold_ms:
+                    self._metrics.continuity_ok.labels(threshold_ms).inc()
         rtf = None if stats is None else self.rtf(stats)
         if rtf is not None:
             self._metrics.real_time_factor.observe(rtf)

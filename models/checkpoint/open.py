@@ -25,7 +25,7 @@ from firstword.models.checkpoint.names import (
     Table,
 )
 from firstword.models.checkpoint.speaker_table import read_speaker_table
-from firstword.models.checkpoint.traits import Traits, read_traits
+from firstword.models.checkpoint.traits import Traits, default_traits, read_traits
 from firstword.models.checkpoint.weights import (
     check_fit,
     fold_weight_norm,
@@ -249,9 +249,9 @@ def open_checkpoint(directory: Path | str) -> Checkpoint:
     qwen2 = None
     if family != "cosyvoice1":
         qwen2 = config_parser.parse_qwen2(Fields.from_json(_file_within(directory, QWEN2_CONFIG_FILE)))
-    traits = Traits()
+    traits = default_traits(family)
     if (directory / TRAITS_FILE).exists():
-        traits = read_traits(_file_within(directory, TRAITS_FILE))
+        traits = read_traits(_file_within(directory, TRAITS_FILE), family)
     config = config_parser.parse(file, family, qwen2)
     if isinstance(config.lm, Qwen2LMConfig):
         heads = traits.alignment_heads

@@ -6,26 +6,36 @@ has one behaves as the original does, wherever it lies.
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Final
 
 from firstword.models.checkpoint.yaml import Fields
+from firstword.models.config import Family
 
 MAX_LENGTH = 10_000  # of a segment
 MAX_TOKEN_RATIO = 100
 _LANGUAGE = re.compile(r"[a-z]{2,3}", re.ASCII)
 
+LANGUAGES: Final[Mapping[Family, tuple[str, ...]]] = {
+    "cosyvoice1": ("zh", "en", "ja", "yue", "ko"),
+    "cosyvoice2": ("zh", "en", "ja", "yue", "ko"),
+    "cosyvoice3": ("zh", "en", "ja", "yue", "ko", "de", "es", "fr", "it", "ru"),
+}
+"""Of the published checkpoints, as ISO 639 codes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """The defaults are the published checkpoints'.
+    """The defaults are those of the published CosyVoice 1 and 2; 3 has other languages.
 
     Segment lengths count text tokens, in Chinese characters. A segment longer than `segment_min_length`
     ends before the sentence that would take it past `segment_max_length`; a rest shorter than
     `segment_merge_length` joins the segment before it.
     """
 
-    languages: tuple[str, ...] = ("zh", "en", "ja", "yue", "ko")  # the first is the voice's own
+    languages: tuple[str, ...] = LANGUAGES["cosyvoice2"]  # the first is the voice's own
     takes_instruct: bool = True  # was trained with instructions
     segment_max_length: int = 80
     segment_min_length: int = 60
@@ -43,13 +53,17 @@ def write_traits(path: Path, traits: Traits) -> None:
     path.write_text(json.dumps(asdict(traits), indent=2) + "\n")
 
 
-def read_traits(path: Path) -> Traits:
-    """Read a JSON object of any of the fields of `Traits`; the others keep their defaults.
+def default_traits(family: Family) -> Traits:
+    return Traits(languages=LANGUAGES[family])
+
+
+def read_traits(path: Path, family: Family) -> Traits:
+    """Read a JSON object of any of the fields of `Traits`; the others keep the family's defaults.
 
     Raises CheckpointError for content that is no such object, an unknown field or a value out of range.
     """
     fields = Fields.from_json(path)
-    default = Traits()
+    default = default_traits(family)
     traits = Traits(
         languages=fields.texts("languages", default.languages),
         takes_instruct=fields.flag("takes_instruct", default.takes_instruct),

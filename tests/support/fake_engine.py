@@ -20,6 +20,7 @@ from firstword.app.engine.interface import (
 )
 from firstword.app.errors import CancelReason, Draining, SpeakerNotFound
 from firstword.app.telemetry.stream_record import StreamStats
+from firstword.app.text.language import detect_language, unspoken_languages
 
 SAMPLE_RATE_HZ = 24_000
 SAMPLES_PER_CHARACTER = 1200  # 50 ms
@@ -76,6 +77,7 @@ class FakeEngine:
 
     def open(self, request: SynthesisRequest, prepared: object = None) -> "FakeStream":
         self.info.check_length(len(request.text or ""))
+        request = replace(request, language=self.info.language_of(request.language))
         name = request.speaker or self.info.default_speaker
         if name not in self.speakers:
             raise SpeakerNotFound(f"No speaker is named {name!r}; GET /speakers lists them.")
@@ -157,6 +159,11 @@ class FakeStream:
         self._engine.info.check_length(len(self.text) + len(text))
         self.text += text
         self.stats.characters += len(text)
+        language = self.request.language or detect_language(text)
+        info = self._engine.info
+        for code in unspoken_languages(text, language, info.languages):
+            if info.warning_of(code) not in self.stats.warnings:
+                self.stats.warnings.append(info.warning_of(code))
         for character in text:
             self._waiting += character
             is_sentence = self.request.mode == "segments" and character in SENTENCE_ENDS

@@ -57,14 +57,15 @@ def in_process(services: Services) -> httpx.AsyncClient:
 
 
 @asynccontextmanager
-async def serving(services: Services) -> AsyncIterator[str]:
+async def serving(services: Services, allowed_hosts: Sequence[str] | None = None) -> AsyncIterator[str]:
     """A real server in this event loop; gives its base URL. On leaving, all its requests have ended."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         # The socket listens from here on: a client that is early waits in its backlog.
         host, port = listening.getsockname()
         limits = services.limits
         max_message_bytes = max(limits.max_message_bytes, limits.max_reference_bytes)
-        config = server_config(build_app(services), host, port, max_message_bytes)
+        app = build_app(services, allowed_hosts=allowed_hosts)
+        config = server_config(app, host, port, max_message_bytes)
         server = uvicorn.Server(config)
         running = asyncio.create_task(server.serve([listening]))
         try:

@@ -202,7 +202,7 @@ class ToyEngine:
         self.token2wav = token2wav or ToyToken2Wav()
         self.clock = Clock()
         self.metrics = Metrics()
-        self.admission = Admission(max_streams, max_queued, 60.0, self.clock)
+        self.admission = Admission(max_streams, max_queued, 60.0, self.clock, 20, 60.0)
         info = EngineInfo("toy", "toy", RATE_HZ, "hum", can_do_all, can_do_all, ("en",), 200)
         parts = EngineParts(
             info=info,

@@ -20,6 +20,7 @@ from firstword.app.api.ws.messages import (
     Start,
     Started,
     Stats,
+    TextWarning,
 )
 from firstword.app.engine.interface import Flushed, SynthesisRequest
 from firstword.app.errors import CancelReason, InvalidRequest, StreamTimeout, UploadTooLarge
@@ -72,6 +73,7 @@ class Context:
         self._num_missing = start.reference_bytes or 0  # bytes of the recording that are still to come
         if start.speaker is not None:
             services.speakers.get(start.speaker)
+        info.language_of(start.language)
         self.id = start.context
         self.task: asyncio.Task[None] | None = None  # that of `run`, set by its creator
         # The client may have more to send that only makes sense after the `start` it sent.
@@ -98,6 +100,7 @@ class Context:
         self._idle_timer: asyncio.Timeout | None = None
         self._num_sent_samples = 0  # at the output's rate
         self._text: list[str] = []  # all that came
+        self._num_warnings = 0  # sent
 
     @property
     def takes_text(self) -> bool:
@@ -266,6 +269,7 @@ class Context:
         with StreamEncoder(session.stream, self._output, session.record.encoded) as encoder:
             async with aclosing(encoder.events()) as events:
                 async for event in events:
+                    await self._send_warnings()
                     if isinstance(event, Flushed):
                         await queue.send(FlushDone(context=self.id))
                         continue
@@ -279,6 +283,14 @@ class Context:
                     await queue.send(frame, event.data, before_write=count)
                     session.record.audio_went(event.num_samples, self._output.sample_rate_hz)
                     self._restart_idle_timer()
+
+        await self._send_warnings()
+
+    async def _send_warnings(self) -> None:
+        """Send those that came up since the last call."""
+        for message in self._session.stream.stats.warnings[self._num_warnings :]:
+            self._num_warnings += 1
+            await self._send_queue.send(TextWarning(context=self.id, message=message))
 
     def _count_sent(self, num_samples: int) -> None:
         self._num_sent_samples += num_samples

@@ -114,6 +114,13 @@ class AudioFrame(ContextMessage):
     duration_ms: float
 
 
+class TextWarning(ContextMessage):
+    """The text is spoken, but probably not as its writer wants it."""
+
+    type: Literal["warning"] = "warning"
+    message: str
+
+
 class FlushDone(ContextMessage):
     """All that came before a flush has been sent."""
 

@@ -348,3 +348,22 @@ async def test_the_moment_of_silence_is_valid_in_every_format(format: AudioForma
     samples, rate_hz = decode(format, answer.content, int(answer.headers["X-Sample-Rate"]))
     assert len(samples) / rate_hz >= 0.02
     assert np.abs(samples).max() < 1e-3  # G.711 has no zero
+
+
+async def test_a_whole_body_is_a_file_that_gives_way_and_everything_else_is_played() -> None:
+    engine = FakeEngine()
+    services = make_services(engine)
+    async with in_process(services) as client:
+        for whole in (True, False):
+            fields = {"stream": False} if whole else {}
+            await client.post("/tts", json={"text": "Hi."} | fields)
+            await client.get("/tts", params={"text": "Hi."} | ({"stream": "false"} if whole else {}))
+            await client.post("/v1/audio/speech", json={"input": "Hi."} | fields)
+            await client.post("/v1/audio/speech", json={"input": "Hi.", "stream_format": "sse"} | fields)
+    played = [stream.request.is_played for stream in engine.streams]
+    assert played == [False, False, False, True, True, True, True, True]
+    first_bytes = [
+        counted(services, "tts_time_to_first_byte_seconds_count", protocol=p) for p in ("http", "openai")
+    ]
+    assert first_bytes == [2, 3]
+    assert counted(services, "tts_underrun_seconds_count") == 5

@@ -419,3 +419,37 @@ def test_fades_touch_the_ends_of_an_utterance_only() -> None:
     assert faded(ones, 3, is_first=False, is_last=True).tolist() == [*[1] * 8, 0.5, 0]
     assert faded(ones[:0], 3, is_first=True, is_last=True).tolist() == []
     assert RATE_HZ * 0.003 < SAMPLES_PER_TOKEN / 2  # the letters above are read beyond the fades
+
+
+async def test_text_that_is_not_spoken_well_is_known_before_the_first_audio() -> None:
+    async with ToyEngine() as toy, toy.engine.open(asked("Да. Hi. Да.", language="English")) as stream:
+        assert stream.request.language == "en"
+        first = await anext(aiter(stream))
+        assert isinstance(first, Audio)
+        assert stream.stats.warnings == ["the text seems to have Russian (ru) in it, and toy speaks en only"]
+
+
+async def test_a_language_that_is_not_spoken_is_refused_at_once() -> None:
+    async with ToyEngine() as toy:
+        with pytest.raises(InvalidRequest, match="does not speak German; choose one of en") as refused:
+            toy.engine.open(asked("Hi.", language="de"))
+    assert refused.value.param == "language"
+
+
+async def test_files_never_keep_a_played_stream_waiting_and_are_all_answered() -> None:
+    """No played stream may wait here: one that finds no slot at once is refused."""
+    async with ToyEngine(max_streams=4, max_queued=0) as toy:
+        files = [asyncio.create_task(spoken(toy, f"File {n}.", is_played=False)) for n in range(20)]
+        await until_idle()
+        num_beside = []
+
+        async def listen(num_streams: int) -> None:
+            for _ in range(num_streams):
+                async with toy.engine.open(asked("Played.")) as stream:
+                    num_beside.append(toy.admission.num_running)
+                    await heard(stream)
+
+        await asyncio.gather(listen(20), listen(20), listen(20), listen(5))
+        answers = await asyncio.gather(*files)
+    assert [letters_of(answer) for answer in answers] == [f"File {n}." for n in range(20)]
+    assert max(num_beside) == 5  # four that are played, and one file
