@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from firstword.models.config import DiTConfig
 from firstword.models.flow.unet import CacheSizes, GeluFeedForward, TimeEmbedding, left_values
-from firstword.models.layers.attention import AttentionContext, ConvContext, NetworkContext
+from firstword.models.layers import AttentionContext, ConvContext, NetworkContext
 
 POSITION_KERNEL_SIZE = 31
 POSITION_GROUPS = 16

@@ -6,8 +6,7 @@ from torch import Tensor, nn
 
 from firstword.models.config import FRAMES_PER_TOKEN, UNetFlowConfig
 from firstword.models.flow.unet import CacheSizes, left_values
-from firstword.models.layers.attention import ConvContext, NetworkContext
-from firstword.models.layers.conformer import ConformerLayer, InputEmbedding
+from firstword.models.layers import ConformerLayer, ConvContext, InputEmbedding, NetworkContext
 
 UP_KERNEL_SIZE = 5
 LOOKAHEAD_KERNEL_SIZE = 3

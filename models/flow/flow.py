@@ -14,7 +14,7 @@ from firstword.models.flow.dit import DiT
 from firstword.models.flow.encoder import ConformerFront, EmbeddingFront, without_lookahead
 from firstword.models.flow.solver import fixed_noise, noise_between, solve
 from firstword.models.flow.unet import CausalUNet, SpeakerProjection
-from firstword.models.layers.attention import FullContext, chunk_mask, visibility
+from firstword.models.layers import FullContext, chunk_mask, visibility
 
 
 class Flow(nn.Module):

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firstword.models.config import UNetConfig
-from firstword.models.layers.attention import AttentionContext, ConvContext, NetworkContext
+from firstword.models.layers import AttentionContext, ConvContext, NetworkContext
 
 
 def time_sinusoids(t: Tensor, width: int) -> Tensor:

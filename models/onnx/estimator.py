@@ -34,8 +34,7 @@ from firstword.models.flow.unet import (
     PointwiseConv1d,
     TransformerBlock,
 )
-from firstword.models.onnx.graph import CONTRIB, GraphWriter, Product, mish
-from firstword.models.onnx.quantization import float32
+from firstword.models.onnx.graph import CONTRIB, GraphWriter, Product, float32, mish
 from firstword.models.onnx.session import OrtSession, each
 from firstword.models.onnx.state import StateInputs, StateSpec
 

@@ -13,7 +13,7 @@ from firstword.models.flow.kv_cache import (
     PromptCache,
     RingKVCache,
 )
-from firstword.models.layers.attention import FullContext, chunk_mask
+from firstword.models.layers import FullContext, chunk_mask
 
 SIZES = [7, 1, 50]
 
