@@ -1,4 +1,4 @@
-"""Layers that networks share: contexts of attentions and convolutions, relative positions, conformer layers.
+"""Layers that networks share: contexts, relative positions, conformer layers, and parts of the estimators.
 
 A network's `forward` is written once, against `AttentionContext` and `ConvContext`. `FullContext` gives it
 the given sequence alone (training, offline); `firstword.models.lm.kv_cache` and
@@ -14,6 +14,7 @@ convolution module and no macaron half: the published checkpoints have neither.
 """
 
 import math
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import torch
@@ -230,3 +231,59 @@ class Conformer(nn.Module):
         for layer in self.layers:
             x = layer(x, context)
         return self.norm(x)
+
+
+def time_sinusoids(t: Tensor, width: int) -> Tensor:
+    """t (B,) in 0..1 -> (B, width): sines, then cosines, of 1000 t, float32."""
+    half = width // 2
+    exponents = torch.arange(half, dtype=torch.float32, device=t.device) * (-math.log(10_000) / (half - 1))
+    angles = 1000 * t.float()[:, None] * exponents.exp()
+    return torch.cat([angles.sin(), angles.cos()], dim=-1)
+
+
+class SpeakerProjection(nn.Linear):
+    """A speaker embedding of any length to the width of the mel."""
+
+    def forward(self, embedding: Tensor) -> Tensor:
+        """embedding (B, 192) -> (B, M), in the weights' dtype."""
+        return super().forward(F.normalize(embedding.float(), dim=1).to(self.weight.dtype))
+
+
+class TimeEmbedding(nn.Module):
+    def __init__(self, sinusoid_width: int, width: int):
+        super().__init__()
+        self.sinusoid_width = sinusoid_width
+        self.linear1 = nn.Linear(sinusoid_width, width)
+        self.linear2 = nn.Linear(width, width)
+
+    def forward(self, t: Tensor) -> Tensor:
+        """t (B,) -> (B, width)."""
+        x = time_sinusoids(t, self.sinusoid_width).to(self.linear1.weight.dtype)
+        return self.linear2(F.silu(self.linear1(x)))
+
+
+class GeluFeedForward(nn.Module):
+    def __init__(self, width: int, hidden: int, has_tanh_gelu: bool):
+        super().__init__()
+        self.up = nn.Linear(width, hidden)
+        self.down = nn.Linear(hidden, width)
+        self.has_tanh_gelu = has_tanh_gelu
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B, T, C) -> (B, T, C)."""
+        return self.down(F.gelu(self.up(x), approximate="tanh" if self.has_tanh_gelu else "none"))
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSizes:
+    """Values that a stream keeps for one network: of each token and frame, and left of convolutions."""
+
+    values_per_token: int = 0
+    values_per_frame: int = 0
+    left_values: int = 0
+
+
+def left_values(module: nn.Module) -> int:
+    """Values that the causal convolutions within `module` keep of what is behind them."""
+    convs = [part for part in module.modules() if isinstance(part, nn.Conv1d)]
+    return sum(conv.in_channels * conv.dilation[0] * (conv.kernel_size[0] - 1) for conv in convs)

@@ -30,10 +30,10 @@ from firstword.models.flow.unet import (
     CausalResnet,
     CausalStage,
     CausalUNet,
-    GeluFeedForward,
     PointwiseConv1d,
     TransformerBlock,
 )
+from firstword.models.layers import GeluFeedForward
 from firstword.models.onnx.graph import CONTRIB, GraphWriter, Product, float32, mish
 from firstword.models.onnx.session import OrtSession, each
 from firstword.models.onnx.state import StateInputs, StateSpec
