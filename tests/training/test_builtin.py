@@ -1,15 +1,20 @@
 """The shipped voice: it opens, is complete and small, and says what it is asked."""
 
+import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from firstword.models.checkpoint.open import open_checkpoint
+from tests.training.recipe import hum
+from training import evaluate
 from training.judge.recognise import Pocketsphinx
 from training.judge.words import word_errors
-from training.settings import BUILTIN
-from training.teachers.spoken import SAMPLE_RATE_HZ
+from training.settings import BUILTIN, read_settings
+from training.teachers.spoken import SAMPLE_RATE_HZ, Samples, Spoken
 from training.text.corpus import read_words
 from training.voice import Voice
 
@@ -64,3 +69,41 @@ def test_a_single_word_is_said_once(voice: Voice, word: str) -> None:
         lengths = sorted(sum(map(len, chunks)) / TOKEN_SAMPLES for chunks in spoken)
         assert lengths[0] >= 8, (name, lengths)
         assert lengths[-1] <= min(25, 1.6 * lengths[0]), (name, lengths)
+
+
+class Teacher:
+    def speak(self, text: str) -> Spoken:
+        return hum(110.0, text)
+
+
+class Judge:
+    """Hears one word in everything, and one speaker."""
+
+    def __call__(self, samples: Samples, sample_rate_hz: int) -> str:
+        return "hello"
+
+    def embed(self, samples: Samples, sample_rate_hz: int) -> torch.Tensor:
+        return torch.ones(4) / 2
+
+
+def test_every_path_of_the_evaluation_is_heard(voice: Voice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("training.judge.recognise.Whisper", Judge)
+    monkeypatch.setattr("training.judge.recognise.Pocketsphinx", Judge)
+    monkeypatch.setattr("training.judge.likeness.SpeakerJudge", Judge)
+    score = SimpleNamespace(p808=3.0, overall=3.0)
+    judge = SimpleNamespace(quality=lambda *sound: score)
+    monkeypatch.setitem(sys.modules, "training.judge.quality", judge)  # the extra `voice` may be missing
+    monkeypatch.setattr(evaluate, "open_teacher", lambda call: Teacher())
+    for name, few in {"ENROLMENTS": 1, "WORD_DRAWS": 1, "SINGLE_WORDS": ("No.",)}.items():
+        monkeypatch.setattr(evaluate, name, few)
+    monkeypatch.setattr(evaluate, "evaluation_sentences", lambda: ["Hello there.", "Good morning to you."])
+    monkeypatch.setattr(evaluate, "hard_sentences", lambda: ["Seven."])
+    result = evaluate.Examiner(voice, BUILTIN, read_settings(), "rms", 2).run()
+    heard = {path: len(scores.words) for path, scores in result.paths.items()}
+    every = dict.fromkeys(("teacher", "copy", "tokens", "offline", "streamed"), 2)
+    assert heard == {**every, "by words": 1, "hard, teacher": 1, "hard": 1, "enrolled": 2}
+    assert not result.faults  # as many samples streamed as offline, among others
+    assert len(result.durations) == len(result.likeness) == 2
+    assert result.enrolled_right == [True]
+    assert result.single_words == {"No.": ["hello"]}
+    assert result.long_errors > 50
