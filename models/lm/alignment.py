@@ -1,3 +1,5 @@
+from typing import TYPE_CHECKING
+
 """Which text a speech token is about: the attention of a language model's alignment heads over its text.
 
 A head of a layer is an alignment head where it looks at the text that is being spoken (trained to, or found
@@ -10,14 +12,15 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from firstword.models.lm.kv_cache import KeyValueCache
+if TYPE_CHECKING:
+    from firstword.models.lm.kv_cache import KeyValueCache
 
 TextAttention = npt.NDArray[np.float32]  # (heads, text tokens run so far); each head's sum to 1
 AlignmentHeads = tuple[tuple[int, int], ...]  # layer and head, from 0
 
 
 def text_attention(
-    cache: KeyValueCache,
+    cache: "KeyValueCache",
     heads: AlignmentHeads,
     queries: Mapping[int, Tensor],
     row: int,
