@@ -1,5 +1,3 @@
-from typing import TYPE_CHECKING
-
 """Which text a speech token is about: the attention of a language model's alignment heads over its text.
 
 A head of a layer is an alignment head where it looks at the text that is being spoken (trained to, or found
@@ -7,20 +5,33 @@ so). Read at the position whose logits a speech token is drawn from.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from firstword.models.lm.kv_cache import KeyValueCache
+from firstword.models.lm.kv_cache import KeyValueCache
 
 TextAttention = npt.NDArray[np.float32]  # (heads, text tokens run so far); each head's sum to 1
+
+
+class TokenDetail(NamedTuple):
+    """What is known of a drawn speech token beside its id.
+
+    logprob: by the model's distribution over what it may draw, where it was asked for. attention: what text
+    it is about, where the model has alignment heads.
+    """
+
+    logprob: float | None = None
+    attention: TextAttention | None = None
+
+
 AlignmentHeads = tuple[tuple[int, int], ...]  # layer and head, from 0
 
 
 def text_attention(
-    cache: "KeyValueCache",
+    cache: KeyValueCache,
     heads: AlignmentHeads,
     queries: Mapping[int, Tensor],
     row: int,

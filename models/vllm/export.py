@@ -22,8 +22,8 @@ from firstword.models.checkpoint.weights import published_tensors
 from firstword.models.config import CheckpointError, Dtype, Qwen2LMConfig
 from firstword.models.lm.plan import Vocabulary
 from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.vllm.plugin import ARCHITECTURE
 
-ARCHITECTURE: Final = "FirstwordJointSpeechLM"
 EXTRA_KEY: Final = "firstword"  # key of config.json for what Qwen2's own config lacks
 WEIGHTS_FILE: Final = "model.safetensors"
 ORIGIN_FILE: Final = "origin.json"
