@@ -13,6 +13,7 @@ class CheckpointError(Exception):
 
 
 Family = Literal["cosyvoice1", "cosyvoice2", "cosyvoice3"]
+Dtype = Literal["float32", "bfloat16", "float16"]
 
 TOKEN_RATE_HZ = 25  # speech tokens, CosyVoice 2 and 3
 SAMPLE_RATE_HZ = 24_000

@@ -31,13 +31,12 @@ from training.networks.flow import folded
 from training.networks.speech_tokenizer import TokenEncoder
 from training.onnx_export import export_onnx
 from training.pronunciation import stage as pronunciation
-from training.settings import Settings
+from training.settings import BUILTIN, Settings
 from training.teachers import open_teacher
-from training.teachers.spoken import SAMPLE_RATE_HZ
+from training.teachers.spoken import SAMPLE_RATE_HZ, Samples
 from training.text_tokenizer import read_tokenizer
 from training.trainer import load_average
 from training.vocoder_adversarial import load_vocoder
-from training.voice import BUILTIN, Samples
 
 PROMPT_TEXT = "Hello, my voice was made on a small machine, so please be kind."
 _FAMILY: Family = "cosyvoice2"

@@ -11,6 +11,7 @@ import yaml
 from firstword.models.config import SamplingConfig
 
 DEFAULT = Path(__file__).parent / "voice.yaml"
+BUILTIN = Path(__file__).parent.parent / "models" / "builtin"  # the checkpoint that is shipped
 _T = TypeVar("_T")
 Reading = Literal["letters", "phonemes"]
 

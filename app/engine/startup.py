@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 
 import torch
 
@@ -124,25 +125,14 @@ async def running_engine(
     async with speakers:
         info = _engine_info(networks, speakers.default_speaker, engine_options.max_text_chars)
         text = await asyncio.to_thread(text_frontend, tokenizer, networks.checkpoint.traits)
-        if networks.lm is None:
-            from firstword.app.engine.tokens.vllm_engine import start_generator
-
-            metrics.show_families_of("vllm:")
-            generator: TokenGenerator = await start_generator(
-                networks.checkpoint,
-                vllm_options,
-                network_options.precision,
-                engine_options.max_streams,
-                speaker_options.data_dir / VLLM_DIRECTORY,
-                networks.num_threads,
-                on_restart=metrics.engine_restarts.inc,
-            )
-        else:
-            generator = TorchTokenGenerator(
-                networks.lm,
-                networks.checkpoint.config.lm,
-                on_step=lambda num_rows, seconds: metrics.batch_size.labels(stage="llm").observe(num_rows),
-            )
+        generator = await _start_generator(
+            networks,
+            vllm_options,
+            network_options.precision,
+            engine_options.max_streams,
+            speaker_options.data_dir / VLLM_DIRECTORY,
+            metrics,
+        )
         pool = Token2WavPool(
             networks.token2wav,
             choose_num_workers(network_options.num_workers, networks.device),
@@ -178,6 +168,35 @@ async def running_engine(
             yield RunningEngine(engine, speakers, speaker_networks, networks, pool)
         finally:
             await asyncio.shield(engine.aclose())
+
+
+async def _start_generator(
+    networks: Networks,
+    options: VllmOptions,
+    precision: PrecisionChoice,
+    max_streams: int,
+    directory: Path,
+    metrics: Metrics,
+) -> TokenGenerator:
+    """Start torch's generator of tokens, or vLLM and its own. directory: of models as vLLM reads them."""
+    if networks.lm is not None:
+        return TorchTokenGenerator(
+            networks.lm,
+            networks.checkpoint.config.lm,
+            on_step=lambda num_rows, seconds: metrics.batch_size.labels(stage="llm").observe(num_rows),
+        )
+    from firstword.app.engine.tokens.vllm_engine import start_generator
+
+    metrics.show_families_of("vllm:")
+    return await start_generator(
+        networks.checkpoint,
+        options,
+        precision,
+        max_streams,
+        directory,
+        networks.num_threads,
+        on_restart=metrics.engine_restarts.inc,
+    )
 
 
 def load_networks(options: NetworkOptions) -> Networks:

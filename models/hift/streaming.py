@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from firstword.models.hift.hift import LOOKAHEAD_FRAMES, Generate, HiFT
-from firstword.models.layers.attention import FullContext, pad_left
+from firstword.models.layers import FullContext, pad_left
 
 
 def crossfaded(new: Tensor, tail: Tensor | None) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from firstword.models.layers.attention import masked_softmax, rotate, sinusoids
+from firstword.models.layers import masked_softmax, rotate, sinusoids
 
 Numbers = Sequence[int] | Sequence[float] | Sequence[bool] | Sequence[Sequence[int]]
 

@@ -7,8 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firstword.models.config import TransformerLMConfig
-from firstword.models.layers.attention import AttentionContext, FullContext, chunk_mask
-from firstword.models.layers.conformer import Conformer
+from firstword.models.layers import AttentionContext, Conformer, FullContext, chunk_mask
 from firstword.models.lm.alignment import AlignmentHeads
 from firstword.models.lm.kv_cache import CacheShape, KeyValueCache, to_device
 from firstword.models.lm.plan import Vocabulary

@@ -7,14 +7,12 @@ and values_i, the past with the new positions written: bound to the same memory,
 T > 1 behind a past needs B = 1. query_i (B, T, H D), of layers with alignment heads, is not rotated yet.
 """
 
-from collections.abc import Sequence
-
 import torch
 from onnx import TensorProto
 from torch import Tensor, cat, nn
 
 from firstword.models.lm.alignment import AlignmentHeads
-from firstword.models.lm.kv_cache import CachePass, KeyValueCache
+from firstword.models.lm.kv_cache import CachePass
 from firstword.models.lm.qwen2 import (
     Qwen2Attention,
     Qwen2Decoder,
@@ -119,32 +117,27 @@ class OnnxQwen2LM:
     def __init__(self, lm: Qwen2LM, product: Product, num_threads: int):
         """Of `lm` the embeddings and the cache's shape are still used, the decoder no more."""
         self._lm = lm
+        self._config = lm.config.qwen2
         self._watched = frozenset(layer for layer, _ in lm.alignment_heads)
         self._decoder = OrtSession(decoder_graph(lm.decoder, product, self._watched), num_threads)
         self._head = OrtSession(head_graph(lm.head, product), num_threads)
         self.vocabulary = lm.vocabulary
+        self.new_cache = lm.new_cache
+        self.prompt_embeddings = lm.prompt_embeddings
+        self.embed = lm.embed
         self._rotation = torch.zeros(2, 0, lm.config.qwen2.head_dim // 2)
 
     @property
     def alignment_heads(self) -> AlignmentHeads:
         return self._lm.alignment_heads
 
-    def new_cache(self) -> KeyValueCache:
-        return self._lm.new_cache()
-
-    def prompt_embeddings(self, ids: Sequence[int], speaker: Tensor | None = None) -> Tensor:
-        return self._lm.prompt_embeddings(ids, speaker)
-
-    def embed(self, ids: Tensor) -> Tensor:
-        return self._lm.embed(ids)
-
     def __call__(self, x: Tensor, context: CachePass) -> Tensor:
         """x (B, T, C) -> hidden (B, T, C) after the final norm. Rows of several tokens run one by one."""
         layers = context.layer_views()
         capacity = layers[0][0].shape[2]
         if self._rotation.shape[1] < capacity:
-            qwen2 = self._lm.config.qwen2
-            angles = rotary_angles(torch.arange(capacity), qwen2.head_dim, qwen2.rope_theta)
+            head_dim, theta = self._config.head_dim, self._config.rope_theta
+            angles = rotary_angles(torch.arange(capacity), head_dim, theta)
             self._rotation = torch.stack([angles.cos(), angles.sin()])  # (2, positions, D / 2)
         cos, sin = self._rotation
         counts, ends = context.counts, context.ends

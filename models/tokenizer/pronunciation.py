@@ -80,13 +80,15 @@ class Pronunciation:
 
     def write(self, text: str) -> str:
         """Replace each word by its sounds."""
-        return _UNIT.sub(lambda found: self._written(found[0]), text.replace("\u2019", "'"))
 
-    def _written(self, unit: str) -> str:
-        if unit[0] in "[<":
-            return unit
-        word = unit if unit.isascii() else _without_accents(unit)
-        return "".join(self.sounds_of(word)) if word.isascii() else unit
+        def written(found: re.Match[str]) -> str:
+            unit = found[0]
+            if unit[0] in "[<":
+                return unit
+            word = unit if unit.isascii() else _without_accents(unit)
+            return "".join(self.sounds_of(word)) if word.isascii() else unit
+
+        return _UNIT.sub(written, text.replace("\u2019", "'"))
 
     def _sounds_of(self, word: str) -> tuple[str, ...]:
         """Letters and apostrophes, at least one letter -> sounds."""
@@ -113,14 +115,8 @@ class PronouncingTokenizer:
     def __init__(self, tokenizer: TextTokenizer, pronunciation: Pronunciation) -> None:
         self._tokenizer = tokenizer
         self.pronunciation = pronunciation
-
-    @property
-    def vocab_size(self) -> int:
-        return self._tokenizer.vocab_size
-
-    @property
-    def end_of_prompt_id(self) -> int | None:
-        return self._tokenizer.end_of_prompt_id
+        self.vocab_size = tokenizer.vocab_size
+        self.end_of_prompt_id = tokenizer.end_of_prompt_id
 
     def encode(self, text: str) -> list[int]:
         return self._tokenizer.encode(self.pronunciation.write(text))

@@ -172,6 +172,7 @@ with closing(SpeakerStore(path)) as store:
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_said_in_words_and_can_be_deleted_from(tmp_path: Path) -> None:
     mounted = 'mount -t tmpfs -o size=6m none "$0" && exec "$@"'
     shell = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
