@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 
-from firstword.models.lm.kv_cache import KeyValueCache
+from firstword.models.lm.kv_cache import Array, KeyValueCache
 
 TextAttention = npt.NDArray[np.float32]  # (heads, text tokens run so far); each head's sum to 1
 
@@ -33,7 +32,7 @@ AlignmentHeads = tuple[tuple[int, int], ...]  # layer and head, from 0
 def text_attention(
     cache: KeyValueCache,
     heads: AlignmentHeads,
-    queries: Mapping[int, Tensor],
+    queries: Mapping[int, Array],
     row: int,
     text_positions: Sequence[int],
 ) -> TextAttention:
@@ -47,12 +46,10 @@ def text_attention(
     attention: TextAttention = np.empty((len(heads), len(text_positions)), np.float32)
     for index, (layer, head) in enumerate(heads):
         query = queries[layer]
-        keys = cache.keys[layer][row]  # (G, length, D)
-        group = head * len(keys) // len(query)
-        scores = keys[group, first : last + 1] @ query[head]  # (last + 1 - first,)
-        values = scores.float().cpu().numpy() / np.sqrt(query.shape[-1])
+        keys = cache.watched_keys(layer, row, head * cache.num_heads // len(query), first, last + 1)
+        scores = keys @ query[head] / np.sqrt(query.shape[-1])  # (last + 1 - first,)
         if len(text_positions) <= last - first:  # speech lies between
-            values = values[np.asarray(text_positions) - first]
-        weights = np.exp(values - values.max())
+            scores = scores[np.asarray(text_positions) - first]
+        weights = np.exp(scores - scores.max())
         attention[index] = weights / weights.sum()
     return attention

@@ -255,7 +255,7 @@ class SpeechDecoder:
         attentions: list[TextAttention | None] = []
         for one, last in zip(group, lasts, strict=True):
             row = one.row.index
-            queries = {layer: query[row - rows.start, :, last] for layer, query in cache_pass.queries.items()}
+            queries = {layer: of(row - rows.start, last) for layer, of in cache_pass.query_of.items()}
             heads, positions = self._model.alignment_heads, one.row.plan.text_positions
             attentions.append(text_attention(self._cache, heads, queries, row, positions) if heads else None)
         return hidden[index[0], index[1]], attentions

@@ -1,15 +1,21 @@
 """The language model's key/value cache: dense rows of many utterances, which join and leave at any step."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from firstword.models.layers import masked_softmax, rotate, sinusoids
+
+Array = npt.NDArray[np.float32]
+QueryOf = Callable[[int, int], Array]
+"""A row of a pass and one of its new positions -> the queries there (H, D), rotated."""
 
 Numbers = Sequence[int] | Sequence[float] | Sequence[bool] | Sequence[Sequence[int]]
 
@@ -50,6 +56,8 @@ class KeyValueCache:
         self.keys = [empty] * shape.num_layers
         self.values = [empty] * shape.num_layers
         self._table: Tensor | None = None  # (length, W), sinusoids of the positions
+        self.num_heads = shape.num_heads
+        self._arrays: dict[int, Array] = {}  # the watched keys' memory, where numpy can read it
 
     @property
     def num_bytes(self) -> int:
@@ -108,6 +116,12 @@ class KeyValueCache:
         values[index, :, positions] = v.transpose(1, 2)
         return keys, values
 
+    def watched_keys(self, layer: int, row: int, head: int, start: int, stop: int) -> Array:
+        """Return keys of a watched layer (stop - start, D)."""
+        if layer in self._arrays:
+            return self._arrays[layer][row, head, start:stop]
+        return self.keys[layer][row, head, start:stop].float().cpu().numpy()
+
     def position_table(self, width: int, like: Tensor) -> Tensor:
         """Return the sinusoids of every position up to the capacity: (length, width)."""
         length = self.keys[0].shape[2]
@@ -128,6 +142,8 @@ class KeyValueCache:
             grown.append(larger)
         num_layers = len(self.keys)  # both are set or, if the memory does not suffice, neither
         self.keys, self.values = grown[:num_layers], grown[num_layers:]
+        if self.device.type == "cpu" and self.keys[0].dtype is torch.float32:
+            self._arrays = {layer: self.keys[layer].numpy() for layer in self.watched_layers}
 
 
 class CachePass:
@@ -141,10 +157,10 @@ class CachePass:
         self._cache = cache
         self.rows = rows
         self.counts = counts
-        self._starts = starts
+        self.starts = starts
         self.ends = [start + count for start, count in zip(starts, counts, strict=True)]  # after the pass
         self.num_visible = max(end for end, count in zip(self.ends, counts, strict=True) if count)
-        self.queries: dict[int, Tensor] = {}  # of the cache's watched layers (B, H, T, D), rotated
+        self.query_of: dict[int, QueryOf] = {}  # by watched layer, of what this pass ran
         self._positions: Tensor | None = None  # (B, T)
         self._mask: Tensor | None = None  # (B, 1, T, visible)
         self._own_table: Tensor | None = None  # (B, 1, T, W)
@@ -152,7 +168,7 @@ class CachePass:
     def positions(self, length: int, device: torch.device) -> Tensor:
         if self._positions is None:
             assert length == max(self.counts), (length, self.counts)
-            starts = to_device(self._starts, device)
+            starts = to_device(self.starts, device)
             self._positions = starts[:, None] + torch.arange(length, device=device)
             if len(self.rows) > 1 or length > 1:  # a single token sees everything
                 keys = torch.arange(self.num_visible, device=device)
@@ -163,10 +179,10 @@ class CachePass:
         self, layer: int, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None
     ) -> Tensor:
         positions = self.positions(q.shape[2], q.device)
-        keys, values = self._cache.write(layer, self.rows, self._starts[0], positions, k, v)
+        keys, values = self._cache.write(layer, self.rows, self.starts[0], positions, k, v)
         keys, values = keys[:, :, : self.num_visible], values[:, :, : self.num_visible]
         if layer in self._cache.watched_layers:
-            self.queries[layer] = q
+            self.query_of[layer] = lambda row, index: q[row, :, index].float().cpu().numpy()
         if distance_query is None:
             return attend_grouped(q, keys, values, self._mask)
         table = self._cache.position_table(distance_query.shape[-1], distance_query)

@@ -7,20 +7,22 @@ and values_i, the past with the new positions written: bound to the same memory,
 T > 1 behind a past needs B = 1. query_i (B, T, H D), of layers with alignment heads, is not rotated yet.
 """
 
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
 import torch
 from onnx import TensorProto
 from torch import Tensor, cat, nn
 
 from firstword.models.lm.alignment import AlignmentHeads
-from firstword.models.lm.kv_cache import CachePass
+from firstword.models.lm.kv_cache import Array, CachePass
 from firstword.models.lm.qwen2 import (
     Qwen2Attention,
     Qwen2Decoder,
     Qwen2Layer,
     Qwen2LM,
     rotary_angles,
-    rotary_table,
-    rotate_halves,
 )
 from firstword.models.onnx.graph import CONTRIB, GraphWriter, Product, Shape
 from firstword.models.onnx.session import OrtSession, each
@@ -126,6 +128,9 @@ class OnnxQwen2LM:
         self.prompt_embeddings = lm.prompt_embeddings
         self.embed = lm.embed
         self._rotation = torch.zeros(2, 0, lm.config.qwen2.head_dim // 2)
+        self._rotation_arrays = self._rotation.numpy()
+        self._buffered: tuple[int, ...] = ()
+        self._buffers: dict[int, tuple[Tensor, Array]] = {}
 
     @property
     def alignment_heads(self) -> AlignmentHeads:
@@ -139,6 +144,7 @@ class OnnxQwen2LM:
             head_dim, theta = self._config.head_dim, self._config.rope_theta
             angles = rotary_angles(torch.arange(capacity), head_dim, theta)
             self._rotation = torch.stack([angles.cos(), angles.sin()])  # (2, positions, D / 2)
+            self._rotation_arrays = self._rotation.numpy()
         cos, sin = self._rotation
         counts, ends = context.counts, context.ends
         if x.shape[1] == 1:  # a row without a new token computes one too, behind its end
@@ -151,7 +157,7 @@ class OnnxQwen2LM:
                     part = slice(row, row + 1)
                     runs.append((part, count, [end - 1], [(k[part], v[part]) for k, v in layers]))
         hidden = torch.zeros(x.shape)
-        queries = {layer: torch.zeros(x.shape) for layer in self._watched}
+        queries = self._query_buffers(x.shape[:2])
         for part, count, lasts, own_layers in runs:
             inputs = {
                 "x": x[part, :count].contiguous(),
@@ -161,22 +167,37 @@ class OnnxQwen2LM:
                 "sin": sin,
             }
             outputs = {"hidden": hidden[part, :count]}  # contiguous: a row, or the one token of all
-            outputs |= {f"query_{layer}": query[part, :count] for layer, query in queries.items()}
+            outputs |= {f"query_{layer}": query[part, :count] for layer, (query, _) in queries.items()}
             for layer, (keys, values) in enumerate(own_layers):
                 inputs |= {f"past_keys_{layer}": keys, f"past_values_{layer}": values}
                 outputs |= {f"keys_{layer}": keys, f"values_{layer}": values}
             self._decoder.run(inputs, outputs)
-        if queries:
-            qwen2 = self._lm.config.qwen2
-            positions = context.positions(x.shape[1], x.device)
-            rotation = rotary_table(positions, qwen2.head_dim, qwen2.rope_theta)
-            for layer, query in queries.items():
-                heads = query.unflatten(-1, (-1, qwen2.head_dim)).transpose(1, 2)  # (B, H, T, D)
-                context.queries[layer] = rotate_halves(heads, rotation)
+        for layer, (_, array) in queries.items():
+            context.query_of[layer] = partial(_rotated, array, context.starts, *self._rotation_arrays)
         return hidden
+
+    def _query_buffers(self, shape: tuple[int, ...]) -> dict[int, tuple[Tensor, Array]]:
+        """Of the watched layers (B, T, H, D), as tensor and as array; kept for the next run of that shape."""
+        if shape != self._buffered:
+            qwen2 = self._lm.config.qwen2
+            heads = (qwen2.num_attention_heads, qwen2.head_dim)
+            tensors = {layer: torch.zeros(*shape, qwen2.hidden_size) for layer in self._watched}
+            self._buffers = {
+                layer: (one, one.numpy().reshape(*shape, *heads)) for layer, one in tensors.items()
+            }
+            self._buffered = shape
+        return self._buffers
 
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden (N, C) -> (N, V)."""
         logits = hidden.new_empty(len(hidden), self.vocabulary.num_classes)
         self._head.run({"hidden": hidden.contiguous()}, {"logits": logits})
         return logits
+
+
+def _rotated(queries: Array, starts: Sequence[int], cos: Array, sin: Array, row: int, index: int) -> Array:
+    """queries (B, T, H, D), cos and sin (positions, D / 2) -> those of one position (H, D), rotated."""
+    position = starts[row] + index
+    left, right = np.split(queries[row, index], 2, axis=-1)
+    c, s = cos[position], sin[position]
+    return np.concatenate([left * c - right * s, right * c + left * s], axis=-1)
