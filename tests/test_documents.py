@@ -27,7 +27,16 @@ from tests.support.readings import value
 from tests.support.serving import make_services, serving
 
 ROOT = Path(__file__).parent.parent
-PAGE_NAMES = ("api", "architecture", "configuration", "operations", "performance", "python", "speakers")
+PAGE_NAMES = (
+    "api",
+    "architecture",
+    "configuration",
+    "console",
+    "operations",
+    "performance",
+    "python",
+    "speakers",
+)
 PAGES = [ROOT / f"docs/{name}.md" for name in PAGE_NAMES]
 DOCUMENTS = [
     *PAGES,

@@ -31,6 +31,9 @@ from firstword.app.api.streaming import SYNTHETIC
 from firstword.app.api.ws import session as websocket
 from firstword.app.telemetry.metrics import Metrics
 
+DESCRIPTION = (
+    "Low-latency text to speech. Text that is still being written goes over a [WebSocket](/asyncapi)."
+)
 EXPOSED_HEADERS = (
     *("X-Request-Id", "X-Sample-Rate", "X-Channels", "Server-Timing", "Retry-After", "X-Firstword-Warnings"),
     SYNTHETIC,
@@ -49,7 +52,7 @@ def build_app(
     cors_origins: origins whose web pages may call the server; "*" for all. allowed_hosts: names of the server
     besides loopback ones; None: any.
     """
-    app = FastAPI(title="Firstword", description="Low-latency text to speech.", docs_url=None, redoc_url=None)
+    app = FastAPI(title="Firstword", description=DESCRIPTION, docs_url=None, redoc_url=None)
     app.state.services = services
     install_error_handlers(app)
     app.router.default = not_found

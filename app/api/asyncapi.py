@@ -17,7 +17,7 @@ SERVER_MESSAGES: Final[tuple[type[messages.Message], ...]] = (
     messages.ErrorMessage,
 )
 SUMMARIES: Final = {
-    "start": "Set the voice and the format of a context. Optional: the first text starts one with the defaults.",
+    "start": "Set voice and format of a context. Optional: the first text starts one with the defaults.",
     "text": "A piece of the text, of any size; pieces are joined exactly as sent.",
     "flush": "Speak the text received so far and keep the context.",
     "end": "No more text; the rest of the audio follows.",
@@ -50,15 +50,15 @@ def describe_websocket(version: str) -> dict[str, Any]:
     )
     types = {model: str(model.model_fields["type"].default) for model in all_messages}
     described: dict[str, Any] = {}
-    for model, type in types.items():
-        described[type] = {
-            "name": type,
-            "summary": SUMMARIES[type],
+    for model, name in types.items():
+        described[name] = {
+            "name": name,
+            "summary": SUMMARIES[name],
             "contentType": "application/json",
             "payload": {"$ref": f"#/components/schemas/{model.__name__}"},
         }
-        if type in EXAMPLES:
-            described[type]["examples"] = [{"payload": EXAMPLES[type]}]
+        if name in EXAMPLES:
+            described[name]["examples"] = [{"payload": EXAMPLES[name]}]
     described["frame"] = {
         "name": "frame",
         "summary": "Binary: the audio that the `audio` message before it announced, in the context's format.",

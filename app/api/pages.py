@@ -23,9 +23,11 @@ router = APIRouter()
 STATIC: Final = Path(__file__).parent / "static"
 SWAGGER_UI: Final = Path(fastapi_offline.__file__).parent / "static"
 ASSETS_PATH: Final = "/assets"
-PAGE_PATHS: Final = frozenset({"/", "/console", "/docs", "/asyncapi", "/favicon.ico"})
+PAGE_PATHS: Final = frozenset({"/", "/console", "/docs", "/asyncapi"})
 
-POLICY: Final = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+POLICY: Final = (
+    "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 # Swagger UI sets styles and draws its icons from data: addresses; scripts are ours alone there too.
 SWAGGER_POLICY: Final = f"{POLICY}; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
 HEADERS: Final = {
@@ -53,11 +55,6 @@ async def docs() -> FileResponse:
 @router.get("/asyncapi", include_in_schema=False)
 async def websocket_docs() -> FileResponse:
     return _page("docs/websocket.html")
-
-
-@router.get("/favicon.ico", include_in_schema=False)
-async def favicon() -> FileResponse:
-    return FileResponse(STATIC / "console/icon.svg", media_type="image/svg+xml")
 
 
 @router.get("/asyncapi.json", tags=["operations"])

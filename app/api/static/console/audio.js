@@ -56,7 +56,6 @@ export class Player {
   /** All audio has been pushed. */
   complete() {
     this.isComplete = true;
-    if (!this._scheduled.length) this._position = this.duration;
     this._onChange();
   }
 

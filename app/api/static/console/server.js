@@ -10,7 +10,7 @@ const KEPT_MS = 5 * 60_000; // the minutes that the page shows
 const STAGES = {
   normalize: "Text",
   speaker: "Speaker",
-  llm_first_hop: "Language model, to the first audio",
+  llm_first_hop: "Language model",
   flow: "Flow",
   vocoder: "Vocoder",
   encode: "Encoding",
@@ -123,8 +123,8 @@ function summary(buckets, format) {
   return `${num} stream${num === 1 ? "" : "s"} in the last ${minutes()}: median ${format(quantile(buckets, 0.5))}, 95 % within ${format(quantile(buckets, 0.95))}`;
 }
 
-const WIDTH = 500;
 const HEIGHT = 150;
+const LABEL_WIDTH = 56; // that none covers its neighbor
 
 function histogram(box, buckets, format, label, mark = null) {
   const used = buckets.filter(({ count }) => count > 0);
@@ -132,9 +132,11 @@ function histogram(box, buckets, format, label, mark = null) {
   const from = Math.max(0, buckets.indexOf(used[0]) - 1);
   const shown = buckets.slice(from, Math.max(buckets.indexOf(used.at(-1)) + 2, from + 6));
   const most = Math.max(...shown.map(({ count }) => count));
-  const step = WIDTH / shown.length;
-  const chart = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `${label}: ${used.map(({ upTo, count }) => `${count} up to ${upTo === Infinity ? "more" : format(upTo)}`).join(", ")}` });
-  chart.append(svg("line", { class: "base", x1: 0, x2: WIDTH, y1: HEIGHT - 22, y2: HEIGHT - 22 }));
+  const width = box.clientWidth;
+  const step = width / shown.length;
+  const every = Math.ceil(LABEL_WIDTH / step);
+  const chart = svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": `${label}: ${used.map(({ upTo, count }) => `${count} up to ${upTo === Infinity ? "more" : format(upTo)}`).join(", ")}` });
+  chart.append(svg("line", { class: "base", x1: 0, x2: width, y1: HEIGHT - 22, y2: HEIGHT - 22 }));
   shown.forEach(({ upTo, count }, i) => {
     const height = (count / most) * (HEIGHT - 44);
     if (count) {
@@ -142,7 +144,7 @@ function histogram(box, buckets, format, label, mark = null) {
       chart.append(svg("text", { x: (i + 0.5) * step, y: HEIGHT - 28 - height, "text-anchor": "middle" }, String(count)));
     }
     const border = upTo === Infinity ? "more" : format(upTo);
-    chart.append(svg("text", { x: (i + 1) * step - 2, y: HEIGHT - 6, "text-anchor": "end" }, border));
+    if ((shown.length - 1 - i) % every === 0) chart.append(svg("text", { x: (i + 1) * step - 2, y: HEIGHT - 6, "text-anchor": "end" }, border));
     if (upTo === mark) chart.append(svg("line", { class: "mark", x1: (i + 1) * step, x2: (i + 1) * step, y1: 6, y2: HEIGHT - 22 }));
   });
   box.replaceChildren(chart);
@@ -150,11 +152,12 @@ function histogram(box, buckets, format, label, mark = null) {
 
 function streams() {
   if (readings.length < 2) return $("server-streams").replaceChildren(h("p", { className: "empty" }, "Two readings make a line."));
+  const width = $("server-streams").clientWidth;
   const values = readings.map(({ families }) => valueOf(families, "tts_requests_in_flight") ?? 0);
   const limit = valueOf(readings.at(-1).families, "tts_max_streams") ?? 1;
   const top = Math.max(limit, ...values) * 1.15;
   const [from, to] = [readings[0].at, readings.at(-1).at];
-  const x = (at) => 24 + ((at - from) / (to - from)) * (WIDTH - 24);
+  const x = (at) => 24 + ((at - from) / (to - from)) * (width - 24);
   const y = (value) => HEIGHT - 22 - (value / top) * (HEIGHT - 34);
   // Steps: what was read holds until the next reading.
   const points = readings.flatMap(({ at }, i) => (i ? [[x(at), y(values[i - 1])], [x(at), y(values[i])]] : [[x(at), y(values[i])]]));
@@ -162,15 +165,15 @@ function streams() {
   $("server-streams").replaceChildren(
     svg(
       "svg",
-      { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `Streams over the last ${minutes()}, now ${values.at(-1)} of ${limit}` },
-      svg("polygon", { class: "area", points: `24,${y(0)} ${line} ${WIDTH},${y(0)}` }),
-      svg("line", { class: "base", x1: 24, x2: WIDTH, y1: y(0), y2: y(0) }),
-      svg("line", { class: "limit", x1: 24, x2: WIDTH, y1: y(limit), y2: y(limit) }),
+      { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": `Streams over the last ${minutes()}, now ${values.at(-1)} of ${limit}` },
+      svg("polygon", { class: "area", points: `24,${y(0)} ${line} ${width},${y(0)}` }),
+      svg("line", { class: "base", x1: 24, x2: width, y1: y(0), y2: y(0) }),
+      svg("line", { class: "limit", x1: 24, x2: width, y1: y(limit), y2: y(limit) }),
       svg("polyline", { class: "line", points: line }),
       svg("text", { x: 16, y: y(limit) + 4, "text-anchor": "end" }, String(limit)),
       svg("text", { x: 16, y: y(0) + 4, "text-anchor": "end" }, "0"),
       svg("text", { x: 24, y: HEIGHT - 6 }, `${minutes()} ago`),
-      svg("text", { x: WIDTH, y: HEIGHT - 6, "text-anchor": "end" }, "now"),
+      svg("text", { x: width, y: HEIGHT - 6, "text-anchor": "end" }, "now"),
     ),
   );
   const refused = valueOf(readings.at(-1).families, "tts_rejected_total") - valueOf(readings[0].families, "tts_rejected_total");
@@ -183,7 +186,7 @@ function stages(first, latest) {
     return [stage, at(latest) - at(first)];
   });
   const all = spent.reduce((total, [, s]) => total + s, 0);
-  $("server-stages-hint").textContent = all ? `${formatS(all)} of stage time in the last ${minutes()}` : "";
+  $("server-stages-hint").textContent = all ? `${formatS(all)} of stage time in the last ${minutes()}; the language model until its first audio` : "";
   if (!all) return $("server-stages").replaceChildren(h("p", { className: "empty" }, "Speak something to see it here."));
   const bar = h("div", { className: "shares", "aria-hidden": "true" });
   const list = h("ul", { className: "share-list" });

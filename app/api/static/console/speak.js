@@ -1,6 +1,6 @@
 // The page Speak: one text over POST /tts, heard while it arrives and measured.
 
-import { getKey, postJson } from "./api.js";
+import { ApiError, getKey, postJson } from "./api.js";
 import { encodeWav, PcmReader, Player } from "./audio.js";
 import { $, formatMs, formatS, save, showTrouble } from "./dom.js";
 import { sampleOf } from "./samples.js";
@@ -102,7 +102,8 @@ async function speak() {
     if (error.name === "AbortError") $("speak-status").textContent = "Stopped.";
     else {
       $("speak-status").textContent = "Nothing more came.";
-      showTrouble(mine.numSamples ? "The server broke off before the end of the text. Try again." : error);
+      // Any other error came while the body was read.
+      showTrouble(error instanceof ApiError ? error : "The server broke off before the end of the text. Try again.");
     }
   } finally {
     mine.complete();

@@ -103,6 +103,7 @@ export class PlayerView {
     const color = (name) => style.getPropertyValue(name).trim();
     const [played, ahead, line] = [color("--accent"), color("--wave"), color("--line")];
     const position = this._player?.position ?? 0;
+    const loudest = this._peaks.reduce((most, peak) => Math.max(most, peak), 0.25);
     const secondsPerPixel = this._shown() / width;
     for (let x = 0; x + BAR <= width; x += BAR + 1) {
       const from = Math.floor((x * secondsPerPixel) / BIN_S);
@@ -113,7 +114,7 @@ export class PlayerView {
         continue;
       }
       const peak = Math.max(...this._peaks.slice(from, to).map((value) => value ?? 0));
-      const size = Math.max(2, Math.min(1, Math.sqrt(peak) * 1.15) * (height - 4));
+      const size = Math.max(2, (peak / loudest) ** 0.8 * (height - 4));
       paint.fillStyle = x * secondsPerPixel < position ? played : ahead;
       paint.beginPath();
       paint.roundRect(x, (height - size) / 2, BAR, size, BAR / 2);
