@@ -1,5 +1,6 @@
 # docker build --target cpu -t firstword:cpu .
 # docker build --target cuda -t firstword:cuda .
+# docker buildx bake -f deploy/docker-bake.hcl    both, the CPU's for arm64 too
 
 # The dependencies come before our source, so that a change of source does not fetch them again.
 FROM python:3.11-bookworm AS dependencies
@@ -31,7 +32,7 @@ RUN pip --python /opt/firstword/bin/python install --no-deps --force-reinstall .
 FROM python:3.11-slim-bookworm AS service
 RUN python -m pip uninstall --yes --quiet --root-user-action=ignore pip setuptools wheel \
     && useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin firstword \
-    && install --directory --owner=firstword --group=firstword /data
+    && install --directory --owner=firstword --group=firstword /data /models
 ENV PATH=/opt/firstword/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     FIRSTWORD_HOST=0.0.0.0 \

@@ -8,6 +8,7 @@ from firstword.app.commands.alignment_heads import alignment_heads
 from firstword.app.commands.bench import bench
 from firstword.app.commands.console import CommandGroup
 from firstword.app.commands.doctor import doctor
+from firstword.app.commands.download import download
 from firstword.app.commands.say import say
 from firstword.app.commands.serve import serve, settings
 from firstword.app.commands.speakers import speakers
@@ -20,7 +21,7 @@ cli: Final = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,  # they may hold keys, and text that people speak
 )
-for command in (serve, say, doctor, top, settings, bench, alignment_heads):
+for command in (serve, say, doctor, top, download, settings, bench, alignment_heads):
     cli.command()(command)
 cli.add_typer(speakers)
 
