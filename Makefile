@@ -7,7 +7,7 @@ VLLM_INSTALLED := $(VENV)/.installed-vllm
 VOICE_INSTALLED := $(VENV)/.installed-voice
 BROWSER_INSTALLED := $(VENV)/.installed-browser
 
-.PHONY: setup setup-vllm setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast bench voice voice-eval clean
+.PHONY: setup setup-vllm setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser bench voice voice-eval clean
 
 setup: $(INSTALLED)
 
@@ -37,6 +37,9 @@ $(BROWSER_INSTALLED): $(INSTALLED)
 	apt-get install -y --no-install-recommends chromium
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
 	touch $@
+
+test-browser: setup-browser
+	$(BIN)/python -m pytest tests/browser tests/e2e/test_console.py
 
 # The pictures of docs/console.md, anew after a change of the console.
 screenshots: setup-browser

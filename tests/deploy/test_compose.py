@@ -120,6 +120,10 @@ def test_grafana_finds_its_dashboards_and_prometheus() -> None:
     assert "./grafana:/etc/grafana/provisioning:ro" in SERVICES["grafana"]["volumes"]
     (source,) = yaml.safe_load((provisioning / "datasources/prometheus.yaml").read_text())["datasources"]
     assert source["url"] == "http://prometheus:9090"
+    (jaeger,) = yaml.safe_load((provisioning / "datasources/jaeger.yaml").read_text())["datasources"]
+    (exemplars,) = source["jsonData"]["exemplarTraceIdDestinations"]
+    assert exemplars == {"name": "trace_id", "datasourceUid": jaeger["uid"]}
+    assert jaeger["url"] == f"http://jaeger:{SERVICES['jaeger']['ports'][0].rpartition(':')[2]}"
     assert source["jsonData"]["timeInterval"] == PROMETHEUS["global"]["scrape_interval"]
     home = SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
     assert (FOLDER / "../grafana/json" / Path(home).name).exists()
