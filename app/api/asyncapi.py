@@ -10,6 +10,7 @@ from firstword.app.api.ws import messages
 SERVER_MESSAGES: Final[tuple[type[messages.Message], ...]] = (
     messages.Started,
     messages.AudioFrame,
+    messages.TextWarning,
     messages.FlushDone,
     messages.Done,
     messages.Cancelled,
@@ -25,6 +26,7 @@ SUMMARIES: Final = {
     "ping": "Answered with pong.",
     "started": "The context is there, and what its audio will be.",
     "audio": "The next binary message is that many bytes of audio.",
+    "warning": "The text is spoken, but probably not as its writer wants it.",
     "flushed": "All audio of the text before the flush has been sent.",
     "done": "The context has ended, all of its text is spoken.",
     "cancelled": "The context was stopped; no audio follows.",

@@ -114,7 +114,8 @@ function beginTurn() {
     pcm: new PcmReader(),
     firstTextAt: null,
     cancelledAt: null,
-    spokenChars: null, // of the audio that has come; known at the end
+    spokenChars: null, // of all its audio; known at the end
+    heardChars: null, // until it was interrupted, as the server says
   };
   $("converse-text").append(turn.box);
   player.open();
@@ -134,7 +135,7 @@ function interrupt() {
   if (turn.isDone) return endTurn(); // all audio had come: there is nothing to stop at the server
   turn.cancelledAt = performance.now();
   turn.state = "ended";
-  send({ type: "cancel", context: turn.id });
+  send({ type: "cancel", context: turn.id, played_ms: Math.round(1000 * turn.player.position) });
   showControls();
   showTurn();
 }
@@ -195,13 +196,13 @@ function receive(message) {
     return;
   }
   if (message.context !== turn?.id) return;
-  if (message.type === "done") {
+  if (message.type === "warning") showTrouble(sentence(message.message));
+  else if (message.type === "done") {
     turn.isDone = true;
     turn.spokenChars = turn.text.length;
     turn.player.complete();
   } else if (message.type === "cancelled") {
-    turn.spokenChars = message.spoken_text.length;
-    turn.sentS = message.audio_ms_sent / 1000;
+    turn.heardChars = message.spoken_text.length;
     $("converse-cancel").textContent = formatMs(performance.now() - turn.cancelledAt);
     turn.player.complete();
     endTurn();
@@ -230,7 +231,7 @@ function changed() {
 }
 
 /** How many characters have been heard, and the word that sounds. Exact where the server sent word times. */
-function heardOf({ times, text, player, spokenChars, sentS }) {
+function heardOf({ times, text, player, spokenChars, heardChars }) {
   const ms = 1000 * player.position;
   if (times.length) {
     const now = times.findLast((word) => word.start_ms <= ms);
@@ -238,8 +239,8 @@ function heardOf({ times, text, player, spokenChars, sentS }) {
     return { heard: now ? (isOver ? now.char_end : now.char_start) : 0, now: now && !isOver ? now.char_end : null };
   }
   const speed = Number($("converse-speed").value);
-  const duration = sentS ?? player.duration;
-  if (spokenChars !== null && duration) return { heard: Math.round((spokenChars * player.position) / duration), now: null };
+  if (heardChars !== null) return { heard: heardChars, now: null };
+  if (spokenChars !== null && player.duration) return { heard: (spokenChars * player.position) / player.duration, now: null };
   return { heard: Math.min(text.length - 1, player.position * speed * USUAL_CHARACTERS_PER_S), now: null };
 }
 

@@ -1,6 +1,6 @@
 // The page Speak: one text over POST /tts, heard while it arrives and measured.
 
-import { ApiError, getKey, postJson } from "./api.js";
+import { ApiError, getKey, postJson, sentence } from "./api.js";
 import { encodeWav, PcmReader, Player } from "./audio.js";
 import { $, formatMs, formatS, save, showTrouble } from "./dom.js";
 import { sampleOf } from "./samples.js";
@@ -97,6 +97,8 @@ async function speak() {
   try {
     const response = await postJson("/tts", { ...spoken, format: "pcm" }, { signal: controller.signal });
     await receive(response, mine, startedAt);
+    const warnings = response.headers.get("X-Firstword-Warnings");
+    if (warnings) showTrouble(sentence(warnings));
     $("speak-status").textContent = `Spoken by ${spoken.speaker} with seed ${spoken.seed}.`;
   } catch (error) {
     if (error.name === "AbortError") $("speak-status").textContent = "Stopped.";
