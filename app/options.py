@@ -336,3 +336,10 @@ class LogOptions:
     log_format: Annotated[
         Literal["text", "json"], Field(description="Log lines for people or for machines")
     ] = "text"
+    tracing: Annotated[
+        Literal["off", "otlp"],
+        Field(
+            description="A trace of each stream by OpenTelemetry, to where OTEL_EXPORTER_OTLP_ENDPOINT says; "
+            "needs the extra otel"
+        ),
+    ] = "off"

@@ -15,7 +15,7 @@ from prometheus_client import start_http_server
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
-from firstword.app.api import conversion, openai, operations, speakers, tokens, tts
+from firstword.app.api import conversion, openai, operations, pages, speakers, tokens, tts
 from firstword.app.api.dependencies import Services
 from firstword.app.api.errors import install_error_handlers, not_found
 from firstword.app.api.middleware import (
@@ -31,6 +31,9 @@ from firstword.app.api.streaming import SYNTHETIC
 from firstword.app.api.ws import session as websocket
 from firstword.app.telemetry.metrics import Metrics
 
+DESCRIPTION = (
+    "Low-latency text to speech. Text that is still being written goes over a [WebSocket](/asyncapi)."
+)
 EXPOSED_HEADERS = (
     *("X-Request-Id", "X-Sample-Rate", "X-Channels", "Server-Timing", "Retry-After", "X-Firstword-Warnings"),
     SYNTHETIC,
@@ -49,19 +52,20 @@ def build_app(
     cors_origins: origins whose web pages may call the server; "*" for all. allowed_hosts: names of the server
     besides loopback ones; None: any.
     """
-    app = FastAPI(title="Firstword", description="Low-latency text to speech.", redoc_url=None)
+    app = FastAPI(title="Firstword", description=DESCRIPTION, docs_url=None, redoc_url=None)
     app.state.services = services
     install_error_handlers(app)
     app.router.default = not_found
     app.router.redirect_slashes = False  # to where the client's Host says; PathMiddleware strips them instead
     routers = [
         *(tts.router, websocket.router, openai.router, conversion.router),
-        *(tokens.router, tokens.form_router, speakers.router, operations.router),
+        *(tokens.router, tokens.form_router, speakers.router, operations.router, pages.router),
     ]
     if metrics_on_main_port:
         routers.append(operations.metrics_router)
     for router in routers:
         app.include_router(router)
+    pages.mount_assets(app)
     # Innermost first: a key is checked before a body is read; every response gets an id and a time.
     app.add_middleware(
         BodyLimitMiddleware,
@@ -73,7 +77,9 @@ def build_app(
             for limit in routes.body_limits(services.limits)
         ],
     )
-    app.add_middleware(AuthMiddleware, keys=services.keys, metrics=services.metrics)
+    app.add_middleware(
+        AuthMiddleware, keys=services.keys, metrics=services.metrics, is_open=pages.is_open_page
+    )
     app.add_middleware(
         OriginMiddleware,
         metrics=services.metrics,

@@ -13,6 +13,7 @@ from firstword.app.engine.interface import Engine
 from firstword.app.options import Limits
 from firstword.app.speakers.interface import Speakers
 from firstword.app.telemetry.metrics import Metrics
+from firstword.app.telemetry.tracing import NO_TRACING, Tracing
 
 Clock = Callable[[], float]  # seconds, monotonic
 
@@ -30,6 +31,7 @@ class Services:
     accepts_any_model: bool  # not only those of /v1/models
     clock: Clock
     tags_audio: bool = True  # whether files say that they are synthetic
+    tracing: Tracing = NO_TRACING
 
 
 def services_of(connection: HTTPConnection) -> Services:

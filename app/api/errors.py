@@ -199,6 +199,8 @@ async def _respond(request: Request, error: Exception) -> Response:
             allow = ", ".join(_allowed_methods(request))
             message = f"{request.method} not allowed on {_shorten(request.url.path)}; allowed: {allow}"
             error = MethodNotAllowed(message, allow)
+        case HTTPException(status_code=404):  # of the static files
+            error = PathNotFound(f"no such path: {_shorten(request.url.path)}; GET /docs lists all")
         case HTTPException():
             error = InvalidRequest("the body cannot be parsed as its Content-Type says; check both")
     return error_response(error)

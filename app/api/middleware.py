@@ -155,13 +155,18 @@ class AuthMiddleware:
     It puts `key_owner` into scope["state"].
     """
 
-    def __init__(self, app: ASGIApp, keys: KeyRing, metrics: Metrics) -> None:
+    def __init__(
+        self, app: ASGIApp, keys: KeyRing, metrics: Metrics, is_open: Callable[[Scope], bool]
+    ) -> None:
+        """is_open: whether a request needs no key, besides the probes."""
         self._app = app
         self._keys = keys
         self._metrics = metrics
+        self._is_open = is_open
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] in ("http", "websocket") and scope["path"] not in OPEN_PATHS:
+        is_request = scope["type"] in ("http", "websocket")
+        if is_request and scope["path"] not in OPEN_PATHS and not self._is_open(scope):
             try:
                 owner: str | None = ANONYMOUS
                 if not self._keys.is_open:

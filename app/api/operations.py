@@ -4,6 +4,7 @@ import asyncio
 
 from fastapi import APIRouter
 from pydantic import BaseModel
+from starlette.requests import Request
 from starlette.responses import Response
 
 from firstword.app.api.dependencies import ServicesHere
@@ -105,7 +106,8 @@ async def capabilities(services: ServicesHere) -> Capabilities:
 
 
 @metrics_router.get("/metrics", response_class=Response)
-async def metrics(services: ServicesHere) -> Response:
-    """Return the metrics in Prometheus' text format."""
-    body, content_type = await asyncio.to_thread(services.metrics.exposition)
+async def metrics(request: Request, services: ServicesHere) -> Response:
+    """Return the metrics in Prometheus' text format; with traces, as OpenMetrics to whom accepts it."""
+    accept = request.headers.get("accept", "") if services.tracing.is_on else ""
+    body, content_type = await asyncio.to_thread(services.metrics.exposition, accept)
     return Response(body, headers={"Content-Type": content_type})

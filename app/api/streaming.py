@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -46,15 +47,22 @@ class StreamSession:
     """
 
     def __init__(
-        self, services: Services, request: SynthesisRequest, owner: str, received_s: float | None = None
+        self,
+        services: Services,
+        request: SynthesisRequest,
+        owner: str,
+        received_s: float | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         """owner: whose API key it is. received_s: when the request came, by the services' clock; None: when
-        the session is entered."""
+        the session is entered. headers: of the request or of the WebSocket's upgrade."""
         self.cancel_reason: CancelReason = "shutdown"  # why, should our task be cancelled
         self.received_s = received_s
         self._services = services
         self._request = request
         self._owner = owner
+        self._headers = headers or {}
+        self._is_traced = False
         self._first_text_s: float | None = None  # of text that comes in pieces
         self._record: StreamRecord | None = None  # None: not entered
         self._stream: SynthesisStream | None = None  # None: not open yet
@@ -92,7 +100,7 @@ class StreamSession:
         Raises what `Engine.open` raises.
         """
         if self._stream is None:
-            self._stream = self._services.engine.open(self._request)
+            self._stream = self._services.engine.open(self._traced_request())
         return self._stream
 
     @property
@@ -123,11 +131,25 @@ class StreamSession:
             case _:
                 record.end("cancelled", self.cancel_reason, self._stats)
 
-    def _new_record(self) -> StreamRecord:
+    def _traced_request(self) -> SynthesisRequest:
+        """Begin the trace at the first call."""
         services = self._services
-        request = self._request
+        if services.tracing.is_on and not self._is_traced:
+            self._is_traced = True
+            start_s = services.clock() if self.received_s is None else self.received_s
+            trace = services.tracing.start_stream(self._headers, start_s)
+            self._request = replace(self._request, trace=trace)
+        return self._request
+
+    def _new_record(self) -> StreamRecord:
+        services, request = self._services, self._traced_request()
         record = StreamRecord(
-            services.metrics, services.clock, request.wire, self.received_s, request.is_played
+            services.metrics,
+            services.clock,
+            request.wire,
+            self.received_s,
+            request.is_played,
+            request.trace,
         )
         if self._first_text_s is not None:
             record.text_came(self._first_text_s)
@@ -181,7 +203,9 @@ class AudioResponse(Response):
         self.status_code = 200
         self.background = None
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no", SYNTHETIC: "true"})
-        self.session = StreamSession(services, request, http.state.key_owner, http.state.received_s)
+        self.session = StreamSession(
+            services, request, http.state.key_owner, http.state.received_s, http.headers
+        )
         self._output = output
         self._send_timeout_s = services.limits.slow_listener_timeout_s
         self._translate = translate

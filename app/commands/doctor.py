@@ -15,7 +15,7 @@ from typing import Annotated, Final, Literal
 import typer
 from rich.text import Text
 
-from firstword.app.commands.console import to_stdout
+from firstword.app.commands.console import to_stdout, waiting
 from firstword.app.settings import InvalidSettings, Settings, load_settings, variable_of
 
 MIN_PYTHON: Final = (3, 11)
@@ -208,7 +208,8 @@ def doctor(
 ) -> None:
     """Say what is wrong with this installation, and what fixes it. Exit code 1 if it cannot serve."""
     try:
-        found = findings(load_settings(checkpoint=checkpoint))
+        with waiting("looking at the installation and the checkpoint"):
+            found = findings(load_settings(checkpoint=checkpoint))
     except InvalidSettings as error:
         found = [Finding("settings", "wrong", str(error), "firstword settings")]
     console = to_stdout()

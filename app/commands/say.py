@@ -3,6 +3,7 @@
 import asyncio
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
@@ -11,7 +12,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn
 
 from firstword.app.audio.formats import MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, synthetic_tags
-from firstword.app.commands.console import CommandFailed, to_stderr
+from firstword.app.commands.console import CommandFailed, to_stderr, waiting
 from firstword.app.settings import Settings, load_settings, variable_of
 
 if TYPE_CHECKING:
@@ -81,11 +82,14 @@ def say(
         "mode": mode,
         "instruct": instruct,
     }
-    spoken = asyncio.run(_say(settings, words, voice, audio_output))
+    with waiting("loading and warming up the networks") as end_waiting:
+        spoken = asyncio.run(_say(settings, words, voice, audio_output, end_waiting))
     to_stderr().print(f"{output}: {spoken}", markup=False, highlight=False, soft_wrap=True)
 
 
-async def _say(settings: Settings, text: str, voice: dict[str, Any], output: "Output") -> Spoken:
+async def _say(
+    settings: Settings, text: str, voice: dict[str, Any], output: "Output", on_loaded: Callable[[], None]
+) -> Spoken:
     """voice: as `AsyncSynthesizer.stream` takes it.
 
     Raises TtsError; CommandFailed where an option or the text is at fault.
@@ -96,6 +100,7 @@ async def _say(settings: Settings, text: str, voice: dict[str, Any], output: "Ou
     async with AsyncSynthesizer(
         settings.networks, settings.engine, settings.speakers, settings.vllm
     ) as synthesizer:
+        on_loaded()
         began_s = time.perf_counter()
         try:
             async with synthesizer.stream(text, **voice) as stream:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from firstword.app.commands.console import to_stdout
+from firstword.app.commands.console import to_stdout, waiting
 from firstword.app.settings import LOCAL_URL, PREFIX
 
 speakers = typer.Typer(name="speakers", help="Register, show and move the speakers of a running server.")
@@ -96,7 +96,8 @@ def import_bundle(
 def _sent(url: str, api_key: str | None, path: str, form: dict[str, str], field: str, file: Path) -> Any:
     from firstword.app.commands.client import ask, json_of, open_client
 
-    with open_client(url, api_key) as client, file.open("rb") as content:
+    sending = waiting(f"{file.name}: sent, and computed by the server")
+    with open_client(url, api_key) as client, file.open("rb") as content, sending:
         response = ask(client, "POST", path, data=form, files={field: (file.name, content)})
     return json_of(response)
 

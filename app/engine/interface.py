@@ -10,6 +10,7 @@ from firstword.app.audio.dsp import Samples
 from firstword.app.errors import CancelReason, InvalidRequest, TextTooLong, Wire
 from firstword.app.speakers.interface import SentRecording
 from firstword.app.telemetry.stream_record import StreamStats
+from firstword.app.telemetry.tracing import NO_TRACE, StreamTrace
 from firstword.app.text.language import CODES, NAMES
 
 _TAG = re.compile(r"([a-z]{2,3})(?:-[a-z0-9]{1,8})*", re.ASCII)  # BCP 47, its usual part
@@ -41,6 +42,7 @@ class SynthesisRequest:
     voice_mode: VoiceMode | None = None  # None: by the instruction and what the speaker has
     speech: SentRecording | tuple[int, ...] | None = None  # of mode "tokens"
     is_played: bool = True  # while it comes; False: a file, which may wait and gives way to those that are
+    trace: StreamTrace = NO_TRACE
 
     def __post_init__(self) -> None:
         assert (self.text is not None) == (self.mode == "whole"), "a whole text comes with its request"

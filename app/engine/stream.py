@@ -150,7 +150,10 @@ class SpeechStream:
         if self._has_ended:  # it was cancelled before, or while it waited
             self._end()
             return self
-        self.stats.queue_wait_s = clock() - prepared_s
+        admitted_s = clock()
+        self.stats.queue_wait_s = admitted_s - prepared_s
+        self.request.trace.add("speaker", began_s, prepared_s, name=self.speaker)
+        self.request.trace.add("queue", prepared_s, admitted_s)
         wait_seconds = metrics.file_queue_wait_seconds if is_file else metrics.queue_wait_seconds
         wait_seconds.observe(self.stats.queue_wait_s)
         self._running.add(self)
@@ -343,7 +346,9 @@ class TextTask:
         parts = self._state.parts
         began_s = parts.clock()
         segments = await asyncio.to_thread(work, *arguments)
-        took_s = parts.clock() - began_s
+        ended_s = parts.clock()
+        took_s = ended_s - began_s
+        self._state.request.trace.add("text", began_s, ended_s, segments=len(segments))
         parts.metrics.stage_seconds.labels(stage="normalize").observe(took_s)
         stats = self._state.stats
         stats.compute_s += took_s
@@ -424,14 +429,18 @@ async def _speak(
     token2wav = parts.token2wav
     token2wav_state = token2wav.start(state.speaker.prompt_state, utterance.seed, uses_prompt)
     first_hop_tokens = token2wav.tokens_wanted(token2wav_state)
-    waits_s: list[float] = []
+    trace = state.request.trace
+    reached_s = []
     for stage, num_tokens in (("llm_first_token", 1), ("llm_first_hop", first_hop_tokens)):
         await tokens.wait_for(num_tokens)
-        waits_s.append(parts.clock() - utterance.started_s)
-        parts.metrics.stage_seconds.labels(stage=stage).observe(waits_s[-1])
+        reached_s.append(parts.clock())
+        parts.metrics.stage_seconds.labels(stage=stage).observe(reached_s[-1] - utterance.started_s)
+    first_token_s = reached_s[0]
+    trace.add("prefill", utterance.started_s, first_token_s)
     first = state.stats.first
     if first.prefill_s is None:
-        first.prefill_s, first.first_hop_s = waits_s[0], waits_s[1] - waits_s[0]
+        first.prefill_s = first_token_s - utterance.started_s
+        first.first_hop_s = reached_s[1] - first_token_s
 
     num_fade = round(_FADE_S * token2wav.sample_rate_hz)
     peak = 0.0
@@ -443,8 +452,13 @@ async def _speak(
         new = tokens.ids[position:due]
         position += len(new)
         is_last = tokens.has_ended and position == len(tokens.ids)
+        if is_last:
+            trace.add("decode", first_token_s, parts.clock(), tokens=position)
         chunk = StepInput(token2wav_state, new, is_last)
         solved = await parts.pool.run(chunk, state.audio.playout_deadline_s)
+        flow_end_s = solved.started_s + solved.times.flow_s
+        trace.add("flow", solved.started_s, flow_end_s, tokens=len(new))
+        trace.add("vocoder", flow_end_s, flow_end_s + solved.times.vocoder_s, samples=len(solved.samples))
         state.stats.compute_s += solved.compute_s
         if first.audio_s is None:
             first.flow_s = (first.flow_s or 0.0) + solved.flow_s

@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import product
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from prometheus_client import (
-    CONTENT_TYPE_LATEST,
     REGISTRY,
     CollectorRegistry,
     Counter,
@@ -16,8 +15,8 @@ from prometheus_client import (
     Metric,
     PlatformCollector,
     ProcessCollector,
-    generate_latest,
 )
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from firstword.app.errors import CancelReason, Wire
@@ -189,9 +188,13 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
 
-    def exposition(self) -> tuple[bytes, str]:
-        """Return the body of a scrape, in Prometheus' text format, and its content type."""
-        return generate_latest(WithoutCreationTimes(self.registry)), CONTENT_TYPE_LATEST
+    def exposition(self, accept: str = "") -> tuple[bytes, str]:
+        """Return the body of a scrape and its content type.
+
+        accept: of the request; OpenMetrics, the one format with exemplars, is given where it is asked for.
+        """
+        encode, content_type = choose_encoder(accept)
+        return encode(cast(CollectorRegistry, WithoutCreationTimes(self.registry))), content_type
 
     def show_families_of(self, prefix: str) -> None:
         """Show what a library counts in prometheus_client's default registry under such names."""

@@ -7,6 +7,7 @@ from typing import get_args
 
 from firstword.app.errors import CancelReason, Wire
 from firstword.app.telemetry.metrics import CONTINUITY_THRESHOLDS_MS, Metrics, Outcome, Playback, RejectReason
+from firstword.app.telemetry.tracing import NO_TRACE, StreamTrace
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +76,7 @@ class StreamRecord:
         wire: Wire,
         received_s: float | None = None,
         is_played: bool = True,
+        trace: StreamTrace = NO_TRACE,
     ) -> None:
         """received_s: when the request came, by the clock; None: now. is_played: while it comes; the times of
         others say nothing of what a listener waits for."""
@@ -83,6 +85,8 @@ class StreamRecord:
         self._wire = wire
         self._received_s = clock() if received_s is None else received_s
         self._is_played = is_played
+        self._trace = trace
+        self._encoded_s = self._received_s  # when the latest chunk was ready to be sent
         self._request_id: str | None = None
         self._speaker: str | None = None
         self._first_text_s: float | None = None
@@ -108,11 +112,13 @@ class StreamRecord:
         if num_samples == 0:
             return
         now_s = self._clock()
+        self._trace.add("send", self._encoded_s, now_s, samples=num_samples)
         if self._playback is None:
             self._playback = Playback(sample_rate_hz)
             self._ttfb_s = now_s - self._received_s
             if self._is_played:
-                self._metrics.time_to_first_byte_seconds.labels(self._wire).observe(self._ttfb_s)
+                ttfb = self._metrics.time_to_first_byte_seconds.labels(self._wire)
+                ttfb.observe(self._ttfb_s, self._trace.exemplar)
             if self._first_text_s is not None:
                 self._metrics.first_text_to_first_byte_seconds.observe(now_s - self._first_text_s)
         assert sample_rate_hz == self._playback.sample_rate_hz, sample_rate_hz
@@ -127,6 +133,8 @@ class StreamRecord:
         self._metrics.stage_seconds.labels("encode").observe(seconds)
         if self._ttfb_s is None:
             self._first_encode_s += seconds
+        self._encoded_s = self._clock()
+        self._trace.add("encode", self._encoded_s - seconds, self._encoded_s)
 
     @property
     def ttfb_ms(self) -> float | None:
@@ -228,6 +236,7 @@ class StreamRecord:
             "outcome": outcome,
             "reason": reason,
         }
+        self._trace.end(self._clock(), is_error=outcome == "failed", protocol=self._wire, **fields)
         logger.info("stream ended", extra=fields)
 
     def _logged_first_byte(self, stats: StreamStats) -> dict[str, float | str]:

@@ -79,6 +79,21 @@ TOKENIZER_FILES = (
     f"{PRONUNCIATION_FOLDER}/{NETWORK_FILE}",
 )
 
+CHECKPOINT_FILES = (
+    *YAML_FILES,
+    QWEN2_CONFIG_FILE,
+    *TOKENIZER_FILES,
+    *LM_FILES,
+    *FLOW_FILES,
+    "hift.safetensors",
+    "hift.pt",
+    SPEAKER_ENCODER_FILE,
+    *SPEECH_TOKENIZER_FILES.values(),
+    SPEAKER_TABLE_FILE,
+    TRAITS_FILE,
+)
+"""Every file that may be read of a model directory, of any family."""
+
 UNUSED_TENSORS = frozenset({"llm.model.lm_head.weight", "decoder.estimator.rotary_embed.inv_freq"})
 """Published files hold them; the networks do not need them."""
 

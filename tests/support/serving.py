@@ -57,14 +57,16 @@ def in_process(services: Services) -> httpx.AsyncClient:
 
 
 @asynccontextmanager
-async def serving(services: Services, allowed_hosts: Sequence[str] | None = None) -> AsyncIterator[str]:
+async def serving(
+    services: Services, allowed_hosts: Sequence[str] | None = None, metrics_on_main_port: bool = True
+) -> AsyncIterator[str]:
     """A real server in this event loop; gives its base URL. On leaving, all its requests have ended."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         # The socket listens from here on: a client that is early waits in its backlog.
         host, port = listening.getsockname()
         limits = services.limits
         max_message_bytes = max(limits.max_message_bytes, limits.max_reference_bytes)
-        app = build_app(services, allowed_hosts=allowed_hosts)
+        app = build_app(services, allowed_hosts=allowed_hosts, metrics_on_main_port=metrics_on_main_port)
         config = server_config(app, host, port, max_message_bytes)
         server = uvicorn.Server(config)
         running = asyncio.create_task(server.serve([listening]))

@@ -1,7 +1,7 @@
 """One context of a WebSocket: text in, audio out."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from enum import Enum, auto
@@ -53,11 +53,13 @@ class Context:
         start: Start,
         services: Services,
         owner: str,
+        headers: Mapping[str, str],
         send_queue: SendQueue,
         is_explicit: bool,
         reference: SentRecording | None = None,
     ) -> None:
-        """owner: whose API key it is. is_explicit: a `start` came. reference: the recording within it.
+        """owner: whose API key it is. headers: of the upgrade. is_explicit: a `start` came. reference: the
+        recording within it.
 
         Raises InvalidRequest, SpeakerNotFound, and UploadTooLarge for the recording that is to follow.
         """
@@ -93,7 +95,8 @@ class Context:
         )
         info.check(self._request)
         self._owner = owner
-        self._session = StreamSession(services, self._request, owner)
+        self._headers = headers
+        self._session = StreamSession(services, self._request, owner, headers=headers)
         self._services = services
         self._send_queue = send_queue
         self._has_left_idle = asyncio.Event()
@@ -125,7 +128,7 @@ class Context:
             reference = SentRecording(bytes(self._recording), self._reference_text)
             self._recording = bytearray()
             self._request = replace(self._request, reference=reference)
-            self._session = StreamSession(self._services, self._request, self._owner)
+            self._session = StreamSession(self._services, self._request, self._owner, headers=self._headers)
 
     def _check_recording(self) -> None:
         if self._num_missing:

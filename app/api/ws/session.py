@@ -233,7 +233,15 @@ class WebSocketSession:
                 "the recording of another context is still to come; send it before the next",
                 "reference_bytes",
             )
-        context = Context(start, self._services, self._owner, self._send_queue, is_explicit, reference)
+        context = Context(
+            start,
+            self._services,
+            self._owner,
+            self._websocket.headers,
+            self._send_queue,
+            is_explicit,
+            reference,
+        )
         self._clear_failed(context.id)
         self._contexts[context.id] = context
         context.task = self._tasks.create_task(self._run(context))

@@ -73,7 +73,16 @@ async def test_probes_need_no_key(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/speakers", "/metrics", "/v1/models", "/v1/capabilities", "/nowhere", "/docs"]
+    "path",
+    [
+        "/speakers",
+        "/metrics",
+        "/v1/models",
+        "/v1/capabilities",
+        "/nowhere",
+        "/openapi.json",
+        "/asyncapi.json",
+    ],
 )
 async def test_all_else_needs_one(path: str) -> None:
     async with in_process(make_services(keys=KEYS)) as client:
