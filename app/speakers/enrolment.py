@@ -24,18 +24,8 @@ from firstword.app.errors import (
     SpeakerNotFound,
     SynthesisFailed,
 )
-from firstword.app.speakers.interface import (
-    PreparedSpeaker,
-    Quality,
-    checked_language,
-    checked_name,
-    checked_transcript,
-)
-from firstword.app.speakers.store import (
+from firstword.app.speakers.bundle import (
     Bundle,
-    SpeakerRow,
-    SpeakerStore,
-    StoredSpeaker,
     Tensors,
     invalid_bundle,
     pack,
@@ -43,6 +33,14 @@ from firstword.app.speakers.store import (
     unpack,
     write_bundle,
 )
+from firstword.app.speakers.interface import (
+    PreparedSpeaker,
+    Quality,
+    checked_language,
+    checked_name,
+    checked_transcript,
+)
+from firstword.app.speakers.store import SpeakerRow, SpeakerStore, StoredSpeaker
 from firstword.models.checkpoint.open import Checkpoint, fingerprint
 from firstword.models.config import (
     FRAME_RATE_HZ,

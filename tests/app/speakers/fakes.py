@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firstword.app.errors import BadAudio
+from firstword.app.speakers.bundle import Tensors
 from firstword.app.speakers.interface import PreparedSpeaker
-from firstword.app.speakers.store import Tensors
 
 STATE_BYTES = 100
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from firstword.app.speakers.store import SpeakerStore, unpack
+from firstword.app.speakers.bundle import unpack
+from firstword.app.speakers.store import SpeakerStore
 from tests.app.speakers.enrolling_process import DURATION_S, enroll_forever
 from tests.app.speakers.fakes import FakeNetworks
 from tests.app.speakers.recordings import RATE_HZ, recording, voice

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 import firstword
 from firstword.app.errors import AudioTooLong, AudioTooShort, BadAudio, InvalidRequest, SynthesisFailed
+from firstword.app.speakers.bundle import pack, unpack
 from firstword.app.speakers.enrolment import MAX_PROMPT_TOKENS, SpeakerNetworks
 from firstword.app.speakers.registry import SpeakerRegistry
-from firstword.app.speakers.store import SpeakerStore, pack, unpack
+from firstword.app.speakers.store import SpeakerStore
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.frontend.features import FrontendError
 from firstword.models.token2wav import Token2Wav
