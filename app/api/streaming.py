@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, contextmanager
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -46,15 +47,14 @@ class StreamSession:
     """
 
     def __init__(
-        self, services: Services, request: SynthesisRequest, owner: str, received_s: float | None = None
+        self, services: Services, request: SynthesisRequest, received_s: float | None = None
     ) -> None:
-        """owner: whose API key it is. received_s: when the request came, by the services' clock; None: when
+        """received_s: when the request came, by the services' clock; None: when
         the session is entered."""
         self.cancel_reason: CancelReason = "shutdown"  # why, should our task be cancelled
         self.received_s = received_s
         self._services = services
         self._request = request
-        self._owner = owner
         self._first_text_s: float | None = None  # of text that comes in pieces
         self._record: StreamRecord | None = None  # None: not entered
         self._stream: SynthesisStream | None = None  # None: not open yet
@@ -66,7 +66,7 @@ class StreamSession:
         self._record = self._new_record()
         async with AsyncExitStack() as stack:
             stack.enter_context(self._recorded())
-            stack.enter_context(services.quotas.admitted(self._owner))
+            stack.enter_context(services.quotas.admitted(self._request.client.name))
             stream = await stack.enter_async_context(self.stream)
             self._stats = stream.stats
             self._record.named(self._request.request_id, stream.speaker)
@@ -127,7 +127,12 @@ class StreamSession:
         services = self._services
         request = self._request
         record = StreamRecord(
-            services.metrics, services.clock, request.wire, self.received_s, request.is_played
+            services.metrics,
+            services.clock,
+            request.wire,
+            self.received_s,
+            request.is_played,
+            on_used=partial(services.usage.count, request.client.name),
         )
         if self._first_text_s is not None:
             record.text_came(self._first_text_s)
@@ -181,7 +186,7 @@ class AudioResponse(Response):
         self.status_code = 200
         self.background = None
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no", SYNTHETIC: "true"})
-        self.session = StreamSession(services, request, http.state.key_owner, http.state.received_s)
+        self.session = StreamSession(services, request, http.state.received_s)
         self._output = output
         self._send_timeout_s = services.limits.slow_listener_timeout_s
         self._translate = translate

@@ -79,14 +79,14 @@ class SpeechEngine:
         self.info.check(request)
         request = replace(request, language=self.info.language_of(request.language))
         if prepared is None and request.speaker is not None:
-            self._parts.speakers.get(request.speaker)
+            self._parts.speakers.get(request.speaker, request.client)
         return SpeechStream(request, prepared, self._parts, self._streams)
 
     def list_tokens(self, request: SynthesisRequest) -> AsyncGenerator[ListedTokens]:
         self.info.check_length(len(request.text or ""))
         self.info.check(request)
         if request.speaker is not None:
-            self._parts.speakers.get(request.speaker)
+            self._parts.speakers.get(request.speaker, request.client)
         parts = self._parts
         return list_tokens(
             request, parts.speakers, parts.admission, parts.text.split, parts.prompt_builder, parts.generator
