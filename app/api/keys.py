@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from firstword.app.api.errors import unknown_field
 from firstword.app.clients import SCOPES, Access, Client, Scope
 from firstword.app.errors import InvalidSignature
 
@@ -161,11 +162,14 @@ def read_keys(path: Path) -> list[Client]:
         try:
             clients += KeyEntry.model_validate(table).clients(name)
         except ValidationError as error:
-            fault = error.errors(include_url=False, include_input=False)[0]
+            faults = error.errors(include_url=False, include_input=False)
+            fault = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
             field = str(fault["loc"][0]) if fault["loc"] else ""
             line = _line_of(text, name, field)
             path_of_field = f"{name}.{field}" if field else name
             reason = fault["msg"].removeprefix("Value error, ")
+            if fault["type"] == "extra_forbidden":
+                reason = unknown_field(field, KeyEntry.model_fields)
             raise ValueError(f"{path}, line {line}, {path_of_field}: {reason}") from None
     if not clients:
         raise ValueError(f"{path}: there is no key in it; `firstword keys new NAME` prints a line for it")

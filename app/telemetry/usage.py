@@ -133,6 +133,7 @@ class Usage:
         self._is_closing.set()
         self._has_unwritten.set()
         await self._writing
+        await self._write()
 
     def count(self, name: str, characters: int, audio_s: float) -> None:
         """Count one request. name: of the key; "" without keys."""
@@ -169,6 +170,8 @@ class Usage:
         """What cannot be written is kept for the next time."""
         counts, self._unwritten = self._unwritten, {}
         self._has_unwritten.clear()
+        if not counts:
+            return
         try:
             await asyncio.to_thread(self._file.add, counts)
         except (sqlite3.Error, OSError) as error:
