@@ -19,10 +19,13 @@ def max_bundle_bytes(max_recording_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """Measured at enrolment, of the recording as it was uploaded: its owner is told what to do better."""
+    """Measured at enrolment, of the recording as it was uploaded: its owner is told what to do better.
+
+    Of a built-in speaker it is estimated from its prompt's spectrogram.
+    """
 
     snr_db: float
-    clipping: float  # share of samples at full scale
+    clipping: float | None  # share of samples at full scale; None: not known
     speech_ratio: float  # share of 20 ms windows with speech
     warnings: tuple[str, ...] = ()
 
@@ -35,7 +38,7 @@ class SpeakerInfo:
     duration_s: float
     transcript: str
     language: str | None
-    quality: Quality | None
+    quality: Quality | None  # None: built-in and without a prompt
     prompt_tokens: int
     cached: bool  # the flow prompt state is in memory
     damaged: bool = False  # what is stored of it cannot be used; it can be deleted

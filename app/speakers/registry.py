@@ -271,7 +271,9 @@ class SpeakerRegistry:
         self._cache.drop(row.id)
 
     async def export(self, name: str, *, client: Client = STRANGER) -> bytes:
-        """Raises InvalidRequest for a built-in speaker, which every server of the checkpoint has."""
+        """A built-in speaker can be exported too, for a server that is to have it under another name."""
+        if name in self._networks.builtin:
+            return await self._compute(self._enrolment.export_builtin, name)
         found = self._changeable(name, "exported", client)
         return await self._compute(self._enrolment.export_bundle, found.id)
 
@@ -430,7 +432,7 @@ class SpeakerRegistry:
             duration_s=builtin.duration_s,
             transcript=builtin.transcript,
             language=None,
-            quality=None,
+            quality=builtin.quality,
             prompt_tokens=len(builtin.features.prompt_tokens),
             cached=name in self._cache,
             access="read-only",
