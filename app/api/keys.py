@@ -44,7 +44,7 @@ class KeyRing:
         self._entries = [_parse_key(number, entry) for number, entry in enumerate(entries, start=1)]
         self._file = file
         self._stamp = None if file is None else _stamp_of(file)  # before it is read: a change is not missed
-        self._clients = self._entries if file is None else [*self._entries, *read_keys(file)]
+        self._clients = _joined(self._entries, [] if file is None else read_keys(file))
         self._reading = asyncio.Lock()
 
     @property
@@ -79,12 +79,22 @@ class KeyRing:
             self._stamp = stamp
             try:
                 read = await asyncio.to_thread(read_keys, self._file)
+                self._clients = _joined(self._entries, read)
             except ValueError as error:
                 logger.error("%s; the keys that were read before stay", error)
                 return
-            self._clients = [*self._entries, *read]
             names = ", ".join(sorted({client.name for client in read}))
             logger.info("%s was read again; its keys are those of %s", self._file, names)
+
+
+def _joined(entries: Sequence[Client], read: Sequence[Client]) -> list[Client]:
+    """Raises ValueError for one key that means two things: one of them would count for nothing."""
+    clients: dict[bytes, Client] = {}
+    for client in (*entries, *read):
+        other = clients.setdefault(client.key_digest, client)
+        if other != client:
+            raise ValueError(f"{other.name} and {client.name} have the same key; make another")
+    return list(clients.values())
 
 
 def _stamp_of(path: Path) -> tuple[int, ...] | None:
@@ -144,17 +154,22 @@ def read_keys(path: Path) -> list[Client]:
             content = file.read(MAX_FILE_BYTES + 1)
         if len(content) > MAX_FILE_BYTES:
             raise ValueError(f"{path}: larger than {MAX_FILE_BYTES} bytes; is it the file of the keys?")
-        text = content.decode()
-        tables: dict[str, Any] = tomllib.loads(text)
+        return parse_keys(content.decode(), str(path))
     except OSError as error:
         raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError:
         raise ValueError(f"{path}: not UTF-8; save it as UTF-8") from None
+
+
+def parse_keys(text: str, source: str) -> list[Client]:
+    """source: what it is called in errors. Raises as `read_keys` does."""
+    try:
+        tables: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path}: not TOML: {error}") from error
+        raise ValueError(f"{source}: not TOML: {error}") from error
     clients: list[Client] = []
     for name, table in tables.items():
-        where = f"{path}, line {_line_of(text, name)}"
+        where = f"{source}, line {_line_of(text, name)}"
         if not _NAME.fullmatch(name):
             raise ValueError(f"{where}: the name {name[:64]!a}; expected 1 to 64 of A-Z a-z 0-9 . _ @ -")
         if not isinstance(table, dict):
@@ -170,15 +185,9 @@ def read_keys(path: Path) -> list[Client]:
             reason = fault["msg"].removeprefix("Value error, ")
             if fault["type"] == "extra_forbidden":
                 reason = unknown_field(field, KeyEntry.model_fields)
-            raise ValueError(f"{path}, line {line}, {path_of_field}: {reason}") from None
+            raise ValueError(f"{source}, line {line}, {path_of_field}: {reason}") from None
     if not clients:
-        raise ValueError(f"{path}: there is no key in it; `firstword keys new NAME` prints a line for it")
-    owners: dict[bytes, str] = {}
-    for client in clients:
-        other = owners.setdefault(client.key_digest, client.name)
-        if other != client.name:
-            line = _line_of(text, client.name)
-            raise ValueError(f"{path}, line {line}, {client.name}: the same key as {other}; make another")
+        raise ValueError(f"{source}: there is no key in it; `firstword keys new NAME` prints one for it")
     return clients
 
 

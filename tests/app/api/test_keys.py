@@ -152,7 +152,7 @@ async def test_two_keys_of_one_name_are_one_client(file: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", "there is no key in it; `firstword keys new NAME` prints a line for it"),
+        ("", "there is no key in it; `firstword keys new NAME` prints one for it"),
         ("anna = {", "not TOML: "),
         ("a = 1\nb = = 2", "not TOML: Invalid value (at line 2, column 5)"),
         ('bob = "s3cret"', "line 1, bob: expected a table such as {"),
@@ -174,10 +174,6 @@ async def test_two_keys_of_one_name_are_one_client(file: Path) -> None:
             '[a]\nkey = "s3cret"\nscopes = ["speak"]\nspeakers = "secret"',
             "line 4, a.speakers: Input should be 'shared', 'read-only' or 'private'",
         ),
-        (
-            'a = { key = "s3cret", scopes = ["speak"] }\nb = { key = "s3cret", scopes = ["admin"] }',
-            "line 2, b: the same key as a; make another",
-        ),
         ("#" * (MAX_FILE_BYTES + 1), f"larger than {MAX_FILE_BYTES} bytes"),
     ],
 )
@@ -187,6 +183,26 @@ def test_error_in_the_file_is_shown_with_its_line_and_field(file: Path, text: st
         read_keys(file)
     assert expected in str(refused.value)
     assert "s3" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("entries", "text"),
+    [
+        ([], 'a = { key = "s3cret", scopes = ["speak"] }\nb = { key = "s3cret", scopes = ["admin"] }'),
+        (["a:s3cret"], 'b = { key = "s3cret", scopes = ["speak"] }'),  # it would go on allowing everything
+    ],
+)
+async def test_key_that_stands_twice_is_refused(
+    file: Path, entries: list[str], text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ring = KeyRing(entries, file)
+    change(file, text)
+    with pytest.raises(ValueError, match=r"^a and b have the same key; make another$"):
+        KeyRing(entries, file)
+    await ring.refresh()
+    assert "a and b have the same key" in caplog.text
+    assert ring.client_of("speak-key") is not None
+    assert bool(entries) == (ring.client_of("s3cret") is not None)
 
 
 def test_file_that_cannot_be_read_says_so(file: Path) -> None:
