@@ -278,7 +278,7 @@ class SpeakerOptions:
     """Where speakers are kept, and which of them are ready."""
 
     data_dir: Annotated[
-        HomePath, Field(description="Directory of all that is written: registered speakers")
+        HomePath, Field(description="Directory of all that is written: registered speakers, what keys used")
     ] = Path("data")
     default_speaker: Annotated[
         str | None,
