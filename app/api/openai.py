@@ -131,8 +131,9 @@ async def get_model(model: str, services: ServicesHere) -> Model:
 async def list_voices(request: Request, services: ServicesHere) -> VoiceList:
     """List the speakers, then OpenAI's voice names, which are mapped to speakers."""
     speakers = [speaker.name for speaker in services.speakers.list(request.state.client)]
-    aliases = [name for name in services.voices if name not in speakers]
-    return VoiceList(voices=[Voice(id=name, name=name) for name in speakers + aliases])
+    return VoiceList(
+        voices=[Voice(id=name, name=name) for name in dict.fromkeys([*speakers, *services.voices])]
+    )
 
 
 @router.get("")

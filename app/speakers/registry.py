@@ -193,6 +193,8 @@ class SpeakerRegistry:
         builtin = self._networks.builtin
         rows = [row for row in self._store.rows() if row.name not in builtin]
         stored = [self._info(row) for row in rows if client.sees(row.owner, row.access)]
+        if client == STRANGER:  # who need not know the names of keys
+            stored = [replace(info, owner=None) for info in stored]
         return [*map(self._builtin_info, sorted(builtin)), *stored]
 
     def count(self) -> int:
@@ -384,7 +386,14 @@ class SpeakerRegistry:
             if row is None or not client.sees(row.owner, row.access):
                 row = self._store.row(name)
             if row is None and client.is_admin:
-                row = next((row for row in self._store.rows() if row.name == name), None)
+                private = [row for row in self._store.rows() if row.name == name]
+                if len(private) > 1:
+                    owners = ", ".join(row.owner for row in private)
+                    raise InvalidRequest(
+                        f"several owners have a private speaker {name!r}: {owners}; say whose with `owner`",
+                        param="owner",
+                    )
+                row = next(iter(private), None)
         if row is None:
             raise _unknown(name)
         return row

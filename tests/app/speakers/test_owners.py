@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from firstword.app.clients import ANYBODY, STRANGER, Client
-from firstword.app.errors import SpeakerExists, SpeakerNotFound, SpeakerNotYours
+from firstword.app.errors import InvalidRequest, SpeakerExists, SpeakerNotFound, SpeakerNotYours
 from firstword.app.speakers.registry import SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
 from firstword.app.speakers.store_file import SpeakerStoreError
@@ -71,6 +71,10 @@ async def test_read_only_speaker_is_spoken_with_by_all_and_changed_by_its_owner(
     await see(registry, BOB)
     await speak(registry, BOB)
     assert names(registry, STRANGER) == ["mia"]
+    assert [[s.owner for s in registry.list(one) if s.name == "mia"] for one in (BOB, STRANGER)] == [
+        ["anna"],
+        [None],
+    ]
     with pytest.raises(SpeakerNotYours, match="by its owner alone"):
         await CHANGES[change](registry, BOB)
     await CHANGES[change](registry, ANNA)
@@ -105,6 +109,17 @@ async def test_each_owner_has_names_of_its_own(servers: Servers) -> None:
     ]
     await registry.delete("mia", client=ANNA)
     assert [transcript(client) for client in (ANNA, BOB)] == ["Everybody's.", "His."]
+
+
+@pytest.mark.parametrize("use", [see, speak, *CHANGES.values()])
+async def test_administrator_has_to_say_which_of_two_private_speakers(servers: Servers, use: Use) -> None:
+    registry = await servers.open()
+    for client in (ANNA, BOB):
+        await registry.enrol("mia", recording(), client=client, access="private")
+    with pytest.raises(InvalidRequest, match="private speaker 'mia': anna, bob; say whose with `owner`"):
+        await use(registry, ADMIN)
+    await registry.delete("mia", client=BOB)
+    await use(registry, ADMIN)
 
 
 async def test_bundle_goes_beside_a_private_speaker_of_the_same_name(servers: Servers) -> None:
