@@ -68,6 +68,10 @@ NEEDED: dict[str, Scope | None] = {
     "GET /tts/stream": None,  # only says how to connect
     "POST /v1/signed-urls": "speak",
     "POST /v1/audio/speech": "speak",
+    "POST /v1/speech-tokens": "speak",
+    "POST /v1/token2wav": "speak",
+    "POST /v1/tokens": "speak",
+    "POST /v1/voice-conversion": "speak",
     "GET /v1": None,
     "GET /v1/models": None,
     "GET /v1/models/{model:path}": None,
