@@ -1,5 +1,6 @@
 """Another owner's private speaker is not there, on whatever route one looks for it."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -78,6 +79,8 @@ USES = [
     ("POST", "/tts", {"text": "Hi.", "speaker": "mia"}),
     ("GET", "/tts?text=Hi.&speaker=mia", None),
     ("POST", "/v1/signed-urls", {"text": "Hi.", "speaker": "mia"}),
+    ("POST", "/v1/tokens", {"text": "Hi.", "speaker": "mia"}),
+    ("POST", "/v1/token2wav", {"tokens": [1, 2], "speaker": "mia"}),
     ("POST", "/v1/audio/speech", {"input": "Hi.", "voice": "mia"}),
     ("POST", "/v1/audio/speech", {"input": "Hi.", "speaker": "mia"}),
 ]
@@ -91,13 +94,21 @@ async def test_private_speaker_is_404_for_others_and_there_for_its_owner(
     unknown = await client.request(
         method,
         path.replace("mia", "eva"),
-        json=None if body is None else {k: v.replace("mia", "eva") for k, v in body.items()},  # type: ignore[attr-defined]
+        json=json.loads(json.dumps(body).replace("mia", "eva")),
         headers=BOB,
     )
     assert (refused.status_code, error_of(refused)["code"]) == (404, "speaker_not_found")
     assert refused.text.replace("mia", "eva") == unknown.text  # nothing tells it from one that never was
     answer = await client.request(method, path, json=body, headers=ANNA)
     assert answer.status_code < 300, answer.text
+
+
+async def test_private_speaker_lends_its_voice_to_no_recording_of_others(client: httpx.AsyncClient) -> None:
+    for headers, status in ((BOB, 404), (ANNA, 200)):
+        answer = await client.post(
+            "/v1/voice-conversion", data={"speaker": "mia"}, files={"audio": b"sound"}, headers=headers
+        )
+        assert answer.status_code == status, answer.text
 
 
 async def test_private_speaker_is_listed_for_its_owner_and_administrators(client: httpx.AsyncClient) -> None:
