@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
+from firstword.app.clients import ANYBODY
 from firstword.app.engine.interface import EngineInfo, EngineStatus, ListedTokens, Mode, SynthesisRequest
 from firstword.app.engine.stream import EngineParts, SpeechStream
 from firstword.app.engine.token_listing import list_tokens
@@ -128,7 +129,8 @@ class SpeechEngine:
     async def _speak_warm_up(self, mode: Mode = "whole") -> float:
         """Return the seconds of audio."""
         text = _WARM_UP_TEXT if mode == "whole" else None
-        async with self.open(SynthesisRequest("warm-up", "cli", mode, text, seed=0)) as stream:
+        request = SynthesisRequest("warm-up", "cli", mode, text, seed=0, client=ANYBODY)
+        async with self.open(request) as stream:
             if text is None:
                 stream.push_text(_WARM_UP_TEXT)
                 stream.finish_text()

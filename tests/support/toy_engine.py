@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from firstword.app.clients import Client
+from firstword.app.clients import STRANGER, Client
 from firstword.app.engine.admission import Admission
 from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.interface import EngineInfo, Mode, SynthesisRequest, VoiceMode
@@ -242,8 +242,8 @@ class ToyEngine:
 
 def asked(text: str, **fields: Any) -> SynthesisRequest:
     """For a whole text."""
-    return SynthesisRequest("test", "http", "whole", text, **fields)
+    return SynthesisRequest("test", "http", "whole", text, **({"client": STRANGER} | fields))
 
 
 def asked_in_pieces(mode: Mode = "segments", **fields: Any) -> SynthesisRequest:
-    return SynthesisRequest("test", "http", mode, **fields)
+    return SynthesisRequest("test", "http", mode, **({"client": STRANGER} | fields))
