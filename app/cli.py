@@ -9,6 +9,7 @@ from firstword.app.commands.bench import bench
 from firstword.app.commands.console import CommandGroup
 from firstword.app.commands.doctor import doctor
 from firstword.app.commands.download import download
+from firstword.app.commands.keys import keys
 from firstword.app.commands.say import say
 from firstword.app.commands.serve import serve, settings
 from firstword.app.commands.speakers import speakers
@@ -24,6 +25,7 @@ cli: Final = typer.Typer(
 for command in (serve, say, doctor, top, download, settings, bench, alignment_heads):
     cli.command()(command)
 cli.add_typer(speakers)
+cli.add_typer(keys)
 
 
 def main() -> None:

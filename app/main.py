@@ -7,13 +7,16 @@ from contextlib import asynccontextmanager
 
 from firstword.app.api.app import DrainingServer, build_app, metrics_server, raise_file_limit, server_config
 from firstword.app.api.dependencies import Services
+from firstword.app.api.keys import KeyRing, UrlSigner
 from firstword.app.api.limits import Quotas
-from firstword.app.api.middleware import KeyRing
 from firstword.app.engine.startup import running_engine
 from firstword.app.settings import InvalidSettings, Settings
 from firstword.app.speakers.interface import max_bundle_bytes
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.tracing import NO_TRACING, OpenTelemetryTracing, Tracing
+from firstword.app.telemetry.usage import Usage
+
+USAGE_FILE = "usage.sqlite3"
 
 
 @asynccontextmanager
@@ -23,9 +26,9 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
     Raises InvalidSettings, and what `running_engine` raises.
     """
     try:
-        keys = KeyRing(settings.server.plain_keys)
+        keys = KeyRing(settings.server.plain_keys, settings.server.api_keys_file)
     except ValueError as error:
-        raise InvalidSettings(f"FIRSTWORD_API_KEYS: {error}") from error
+        raise InvalidSettings(f"API keys: {error}") from error
     metrics, clock = Metrics(), time.perf_counter
     async with (
         open_tracing(settings.log.tracing) as tracing,
@@ -38,6 +41,7 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
             clock=clock,
             max_bundle_bytes=max_bundle_bytes(settings.limits.max_upload_bytes),
         ) as running,
+        Usage(settings.speakers.data_dir / USAGE_FILE, metrics) as usage,
     ):
         info = running.engine.info
         yield Services(
@@ -45,6 +49,8 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
             speakers=running.speakers,
             metrics=metrics,
             keys=keys,
+            signer=UrlSigner(usage.secret, keys),
+            usage=usage,
             limits=settings.limits,
             quotas=Quotas(settings.limits, clock),
             model_id=info.checkpoint,
@@ -93,6 +99,7 @@ async def serve(settings: Settings, announce: Callable[[str], None], on_drained:
             cors_origins=server_options.cors_origins,
             allowed_hosts=server_options.checked_hosts,
             metrics_on_main_port=server_options.metrics_port is None,
+            has_public_lists=server_options.public_lists,
         )
         max_message_bytes = max(limits.max_message_bytes, limits.max_reference_bytes)
         config = server_config(app, server_options.host, server_options.port, max_message_bytes)

@@ -58,7 +58,7 @@ def _expand_home(given: object) -> object:
     return Path(given).expanduser() if isinstance(given, str | Path) else given
 
 
-Directory = Annotated[Path, BeforeValidator(_expand_home)]
+HomePath = Annotated[Path, BeforeValidator(_expand_home)]
 TextList = Annotated[tuple[str, ...], BeforeValidator(_split)]
 SecretList = Annotated[tuple[SecretStr, ...], BeforeValidator(_split)]
 TextMap = Annotated[dict[str, str], BeforeValidator(_pairs)]
@@ -86,9 +86,17 @@ class ServerOptions:
     api_keys: Annotated[
         SecretList,
         Field(
-            description="Clients' keys, name:key or name:sha256 with commas between; empty lets everybody in"
+            description="Clients' keys, name:key or name:sha256 with commas between, which may do "
+            "everything; without any, and without a file of keys, everybody is let in"
         ),
     ] = ()
+    api_keys_file: Annotated[
+        HomePath | None,
+        Field(description="TOML file of keys with scopes, read again whenever it changes; empty is none"),
+    ] = None
+    public_lists: Annotated[
+        bool, Field(description="List models, voices and speakers without a key, as Open WebUI asks for them")
+    ] = False
     cors_origins: Annotated[
         TextList,
         Field(
@@ -174,7 +182,7 @@ class NetworkOptions:
     """Which networks are loaded, and how they run."""
 
     checkpoint: Annotated[
-        Directory,
+        HomePath,
         Field(description="Model directory of CosyVoice 1, 2 or 3; empty is the built-in voice"),
     ] = BUILTIN_CHECKPOINT
     backend: Annotated[
@@ -270,7 +278,7 @@ class SpeakerOptions:
     """Where speakers are kept, and which of them are ready."""
 
     data_dir: Annotated[
-        Directory, Field(description="Directory of all that is written: registered speakers")
+        HomePath, Field(description="Directory of all that is written: registered speakers, what keys used")
     ] = Path("data")
     default_speaker: Annotated[
         str | None,

@@ -21,6 +21,7 @@ import numpy as np
 import soundfile
 
 from firstword.app.audio.dsp import Pcm16, Samples, to_pcm16
+from firstword.app.clients import ANYBODY
 from firstword.app.engine.interface import Audio, Mode, SynthesisRequest, SynthesisStream, VoiceMode
 from firstword.app.engine.startup import RunningEngine, running_engine
 from firstword.app.errors import InvalidRequest
@@ -146,7 +147,7 @@ class AsyncSynthesizer:
 
     @property
     def speakers(self) -> tuple[str, ...]:
-        return tuple(speaker.name for speaker in self._engine.speakers.list())
+        return tuple(speaker.name for speaker in self._engine.speakers.list(ANYBODY))
 
     @property
     def anomalies(self) -> Mapping[str, int]:
@@ -183,6 +184,7 @@ class AsyncSynthesizer:
             seed=seed,
             voice_mode=mode,
             normalize=normalize,
+            client=ANYBODY,
         )
         async with engine.open(request, prepared) as stream:
             try:
@@ -236,7 +238,7 @@ class AsyncSynthesizer:
         running = self._engine
         target = await self._prepared_reference(speaker, reference, "")
         if target is None:
-            target = await running.speakers.prepared(speaker)
+            target = await running.speakers.prepared(speaker, ANYBODY)
         if not target.features.has_prompt:
             raise InvalidRequest(
                 "voice conversion needs a speaker with a recorded prompt and this one has none; name another "

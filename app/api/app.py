@@ -46,11 +46,12 @@ def build_app(
     cors_origins: Sequence[str] = (),
     allowed_hosts: Sequence[str] | None = None,
     metrics_on_main_port: bool = True,
+    has_public_lists: bool = False,
 ) -> FastAPI:
     """Build the transport over the given parts; it starts and stops none of them.
 
     cors_origins: origins whose web pages may call the server; "*" for all. allowed_hosts: names of the server
-    besides loopback ones; None: any.
+    besides loopback ones; None: any. has_public_lists: models, voices and speakers are listed without a key.
     """
     app = FastAPI(title="Firstword", description=DESCRIPTION, docs_url=None, redoc_url=None)
     app.state.services = services
@@ -78,7 +79,12 @@ def build_app(
         ],
     )
     app.add_middleware(
-        AuthMiddleware, keys=services.keys, metrics=services.metrics, is_open=pages.is_open_page
+        AuthMiddleware,
+        keys=services.keys,
+        signer=services.signer,
+        metrics=services.metrics,
+        is_open=pages.is_open_page,
+        has_public_lists=has_public_lists,
     )
     app.add_middleware(
         OriginMiddleware,

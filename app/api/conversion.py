@@ -64,6 +64,7 @@ async def convert_voice(
         seed=form.seed,
         reference=reference,
         speech=await sent_recording(await form.audio.read(), "", max_bytes, "audio"),
+        client=request.state.client,
     )
     output = resolve_output_format(form.format, form.sample_rate, form.speed, services)
     kind: type[AudioResponse] = AudioResponse if form.stream else CompleteAudioResponse

@@ -7,13 +7,14 @@ from typing import Annotated
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
+from firstword.app.api.keys import KeyRing, UrlSigner
 from firstword.app.api.limits import Quotas
-from firstword.app.api.middleware import KeyRing
 from firstword.app.engine.interface import Engine
 from firstword.app.options import Limits
 from firstword.app.speakers.interface import Speakers
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.tracing import NO_TRACING, Tracing
+from firstword.app.telemetry.usage import Usage
 
 Clock = Callable[[], float]  # seconds, monotonic
 
@@ -24,6 +25,8 @@ class Services:
     speakers: Speakers
     metrics: Metrics
     keys: KeyRing
+    signer: UrlSigner
+    usage: Usage
     limits: Limits
     quotas: Quotas
     model_id: str  # the model's name for OpenAI's clients

@@ -29,6 +29,7 @@ from firstword.app.api.streaming import (
     resolve_output_format,
 )
 from firstword.app.audio.formats import MAX_SPEED, MIN_SPEED, AudioFormat
+from firstword.app.clients import Client
 from firstword.app.engine.interface import SynthesisRequest
 from firstword.app.errors import InvalidRequest, ModelNotFound, SpeakerNotFound, StringTooLong, TextTooLong
 from firstword.app.options import Limits
@@ -95,13 +96,16 @@ async def create_speech(body: SpeechRequest, request: Request, services: Service
         request.state.request_id,
         wire="openai",
         text=body.input,
-        speaker=None if body.speaker is None and body.reference_audio else _speaker(body, services),
+        speaker=None
+        if body.speaker is None and body.reference_audio
+        else _speaker(body, request.state.client, services),
         language=body.language,
         instruct=body.instructions or None if info.takes_instruct else None,
         seed=body.seed,
         reference=await body.reference(services.limits.max_reference_bytes),
         voice_mode=body.voice_mode,
         is_played=body.stream or body.stream_format == "sse",
+        client=request.state.client,
     )
     output = resolve_output_format(body.response_format, body.sample_rate, body.speed, services)
     # By the fields alone: OpenAI's client accepts octets even when it asks for events.
@@ -124,11 +128,12 @@ async def get_model(model: str, services: ServicesHere) -> Model:
 
 
 @router.get("/audio/voices")
-async def list_voices(services: ServicesHere) -> VoiceList:
+async def list_voices(request: Request, services: ServicesHere) -> VoiceList:
     """List the speakers, then OpenAI's voice names, which are mapped to speakers."""
-    speakers = [speaker.name for speaker in services.speakers.list()]
-    aliases = [name for name in services.voices if name not in speakers]
-    return VoiceList(voices=[Voice(id=name, name=name) for name in speakers + aliases])
+    speakers = [speaker.name for speaker in services.speakers.list(request.state.client)]
+    return VoiceList(
+        voices=[Voice(id=name, name=name) for name in dict.fromkeys([*speakers, *services.voices])]
+    )
 
 
 @router.get("")
@@ -166,13 +171,13 @@ def _check_model(model: str, services: Services) -> None:
         raise ModelNotFound(f"unknown model {model[:60]!r}; choose one of {', '.join(known)}")
 
 
-def _speaker(body: SpeechRequest, services: Services) -> str | None:
+def _speaker(body: SpeechRequest, client: Client, services: Services) -> str | None:
     """A speaker takes precedence over one of OpenAI's voices of the same name."""
     voice = body.voice.id if isinstance(body.voice, VoiceId) else body.voice
     name = body.speaker or voice
     if name is None or name not in services.voices:
         return name
     try:
-        return services.speakers.get(name).name
+        return services.speakers.get(name, client).name
     except SpeakerNotFound:
         return services.voices[name]

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, contextmanager
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -50,17 +51,15 @@ class StreamSession:
         self,
         services: Services,
         request: SynthesisRequest,
-        owner: str,
         received_s: float | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """owner: whose API key it is. received_s: when the request came, by the services' clock; None: when
-        the session is entered. headers: of the request or of the WebSocket's upgrade."""
+        """received_s: when the request came, by the services' clock; None: when the session is entered.
+        headers: of the request or of the WebSocket's upgrade."""
         self.cancel_reason: CancelReason = "shutdown"  # why, should our task be cancelled
         self.received_s = received_s
         self._services = services
         self._request = request
-        self._owner = owner
         self._headers = headers or {}
         self._is_traced = False
         self._first_text_s: float | None = None  # of text that comes in pieces
@@ -74,7 +73,7 @@ class StreamSession:
         self._record = self._new_record()
         async with AsyncExitStack() as stack:
             stack.enter_context(self._recorded())
-            stack.enter_context(services.quotas.admitted(self._owner))
+            stack.enter_context(services.quotas.admitted(self._request.client.name))
             stream = await stack.enter_async_context(self.stream)
             self._stats = stream.stats
             self._record.named(self._request.request_id, stream.speaker)
@@ -150,6 +149,7 @@ class StreamSession:
             self.received_s,
             request.is_played,
             request.trace,
+            on_used=partial(services.usage.count, request.client.name),
         )
         if self._first_text_s is not None:
             record.text_came(self._first_text_s)
@@ -203,9 +203,7 @@ class AudioResponse(Response):
         self.status_code = 200
         self.background = None
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no", SYNTHETIC: "true"})
-        self.session = StreamSession(
-            services, request, http.state.key_owner, http.state.received_s, http.headers
-        )
+        self.session = StreamSession(services, request, http.state.received_s, http.headers)
         self._output = output
         self._send_timeout_s = services.limits.slow_listener_timeout_s
         self._translate = translate

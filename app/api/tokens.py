@@ -97,7 +97,7 @@ async def read_speech_tokens(
 ) -> SpeechTokens:
     """Return the speech tokens of a recording of 1 to 30 s, pauses included."""
     with rejections_counted(services.metrics):
-        services.quotas.charge(request.state.key_owner)
+        services.quotas.charge(request.state.client.name)
         max_bytes = services.limits.max_reference_bytes
         recording = await sent_recording(await form.audio.read(), "", max_bytes, "audio")
         return SpeechTokens(
@@ -118,6 +118,7 @@ async def speak_tokens(body: TokenSpeech, request: Request, services: ServicesHe
         reference=await body.reference(services.limits.max_reference_bytes),
         voice_mode=body.voice_mode,
         speech=tuple(body.tokens),
+        client=request.state.client,
     )
     output = resolve_output_format(body.format, body.sample_rate, body.speed, services)
     kind: type[AudioResponse] = AudioResponse if body.stream else CompleteAudioResponse
@@ -138,9 +139,10 @@ async def list_tokens(body: TokenRequestFields, request: Request, services: Serv
         normalize=body.normalize,
         reference=await body.reference(services.limits.max_reference_bytes),
         voice_mode=body.voice_mode,
+        client=request.state.client,
     )
     with rejections_counted(services.metrics):
-        lines = _lines(services, synthesis, request.state.key_owner)
+        lines = _lines(services, synthesis)
         try:
             first = await anext(lines)  # what fails before it has its real status
         except StopAsyncIteration:
@@ -176,13 +178,15 @@ class LinesResponse(StreamingResponse):
             await super().stream_response(send_in_time)
 
 
-async def _lines(services: Services, request: SynthesisRequest, owner: str) -> AsyncGenerator[str]:
+async def _lines(services: Services, request: SynthesisRequest) -> AsyncGenerator[str]:
     """An error after the first line is the last one."""
     has_begun = False
-    with services.quotas.admitted(owner):
+    with services.quotas.admitted(request.client.name):
         async with aclosing(services.engine.list_tokens(request)) as listed:
             try:
                 async for tokens in listed:
+                    if not has_begun:
+                        services.usage.count(request.client.name, len(request.text or ""), 0.0)
                     yield _lines_of(tokens)
                     has_begun = True
             except TtsError as error:

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
+from firstword.app.clients import ANYBODY
 from firstword.app.engine.interface import EngineInfo, EngineStatus, ListedTokens, Mode, SynthesisRequest
 from firstword.app.engine.stream import EngineParts, SpeechStream
 from firstword.app.engine.token_listing import list_tokens
@@ -79,14 +80,14 @@ class SpeechEngine:
         self.info.check(request)
         request = replace(request, language=self.info.language_of(request.language))
         if prepared is None and request.speaker is not None:
-            self._parts.speakers.get(request.speaker)
+            self._parts.speakers.get(request.speaker, request.client)
         return SpeechStream(request, prepared, self._parts, self._streams)
 
     def list_tokens(self, request: SynthesisRequest) -> AsyncGenerator[ListedTokens]:
         self.info.check_length(len(request.text or ""))
         self.info.check(request)
         if request.speaker is not None:
-            self._parts.speakers.get(request.speaker)
+            self._parts.speakers.get(request.speaker, request.client)
         parts = self._parts
         return list_tokens(
             request, parts.speakers, parts.admission, parts.text.split, parts.prompt_builder, parts.generator
@@ -128,7 +129,8 @@ class SpeechEngine:
     async def _speak_warm_up(self, mode: Mode = "whole") -> float:
         """Return the seconds of audio."""
         text = _WARM_UP_TEXT if mode == "whole" else None
-        async with self.open(SynthesisRequest("warm-up", "cli", mode, text, seed=0)) as stream:
+        request = SynthesisRequest("warm-up", "cli", mode, text, seed=0, client=ANYBODY)
+        async with self.open(request) as stream:
             if text is None:
                 stream.push_text(_WARM_UP_TEXT)
                 stream.finish_text()

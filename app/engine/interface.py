@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal, Protocol
 
 from firstword.app.audio.dsp import Samples
+from firstword.app.clients import Client
 from firstword.app.errors import CancelReason, InvalidRequest, TextTooLong, Wire
 from firstword.app.speakers.interface import SentRecording
 from firstword.app.telemetry.stream_record import StreamStats
@@ -43,6 +44,7 @@ class SynthesisRequest:
     speech: SentRecording | tuple[int, ...] | None = None  # of mode "tokens"
     is_played: bool = True  # while it comes; False: a file, which may wait and gives way to those that are
     trace: StreamTrace = NO_TRACE
+    client: Client = field(kw_only=True)  # who asks; no default, so that no route can forget it
 
     def __post_init__(self) -> None:
         assert (self.text is not None) == (self.mode == "whole"), "a whole text comes with its request"

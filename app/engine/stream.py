@@ -179,7 +179,9 @@ class SpeechStream:
         def note_miss() -> None:
             first.is_speaker_ready = False
 
-        speaker = await self._state.parts.speakers.prepared(request.speaker, request.reference, note_miss)
+        speaker = await self._state.parts.speakers.prepared(
+            request.speaker, request.client, request.reference, note_miss
+        )
         if request.reference is not None:
             request.reference.release()
         if isinstance(request.speech, SentRecording) and not speaker.features.has_prompt:

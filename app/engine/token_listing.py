@@ -29,7 +29,7 @@ async def list_tokens(
     assert request.text is not None, "a whole text"
     if generator.unready_reason:
         raise Restarting(generator.unready_reason)
-    speaker = await speakers.prepared(request.speaker, request.reference)
+    speaker = await speakers.prepared(request.speaker, request.client, request.reference)
     if request.reference is not None:
         request.reference.release()
     seed = secrets.randbits(31) if request.seed is None else request.seed

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from firstword.app.clients import Access, Client
 from firstword.app.errors import InvalidRequest
 
 MAX_FEATURES_BYTES = 2 << 20  # what a bundle holds beside its recording, with room to spare
@@ -18,10 +19,13 @@ def max_bundle_bytes(max_recording_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """Measured at enrolment, of the recording as it was uploaded: its owner is told what to do better."""
+    """Measured at enrolment, of the recording as it was uploaded: its owner is told what to do better.
+
+    Of a built-in speaker it is estimated from its prompt's spectrogram.
+    """
 
     snr_db: float
-    clipping: float  # share of samples at full scale
+    clipping: float | None  # share of samples at full scale; None: not known
     speech_ratio: float  # share of 20 ms windows with speech
     warnings: tuple[str, ...] = ()
 
@@ -34,10 +38,12 @@ class SpeakerInfo:
     duration_s: float
     transcript: str
     language: str | None
-    quality: Quality | None  # None: built-in
+    quality: Quality | None  # None: built-in and without a prompt
     prompt_tokens: int
     cached: bool  # the flow prompt state is in memory
     damaged: bool = False  # what is stored of it cannot be used; it can be deleted
+    owner: str | None = None  # the name of the key that registered it
+    access: Access = "shared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,49 +74,69 @@ class PreparedSpeaker:
 
 
 class Speakers(Protocol):
-    """Every method that takes a name raises SpeakerNotFound where no speaker has it.
+    """Every method that takes a name raises SpeakerNotFound where the client sees no speaker of that name.
 
-    Those that write raise StoreFull and StoreUnavailable, `update` and `export` also SpeakerDamaged.
+    Another owner's private speaker is seen by nobody but administrators: its name is free for others, and of
+    two with one name a client means its own. Methods that write raise StoreFull and StoreUnavailable, those
+    that change or copy a speaker SpeakerNotYours, `update` and `export` also SpeakerDamaged.
     """
 
-    def list(self) -> list[SpeakerInfo]:
-        """Sorted by name, the built-in ones first."""
+    def list(self, client: Client) -> list[SpeakerInfo]:
+        """Those that the client sees, sorted by name, the built-in ones first."""
         ...
 
     def count(self) -> int:
-        """The length of `list`, but cheaper; thread-safe."""
+        """How many there are, whoever sees them; thread-safe."""
         ...
 
     def health(self) -> StoreHealth:
         """Thread-safe; it may wait for a disk."""
         ...
 
-    def get(self, name: str) -> SpeakerInfo: ...
+    def get(self, name: str, client: Client) -> SpeakerInfo: ...
 
     async def enrol(
-        self, name: str, recording: bytes, transcript: str = "", language: str | None = None
+        self,
+        name: str,
+        recording: bytes,
+        transcript: str = "",
+        language: str | None = None,
+        *,
+        client: Client,
+        access: Access | None = None,
     ) -> SpeakerInfo:
         """Return when the speaker is durable and its prompt state is computed.
 
-        recording: the file as uploaded. Raises InvalidRequest (name), SpeakerExists, BadAudio and kin.
+        recording: the file as uploaded. access None: as the client's key says.
+
+        Raises InvalidRequest (name), SpeakerExists, BadAudio and kin.
         """
         ...
 
     async def update(
-        self, name: str, transcript: str | None = None, language: str | None = None
+        self,
+        name: str,
+        transcript: str | None = None,
+        language: str | None = None,
+        *,
+        client: Client,
+        access: Access | None = None,
     ) -> SpeakerInfo:
-        """Change a field unless it is None. Raises InvalidRequest for a built-in speaker."""
+        """Change a field unless it is None. Raises InvalidRequest for a built-in speaker, and SpeakerExists
+        where the name is taken among those who would see it now."""
         ...
 
-    async def delete(self, name: str) -> None:
+    async def delete(self, name: str, *, client: Client) -> None:
         """Delete it; its running streams finish. Raises InvalidRequest for a built-in speaker."""
         ...
 
-    async def export(self, name: str) -> bytes:
+    async def export(self, name: str, *, client: Client) -> bytes:
         """Return its bundle, a safetensors file."""
         ...
 
-    async def import_bundle(self, bundle: bytes, name: str | None = None) -> SpeakerInfo:
+    async def import_bundle(
+        self, bundle: bytes, name: str | None = None, *, client: Client, access: Access | None = None
+    ) -> SpeakerInfo:
         """Raises InvalidRequest (no bundle), SpeakerExists, SpeakerIncompatible."""
         ...
 
@@ -122,18 +148,19 @@ class Speakers(Protocol):
 class PreparedSpeakers(Protocol):
     """The speakers as the engine sees them."""
 
-    def get(self, name: str) -> SpeakerInfo:
+    def get(self, name: str, client: Client) -> SpeakerInfo:
         """Raises SpeakerNotFound."""
         ...
 
     async def prepared(
         self,
         name: str | None,
+        client: Client,
         reference: SentRecording | None = None,
         on_miss: Callable[[], None] = lambda: None,
     ) -> PreparedSpeaker:
-        """name None: the default one. reference: a recording whose voice is taken instead. on_miss: called
-        where it is not ready in memory.
+        """name None: the default one, whoever owns it. reference: a recording whose voice is taken instead.
+        on_miss: called where it is not ready in memory.
 
         Raises SpeakerNotFound; of a reference BadAudio and kin, and Overloaded.
         """

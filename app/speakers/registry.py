@@ -7,11 +7,19 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Generic, ParamSpec, Protocol, Self, TypeVar
 
-from firstword.app.errors import InvalidRequest, Overloaded, SpeakerExists, SpeakerNotFound
+from firstword.app.clients import ANYBODY, STRANGER, Access, Client
+from firstword.app.errors import (
+    InvalidRequest,
+    Overloaded,
+    SpeakerExists,
+    SpeakerNotFound,
+    SpeakerNotYours,
+)
 from firstword.app.speakers.enrolment import Enrolment, SpeakerNetworks, decode_upload, with_warnings
 from firstword.app.speakers.interface import (
     PreparedSpeaker,
@@ -24,7 +32,7 @@ from firstword.app.speakers.interface import (
     is_name,
     max_bundle_bytes,
 )
-from firstword.app.speakers.store import SpeakerRow, SpeakerStore, StoredSpeaker
+from firstword.app.speakers.store import SpeakerRow, SpeakerStore, StoredSpeaker, key_of
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -181,9 +189,12 @@ class SpeakerRegistry:
     ) -> None:
         await self._close()
 
-    def list(self) -> list[SpeakerInfo]:
+    def list(self, client: Client = STRANGER) -> list[SpeakerInfo]:
         builtin = self._networks.builtin
-        stored = [self._info(row) for row in self._store.rows() if row.name not in builtin]
+        rows = [row for row in self._store.rows() if row.name not in builtin]
+        stored = [self._info(row) for row in rows if client.sees(row.owner, row.access)]
+        if client == STRANGER:  # who need not know the names of keys
+            stored = [replace(info, owner=None) for info in stored]
         return [*map(self._builtin_info, sorted(builtin)), *stored]
 
     def count(self) -> int:
@@ -192,56 +203,86 @@ class SpeakerRegistry:
 
     def health(self) -> StoreHealth:
         damaged = self._store.damaged
-        names = tuple(row.name for row in self._store.rows() if row.id in damaged) if damaged else ()
+        rows = self._store.rows() if damaged else ()
+        names = tuple(row.name for row in rows if row.id in damaged and row.access != "private")
         return StoreHealth(self._store.is_in_place(), names)
 
-    def get(self, name: str) -> SpeakerInfo:
-        return self._builtin_info(name) if name in self._networks.builtin else self._info(self._row(name))
+    def get(self, name: str, client: Client = STRANGER) -> SpeakerInfo:
+        if name in self._networks.builtin:
+            return self._builtin_info(name)
+        return self._info(self._row(name, client))
 
     async def enrol(
-        self, name: str, recording: bytes, transcript: str = "", language: str | None = None
+        self,
+        name: str,
+        recording: bytes,
+        transcript: str = "",
+        language: str | None = None,
+        *,
+        client: Client = STRANGER,
+        access: Access | None = None,
     ) -> SpeakerInfo:
         """Raises, beside what the Protocol names, Overloaded. A caller who leaves before the speaker is
         written leaves nothing behind; of two who want one name the first to be written wins."""
         transcript, language = checked_transcript(transcript), checked_language(language)
-        self._check_free(checked_name(name))
+        self._check_free(checked_name(name), client)
         return await self._register(
-            partial(self._enrolment.enrol_recording, name, recording, transcript, language)
+            partial(self._enrolment.enrol_recording, name, recording, transcript, language), client, access
         )
 
-    async def import_bundle(self, bundle: bytes, name: str | None = None) -> SpeakerInfo:
+    async def import_bundle(
+        self,
+        bundle: bytes,
+        name: str | None = None,
+        *,
+        client: Client = STRANGER,
+        access: Access | None = None,
+    ) -> SpeakerInfo:
         """Raises, beside what the Protocol names, UploadTooLarge and Overloaded."""
         if name is not None:
-            self._check_free(checked_name(name))
-        return await self._register(partial(self._enrolment.enrol_bundle, bundle, name))
+            self._check_free(checked_name(name), client)
+        return await self._register(partial(self._enrolment.enrol_bundle, bundle, name), client, access)
 
     async def update(
-        self, name: str, transcript: str | None = None, language: str | None = None
+        self,
+        name: str,
+        transcript: str | None = None,
+        language: str | None = None,
+        *,
+        client: Client = STRANGER,
+        access: Access | None = None,
     ) -> SpeakerInfo:
         """An empty language removes it."""
-        self._check_registered(name, "changed")
+        found = self._changeable(name, "changed", client)
+        if access is not None and not client.may_share(found.owner):
+            raise SpeakerNotYours(
+                f"who uses the speaker {name!r} is said by its owner, or by a key with the scope admin"
+            )
         new_transcript = None if transcript is None else checked_transcript(transcript)
         new_language = language and checked_language(language)
-        row = await asyncio.to_thread(self._store.update, name, new_transcript, new_language)
+        row = await asyncio.to_thread(self._store.update, found.key, new_transcript, new_language, access)
         if row is None:
             raise _unknown(name)
         return self._info(row)
 
-    async def delete(self, name: str) -> None:
-        self._check_registered(name, "deleted")
-        row = await asyncio.to_thread(self._store.delete, name)
+    async def delete(self, name: str, *, client: Client = STRANGER) -> None:
+        found = self._changeable(name, "deleted", client)
+        row = await asyncio.to_thread(self._store.delete, found.key)
         if row is None:
             raise _unknown(name)
         self._cache.drop(row.id)
 
-    async def export(self, name: str) -> bytes:
-        """Raises InvalidRequest for a built-in speaker, which every server of the checkpoint has."""
-        self._check_registered(name, "exported")
-        return await self._compute(self._enrolment.export_bundle, self._row(name).id)
+    async def export(self, name: str, *, client: Client = STRANGER) -> bytes:
+        """A built-in speaker can be exported too, for a server that is to have it under another name."""
+        if name in self._networks.builtin:
+            return await self._compute(self._enrolment.export_builtin, name)
+        found = self._changeable(name, "exported", client)
+        return await self._compute(self._enrolment.export_bundle, found.id)
 
     async def prepared(
         self,
         name: str | None = None,
+        client: Client = STRANGER,
         reference: SentRecording | None = None,
         on_miss: Callable[[], None] = lambda: None,
     ) -> PreparedSpeaker:
@@ -256,12 +297,13 @@ class SpeakerRegistry:
         if reference is not None:
             digest = await asyncio.to_thread(self._digest, reference)
             return await self._cache.get(digest, partial(self._read_reference, reference), on_miss)
-        name = self.default_speaker if name is None else name
+        if name is None:
+            name, client = self.default_speaker, ANYBODY
         if name is None:
             raise SpeakerNotFound("there is no default speaker; register one and name it")
         if name in self._networks.builtin:
             return await self._cache.get(name, partial(self._compute_builtin, name), on_miss)
-        row = self._row(name)
+        row = self._row(name, client)
         compute = partial(self._compute, self._enrolment.restore, row.id)
         prepared = await self._cache.get(row.id, compute, on_miss)
         if prepared.transcript != row.transcript:
@@ -291,11 +333,17 @@ class SpeakerRegistry:
         digest.update(reference.content)
         return digest.digest()
 
-    async def _register(self, enrol: Callable[[], tuple[StoredSpeaker, PreparedSpeaker]]) -> SpeakerInfo:
+    async def _register(
+        self,
+        enrol: Callable[[], tuple[StoredSpeaker, PreparedSpeaker]],
+        client: Client,
+        access: Access | None,
+    ) -> SpeakerInfo:
         with self._waiting():
             stored, prepared = await self._compute(enrol)
-            self._check_free(stored.row.name)
-            row = await asyncio.to_thread(self._store.insert, stored)
+            self._check_free(stored.row.name, client)
+            owned = replace(stored.row, owner=client.name, access=access or client.access)
+            row = await asyncio.to_thread(self._store.insert, replace(stored, row=owned))
         self._cache.put(row.id, prepared)
         return self._info(row)
 
@@ -327,23 +375,46 @@ class SpeakerRegistry:
         await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
         await asyncio.to_thread(self._store.close)
 
-    def _row(self, name: str) -> SpeakerRow:
-        row = self._store.row(name) if is_name(name) else None
+    def _row(self, name: str, client: Client) -> SpeakerRow:
+        """Return what a client means by a name: its own private speaker, else a public one.
+
+        For administrators, at last, anybody's private one.
+        """
+        row = None
+        if is_name(name):
+            row = self._store.row(key_of(name, client.name))
+            if row is None or not client.sees(row.owner, row.access):
+                row = self._store.row(name)
+            if row is None and client.is_admin:
+                private = [row for row in self._store.rows() if row.name == name]
+                if len(private) > 1:
+                    owners = ", ".join(row.owner for row in private)
+                    raise InvalidRequest(
+                        f"several owners have a private speaker {name!r}: {owners}; say whose with `owner`",
+                        param="owner",
+                    )
+                row = next(iter(private), None)
         if row is None:
             raise _unknown(name)
         return row
 
-    def _check_free(self, name: str) -> None:
+    def _check_free(self, name: str, client: Client) -> None:
         """Look before the work begins; the store checks again when the speaker is written."""
         if name in self._networks.builtin:
             raise SpeakerExists(f"{name!r} is a built-in speaker; choose another name")
-        if self._store.row(name) is not None:
+        if self._store.row(key_of(name, client.name)) or self._store.row(name):
             raise SpeakerExists(f"there is a speaker {name!r} already; choose another name, or delete it")
 
-    def _check_registered(self, name: str, verb: str) -> None:
+    def _changeable(self, name: str, verb: str, client: Client) -> SpeakerRow:
+        """Return the row of a registered speaker that the client may change, export and delete."""
         if name in self._networks.builtin:
             raise InvalidRequest(f"{name!r} is a built-in speaker and cannot be {verb}", param="name")
-        self._row(name)
+        row = self._row(name, client)
+        if not client.may_change(row.owner, row.access):
+            raise SpeakerNotYours(
+                f"the speaker {name!r} can be {verb} by its owner alone, or by a key with the scope admin"
+            )
+        return row
 
     def _info(self, row: SpeakerRow) -> SpeakerInfo:
         return SpeakerInfo(
@@ -357,6 +428,8 @@ class SpeakerRegistry:
             prompt_tokens=row.prompt_tokens,
             cached=row.id in self._cache,
             damaged=row.id in self._store.damaged,
+            owner=row.owner or None,
+            access=row.access,
         )
 
     def _builtin_info(self, name: str) -> SpeakerInfo:
@@ -368,9 +441,10 @@ class SpeakerRegistry:
             duration_s=builtin.duration_s,
             transcript=builtin.transcript,
             language=None,
-            quality=None,
+            quality=builtin.quality,
             prompt_tokens=len(builtin.features.prompt_tokens),
             cached=name in self._cache,
+            access="read-only",
         )
 
 

@@ -100,7 +100,8 @@ class Metrics:
     """An attribute is a family without its prefix `tts_` and its suffix `_total`.
 
     Any thread may count. Labels take the values of the types above and of the engine's interface, no
-    others; each of their series is there from the start, so that a rate begins at 0.
+    others; each of their series is there from the start, so that a rate begins at 0. Only `key` is other:
+    it takes the names of the keys that were used, a hundred of them.
     """
 
     def __init__(self) -> None:
@@ -168,6 +169,10 @@ class Metrics:
         self.speech_tokens = counter("speech_tokens", "Speech tokens generated")
         self.input_characters = counter("input_characters", "Characters of text received")
         self.generation_anomalies = counter("generation_anomalies", "Generations that went wrong", ["kind"])
+
+        self.key_requests = counter("key_requests", "Requests spoken for a key", ["key"])
+        self.key_characters = counter("key_characters", "Characters of text received from a key", ["key"])
+        self.key_audio_seconds = counter("key_audio_seconds", "Audio handed to a key's clients", ["key"])
 
         self.ws_connections = gauge("ws_connections", "Open WebSockets")
         self.ws_contexts = gauge("ws_contexts", "Open contexts of all WebSockets")

@@ -77,12 +77,15 @@ class StreamRecord:
         received_s: float | None = None,
         is_played: bool = True,
         trace: StreamTrace = NO_TRACE,
+        on_used: Callable[[int, float], None] = lambda characters, audio_s: None,
     ) -> None:
         """received_s: when the request came, by the clock; None: now. is_played: while it comes; the times of
-        others say nothing of what a listener waits for."""
+        others say nothing of what a listener waits for. on_used: called at the end of a stream that had a
+        slot, with its characters and seconds of audio."""
         self._metrics = metrics
         self._clock = clock
         self._wire = wire
+        self._on_used = on_used
         self._received_s = clock() if received_s is None else received_s
         self._is_played = is_played
         self._trace = trace
@@ -206,6 +209,7 @@ class StreamRecord:
         if stats is not None:
             self._metrics.input_characters.inc(stats.characters)
             self._metrics.speech_tokens.inc(stats.speech_tokens)
+            self._on_used(stats.characters, self.audio_s)
         if outcome == "ok" and self._playback is not None:
             self._observe_completed(self._playback, stats)
         self._log(outcome, reason, stats)

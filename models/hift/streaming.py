@@ -340,6 +340,13 @@ class WindowedVocoder:
         return done
 
 
+def vocode_whole(vocoder: Vocoder[State], mel: Tensor) -> Tensor:
+    """mel (T, M), T > 0, on the vocoder's device -> samples (N,), the same each time."""
+    sound = Sound(vocoder.start(seed=0), [(mel.T.contiguous(), True)])
+    vocode(vocoder, [sound])
+    return sound.take()
+
+
 def vocode(vocoder: Vocoder[State], streams: Sequence[Sound[State]]) -> None:
     """Turns every stream's pending chunks into samples, one chunk of each at a time, equal shapes together.
 

@@ -5,17 +5,20 @@ import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 import httpx
 import uvicorn
 
 from firstword.app.api.app import DrainingServer, build_app, server_config
 from firstword.app.api.dependencies import Clock, Services
+from firstword.app.api.keys import KeyRing, UrlSigner
 from firstword.app.api.limits import Quotas
-from firstword.app.api.middleware import KeyRing
 from firstword.app.api.schemas import ErrorAnswer
 from firstword.app.options import Limits
 from firstword.app.telemetry.metrics import Metrics
+from firstword.app.telemetry.usage import Usage
 from tests.support.fake_engine import FakeEngine
 from tests.support.fake_speakers import FakeSpeakers
 
@@ -29,17 +32,24 @@ LIMITS = Limits()
 def make_services(
     engine: FakeEngine | None = None,
     speakers: FakeSpeakers | None = None,
-    keys: Sequence[str] = (),
+    keys: Sequence[str] | KeyRing = (),
     limits: Limits = LIMITS,
     clock: Clock = time.perf_counter,
     accepts_any_model: bool = True,
     tags_audio: bool = False,
+    usage: Usage | None = None,
+    now: Callable[[], float] = time.time,
 ) -> Services:
+    """usage: one that is entered, where what it has written is to be read."""
+    key_ring = keys if isinstance(keys, KeyRing) else KeyRing(keys)
+    metrics = Metrics() if usage is None else usage.metrics
     return Services(
         engine=engine or FakeEngine(),
         speakers=speakers or FakeSpeakers(),
-        metrics=Metrics(),
-        keys=KeyRing(keys),
+        metrics=metrics,
+        keys=key_ring,
+        signer=UrlSigner(b"secret of the test", key_ring, now),
+        usage=usage or Usage(Path("never written"), metrics),
         limits=limits,
         quotas=Quotas(limits, clock),
         model_id=MODEL_ID,
@@ -50,9 +60,9 @@ def make_services(
     )
 
 
-def in_process(services: Services) -> httpx.AsyncClient:
-    """A client without a socket: answers come whole."""
-    transport = httpx.ASGITransport(build_app(services))
+def in_process(services: Services, **options: Any) -> httpx.AsyncClient:
+    """A client without a socket: answers come whole. options: of `build_app`."""
+    transport = httpx.ASGITransport(build_app(services, **options))
     return httpx.AsyncClient(transport=transport, base_url="http://test")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from firstword.app.clients import STRANGER, Client
 from firstword.app.engine.admission import Admission
 from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.interface import EngineInfo, Mode, SynthesisRequest, VoiceMode
@@ -128,9 +129,13 @@ class ToyPromptBuilder:
 
 
 class ToySpeakers:
-    """Has one speaker, "hum"."""
+    """Has one speaker, "hum", and notes who asked for it."""
 
-    def get(self, name: str | None) -> SpeakerInfo:
+    def __init__(self) -> None:
+        self.clients: list[Client] = []
+
+    def get(self, name: str | None, client: Client) -> SpeakerInfo:
+        self.clients.append(client)
         if name not in (None, "hum"):
             raise SpeakerNotFound(f"no speaker is named {name!r}")
         return SpeakerInfo("hum", "builtin", "", 0.0, "", None, None, 0, cached=True)
@@ -138,10 +143,11 @@ class ToySpeakers:
     async def prepared(
         self,
         name: str | None,
+        client: Client,
         reference: SentRecording | None = None,
         on_miss: Callable[[], None] = lambda: None,
     ) -> PreparedSpeaker:
-        self.get(name)
+        self.get(name, client)
         return PreparedSpeaker("", SpeakerFeatures.without_prompt(torch.zeros(192)), None, 0)
 
     async def source_tokens(self, recording: SentRecording) -> tuple[int, ...]:
@@ -202,12 +208,13 @@ class ToyEngine:
         self.token2wav = token2wav or ToyToken2Wav()
         self.clock = Clock()
         self.metrics = Metrics()
+        self.speakers = ToySpeakers()
         self.admission = Admission(max_streams, max_queued, 60.0, self.clock, 20, 60.0)
         info = EngineInfo("toy", "toy", RATE_HZ, "hum", can_do_all, can_do_all, ("en",), 200)
         parts = EngineParts(
             info=info,
             admission=self.admission,
-            speakers=ToySpeakers(),
+            speakers=self.speakers,
             text=text or ToyText(),  # type: ignore[arg-type]
             generator=self.generator,
             prompt_builder=ToyPromptBuilder(),  # type: ignore[arg-type]
@@ -235,8 +242,8 @@ class ToyEngine:
 
 def asked(text: str, **fields: Any) -> SynthesisRequest:
     """For a whole text."""
-    return SynthesisRequest("test", "http", "whole", text, **fields)
+    return SynthesisRequest("test", "http", "whole", text, **({"client": STRANGER} | fields))
 
 
 def asked_in_pieces(mode: Mode = "segments", **fields: Any) -> SynthesisRequest:
-    return SynthesisRequest("test", "http", mode, **fields)
+    return SynthesisRequest("test", "http", mode, **({"client": STRANGER} | fields))

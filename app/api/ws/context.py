@@ -22,6 +22,7 @@ from firstword.app.api.ws.messages import (
     Stats,
     TextWarning,
 )
+from firstword.app.clients import Client
 from firstword.app.engine.interface import Flushed, SynthesisRequest
 from firstword.app.errors import CancelReason, InvalidRequest, StreamTimeout, UploadTooLarge
 from firstword.app.speakers.interface import SentRecording, checked_transcript
@@ -52,14 +53,13 @@ class Context:
         self,
         start: Start,
         services: Services,
-        owner: str,
+        client: Client,
         headers: Mapping[str, str],
         send_queue: SendQueue,
         is_explicit: bool,
         reference: SentRecording | None = None,
     ) -> None:
-        """owner: whose API key it is. headers: of the upgrade. is_explicit: a `start` came. reference: the
-        recording within it.
+        """headers: of the upgrade. is_explicit: a `start` came. reference: the recording within it.
 
         Raises InvalidRequest, SpeakerNotFound, and UploadTooLarge for the recording that is to follow.
         """
@@ -74,7 +74,7 @@ class Context:
         self._recording = bytearray()
         self._num_missing = start.reference_bytes or 0  # bytes of the recording that are still to come
         if start.speaker is not None:
-            services.speakers.get(start.speaker)
+            services.speakers.get(start.speaker, client)
         info.language_of(start.language)
         self.id = start.context
         self.task: asyncio.Task[None] | None = None  # that of `run`, set by its creator
@@ -92,11 +92,11 @@ class Context:
             seed=start.seed,
             reference=reference,
             voice_mode=start.voice_mode,
+            client=client,
         )
         info.check(self._request)
-        self._owner = owner
         self._headers = headers
-        self._session = StreamSession(services, self._request, owner, headers=headers)
+        self._session = StreamSession(services, self._request, headers=headers)
         self._services = services
         self._send_queue = send_queue
         self._has_left_idle = asyncio.Event()
@@ -128,7 +128,7 @@ class Context:
             reference = SentRecording(bytes(self._recording), self._reference_text)
             self._recording = bytearray()
             self._request = replace(self._request, reference=reference)
-            self._session = StreamSession(self._services, self._request, self._owner, headers=self._headers)
+            self._session = StreamSession(self._services, self._request, headers=self._headers)
 
     def _check_recording(self) -> None:
         if self._num_missing:

@@ -27,7 +27,8 @@ from firstword.app.api.ws.messages import (
     parse_message,
     peek_type_and_context,
 )
-from firstword.app.errors import CancelReason, InvalidRequest, UpgradeRequired
+from firstword.app.clients import Client
+from firstword.app.errors import CancelReason, InvalidApiKey, InvalidRequest, UpgradeRequired
 from firstword.app.speakers.interface import SentRecording
 
 GOING_AWAY = 1001  # close codes, RFC 6455 and its registry
@@ -46,7 +47,7 @@ async def stream(websocket: WebSocket) -> None:
     services = services_of(websocket)
     await websocket.accept(headers=[(SYNTHETIC.lower().encode(), b"true")])
     with services.metrics.ws_connections.track_inprogress():
-        await WebSocketSession(websocket, services, websocket.state.key_owner).run()
+        await WebSocketSession(websocket, services, websocket.state.client).run()
 
 
 @router.get("/tts/stream", include_in_schema=False)
@@ -77,13 +78,12 @@ class WebSocketSession:
     speaking end first, and no new one begins.
     """
 
-    def __init__(self, websocket: WebSocket, services: Services, owner: str) -> None:
-        """owner: whose API key it is."""
+    def __init__(self, websocket: WebSocket, services: Services, client: Client) -> None:
         limits = services.limits
         self._websocket = websocket
         self._services = services
         self._limits = limits
-        self._owner = owner
+        self._client = client
         self._send_queue = SendQueue(websocket, limits.slow_listener_timeout_s, after_write=self._touch)
         self._tasks = asyncio.TaskGroup()
         self._contexts: dict[str, Context] = {}
@@ -189,6 +189,8 @@ class WebSocketSession:
             await self._fail(context.id, error, needs_start=True)
 
     async def _handle(self, message: ClientMessage) -> None:
+        if isinstance(message, Start | Text):
+            await self._check_key()
         match message:
             case Ping():
                 await self._send_queue.post(Pong())
@@ -236,7 +238,7 @@ class WebSocketSession:
         context = Context(
             start,
             self._services,
-            self._owner,
+            self._client,
             self._websocket.headers,
             self._send_queue,
             is_explicit,
@@ -264,6 +266,12 @@ class WebSocketSession:
                 f"`end` was already sent for context {context_id!r}; use another context", "context"
             )
         return context
+
+    async def _check_key(self) -> None:
+        """Raise InvalidApiKey once the key of the socket is removed, or allows something else."""
+        await self._services.keys.refresh()
+        if not self._services.keys.knows(self._client):
+            raise InvalidApiKey("the API key was removed or changed; connect again, with another one")
 
     def _has_ended(self, context_id: str) -> bool:
         return context_id not in self._contexts and context_id in self._ended

@@ -26,6 +26,8 @@ FIELDS = {
     "prompt_tokens",
     "cached",
     "damaged",
+    "owner",
+    "access",
 }
 
 

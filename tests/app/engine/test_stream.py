@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from firstword.app.audio.dsp import Samples
+from firstword.app.clients import Client
 from firstword.app.engine.interface import Audio, Flushed, Mode, StreamEvent
 from firstword.app.engine.stream import SpeechStream, faded
 from firstword.app.engine.tokens.interface import MAX_REPEATS, TokenStream
@@ -349,6 +350,13 @@ async def test_what_the_checkpoint_cannot_do_and_unknown_speakers_are_refused_an
         with pytest.raises(InvalidRequest, match="no instructions"):
             toy.engine.open(asked("Hi.", instruct="gladly"))
         assert toy.admission.num_running == 0
+
+
+async def test_speaker_is_looked_up_for_who_asks_both_times() -> None:
+    anna = Client("anna", frozenset({"speak"}))
+    async with ToyEngine() as toy:
+        await spoken(toy, "Hi.", speaker="hum", client=anna)
+        assert toy.speakers.clients == [anna, anna]
 
 
 async def test_the_spoken_text_follows_what_was_heard() -> None:

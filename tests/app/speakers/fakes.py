@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firstword.app.errors import BadAudio
+from firstword.app.speakers.bundle import Tensors
 from firstword.app.speakers.interface import PreparedSpeaker
-from firstword.app.speakers.store import Tensors
 
 STATE_BYTES = 100
 
@@ -25,6 +25,7 @@ class FakeBuiltin:
     transcript: str = "Hello."
     duration_s: float = 2.0
     created_at: str = "2026-01-01T00:00:00+00:00"
+    quality: None = None
 
 
 def builtin(*names: str) -> dict[str, FakeBuiltin]:

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from firstword.app.speakers.store import SpeakerStore, unpack
+from firstword.app.speakers.bundle import unpack
+from firstword.app.speakers.store import SpeakerStore
 from tests.app.speakers.enrolling_process import DURATION_S, enroll_forever
 from tests.app.speakers.fakes import FakeNetworks
 from tests.app.speakers.recordings import RATE_HZ, recording, voice
@@ -91,7 +92,7 @@ store.insert(replace(stored, row=replace(stored.row, name="late")))
 """
 
 
-@pytest.mark.parametrize(("statement", "place"), [("BEGIN IMMEDIATE", 1), ("COMMIT", 4)])
+@pytest.mark.parametrize(("statement", "place"), [("BEGIN IMMEDIATE", 1), ("COMMIT", 5)])
 def test_a_kill_before_the_commit_leaves_nothing(tmp_path: Path, statement: str, place: int) -> None:
     path = tmp_path / "speakers.sqlite"
     killed_on_its_way(path, 0, random.Random(1))
