@@ -17,6 +17,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from firstword.app.api.asyncapi import describe_websocket
+from firstword.app.api.schemas import ERROR_ANSWERS
 
 router = APIRouter()
 
@@ -57,7 +58,7 @@ async def websocket_docs() -> FileResponse:
     return _page("docs/websocket.html")
 
 
-@router.get("/asyncapi.json", tags=["operations"])
+@router.get("/asyncapi.json", tags=["operations"], responses=ERROR_ANSWERS)
 async def asyncapi(request: Request) -> dict[str, Any]:
     """Describe the WebSocket `/tts/stream` as an AsyncAPI 3.0 document."""
     return describe_websocket(request.app.version)

