@@ -4,13 +4,13 @@ A head of a layer is an alignment head where it looks at the text that is being 
 so). Read at the position whose logits a speech token is drawn from.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from firstword.models.lm.kv_cache import Array, KeyValueCache
+from firstword.models.lm.kv_cache import CachePass, KeyValueCache
 
 TextAttention = npt.NDArray[np.float32]  # (heads, text tokens run so far); each head's sum to 1
 
@@ -31,25 +31,26 @@ AlignmentHeads = tuple[tuple[int, int], ...]  # layer and head, from 0
 
 def text_attention(
     cache: KeyValueCache,
+    cache_pass: CachePass,
     heads: AlignmentHeads,
-    queries: Mapping[int, Array],
     row: int,
+    index: int,
     text_positions: Sequence[int],
 ) -> TextAttention:
     """Return the heads' attention over the text positions alone.
 
-    queries: by layer, those of the last position of the row (H, D), rotated. row: of the cache.
+    row: of the cache. index: of the position that attends, among those that the pass ran for the row.
     """
-    if not text_positions:  # what is spoken is still the prompt's
-        return np.zeros((len(heads), 0), np.float32)
-    first, last = text_positions[0], text_positions[-1]
     attention: TextAttention = np.empty((len(heads), len(text_positions)), np.float32)
-    for index, (layer, head) in enumerate(heads):
-        query = queries[layer]
-        keys = cache.watched_keys(layer, row, head * cache.num_heads // len(query), first, last + 1)
-        scores = keys @ query[head] / np.sqrt(query.shape[-1])  # (last + 1 - first,)
-        if len(text_positions) <= last - first:  # speech lies between
+    if not text_positions:  # what is spoken is still the prompt's
+        return attention
+    first, last = text_positions[0], text_positions[-1]
+    has_speech_between = len(text_positions) <= last - first
+    for number, (layer, head) in enumerate(heads):
+        query = cache_pass.query_of[layer](row - cache_pass.rows.start, index, head)  # (D,)
+        scores = cache.watched_keys(layer, row, head, first, last + 1) @ query  # (last + 1 - first,)
+        if has_speech_between:
             scores = scores[np.asarray(text_positions) - first]
-        weights = np.exp(scores - scores.max())
-        attention[index] = weights / weights.sum()
+        weights = np.exp((scores - scores.max()) * len(query) ** -0.5, out=attention[number])
+        weights /= weights.sum()
     return attention

@@ -252,12 +252,15 @@ class SpeechDecoder:
         cache_pass.commit()
         lasts = [counts[index - rows.start] - 1 for index in indices]
         index = to_device([[index - rows.start for index in indices], lasts], hidden.device)
-        attentions: list[TextAttention | None] = []
-        for one, last in zip(group, lasts, strict=True):
-            row = one.row.index
-            queries = {layer: of(row - rows.start, last) for layer, of in cache_pass.query_of.items()}
-            heads, positions = self._model.alignment_heads, one.row.plan.text_positions
-            attentions.append(text_attention(self._cache, heads, queries, row, positions) if heads else None)
+        heads = self._model.alignment_heads
+        attentions: list[TextAttention | None] = [None] * len(group)
+        if heads:
+            attentions = [
+                text_attention(
+                    self._cache, cache_pass, heads, one.row.index, last, one.row.plan.text_positions
+                )
+                for one, last in zip(group, lasts, strict=True)
+            ]
         return hidden[index[0], index[1]], attentions
 
     def _stop(self, row: Row, reason: StopReason | Literal["not_finite"]) -> Stopped:

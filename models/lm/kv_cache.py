@@ -14,8 +14,8 @@ from torch import Tensor
 from firstword.models.layers import masked_softmax, rotate, sinusoids
 
 Array = npt.NDArray[np.float32]
-QueryOf = Callable[[int, int], Array]
-"""A row of a pass and one of its new positions -> the queries there (H, D), rotated."""
+QueryOf = Callable[[int, int, int], Array]
+"""A row of a pass, one of its new positions and a head -> the query there (D,), rotated."""
 
 Numbers = Sequence[int] | Sequence[float] | Sequence[bool] | Sequence[Sequence[int]]
 
@@ -47,8 +47,9 @@ class KeyValueCache:
         dtype: torch.dtype,
         device: torch.device,
         watched_layers: frozenset[int] = frozenset(),
+        num_query_heads: int = 0,
     ):
-        """watched_layers: whose queries a pass keeps."""
+        """watched_layers: whose queries a pass keeps. num_query_heads: 0, as many as of keys."""
         self.device = device
         self.watched_layers = watched_layers
         self.lengths: list[int] = []  # positions finished, for every row in use
@@ -56,7 +57,8 @@ class KeyValueCache:
         self.keys = [empty] * shape.num_layers
         self.values = [empty] * shape.num_layers
         self._table: Tensor | None = None  # (length, W), sinusoids of the positions
-        self.num_heads = shape.num_heads
+        self._num_heads = shape.num_heads
+        self._num_query_heads = num_query_heads or shape.num_heads
         self._arrays: dict[int, Array] = {}  # the watched keys' memory, where numpy can read it
 
     @property
@@ -117,10 +119,11 @@ class KeyValueCache:
         return keys, values
 
     def watched_keys(self, layer: int, row: int, head: int, start: int, stop: int) -> Array:
-        """Return keys of a watched layer (stop - start, D)."""
+        """Return the keys of a watched layer that a head, of the queries, looks at (stop - start, D)."""
+        group = head * self._num_heads // self._num_query_heads
         if layer in self._arrays:
-            return self._arrays[layer][row, head, start:stop]
-        return self.keys[layer][row, head, start:stop].float().cpu().numpy()
+            return self._arrays[layer][row, group, start:stop]
+        return self.keys[layer][row, group, start:stop].float().cpu().numpy()
 
     def position_table(self, width: int, like: Tensor) -> Tensor:
         """Return the sinusoids of every position up to the capacity: (length, width)."""
@@ -182,7 +185,7 @@ class CachePass:
         keys, values = self._cache.write(layer, self.rows, self.starts[0], positions, k, v)
         keys, values = keys[:, :, : self.num_visible], values[:, :, : self.num_visible]
         if layer in self._cache.watched_layers:
-            self.query_of[layer] = lambda row, index: q[row, :, index].float().cpu().numpy()
+            self.query_of[layer] = lambda row, index, head: q[row, head, index].float().cpu().numpy()
         if distance_query is None:
             return attend_grouped(q, keys, values, self._mask)
         table = self._cache.position_table(distance_query.shape[-1], distance_query)

@@ -127,7 +127,7 @@ class Qwen2LM(nn.Module):
         qwen2, weight = self.config.qwen2, self.head.weight
         shape = CacheShape(qwen2.num_hidden_layers, qwen2.num_key_value_heads, qwen2.head_dim)
         watched = frozenset(layer for layer, _ in self.alignment_heads)
-        return KeyValueCache(shape, weight.dtype, weight.device, watched)
+        return KeyValueCache(shape, weight.dtype, weight.device, watched, qwen2.num_attention_heads)
 
     def prompt_embeddings(self, ids: Sequence[int], speaker: Tensor | None = None) -> Tensor:
         """ids of the joint vocabulary -> (1, T, C); these models take no speaker."""

@@ -128,7 +128,7 @@ class OnnxQwen2LM:
         self.prompt_embeddings = lm.prompt_embeddings
         self.embed = lm.embed
         self._rotation = torch.zeros(2, 0, lm.config.qwen2.head_dim // 2)
-        self._rotation_arrays = self._rotation.numpy()
+        self._rotation_array: Array = np.zeros((2, 0, 0), np.float32)
         self._buffered: tuple[int, ...] = ()
         self._buffers: dict[int, tuple[Tensor, Array]] = {}
 
@@ -144,7 +144,9 @@ class OnnxQwen2LM:
             head_dim, theta = self._config.head_dim, self._config.rope_theta
             angles = rotary_angles(torch.arange(capacity), head_dim, theta)
             self._rotation = torch.stack([angles.cos(), angles.sin()])  # (2, positions, D / 2)
-            self._rotation_arrays = self._rotation.numpy()
+            cosines, sines = self._rotation
+            both = torch.stack([cat([cosines, cosines], -1), cat([-sines, sines], -1)])
+            self._rotation_array = both.numpy()
         cos, sin = self._rotation
         counts, ends = context.counts, context.ends
         if x.shape[1] == 1:  # a row without a new token computes one too, behind its end
@@ -173,7 +175,7 @@ class OnnxQwen2LM:
                 outputs |= {f"keys_{layer}": keys, f"values_{layer}": values}
             self._decoder.run(inputs, outputs)
         for layer, (_, array) in queries.items():
-            context.query_of[layer] = partial(_rotated, array, context.starts, *self._rotation_arrays)
+            context.query_of[layer] = partial(_rotated, array, context.starts, self._rotation_array)
         return hidden
 
     def _query_buffers(self, shape: tuple[int, ...]) -> dict[int, tuple[Tensor, Array]]:
@@ -195,9 +197,14 @@ class OnnxQwen2LM:
         return logits
 
 
-def _rotated(queries: Array, starts: Sequence[int], cos: Array, sin: Array, row: int, index: int) -> Array:
-    """queries (B, T, H, D), cos and sin (positions, D / 2) -> those of one position (H, D), rotated."""
-    position = starts[row] + index
-    left, right = np.split(queries[row, index], 2, axis=-1)
-    c, s = cos[position], sin[position]
-    return np.concatenate([left * c - right * s, right * c + left * s], axis=-1)
+def _rotated(
+    queries: Array, starts: Sequence[int], rotation: Array, row: int, index: int, head: int
+) -> Array:
+    """queries (B, T, H, D), rotation (2, positions, D), as `rotary_table` has it -> a query (D,), rotated."""
+    query = queries[row, index, head]
+    cos, sin = rotation[:, starts[row] + index]
+    half = len(query) // 2
+    rotated: Array = query * cos
+    rotated[:half] += query[half:] * sin[:half]
+    rotated[half:] += query[:half] * sin[half:]
+    return rotated
