@@ -28,7 +28,9 @@ async def speak(page: "Page") -> None:
 
 async def converse(page: "Page") -> None:
     await page.click("#converse-write")
-    await until(page, "document.querySelectorAll('.turn .heard').length > 18")
+    await until(
+        page, "document.querySelectorAll('.turn .heard').length > 8"
+    )  # later, all audio has been sent
     await page.click("#converse-interrupt")
     await until_says(page, "#converse-cancel", "ms")
 

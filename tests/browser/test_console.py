@@ -168,6 +168,15 @@ async def test_a_key_is_asked_for_and_kept_in_the_tab(page: "Page") -> None:
     assert len(engine.streams) == 2
 
 
+async def test_a_server_with_its_metrics_elsewhere_shows_the_rest(page: "Page") -> None:
+    async with serving(make_services(), metrics_on_main_port=False) as url:
+        await open_console(page, url, "server")
+        await until_says(page, "#server-sub", "on a port of their own")
+        await until_says(page, "#server-tiles", "Ready")
+        assert "4096 characters" in await page.inner_text("#server-limits")
+        assert await page.is_hidden("#trouble")
+
+
 async def test_a_speaker_is_changed_renamed_moved_and_deleted(page: "Page", tmp_path: Path) -> None:
     speakers = FakeSpeakers()
     async with serving(make_services(speakers=speakers)) as url:

@@ -21,6 +21,7 @@ let timer = 0;
 let hasMetrics = true;
 
 export function start() {
+  document.addEventListener("key-changed", () => (hasMetrics = true));
   onVoices((capabilities) => {
     const { limits } = capabilities;
     facts($("server-facts"), {
@@ -70,9 +71,10 @@ async function read() {
     }
     render(ready);
   } catch (error) {
-    if (error.status === 404) {
+    if (error.status === 404 || error.code === "missing_scope") {
       hasMetrics = false;
-      $("server-sub").textContent = "The metrics of this server are on a port of their own; here are its readiness and limits.";
+      const reason = error.status === 404 ? "The metrics of this server are on a port of their own" : "This key may not read the metrics";
+      $("server-sub").textContent = `${reason}; here are the server's readiness and limits.`;
       $("server-metrics").hidden = true;
     } else {
       hide();
