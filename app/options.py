@@ -268,6 +268,10 @@ class EngineOptions:
     max_text_chars: Annotated[
         int, Field(ge=1, description="Text of one stream; more is refused with 413")
     ] = 4096
+    lexicon: Annotated[
+        HomePath | None,
+        Field(description="File of pronunciations, JSON or PLS, read again when it changes; empty is none"),
+    ] = None
     trim_silence: Annotated[
         bool, Field(description="Cut the silence before a stream's first sound, 30 ms of it kept")
     ] = True
@@ -351,3 +355,20 @@ class LogOptions:
             "needs the extra otel"
         ),
     ] = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How speech tokens are drawn; None leaves a value as the checkpoint has it.
+
+    ras_window, ras_threshold: of repetition-aware sampling, the tokens looked at and the share of them from
+    which on a token repeats. min_token_ratio, max_token_ratio: speech tokens per text token of an utterance.
+    """
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    ras_window: int | None = None
+    ras_threshold: float | None = None
+    min_token_ratio: float | None = None
+    max_token_ratio: float | None = None

@@ -37,6 +37,7 @@ from firstword.app.options import (
 )
 from firstword.app.speakers.enrolment import decode_upload
 from firstword.app.speakers.interface import PreparedSpeaker
+from firstword.app.speech_options import checked_options
 from firstword.app.telemetry.metrics import Metrics
 from firstword.models.token2wav_step import StepInput
 
@@ -57,6 +58,7 @@ class VoiceOptions(TypedDict, total=False):
     instruct: str | None
     language: str | None
     normalize: bool
+    options: Mapping[str, object] | None
     seed: int | None
 
 
@@ -168,9 +170,11 @@ class AsyncSynthesizer:
         language: str | None = None,
         normalize: bool = True,
         seed: int | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> AsyncIterator[SynthesisStream]:
         """The engine's own stream of `speak`, which also tells what was spoken and what it cost."""
         prepared = await self._prepared_reference(speaker, reference, transcript)
+        fields = checked_options(options or {})
         engine = self._engine.engine
         in_pieces: Mode = "continuous" if engine.info.can_continue_text else "segments"
         request = SynthesisRequest(
@@ -183,7 +187,9 @@ class AsyncSynthesizer:
             instruct=instruct,
             seed=seed,
             voice_mode=mode,
-            normalize=normalize,
+            reading=replace(fields.reading, normalize=normalize and fields.normalize),
+            sampling=fields.sampling,
+            volume=fields.volume,
             client=ANYBODY,
         )
         async with engine.open(request, prepared) as stream:

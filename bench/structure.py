@@ -105,7 +105,13 @@ WALKS = {
             *(f"*:*{name}*" for name in ("Muxe", "mux_whole", "Outbox", "Resample", "Tempo")),
             *(
                 f"*:{name}*"
-                for name in ("SentenceFeed", "WordFeed", "say_chinese", "*._continue", "*._run_feed")
+                for name in ("SentenceFeed", "WordFeed", "say_chinese", "*._continue", "*._finish_open")
+            ),
+            # The text has no marks, and there is no lexicon.
+            *(f"*:{name}" for name in ("Lexicon*", "TextFrontend._lexicons", "TextFrontend.open.ssml")),
+            *(
+                f"*:{name}"
+                for name in ("MarkReader._part_at", "MarkedFeed._control", "_pause", "SsmlReader*")
             ),
             "*Generator.push_text",
             # It has text, and the voice of a speaker.

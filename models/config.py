@@ -46,12 +46,16 @@ TRAITS_FILE = "firstword.json"
 
 @dataclass(frozen=True, slots=True)
 class SamplingConfig:
-    """Repetition-aware sampling: nucleus of `top_p`, `top_k`; drawn again where an id repeats."""
+    """Repetition-aware sampling: nucleus of `top_p`, `top_k`; drawn again where an id repeats.
+
+    win_size: the ids in which it is looked for; tau_r: the share of them from which on an id repeats.
+    """
 
     top_p: float = 0.8
     top_k: int = 25
     win_size: int = 10
     tau_r: float = 0.1
+    temperature: float = 1.0  # divides the logits
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ _FAMILY: Family = "cosyvoice2"
 TRAITS = Traits(
     languages=("en",),
     takes_instruct=False,
+    takes_speech_marks=False,
     segment_max_length=40,  # its text tokens are half a word
     segment_min_length=30,
     segment_merge_length=10,

@@ -15,7 +15,7 @@ from prometheus_client import start_http_server
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
-from firstword.app.api import conversion, openai, operations, pages, speakers, tokens, tts
+from firstword.app.api import conversion, openai, operations, pages, speakers, text, tokens, tts
 from firstword.app.api.dependencies import Services
 from firstword.app.api.errors import install_error_handlers, not_found
 from firstword.app.api.middleware import (
@@ -59,7 +59,7 @@ def build_app(
     app.router.default = not_found
     app.router.redirect_slashes = False  # to where the client's Host says; PathMiddleware strips them instead
     routers = [
-        *(tts.router, websocket.router, openai.router, conversion.router),
+        *(tts.router, text.router, websocket.router, openai.router, conversion.router),
         *(tokens.router, tokens.form_router, speakers.router, operations.router, pages.router),
     ]
     if metrics_on_main_port:

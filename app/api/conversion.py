@@ -15,7 +15,6 @@ from firstword.app.api.schemas import (
     AUDIO_ANSWERS,
     ERROR_ANSWERS,
     Name,
-    NotBoolean,
     RequestFields,
     SampleRate,
     Seed,
@@ -25,6 +24,7 @@ from firstword.app.api.streaming import AudioResponse, CompleteAudioResponse, re
 from firstword.app.audio.formats import MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, AudioFormat
 from firstword.app.engine.interface import SynthesisRequest
 from firstword.app.options import Limits
+from firstword.app.speech_options import NotBoolean
 
 router = APIRouter(tags=["speech"], responses=ERROR_ANSWERS, route_class=MemoryFormRoute)
 

@@ -134,7 +134,7 @@ HEADERS_WANTED = "send one as `Authorization: Bearer KEY` or `X-API-Key: KEY`"
 SCOPES_OF_ROUTES: Final[Mapping[KeyScope, re.Pattern[str]]] = {
     "speak": re.compile(
         r"(GET|POST) /tts|WEBSOCKET /tts/stream|"
-        r"POST /v1/(audio/speech|signed-urls|speech-tokens|token2wav|tokens|voice-conversion)"
+        r"POST /v1/(audio/speech|signed-urls|speech-tokens|text|token2wav|tokens|voice-conversion)"
     ),
     "enrol": re.compile(r"(POST|PATCH|DELETE) /speakers.*|GET /speakers/[^/]+/export", re.DOTALL),
     "admin": re.compile(r"GET /metrics"),

@@ -17,7 +17,6 @@ from firstword.app.api.schemas import (
     ERROR_ANSWERS,
     Instruct,
     Name,
-    NotBoolean,
     ReferenceFields,
     SampleRate,
     Seed,
@@ -33,6 +32,7 @@ from firstword.app.clients import Client
 from firstword.app.engine.interface import SynthesisRequest
 from firstword.app.errors import InvalidRequest, ModelNotFound, SpeakerNotFound, StringTooLong, TextTooLong
 from firstword.app.options import Limits
+from firstword.app.speech_options import NotBoolean, SpeechOptions
 
 MODEL_ALIASES = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # the defaults of clients
 _DATE = re.compile(r"-\d{4}-\d{2}-\d{2}$")  # behind the name of a model, a version of it
@@ -44,7 +44,7 @@ class VoiceId(BaseModel):
     id: Name
 
 
-class SpeechRequest(ReferenceFields):
+class SpeechRequest(ReferenceFields, SpeechOptions):
     """OpenAI's fields, then those that other open servers share; unknown ones are ignored."""
 
     model: Name | None = None
@@ -100,6 +100,9 @@ async def create_speech(body: SpeechRequest, request: Request, services: Service
         if body.speaker is None and body.reference_audio
         else _speaker(body, request.state.client, services),
         language=body.language,
+        reading=body.reading,
+        sampling=body.sampling,
+        volume=body.volume,
         instruct=body.instructions or None if info.takes_instruct else None,
         seed=body.seed,
         reference=await body.reference(services.limits.max_reference_bytes),

@@ -5,14 +5,14 @@ import base64
 from collections.abc import Mapping
 from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, Field, WithJsonSchema, model_validator
 
 from firstword.app.api.errors import ErrorType
 from firstword.app.audio.formats import FORMATS, MAX_CLEAR_SPEED, MIN_CLEAR_SPEED
 from firstword.app.engine.interface import VoiceMode
 from firstword.app.errors import InvalidRequest, UploadTooLarge
 from firstword.app.speakers.interface import SentRecording, checked_transcript
+from firstword.app.speech_options import NotBoolean, SpeechOptions
 
 MAX_NAME_CHARS = 256  # far beyond any real name
 MAX_INSTRUCT_CHARS = 1000  # it is part of what the language model reads
@@ -23,14 +23,6 @@ Name = Annotated[str, Field(max_length=MAX_NAME_CHARS)]
 Instruct = Annotated[str, Field(max_length=MAX_INSTRUCT_CHARS)]
 
 
-def _refuse_boolean(value: object) -> object:
-    """Pydantic takes true for 1."""
-    if isinstance(value, bool):
-        raise PydanticCustomError("number_type", "Input should be a number")
-    return value
-
-
-NotBoolean = BeforeValidator(_refuse_boolean)
 Seed = Annotated[int, NotBoolean, Field(ge=0, le=MAX_SEED)]
 SampleRate = Annotated[int, NotBoolean]  # Hz; which ones there are depends on the format
 
@@ -108,7 +100,7 @@ def _decode_base64(text: str) -> bytes:
     return base64.b64decode("".join(text.split()), validate=True)
 
 
-class VoiceFields(ReferenceFields):
+class VoiceFields(ReferenceFields, SpeechOptions):
     """The speaker and how it speaks; on every protocol of our own. `voice` is another name of `speaker`."""
 
     speaker: Name | None = Field(

@@ -24,7 +24,6 @@ from firstword.app.api.schemas import (
     Answers,
     Instruct,
     Name,
-    NotBoolean,
     ReferenceFields,
     SampleRate,
     Seed,
@@ -41,6 +40,7 @@ from firstword.app.audio.formats import MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, AudioF
 from firstword.app.engine.interface import MAX_SPEECH_TOKENS, ListedTokens, SynthesisRequest
 from firstword.app.errors import InvalidRequest, TtsError, UploadTooLarge
 from firstword.app.options import Limits
+from firstword.app.speech_options import NotBoolean, TextOptions
 
 JSON_LINES = "application/x-ndjson"
 LINES_ANSWERS: Answers = {
@@ -76,7 +76,7 @@ class TokenSpeech(ReferenceFields):
     stream: bool = Field(True, description="false: one complete body with its length.")
 
 
-class TokenRequestFields(ReferenceFields):
+class TokenRequestFields(ReferenceFields, TextOptions):
     """Fields of `POST /v1/tokens`."""
 
     model_config = ConfigDict(extra="forbid")
@@ -86,7 +86,6 @@ class TokenRequestFields(ReferenceFields):
     language: Name | None = None
     instruct: Instruct | None = None
     seed: Seed | None = None
-    normalize: bool = True
 
 
 @form_router.post("/v1/speech-tokens")
@@ -136,7 +135,8 @@ async def list_tokens(body: TokenRequestFields, request: Request, services: Serv
         language=body.language,
         instruct=body.instruct,
         seed=body.seed,
-        normalize=body.normalize,
+        reading=body.reading,
+        sampling=body.sampling,
         reference=await body.reference(services.limits.max_reference_bytes),
         voice_mode=body.voice_mode,
         client=request.state.client,

@@ -14,12 +14,13 @@ from firstword.app.api.errors import unknown_field
 from firstword.app.api.forms import JsonOrFormRoute
 from firstword.app.api.keys import SIGNATURE_PARAMETERS
 from firstword.app.api.limits import BodyLimit, speech_body_bytes
-from firstword.app.api.schemas import AUDIO_ANSWERS, ERROR_ANSWERS, NotBoolean, VoiceFields
+from firstword.app.api.schemas import AUDIO_ANSWERS, ERROR_ANSWERS, VoiceFields
 from firstword.app.api.streaming import AudioResponse, CompleteAudioResponse, resolve_output_format
 from firstword.app.audio.formats import AudioFormat
 from firstword.app.engine.interface import SynthesisRequest
 from firstword.app.errors import InvalidRequest, TextTooLong
 from firstword.app.options import Limits
+from firstword.app.speech_options import NotBoolean
 
 DEFAULT_LIFETIME_S = 300
 MAX_LIFETIME_S = 24 * 3600
@@ -36,7 +37,6 @@ class SpeechBody(VoiceFields):
     text: str = Field(min_length=1, description="The text to speak.")
     format: AudioFormat = "wav"
     stream: bool = Field(True, description="false: one complete body with its length.")
-    normalize: bool = Field(True, description="Write out numbers and the like before speaking.")
 
 
 class SpeechQuery(SpeechBody):
@@ -55,9 +55,11 @@ async def speak(body: SpeechBody, request: Request, services: ServicesHere) -> A
         text=body.text,
         speaker=body.speaker,
         language=body.language,
+        reading=body.reading,
+        sampling=body.sampling,
+        volume=body.volume,
         instruct=body.instruct,
         seed=body.seed,
-        normalize=body.normalize,
         reference=await body.reference(services.limits.max_reference_bytes),
         voice_mode=body.voice_mode,
         is_played=body.stream,

@@ -1,6 +1,7 @@
 """`firstword say`: speaks a text into a file or a pipe, in this process and without a server."""
 
 import asyncio
+import json
 import sys
 import time
 from collections.abc import Callable
@@ -60,6 +61,10 @@ def say(
         str | None, typer.Option(help="zero_shot, cross_lingual, instruct or sft; else what fits.")
     ] = None,
     instruct: Annotated[str | None, typer.Option(help="How to say it, on checkpoints that take it.")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="A field of POST /tts such as volume=0.5, temperature, lexicon; may come again."),
+    ] = None,
 ) -> None:
     """Speak a text without a server."""
     from firstword.app.commands.output import open_output
@@ -81,10 +86,31 @@ def say(
         "transcript": reference_text,
         "mode": mode,
         "instruct": instruct,
+        "options": _options(option or []),
     }
     with waiting("loading and warming up the networks") as end_waiting:
         spoken = asyncio.run(_say(settings, words, voice, audio_output, end_waiting))
     to_stderr().print(f"{output}: {spoken}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _options(given: list[str]) -> dict[str, object]:
+    """Values are JSON, or text as it stands. Raises CommandFailed."""
+    from firstword.app.speech_options import checked_options
+
+    options: dict[str, object] = {}
+    for one in given:
+        name, sign, value = one.partition("=")
+        if not sign:
+            raise CommandFailed(f"--option {one[:60]}: expected NAME=VALUE, such as volume=0.5")
+        try:
+            options[name] = json.loads(value)
+        except ValueError:
+            options[name] = value
+    try:
+        checked_options(options)
+    except ValueError as error:
+        raise CommandFailed(f"--option: {error}") from None
+    return options
 
 
 async def _say(

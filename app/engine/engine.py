@@ -7,11 +7,21 @@ from dataclasses import replace
 from typing import Any
 
 from firstword.app.clients import ANYBODY
-from firstword.app.engine.interface import EngineInfo, EngineStatus, ListedTokens, Mode, SynthesisRequest
+from firstword.app.engine.interface import (
+    EngineInfo,
+    EngineStatus,
+    ListedTokens,
+    Mode,
+    ReadPart,
+    SynthesisRequest,
+    TextReport,
+)
 from firstword.app.engine.stream import EngineParts, SpeechStream
 from firstword.app.engine.token_listing import list_tokens
 from firstword.app.errors import Draining
 from firstword.app.speakers.interface import PreparedSpeaker
+from firstword.app.text.marks import Pause, Rate, Voice
+from firstword.app.text.segment import Segment
 
 FIRST_STREAMS = 4  # of a measurement; twice as many while the machine could run them twice over
 MAX_STREAMS = 256
@@ -90,8 +100,30 @@ class SpeechEngine:
             self._parts.speakers.get(request.speaker, request.client)
         parts = self._parts
         return list_tokens(
-            request, parts.speakers, parts.admission, parts.text.split, parts.prompt_builder, parts.generator
+            request, parts.speakers, parts.admission, parts.text, parts.prompt_builder, parts.generator
         )
+
+    async def read_text(self, request: SynthesisRequest) -> TextReport:
+        assert request.text is not None, "a whole text"
+        self.info.check_length(len(request.text))
+        text, warnings = self._parts.text, list[str]()
+        feed = await asyncio.to_thread(text.open, "whole", request.language, request.reading, warnings)
+        parts: list[ReadPart] = []
+        for item in await asyncio.to_thread(feed.read, request.text, True):
+            match item:
+                case Segment():
+                    spoken = text.marks.shown(item.spoken)
+                    marks = text.marks.found(item.spoken)
+                    parts.append(ReadPart(item.source, spoken, item.language, item.text_ids, marks))
+                case Pause():
+                    parts.append(ReadPart(item.source, pause_s=item.seconds))
+                case Voice():
+                    if item.name is not None:
+                        self._parts.speakers.get(item.name, request.client)
+                    parts.append(ReadPart(speaker=item.name or request.speaker or self.info.default_speaker))
+                case Rate():
+                    parts.append(ReadPart(rate=item.rate))
+        return TextReport(tuple(parts), tuple(warnings))
 
     async def warm_up(self, measures: bool = False) -> None:
         """Speak in every mode, so that every shape has been run once before the first request.

@@ -4,16 +4,19 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from firstword.app.audio.dsp import Samples
 from firstword.app.clients import Client
 from firstword.app.errors import CancelReason, InvalidRequest, TextTooLong, Wire
+from firstword.app.options import Sampling
 from firstword.app.speakers.interface import SentRecording
 from firstword.app.telemetry.stream_record import StreamStats
 from firstword.app.telemetry.tracing import NO_TRACE, StreamTrace
 from firstword.app.text.language import CODES, NAMES
+from firstword.app.text.marks import Reading
 
+READING: Final = Reading()
 _TAG = re.compile(r"([a-z]{2,3})(?:-[a-z0-9]{1,8})*", re.ASCII)  # BCP 47, its usual part
 
 Mode = Literal["whole", "continuous", "segments", "tokens"]
@@ -38,10 +41,12 @@ class SynthesisRequest:
     language: str | None = None  # None: detected for each segment
     instruct: str | None = None
     seed: int | None = None
-    normalize: bool = True
     reference: SentRecording | None = None  # its voice is taken instead of a speaker's
     voice_mode: VoiceMode | None = None  # None: by the instruction and what the speaker has
     speech: SentRecording | tuple[int, ...] | None = None  # of mode "tokens"
+    reading: Reading = READING
+    sampling: Sampling | None = None
+    volume: float = 1.0  # a factor of the amplitude
     is_played: bool = True  # while it comes; False: a file, which may wait and gives way to those that are
     trace: StreamTrace = NO_TRACE
     client: Client = field(kw_only=True)  # who asks; no default, so that no route can forget it
@@ -62,6 +67,29 @@ class Flushed:
 
 
 StreamEvent = Audio | Flushed
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPart:
+    """What a text becomes, in order: a segment, or what changes between segments.
+
+    source: the client's text. spoken, language, text_ids, marks: of a segment. The others: where they change.
+    """
+
+    source: str = ""
+    spoken: str = ""
+    language: str | None = None
+    text_ids: tuple[int, ...] = ()
+    marks: tuple[str, ...] = ()
+    pause_s: float | None = None
+    speaker: str | None = None
+    rate: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextReport:
+    parts: tuple[ReadPart, ...]
+    warnings: tuple[str, ...]
 
 
 class SynthesisStream(Protocol):
@@ -235,6 +263,10 @@ class Engine(Protocol):
 
         Raises as `open` does, and iterating as a stream does.
         """
+        ...
+
+    async def read_text(self, request: SynthesisRequest) -> TextReport:
+        """Read a whole text and speak nothing, without a slot. Raises as speaking it would."""
         ...
 
     async def drain(self, timeout_s: float) -> None:

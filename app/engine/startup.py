@@ -34,6 +34,8 @@ from firstword.app.speakers.enrolment import FirstHopPromptStates, PromptStates,
 from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
 from firstword.app.telemetry.metrics import Metrics
+from firstword.app.text.lexicon import LexiconError, LexiconFile
+from firstword.app.text.marks import SpeechMarks
 from firstword.app.text.normalize import Normalizer
 from firstword.app.text.segment import FamilyRules, SegmentLimits
 from firstword.app.text.stream import TextFrontend
@@ -45,7 +47,7 @@ from firstword.models.lm.decoder import SpeechLM
 from firstword.models.onnx.build import onnx_estimator, onnx_front, onnx_generator, onnx_lm
 from firstword.models.token2wav import CosyVoice1Token2Wav, Token2Wav
 from firstword.models.token2wav_step import StepTimes
-from firstword.models.tokenizer import TextTokenizer
+from firstword.models.tokenizer import PHONEME_MARKS, SPEECH_MARKS, TextTokenizer
 
 SPEAKERS_FILE = "speakers.sqlite3"
 VLLM_DIRECTORY = "vllm"  # of the language models as vLLM reads them
@@ -124,7 +126,9 @@ async def running_engine(
     )
     async with speakers:
         info = _engine_info(networks, speakers.default_speaker, engine_options.max_text_chars)
-        text = await asyncio.to_thread(text_frontend, tokenizer, networks.checkpoint.traits)
+        text = await asyncio.to_thread(
+            text_frontend, tokenizer, networks.checkpoint.traits, engine_options.lexicon
+        )
         generator = await _start_generator(
             networks,
             vllm_options,
@@ -290,18 +294,33 @@ def set_threads(options: NetworkOptions) -> None:
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
 
 
-def text_frontend(tokenizer: TextTokenizer, traits: Traits) -> TextFrontend:
-    """Build the text step of a checkpoint, the languages' rules loaded."""
+def text_frontend(tokenizer: TextTokenizer, traits: Traits, lexicon: Path | None = None) -> TextFrontend:
+    """Build the text step of a checkpoint, the languages' rules loaded.
+
+    Raises InvalidOptions for a file of pronunciations that cannot be used.
+    """
     normalizer = Normalizer()
     normalizer.warm_up()
+    marks = SpeechMarks(
+        tokenizer.encode_text,
+        tokenizer.encode,
+        tokenizer.speech_marks if traits.takes_speech_marks or traits.reads_sounds else (),
+        SPEECH_MARKS,
+        PHONEME_MARKS,
+    )
+    try:
+        lexicon_file = None if lexicon is None else LexiconFile(lexicon, marks)
+    except (LexiconError, OSError) as error:
+        raise InvalidOptions(f"FIRSTWORD_LEXICON cannot be used: {error}") from None
     return TextFrontend(
         normalizer,
-        tokenizer.encode,
+        marks,
         limits=SegmentLimits(
             traits.segment_max_length, traits.segment_min_length, traits.segment_merge_length
         ),
         first_max_length=FIRST_SEGMENT_TOKENS,
         family_rules=FamilyRules(stops_cuts=traits.ends_cut_segments_in_stop),
+        lexicon_file=lexicon_file,
     )
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 from firstword.app.engine.admission import Admission
@@ -11,14 +11,16 @@ from firstword.app.engine.tokens.interface import TokenGenerator
 from firstword.app.engine.tokens.prompt import PromptBuilder
 from firstword.app.errors import Restarting
 from firstword.app.speakers.interface import PreparedSpeakers
+from firstword.app.text.marks import Pause, Voice
 from firstword.app.text.segment import Segment
+from firstword.app.text.stream import TextFrontend
 
 
 async def list_tokens(
     request: SynthesisRequest,
     speakers: PreparedSpeakers,
     admission: Admission,
-    split: Callable[[str, str | None, bool], Sequence[Segment]],
+    text: TextFrontend,
     prompt_builder: PromptBuilder,
     generator: TokenGenerator,
 ) -> AsyncGenerator[ListedTokens]:
@@ -35,12 +37,19 @@ async def list_tokens(
     seed = secrets.randbits(31) if request.seed is None else request.seed
     slot = await admission.acquire()
     try:
-        segments = await asyncio.to_thread(split, request.text, request.language, request.normalize)
-        for number, segment in enumerate(segments):
+        feed = await asyncio.to_thread(text.open, "whole", request.language, request.reading, [])
+        voice, number, num_seeds = speaker, -1, 0
+        for item in await asyncio.to_thread(feed.read, request.text, True):
+            if isinstance(item, Voice):
+                voice = speaker if item.name is None else await speakers.prepared(item.name, request.client)
+            num_seeds += isinstance(item, Segment | Pause)  # as where it is spoken
+            if not isinstance(item, Segment):
+                continue
+            number += 1
             utterance = prompt_builder.utterance(
-                speaker.features, segment.text_ids, request.instruct, seed + number, request.voice_mode
+                voice.features, item.text_ids, request.instruct, seed + num_seeds - 1, request.voice_mode
             )
-            tokens = generator.start(replace(utterance, wants_logprobs=True))
+            tokens = generator.start(replace(utterance, sampling=request.sampling, wants_logprobs=True))
             position = 0
             try:
                 while not tokens.has_ended or position < len(tokens.ids):
@@ -48,7 +57,7 @@ async def list_tokens(
                     end = len(tokens.ids)
                     yield ListedTokens(
                         number,
-                        segment.source,
+                        item.source,
                         tuple(tokens.ids[position:end]),
                         tuple(detail.logprob for detail in tokens.details[position:end]),
                         tokens.reason if tokens.has_ended else None,

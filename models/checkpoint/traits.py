@@ -37,6 +37,7 @@ class Traits:
 
     languages: tuple[str, ...] = LANGUAGES["cosyvoice2"]  # the first is the voice's own
     takes_instruct: bool = True  # was trained with instructions
+    takes_speech_marks: bool = True  # was trained with the speech marks of its tokenizer
     segment_max_length: int = 80
     segment_min_length: int = 60
     segment_merge_length: int = 20
@@ -67,6 +68,7 @@ def read_traits(path: Path, family: Family) -> Traits:
     traits = Traits(
         languages=fields.texts("languages", default.languages),
         takes_instruct=fields.flag("takes_instruct", default.takes_instruct),
+        takes_speech_marks=fields.flag("takes_speech_marks", default.takes_speech_marks),
         segment_max_length=fields.size("segment_max_length", default.segment_max_length, MAX_LENGTH),
         segment_min_length=fields.size("segment_min_length", default.segment_min_length, MAX_LENGTH),
         segment_merge_length=fields.size("segment_merge_length", default.segment_merge_length, MAX_LENGTH),

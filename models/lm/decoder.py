@@ -57,6 +57,7 @@ class RowRequest:
     seed: int
     is_greedy: bool = False
     speaker: Tensor | None = None  # (192,), for CosyVoice 1
+    sampling: SamplingConfig | None = None  # None: that of the decoder
     owner: object = None  # the caller's own, to be found again from an event's row
     wants_logprobs: bool = False
 
@@ -193,7 +194,7 @@ class SpeechDecoder:
 
         Run together are the oldest new row alone, the rows with one id, and those with several.
         """
-        lengths, device, window = self._cache.lengths, self._cache.device, self._sampling.win_size
+        lengths, device = self._cache.lengths, self._cache.device
         new = [one for one in pending if lengths[one.row.index] == 0]
         oldest = sorted(new, key=lambda one: one.row.arrival)[:1]
         going_on = [one for one in pending if lengths[one.row.index] > 0]
@@ -205,18 +206,27 @@ class SpeechDecoder:
             runs = [self._run(group) for group in groups]
             hidden = torch.cat([hidden for hidden, _ in runs])  # (R, C)
             attentions = [attention for _, attentions in runs for attention in attentions]
-            rules = [row.plan.forbidden for row in rows]
-            histories = [([-1] * window + [*row.plan.history[-window:]])[-window:] for row in rows]
             logits = self._model.logits(hidden)  # (R, V)
+            rules = [row.plan.forbidden for row in rows]
             forbidden = self._masks[to_device(rules, device)]
-            drawn = sample(
-                logits,
-                forbidden=forbidden,
-                history=to_device(histories, device),
-                uniforms=to_device([row.next_uniform() for row in rows], device, torch.float64),
-                is_greedy=to_device([row.request.is_greedy for row in rows], device),
-                config=self._sampling,
-            )
+            uniforms = to_device([row.next_uniform() for row in rows], device, torch.float64)
+            is_greedy = to_device([row.request.is_greedy for row in rows], device)
+            alike: dict[SamplingConfig, list[int]] = {}  # rows that are drawn together; mostly all
+            for number, row in enumerate(rows):
+                alike.setdefault(row.request.sampling or self._sampling, []).append(number)
+            drawn = torch.empty(len(rows), dtype=torch.long, device=device)
+            for config, numbers in alike.items():
+                window = config.win_size
+                pasts = [rows[number].plan.history[-window:] for number in numbers]
+                which = to_device(numbers, device) if len(alike) > 1 else slice(None)
+                drawn[which] = sample(
+                    logits[which],
+                    forbidden=forbidden[which],
+                    history=to_device([([-1] * window + [*past])[-window:] for past in pasts], device),
+                    uniforms=uniforms[which],
+                    is_greedy=is_greedy[which],
+                    config=config,
+                )
             ids = drawn.tolist()  # the one wait for the device in a step, but for log-probabilities
             logprobs: list[float | None] = [None] * len(rows)
             wanted = [number for number, row in enumerate(rows) if row.request.wants_logprobs]

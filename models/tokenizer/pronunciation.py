@@ -30,6 +30,7 @@ SOUNDS = tuple(token for token in ARPABET_TOKENS if f"{token[:-1]}0]" not in ARP
 Dictionary = dict[str, tuple[str, ...]]
 
 _UNIT = re.compile(r"\[[^\]\s]*\]|<[^>\s]*>|'*[^\W\d_](?:[^\W\d_]|')*")
+_MARK = re.compile(r"\[[^\]\s]*\]|<[^>\s]*>")
 _LONGEST_INITIALS = 5
 _MAX_LETTERS = 60  # that the network reads at once
 _VOICELESS = frozenset(("[P]", "[T]", "[K]", "[F]", "[TH]"))
@@ -118,8 +119,23 @@ class PronouncingTokenizer:
         self.vocab_size = tokenizer.vocab_size
         self.end_of_prompt_id = tokenizer.end_of_prompt_id
 
+    @property
+    def speech_marks(self) -> tuple[str, ...]:
+        """The sounds that words become."""
+        return SOUNDS
+
     def encode(self, text: str) -> list[int]:
         return self._tokenizer.encode(self.pronunciation.write(text))
+
+    def encode_text(self, text: str) -> list[int]:
+        ids: list[int] = []
+        start = 0
+        for found in _MARK.finditer(text):
+            as_text = self._tokenizer.encode_text(found[0])
+            if as_text != self._tokenizer.encode(found[0]):
+                ids += self.encode(text[start : found.start()]) + as_text
+                start = found.end()
+        return ids + self.encode(text[start:])
 
     def decode(self, ids: Sequence[int]) -> str:
         """The words' sounds come back, not their letters."""

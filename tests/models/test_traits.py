@@ -16,6 +16,7 @@ BUILTIN = Path(__file__).parents[2] / "models" / "builtin"
 BUILTIN_TRAITS = Traits(
     languages=("en",),
     takes_instruct=False,
+    takes_speech_marks=False,
     segment_max_length=40,
     segment_min_length=30,
     segment_merge_length=10,

@@ -15,8 +15,10 @@ from firstword.app.engine.interface import (
     EngineStatus,
     Flushed,
     ListedTokens,
+    ReadPart,
     StreamEvent,
     SynthesisRequest,
+    TextReport,
 )
 from firstword.app.errors import CancelReason, Draining, SpeakerNotFound
 from firstword.app.telemetry.stream_record import StreamStats
@@ -96,6 +98,12 @@ class FakeEngine:
                 raise self.failure
             reason = "eos" if number == len(text) - 1 else None
             yield ListedTokens(0, text, (ord(character),), (-0.5,), reason)
+
+    async def read_text(self, request: SynthesisRequest) -> TextReport:
+        """A segment of all of it, a token for each character."""
+        self.open(request)
+        text = request.text or ""
+        return TextReport((ReadPart(text, text, "en", tuple(map(ord, text))),), ())
 
     async def admit(self) -> None:
         """Entering a stream waits for it."""

@@ -18,8 +18,10 @@ from firstword.app.engine.tokens.interface import EndReason, TokenRequest, Token
 from firstword.app.errors import InvalidRequest, SpeakerNotFound
 from firstword.app.speakers.interface import PreparedSpeaker, SentRecording, SpeakerInfo
 from firstword.app.telemetry.metrics import Metrics
+from firstword.app.text.marks import Reading
 from firstword.app.text.normalize import is_speakable
 from firstword.app.text.segment import Segment
+from firstword.app.text.stream import Item
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.token2wav_step import StepInput, StepTimes
 from tests.support.clock import Clock
@@ -125,7 +127,7 @@ class ToyPromptBuilder:
     ) -> TokenRequest:
         if instruction == "refused":
             raise InvalidRequest("no such instruction", "instruct")
-        return TokenRequest(text_ids, (), (), (), None, seed)
+        return TokenRequest(text_ids, (), (), (), None, seed, uses_flow_prompt=instruction is None)
 
 
 class ToySpeakers:
@@ -161,28 +163,23 @@ class ToyText:
         self._mode: Mode = "whole"
         self._held = ""
 
-    def split(self, text: str, language: str | None, normalize: bool) -> list[Segment]:
-        return [*self.push(text), *self.flush()]
-
-    def open_feed(self, mode: Mode, language: str | None, normalize: bool) -> "ToyText":
-        feed = ToyText()
+    def open(self, mode: Mode, language: str | None, reading: Reading, warnings: list[str]) -> "ToyText":
+        feed = type(self)()
         feed._mode = mode
         return feed
 
-    def push(self, piece: str) -> list[Segment]:
+    def read(self, piece: str, flushes: bool) -> list[Item]:
         if self._mode == "continuous":
             return _segments(piece)
-        self._held += piece
-        *whole, self._held = self._held.split(".")
-        return _segments(*(f"{sentence}." for sentence in whole))
-
-    def flush(self) -> list[Segment]:
-        rest = self._held
-        self._held = ""
-        return _segments(rest)
+        *whole, self._held = (self._held + piece).split(".")
+        items = _segments(*(f"{sentence}." for sentence in whole))
+        if flushes:
+            items += _segments(self._held)
+            self._held = ""
+        return items
 
 
-def _segments(*texts: str) -> list[Segment]:
+def _segments(*texts: str) -> list[Item]:
     """Tokens are letters."""
     return [
         Segment(text, text, "en", tuple(ord(character) % 1000 for character in text))

@@ -10,9 +10,10 @@ from pydantic_core import from_json
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from firstword.app.api.errors import error_body, invalid_request
-from firstword.app.api.schemas import NotBoolean, VoiceFields
+from firstword.app.api.schemas import VoiceFields
 from firstword.app.audio.formats import AudioFormat
 from firstword.app.errors import InvalidRequest
+from firstword.app.speech_options import NotBoolean
 
 MAX_QUEUED_MESSAGES = 16
 

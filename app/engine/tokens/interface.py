@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 import torch
 
 from firstword.app.errors import TtsError
+from firstword.app.options import Sampling
 from firstword.models.lm.alignment import TokenDetail
 from firstword.models.lm.plan import DEFAULT_RATIOS, LengthRatios
 from firstword.models.lm.silence import SilentTokenFilter
@@ -23,7 +24,8 @@ class TokenRequest:
 
     text_ids: the whole text; None: it is pushed while speech is generated. prefix_text_ids: CosyVoice 3's
     instruction, in front of the prompt's text. speaker: the embedding (192,) where the language model
-    takes one.
+    takes one. uses_flow_prompt: the flow continues the speaker's prompt; CosyVoice 1 follows an instruction
+    without it. sampling: what differs from the checkpoint's.
     """
 
     text_ids: tuple[int, ...] | None
@@ -34,6 +36,8 @@ class TokenRequest:
     seed: int
     ratios: LengthRatios = DEFAULT_RATIOS
     wants_logprobs: bool = False
+    uses_flow_prompt: bool = True
+    sampling: Sampling | None = None
 
 
 class TokenStream:

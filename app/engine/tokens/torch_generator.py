@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from firstword.app.engine.tokens.interface import EndReason, TokenRequest, TokenStream
-from firstword.app.engine.tokens.prompt import plan_of
+from firstword.app.engine.tokens.prompt import plan_of, sampling_of
 from firstword.app.errors import SynthesisFailed
 from firstword.models.config import LMConfig
 from firstword.models.lm.alignment import TokenDetail
@@ -87,6 +87,7 @@ class TorchTokenGenerator:
             plan,
             request.seed,
             speaker=request.speaker,
+            sampling=sampling_of(request, self._config.sampling),
             owner=stream,
             wants_logprobs=request.wants_logprobs,
         )

@@ -72,6 +72,7 @@ NEEDED: dict[str, Scope | None] = {
     "POST /v1/speech-tokens": "speak",
     "POST /v1/token2wav": "speak",
     "POST /v1/tokens": "speak",
+    "POST /v1/text": "speak",
     "POST /v1/voice-conversion": "speak",
     "GET /v1": None,
     "GET /v1/models": None,

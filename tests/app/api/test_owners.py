@@ -80,6 +80,7 @@ USES = [
     ("GET", "/tts?text=Hi.&speaker=mia", None),
     ("POST", "/v1/signed-urls", {"text": "Hi.", "speaker": "mia"}),
     ("POST", "/v1/tokens", {"text": "Hi.", "speaker": "mia"}),
+    ("POST", "/v1/text", {"text": "Hi.", "speaker": "mia"}),
     ("POST", "/v1/token2wav", {"tokens": [1, 2], "speaker": "mia"}),
     ("POST", "/v1/audio/speech", {"input": "Hi.", "voice": "mia"}),
     ("POST", "/v1/audio/speech", {"input": "Hi.", "speaker": "mia"}),

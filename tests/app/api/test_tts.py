@@ -54,7 +54,7 @@ async def test_the_request_reaches_the_engine_as_it_was_sent() -> None:
     request = stream.request
     assert (request.request_id, request.wire, request.mode) == ("mine-1", "http", "whole")
     assert (request.speaker, request.language, request.instruct) == ("anna", "en", "gladly")
-    assert (request.seed, request.normalize, stream.text) == (7, False, HELLO)
+    assert (request.seed, request.reading.normalize, stream.text) == (7, False, HELLO)
 
 
 @pytest.mark.parametrize("format", ["wav", "pcm", "ulaw", "alaw"])
@@ -304,7 +304,7 @@ async def test_voice_is_another_name_of_speaker() -> None:
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("spaeker", "unknown field `spaeker`; did you mean `speaker`?"), ("temperature", "remove it")],
+    [("spaeker", "unknown field `spaeker`; did you mean `speaker`?"), ("colour", "remove it")],
 )
 async def test_a_query_with_an_unknown_parameter_is_refused(name: str, message: str) -> None:
     async with in_process(make_services()) as client:

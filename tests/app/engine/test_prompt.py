@@ -27,9 +27,9 @@ def test_an_instruction_takes_the_prompt_from_the_first_familys_flow_alone(
     family: Family, is_used: bool
 ) -> None:
     builder, speaker = built(family)
-    assert builder.uses_flow_prompt(speaker, None)
-    assert builder.uses_flow_prompt(speaker, "Calmly.") is is_used
+    assert builder.utterance(speaker, hello(builder), None, seed=1).uses_flow_prompt
     request = builder.utterance(speaker, hello(builder), "Calmly.", seed=1)
+    assert request.uses_flow_prompt is is_used
     assert request.prompt_speech_ids == ()
     assert request.speaker is None
 

@@ -12,7 +12,8 @@ import pytest
 from firstword.app.audio.dsp import Samples
 from firstword.app.clients import Client
 from firstword.app.engine.interface import Audio, Flushed, Mode, StreamEvent
-from firstword.app.engine.stream import SpeechStream, faded
+from firstword.app.engine.shaping import faded
+from firstword.app.engine.stream import SpeechStream
 from firstword.app.engine.tokens.interface import MAX_REPEATS, TokenStream
 from firstword.app.errors import (
     Draining,
@@ -22,7 +23,7 @@ from firstword.app.errors import (
     SynthesisFailed,
     TextTooLong,
 )
-from firstword.app.text.segment import Segment
+from firstword.app.text.stream import Item
 from tests.support.pace import until_idle
 from tests.support.toy_engine import RATE_HZ, SAMPLES_PER_TOKEN, ToyEngine, ToyText, asked, asked_in_pieces
 
@@ -292,7 +293,7 @@ async def test_a_loop_of_which_some_was_handed_out_ends_cleanly_too() -> None:
 
 async def test_text_that_only_looks_as_if_it_could_be_spoken_is_no_audio() -> None:
     class DeafText(ToyText):
-        def flush(self) -> list[Segment]:
+        def read(self, piece: str, flushes: bool) -> list[Item]:
             return []
 
     async with ToyEngine(text=DeafText()) as toy:
