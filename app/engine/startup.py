@@ -112,7 +112,7 @@ async def running_engine(
     networks = await asyncio.to_thread(load)
     tokenizer = networks.prompt_builder.tokenizer
     speaker_networks = await asyncio.to_thread(
-        SpeakerNetworks, networks.checkpoint, tokenizer, networks.prompt_states, 1
+        SpeakerNetworks, networks.checkpoint, tokenizer, networks.prompt_states, 1, networks.lm
     )
     speaker_options.data_dir.mkdir(parents=True, exist_ok=True)
     speakers = SpeakerRegistry(

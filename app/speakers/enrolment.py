@@ -43,6 +43,7 @@ from firstword.app.speakers.interface import (
     checked_transcript,
 )
 from firstword.app.speakers.store import SpeakerRow, SpeakerStore, StoredSpeaker
+from firstword.app.speakers.transcript_check import transcript_fit
 from firstword.models.checkpoint.open import Checkpoint, fingerprint
 from firstword.models.config import (
     FRAME_RATE_HZ,
@@ -53,8 +54,10 @@ from firstword.models.config import (
     TOKEN_RATE_HZ,
 )
 from firstword.models.frontend.features import FrontendError, Recording, RecordingError, frame_powers
+from firstword.models.frontend.modes import zero_shot
 from firstword.models.frontend.prompt_reader import MAX_RECORDING_S
 from firstword.models.frontend.speaker import SpeakerFeatures, align_prompt
+from firstword.models.lm.decoder import SpeechLM
 from firstword.models.token2wav import Token2Wav
 from firstword.models.tokenizer import TextTokenizer
 
@@ -115,17 +118,25 @@ class BuiltinSpeaker:
 class SpeakerNetworks:
     """The networks that read a recording's features and compute its prompt state. Threads may share it.
 
-    num_threads: for each of the two ONNX graphs. Raises CheckpointError.
+    num_threads: for each of the two ONNX graphs. lm: checks transcripts; None: nothing does. Raises
+    CheckpointError.
     """
 
     def __init__(
-        self, checkpoint: Checkpoint, tokenizer: TextTokenizer, prompt_states: PromptStates, num_threads: int
+        self,
+        checkpoint: Checkpoint,
+        tokenizer: TextTokenizer,
+        prompt_states: PromptStates,
+        num_threads: int,
+        lm: SpeechLM | None = None,
     ) -> None:
         self.fingerprint = fingerprint(checkpoint.directory)
         self.builtin = _builtin_speakers(checkpoint, tokenizer)
         self._reader = checkpoint.load_prompt_reader(num_threads)
         self._tokenizer = tokenizer
         self._prompt_states = prompt_states
+        self._lm = lm
+        self._family = checkpoint.config.family
         self._vocab_size = checkpoint.config.flow.vocab_size
 
     def read_features(self, samples: NDArray[np.float32], sample_rate_hz: int) -> SpeakerFeatures:
@@ -148,6 +159,17 @@ class SpeakerNetworks:
         else is left of the recording. No samples without a prompt."""
         samples = self._prompt_states.vocode_prompt(features).clamp(-1, 1).numpy()
         return samples, self._prompt_states.sample_rate_hz
+
+    def transcript_fit(self, features: SpeakerFeatures, transcript: str) -> float | None:
+        """Return whether all of a transcript is said, as `transcript_check.transcript_fit` does."""
+        ids = tuple(self._tokenizer.encode(transcript))
+        if self._lm is None or not ids:
+            return None
+        given = zero_shot(self._family, replace(features, prompt_text_ids=ids), (), self._tokenizer)
+        speech_ids = features.prompt_tokens.tolist()
+        return transcript_fit(
+            self._lm, given.prompt_text_ids, speech_ids, given.prefix_text_ids, given.lm_embedding
+        )
 
     def tensors_of(self, features: SpeakerFeatures) -> Tensors:
         """What is stored of a speaker's features: all but the transcript."""
@@ -364,7 +386,10 @@ class Enrolment:
             transcript=transcript,
             language=language,
             duration_s=len(samples) / sample_rate_hz,
-            quality=measure_quality(samples, sample_rate_hz),
+            quality=replace(
+                measure_quality(samples, sample_rate_hz),
+                transcript_fit=self._networks.transcript_fit(features, transcript),
+            ),
             prompt_tokens=len(features.prompt_tokens),
             fingerprint=self._networks.fingerprint,
         )
@@ -383,6 +408,8 @@ CLIPPED_SHARE = 0.001
 LITTLE_SPEECH_SHARE = 0.4
 SLOWEST_CHARS_PER_S = 2.0  # of speech: Chinese, slow, has about 3; English, fast, about 20
 FASTEST_CHARS_PER_S = 35.0
+FASTEST_UNCHECKED_CHARS_PER_S = 28.0  # where the language model cannot tell
+MIN_TRANSCRIPT_FIT = 1.0  # nats a token; docs/LOG.md has the measurement
 SHORT_PROMPT_S = 3.0
 
 
@@ -438,6 +465,13 @@ def with_warnings(quality: Quality, duration_s: float, transcript: str) -> Quali
             warnings.append(
                 f"the transcript is very short, {counted}; it should hold every word that is said"
             )
-        elif len(transcript) > FASTEST_CHARS_PER_S * speech_s:
+        elif quality.transcript_fit is not None and quality.transcript_fit < MIN_TRANSCRIPT_FIT:
+            warnings.append(
+                "part of the transcript does not seem to be in the recording; it should hold exactly what is "
+                "said"
+            )
+        elif len(transcript) > speech_s * (
+            FASTEST_UNCHECKED_CHARS_PER_S if quality.transcript_fit is None else FASTEST_CHARS_PER_S
+        ):
             warnings.append(f"the transcript is very long, {counted}; it should hold only what is said")
     return replace(quality, warnings=tuple(warnings))

@@ -27,6 +27,7 @@ class Quality:
     snr_db: float
     clipping: float | None  # share of samples at full scale; None: not known
     speech_ratio: float  # share of 20 ms windows with speech
+    transcript_fit: float | None = None  # of the transcript it was registered with; None: not known
     warnings: tuple[str, ...] = ()
 
 

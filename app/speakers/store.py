@@ -168,6 +168,7 @@ class SpeakerStore:
                     "snr_db": row.quality.snr_db,
                     "clipping": row.quality.clipping,
                     "speech_ratio": row.quality.speech_ratio,
+                    "transcript_fit": row.quality.transcript_fit,
                 }
             ),
             "prompt_tokens": row.prompt_tokens,
@@ -201,6 +202,7 @@ class SpeakerStore:
             self._read(row.id)
             id = self._execute(
                 """UPDATE OR IGNORE speakers SET transcript = coalesce(:transcript, transcript),
+                quality = iif(:transcript IS NULL, quality, json_remove(quality, '$.transcript_fit')),
                 language = nullif(coalesce(:language, language), ''), name = :key WHERE name = :old_key""",
                 {"old_key": key, "key": changed.key, "transcript": transcript, "language": language},
             )

@@ -7,6 +7,7 @@ and values_i, the past with the new positions written: bound to the same memory,
 T > 1 behind a past needs B = 1. query_i (B, T, H D), of layers with alignment heads, is not rotated yet.
 """
 
+import threading
 from collections.abc import Sequence
 from functools import partial
 
@@ -113,8 +114,18 @@ def _normed_sum(writer: GraphWriter, x: str, y: str, norm: nn.RMSNorm) -> tuple[
     return normed, total
 
 
+class _ThreadBuffers(threading.local):
+    """What each thread has from one run to the next."""
+
+    def __init__(self, head_dim: int):
+        self.rotation = torch.zeros(2, 0, head_dim // 2)  # cosines and sines (2, positions, D / 2)
+        self.rotation_array: Array = np.zeros((2, 0, 0), np.float32)
+        self.shape: tuple[int, ...] = ()  # of the buffers (B, T)
+        self.buffers: dict[int, tuple[Tensor, Array]] = {}
+
+
 class OnnxQwen2LM:
-    """A `SpeechLM`: embeds as the given one does, and decodes by graphs made from it."""
+    """A `SpeechLM` that embeds as the given one does and decodes by graphs of it. Threads may share it."""
 
     def __init__(self, lm: Qwen2LM, product: Product, num_threads: int):
         """Of `lm` the embeddings and the cache's shape are still used, the decoder no more."""
@@ -127,10 +138,7 @@ class OnnxQwen2LM:
         self.new_cache = lm.new_cache
         self.prompt_embeddings = lm.prompt_embeddings
         self.embed = lm.embed
-        self._rotation = torch.zeros(2, 0, lm.config.qwen2.head_dim // 2)
-        self._rotation_array: Array = np.zeros((2, 0, 0), np.float32)
-        self._buffered: tuple[int, ...] = ()
-        self._buffers: dict[int, tuple[Tensor, Array]] = {}
+        self._own = _ThreadBuffers(lm.config.qwen2.head_dim)
 
     @property
     def alignment_heads(self) -> AlignmentHeads:
@@ -140,14 +148,14 @@ class OnnxQwen2LM:
         """x (B, T, C) -> hidden (B, T, C) after the final norm. Rows of several tokens run one by one."""
         layers = context.layer_views()
         capacity = layers[0][0].shape[2]
-        if self._rotation.shape[1] < capacity:
+        if self._own.rotation.shape[1] < capacity:
             head_dim, theta = self._config.head_dim, self._config.rope_theta
             angles = rotary_angles(torch.arange(capacity), head_dim, theta)
-            self._rotation = torch.stack([angles.cos(), angles.sin()])  # (2, positions, D / 2)
-            cosines, sines = self._rotation
+            self._own.rotation = torch.stack([angles.cos(), angles.sin()])  # (2, positions, D / 2)
+            cosines, sines = self._own.rotation
             both = torch.stack([cat([cosines, cosines], -1), cat([-sines, sines], -1)])
-            self._rotation_array = both.numpy()
-        cos, sin = self._rotation
+            self._own.rotation_array = both.numpy()
+        cos, sin = self._own.rotation
         counts, ends = context.counts, context.ends
         if x.shape[1] == 1:  # a row without a new token computes one too, behind its end
             lasts = [end if count == 0 else end - 1 for count, end in zip(counts, ends, strict=True)]
@@ -175,20 +183,20 @@ class OnnxQwen2LM:
                 outputs |= {f"keys_{layer}": keys, f"values_{layer}": values}
             self._decoder.run(inputs, outputs)
         for layer, (_, array) in queries.items():
-            context.query_of[layer] = partial(_rotated, array, context.starts, self._rotation_array)
+            context.query_of[layer] = partial(_rotated, array, context.starts, self._own.rotation_array)
         return hidden
 
     def _query_buffers(self, shape: tuple[int, ...]) -> dict[int, tuple[Tensor, Array]]:
         """Of the watched layers (B, T, H, D), as tensor and as array; kept for the next run of that shape."""
-        if shape != self._buffered:
+        if shape != self._own.shape:
             qwen2 = self._lm.config.qwen2
             heads = (qwen2.num_attention_heads, qwen2.head_dim)
             tensors = {layer: torch.zeros(*shape, qwen2.hidden_size) for layer in self._watched}
-            self._buffers = {
+            self._own.buffers = {
                 layer: (one, one.numpy().reshape(*shape, *heads)) for layer, one in tensors.items()
             }
-            self._buffered = shape
-        return self._buffers
+            self._own.shape = shape
+        return self._own.buffers
 
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden (N, C) -> (N, V)."""

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,16 +41,19 @@ class Server:
 
 @contextmanager
 def serving(data_dir: Path, **settings: object) -> Iterator[Server]:
-    """settings: by their names, without the prefix. The process is killed at the end if it still runs."""
+    """settings: by their names, without the prefix."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("FIRSTWORD_")}
     given = {"port": 0, "data_dir": data_dir, **settings}
     environment = own | {f"FIRSTWORD_{name.upper()}": str(value) for name, value in given.items()}
+    with running([str(Path(sys.executable).parent / "firstword"), "serve"], environment) as server:
+        yield server
+
+
+@contextmanager
+def running(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[Server]:
+    """Run a command that becomes a server. The process is killed at the end if it still runs."""
     process = subprocess.Popen(
-        [Path(sys.executable).parent / "firstword", "serve"],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     server = Server(process)
     reader = threading.Thread(target=_read, args=(server,))

@@ -38,7 +38,13 @@ async def test_speakers_are_listed_with_all_that_is_known_of_them() -> None:
     assert [speaker["name"] for speaker in speakers] == ["hum", "anna"]
     assert speakers[1] == anna
     assert set(anna) == FIELDS
-    assert anna["quality"] == {"snr_db": 40.0, "clipping": 0.0, "speech_ratio": 0.9, "warnings": []}
+    assert anna["quality"] == {
+        "snr_db": 40.0,
+        "clipping": 0.0,
+        "speech_ratio": 0.9,
+        "transcript_fit": None,
+        "warnings": [],
+    }
     assert speakers[0]["quality"] is None
 
 

@@ -44,6 +44,7 @@ class FakeNetworks:
     reads: int = 0
     prepares: int = 0
     failure: Exception | None = None  # of the next prompt state
+    fit: float | None = None  # of every transcript
     gate: threading.Event = field(default_factory=threading.Event)
     began: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
 
@@ -53,6 +54,9 @@ class FakeNetworks:
     @property
     def fingerprint(self) -> str:
         return f"checkpoint-{self.checkpoint}"
+
+    def transcript_fit(self, features: FakeFeatures, transcript: str) -> float | None:
+        return self.fit
 
     def read_features(self, samples: NDArray[np.float32], sample_rate_hz: int) -> FakeFeatures:
         self._work()

@@ -14,12 +14,18 @@ from numpy.typing import NDArray
 import firstword
 from firstword.app.errors import AudioTooLong, AudioTooShort, BadAudio, InvalidRequest, SynthesisFailed
 from firstword.app.speakers.bundle import pack, unpack
-from firstword.app.speakers.enrolment import MAX_PROMPT_TOKENS, SpeakerNetworks, estimate_quality
+from firstword.app.speakers.enrolment import (
+    MAX_PROMPT_TOKENS,
+    MIN_TRANSCRIPT_FIT,
+    SpeakerNetworks,
+    estimate_quality,
+)
 from firstword.app.speakers.registry import SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.frontend.features import FrontendError
 from firstword.models.frontend.speaker import SpeakerFeatures
+from firstword.models.onnx.build import onnx_lm
 from firstword.models.token2wav import Token2Wav
 from firstword.models.token2wav_step import StepInput
 from tests.app.speakers.recordings import RATE_HZ, voice, wav
@@ -126,6 +132,44 @@ def test_the_built_in_speakers_say_what_their_prompt_says(networks: SpeakerNetwo
         assert len(builtin.transcript) > 20
         assert builtin.duration_s == len(builtin.features.prompt_tokens) / 25
         assert builtin.created_at.endswith("+00:00")
+
+
+@pytest.fixture(scope="module")
+def checking(token2wav: Token2Wav) -> SpeakerNetworks:
+    checkpoint = open_checkpoint(BUILTIN)
+    lm = onnx_lm(checkpoint.load_lm(), has_int8=True, num_threads=1)
+    return SpeakerNetworks(checkpoint, checkpoint.load_tokenizer(), token2wav, 1, lm)
+
+
+def test_a_transcript_that_is_not_all_said_is_found(checking: SpeakerNetworks) -> None:
+    """By the speech tokens of the built-in prompts, whole, and half of them from either end."""
+    for name, builtin in checking.builtin.items():
+        tokens = builtin.features.prompt_tokens
+        num_said = len(tokens) // 2
+        fits = [
+            checking.transcript_fit(replace(builtin.features, prompt_tokens=said), builtin.transcript)
+            for said in (tokens, tokens[:num_said], tokens[-num_said:])
+        ]
+        assert [fit is not None and fit < MIN_TRANSCRIPT_FIT for fit in fits] == [False, True, True], name
+        assert checking.transcript_fit(builtin.features, "Yes.") is None  # too short to tell
+        noise = torch.from_numpy(np.random.default_rng(0).permutation(6561)[: len(tokens)])
+        unknown = replace(builtin.features, prompt_tokens=noise)
+        assert checking.transcript_fit(unknown, builtin.transcript) is None  # no speech the model knows
+
+
+@pytest.mark.anyio
+async def test_a_recording_of_half_its_transcript_is_registered_with_a_warning(
+    tmp_path: Path, checking: SpeakerNetworks, speech: NDArray[np.float32]
+) -> None:
+    transcript = checking.builtin["slt"].transcript
+    store = await asyncio.to_thread(SpeakerStore, tmp_path / "speakers.sqlite")
+    async with SpeakerRegistry(store, checking, max_cache_bytes=1 << 30) as registry:
+        whole = await registry.enrol("whole", wav(speech), transcript)
+        half = await registry.enrol("half", wav(speech[: len(speech) // 2]), transcript)
+    assert whole.quality is not None
+    assert whole.quality.warnings == ()
+    assert half.quality is not None
+    assert any("part of the transcript" in warning for warning in half.quality.warnings)
 
 
 def test_the_bytes_of_a_prepared_speaker_are_counted(networks: SpeakerNetworks) -> None:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -95,6 +97,26 @@ def test_lengths_that_do_not_fit_are_told(transcript: str, duration_s: float, st
     (warning,) = with_warnings(GOOD, duration_s, transcript).warnings
 
     assert warning.startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("fit", "num_characters", "starts"),
+    [
+        (None, 160, []),
+        (None, 180, ["the transcript is very long"]),  # 30 characters a second of speech
+        (3.0, 180, []),
+        (3.0, 220, ["the transcript is very long"]),
+        (0.9, 160, ["part of the transcript does not seem to be in the recording"]),
+        (-4.0, 180, ["part of the transcript does not seem to be in the recording"]),
+    ],
+)
+def test_a_transcript_that_is_not_said_is_told(
+    fit: float | None, num_characters: int, starts: list[str]
+) -> None:
+    quality = with_warnings(replace(GOOD, transcript_fit=fit), 10.0, "a" * num_characters)
+    assert [warning.startswith(start) for warning, start in zip(quality.warnings, starts, strict=True)] == [
+        True for _ in starts
+    ]
 
 
 @pytest.mark.parametrize("transcript", ["", "你好,今天天气很好,我们去公园走一走吧。", "a" * 100])

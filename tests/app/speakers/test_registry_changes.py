@@ -23,6 +23,19 @@ async def test_an_update_changes_what_it_names_and_the_warnings_with_it(servers:
     assert (await registry.prepared("mia")).transcript == ""
 
 
+async def test_what_is_known_of_a_transcript_is_not_said_of_another(servers: Servers) -> None:
+    servers.networks.fit = 0.1
+    registry = await servers.open()
+    info = await registry.enrol("mia", recording(6.0), "What is said in these six seconds of sound.")
+    assert info.quality.transcript_fit == 0.1
+    assert "part of the transcript" in info.quality.warnings[0]
+
+    assert (await registry.update("mia", language="en")).quality == info.quality
+    changed = await registry.update("mia", transcript="What is said in six seconds of sound.")
+
+    assert (changed.quality.transcript_fit, changed.quality.warnings) == (None, ())
+
+
 async def test_an_update_computes_nothing(servers: Servers) -> None:
     registry = await servers.open()
     await registry.enrol("mia", recording(), "Hello.")
