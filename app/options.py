@@ -268,6 +268,13 @@ class EngineOptions:
     max_text_chars: Annotated[
         int, Field(ge=1, description="Text of one stream; more is refused with 413")
     ] = 4096
+    phrase_cache_mb: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="Memory of finished speech for equal requests with a seed or `cache`; 0 keeps none",
+        ),
+    ] = 0
     trim_silence: Annotated[
         bool, Field(description="Cut the silence before a stream's first sound, 30 ms of it kept")
     ] = True

@@ -108,8 +108,9 @@ WALKS = {
                 for name in ("SentenceFeed", "WordFeed", "say_chinese", "*._continue", "*._run_feed")
             ),
             "*Generator.push_text",
-            # It has text, and the voice of a speaker.
+            # It has text, and the voice of a speaker; no audio of it is kept.
             *(f"*:{name}" for name in ("TextTask._speak_tokens", "ReferenceFields.reference")),
+            *("*:PhraseCache*", "*:SpeechStream._replay"),
             # The speaker is in memory.
             *(f"*:{name}*" for name in ("Enroller", "Enrolment", "SpeakerWorkshop", "SpeakerRegistry._")),
             "*:PreparedCache._fly",

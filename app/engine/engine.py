@@ -129,7 +129,7 @@ class SpeechEngine:
     async def _speak_warm_up(self, mode: Mode = "whole") -> float:
         """Return the seconds of audio."""
         text = _WARM_UP_TEXT if mode == "whole" else None
-        request = SynthesisRequest("warm-up", "cli", mode, text, seed=0, client=ANYBODY)
+        request = SynthesisRequest("warm-up", "cli", mode, text, seed=0, cache=False, client=ANYBODY)
         async with self.open(request) as stream:
             if text is None:
                 stream.push_text(_WARM_UP_TEXT)

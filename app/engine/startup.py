@@ -16,6 +16,7 @@ from firstword.app.engine.admission import Admission
 from firstword.app.engine.backend import Backend, Device, choose_backend
 from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.interface import EngineInfo
+from firstword.app.engine.phrase_cache import PhraseCache
 from firstword.app.engine.stream import EngineParts
 from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.engine.tokens.interface import TokenGenerator
@@ -160,6 +161,11 @@ async def running_engine(
             clock=clock,
             listener_buffer_s=engine_options.listener_buffer_s,
             trims_silence=engine_options.trim_silence,
+            phrases=PhraseCache(
+                engine_options.phrase_cache_mb << 20,
+                metrics.phrase_cache_hits.inc,
+                metrics.phrase_cache_misses.inc,
+            ),
         )
         engine = SpeechEngine(parts)
         try:

@@ -14,10 +14,11 @@ from types import TracebackType
 
 import numpy as np
 
-from firstword.app.audio.dsp import LeadingSilence, Samples
+from firstword.app.audio.dsp import LeadingSilence, Samples, faded
 from firstword.app.engine.admission import Admission, Slot
 from firstword.app.engine.audio_queue import AudioQueue
 from firstword.app.engine.interface import Audio, EngineInfo, Flushed, StreamEvent, SynthesisRequest
+from firstword.app.engine.phrase_cache import Phrase, PhraseCache
 from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.engine.tokens.interface import TokenGenerator, TokenStream
 from firstword.app.engine.tokens.prompt import PromptBuilder
@@ -56,6 +57,7 @@ class EngineParts:
     clock: Callable[[], float]
     listener_buffer_s: float
     trims_silence: bool  # before a stream's first sound
+    phrases: PhraseCache
 
 
 class Mark(Enum):
@@ -91,6 +93,8 @@ class StreamState:
     )  # for the audio task; None: there are no more
     transcripts: list[UtteranceTranscript] = field(default_factory=list)
     token_streams: list[TokenStream] = field(default_factory=list)  # of the language model, until they end
+    phrase_key: str | None = None  # None: its audio is not kept
+    pieces: list[Samples] = field(default_factory=list)  # all its audio, where it is kept
 
 
 class SpeechStream:
@@ -134,6 +138,13 @@ class SpeechStream:
         try:
             async with asyncio.timeout(None) as waiting:
                 self._waiting = waiting
+                phrase = None
+                if self._prepared is None:
+                    state.phrase_key, phrase = await parts.phrases.find(self.request, parts.speakers)
+                if phrase is not None:
+                    self._running.add(self)
+                    self._task = asyncio.create_task(self._replay(phrase))
+                    return self
                 state.speaker = self._prepared or await self._speaker()
                 prepared_s = clock()
                 self.stats.first.speaker_s = prepared_s - began_s
@@ -171,6 +182,16 @@ class SpeechStream:
         if self._cancelled_s is not None:
             parts = self._state.parts
             parts.metrics.cancel_to_stop_seconds.observe(parts.clock() - self._cancelled_s)
+
+    async def _replay(self, phrase: Phrase) -> None:
+        """Give the audio out as fast as the client takes it."""
+        state = self._state
+        state.transcripts[:] = phrase.transcripts
+        try:
+            for piece in phrase.pieces:
+                await state.audio.put(Audio(piece))
+        finally:
+            self._end()
 
     async def _speaker(self) -> PreparedSpeaker:
         request = self.request
@@ -261,11 +282,14 @@ class SpeechStream:
             self._slot.release()
 
     async def _run(self) -> None:
-        audio = self._state.audio
+        state = self._state
+        audio = state.audio
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(TextTask(self._state).run())
-                tasks.create_task(make_audio(self._state))
+                tasks.create_task(TextTask(state).run())
+                tasks.create_task(make_audio(state))
+            if state.phrase_key is not None and state.pieces:
+                state.parts.phrases.put(state.phrase_key, Phrase(state.pieces, state.transcripts))
         except* TtsError as group:
             error: BaseException = group
             while isinstance(error, BaseExceptionGroup):
@@ -475,20 +499,8 @@ async def _speak(
             first.audio_s = first.audio_s or len(samples) / token2wav.sample_rate_hz
             samples = faded(samples, num_fade, is_first, is_last)
             peak = max(peak, float(np.abs(samples).max()))
+            if state.phrase_key is not None:
+                state.pieces.append(samples)
             await state.audio.put(Audio(samples))
     transcript.total_samples = transcript.num_samples
     return peak
-
-
-def faded(samples: Samples, num_fade: int, is_first: bool, is_last: bool) -> Samples:
-    """samples (n,) of an utterance, the first rising from zero and the last falling to it."""
-    num_fade = min(num_fade, len(samples))
-    if not num_fade or not (is_first or is_last):
-        return samples
-    samples = samples.copy()
-    ramp = np.linspace(0, 1, num_fade, dtype=np.float32)
-    if is_first:
-        samples[:num_fade] *= ramp
-    if is_last:
-        samples[-num_fade:] *= ramp[::-1]
-    return samples

@@ -312,6 +312,16 @@ class SpeakerRegistry:
                 self._cache.put(row.id, prepared)
         return prepared
 
+    async def identity(self, name: str | None, client: Client, reference: SentRecording | None = None) -> str:
+        if reference is not None:
+            return (await asyncio.to_thread(self._digest, reference)).hex()
+        if name is None:
+            name, client = self.default_speaker, ANYBODY
+        if name is None or name in self._networks.builtin:
+            return f"built-in {name}"
+        row = self._row(name, client)
+        return f"registered {row.id} {row.transcript}"
+
     async def source_tokens(self, recording: SentRecording) -> tuple[int, ...]:
         def read() -> tuple[int, ...]:
             return tuple(self._networks.read_source_tokens(*decode_upload(recording.content)))

@@ -149,10 +149,24 @@ async def test_two_hundred_silent_sockets_do_not_keep_anyone_from_speaking(serve
             writer.close()
 
 
+async def repeated_phrase_begins_at_once(server: Server) -> None:
+    async with client(server) as http:
+        body = {"text": "Please hold the line.", "seed": 3, "format": "pcm"}
+        answers = [await http.post("/tts", json=body) for _ in range(6)]
+        unasked = [await http.post("/tts", json=body | {"cache": False}) for _ in range(2)]
+        exposition = (await http.get("/metrics")).text
+    assert len({answer.content for answer in (*answers, *unasked)}) == 1
+    timings = [answer.headers["server-timing"].rsplit("dur=", 1)[1] for answer in answers]
+    assert min(map(float, timings[1:])) < 5 < float(timings[0])
+    assert measured(exposition, "tts_phrase_cache_hits_total") == 5
+    assert measured(exposition, "tts_phrase_cache_misses_total") == 1
+
+
 async def test_a_term_signal_lets_streams_finish_and_keeps_what_their_key_used(tmp_path: Path) -> None:
     keys = tmp_path / "keys.toml"
     keys.write_text('anna = { key = "open-sesame", scopes = ["speak"] }')
-    with serving(tmp_path, api_keys_file=keys, public_lists=True) as server:
+    with serving(tmp_path, api_keys_file=keys, public_lists=True, phrase_cache_mb=8) as server:
+        await repeated_phrase_begins_at_once(server)
         async with (
             client(server) as http,
             http.stream(

@@ -12,6 +12,7 @@ from firstword.app.clients import STRANGER, Client
 from firstword.app.engine.admission import Admission
 from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.interface import EngineInfo, Mode, SynthesisRequest, VoiceMode
+from firstword.app.engine.phrase_cache import PhraseCache
 from firstword.app.engine.stream import EngineParts
 from firstword.app.engine.token2wav_pool import Token2WavPool
 from firstword.app.engine.tokens.interface import EndReason, TokenRequest, TokenStream
@@ -150,6 +151,9 @@ class ToySpeakers:
         self.get(name, client)
         return PreparedSpeaker("", SpeakerFeatures.without_prompt(torch.zeros(192)), None, 0)
 
+    async def identity(self, name: str | None, client: Client, reference: SentRecording | None = None) -> str:
+        return self.get(name, client).name
+
     async def source_tokens(self, recording: SentRecording) -> tuple[int, ...]:
         return tuple(recording.content)
 
@@ -201,6 +205,7 @@ class ToyEngine:
         listener_buffer_s: float = 60.0,
         can_do_all: bool = True,
         trims_silence: bool = False,
+        phrase_cache_bytes: int = 0,
         text: ToyText | None = None,
         token2wav: ToyToken2Wav | None = None,
     ) -> None:
@@ -224,6 +229,7 @@ class ToyEngine:
             clock=self.clock,
             listener_buffer_s=listener_buffer_s,
             trims_silence=trims_silence,
+            phrases=PhraseCache(phrase_cache_bytes),
         )
         self.engine = SpeechEngine(parts)
 

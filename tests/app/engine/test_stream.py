@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from firstword.app.audio.dsp import Samples
+from firstword.app.audio.dsp import Samples, faded
 from firstword.app.clients import Client
 from firstword.app.engine.interface import Audio, Flushed, Mode, StreamEvent
-from firstword.app.engine.stream import SpeechStream, faded
+from firstword.app.engine.stream import SpeechStream
 from firstword.app.engine.tokens.interface import MAX_REPEATS, TokenStream
 from firstword.app.errors import (
     Draining,
