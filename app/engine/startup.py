@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -31,6 +31,7 @@ from firstword.app.options import (
     SpeakerOptions,
     VllmOptions,
 )
+from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.enrolment import FirstHopPromptStates, PromptStates, SpeakerNetworks
 from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
@@ -83,6 +84,7 @@ class RunningEngine:
 
     engine: SpeechEngine
     speakers: SpeakerRegistry
+    consents: ConsentStore
     speaker_networks: SpeakerNetworks
     networks: Networks
     pool: Token2WavPool
@@ -114,8 +116,9 @@ async def running_engine(
         SpeakerNetworks, networks.checkpoint, tokenizer, networks.prompt_states, 1
     )
     speaker_options.data_dir.mkdir(parents=True, exist_ok=True)
+    store_path = speaker_options.data_dir / SPEAKERS_FILE
     speakers = SpeakerRegistry(
-        SpeakerStore(speaker_options.data_dir / SPEAKERS_FILE),
+        SpeakerStore(store_path),
         speaker_networks,
         max_cache_bytes=speaker_options.cache_bytes,
         default_speaker=speaker_options.default_speaker,
@@ -171,7 +174,8 @@ async def running_engine(
         try:
             _describe(metrics, info, networks, speakers)
             await engine.warm_up(measures=not engine_options.max_streams)
-            yield RunningEngine(engine, speakers, speaker_networks, networks, pool)
+            with closing(await asyncio.to_thread(ConsentStore.open, store_path)) as consents:
+                yield RunningEngine(engine, speakers, consents, speaker_networks, networks, pool)
         finally:
             await asyncio.shield(engine.aclose())
 
