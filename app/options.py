@@ -291,6 +291,14 @@ class SpeakerOptions:
         str | None,
         Field(description="Speaker of requests that name none; empty is the checkpoint's first"),
     ] = None
+    loudness_lufs: Annotated[
+        float | None,
+        Field(
+            ge=-40,
+            le=-5,
+            description="Loudness of speakers, by a constant gain for each; empty leaves it as it is",
+        ),
+    ] = None
     speaker_cache_mb: Annotated[int, Field(ge=1, description="Memory of speakers kept ready")] = 512
 
     @property

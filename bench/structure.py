@@ -110,7 +110,7 @@ WALKS = {
             "*Generator.push_text",
             # It has text, and the voice of a speaker; no audio of it is kept.
             *(f"*:{name}" for name in ("TextTask._speak_tokens", "ReferenceFields.reference")),
-            *("*:PhraseCache*", "*:SpeechStream._replay"),
+            *("*:PhraseCache*", "*:SpeechStream._replay", "*:Loudness*", "*.identity"),
             # The speaker is in memory.
             *(f"*:{name}*" for name in ("Enroller", "Enrolment", "SpeakerWorkshop", "SpeakerRegistry._")),
             "*:PreparedCache._fly",

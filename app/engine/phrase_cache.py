@@ -38,6 +38,7 @@ class PhraseCache:
         self._on_miss = on_miss
         self._phrases: OrderedDict[str, Phrase] = OrderedDict()  # the newest last
         self._num_bytes = 0
+        self._generation = 0  # a key has that of its time
 
     async def find(
         self, request: SynthesisRequest, speakers: PreparedSpeakers
@@ -63,7 +64,7 @@ class PhraseCache:
             trace=NO_TRACE,
             client=ANYBODY,
         )
-        key = f"{speaker}\n{plain}"
+        key = f"{self._generation} {speaker}\n{plain}"
         phrase = self._phrases.get(key)
         if phrase is None:
             self._on_miss()
@@ -71,6 +72,12 @@ class PhraseCache:
             self._phrases.move_to_end(key)
             self._on_hit()
         return key, phrase
+
+    def clear(self) -> None:
+        """Drop everything, and what is being made as well."""
+        self._phrases.clear()
+        self._num_bytes = 0
+        self._generation += 1
 
     def put(self, key: str, phrase: Phrase) -> None:
         if phrase.num_bytes > self.max_bytes:

@@ -16,6 +16,7 @@ from firstword.app.engine.admission import Admission
 from firstword.app.engine.backend import Backend, Device, choose_backend
 from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.interface import EngineInfo
+from firstword.app.engine.loudness import Loudness
 from firstword.app.engine.phrase_cache import PhraseCache
 from firstword.app.engine.stream import EngineParts
 from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
@@ -50,6 +51,7 @@ from firstword.models.token2wav_step import StepTimes
 from firstword.models.tokenizer import TextTokenizer
 
 SPEAKERS_FILE = "speakers.sqlite3"
+LOUDNESS_FILE = "loudness.json"
 VLLM_DIRECTORY = "vllm"  # of the language models as vLLM reads them
 FIRST_SEGMENT_TOKENS = 20  # a short first sentence is a segment by itself, so that audio starts sooner
 MAX_CHUNKS_IN_BATCH = 8  # on a GPU
@@ -117,6 +119,7 @@ async def running_engine(
     )
     speaker_options.data_dir.mkdir(parents=True, exist_ok=True)
     store_path = speaker_options.data_dir / SPEAKERS_FILE
+    loudness = _loudness(speaker_options, networks.checkpoint, speaker_networks.fingerprint)
     speakers = SpeakerRegistry(
         SpeakerStore(store_path),
         speaker_networks,
@@ -125,6 +128,7 @@ async def running_engine(
         max_bundle_bytes=max_bundle_bytes,
         on_hit=metrics.speaker_cache_hits.inc,
         on_miss=metrics.speaker_cache_misses.inc,
+        on_registered=lambda identity, speaker: loudness and loudness.gain_of(identity, speaker),
     )
     async with speakers:
         info = _engine_info(networks, speakers.default_speaker, engine_options.max_text_chars)
@@ -164,6 +168,7 @@ async def running_engine(
             clock=clock,
             listener_buffer_s=engine_options.listener_buffer_s,
             trims_silence=engine_options.trim_silence,
+            loudness=loudness,
             phrases=PhraseCache(
                 engine_options.phrase_cache_mb << 20,
                 metrics.phrase_cache_hits.inc,
@@ -313,6 +318,13 @@ def text_frontend(tokenizer: TextTokenizer, traits: Traits) -> TextFrontend:
         first_max_length=FIRST_SEGMENT_TOKENS,
         family_rules=FamilyRules(stops_cuts=traits.ends_cut_segments_in_stop),
     )
+
+
+def _loudness(options: SpeakerOptions, checkpoint: Checkpoint, fingerprint: str) -> Loudness | None:
+    if options.loudness_lufs is None:
+        return None
+    path = options.data_dir / LOUDNESS_FILE
+    return Loudness(options.loudness_lufs, path, fingerprint, checkpoint.traits.languages)
 
 
 def _engine_info(networks: Networks, default_speaker: str | None, max_text_chars: int) -> EngineInfo:

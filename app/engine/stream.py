@@ -10,6 +10,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import partial
 from types import TracebackType
 
 import numpy as np
@@ -18,11 +19,12 @@ from firstword.app.audio.dsp import LeadingSilence, Samples, faded
 from firstword.app.engine.admission import Admission, Slot
 from firstword.app.engine.audio_queue import AudioQueue
 from firstword.app.engine.interface import Audio, EngineInfo, Flushed, StreamEvent, SynthesisRequest
+from firstword.app.engine.loudness import Loudness
 from firstword.app.engine.phrase_cache import Phrase, PhraseCache
 from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.engine.tokens.interface import TokenGenerator, TokenStream
 from firstword.app.engine.tokens.prompt import PromptBuilder
-from firstword.app.engine.transcript import UtteranceTranscript, spoken_text
+from firstword.app.engine.transcript import Utterance, UtteranceTranscript, spoken_text
 from firstword.app.errors import CancelReason, InvalidRequest, Restarting, SynthesisFailed, TtsError
 from firstword.app.speakers.interface import PreparedSpeaker, PreparedSpeakers, SentRecording
 from firstword.app.telemetry.metrics import Metrics
@@ -58,21 +60,12 @@ class EngineParts:
     listener_buffer_s: float
     trims_silence: bool  # before a stream's first sound
     phrases: PhraseCache
+    loudness: Loudness | None  # None: speakers are as loud as the networks make them
 
 
 class Mark(Enum):
     FLUSH = auto()
     END = auto()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Utterance:
-    """One run of the language model: a segment, or in continuous mode all text up to a flush."""
-
-    tokens: TokenStream
-    transcript: UtteranceTranscript
-    seed: int
-    started_s: float
 
 
 @dataclass(slots=True, eq=False)
@@ -93,6 +86,7 @@ class StreamState:
     )  # for the audio task; None: there are no more
     transcripts: list[UtteranceTranscript] = field(default_factory=list)
     token_streams: list[TokenStream] = field(default_factory=list)  # of the language model, until they end
+    gain: float = 1.0  # of all its audio
     phrase_key: str | None = None  # None: its audio is not kept
     pieces: list[Samples] = field(default_factory=list)  # all its audio, where it is kept
 
@@ -195,14 +189,12 @@ class SpeechStream:
 
     async def _speaker(self) -> PreparedSpeaker:
         request = self.request
-        first = self.stats.first
-
-        def note_miss() -> None:
-            first.is_speaker_ready = False
-
-        speaker = await self._state.parts.speakers.prepared(
-            request.speaker, request.client, request.reference, note_miss
-        )
+        note_miss = partial(setattr, self.stats.first, "is_speaker_ready", False)
+        parts = self._state.parts
+        speaker = await parts.speakers.prepared(request.speaker, request.client, request.reference, note_miss)
+        if parts.loudness is not None and request.reference is None:
+            identity = await parts.speakers.identity(request.speaker, request.client)
+            self._state.gain = parts.loudness.gain_of(identity, speaker)
         if request.reference is not None:
             request.reference.release()
         if isinstance(request.speech, SentRecording) and not speaker.features.has_prompt:
@@ -490,7 +482,7 @@ async def _speak(
             first.flow_s = (first.flow_s or 0.0) + solved.flow_s
             first.vocoder_s = (first.vocoder_s or 0.0) + solved.vocoder_s
         state.stats.speech_tokens += len(new)
-        samples = solved.samples
+        samples = solved.samples if state.gain == 1 else solved.samples * np.float32(state.gain)
         if silence is not None:
             samples = silence.trim(samples, is_last)
         is_first = transcript.num_samples == 0

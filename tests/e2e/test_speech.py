@@ -13,6 +13,7 @@ import pytest
 import soundfile
 import websockets
 
+from firstword.app.audio.loudness import integrated_lufs
 from firstword.app.options import BUILTIN_CHECKPOINT
 from firstword.app.telemetry.usage import UsageFile
 from tests.e2e.server import Server, serving
@@ -162,11 +163,18 @@ async def repeated_phrase_begins_at_once(server: Server) -> None:
     assert measured(exposition, "tts_phrase_cache_misses_total") == 1
 
 
+async def test_phrases_are_kept_and_speakers_brought_to_one_loudness(tmp_path: Path) -> None:
+    with serving(tmp_path, phrase_cache_mb=8, loudness_lufs=-30) as server:
+        server.wait_for_line("a speaker was measured at", 120)
+        await repeated_phrase_begins_at_once(server)
+        said = (await spoken(server, text=TEXT * 2)).astype(np.float32) / 32768
+        assert integrated_lufs(said, 24_000) == pytest.approx(-30, abs=1.5)
+
+
 async def test_a_term_signal_lets_streams_finish_and_keeps_what_their_key_used(tmp_path: Path) -> None:
     keys = tmp_path / "keys.toml"
     keys.write_text('anna = { key = "open-sesame", scopes = ["speak"] }')
-    with serving(tmp_path, api_keys_file=keys, public_lists=True, phrase_cache_mb=8) as server:
-        await repeated_phrase_begins_at_once(server)
+    with serving(tmp_path, api_keys_file=keys, public_lists=True) as server:
         async with (
             client(server) as http,
             http.stream(

@@ -230,6 +230,7 @@ class ToyEngine:
             listener_buffer_s=listener_buffer_s,
             trims_silence=trims_silence,
             phrases=PhraseCache(phrase_cache_bytes),
+            loudness=None,
         )
         self.engine = SpeechEngine(parts)
 
