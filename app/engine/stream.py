@@ -424,6 +424,7 @@ async def make_audio(state: StreamState) -> None:
             peak = await _speak(state, item, silence, uses_prompt)
         finally:
             state.stats.compute_s += item.tokens.compute_s
+            state.stats.lm_s += item.tokens.compute_s
         if item.tokens.reason in ("token_loop", "max_tokens"):
             anomalies.labels(kind=item.tokens.reason).inc()
         if item.transcript.num_samples == 0:
@@ -478,6 +479,8 @@ async def _speak(
         trace.add("flow", solved.started_s, flow_end_s, tokens=len(new))
         trace.add("vocoder", flow_end_s, flow_end_s + solved.times.vocoder_s, samples=len(solved.samples))
         state.stats.compute_s += solved.compute_s
+        state.stats.flow_s += solved.flow_s
+        state.stats.vocoder_s += solved.vocoder_s
         if first.audio_s is None:
             first.flow_s = (first.flow_s or 0.0) + solved.flow_s
             first.vocoder_s = (first.vocoder_s or 0.0) + solved.vocoder_s
