@@ -178,7 +178,6 @@ class SpeechStream:
             parts.metrics.cancel_to_stop_seconds.observe(parts.clock() - self._cancelled_s)
 
     async def _replay(self, phrase: Phrase) -> None:
-        """Give the audio out as fast as the client takes it."""
         state = self._state
         state.transcripts[:] = phrase.transcripts
         try:
