@@ -24,7 +24,8 @@ from firstword.app.engine.phrase_cache import Phrase, PhraseCache
 from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.engine.tokens.interface import TokenGenerator, TokenStream
 from firstword.app.engine.tokens.prompt import PromptBuilder
-from firstword.app.engine.transcript import Utterance, UtteranceTranscript, spoken_text
+from firstword.app.engine.transcript import UtteranceTranscript, spoken_text
+from firstword.app.engine.utterance import Utterance
 from firstword.app.errors import CancelReason, InvalidRequest, Restarting, SynthesisFailed, TtsError
 from firstword.app.speakers.interface import PreparedSpeaker, PreparedSpeakers, SentRecording
 from firstword.app.telemetry.metrics import Metrics

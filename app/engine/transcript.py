@@ -4,8 +4,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from firstword.app.engine.tokens.interface import TokenStream
-
 _SECONDS_PER_LETTER = 0.07
 _SECONDS_PER_IDEOGRAPH = 0.22
 _IDEOGRAPHS = r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"  # and kana, and hangul
@@ -29,16 +27,6 @@ class UtteranceTranscript:
         letters = len(self.source) - ideographs
         estimate_s = _SECONDS_PER_IDEOGRAPH * ideographs + _SECONDS_PER_LETTER * letters
         return max(self.num_samples, round(estimate_s * sample_rate_hz))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Utterance:
-    """One run of the language model: a segment, or in continuous mode all text up to a flush."""
-
-    tokens: TokenStream
-    transcript: UtteranceTranscript
-    seed: int
-    started_s: float
 
 
 def spoken_text(transcripts: Sequence[UtteranceTranscript], num_samples: int, sample_rate_hz: int) -> str:
