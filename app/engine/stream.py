@@ -179,11 +179,10 @@ class SpeechStream:
             parts.metrics.cancel_to_stop_seconds.observe(parts.clock() - self._cancelled_s)
 
     async def _replay(self, phrase: Phrase) -> None:
-        state = self._state
-        state.transcripts[:] = phrase.transcripts
+        self._state.transcripts[:] = phrase.transcripts
         try:
             for piece in phrase.pieces:
-                await state.audio.put(Audio(piece))
+                await self._state.audio.put(Audio(piece))
         finally:
             self._end()
 
