@@ -5,6 +5,7 @@ from typing import Final
 import typer
 
 from firstword.app.commands.alignment_heads import alignment_heads
+from firstword.app.commands.batch import batch
 from firstword.app.commands.bench import bench
 from firstword.app.commands.console import CommandGroup
 from firstword.app.commands.doctor import doctor
@@ -22,7 +23,7 @@ cli: Final = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,  # they may hold keys, and text that people speak
 )
-for command in (serve, say, doctor, top, download, settings, bench, alignment_heads):
+for command in (serve, say, batch, doctor, top, download, settings, bench, alignment_heads):
     cli.command()(command)
 cli.add_typer(speakers)
 cli.add_typer(keys)

@@ -47,6 +47,7 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
         yield Services(
             engine=running.engine,
             speakers=running.speakers,
+            consents=running.consents,
             metrics=metrics,
             keys=keys,
             signer=UrlSigner(usage.secret, keys),

@@ -272,6 +272,13 @@ class EngineOptions:
         HomePath | None,
         Field(description="File of pronunciations, JSON or PLS, read again when it changes; empty is none"),
     ] = None
+    phrase_cache_mb: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="Memory of finished speech for equal requests with a seed or `cache`; 0 keeps none",
+        ),
+    ] = 0
     trim_silence: Annotated[
         bool, Field(description="Cut the silence before a stream's first sound, 30 ms of it kept")
     ] = True
@@ -287,6 +294,14 @@ class SpeakerOptions:
     default_speaker: Annotated[
         str | None,
         Field(description="Speaker of requests that name none; empty is the checkpoint's first"),
+    ] = None
+    loudness_lufs: Annotated[
+        float | None,
+        Field(
+            ge=-40,
+            le=-5,
+            description="Loudness of speakers, by a constant gain for each; empty leaves it as it is",
+        ),
     ] = None
     speaker_cache_mb: Annotated[int, Field(ge=1, description="Memory of speakers kept ready")] = 512
 

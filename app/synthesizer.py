@@ -18,9 +18,9 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
-import soundfile
 
-from firstword.app.audio.dsp import Pcm16, Samples, to_pcm16
+from firstword.app.audio.dsp import Samples, to_pcm16
+from firstword.app.audio.encode import write_file
 from firstword.app.clients import ANYBODY
 from firstword.app.engine.interface import Audio, Mode, SynthesisRequest, SynthesisStream, VoiceMode
 from firstword.app.engine.startup import RunningEngine, running_engine
@@ -35,7 +35,7 @@ from firstword.app.options import (
     SpeakerOptions,
     VllmOptions,
 )
-from firstword.app.speakers.enrolment import decode_upload
+from firstword.app.speakers.enrolment import read_recording
 from firstword.app.speakers.interface import PreparedSpeaker
 from firstword.app.speech_options import checked_options
 from firstword.app.telemetry.metrics import Metrics
@@ -228,7 +228,7 @@ class AsyncSynthesizer:
         networks = self._engine.speaker_networks
 
         def prepared() -> PreparedSpeaker:
-            samples, sample_rate_hz = _read_recording(recording)
+            samples, sample_rate_hz = read_recording(recording)
             return networks.with_prompt_state(networks.read_features(samples, sample_rate_hz), transcript)
 
         return await asyncio.to_thread(prepared)
@@ -254,7 +254,7 @@ class AsyncSynthesizer:
         networks = running.speaker_networks
 
         def source_tokens() -> list[int]:
-            samples, sample_rate_hz = _read_recording(recording)
+            samples, sample_rate_hz = read_recording(recording)
             return networks.read_source_tokens(samples, sample_rate_hz)
 
         tokens = await asyncio.to_thread(source_tokens)
@@ -277,7 +277,7 @@ class AsyncSynthesizer:
             )
         samples = await self._whole(speech, **voice) if isinstance(speech, str) else speech
         content = to_pcm16(samples) if suffix in (".wav", ".flac") else samples
-        await asyncio.to_thread(_write_file, path, content, self.sample_rate_hz)
+        await asyncio.to_thread(write_file, path, content, self.sample_rate_hz)
 
     @property
     def _engine(self) -> RunningEngine:
@@ -395,11 +395,7 @@ class Synthesizer:
 
     @property
     def anomalies(self) -> Mapping[str, int]:
-        """How many utterances went wrong since it was opened, by kind.
-
-        "max_tokens" did not end by itself, "token_loop" repeated one token, "silence" and "empty" speak for
-        themselves.
-        """
+        """How many utterances went wrong since it was opened, by kind, as the metric counts them."""
         return self._opened.anomalies
 
     @overload
@@ -490,13 +486,6 @@ class Synthesizer:
             self._ended.set_result(None)
 
 
-def _write_file(path: Path, content: Samples | Pcm16, sample_rate_hz: int) -> None:
-    with soundfile.SoundFile(path, "w", sample_rate_hz, 1) as file:
-        file.software = "Firstword"
-        file.comment = "synthetic speech"
-        file.write(content)
-
-
 async def _push(pieces: Iterable[str], stream: SynthesisStream) -> None:
     """Take the pieces in threads, as one may be long in coming; if that fails, end the stream."""
     iterator = iter(pieces)
@@ -507,14 +496,3 @@ async def _push(pieces: Iterable[str], stream: SynthesisStream) -> None:
     except Exception:
         stream.cancel("disconnect")
         raise
-
-
-def _read_recording(recording: Recording) -> tuple[Samples, int]:
-    """Mono samples (n,) and their rate. Raises BadAudio and AudioTooLong, OSError for a path."""
-    if isinstance(recording, tuple):
-        samples, sample_rate_hz = recording
-        if samples.ndim != 1:
-            raise ValueError(f"samples of shape {samples.shape}; expected mono, (n,)")
-        return samples.astype(np.float32, copy=False), sample_rate_hz
-    content = recording if isinstance(recording, bytes) else Path(recording).read_bytes()
-    return decode_upload(content)

@@ -26,7 +26,7 @@ class Comparison:
 
     def ratio(self, way: str) -> Interval:
         """Of its median to that of a registered speaker."""
-        return ratio_of_medians(self.ttfb_s[way], self.ttfb_s["registered"])
+        return ratio_of_medians(self.ttfb_s["registered"], self.ttfb_s[way])
 
 
 def measure(url: str, num_rounds: int, api_key: str | None = None) -> Comparison:

@@ -114,8 +114,9 @@ WALKS = {
                 for name in ("MarkReader._part_at", "MarkedFeed._control", "_pause", "SsmlReader*")
             ),
             "*Generator.push_text",
-            # It has text, and the voice of a speaker.
+            # It has text, and the voice of a speaker; no audio of it is kept.
             *(f"*:{name}" for name in ("TextTask._speak_tokens", "ReferenceFields.reference")),
+            *("*:PhraseCache*", "*:SpeechStream._replay", "*:Loudness*", "*.identity"),
             # The speaker is in memory.
             *(f"*:{name}*" for name in ("Enroller", "Enrolment", "SpeakerWorkshop", "SpeakerRegistry._")),
             "*:PreparedCache._fly",

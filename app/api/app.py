@@ -15,7 +15,17 @@ from prometheus_client import start_http_server
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
-from firstword.app.api import conversion, openai, operations, pages, speakers, text, tokens, tts
+from firstword.app.api import (
+    conversion,
+    openai,
+    openai_voices,
+    operations,
+    pages,
+    speakers,
+    text,
+    tokens,
+    tts,
+)
 from firstword.app.api.dependencies import Services
 from firstword.app.api.errors import install_error_handlers, not_found
 from firstword.app.api.middleware import (
@@ -60,6 +70,7 @@ def build_app(
     app.router.redirect_slashes = False  # to where the client's Host says; PathMiddleware strips them instead
     routers = [
         *(tts.router, text.router, websocket.router, openai.router, conversion.router),
+        *(openai_voices.router, openai_voices.form_router),
         *(tokens.router, tokens.form_router, speakers.router, operations.router, pages.router),
     ]
     if metrics_on_main_port:
@@ -74,7 +85,7 @@ def build_app(
         metrics=services.metrics,
         body_limits=[
             limit
-            for routes in (tts, openai, speakers, conversion, tokens)
+            for routes in (tts, openai, openai_voices, speakers, conversion, tokens)
             for limit in routes.body_limits(services.limits)
         ],
     )

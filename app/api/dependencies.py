@@ -11,6 +11,7 @@ from firstword.app.api.keys import KeyRing, UrlSigner
 from firstword.app.api.limits import Quotas
 from firstword.app.engine.interface import Engine
 from firstword.app.options import Limits
+from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.interface import Speakers
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.tracing import NO_TRACING, Tracing
@@ -33,6 +34,7 @@ class Services:
     voices: Mapping[str, str]  # OpenAI's voice names -> our speakers
     accepts_any_model: bool  # not only those of /v1/models
     clock: Clock
+    consents: ConsentStore
     tags_audio: bool = True  # whether files say that they are synthetic
     tracing: Tracing = NO_TRACING
 

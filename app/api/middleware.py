@@ -136,7 +136,11 @@ SCOPES_OF_ROUTES: Final[Mapping[KeyScope, re.Pattern[str]]] = {
         r"(GET|POST) /tts|WEBSOCKET /tts/stream|"
         r"POST /v1/(audio/speech|signed-urls|speech-tokens|text|token2wav|tokens|voice-conversion)"
     ),
-    "enrol": re.compile(r"(POST|PATCH|DELETE) /speakers.*|GET /speakers/[^/]+/export", re.DOTALL),
+    "enrol": re.compile(
+        r"(POST|PATCH|DELETE) /speakers.*|GET /speakers/[^/]+/export|"
+        r"(POST|DELETE) /v1/audio/voices.*|(GET|POST|DELETE) /v1/audio/voice_consents.*",
+        re.DOTALL,
+    ),
     "admin": re.compile(r"GET /metrics"),
 }
 PUBLIC_LISTS = re.compile(r"GET (/v1|/v1/models(/.*)?|/v1/audio/voices|/speakers)", re.DOTALL)

@@ -109,6 +109,7 @@ async def create_speech(body: SpeechRequest, request: Request, services: Service
         voice_mode=body.voice_mode,
         is_played=body.stream or body.stream_format == "sse",
         client=request.state.client,
+        cache=body.cache,
     )
     output = resolve_output_format(body.response_format, body.sample_rate, body.speed, services)
     # By the fields alone: OpenAI's client accepts octets even when it asks for events.

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from firstword.app.api.dependencies import ServicesHere
 from firstword.app.api.schemas import ERROR_ANSWERS, Answers
 from firstword.app.audio.formats import FORMATS, MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, AudioFormat
+from firstword.app.engine.interface import VoiceMode
 from firstword.app.errors import StoreUnavailable
 from firstword.app.telemetry.usage import UsedByClient
 
@@ -38,6 +39,7 @@ class ReportedLimits(BaseModel):
     max_streams: int
     max_json_bytes: int
     max_upload_bytes: int
+    max_reference_bytes: int
     max_contexts: int
     max_message_bytes: int
     idle_timeout_s: float
@@ -56,6 +58,7 @@ class Capabilities(BaseModel):
     default_speaker: str
     continuous_text: bool
     instruct: bool
+    voice_modes: tuple[VoiceMode, ...]
     languages: tuple[str, ...]
     limits: ReportedLimits
 
@@ -100,12 +103,14 @@ async def capabilities(request: Request, services: ServicesHere) -> Capabilities
         default_speaker=info.default_speaker,
         continuous_text=info.can_continue_text,
         instruct=info.takes_instruct,
+        voice_modes=info.voice_modes,
         languages=info.languages,
         limits=ReportedLimits(
             max_text_chars=info.max_text_chars,
             max_streams=services.engine.max_streams,
             max_json_bytes=limits.max_body_bytes,
             max_upload_bytes=limits.max_upload_bytes,
+            max_reference_bytes=limits.max_reference_bytes,
             max_contexts=limits.max_contexts,
             max_message_bytes=limits.max_message_bytes,
             idle_timeout_s=limits.idle_timeout_s,

@@ -55,6 +55,10 @@ class ReferenceFields(RequestFields):
         None, description="How the voice is taken; by default what fits the speaker and `instruct`."
     )
 
+    cache: bool | None = Field(
+        None, description="Whether finished audio may be kept and given again; by default with a seed."
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _rename_mode(cls, given: Any) -> Any:

@@ -64,6 +64,7 @@ async def speak(body: SpeechBody, request: Request, services: ServicesHere) -> A
         voice_mode=body.voice_mode,
         is_played=body.stream,
         client=request.state.client,
+        cache=body.cache,
     )
     kind: type[AudioResponse] = AudioResponse if body.stream else CompleteAudioResponse
     return kind(request, services, synthesis, output)

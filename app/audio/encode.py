@@ -4,11 +4,13 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
 import av
 import numpy as np
+import soundfile
 
 from firstword.app.audio.dsp import (
     Pcm16,
@@ -46,6 +48,14 @@ def encode_whole(
     muxer.write(np.frombuffer(pcm, "<i2"))
     muxer.finish()
     return file.getvalue()
+
+
+def write_file(path: Path, content: Samples | Pcm16, sample_rate_hz: int) -> None:
+    """By the suffix .wav, .flac, .ogg or .mp3, marked as synthetic. samples (n,)."""
+    with soundfile.SoundFile(path, "w", sample_rate_hz, 1) as file:
+        file.software = "Firstword"
+        file.comment = "synthetic speech"
+        file.write(content)
 
 
 class Stage(Protocol):

@@ -6,8 +6,12 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from firstword.app.audio.dsp import Samples
 from firstword.app.clients import ANYBODY
 from firstword.app.engine.interface import (
+    Audio,
     EngineInfo,
     EngineStatus,
     ListedTokens,
@@ -16,7 +20,8 @@ from firstword.app.engine.interface import (
     SynthesisRequest,
     TextReport,
 )
-from firstword.app.engine.stream import EngineParts, SpeechStream
+from firstword.app.engine.stream import SpeechStream
+from firstword.app.engine.stream_state import EngineParts
 from firstword.app.engine.token_listing import list_tokens
 from firstword.app.errors import Draining
 from firstword.app.speakers.interface import PreparedSpeaker
@@ -56,6 +61,7 @@ class SpeechEngine:
         self._admission = parts.admission
         self._streams: set[SpeechStream] = set()  # from their admission until their clients have left them
         self._is_warm = False
+        self._measuring: asyncio.Task[None] | None = None  # of the speakers' loudness
         parts.metrics.ready.set_function(lambda: float(self._can_admit))
         parts.metrics.max_streams.set_function(lambda: float(self.max_streams))
 
@@ -140,8 +146,14 @@ class SpeechEngine:
             self._admission.max_streams = await measured_capacity(self._speak_warm_up, self._parts.clock)
             _log.info("%d streams run at once, as measured", self.max_streams)
         self._is_warm = True
+        if self._parts.loudness is not None:
+            measuring = self._parts.loudness.run(self._speak_sentence, self._parts.phrases.clear)
+            self._measuring = asyncio.create_task(measuring, name="loudness")
 
     async def drain(self, timeout_s: float) -> None:
+        if self._measuring is not None:
+            self._measuring.cancel()
+            await asyncio.wait([self._measuring])
         self._admission.drain()
         try:
             async with asyncio.timeout(timeout_s):
@@ -158,10 +170,25 @@ class SpeechEngine:
         await self._parts.generator.aclose()
         await self._parts.pool.aclose()
 
+    async def _speak_sentence(self, text: str, seed: int, speaker: PreparedSpeaker) -> tuple[Samples, int]:
+        """Return its samples without any gain, and their rate; as a file, which gives way to listeners."""
+        request = SynthesisRequest(
+            "loudness",
+            "cli",
+            text=text,
+            seed=seed,
+            cache=False,
+            is_played=False,
+            client=ANYBODY,
+        )
+        async with self.open(request, speaker) as stream:
+            pieces = [event.samples async for event in stream if isinstance(event, Audio)]
+        return np.concatenate(pieces), stream.sample_rate_hz
+
     async def _speak_warm_up(self, mode: Mode = "whole") -> float:
         """Return the seconds of audio."""
         text = _WARM_UP_TEXT if mode == "whole" else None
-        request = SynthesisRequest("warm-up", "cli", mode, text, seed=0, client=ANYBODY)
+        request = SynthesisRequest("warm-up", "cli", mode, text, seed=0, cache=False, client=ANYBODY)
         async with self.open(request) as stream:
             if text is None:
                 stream.push_text(_WARM_UP_TEXT)

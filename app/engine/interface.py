@@ -50,6 +50,7 @@ class SynthesisRequest:
     is_played: bool = True  # while it comes; False: a file, which may wait and gives way to those that are
     trace: StreamTrace = NO_TRACE
     client: Client = field(kw_only=True)  # who asks; no default, so that no route can forget it
+    cache: bool | None = None  # whether finished audio may be kept and given again; None: with a seed
 
     def __post_init__(self) -> None:
         assert (self.text is not None) == (self.mode == "whole"), "a whole text comes with its request"

@@ -9,18 +9,27 @@ _FADE_S = 0.003  # at both ends of an utterance, so that joins never click
 
 class UtteranceShaper:
     def __init__(
-        self, sample_rate_hz: int, silence: LeadingSilence | None, rate: float = 1.0, volume: float = 1.0
+        self,
+        sample_rate_hz: int,
+        silence: LeadingSilence | None,
+        rate: float = 1.0,
+        gain: float = 1.0,
+        volume: float = 1.0,
     ) -> None:
-        """silence: trims the stream's. volume: a factor; what is beyond full scale is clipped."""
+        """silence: trims the stream's. gain: the speaker's, a factor. volume: the request's; what is beyond
+        full scale is clipped."""
         self.peak = 0.0  # before the volume
         self._silence = silence
         self._tempo = None if rate == 1 else Tempo(rate, sample_rate_hz)
+        self._gain = np.float32(gain)
         self._volume = volume
         self._num_fade = round(_FADE_S * sample_rate_hz)
         self._is_first = True
 
     def shape(self, samples: Samples, is_last: bool) -> Samples:
         """samples (n,) -> (m,), possibly empty."""
+        if self._gain != 1:
+            samples = samples * self._gain
         if self._silence is not None:
             samples = self._silence.trim(samples, is_last)
         if self._tempo is not None:

@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -16,7 +16,9 @@ from firstword.app.engine.admission import Admission
 from firstword.app.engine.backend import Backend, Device, choose_backend
 from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.interface import EngineInfo
-from firstword.app.engine.stream import EngineParts
+from firstword.app.engine.loudness import Loudness
+from firstword.app.engine.phrase_cache import PhraseCache
+from firstword.app.engine.stream_state import EngineParts
 from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.engine.tokens.interface import TokenGenerator
 from firstword.app.engine.tokens.prompt import PromptBuilder
@@ -30,6 +32,7 @@ from firstword.app.options import (
     SpeakerOptions,
     VllmOptions,
 )
+from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.enrolment import FirstHopPromptStates, PromptStates, SpeakerNetworks
 from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
@@ -50,6 +53,7 @@ from firstword.models.token2wav_step import StepTimes
 from firstword.models.tokenizer import PHONEME_MARKS, SPEECH_MARKS, TextTokenizer
 
 SPEAKERS_FILE = "speakers.sqlite3"
+LOUDNESS_FILE = "loudness.json"
 VLLM_DIRECTORY = "vllm"  # of the language models as vLLM reads them
 FIRST_SEGMENT_TOKENS = 20  # a short first sentence is a segment by itself, so that audio starts sooner
 MAX_CHUNKS_IN_BATCH = 8  # on a GPU
@@ -84,6 +88,7 @@ class RunningEngine:
 
     engine: SpeechEngine
     speakers: SpeakerRegistry
+    consents: ConsentStore
     speaker_networks: SpeakerNetworks
     networks: Networks
     pool: Token2WavPool
@@ -115,14 +120,17 @@ async def running_engine(
         SpeakerNetworks, networks.checkpoint, tokenizer, networks.prompt_states, 1, networks.lm
     )
     speaker_options.data_dir.mkdir(parents=True, exist_ok=True)
+    store_path = speaker_options.data_dir / SPEAKERS_FILE
+    loudness = _loudness(speaker_options, networks.checkpoint, speaker_networks.fingerprint)
     speakers = SpeakerRegistry(
-        SpeakerStore(speaker_options.data_dir / SPEAKERS_FILE),
+        SpeakerStore(store_path),
         speaker_networks,
         max_cache_bytes=speaker_options.cache_bytes,
         default_speaker=speaker_options.default_speaker,
         max_bundle_bytes=max_bundle_bytes,
         on_hit=metrics.speaker_cache_hits.inc,
         on_miss=metrics.speaker_cache_misses.inc,
+        on_registered=lambda identity, speaker: loudness and loudness.gain_of(identity, speaker),
     )
     async with speakers:
         info = _engine_info(networks, speakers.default_speaker, engine_options.max_text_chars)
@@ -164,12 +172,19 @@ async def running_engine(
             clock=clock,
             listener_buffer_s=engine_options.listener_buffer_s,
             trims_silence=engine_options.trim_silence,
+            loudness=loudness,
+            phrases=PhraseCache(
+                engine_options.phrase_cache_mb << 20,
+                metrics.phrase_cache_hits.inc,
+                metrics.phrase_cache_misses.inc,
+            ),
         )
         engine = SpeechEngine(parts)
         try:
             _describe(metrics, info, networks, speakers)
             await engine.warm_up(measures=not engine_options.max_streams)
-            yield RunningEngine(engine, speakers, speaker_networks, networks, pool)
+            with closing(await asyncio.to_thread(ConsentStore.open, store_path)) as consents:
+                yield RunningEngine(engine, speakers, consents, speaker_networks, networks, pool)
         finally:
             await asyncio.shield(engine.aclose())
 
@@ -322,6 +337,13 @@ def text_frontend(tokenizer: TextTokenizer, traits: Traits, lexicon: Path | None
         family_rules=FamilyRules(stops_cuts=traits.ends_cut_segments_in_stop),
         lexicon_file=lexicon_file,
     )
+
+
+def _loudness(options: SpeakerOptions, checkpoint: Checkpoint, fingerprint: str) -> Loudness | None:
+    if options.loudness_lufs is None:
+        return None
+    path = options.data_dir / LOUDNESS_FILE
+    return Loudness(options.loudness_lufs, path, fingerprint, checkpoint.traits.languages)
 
 
 def _engine_info(networks: Networks, default_speaker: str | None, max_text_chars: int) -> EngineInfo:

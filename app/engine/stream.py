@@ -7,92 +7,29 @@ audio task turns their speech tokens into samples, chunk by chunk, and puts them
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum, auto
+from collections.abc import AsyncIterator
+from functools import partial
 from types import TracebackType
 
 from firstword.app.audio.dsp import LeadingSilence
-from firstword.app.engine.admission import Admission, Slot
+from firstword.app.engine.admission import Slot
 from firstword.app.engine.audio_queue import AudioQueue
-from firstword.app.engine.interface import Audio, EngineInfo, Flushed, StreamEvent, SynthesisRequest
+from firstword.app.engine.interface import Audio, Flushed, StreamEvent, SynthesisRequest
+from firstword.app.engine.phrase_cache import Phrase
 from firstword.app.engine.shaping import UtteranceShaper
-from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
-from firstword.app.engine.tokens.interface import TokenGenerator, TokenStream
-from firstword.app.engine.tokens.prompt import PromptBuilder
-from firstword.app.engine.transcript import Silence, UtteranceTranscript, spoken_text
+from firstword.app.engine.stream_state import MAX_PENDING_COMMANDS, EngineParts, Mark, StreamState, Utterance
+from firstword.app.engine.text_task import TextTask
+from firstword.app.engine.transcript import Silence, spoken_text
 from firstword.app.errors import CancelReason, InvalidRequest, Restarting, SynthesisFailed, TtsError
-from firstword.app.speakers.interface import PreparedSpeaker, PreparedSpeakers, SentRecording
-from firstword.app.telemetry.metrics import Metrics
+from firstword.app.speakers.interface import PreparedSpeaker, SentRecording
 from firstword.app.telemetry.stream_record import StreamStats
-from firstword.app.text.language import unspoken_languages
-from firstword.app.text.marks import Pause, Rate, Voice
-from firstword.app.text.segment import Segment
-from firstword.app.text.stream import Item, TextFrontend
 from firstword.models.token2wav_step import StepInput
 
 _log = logging.getLogger(__name__)
 
 REFERENCE = "(reference)"  # the speaker's name where a request brings its recording
-MAX_PENDING_COMMANDS = 10_000  # pieces of text and flushes that were not read yet
 
 _SILENCE_PEAK = 10 ** (-45 / 20)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class EngineParts:
-    """What all streams of an engine share."""
-
-    info: EngineInfo
-    admission: Admission
-    speakers: PreparedSpeakers
-    text: TextFrontend
-    prompt_builder: PromptBuilder
-    generator: TokenGenerator
-    token2wav: StreamingToken2Wav
-    pool: Token2WavPool
-    metrics: Metrics
-    clock: Callable[[], float]
-    listener_buffer_s: float
-    trims_silence: bool  # before a stream's first sound
-
-
-class Mark(Enum):
-    FLUSH = auto()
-    END = auto()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Utterance:
-    """One run of the language model: a segment, or in continuous mode all text up to a flush."""
-
-    tokens: TokenStream
-    transcript: UtteranceTranscript
-    seed: int
-    started_s: float
-    speaker: PreparedSpeaker
-    uses_flow_prompt: bool
-    rate: float
-
-
-@dataclass(slots=True, eq=False)
-class StreamState:
-    """Everything the tasks of one stream share; deleting it frees all of it."""
-
-    request: SynthesisRequest
-    speaker: PreparedSpeaker = field(init=False)  # set before the tasks run
-    seed: int
-    parts: EngineParts
-    stats: StreamStats
-    audio: AudioQueue
-    commands: asyncio.Queue[str | Mark] = field(
-        default_factory=lambda: asyncio.Queue(MAX_PENDING_COMMANDS)
-    )  # text that comes in pieces, and its marks
-    utterances: asyncio.Queue[Utterance | Silence | Flushed | None] = field(
-        default_factory=lambda: asyncio.Queue(1)
-    )  # for the audio task; None: there are no more
-    transcripts: list[UtteranceTranscript] = field(default_factory=list)
-    token_streams: list[TokenStream] = field(default_factory=list)  # of the language model, until they end
 
 
 class SpeechStream:
@@ -139,6 +76,15 @@ class SpeechStream:
         try:
             async with asyncio.timeout(None) as waiting:
                 self._waiting = waiting
+                phrase = None
+                if self._prepared is None:
+                    state.phrase_key, phrase = await parts.phrases.find(
+                        self.request, parts.speakers, parts.text.version
+                    )
+                if phrase is not None:
+                    self._running.add(self)
+                    self._task = asyncio.create_task(self._replay(phrase))
+                    return self
                 state.speaker = self._prepared or await self._speaker()
                 prepared_s = clock()
                 self.stats.first.speaker_s = prepared_s - began_s
@@ -177,16 +123,21 @@ class SpeechStream:
             parts = self._state.parts
             parts.metrics.cancel_to_stop_seconds.observe(parts.clock() - self._cancelled_s)
 
+    async def _replay(self, phrase: Phrase) -> None:
+        self._state.transcripts[:] = phrase.transcripts
+        try:
+            for piece in phrase.pieces:
+                await self._state.audio.put(Audio(piece))
+        finally:
+            self._end()
+
     async def _speaker(self) -> PreparedSpeaker:
         request = self.request
-        first = self.stats.first
-
-        def note_miss() -> None:
-            first.is_speaker_ready = False
-
-        speaker = await self._state.parts.speakers.prepared(
-            request.speaker, request.client, request.reference, note_miss
-        )
+        note_miss = partial(setattr, self.stats.first, "is_speaker_ready", False)
+        parts = self._state.parts
+        speaker = await parts.speakers.prepared(request.speaker, request.client, request.reference, note_miss)
+        if request.reference is None:
+            self._state.gain = await self._state.gain_of(request.speaker, speaker)
         if request.reference is not None:
             request.reference.release()
         if isinstance(request.speech, SentRecording) and not speaker.features.has_prompt:
@@ -266,11 +217,14 @@ class SpeechStream:
             self._slot.release()
 
     async def _run(self) -> None:
-        audio = self._state.audio
+        state = self._state
+        audio = state.audio
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(TextTask(self._state).run())
-                tasks.create_task(make_audio(self._state))
+                tasks.create_task(TextTask(state).run())
+                tasks.create_task(make_audio(state))
+            if state.phrase_key is not None and state.pieces:
+                state.parts.phrases.put(state.phrase_key, Phrase(state.pieces, state.transcripts))
         except* TtsError as group:
             error: BaseException = group
             while isinstance(error, BaseExceptionGroup):
@@ -282,135 +236,6 @@ class SpeechStream:
             audio.close(SynthesisFailed("the speech could not be made"))
         finally:
             self._end()
-
-
-class TextTask:
-    """Turns text into utterances. The next one's tokens are generated while the last one is spoken.
-
-    All work on text runs in threads; nothing else does here.
-    """
-
-    def __init__(self, state: StreamState) -> None:
-        self._state = state
-        self._open: Utterance | None = None  # the one that text is pushed to, in continuous mode
-        self._speaker = state.speaker  # of what follows, as the rate is
-        self._rate = 1.0
-
-    async def run(self) -> None:
-        """Speak text as early as is safe; what cannot be spoken becomes no utterance."""
-        state = self._state
-        request, parts = state.request, state.parts
-        if request.speech is not None:
-            await self._speak_tokens(request.speech)
-            return
-        assert request.mode != "tokens", "tokens are no text"
-        reading, warnings = request.reading, state.stats.warnings
-        feed = await asyncio.to_thread(parts.text.open, request.mode, request.language, reading, warnings)
-        command: str | Mark = ""
-        while command is not Mark.END:
-            command = await state.commands.get()
-            is_mark = isinstance(command, Mark)
-            items = await self._in_thread(feed.read, "" if is_mark else command, is_mark)
-            for name in [item.name for item in items if isinstance(item, Voice) and item.name is not None]:
-                parts.speakers.get(name, request.client)  # before anything is spoken
-            for item in items:
-                if not isinstance(item, Segment):
-                    self._finish_open()
-                match item:
-                    case Segment() if request.mode == "continuous":
-                        await self._continue(item)
-                    case Segment():
-                        utterance = await self._start(item.source, item.text_ids)
-                        await utterance.tokens.wait_until_ended()
-                    case Pause():
-                        num_samples = round(item.seconds * parts.token2wav.sample_rate_hz)
-                        silence = Silence(UtteranceTranscript(item.source, 0, num_samples), num_samples)
-                        state.transcripts.append(silence.transcript)
-                        await state.utterances.put(silence)
-                    case Voice(name=None):
-                        self._speaker = state.speaker
-                    case Voice():
-                        self._speaker = await parts.speakers.prepared(item.name, request.client)
-                    case Rate():
-                        self._rate = item.rate
-            if is_mark:
-                self._finish_open()
-            if command is Mark.FLUSH:
-                await state.utterances.put(Flushed())
-        await state.utterances.put(None)
-
-    async def _speak_tokens(self, speech: SentRecording | tuple[int, ...]) -> None:
-        """Hand on speech tokens, or those of a recording to convert, as one utterance."""
-        state = self._state
-        parts, request = state.parts, state.request
-        if isinstance(speech, SentRecording):
-            recording, speech = speech, await parts.speakers.source_tokens(speech)
-            recording.release()
-        tokens = TokenStream()
-        tokens.ids += speech
-        tokens.end("eos")
-        uses_prompt = parts.prompt_builder.uses_flow_prompt(
-            state.speaker.features, request.instruct, request.voice_mode
-        )
-        transcript = UtteranceTranscript()
-        utterance = Utterance(
-            tokens, transcript, state.seed, parts.clock(), state.speaker, uses_prompt, self._rate
-        )
-        state.transcripts.append(transcript)
-        await state.utterances.put(utterance)
-        await state.utterances.put(None)
-
-    async def _in_thread(self, work: Callable[..., Sequence[Item]], *arguments: object) -> Sequence[Item]:
-        parts = self._state.parts
-        began_s = parts.clock()
-        items = await asyncio.to_thread(work, *arguments)
-        segments = [item for item in items if isinstance(item, Segment)]
-        ended_s = parts.clock()
-        took_s = ended_s - began_s
-        self._state.request.trace.add("text", began_s, ended_s, segments=len(segments))
-        parts.metrics.stage_seconds.labels(stage="normalize").observe(took_s)
-        stats = self._state.stats
-        stats.compute_s += took_s
-        if not self._state.transcripts:
-            stats.first.text_s = (stats.first.text_s or 0.0) + took_s
-        for segment in segments:
-            unspoken = unspoken_languages(segment.spoken, segment.language, parts.info.languages)
-            warnings = map(parts.info.warning_of, unspoken)
-            stats.warnings += [warning for warning in warnings if warning not in stats.warnings]
-        return items
-
-    async def _continue(self, segment: Segment) -> None:
-        """Push text to the open utterance, or open one for it."""
-        if self._open is None:
-            if not segment.text_ids:
-                return
-            self._open = await self._start("", None)
-        self._open.transcript.source += segment.source
-        self._state.parts.generator.push_text(self._open.tokens, segment.text_ids)
-
-    def _finish_open(self) -> None:
-        if self._open is not None:
-            self._state.parts.generator.finish_text(self._open.tokens)
-            self._open = None
-
-    async def _start(self, source: str, text_ids: tuple[int, ...] | None) -> Utterance:
-        """text_ids None: they are pushed later."""
-        state = self._state
-        parts = state.parts
-        seed = state.seed + len(state.transcripts)
-        asked, speaker = state.request, self._speaker
-        request = parts.prompt_builder.utterance(
-            speaker.features, text_ids, asked.instruct, seed, asked.voice_mode
-        )
-        tokens = parts.generator.start(replace(request, sampling=asked.sampling))
-        state.token_streams[:] = [*(one for one in state.token_streams if not one.has_ended), tokens]
-        transcript = UtteranceTranscript(source)
-        utterance = Utterance(
-            tokens, transcript, seed, parts.clock(), speaker, request.uses_flow_prompt, self._rate
-        )
-        state.transcripts.append(transcript)
-        await state.utterances.put(utterance)
-        return utterance
 
 
 async def make_audio(state: StreamState) -> None:
@@ -428,12 +253,13 @@ async def make_audio(state: StreamState) -> None:
             continue
         if isinstance(item, Silence):
             for samples in item.chunks(parts.token2wav.sample_rate_hz):
-                await state.audio.put(Audio(samples))
+                await state.put_samples(samples)
             continue
         try:
             peak = await _speak(state, item, silence)
         finally:
             state.stats.compute_s += item.tokens.compute_s
+            state.stats.lm_s += item.tokens.compute_s
         if item.tokens.reason in ("token_loop", "max_tokens"):
             anomalies.labels(kind=item.tokens.reason).inc()
         if item.transcript.num_samples == 0:
@@ -469,7 +295,9 @@ async def _speak(state: StreamState, utterance: Utterance, silence: LeadingSilen
         first.prefill_s = first_token_s - utterance.started_s
         first.first_hop_s = reached_s[1] - first_token_s
 
-    shaper = UtteranceShaper(token2wav.sample_rate_hz, silence, utterance.rate, state.request.volume)
+    shaper = UtteranceShaper(
+        token2wav.sample_rate_hz, silence, utterance.rate, utterance.gain, state.request.volume
+    )
     position = 0  # tokens given to token2wav
     is_last = False
     while not is_last:
@@ -486,6 +314,8 @@ async def _speak(state: StreamState, utterance: Utterance, silence: LeadingSilen
         trace.add("flow", solved.started_s, flow_end_s, tokens=len(new))
         trace.add("vocoder", flow_end_s, flow_end_s + solved.times.vocoder_s, samples=len(solved.samples))
         state.stats.compute_s += solved.compute_s
+        state.stats.flow_s += solved.flow_s
+        state.stats.vocoder_s += solved.vocoder_s
         if first.audio_s is None:
             first.flow_s = (first.flow_s or 0.0) + solved.flow_s
             first.vocoder_s = (first.vocoder_s or 0.0) + solved.vocoder_s
@@ -494,6 +324,6 @@ async def _speak(state: StreamState, utterance: Utterance, silence: LeadingSilen
         transcript.num_samples += len(samples)
         if len(samples):
             first.audio_s = first.audio_s or len(samples) / token2wav.sample_rate_hz
-            await state.audio.put(Audio(samples))
+            await state.put_samples(samples)
     transcript.total_samples = transcript.num_samples
     return shaper.peak

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -263,6 +264,17 @@ def decode_upload(recording: bytes) -> tuple[Samples, int]:
         raise AudioTooLong(str(error)) from error
     except UndecodableAudio as error:
         raise BadAudio(str(error)) from error
+
+
+def read_recording(recording: str | Path | bytes | tuple[Samples, int]) -> tuple[Samples, int]:
+    """Mono samples (n,) and their rate. Raises BadAudio and AudioTooLong, OSError for a path."""
+    if isinstance(recording, tuple):
+        samples, sample_rate_hz = recording
+        if samples.ndim != 1:
+            raise ValueError(f"samples of shape {samples.shape}; expected mono, (n,)")
+        return samples.astype(np.float32, copy=False), sample_rate_hz
+    content = recording if isinstance(recording, bytes) else Path(recording).read_bytes()
+    return decode_upload(content)
 
 
 class Enrolment:

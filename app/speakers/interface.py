@@ -167,6 +167,13 @@ class PreparedSpeakers(Protocol):
         """
         ...
 
+    async def identity(self, name: str | None, client: Client, reference: SentRecording | None = None) -> str:
+        """Return what tells a speaker, as it is now, from every other one and from its own past.
+
+        Raises SpeakerNotFound.
+        """
+        ...
+
     async def source_tokens(self, recording: SentRecording) -> tuple[int, ...]:
         """As `Speakers` has it."""
         ...

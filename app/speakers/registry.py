@@ -146,6 +146,7 @@ class SpeakerRegistry:
     truth about a transcript, which another process may change; the prompt state does not depend on it.
 
     default_speaker: None is the first built-in one. max_cache_bytes: of prepared speakers in memory.
+    on_registered: called with the identity of a new speaker and what it speaks with.
     max_waiting: recordings and bundles to be read at once, the one at work included.
     """
 
@@ -160,7 +161,9 @@ class SpeakerRegistry:
         max_bundle_bytes: int = DEFAULT_MAX_BUNDLE_BYTES,
         on_hit: Callable[[], None] = lambda: None,
         on_miss: Callable[[], None] = lambda: None,
+        on_registered: Callable[[str, PreparedSpeaker], object] = lambda identity, speaker: None,
     ) -> None:
+        self._on_registered = on_registered
         self.default_speaker = default_speaker or next(iter(networks.builtin), None)
         self._store = store
         self._networks = networks
@@ -312,6 +315,15 @@ class SpeakerRegistry:
                 self._cache.put(row.id, prepared)
         return prepared
 
+    async def identity(self, name: str | None, client: Client, reference: SentRecording | None = None) -> str:
+        if reference is not None:
+            return (await asyncio.to_thread(self._digest, reference)).hex()
+        if name is None:
+            name, client = self.default_speaker, ANYBODY
+        if name is None or name in self._networks.builtin:
+            return f"built-in {name}"
+        return _identity_of(self._row(name, client))
+
     async def source_tokens(self, recording: SentRecording) -> tuple[int, ...]:
         def read() -> tuple[int, ...]:
             return tuple(self._networks.read_source_tokens(*decode_upload(recording.content)))
@@ -345,6 +357,7 @@ class SpeakerRegistry:
             owned = replace(stored.row, owner=client.name, access=access or client.access)
             row = await asyncio.to_thread(self._store.insert, replace(stored, row=owned))
         self._cache.put(row.id, prepared)
+        self._on_registered(_identity_of(row), prepared)
         return self._info(row)
 
     @contextmanager
@@ -446,6 +459,10 @@ class SpeakerRegistry:
             cached=name in self._cache,
             access="read-only",
         )
+
+
+def _identity_of(row: SpeakerRow) -> str:
+    return f"registered {row.id} {row.transcript}"
 
 
 def _unknown(name: str) -> SpeakerNotFound:

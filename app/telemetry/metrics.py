@@ -182,6 +182,9 @@ class Metrics:
         self.speaker_cache_hits = counter("speaker_cache_hits", "Speakers found ready in memory")
         self.speaker_cache_misses = counter("speaker_cache_misses", "Speakers computed again on demand")
 
+        self.phrase_cache_hits = counter("phrase_cache_hits", "Requests answered with kept audio")
+        self.phrase_cache_misses = counter("phrase_cache_misses", "Requests whose audio was to be kept")
+
         self.engine_restarts = counter(
             "engine_restarts", "Times that vLLM's engine died and was started again"
         )

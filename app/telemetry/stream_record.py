@@ -59,6 +59,9 @@ class StreamStats:
     audio_samples: int = 0  # given out
     queue_wait_s: float = 0.0
     compute_s: float = 0.0
+    lm_s: float = 0.0  # of it, as the next two
+    flow_s: float = 0.0
+    vocoder_s: float = 0.0
     first: FirstChunk = field(default_factory=FirstChunk)
     warnings: list[str] = field(default_factory=list)  # about the text, for the client; in ASCII
 

@@ -149,6 +149,12 @@ class LexiconFile:
         self._state = self._read_state()
         self._lexicon = self._load()
 
+    @property
+    def version(self) -> str:
+        """Another one where the lexicon in use is another."""
+        self.current()
+        return str(self._state)
+
     def current(self) -> Lexicon:
         """A file that cannot be used any more is told in the log, and what was read before stays."""
         with self._lock:

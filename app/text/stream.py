@@ -59,6 +59,11 @@ class TextFrontend(Segmenter):
         self.marks = marks
         self._lexicon_file = lexicon_file
 
+    @property
+    def version(self) -> str:
+        """Another one where the server's lexicon, and so what a text says, is another."""
+        return "" if self._lexicon_file is None else self._lexicon_file.version
+
     def open(self, mode: Mode, language: str | None, reading: Reading, warnings: list[str]) -> "MarkedFeed":
         """Begin a text, read as a whole, by sentences, or word by word.
 

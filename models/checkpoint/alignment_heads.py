@@ -9,9 +9,9 @@ import torch
 
 from firstword.models.checkpoint.open import Checkpoint
 from firstword.models.config import CheckpointError
-from firstword.models.lm.alignment import AlignmentHeads, TextAttention
+from firstword.models.lm.alignment import AlignmentHeads
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder
-from firstword.models.lm.plan import OfflinePlan
+from firstword.models.lm.plan import OfflinePlan, TextAttention
 from firstword.models.lm.qwen2 import Qwen2LM
 
 MIN_SCORE = 0.3  # below it a head does not follow the text

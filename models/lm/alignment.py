@@ -5,26 +5,11 @@ so). Read at the position whose logits a speech token is drawn from.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from firstword.models.lm.kv_cache import CachePass, KeyValueCache
-
-TextAttention = npt.NDArray[np.float32]  # (heads, text tokens run so far); each head's sum to 1
-
-
-class TokenDetail(NamedTuple):
-    """What is known of a drawn speech token beside its id.
-
-    logprob: by the model's distribution over what it may draw, where it was asked for. attention: what text
-    it is about, where the model has alignment heads.
-    """
-
-    logprob: float | None = None
-    attention: TextAttention | None = None
-
+from firstword.models.lm.plan import TextAttention
 
 AlignmentHeads = tuple[tuple[int, int], ...]  # layer and head, from 0
 

@@ -12,9 +12,20 @@ import torch
 from torch import Tensor
 
 from firstword.models.config import SamplingConfig
-from firstword.models.lm.alignment import AlignmentHeads, TextAttention, TokenDetail, text_attention
+from firstword.models.lm.alignment import AlignmentHeads, text_attention
 from firstword.models.lm.kv_cache import CachePass, KeyValueCache, to_device
-from firstword.models.lm.plan import Action, ForceFill, Plan, Run, Stop, StopReason, Vocabulary, WaitForText
+from firstword.models.lm.plan import (
+    Action,
+    ForceFill,
+    Plan,
+    Run,
+    Stop,
+    StopReason,
+    TextAttention,
+    TokenDetail,
+    Vocabulary,
+    WaitForText,
+)
 from firstword.models.lm.sampling import class_masks, sample
 
 

@@ -13,7 +13,10 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum, auto
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from firstword.models.config import LMConfig, TransformerLMConfig
 
@@ -235,6 +238,20 @@ class Plan(Protocol):
     def mark_run(self) -> None: ...
 
     def accept(self, id: int) -> None: ...
+
+
+TextAttention = npt.NDArray[np.float32]  # (heads, text tokens run so far); each head's sum to 1
+
+
+class TokenDetail(NamedTuple):
+    """What is known of a drawn speech token beside its id.
+
+    logprob: by the model's distribution over what it may draw, where it was asked for. attention: what text
+    it is about, where the model has alignment heads.
+    """
+
+    logprob: float | None = None
+    attention: TextAttention | None = None
 
 
 @dataclass(frozen=True, slots=True)

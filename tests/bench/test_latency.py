@@ -67,6 +67,8 @@ async def test_cold_speakers_are_compared_and_leave_nothing_behind() -> None:
     references = [one.request.reference for one in engine.streams if one.request.reference]
     assert len({one.transcript for one in references}) == 1 + 3
     cold_speakers.show_report(found)
+    slower = cold_speakers.Comparison({"registered": [0.1], "reference, cold": [0.2]})
+    assert slower.ratio("reference, cold").value == pytest.approx(2)
 
 
 async def test_figures_and_plot_are_written(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 import soundfile
 import websockets
 
+from firstword.app.audio.loudness import integrated_lufs
 from firstword.app.options import BUILTIN_CHECKPOINT
 from firstword.app.telemetry.usage import UsageFile
 from tests.e2e.server import Server, serving
@@ -147,6 +148,27 @@ async def test_two_hundred_silent_sockets_do_not_keep_anyone_from_speaking(serve
     finally:
         for _, writer in silent:
             writer.close()
+
+
+async def repeated_phrase_begins_at_once(server: Server) -> None:
+    async with client(server) as http:
+        body = {"text": "Please hold the line.", "seed": 3, "format": "pcm"}
+        answers = [await http.post("/tts", json=body) for _ in range(6)]
+        unasked = [await http.post("/tts", json=body | {"cache": False}) for _ in range(2)]
+        exposition = (await http.get("/metrics")).text
+    assert len({answer.content for answer in (*answers, *unasked)}) == 1
+    timings = [answer.headers["server-timing"].rsplit("dur=", 1)[1] for answer in answers]
+    assert min(map(float, timings[1:])) < 5 < float(timings[0])
+    assert measured(exposition, "tts_phrase_cache_hits_total") == 5
+    assert measured(exposition, "tts_phrase_cache_misses_total") == 1
+
+
+async def test_phrases_are_kept_and_speakers_brought_to_one_loudness(tmp_path: Path) -> None:
+    with serving(tmp_path, phrase_cache_mb=8, loudness_lufs=-30) as server:
+        server.wait_for_line("a speaker was measured at", 120)
+        await repeated_phrase_begins_at_once(server)
+        said = (await spoken(server, text=TEXT * 2)).astype(np.float32) / 32768
+        assert integrated_lufs(said, 24_000) == pytest.approx(-30, abs=1.5)
 
 
 async def test_a_term_signal_lets_streams_finish_and_keeps_what_their_key_used(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -17,6 +18,8 @@ from firstword.app.api.keys import KeyRing, UrlSigner
 from firstword.app.api.limits import Quotas
 from firstword.app.api.schemas import ErrorAnswer
 from firstword.app.options import Limits
+from firstword.app.speakers.consents import ConsentStore
+from firstword.app.speakers.store_file import SPEAKERS_TABLE
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.usage import Usage
 from tests.support.fake_engine import FakeEngine
@@ -46,6 +49,7 @@ def make_services(
     return Services(
         engine=engine or FakeEngine(),
         speakers=speakers or FakeSpeakers(),
+        consents=ConsentStore(memory_store(), Path("memory")),
         metrics=metrics,
         keys=key_ring,
         signer=UrlSigner(b"secret of the test", key_ring, now),
@@ -58,6 +62,13 @@ def make_services(
         clock=clock,
         tags_audio=tags_audio,
     )
+
+
+def memory_store() -> sqlite3.Connection:
+    """An empty file of speakers, in memory."""
+    connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level="IMMEDIATE")
+    connection.execute(SPEAKERS_TABLE)
+    return connection
 
 
 def in_process(services: Services, **options: Any) -> httpx.AsyncClient:

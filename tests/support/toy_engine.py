@@ -12,7 +12,8 @@ from firstword.app.clients import STRANGER, Client
 from firstword.app.engine.admission import Admission
 from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.interface import EngineInfo, Mode, SynthesisRequest, VoiceMode
-from firstword.app.engine.stream import EngineParts
+from firstword.app.engine.phrase_cache import PhraseCache
+from firstword.app.engine.stream_state import EngineParts
 from firstword.app.engine.token2wav_pool import Token2WavPool
 from firstword.app.engine.tokens.interface import EndReason, TokenRequest, TokenStream
 from firstword.app.errors import InvalidRequest, SpeakerNotFound
@@ -152,12 +153,17 @@ class ToySpeakers:
         self.get(name, client)
         return PreparedSpeaker("", SpeakerFeatures.without_prompt(torch.zeros(192)), None, 0)
 
+    async def identity(self, name: str | None, client: Client, reference: SentRecording | None = None) -> str:
+        return self.get(name, client).name
+
     async def source_tokens(self, recording: SentRecording) -> tuple[int, ...]:
         return tuple(recording.content)
 
 
 class ToyText:
     """A segment for each sentence that ends in a full stop; in continuous mode each piece as it comes."""
+
+    version = ""
 
     def __init__(self) -> None:
         self._mode: Mode = "whole"
@@ -198,6 +204,7 @@ class ToyEngine:
         listener_buffer_s: float = 60.0,
         can_do_all: bool = True,
         trims_silence: bool = False,
+        phrase_cache_bytes: int = 0,
         text: ToyText | None = None,
         token2wav: ToyToken2Wav | None = None,
     ) -> None:
@@ -221,6 +228,8 @@ class ToyEngine:
             clock=self.clock,
             listener_buffer_s=listener_buffer_s,
             trims_silence=trims_silence,
+            phrases=PhraseCache(phrase_cache_bytes),
+            loudness=None,
         )
         self.engine = SpeechEngine(parts)
 

@@ -9,8 +9,7 @@ import torch
 
 from firstword.app.errors import TtsError
 from firstword.app.options import Sampling
-from firstword.models.lm.alignment import TokenDetail
-from firstword.models.lm.plan import DEFAULT_RATIOS, LengthRatios
+from firstword.models.lm.plan import DEFAULT_RATIOS, LengthRatios, TokenDetail
 from firstword.models.lm.silence import SilentTokenFilter
 
 MAX_REPEATS = 25  # one token so many times in a row is a loop: a second of the same sound

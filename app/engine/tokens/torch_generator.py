@@ -12,7 +12,6 @@ from firstword.app.engine.tokens.interface import EndReason, TokenRequest, Token
 from firstword.app.engine.tokens.prompt import plan_of, sampling_of
 from firstword.app.errors import SynthesisFailed
 from firstword.models.config import LMConfig
-from firstword.models.lm.alignment import TokenDetail
 from firstword.models.lm.decoder import (
     Emitted,
     Row,
@@ -21,7 +20,7 @@ from firstword.models.lm.decoder import (
     SpeechLM,
     Waiting,
 )
-from firstword.models.lm.plan import BistreamPlan, Plan
+from firstword.models.lm.plan import BistreamPlan, Plan, TokenDetail
 from firstword.models.lm.silence import silent_ids
 
 _log = logging.getLogger(__name__)

@@ -88,6 +88,13 @@ NEEDED: dict[str, Scope | None] = {
     "POST /speakers/import": "enrol",
     "PATCH /speakers/{name}": "enrol",
     "DELETE /speakers/{name}": "enrol",
+    "POST /v1/audio/voices": "enrol",
+    "DELETE /v1/audio/voices/{voice_id}": "enrol",
+    "GET /v1/audio/voice_consents": "enrol",
+    "POST /v1/audio/voice_consents": "enrol",
+    "GET /v1/audio/voice_consents/{consent_id}": "enrol",
+    "POST /v1/audio/voice_consents/{consent_id}": "enrol",
+    "DELETE /v1/audio/voice_consents/{consent_id}": "enrol",
     "GET /metrics": "admin",
 }
 

@@ -9,7 +9,7 @@ from firstword.app.engine.interface import EngineStatus
 from firstword.app.speakers.interface import StoreHealth
 from tests.support.fake_engine import FakeEngine
 from tests.support.fake_speakers import FakeSpeakers
-from tests.support.serving import MODEL_ID, in_process, make_services
+from tests.support.serving import LIMITS, MODEL_ID, in_process, make_services
 
 pytestmark = pytest.mark.anyio
 
@@ -67,6 +67,8 @@ async def test_capabilities_say_what_a_client_may_ask_for() -> None:
     assert (told["checkpoint"], told["backend"]) == ("fake-voice", "fake")
     assert (told["speakers"], told["default_speaker"]) == (2, "hum")
     assert (told["continuous_text"], told["instruct"], told["languages"]) == (True, True, ["en", "zh"])
+    assert told["voice_modes"] == ["zero_shot", "cross_lingual", "instruct", "sft"]
+    assert told["limits"]["max_reference_bytes"] == LIMITS.max_reference_bytes
     assert told["formats"] == list(FORMATS)
     assert told["sample_rates"]["ulaw"] == [8000]
     assert told["limits"]["max_text_chars"] == 4096

@@ -26,6 +26,8 @@ COUNTERS = {
     "tts_generation_anomalies": {"kind": ["token_loop", "empty", "max_tokens", "silence"]},
     "tts_speaker_cache_hits": {},
     "tts_speaker_cache_misses": {},
+    "tts_phrase_cache_hits": {},
+    "tts_phrase_cache_misses": {},
 }
 GAUGES = [
     "tts_requests_in_flight",

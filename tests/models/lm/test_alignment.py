@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from firstword.models.config import Qwen2LMConfig
-from firstword.models.lm.alignment import TextAttention
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, SpeechLM
-from firstword.models.lm.plan import BistreamPlan, LengthRatios, OfflinePlan, Plan
+from firstword.models.lm.plan import BistreamPlan, LengthRatios, OfflinePlan, Plan, TextAttention
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.onnx.build import onnx_lm
 from tests.models.lm.networks import FAMILIES, make_model

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from firstword.models.config import LMConfig, SamplingConfig
-from firstword.models.lm.alignment import TextAttention
 from firstword.models.lm.decoder import (
     Emitted,
     Event,
@@ -26,6 +25,7 @@ from firstword.models.lm.plan import (
     LengthRatios,
     OfflinePlan,
     Plan,
+    TextAttention,
     Vocabulary,
     bistream_layout,
     offline_layout,
