@@ -18,6 +18,8 @@ from starlette.types import ASGIApp
 from firstword.app.api import openai, operations, speakers, tts
 from firstword.app.api.dependencies import Services
 from firstword.app.api.errors import install_error_handlers, not_found
+from firstword.app.api.kserve import http as inference_http
+from firstword.app.api.kserve.inference import Inference
 from firstword.app.api.middleware import (
     AuthMiddleware,
     BodyLimitMiddleware,
@@ -39,18 +41,27 @@ def build_app(
     cors_origins: Sequence[str] = (),
     allowed_hosts: Sequence[str] | None = None,
     metrics_on_main_port: bool = True,
+    inference: Inference | None = None,
 ) -> FastAPI:
     """Build the transport over the given parts; it starts and stops none of them.
 
     cors_origins: origins whose web pages may call the server; "*" for all. allowed_hosts: names of the server
-    besides loopback ones; None: any.
+    besides loopback ones; None: any. inference: shared with gRPC; None: its own.
     """
     app = FastAPI(title="Firstword", description="Low-latency text to speech.", redoc_url=None)
     app.state.services = services
+    app.state.inference = inference or Inference(services)
     install_error_handlers(app)
     app.router.default = not_found
     app.router.redirect_slashes = False  # to where the client's Host says; PathMiddleware strips them instead
-    routers = [tts.router, websocket.router, openai.router, speakers.router, operations.router]
+    routers = [
+        tts.router,
+        websocket.router,
+        openai.router,
+        speakers.router,
+        operations.router,
+        inference_http.router,
+    ]
     if metrics_on_main_port:
         routers.append(operations.metrics_router)
     for router in routers:
@@ -60,7 +71,11 @@ def build_app(
         BodyLimitMiddleware,
         limits=services.limits,
         metrics=services.metrics,
-        body_limits=[*speakers.body_limits(services.limits), *openai.body_limits(services.limits)],
+        body_limits=[
+            *speakers.body_limits(services.limits),
+            *openai.body_limits(services.limits),
+            *inference_http.body_limits(services.limits),
+        ],
     )
     app.add_middleware(AuthMiddleware, keys=services.keys, metrics=services.metrics)
     app.add_middleware(

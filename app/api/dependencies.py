@@ -9,7 +9,7 @@ from starlette.requests import HTTPConnection
 
 from firstword.app.api.limits import Quotas
 from firstword.app.api.middleware import KeyRing
-from firstword.app.engine.interface import Engine
+from firstword.app.engine.interface import Engine, Stages
 from firstword.app.options import Limits
 from firstword.app.speakers.interface import Speakers
 from firstword.app.telemetry.metrics import Metrics
@@ -21,6 +21,7 @@ Clock = Callable[[], float]  # seconds, monotonic
 class Services:
     engine: Engine
     speakers: Speakers
+    stages: Stages
     metrics: Metrics
     keys: KeyRing
     limits: Limits

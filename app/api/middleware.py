@@ -124,7 +124,7 @@ class InternalErrorMiddleware:
             await error_response(error)(scope, receive, send)
 
 
-OPEN_PATHS = frozenset({"/livez", "/health", "/readyz"})
+OPEN_PATHS = frozenset({"/livez", "/health", "/readyz", "/v2/health/live", "/v2/health/ready"})
 ANONYMOUS = ""  # the owner of every request where no keys are set
 
 _ENTRY = re.compile(r"(?P<name>[^:\s]+):(?P<secret>[!-~]+)")  # ASCII, as headers are
@@ -148,6 +148,22 @@ class KeyRing:
         owners = [name for name, known in self._digests if hmac.compare_digest(digest, known)]
         return owners[0] if owners else None
 
+    def checked_owner(self, authorization: str, api_key: str) -> str:
+        """Return whose key came, by its header `Authorization` or, without it, by itself.
+
+        Raises InvalidApiKey.
+        """
+        if self.is_open:
+            return ANONYMOUS
+        scheme, _, credentials = authorization.partition(" ")
+        key = credentials.strip() if scheme.lower() == "bearer" and credentials else api_key
+        if not key:
+            raise InvalidApiKey("no API key; send one as `Authorization: Bearer KEY` or `X-API-Key: KEY`")
+        owner = self.owner_of(key)
+        if owner is None:
+            raise InvalidApiKey("unknown API key; check it, or ask for a new one")
+        return owner
+
 
 class AuthMiddleware:
     """Refuse requests without a known key with 401, WebSockets at their upgrade.
@@ -163,31 +179,16 @@ class AuthMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket") and scope["path"] not in OPEN_PATHS:
             try:
-                owner: str | None = ANONYMOUS
-                if not self._keys.is_open:
-                    owner = self._keys.owner_of(_key_in(scope))
-                    if owner is None:
-                        raise InvalidApiKey("unknown API key; check it, or ask for a new one")
+                headers = Headers(scope=scope)
+                # A browser cannot set headers on a WebSocket. Elsewhere a key in a URL would end up in logs.
+                query = QueryParams(scope["query_string"] if scope["type"] == "websocket" else "")
+                api_key = headers.get("x-api-key") or query.get("api_key") or ""
+                owner = self._keys.checked_owner(headers.get("authorization", ""), api_key)
                 scope.setdefault("state", {})["key_owner"] = owner
             except InvalidApiKey as error:
                 count_rejection(self._metrics, error)
                 return await error_response(error)(scope, receive, send)
         await self._app(scope, receive, send)
-
-
-def _key_in(scope: Scope) -> str:
-    """Return the key in a request or a WebSocket's upgrade. Raises InvalidApiKey for none."""
-    headers = Headers(scope=scope)
-    # A browser cannot set headers on a WebSocket. Elsewhere a key in a URL would end up in logs.
-    query = QueryParams(scope["query_string"] if scope["type"] == "websocket" else "")
-    scheme, _, credentials = headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and credentials:
-        key = credentials.strip()
-    else:
-        key = headers.get("x-api-key") or query.get("api_key") or ""
-    if not key:
-        raise InvalidApiKey("no API key; send one as `Authorization: Bearer KEY` or `X-API-Key: KEY`")
-    return key
 
 
 def _parse_key(number: int, entry: str) -> tuple[str, bytes]:

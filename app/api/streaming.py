@@ -19,6 +19,7 @@ from firstword.app.api.errors import INTERNAL, error_body, outcome_of, row_of
 from firstword.app.audio.formats import FORMATS, AudioFormat, OutputFormat, sample_rate_of
 from firstword.app.engine.interface import SynthesisRequest, SynthesisStream
 from firstword.app.errors import CancelReason, Draining, InvalidRequest
+from firstword.app.speakers.interface import PreparedSpeaker
 from firstword.app.telemetry.stream_record import StreamRecord, StreamStats
 
 logger = logging.getLogger(__name__)
@@ -42,14 +43,20 @@ class StreamSession:
     """
 
     def __init__(
-        self, services: Services, request: SynthesisRequest, owner: str, received_s: float | None = None
+        self,
+        services: Services,
+        request: SynthesisRequest,
+        owner: str,
+        received_s: float | None = None,
+        prepared: PreparedSpeaker | None = None,
     ) -> None:
         """owner: whose API key it is. received_s: when the request came, by the services' clock; None: when
-        the session is entered."""
+        the session is entered. prepared: a speaker that is not registered."""
         self.cancel_reason: CancelReason = "shutdown"  # why, should our task be cancelled
         self.received_s = received_s
         self._services = services
         self._request = request
+        self._prepared = prepared
         self._owner = owner
         self._first_text_s: float | None = None  # of text that comes in pieces
         self._record: StreamRecord | None = None  # None: not entered
@@ -88,7 +95,7 @@ class StreamSession:
         Raises what `Engine.open` raises.
         """
         if self._stream is None:
-            self._stream = self._services.engine.open(self._request)
+            self._stream = self._services.engine.open(self._request, self._prepared)
         return self._stream
 
     @property

@@ -15,6 +15,7 @@ from firstword.app.engine.admission import Admission
 from firstword.app.engine.backend import Backend, Device, choose_backend
 from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.interface import EngineInfo
+from firstword.app.engine.stages import NetworkStages
 from firstword.app.engine.stream import EngineParts
 from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.engine.tokens.interface import TokenGenerator
@@ -84,6 +85,7 @@ class RunningEngine:
     speaker_networks: SpeakerNetworks
     networks: Networks
     pool: Token2WavPool
+    stages: NetworkStages
 
 
 @asynccontextmanager
@@ -170,7 +172,16 @@ async def running_engine(
         try:
             _describe(metrics, info, networks, speakers)
             await engine.warm_up(measures=not engine_options.max_streams)
-            yield RunningEngine(engine, speakers, speaker_networks, networks, pool)
+            stages = NetworkStages(
+                networks.checkpoint.config.family,
+                networks.checkpoint.config.flow.vocab_size,
+                networks.token2wav,
+                speakers,
+                speaker_networks,
+                pool,
+                admission,
+            )
+            yield RunningEngine(engine, speakers, speaker_networks, networks, pool, stages)
         finally:
             await asyncio.shield(engine.aclose())
 

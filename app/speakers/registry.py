@@ -1,6 +1,7 @@
 """Registry of speakers, built-in and registered, with a cache of prepared ones."""
 
 import asyncio
+import hashlib
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -9,6 +10,7 @@ from functools import partial
 from types import TracebackType
 from typing import Generic, ParamSpec, Protocol, Self, TypeVar
 
+from firstword.app.audio.dsp import Samples
 from firstword.app.errors import InvalidRequest, Overloaded, SpeakerExists, SpeakerNotFound
 from firstword.app.speakers.enrolment import Enrolment, SpeakerNetworks, with_warnings
 from firstword.app.speakers.interface import (
@@ -250,6 +252,36 @@ class SpeakerRegistry:
                 self._cache.put(row.id, prepared)
         return prepared
 
+    async def of_recording(self, samples: Samples, sample_rate_hz: int, transcript: str) -> PreparedSpeaker:
+        """Return who speaks in a recording, which is not registered; the last ones are kept in memory.
+
+        The transcript is applied at each call: recordings with equal ones are never taken for each other.
+        Raises what reading a recording raises, and Overloaded.
+        """
+
+        def compute() -> PreparedSpeaker:
+            features = self._networks.read_features(samples, sample_rate_hz)
+            return self._networks.with_prompt_state(features, transcript)
+
+        digest = await asyncio.to_thread(_digest, samples, sample_rate_hz)
+        prepared = await self._cache.get(f"recording:{digest}", partial(self.bounded, compute))
+        if prepared.transcript != transcript:
+            prepared = self._networks.with_transcript(prepared, transcript)
+        return prepared
+
+    async def bounded(self, function: Callable[[], Result]) -> Result:
+        """Run it on the worker thread. Raises Overloaded where too many wait for that."""
+        if self._num_waiting >= self._max_waiting:
+            raise Overloaded(
+                f"{self._num_waiting} recordings wait to be read already; try again in {RETRY_AFTER_S} s",
+                RETRY_AFTER_S,
+            )
+        self._num_waiting += 1
+        try:
+            return await self._compute(function)
+        finally:
+            self._num_waiting -= 1
+
     async def _register(self, enrol: Callable[[], tuple[StoredSpeaker, PreparedSpeaker]]) -> SpeakerInfo:
         if self._num_waiting >= self._max_waiting:
             raise Overloaded(
@@ -325,6 +357,10 @@ class SpeakerRegistry:
             prompt_tokens=len(builtin.features.prompt_tokens),
             cached=name in self._cache,
         )
+
+
+def _digest(samples: Samples, sample_rate_hz: int) -> str:
+    return hashlib.sha256(samples.tobytes() + sample_rate_hz.to_bytes(4)).hexdigest()
 
 
 def _unknown(name: str) -> SpeakerNotFound:

@@ -66,6 +66,7 @@ class FakeEngine:
     fails_after_chunks: int = 0
     pause: asyncio.Event | None = None  # the stream waits for it
     pauses_after_chunks: int = 0
+    prepared: list[object] = field(default_factory=list)  # of every stream that was opened
     streams: list["FakeStream"] = field(default_factory=list)  # every one that was entered
     has_opened: asyncio.Event = field(default_factory=asyncio.Event)  # at least one
 
@@ -80,6 +81,7 @@ class FakeEngine:
             raise SpeakerNotFound(f"No speaker is named {name!r}; GET /speakers lists them.")
         if request.instruct is not None and not self.info.takes_instruct:
             raise InvalidRequest("This checkpoint takes no instruct; leave it out.", param="instruct")
+        self.prepared.append(prepared)
         return FakeStream(self, request, name)
 
     async def admit(self) -> None:

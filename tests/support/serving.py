@@ -11,6 +11,7 @@ import uvicorn
 
 from firstword.app.api.app import DrainingServer, build_app, server_config
 from firstword.app.api.dependencies import Clock, Services
+from firstword.app.api.kserve.inference import Inference
 from firstword.app.api.limits import Quotas
 from firstword.app.api.middleware import KeyRing
 from firstword.app.api.schemas import ErrorAnswer
@@ -18,6 +19,7 @@ from firstword.app.options import Limits
 from firstword.app.telemetry.metrics import Metrics
 from tests.support.fake_engine import FakeEngine
 from tests.support.fake_speakers import FakeSpeakers
+from tests.support.fake_stages import FakeStages
 
 VOICES = {"alloy": "hum", "nova": "anna"}
 MODEL_ID = "firstword-test"
@@ -33,10 +35,12 @@ def make_services(
     limits: Limits = LIMITS,
     clock: Clock = time.perf_counter,
     accepts_any_model: bool = True,
+    stages: FakeStages | None = None,
 ) -> Services:
     return Services(
         engine=engine or FakeEngine(),
         speakers=speakers or FakeSpeakers(),
+        stages=stages or FakeStages(),
         metrics=Metrics(),
         keys=KeyRing(keys),
         limits=limits,
@@ -55,12 +59,13 @@ def in_process(services: Services) -> httpx.AsyncClient:
 
 
 @asynccontextmanager
-async def serving(services: Services) -> AsyncIterator[str]:
+async def serving(services: Services, inference: Inference | None = None) -> AsyncIterator[str]:
     """A real server in this event loop; gives its base URL. On leaving, all its requests have ended."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         # The socket listens from here on: a client that is early waits in its backlog.
         host, port = listening.getsockname()
-        config = server_config(build_app(services), host, port, services.limits.max_message_bytes)
+        app = build_app(services, inference=inference)
+        config = server_config(app, host, port, services.limits.max_message_bytes)
         server = uvicorn.Server(config)
         running = asyncio.create_task(server.serve([listening]))
         try:

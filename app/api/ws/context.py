@@ -15,13 +15,13 @@ from firstword.app.api.ws.messages import (
     Cancelled,
     Done,
     FlushDone,
-    SendQueue,
+    Sender,
     Start,
     Started,
     Stats,
 )
 from firstword.app.engine.interface import Flushed, SynthesisRequest
-from firstword.app.errors import CancelReason, StreamTimeout
+from firstword.app.errors import CancelReason, StreamTimeout, Wire
 
 
 class ContextState(Enum):
@@ -46,9 +46,19 @@ class Context:
     """
 
     def __init__(
-        self, start: Start, services: Services, owner: str, send_queue: SendQueue, is_explicit: bool
+        self,
+        start: Start,
+        services: Services,
+        owner: str,
+        send_queue: Sender,
+        is_explicit: bool,
+        wire: Wire = "websocket",
+        request_id: str | None = None,
     ) -> None:
-        """owner: whose API key it is. is_explicit: a `start` came. Raises InvalidRequest, SpeakerNotFound."""
+        """owner: whose API key it is. is_explicit: a `start` came. request_id None: a new one.
+
+        Raises InvalidRequest, SpeakerNotFound.
+        """
         info = services.engine.info
         if start.speaker is not None:
             services.speakers.get(start.speaker)
@@ -61,8 +71,8 @@ class Context:
             start.format, start.sample_rate, start.speed, info.sample_rate_hz
         )
         self._request = SynthesisRequest(
-            request_id=uuid4().hex,
-            wire="websocket",
+            request_id=request_id or uuid4().hex,
+            wire=wire,
             mode=start.mode or ("continuous" if info.can_continue_text else "segments"),
             speaker=start.speaker,
             language=start.language,
