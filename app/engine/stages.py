@@ -1,10 +1,10 @@
 """The networks of a checkpoint one by one: tokenizer, speaker encoder, token2wav, vocoder."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -15,12 +15,35 @@ from firstword.app.engine.admission import Admission, Slot
 from firstword.app.engine.interface import SpeechPrompt
 from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.errors import InvalidRequest
-from firstword.app.speakers.enrolment import SpeakerNetworks
 from firstword.app.speakers.interface import PreparedSpeaker
-from firstword.app.speakers.registry import SpeakerRegistry
-from firstword.app.speakers.store import Tensors
+from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.token2wav import Token2Wav, check_tokens
 from firstword.models.token2wav_step import RefusedStep, StepInput
+
+Result = TypeVar("Result")
+Tensors = Mapping[str, NDArray[Any]]
+
+
+class Recordings(Protocol):
+    """`SpeakerRegistry`, for recordings that are not registered."""
+
+    async def prepared(self, name: str | None) -> PreparedSpeaker: ...
+
+    async def of_recording(
+        self, samples: Samples, sample_rate_hz: int, transcript: str
+    ) -> PreparedSpeaker: ...
+
+    async def bounded(self, function: Callable[[], Result]) -> Result: ...
+
+
+class PromptNetworks(Protocol):
+    """`SpeakerNetworks`."""
+
+    def read_source_tokens(self, samples: Samples, sample_rate_hz: int) -> list[int]: ...
+
+    def features_from(self, tensors: Tensors) -> SpeakerFeatures: ...
+
+    def with_prompt_state(self, features: SpeakerFeatures, transcript: str) -> PreparedSpeaker: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,8 +53,8 @@ class NetworkStages:
     family: str
     vocab_size: int  # of speech tokens
     token2wav: StreamingToken2Wav
-    speakers: SpeakerRegistry
-    networks: SpeakerNetworks
+    speakers: Recordings
+    networks: PromptNetworks
     pool: Token2WavPool
     admission: Admission
 
