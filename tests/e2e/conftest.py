@@ -9,5 +9,5 @@ from tests.e2e.server import Server, serving
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(tmp_path_factory.mktemp("data"), max_streams=16) as server:
+    with serving(tmp_path_factory.mktemp("data"), max_streams=16, grpc_port=0) as server:
         yield server
