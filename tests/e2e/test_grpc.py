@@ -1,6 +1,7 @@
 """gRPC and the Open Inference Protocol of a real server with the built-in voice."""
 
 import io
+import re
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from firstword.app.api.grpc.messages import SPEECH, message, method_of
 from firstword.app.api.kserve.models import SPEECH_TOKEN_OFFSET
 from tests.e2e.server import Server
+from tests.support.readme import ROOT
 from tests.support.service_client import TEXT, client, measured, spoken
 from tests.support.triton_clients import inferred, inferred_over_http, streamed
 
@@ -118,3 +120,14 @@ async def test_the_stages_put_together_speak(server: Server) -> None:
     assert parts[0] > 0, "the first hop ends where the client's does"
     mel = {"mel": np.full((80, 50), -6, np.float32)}
     assert (await run_sync(partial(ask, "vocoder", mel, "tts_speech"))).shape == (1, 50 * 480)
+
+
+async def test_examples_of_the_page_work(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs/nvidia.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    await run_sync(partial(exec, example.replace("localhost:8001", server.grpc_address), {}))
+    assert re.fullmatch(r"(\(1, \d+\)\n)+", capsys.readouterr().out)
+    (path, body) = re.findall(r"curl -sN localhost:8000(/v2/\S+) -d '(.*?)'", page)[0]
+    async with client(server) as http:
+        answer = await http.post(path, content=body)
+    assert answer.text.startswith('data: {"model_name": "cosyvoice2"')
