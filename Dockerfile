@@ -1,5 +1,6 @@
 # docker build --target cpu -t firstword:cpu .
 # docker build --target cuda -t firstword:cuda .
+# docker buildx bake -f deploy/docker-bake.hcl    both, the CPU's for arm64 too
 
 # The dependencies come before our source, so that a change of source does not fetch them again.
 FROM python:3.11-bookworm AS dependencies
@@ -12,7 +13,7 @@ COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
 FROM dependencies AS packages-cpu
 ARG TORCH_INDEX=
 RUN pip --python /opt/firstword/bin/python install \
-    ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -c constraints.txt .
+    ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -c constraints.txt '.[otel]'
 COPY firstword firstword
 COPY app app
 COPY bench bench
@@ -21,7 +22,7 @@ RUN pip --python /opt/firstword/bin/python install --no-deps --force-reinstall .
 
 # The ordinary torch brings CUDA's libraries with it; the host brings the driver.
 FROM dependencies AS packages-cuda
-RUN pip --python /opt/firstword/bin/python install -c constraints.txt .
+RUN pip --python /opt/firstword/bin/python install -c constraints.txt '.[otel]'
 COPY firstword firstword
 COPY app app
 COPY bench bench
@@ -31,7 +32,7 @@ RUN pip --python /opt/firstword/bin/python install --no-deps --force-reinstall .
 FROM python:3.11-slim-bookworm AS service
 RUN python -m pip uninstall --yes --quiet --root-user-action=ignore pip setuptools wheel \
     && useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin firstword \
-    && install --directory --owner=firstword --group=firstword /data
+    && install --directory --owner=firstword --group=firstword /data /models
 ENV PATH=/opt/firstword/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     FIRSTWORD_HOST=0.0.0.0 \

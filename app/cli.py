@@ -4,24 +4,28 @@ from typing import Final
 
 import typer
 
+from firstword.app.commands.alignment_heads import alignment_heads
 from firstword.app.commands.bench import bench
 from firstword.app.commands.console import CommandGroup
 from firstword.app.commands.doctor import doctor
+from firstword.app.commands.download import download
+from firstword.app.commands.keys import keys
 from firstword.app.commands.say import say
 from firstword.app.commands.serve import serve, settings
 from firstword.app.commands.speakers import speakers
+from firstword.app.commands.top import top
 
 cli: Final = typer.Typer(
     name="firstword",
     help="Text to speech with CosyVoice-architecture models, the first word soon.",
     cls=CommandGroup,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_show_locals=False,  # they may hold keys, and text that people speak
 )
-for command in (serve, say, doctor, settings, bench):
+for command in (serve, say, doctor, top, download, settings, bench, alignment_heads):
     cli.command()(command)
 cli.add_typer(speakers)
+cli.add_typer(keys)
 
 
 def main() -> None:

@@ -5,6 +5,8 @@ TtsError
 │   ├── TextTooLong
 │   └── StringTooLong       the same in OpenAI's words
 ├── InvalidApiKey
+│   └── InvalidSignature    of a signed address
+├── MissingScope            the key is known, but not for this
 ├── OriginNotAllowed        a web page of another origin, or an unknown name of this server
 ├── PathNotFound
 ├── MethodNotAllowed
@@ -14,6 +16,7 @@ TtsError
 ├── ModelNotFound
 ├── SpeakerNotFound
 ├── SpeakerExists
+├── SpeakerNotYours         another owner's, to be used but not changed
 ├── SpeakerIncompatible     made with another checkpoint
 ├── SpeakerDamaged          what is stored of it cannot be read
 ├── BadAudio                an upload that is not a usable recording
@@ -63,6 +66,17 @@ class InvalidApiKey(TtsError):
     pass
 
 
+class InvalidSignature(InvalidApiKey):
+    pass
+
+
+class MissingScope(TtsError):
+    def __init__(self, message: str, scope: str) -> None:
+        """scope: the one that it takes."""
+        super().__init__(message)
+        self.scope = scope
+
+
 class OriginNotAllowed(TtsError):
     pass
 
@@ -101,6 +115,10 @@ class SpeakerNotFound(TtsError):
 
 
 class SpeakerExists(TtsError):
+    pass
+
+
+class SpeakerNotYours(TtsError):
     pass
 
 

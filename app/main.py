@@ -1,5 +1,6 @@
 """Where the parts of the service meet: settings in, a server that speaks out."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -7,16 +8,20 @@ from typing import TYPE_CHECKING
 
 from firstword.app.api.app import DrainingServer, build_app, metrics_server, raise_file_limit, server_config
 from firstword.app.api.dependencies import Services
+from firstword.app.api.keys import KeyRing, UrlSigner
 from firstword.app.api.kserve.inference import Inference
 from firstword.app.api.limits import Quotas
-from firstword.app.api.middleware import KeyRing
 from firstword.app.engine.startup import running_engine
 from firstword.app.settings import InvalidSettings, Settings
 from firstword.app.speakers.interface import max_bundle_bytes
 from firstword.app.telemetry.metrics import Metrics
+from firstword.app.telemetry.tracing import NO_TRACING, OpenTelemetryTracing, Tracing
+from firstword.app.telemetry.usage import Usage
 
 if TYPE_CHECKING:  # grpcio is an extra
     from firstword.app.api.grpc.server import GrpcServer
+
+USAGE_FILE = "usage.sqlite3"
 
 
 @asynccontextmanager
@@ -26,19 +31,23 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
     Raises InvalidSettings, and what `running_engine` raises.
     """
     try:
-        keys = KeyRing(settings.server.plain_keys)
+        keys = KeyRing(settings.server.plain_keys, settings.server.api_keys_file)
     except ValueError as error:
-        raise InvalidSettings(f"FIRSTWORD_API_KEYS: {error}") from error
+        raise InvalidSettings(f"API keys: {error}") from error
     metrics, clock = Metrics(), time.perf_counter
-    async with running_engine(
-        settings.networks,
-        settings.engine,
-        settings.speakers,
-        settings.vllm,
-        metrics,
-        clock=clock,
-        max_bundle_bytes=max_bundle_bytes(settings.limits.max_upload_bytes),
-    ) as running:
+    async with (
+        open_tracing(settings.log.tracing) as tracing,
+        running_engine(
+            settings.networks,
+            settings.engine,
+            settings.speakers,
+            settings.vllm,
+            metrics,
+            clock=clock,
+            max_bundle_bytes=max_bundle_bytes(settings.limits.max_upload_bytes),
+        ) as running,
+        Usage(settings.speakers.data_dir / USAGE_FILE, metrics) as usage,
+    ):
         info = running.engine.info
         yield Services(
             engine=running.engine,
@@ -46,13 +55,35 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
             stages=running.stages,
             metrics=metrics,
             keys=keys,
+            signer=UrlSigner(usage.secret, keys),
+            usage=usage,
             limits=settings.limits,
             quotas=Quotas(settings.limits, clock),
             model_id=info.checkpoint,
             voices=settings.server.voices(info.default_speaker),
             accepts_any_model=settings.server.openai_models == "any",
             clock=clock,
+            tags_audio=settings.server.tag_audio,
+            tracing=tracing,
         )
+
+
+@asynccontextmanager
+async def open_tracing(kind: str) -> AsyncIterator[Tracing]:
+    """kind: "off" or "otlp". Raises InvalidSettings where OpenTelemetry is not installed."""
+    if kind == "off":
+        yield NO_TRACING
+        return
+    try:
+        tracing = OpenTelemetryTracing()
+    except ImportError as error:
+        raise InvalidSettings(
+            f"FIRSTWORD_TRACING is {kind}, which needs OpenTelemetry ({error}): pip install 'firstword[otel]'"
+        ) from None
+    try:
+        yield tracing
+    finally:
+        await asyncio.to_thread(tracing.close)
 
 
 async def serve(settings: Settings, announce: Callable[[str], None], on_drained: Callable[[], None]) -> None:
@@ -79,8 +110,10 @@ async def serve(settings: Settings, announce: Callable[[str], None], on_drained:
             cors_origins=server_options.cors_origins,
             allowed_hosts=server_options.checked_hosts,
             metrics_on_main_port=server_options.metrics_port is None,
+            has_public_lists=server_options.public_lists,
         )
-        config = server_config(app, server_options.host, server_options.port, limits.max_message_bytes)
+        max_message_bytes = max(limits.max_message_bytes, limits.max_reference_bytes)
+        config = server_config(app, server_options.host, server_options.port, max_message_bytes)
         server = DrainingServer(
             config,
             drain=drain,

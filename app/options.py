@@ -58,7 +58,7 @@ def _expand_home(given: object) -> object:
     return Path(given).expanduser() if isinstance(given, str | Path) else given
 
 
-Directory = Annotated[Path, BeforeValidator(_expand_home)]
+HomePath = Annotated[Path, BeforeValidator(_expand_home)]
 TextList = Annotated[tuple[str, ...], BeforeValidator(_split)]
 SecretList = Annotated[tuple[SecretStr, ...], BeforeValidator(_split)]
 TextMap = Annotated[dict[str, str], BeforeValidator(_pairs)]
@@ -92,18 +92,26 @@ class ServerOptions:
         ),
     ] = None
     grpc_tls_certificate: Annotated[
-        Directory | None,
+        HomePath | None,
         Field(description="PEM file with the certificate chain of gRPC; empty is no TLS"),
     ] = None
     grpc_tls_key: Annotated[
-        Directory | None, Field(description="PEM file with the key of that certificate")
+        HomePath | None, Field(description="PEM file with the key of that certificate")
     ] = None
     api_keys: Annotated[
         SecretList,
         Field(
-            description="Clients' keys, name:key or name:sha256 with commas between; empty lets everybody in"
+            description="Clients' keys, name:key or name:sha256 with commas between, which may do "
+            "everything; without any, and without a file of keys, everybody is let in"
         ),
     ] = ()
+    api_keys_file: Annotated[
+        HomePath | None,
+        Field(description="TOML file of keys with scopes, read again whenever it changes; empty is none"),
+    ] = None
+    public_lists: Annotated[
+        bool, Field(description="List models, voices and speakers without a key, as Open WebUI asks for them")
+    ] = False
     cors_origins: Annotated[
         TextList,
         Field(
@@ -128,6 +136,10 @@ class ServerOptions:
             "speaker"
         ),
     ] = field(default_factory=dict)
+    tag_audio: Annotated[
+        bool,
+        Field(description="Mark wav, mp3, opus and flac as synthetic, with the speaker and the request's id"),
+    ] = True
     drain_timeout_s: Annotated[
         float,
         Field(gt=0, description="How long streams may go on after SIGTERM before they are cancelled"),
@@ -169,6 +181,9 @@ class Limits:
     max_upload_bytes: Annotated[
         int, Field(ge=1, description="One recording of a speaker; a bundle may be 2 MiB larger")
     ] = 10 * _MIB
+    max_reference_bytes: Annotated[
+        int, Field(ge=1, description="One recording within a request, whose voice it borrows or converts")
+    ] = 6 * _MIB
     max_bodies_bytes: Annotated[
         int,
         Field(ge=1, description="Bodies of all requests being received; beyond, they are refused with 503"),
@@ -182,7 +197,7 @@ class NetworkOptions:
     """Which networks are loaded, and how they run."""
 
     checkpoint: Annotated[
-        Directory,
+        HomePath,
         Field(description="Model directory of CosyVoice 1, 2 or 3; empty is the built-in voice"),
     ] = BUILTIN_CHECKPOINT
     backend: Annotated[
@@ -252,12 +267,26 @@ class EngineOptions:
     queue_timeout_s: Annotated[
         float, Field(gt=0, description="How long a request waits for a slot before its 503")
     ] = 0.5
+    max_queued_files: Annotated[
+        int,
+        Field(
+            ge=0,
+            description='Requests with "stream": false that wait for a slot; more are refused with 503',
+        ),
+    ] = 64
+    file_queue_timeout_s: Annotated[
+        float, Field(gt=0, description='How long a request with "stream": false waits before its 503')
+    ] = 60
     listener_buffer_s: Annotated[
         float, Field(gt=0, description="Audio made ahead of one listener before its stream pauses")
     ] = 10
     max_text_chars: Annotated[
         int, Field(ge=1, description="Text of one stream; more is refused with 413")
     ] = 4096
+    lexicon: Annotated[
+        HomePath | None,
+        Field(description="File of pronunciations, JSON or PLS, read again when it changes; empty is none"),
+    ] = None
     trim_silence: Annotated[
         bool, Field(description="Cut the silence before a stream's first sound, 30 ms of it kept")
     ] = True
@@ -268,7 +297,7 @@ class SpeakerOptions:
     """Where speakers are kept, and which of them are ready."""
 
     data_dir: Annotated[
-        Directory, Field(description="Directory of all that is written: registered speakers")
+        HomePath, Field(description="Directory of all that is written: registered speakers, what keys used")
     ] = Path("data")
     default_speaker: Annotated[
         str | None,
@@ -334,3 +363,27 @@ class LogOptions:
     log_format: Annotated[
         Literal["text", "json"], Field(description="Log lines for people or for machines")
     ] = "text"
+    tracing: Annotated[
+        Literal["off", "otlp"],
+        Field(
+            description="A trace of each stream by OpenTelemetry, to where OTEL_EXPORTER_OTLP_ENDPOINT says; "
+            "needs the extra otel"
+        ),
+    ] = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How speech tokens are drawn; None leaves a value as the checkpoint has it.
+
+    ras_window, ras_threshold: of repetition-aware sampling, the tokens looked at and the share of them from
+    which on a token repeats. min_token_ratio, max_token_ratio: speech tokens per text token of an utterance.
+    """
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    ras_window: int | None = None
+    ras_threshold: float | None = None
+    min_token_ratio: float | None = None
+    max_token_ratio: float | None = None

@@ -4,23 +4,25 @@
 """
 
 import asyncio
+import logging
 import tempfile
 import threading
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeVar, overload
+from typing import Any, Final, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 import soundfile
 
-from firstword.app.audio.dsp import Samples, to_pcm16
-from firstword.app.engine.interface import Audio, SynthesisRequest, SynthesisStream
+from firstword.app.audio.dsp import Pcm16, Samples, to_pcm16
+from firstword.app.clients import ANYBODY
+from firstword.app.engine.interface import Audio, Mode, SynthesisRequest, SynthesisStream, VoiceMode
 from firstword.app.engine.startup import RunningEngine, running_engine
 from firstword.app.errors import InvalidRequest
 from firstword.app.options import (
@@ -35,16 +37,36 @@ from firstword.app.options import (
 )
 from firstword.app.speakers.enrolment import decode_upload
 from firstword.app.speakers.interface import PreparedSpeaker
+from firstword.app.speech_options import checked_options
 from firstword.app.telemetry.metrics import Metrics
 from firstword.models.token2wav_step import StepInput
 
 Recording = str | Path | bytes | tuple[Samples, int]
 """A file's path, its content, or mono float32 samples within ±1 with their sample rate in Hz."""
 
+Text = str | Iterable[str]
+"""A whole text, or the pieces of one in the order in which they come."""
+
+
+class VoiceOptions(TypedDict, total=False):
+    """Who speaks a text, and how; `Synthesizer.speak` says what each means."""
+
+    speaker: str | None
+    reference: Recording | PreparedSpeaker | None
+    transcript: str
+    mode: VoiceMode | None
+    instruct: str | None
+    language: str | None
+    normalize: bool
+    options: Mapping[str, object] | None
+    seed: int | None
+
+
 DEFAULT_MAX_STREAMS: Final = 4
 _ENDLESS_S: Final = 24 * 3600.0
 _MAX_WAITING: Final = 1_000_000
 _MAX_TEXT_CHARS: Final = 1_000_000
+_log = logging.getLogger(__name__)
 _SUFFIXES: Final = (".wav", ".flac", ".ogg", ".mp3")
 
 Result = TypeVar("Result")
@@ -70,6 +92,7 @@ class AsyncSynthesizer:
         self._speaker_options = speakers
         self._vllm_options = vllm or VllmOptions()
         self._keeps_data = keeps_data
+        self._metrics = Metrics()
         self._stack = AsyncExitStack()
         self._running: RunningEngine | None = None
 
@@ -109,7 +132,7 @@ class AsyncSynthesizer:
                 directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="firstword-"))
                 speakers = replace(speakers, data_dir=Path(directory))
             self._running = await stack.enter_async_context(
-                running_engine(*self._options, speakers, self._vllm_options, Metrics())
+                running_engine(*self._options, speakers, self._vllm_options, self._metrics)
             )
             self._stack = stack.pop_all()
         return self
@@ -126,64 +149,78 @@ class AsyncSynthesizer:
 
     @property
     def speakers(self) -> tuple[str, ...]:
-        return tuple(speaker.name for speaker in self._engine.speakers.list())
+        return tuple(speaker.name for speaker in self._engine.speakers.list(ANYBODY))
+
+    @property
+    def anomalies(self) -> Mapping[str, int]:
+        [family] = self._metrics.generation_anomalies.collect()
+        totals = (sample for sample in family.samples if sample.name.endswith("_total"))
+        return {sample.labels["kind"]: int(sample.value) for sample in totals}
 
     @asynccontextmanager
     async def stream(
         self,
-        text: str,
+        text: Text,
         *,
         speaker: str | None = None,
         reference: Recording | PreparedSpeaker | None = None,
         transcript: str = "",
+        mode: VoiceMode | None = None,
         instruct: str | None = None,
         language: str | None = None,
+        normalize: bool = True,
         seed: int | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> AsyncIterator[SynthesisStream]:
         """The engine's own stream of `speak`, which also tells what was spoken and what it cost."""
         prepared = await self._prepared_reference(speaker, reference, transcript)
+        fields = checked_options(options or {})
+        engine = self._engine.engine
+        in_pieces: Mode = "continuous" if engine.info.can_continue_text else "segments"
         request = SynthesisRequest(
             request_id=uuid.uuid4().hex,
             wire="cli",
-            text=text,
+            mode="whole" if isinstance(text, str) else in_pieces,
+            text=text if isinstance(text, str) else None,
             speaker=speaker,
             language=language,
             instruct=instruct,
             seed=seed,
+            voice_mode=mode,
+            reading=replace(fields.reading, normalize=normalize and fields.normalize),
+            sampling=fields.sampling,
+            volume=fields.volume,
+            client=ANYBODY,
         )
-        async with self._engine.engine.open(request, prepared) as stream:
-            yield stream
+        async with engine.open(request, prepared) as stream:
+            try:
+                if isinstance(text, str):
+                    yield stream
+                    return
+                pushing = asyncio.create_task(_push(text, stream))
+                try:
+                    yield stream
+                finally:
+                    pushing.cancel()
+                    await asyncio.wait([pushing])
+                    if not pushing.cancelled():
+                        pushing.result()  # raises what the pieces raised
+            finally:
+                for warning in stream.stats.warnings:
+                    _log.warning("%s", warning)
 
     @overload
     def speak(
-        self,
-        text: str,
-        *,
-        speaker: str | None = None,
-        reference: Recording | PreparedSpeaker | None = None,
-        transcript: str = "",
-        instruct: str | None = None,
-        language: str | None = None,
-        seed: int | None = None,
-        stream: Literal[True] = True,
+        self, text: Text, *, stream: Literal[True] = True, **voice: Unpack[VoiceOptions]
     ) -> AsyncGenerator[Samples, None]: ...
 
     @overload
     def speak(
-        self,
-        text: str,
-        *,
-        speaker: str | None = None,
-        reference: Recording | PreparedSpeaker | None = None,
-        transcript: str = "",
-        instruct: str | None = None,
-        language: str | None = None,
-        seed: int | None = None,
-        stream: Literal[False],
+        self, text: Text, *, stream: Literal[False], **voice: Unpack[VoiceOptions]
     ) -> Coroutine[Any, Any, Samples]: ...
 
     def speak(
-        self, text: str, *, stream: bool = True, **voice: Any
+        self, text: Text, *, stream: bool = True, **voice: Unpack[VoiceOptions]
     ) -> AsyncGenerator[Samples, None] | Coroutine[Any, Any, Samples]:
         return self._pieces(text, **voice) if stream else self._whole(text, **voice)
 
@@ -207,7 +244,7 @@ class AsyncSynthesizer:
         running = self._engine
         target = await self._prepared_reference(speaker, reference, "")
         if target is None:
-            target = await running.speakers.prepared(speaker)
+            target = await running.speakers.prepared(speaker, ANYBODY)
         if not target.features.has_prompt:
             raise InvalidRequest(
                 "voice conversion needs a speaker with a recorded prompt and this one has none; name another "
@@ -231,7 +268,7 @@ class AsyncSynthesizer:
             pieces.append(wave.samples)
         return np.concatenate(pieces)
 
-    async def save(self, path: str | Path, speech: str | Samples, **voice: Any) -> None:
+    async def save(self, path: str | Path, speech: str | Samples, **voice: Unpack[VoiceOptions]) -> None:
         path = Path(path)
         suffix = path.suffix.lower()
         if suffix not in _SUFFIXES:
@@ -240,7 +277,7 @@ class AsyncSynthesizer:
             )
         samples = await self._whole(speech, **voice) if isinstance(speech, str) else speech
         content = to_pcm16(samples) if suffix in (".wav", ".flac") else samples
-        await asyncio.to_thread(soundfile.write, path, content, self.sample_rate_hz)
+        await asyncio.to_thread(_write_file, path, content, self.sample_rate_hz)
 
     @property
     def _engine(self) -> RunningEngine:
@@ -248,7 +285,7 @@ class AsyncSynthesizer:
             raise RuntimeError("the synthesizer is not open; use it within its `with` block")
         return self._running
 
-    async def _pieces(self, text: str, **voice: Any) -> AsyncGenerator[Samples, None]:
+    async def _pieces(self, text: Text, **voice: Unpack[VoiceOptions]) -> AsyncGenerator[Samples, None]:
         has_audio = False
         async with self.stream(text, **voice) as stream:
             async for event in stream:
@@ -258,7 +295,7 @@ class AsyncSynthesizer:
         if not has_audio:
             raise InvalidRequest("the text has nothing that can be spoken; give at least one word", "text")
 
-    async def _whole(self, text: str, **voice: Any) -> Samples:
+    async def _whole(self, text: Text, **voice: Unpack[VoiceOptions]) -> Samples:
         async with aclosing(self._pieces(text, **voice)) as pieces:
             return np.concatenate([piece async for piece in pieces])
 
@@ -356,41 +393,35 @@ class Synthesizer:
         """The names of the built-in and the registered speakers."""
         return self._await(asyncio.to_thread(lambda synthesizer: synthesizer.speakers, self._opened))
 
+    @property
+    def anomalies(self) -> Mapping[str, int]:
+        """How many utterances went wrong since it was opened, by kind.
+
+        "max_tokens" did not end by itself, "token_loop" repeated one token, "silence" and "empty" speak for
+        themselves.
+        """
+        return self._opened.anomalies
+
     @overload
     def speak(
-        self,
-        text: str,
-        *,
-        speaker: str | None = None,
-        reference: Recording | PreparedSpeaker | None = None,
-        transcript: str = "",
-        instruct: str | None = None,
-        language: str | None = None,
-        seed: int | None = None,
-        stream: Literal[True] = True,
+        self, text: Text, *, stream: Literal[True] = True, **voice: Unpack[VoiceOptions]
     ) -> Iterator[Samples]: ...
 
     @overload
-    def speak(
-        self,
-        text: str,
-        *,
-        speaker: str | None = None,
-        reference: Recording | PreparedSpeaker | None = None,
-        transcript: str = "",
-        instruct: str | None = None,
-        language: str | None = None,
-        seed: int | None = None,
-        stream: Literal[False],
-    ) -> Samples: ...
+    def speak(self, text: Text, *, stream: Literal[False], **voice: Unpack[VoiceOptions]) -> Samples: ...
 
-    def speak(self, text: str, *, stream: bool = True, **voice: Any) -> Iterator[Samples] | Samples:
+    def speak(
+        self, text: Text, *, stream: bool = True, **voice: Unpack[VoiceOptions]
+    ) -> Iterator[Samples] | Samples:
         """Speak a text: float32 samples (n,) within ±1, in pieces as they are made; stream False: in one.
 
-        speaker: a name of `speakers`; None: the default one. reference: a recording of 1 to 30 s whose voice
-        is taken instead, or what `prepare` made of it; transcript: what is said in it, word for word.
-        instruct: how to say it, for a checkpoint trained with instructions. language: such as en; None: found
-        for each segment. The same seed says it the same way again; None: a new one each time.
+        text: an iterable of pieces, as another model writes them, is spoken while it still comes. speaker: a
+        name of `speakers`; None: the default one. reference: a recording of 1 to 30 s whose voice is taken
+        instead, or what `prepare` made of it; transcript: what is said in it, word for word. mode: zero_shot,
+        cross_lingual, instruct or sft; None: what fits the speaker. instruct: how to say it, for a checkpoint
+        trained with instructions. language: such as en or English; None: found for each segment. normalize
+        False: the text has its numbers and symbols in words already. The same seed says it the same way
+        again; None: a new one each time.
 
         Raises InvalidRequest for a text without words or what the checkpoint cannot do, SpeakerNotFound,
         BadAudio, and SynthesisFailed.
@@ -417,7 +448,7 @@ class Synthesizer:
         """
         return self._await(self._opened.convert(recording, speaker, reference=reference, seed=seed))
 
-    def save(self, path: str | Path, speech: str | Samples, **voice: Any) -> None:
+    def save(self, path: str | Path, speech: str | Samples, **voice: Unpack[VoiceOptions]) -> None:
         """Write a text, spoken as `speak` does with the same arguments, or samples into a file.
 
         The suffix is the format: .wav, .flac, .ogg or .mp3. Raises ValueError for another.
@@ -457,6 +488,25 @@ class Synthesizer:
             (self._ended if started.done() else started).set_exception(error)
         else:
             self._ended.set_result(None)
+
+
+def _write_file(path: Path, content: Samples | Pcm16, sample_rate_hz: int) -> None:
+    with soundfile.SoundFile(path, "w", sample_rate_hz, 1) as file:
+        file.software = "Firstword"
+        file.comment = "synthetic speech"
+        file.write(content)
+
+
+async def _push(pieces: Iterable[str], stream: SynthesisStream) -> None:
+    """Take the pieces in threads, as one may be long in coming; if that fails, end the stream."""
+    iterator = iter(pieces)
+    try:
+        while (piece := await asyncio.to_thread(next, iterator, None)) is not None:
+            stream.push_text(piece)
+        stream.finish_text()
+    except Exception:
+        stream.cancel("disconnect")
+        raise
 
 
 def _read_recording(recording: Recording) -> tuple[Samples, int]:

@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 
 from firstword.app.settings import LOCAL_URL
-from firstword.bench import arguments
+from firstword.bench import arguments, cold_speakers
 from firstword.bench.client import Ask, Client, Protocol
 from firstword.bench.levels import Goal, Level, capacity_hz, goodput, level_of
 from firstword.bench.load import Load, asks, run_load, watched_lag
@@ -130,6 +130,9 @@ def main(words: Sequence[str]) -> int:
         not given.any_speech,
     )
     try:
+        if given.cold_speakers:
+            cold_speakers.show_report(cold_speakers.measure(given.url, given.cold_speakers, given.api_key))
+            return 0
         report = asyncio.run(measure(plan))
     except (httpx.HTTPError, ValueError) as error:
         print(f"bench: {plan.url}: {error}", file=sys.stderr)
@@ -179,6 +182,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--max-ttfa-ms", type=arguments.amount, default=500.0, help="what a good request may take")
     add("--max-gap-ms", type=arguments.amount, default=20.0, help="the gap that a good one may have")
     add("--any-speech", action="store_true", help="random weights: do not judge what is said")
+    add(
+        "--cold-speakers",
+        type=arguments.count,
+        metavar="ROUNDS",
+        help="instead: first byte of a registered speaker and of a reference recording, warm and cold",
+    )
     add("--json", type=Path)
     add("--plot", type=Path, help="a PNG")
     return parser

@@ -8,7 +8,7 @@ from firstword.bench.levels import Goal, Level, goodput
 from firstword.bench.terminal import show_line
 
 if TYPE_CHECKING:
-    from firstword.bench.rig import ChunkCost
+    from firstword.bench.stages import ChunkCost
 
 _HOW_TO = "no plot: matplotlib is not installed (pip install 'firstword[training]')"
 _STAGE_COLOURS = {"LM": "#4878a8", "flow": "#d08040", "vocoder": "#589858", "encode": "#a06080"}

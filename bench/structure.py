@@ -75,6 +75,8 @@ _NOT_TAKEN = (
         for name in ("CausalVocoder", "KeptContext", "PagedKVCache", "DiT", "EmbeddingFront", "TransformerLM")
     ),
     *(f"*:{name}*" for name in ("WhisperTokenizer", "instruct", "instruct2", "sft", "cross_lingual")),
+    # No keys are asked for.
+    "*:AuthMiddleware._authenticate",
     # Counting (time, memory) and logging; freeing and stopping.
     "*.*_bytes",
     "*.cache_sizes",
@@ -103,9 +105,17 @@ WALKS = {
             *(f"*:*{name}*" for name in ("Muxe", "mux_whole", "Outbox", "Resample", "Tempo")),
             *(
                 f"*:{name}*"
-                for name in ("SentenceFeed", "WordFeed", "say_chinese", "*._continue", "*._run_feed")
+                for name in ("SentenceFeed", "WordFeed", "say_chinese", "*._continue", "*._finish_open")
+            ),
+            # The text has no marks, and there is no lexicon.
+            *(f"*:{name}" for name in ("Lexicon*", "TextFrontend._lexicons", "TextFrontend.open.ssml")),
+            *(
+                f"*:{name}"
+                for name in ("MarkReader._part_at", "MarkedFeed._control", "_pause", "SsmlReader*")
             ),
             "*Generator.push_text",
+            # It has text, and the voice of a speaker.
+            *(f"*:{name}" for name in ("TextTask._speak_tokens", "ReferenceFields.reference")),
             # The speaker is in memory.
             *(f"*:{name}*" for name in ("Enroller", "Enrolment", "SpeakerWorkshop", "SpeakerRegistry._")),
             "*:PreparedCache._fly",

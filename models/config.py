@@ -13,6 +13,7 @@ class CheckpointError(Exception):
 
 
 Family = Literal["cosyvoice1", "cosyvoice2", "cosyvoice3"]
+Dtype = Literal["float32", "bfloat16", "float16"]
 
 TOKEN_RATE_HZ = 25  # speech tokens, CosyVoice 2 and 3
 SAMPLE_RATE_HZ = 24_000
@@ -45,12 +46,16 @@ TRAITS_FILE = "firstword.json"
 
 @dataclass(frozen=True, slots=True)
 class SamplingConfig:
-    """Repetition-aware sampling: nucleus of `top_p`, `top_k`; drawn again where an id repeats."""
+    """Repetition-aware sampling: nucleus of `top_p`, `top_k`; drawn again where an id repeats.
+
+    win_size: the ids in which it is looked for; tau_r: the share of them from which on an id repeats.
+    """
 
     top_p: float = 0.8
     top_k: int = 25
     win_size: int = 10
     tau_r: float = 0.1
+    temperature: float = 1.0  # divides the logits
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +113,7 @@ class Qwen2LMConfig:
     has_cosyvoice3_vocabulary: bool
     mix_ratio: tuple[int, int] = (5, 15)  # text tokens : speech tokens
     prompt_before_blocks: bool = False  # where text is pushed, the prompt stands whole before its blocks
+    alignment_heads: tuple[tuple[int, int], ...] = ()  # layer and head that look at the text being spoken
     length_normalized_loss: bool = True
     label_smoothing: float = 0.0
     sampling: SamplingConfig = SamplingConfig()

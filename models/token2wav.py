@@ -37,6 +37,7 @@ from firstword.models.hift.streaming import (
     WindowState,
     crossfaded,
     vocode,
+    vocode_whole,
 )
 from firstword.models.token2wav_step import RefusedStep, StepInput, StepTimes
 
@@ -102,6 +103,7 @@ class Token2Wav:
         self.vocoder: Vocoder[Any] = (
             CausalVocoder(hift) if hift.config.is_causal else WindowedVocoder(hift, generate)
         )
+        self._device = next(hift.parameters()).device
         self._vocab_size = flow.config.vocab_size
         self._max_state_bytes = max_state_bytes
         self._sound_bytes = 0 if max_state_bytes is None else self._measured_sound_bytes()
@@ -135,6 +137,11 @@ class Token2Wav:
         prompt = self._flow.solve_prompt(remaining, mel[FRAMES_PER_TOKEN * cut :], speaker.embedding)
         first_hop = self.chunk_tokens - len(remaining) % self.chunk_tokens
         return PromptState(prompt, tuple(remaining), first_hop)
+
+    @torch.inference_mode()
+    def vocode_prompt(self, speaker: SpeakerFeatures) -> Tensor:
+        """Return what a speaker's prompt sounds like, (N,) float32 on the CPU; N 0 without a prompt."""
+        return _vocoded(self.vocoder, speaker, self._device)
 
     def start(self, prompt: PromptState, seed: int = 0, uses_prompt: bool = True) -> StreamState:
         """Return the state of a new stream; `seed` draws the vocoder's noise.
@@ -237,6 +244,12 @@ class Token2Wav:
         return sound.num_bytes
 
 
+def _vocoded(vocoder: Vocoder[Any], speaker: SpeakerFeatures, device: torch.device) -> Tensor:
+    if not len(speaker.prompt_mel):
+        return torch.zeros(0)
+    return vocode_whole(vocoder, speaker.prompt_mel.to(device, torch.float32)).cpu()
+
+
 def aligned_cut(num_tokens: int, first_hop_tokens: int, chunk_tokens: int) -> int:
     """Return how many tokens to cut from a prompt's start so that the rest and the first hop fill chunks.
 
@@ -330,6 +343,11 @@ class CosyVoice1Token2Wav:
             speaker.prompt_mel[None].to(device, torch.float32),
             speaker.embedding[None].to(device),
         )
+
+    @torch.inference_mode()
+    def vocode_prompt(self, speaker: SpeakerFeatures) -> Tensor:
+        """As `Token2Wav.vocode_prompt`."""
+        return _vocoded(self._vocoder, speaker, self._flow.projection.weight.device)
 
     def start(self, prompt: CosyVoice1Prompt, seed: int = 0, uses_prompt: bool = True) -> CosyVoice1State:
         """A new stream; `seed` draws the noise of flow and vocoder.

@@ -1,5 +1,6 @@
 """What all tests share: asyncio, which are slow, and which stay in one process."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -11,13 +12,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).parent
 
-# Folders whose tests share a server, an engine or a checkpoint; the longest first, so that both processes
-# end at about the same time.
-TOGETHER = ("vllm", "e2e", "training", "guards")
+# Folders whose tests share a server, an engine, a browser or a checkpoint; the longest first, so that both
+# processes end at about the same time.
+TOGETHER = ("vllm", "e2e", "training", "guards", "browser")
 
 
 # Start a server process, or take more than about a second each: `make test-fast` leaves them out.
-SERVER = ("deploy/test_expressions.py", "e2e/", "app/telemetry/test_server_logs.py")
+SERVER = ("browser/", "deploy/test_expressions.py", "e2e/", "app/telemetry/test_server_logs.py")
 SLOW = (
     "app/api/test_openapi.py",
     "app/commands/",
@@ -30,6 +31,7 @@ SLOW = (
     "bench/test_latency.py",
     "bench/test_random_checkpoint.py",
     "bench/test_stages.py",
+    "deploy/",
     "guards/",
     "models/lm/test_decoder",
     "models/onnx/",
@@ -53,6 +55,20 @@ SLOW = (
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave the slow files unread where `-m` leaves them out: each process would import what they need."""
+    if "not slow" not in config.option.markexpr or not collection_path.is_relative_to(ROOT):
+        return None
+    is_slow = collection_path.relative_to(ROOT).as_posix().startswith(SLOW + SERVER)
+    return True if is_slow and collection_path.suffix == ".py" else None
+
+
+def pytest_collection_finish() -> None:
+    """Leave what importing made out of garbage collection: tests that collect would walk it each time."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -15,7 +15,7 @@ from tests.support.readme import ROOT, blocks, commands, lines_of
 
 
 def test_every_command_is_tested() -> None:
-    programs = ("make", "curl", ".venv/bin/python")
+    programs = ("make", "curl", ".venv/bin/python", ".venv/bin/firstword")
     assert sorted(commands()) == sorted(line for program in programs for line in lines_of(program))
 
 
@@ -26,10 +26,12 @@ def test_make_targets_exist() -> None:
 
 
 def test_python_commands_run(tmp_path: Path) -> None:
-    assert lines_of(".venv/bin/python")
-    for command in lines_of(".venv/bin/python"):
-        words = shlex.split(command.replace("/tmp/", f"{tmp_path}/"))
-        subprocess.run([sys.executable, *words[1:]], cwd=ROOT, check=True, capture_output=True)
+    for name in ("python", "firstword"):
+        assert lines_of(f".venv/bin/{name}")
+        program = Path(sys.executable).with_name(name)
+        for command in lines_of(f".venv/bin/{name}"):
+            words = shlex.split(command.replace("/tmp/", f"{tmp_path}/"))
+            subprocess.run([program, *words[1:]], cwd=ROOT, check=True, capture_output=True)
     assert (tmp_path / "random" / "cosyvoice2.yaml").is_file()
     assert (tmp_path / "train.wav").stat().st_size > 48_000  # a second
 

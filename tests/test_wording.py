@@ -124,7 +124,7 @@ _BANNED = {re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE): better for pattern,
 EXCEPTIONS = {
     ("app/settings.py", "customise"): "settings_customise_sources is a method of pydantic-settings",
     ("models/flow/dit.py", "interleaved"): "the field's term for the layout of rotary pairs",
-    ("models/layers/attention.py", "interleaved"): "the field's term for the layout of rotary pairs",
+    ("models/layers.py", "interleaved"): "the field's term for the layout of rotary pairs",
 }
 # Files whose string literals are English or wire data, not our prose; docstrings and comments still count.
 DATA_FILES = {

@@ -1,8 +1,9 @@
 """`make voice-eval`: how the built-in voice is understood and sounds, beside its teachers.
 
 Of each speaker, on unseen sentences: the teacher; its mel through the vocoder; its speech tokens spoken
-again; text spoken as a stream, in one piece and word by word; hard sentences; speakers enrolled from a
-recording; single words; a sentence of 60 words. Judged by Whisper tiny.en, DNSMOS and pocketsphinx.
+again, as a stream and in one piece; text spoken as the service speaks it, whole and word by word; hard
+sentences; speakers enrolled from a recording; single words; a sentence of 60 words. Judged by Whisper
+tiny.en, DNSMOS and pocketsphinx.
 """
 
 import argparse
@@ -17,21 +18,21 @@ import torch
 import torch.nn.functional as F
 from rich.progress import track
 
+from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.frontend.features import MelExtractor
-from firstword.models.frontend.speaker import SpeakerFeatures
 from training import corpus, report
 from training.features import MEL
-from training.settings import DEFAULT, Settings, read_settings
+from training.offline import OfflineToken2Wav, vocode
+from training.settings import BUILTIN, DEFAULT, Settings, read_settings
 from training.teachers import open_teacher
-from training.teachers.spoken import SAMPLE_RATE_HZ
+from training.teachers.spoken import SAMPLE_RATE_HZ, Samples
 from training.text.corpus import LONG_SENTENCE, evaluation_sentences, hard_sentences, read_words
-from training.voice import BUILTIN, Samples, Tokens, Voice
+from training.voice import Voice
 
 SINGLE_WORDS = ("Hello.", "Yes.", "Seven.", "Okay.", "No.", "Thank you.", "Goodbye.", "Tomorrow.")
 WORD_DRAWS = 4  # of each
 ENROLMENTS = 5  # of each teacher
 _SILENT_DB = -45.0
-_LOOP_TOKENS = 25  # one token so many times in a row
 
 
 @dataclass(slots=True)
@@ -73,70 +74,64 @@ class Result:
 class Examiner:
     """Lets one speaker of a voice say everything, and listens."""
 
-    def __init__(self, directory: Path, settings: Settings, speaker: str, num_sentences: int) -> None:
+    def __init__(
+        self, voice: Voice, directory: Path, settings: Settings, speaker: str, num_sentences: int
+    ) -> None:
         from training.judge.likeness import SpeakerJudge
         from training.judge.recognise import Pocketsphinx, Whisper
 
-        torch.set_num_threads(1)
-        self.voice, self.whisper, self.sphinx = Voice(directory), Whisper(), Pocketsphinx()
+        self.voice, self.whisper, self.sphinx = voice, Whisper(), Pocketsphinx()
         self.judge = SpeakerJudge()
         self.teacher = open_teacher(settings.teacher_of(speaker))
-        self.speaker = self.voice.speakers[speaker]
-        self.hift = self.voice.checkpoint.load_hift()
+        checkpoint = open_checkpoint(directory)
+        speakers = checkpoint.load_speakers()
+        self.speaker = speakers[speaker]
+        self.reader = checkpoint.load_prompt_reader(num_threads=1)
+        self.offline = OfflineToken2Wav(checkpoint)
         self.mel = MelExtractor(MEL)
         self.sentences = evaluation_sentences()[:num_sentences]
         self.hard = hard_sentences()[:num_sentences]
         self.result = Result(speaker)
         self.centres = {
-            name: self._centre(open_teacher(settings.teacher_of(name)).speak) for name in self.voice.speakers
+            name: self._centre(open_teacher(settings.teacher_of(name)).speak) for name in speakers
         }
 
     def run(self) -> Result:
-        result = self.result
+        result, voice, name = self.result, self.voice, self.result.speaker
         for place, text in enumerate(self.sentences):
             teacher = self._teach(text)
             self._listen("teacher", text, teacher)
-            self._listen("copy", text, self._copy(teacher, place))
-            said = self.voice.reader.read_source_tokens(teacher, SAMPLE_RATE_HZ).tolist()
-            again = self.voice.sound(said, self.speaker)
+            mel = self.mel(torch.from_numpy(teacher))[None]
+            self._listen("copy", text, vocode(self.offline.hift, mel, place))
+            again = voice.respeak(teacher, name)
             self._listen("tokens", text, again)
             result.mel_distance_db.append(self._mel_distance(teacher, again))
-            tokens = self.voice.read(text, self.speaker, seed=place)
-            chunks = self.voice.stream(tokens.ids, self.speaker, seed=place)
+            tokens = self.reader.read_source_tokens(teacher, SAMPLE_RATE_HZ).tolist()
+            whole = self.offline.solve(tokens, self.speaker, seed=place)
+            if len(whole) != len(again):
+                result.faults.append(f"{text}: {len(again)} samples streamed, {len(whole)} offline")
+            self._listen("offline", text, whole)
+            chunks = voice.speak(text, name, seed=place)
             streamed = np.concatenate(chunks)
-            self._check(text, tokens, streamed, len(teacher))
+            self._check(text, streamed, len(teacher))
             self._measure_joins(chunks)
             self._listen("streamed", text, streamed)
-            whole = self.voice.offline(tokens.ids, self.speaker, seed=place)
-            if len(whole) != len(streamed):
-                result.faults.append(f"{text}: {len(streamed)} samples streamed, {len(whole)} offline")
-            self._listen("offline", text, whole)
-            result.likeness.append(float(self._embed(streamed) @ self.centres[result.speaker]))
+            result.likeness.append(float(self._embed(streamed) @ self.centres[name]))
             if place % report.BY_WORDS_EVERY == 0:
                 words = text.split()
                 pieces = [words[0], *(f" {word}" for word in words[1:])]
-                by_words = self.voice.read_pieces(pieces, self.speaker, seed=place)
-                self._listen("by words", text, self.voice.sound(by_words.ids, self.speaker, seed=place))
+                self._listen("by words", text, np.concatenate(voice.speak(pieces, name, seed=place)))
         for place, text in enumerate(self.hard):
             self._listen("hard, teacher", text, self._teach(text))
             self._listen("hard", text, self._say(text, place))
-        self._enrol()
+        self._enroll()
         self._say_words()
+        result.faults += voice.faults
         return result
 
     def _teach(self, text: str) -> Samples:
         """What the teacher says, as long as whole speech tokens."""
         return corpus.trim(self.teacher.speak(text)).waveform
-
-    @torch.inference_mode()
-    def _copy(self, teacher: Samples, seed: int) -> Samples:
-        mel = self.mel(torch.from_numpy(teacher))[None]
-        f0 = self.hift.predict_f0(mel)
-        generator = torch.Generator().manual_seed(seed)
-        noise = torch.randn(1, len(teacher), self.hift.source.num_tones, generator=generator)
-        source, _ = self.hift.source(f0, noise, None, is_last=True)
-        samples: Samples = self.hift.decode(mel, source)[0].numpy()
-        return samples
 
     def _listen(self, path: str, text: str, samples: Samples) -> None:
         from training.judge.quality import quality
@@ -155,18 +150,10 @@ class Examiner:
         if errors:
             scores.misheard[text] = heard
 
-    def _check(self, text: str, tokens: Tokens, samples: Samples, num_teacher_samples: int) -> None:
+    def _check(self, text: str, samples: Samples, num_teacher_samples: int) -> None:
         ratio = len(samples) / num_teacher_samples
         self.result.durations.append(round(ratio, 3))
-        runs, longest = 1, 1
-        for left, right in zip(tokens.ids, tokens.ids[1:], strict=False):
-            runs = runs + 1 if left == right else 1
-            longest = max(longest, runs)
         level_db = 10 * np.log10(float(np.square(samples).mean()) + 1e-12)
-        if tokens.reason != "eos":
-            self.result.faults.append(f"{text}: does not stop")
-        if longest >= _LOOP_TOKENS:
-            self.result.faults.append(f"{text}: one token {longest} times")
         if level_db < _SILENT_DB:
             self.result.faults.append(f"{text}: silent, {level_db:.0f} dB")
 
@@ -190,16 +177,15 @@ class Examiner:
         said = [self._embed(speak(text).waveform) for text in self.sentences[:6]]
         return F.normalize(torch.stack(said).mean(0), dim=0)
 
-    def _enrol(self) -> None:
+    def _enroll(self) -> None:
         """The teacher reads unseen sentences; the voice says other ones as that speaker."""
         for place in range(ENROLMENTS):
             recorded = self.sentences[-1 - place] + " " + self.sentences[-1 - place - ENROLMENTS]
             samples = self.teacher.speak(recorded).waveform
-            speaker: SpeakerFeatures = self.voice.enrol(samples, SAMPLE_RATE_HZ, recorded)
+            speaker = self.voice.enroll(samples, recorded)
             said = []
             for text in self.sentences[4 * place : 4 * place + 4]:
-                tokens = self.voice.read(text, speaker, seed=place)
-                said.append(self.voice.sound(tokens.ids, speaker, seed=place))
+                said.append(np.concatenate(self.voice.speak(text, seed=place, reference=speaker)))
                 self._listen("enrolled", text, said[-1])
             embedding = self._embed(np.concatenate(said))
             self.result.enrolled_likeness.append(float(embedding @ self._embed(samples)))
@@ -218,14 +204,12 @@ class Examiner:
         self.result.long_errors = report.num_errors(LONG_SENTENCE, self.result.long_sentence)
 
     def _say(self, text: str, seed: int = 0) -> Samples:
-        tokens = self.voice.read(text, self.speaker, seed)
-        if tokens.reason != "eos":
-            self.result.faults.append(f"{text}: does not stop")
-        return self.voice.sound(tokens.ids, self.speaker, seed)
+        return np.concatenate(self.voice.speak(text, self.result.speaker, seed))
 
 
 def examine(directory: Path, settings: Settings, speaker: str, num_sentences: int) -> Result:
-    return Examiner(directory, settings, speaker, num_sentences).run()
+    with Voice(directory) as voice:
+        return Examiner(voice, directory, settings, speaker, num_sentences).run()
 
 
 def main() -> None:
@@ -240,11 +224,12 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     settings = read_settings(arguments.settings)
-    voice = Voice(arguments.checkpoint)
-    names = arguments.speakers or list(voice.speakers)
-    if unknown := set(names) - set(voice.speakers):
-        parser.error(f"no speaker is named {sorted(unknown)}; there are {', '.join(voice.speakers)}")
-    default = voice.checkpoint.traits.default_speaker or names[0]
+    checkpoint = open_checkpoint(arguments.checkpoint)
+    speakers = checkpoint.load_speakers()
+    names = arguments.speakers or list(speakers)
+    if unknown := set(names) - set(speakers):
+        parser.error(f"no speaker is named {sorted(unknown)}; there are {', '.join(speakers)}")
+    default = checkpoint.traits.default_speaker or names[0]
     with ProcessPoolExecutor(arguments.processes) as pool:
         jobs = [
             pool.submit(examine, arguments.checkpoint, settings, name, arguments.sentences) for name in names
@@ -255,7 +240,8 @@ def main() -> None:
         json.dumps([asdict(result) for result in results], separators=(",", ":")) + "\n"
     )
     report.print_tables(results, default)
-    report.draw(voice, settings, arguments.output / "voice.png")
+    with Voice(arguments.checkpoint) as voice:
+        report.draw(voice, settings, arguments.output / "voice.png")
     missed = [must.name for must in report.musts(results, default) if not must.is_met]
     if missed:
         raise SystemExit("missed: " + "; ".join(missed))

@@ -31,19 +31,19 @@ from training.networks.flow import folded
 from training.networks.speech_tokenizer import TokenEncoder
 from training.onnx_export import export_onnx
 from training.pronunciation import stage as pronunciation
-from training.settings import Settings
+from training.settings import BUILTIN, Settings
 from training.teachers import open_teacher
-from training.teachers.spoken import SAMPLE_RATE_HZ
+from training.teachers.spoken import SAMPLE_RATE_HZ, Samples
 from training.text_tokenizer import read_tokenizer
 from training.trainer import load_average
 from training.vocoder_adversarial import load_vocoder
-from training.voice import BUILTIN, Samples
 
 PROMPT_TEXT = "Hello, my voice was made on a small machine, so please be kind."
 _FAMILY: Family = "cosyvoice2"
 TRAITS = Traits(
     languages=("en",),
     takes_instruct=False,
+    takes_speech_marks=False,
     segment_max_length=40,  # its text tokens are half a word
     segment_min_length=30,
     segment_merge_length=10,

@@ -9,7 +9,7 @@ from torch import Tensor
 from firstword.models.config import FRAMES_PER_TOKEN
 from firstword.models.flow.encoder import without_lookahead
 from firstword.models.flow.flow import Flow
-from firstword.models.layers.attention import FullContext, visibility
+from firstword.models.layers import FullContext, visibility
 
 STREAMING_RATE = 0.5  # of the batches are masked by chunks
 NO_PROMPT_RATE = 0.5  # of the rows are given no mel of their own

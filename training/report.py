@@ -177,16 +177,15 @@ _ROWS = {
 def draw(voice: Voice, settings: Settings, path: Path) -> None:
     """Mel spectrograms of teacher and voice side by side, one row a speaker."""
     mel_of = MelExtractor(MEL)
-    names = list(voice.speakers)
+    names = sorted(voice.synthesizer.speakers)
     figure, axes = plt.subplots(
         len(names), 2, figsize=(11, 2.2 * len(names)), sharex=True, sharey=True, squeeze=False
     )
     for row, name in zip(axes, names, strict=True):
         call = settings.teacher_of(name)
-        tokens = voice.read(PICTURE_TEXT, voice.speakers[name])
         for place, title, samples in (
             (row[0], call, corpus.trim(open_teacher(call).speak(PICTURE_TEXT)).waveform),
-            (row[1], f"the voice, {name}", voice.sound(tokens.ids, voice.speakers[name])),
+            (row[1], f"the voice, {name}", np.concatenate(voice.speak(PICTURE_TEXT, name))),
         ):
             mel = mel_of(torch.from_numpy(samples)).numpy()
             place.imshow(

@@ -11,6 +11,7 @@ import yaml
 from firstword.models.config import SamplingConfig
 
 DEFAULT = Path(__file__).parent / "voice.yaml"
+BUILTIN = Path(__file__).parent.parent / "models" / "builtin"  # the checkpoint that is shipped
 _T = TypeVar("_T")
 Reading = Literal["letters", "phonemes"]
 
@@ -166,6 +167,9 @@ class Settings:
         return tuple(voice.name for voice in self.voices)
 
 
+OF_REQUESTS = ("temperature",)  # no checkpoint says it
+
+
 def read_settings(path: Path = DEFAULT) -> Settings:
     """Raises SettingsError naming what is missing, unknown or of another type."""
     return _read(Settings, yaml.safe_load(path.read_text()), path.name)
@@ -175,7 +179,7 @@ def _read(kind: type[_T], values: Any, where: str) -> _T:
     if not isinstance(values, dict):
         raise SettingsError(f"{where}: expected fields, got {values!r}")
     hints = get_type_hints(kind)
-    names = list(hints)
+    names = [name for name in hints if name in values or name not in OF_REQUESTS]
     if set(values) != set(names):
         missing, unknown = sorted(set(names) - set(values)), sorted(set(values) - set(names))
         raise SettingsError(f"{where}: missing {missing}, unknown {unknown}")

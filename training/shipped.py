@@ -22,10 +22,9 @@ from training import flow, language_model, speaker_encoder, vocoder
 from training.networks.flow import unfolded
 from training.networks.speech_tokenizer import NUM_CODES
 from training.pronunciation import stage as pronunciation
-from training.settings import DEFAULT, Settings, read_settings
+from training.settings import BUILTIN, DEFAULT, Settings, read_settings
 from training.speech_tokenizer import write_tokens
 from training.text_tokenizer import read_tokenizer
-from training.voice import BUILTIN
 
 
 def take(settings: Settings, directory: Path) -> None:

@@ -22,13 +22,13 @@ from training import corpus, flow, speaker_encoder, speech_tokenizer
 from training.export import PROMPT_TEXT
 from training.features import MEL
 from training.networks.flow import folded
+from training.offline import vocode
 from training.settings import DEFAULT, Settings, VoiceSettings, read_settings
 from training.teachers import open_teacher
-from training.teachers.spoken import SAMPLE_RATE_HZ, Spoken
+from training.teachers.spoken import SAMPLE_RATE_HZ, Samples, Spoken
 from training.text.corpus import evaluation_sentences
 from training.trainer import load_average
 from training.vocoder_adversarial import load_vocoder
-from training.voice import Samples
 
 Stage = Callable[[Spoken, int], Samples]
 
@@ -70,12 +70,12 @@ class Chain:
             self.stages["respoken"] = self.respoken
 
     def copy(self, spoken: Spoken, seed: int) -> Samples:
-        return self._sound(self._mel(spoken)[None], seed)
+        return vocode(self._hift, self._mel(spoken)[None], seed)
 
     def decoded(self, spoken: Spoken, seed: int) -> Samples:
         digits = self._tokenizer.encoder.digits_of(self._whisper(spoken)[None]).round()
         mel, _ = self._tokenizer.decoder(digits, torch.tensor([self._place]))
-        return self._sound((mel * self._tokenizer.mel_std + self._tokenizer.mel_mean).mT, seed)
+        return vocode(self._hift, (mel * self._tokenizer.mel_std + self._tokenizer.mel_mean).mT, seed)
 
     def respoken(self, spoken: Spoken, seed: int) -> Samples:
         fbank = kaldi_fbank(torch.from_numpy(corpus.heard(self._prompt)))
@@ -83,7 +83,7 @@ class Chain:
         mel = self._flow(
             self._tokens(spoken), self._tokens(self._prompt), self._mel(self._prompt).T[None], embedding
         )
-        return self._sound(mel, seed)
+        return vocode(self._hift, mel, seed)
 
     def _tokens(self, spoken: Spoken) -> Tensor:
         return self._tokenizer.encoder(self._whisper(spoken)[None])
@@ -94,15 +94,6 @@ class Chain:
 
     def _whisper(self, spoken: Spoken) -> Tensor:
         return self._whisper_of(torch.from_numpy(corpus.heard(spoken)))
-
-    def _sound(self, mel: Tensor, seed: int) -> Samples:
-        """mel (1, 80, T) -> (480 T,)."""
-        f0 = self._hift.predict_f0(mel)
-        generator = torch.Generator().manual_seed(seed)
-        noise = torch.randn(1, mel.shape[-1] * 480, self._hift.source.num_tones, generator=generator)
-        source, _ = self._hift.source(f0, noise, None, is_last=True)
-        samples: Samples = self._hift.decode(mel, source)[0].numpy()
-        return samples
 
 
 @torch.inference_mode()

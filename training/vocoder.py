@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from firstword.models.config import NUM_MELS, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME, HiFTConfig, MelConfig
 from firstword.models.frontend.features import MelExtractor
 from firstword.models.hift.hift import HiFT
-from firstword.models.layers.attention import FullContext
+from firstword.models.layers import FullContext
 from training import corpus, features, trainer
 from training.features import MEL, STEPS_PER_FRAME
 from training.phase import AlignedLoss, aligned_source

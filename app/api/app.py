@@ -15,7 +15,7 @@ from prometheus_client import start_http_server
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
-from firstword.app.api import openai, operations, speakers, tts
+from firstword.app.api import conversion, openai, operations, pages, speakers, text, tokens, tts
 from firstword.app.api.dependencies import Services
 from firstword.app.api.errors import install_error_handlers, not_found
 from firstword.app.api.kserve import http as inference_http
@@ -29,10 +29,17 @@ from firstword.app.api.middleware import (
     TimingMiddleware,
 )
 from firstword.app.api.protocols import HttpProtocol, WebSocketProtocol
+from firstword.app.api.streaming import SYNTHETIC
 from firstword.app.api.ws import session as websocket
 from firstword.app.telemetry.metrics import Metrics
 
-EXPOSED_HEADERS = ("X-Request-Id", "X-Sample-Rate", "X-Channels", "Server-Timing", "Retry-After")
+DESCRIPTION = (
+    "Low-latency text to speech. Text that is still being written goes over a [WebSocket](/asyncapi)."
+)
+EXPOSED_HEADERS = (
+    *("X-Request-Id", "X-Sample-Rate", "X-Channels", "Server-Timing", "Retry-After", "X-Firstword-Warnings"),
+    SYNTHETIC,
+)
 
 
 def build_app(
@@ -41,43 +48,50 @@ def build_app(
     cors_origins: Sequence[str] = (),
     allowed_hosts: Sequence[str] | None = None,
     metrics_on_main_port: bool = True,
+    has_public_lists: bool = False,
     inference: Inference | None = None,
 ) -> FastAPI:
     """Build the transport over the given parts; it starts and stops none of them.
 
     cors_origins: origins whose web pages may call the server; "*" for all. allowed_hosts: names of the server
-    besides loopback ones; None: any. inference: shared with gRPC; None: its own.
+    besides loopback ones; None: any. has_public_lists: models, voices and speakers are listed without a key.
+    inference: shared with gRPC; None: its own.
     """
-    app = FastAPI(title="Firstword", description="Low-latency text to speech.", redoc_url=None)
+    app = FastAPI(title="Firstword", description=DESCRIPTION, docs_url=None, redoc_url=None)
     app.state.services = services
     app.state.inference = inference or Inference(services)
     install_error_handlers(app)
     app.router.default = not_found
     app.router.redirect_slashes = False  # to where the client's Host says; PathMiddleware strips them instead
     routers = [
-        tts.router,
-        websocket.router,
-        openai.router,
-        speakers.router,
-        operations.router,
+        *(tts.router, text.router, websocket.router, openai.router, conversion.router),
+        *(tokens.router, tokens.form_router, speakers.router, operations.router, pages.router),
         inference_http.router,
     ]
     if metrics_on_main_port:
         routers.append(operations.metrics_router)
     for router in routers:
         app.include_router(router)
+    pages.mount_assets(app)
     # Innermost first: a key is checked before a body is read; every response gets an id and a time.
     app.add_middleware(
         BodyLimitMiddleware,
         limits=services.limits,
         metrics=services.metrics,
         body_limits=[
-            *speakers.body_limits(services.limits),
-            *openai.body_limits(services.limits),
-            *inference_http.body_limits(services.limits),
+            limit
+            for routes in (tts, openai, speakers, conversion, tokens, inference_http)
+            for limit in routes.body_limits(services.limits)
         ],
     )
-    app.add_middleware(AuthMiddleware, keys=services.keys, metrics=services.metrics)
+    app.add_middleware(
+        AuthMiddleware,
+        keys=services.keys,
+        signer=services.signer,
+        metrics=services.metrics,
+        is_open=pages.is_open_page,
+        has_public_lists=has_public_lists,
+    )
     app.add_middleware(
         OriginMiddleware,
         metrics=services.metrics,

@@ -7,12 +7,14 @@ from typing import Annotated
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
+from firstword.app.api.keys import KeyRing, UrlSigner
 from firstword.app.api.limits import Quotas
-from firstword.app.api.middleware import KeyRing
 from firstword.app.engine.interface import Engine, Stages
 from firstword.app.options import Limits
 from firstword.app.speakers.interface import Speakers
 from firstword.app.telemetry.metrics import Metrics
+from firstword.app.telemetry.tracing import NO_TRACING, Tracing
+from firstword.app.telemetry.usage import Usage
 
 Clock = Callable[[], float]  # seconds, monotonic
 
@@ -24,12 +26,16 @@ class Services:
     stages: Stages
     metrics: Metrics
     keys: KeyRing
+    signer: UrlSigner
+    usage: Usage
     limits: Limits
     quotas: Quotas
     model_id: str  # the model's name for OpenAI's clients
     voices: Mapping[str, str]  # OpenAI's voice names -> our speakers
     accepts_any_model: bool  # not only those of /v1/models
     clock: Clock
+    tags_audio: bool = True  # whether files say that they are synthetic
+    tracing: Tracing = NO_TRACING
 
 
 def services_of(connection: HTTPConnection) -> Services:

@@ -12,10 +12,10 @@ import numpy as np
 
 from firstword.app.audio.dsp import Samples
 from firstword.app.audio.encode import AudioEncoder, encode_whole
-from firstword.app.audio.formats import OutputFormat
+from firstword.app.audio.formats import OutputFormat, synthetic_tags
 from firstword.app.engine.interface import Audio, Flushed, SynthesisStream
 
-_PLAIN_FORMATS = frozenset({"pcm", "wav"})  # encoding them takes microseconds
+_PLAIN_FORMATS = frozenset({"pcm", "pcm_f32", "wav"})  # encoding them takes microseconds
 MIN_AUDIO_S = 0.02  # of a body: a file without any audio is not valid in every format
 
 P = ParamSpec("P")
@@ -43,8 +43,9 @@ class StreamEncoder:
         self._stream = stream
         self._output = output
         self._on_encoded = on_encoded
+        self._tags = synthetic_tags(stream.speaker, stream.request.request_id) if output.is_tagged else None
         self._encoder = AudioEncoder(
-            output.format, stream.sample_rate_hz, output.sample_rate_hz, output.speed
+            output.format, stream.sample_rate_hz, output.sample_rate_hz, output.speed, tags=self._tags
         )
         is_resampled = output.sample_rate_hz != stream.sample_rate_hz or output.speed != 1
         self._is_plain = output.format in _PLAIN_FORMATS and not is_resampled
@@ -111,9 +112,8 @@ class StreamEncoder:
         output = self._output
         source_rate_hz = self._stream.sample_rate_hz
         started_s = time.perf_counter()
-        data = await asyncio.to_thread(
-            encode_whole, output.format, samples, source_rate_hz, output.sample_rate_hz, output.speed
-        )
+        given = (source_rate_hz, output.sample_rate_hz, output.speed, self._tags)
+        data = await asyncio.to_thread(encode_whole, output.format, samples, *given)
         self._on_encoded(time.perf_counter() - started_s)
         num_samples = round(samples.size * output.sample_rate_hz / source_rate_hz / output.speed)
         return EncodedChunk(data, num_samples)

@@ -26,7 +26,9 @@ from firstword.app.errors import (
     HeadersTooLarge,
     InvalidApiKey,
     InvalidRequest,
+    InvalidSignature,
     MethodNotAllowed,
+    MissingScope,
     ModelNotFound,
     OriginNotAllowed,
     Overloaded,
@@ -38,6 +40,7 @@ from firstword.app.errors import (
     SpeakerExists,
     SpeakerIncompatible,
     SpeakerNotFound,
+    SpeakerNotYours,
     StoreFull,
     StoreUnavailable,
     StreamTimeout,
@@ -100,7 +103,12 @@ TABLE: Final[dict[type[Exception], ErrorRow]] = {
     AudioTooShort: ErrorRow(400, "invalid_request_error", "audio_too_short"),
     AudioTooLong: ErrorRow(400, "invalid_request_error", "audio_too_long"),
     UploadTooLarge: ErrorRow(413, "invalid_request_error", "upload_too_large", counted_as="too_long"),
-    InvalidApiKey: ErrorRow(401, "authentication_error", "invalid_api_key", counted_as="auth"),
+    InvalidApiKey: ErrorRow(
+        401, "authentication_error", "invalid_api_key", close_code=1008, counted_as="auth"
+    ),
+    InvalidSignature: ErrorRow(401, "authentication_error", "invalid_signature", counted_as="auth"),
+    MissingScope: ErrorRow(403, "permission_error", "missing_scope", counted_as="auth"),
+    SpeakerNotYours: ErrorRow(403, "permission_error", "speaker_not_yours"),
     OriginNotAllowed: ErrorRow(403, "permission_error", "origin_not_allowed", counted_as="auth"),
     RateLimited: ErrorRow(429, "rate_limit_error", "rate_limited", counted_as="rate_limit"),
     Overloaded: ErrorRow(503, "overloaded_error", "overloaded", close_code=1013, counted_as="queue_full"),
@@ -161,6 +169,8 @@ def error_headers(error: Exception) -> dict[str, str]:
             return {"Retry-After": str(error.retry_after_s)}
         case InvalidApiKey():
             return {"WWW-Authenticate": "Bearer"}
+        case MissingScope():
+            return {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{error.scope}"'}
         case MethodNotAllowed():
             return {"Allow": error.allow}
         case UpgradeRequired():
@@ -216,6 +226,8 @@ async def _respond(request: Request, error: Exception) -> Response:
             allow = ", ".join(_allowed_methods(request))
             message = f"{request.method} not allowed on {_shorten(request.url.path)}; allowed: {allow}"
             error = MethodNotAllowed(message, allow)
+        case HTTPException(status_code=404):  # of the static files
+            error = PathNotFound(f"no such path: {_shorten(request.url.path)}; GET /docs lists all")
         case HTTPException():
             error = InvalidRequest("the body cannot be parsed as its Content-Type says; check both")
     return error_response(error)

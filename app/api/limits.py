@@ -28,6 +28,11 @@ def upload_too_large(max_bytes: int) -> UploadTooLarge:
     return UploadTooLarge(f"the upload is larger than {max_mib:g} MiB; send a shorter or compressed file")
 
 
+def speech_body_bytes(limits: Limits) -> int:
+    """The largest body of a request with a text and, as base64 or in a form, a recording."""
+    return limits.max_body_bytes + 4 * -(-limits.max_reference_bytes // 3)
+
+
 class Quotas:
     """Count requests and streams of each key's owner, in one event loop. clock: monotonic seconds."""
 

@@ -1,24 +1,27 @@
 """ASGI middleware: request timing, internal errors, API keys, body limits."""
 
 import asyncio
-import hashlib
-import hmac
 import logging
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from firstword.app.api.errors import count_rejection, error_response, route_of
+from firstword.app.api.keys import KeyRing, UrlSigner
 from firstword.app.api.limits import BodyLimit
+from firstword.app.clients import ANYBODY, STRANGER, Client
+from firstword.app.clients import Scope as KeyScope
 from firstword.app.errors import (
     InvalidApiKey,
     InvalidRequest,
+    MissingScope,
     OriginNotAllowed,
     Overloaded,
     StreamTimeout,
@@ -125,82 +128,94 @@ class InternalErrorMiddleware:
 
 
 OPEN_PATHS = frozenset({"/livez", "/health", "/readyz", "/v2/health/live", "/v2/health/ready"})
-ANONYMOUS = ""  # the owner of every request where no keys are set
+HEADERS_WANTED = "send one as `Authorization: Bearer KEY` or `X-API-Key: KEY`"
 
-_ENTRY = re.compile(r"(?P<name>[^:\s]+):(?P<secret>[!-~]+)")  # ASCII, as headers are
-_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
-
-
-class KeyRing:
-    """The clients' API keys, as digests only. Without any, every request is admitted."""
-
-    def __init__(self, entries: Iterable[str] = ()) -> None:
-        """entries: `name:sha256` (64 hexadecimal digits) or `name:plain`. ValueError for anything else."""
-        self._digests = [_parse_key(number, entry) for number, entry in enumerate(entries, start=1)]
-
-    @property
-    def is_open(self) -> bool:
-        return not self._digests
-
-    def owner_of(self, key: str) -> str | None:
-        """Return the name of the key's owner, None for an unknown key; in the same time for both."""
-        digest = hashlib.sha256(key.encode()).digest()
-        owners = [name for name, known in self._digests if hmac.compare_digest(digest, known)]
-        return owners[0] if owners else None
-
-    def checked_owner(self, authorization: str, api_key: str) -> str:
-        """Return whose key came, by its header `Authorization` or, without it, by itself.
-
-        Raises InvalidApiKey.
-        """
-        if self.is_open:
-            return ANONYMOUS
-        scheme, _, credentials = authorization.partition(" ")
-        key = credentials.strip() if scheme.lower() == "bearer" and credentials else api_key
-        if not key:
-            raise InvalidApiKey("no API key; send one as `Authorization: Bearer KEY` or `X-API-Key: KEY`")
-        owner = self.owner_of(key)
-        if owner is None:
-            raise InvalidApiKey("unknown API key; check it, or ask for a new one")
-        return owner
+# By method and path, WEBSOCKET for an upgrade. What is not here takes any key.
+SCOPES_OF_ROUTES: Final[Mapping[KeyScope, re.Pattern[str]]] = {
+    "speak": re.compile(
+        r"(GET|POST) /tts|WEBSOCKET /tts/stream|"
+        r"POST /v1/(audio/speech|signed-urls|speech-tokens|text|token2wav|tokens|voice-conversion)|"
+        r"POST /v2/models/.*",
+        re.DOTALL,
+    ),
+    "enrol": re.compile(r"(POST|PATCH|DELETE) /speakers.*|GET /speakers/[^/]+/export", re.DOTALL),
+    "admin": re.compile(r"GET /metrics"),
+}
+PUBLIC_LISTS = re.compile(r"GET (/v1|/v1/models(/.*)?|/v1/audio/voices|/speakers)", re.DOTALL)
+# What a browser or a player can only be given an address for. Elsewhere a key in a URL would end up in logs.
+TAKES_KEY_IN_URL = re.compile(r"GET /tts|WEBSOCKET /tts/stream")
 
 
 class AuthMiddleware:
-    """Refuse requests without a known key with 401, WebSockets at their upgrade.
+    """Refuse who has no known key with 401, and whose key is not for this with 403; WebSockets too.
 
-    It puts `key_owner` into scope["state"].
+    It puts `client` into scope["state"].
     """
 
-    def __init__(self, app: ASGIApp, keys: KeyRing, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        keys: KeyRing,
+        signer: UrlSigner,
+        metrics: Metrics,
+        is_open: Callable[[Scope], bool],
+        has_public_lists: bool = False,
+    ) -> None:
+        """is_open: whether a request needs no key, besides the probes. has_public_lists: models, voices and
+        speakers are listed without a key."""
         self._app = app
         self._keys = keys
+        self._signer = signer
         self._metrics = metrics
+        self._is_open = is_open
+        self._has_public_lists = has_public_lists
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] in ("http", "websocket") and scope["path"] not in OPEN_PATHS:
+        is_request = scope["type"] in ("http", "websocket")
+        if is_request and scope["path"] not in OPEN_PATHS and not self._is_open(scope):
             try:
-                headers = Headers(scope=scope)
-                # A browser cannot set headers on a WebSocket. Elsewhere a key in a URL would end up in logs.
-                query = QueryParams(scope["query_string"] if scope["type"] == "websocket" else "")
-                api_key = headers.get("x-api-key") or query.get("api_key") or ""
-                owner = self._keys.checked_owner(headers.get("authorization", ""), api_key)
-                scope.setdefault("state", {})["key_owner"] = owner
-            except InvalidApiKey as error:
+                client = ANYBODY if self._keys.is_open else await self._authenticate(scope)
+                scope.setdefault("state", {})["client"] = client
+            except TtsError as error:
                 count_rejection(self._metrics, error)
                 return await error_response(error)(scope, receive, send)
         await self._app(scope, receive, send)
 
+    async def _authenticate(self, scope: Scope) -> Client:
+        """Raises InvalidApiKey, InvalidSignature, MissingScope."""
+        await self._keys.refresh()
+        request = f"{scope.get('method', 'WEBSOCKET')} {scope['path']}"
+        query = QueryParams(scope["query_string"])
+        takes_key_in_url = TAKES_KEY_IN_URL.fullmatch(request) is not None
+        key = _key_in_headers(Headers(scope=scope)) or (query.get("api_key", "") if takes_key_in_url else "")
+        if key:
+            client = self._keys.client_of(key)
+            if client is None:
+                raise InvalidApiKey("unknown API key; check it, or ask for a new one")
+        elif request == "GET /tts" and "signature" in query:
+            client = self._signer.client_of(scope["query_string"].decode("latin-1"))
+        elif self._has_public_lists and PUBLIC_LISTS.fullmatch(request):
+            return STRANGER
+        elif "api_key" in query and not takes_key_in_url:
+            raise InvalidApiKey(f"only GET /tts and WebSockets take a key in the address; {HEADERS_WANTED}")
+        else:
+            raise InvalidApiKey(f"no API key; {HEADERS_WANTED}")
+        for needed, routes in SCOPES_OF_ROUTES.items():
+            if routes.fullmatch(request) and not client.may(needed):
+                scopes = " and ".join(sorted(client.scopes))
+                raise MissingScope(
+                    f"the key of {client.name!a} has the scope {scopes}, and this takes {needed}; ask for "
+                    "a key with it",
+                    needed,
+                )
+        return client
 
-def _parse_key(number: int, entry: str) -> tuple[str, bytes]:
-    match = _ENTRY.fullmatch(entry.strip())
-    if match is None:
-        raise ValueError(
-            f"API key number {number} is not of the form name:key or name:sha256, all printable ASCII"
-        )
-    secret = match["secret"]
-    if _SHA256.fullmatch(secret):
-        return match["name"], bytes.fromhex(secret)
-    return match["name"], hashlib.sha256(secret.encode()).digest()
+
+def _key_in_headers(headers: Headers) -> str:
+    scheme, _, credentials = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and credentials.strip():
+        return credentials.strip()
+    return headers.get("x-api-key", "")
 
 
 REPLAY_BYTES = 256 * 1024  # of a body at a time: the application parses it on the event loop

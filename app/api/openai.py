@@ -10,14 +10,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from firstword.app.api.dependencies import Services, ServicesHere
-from firstword.app.api.limits import BodyLimit
+from firstword.app.api.forms import JsonOrFormRoute
+from firstword.app.api.limits import BodyLimit, speech_body_bytes
 from firstword.app.api.schemas import (
     AUDIO_ANSWERS,
     ERROR_ANSWERS,
     Instruct,
     Name,
-    NotBoolean,
-    RequestFields,
+    ReferenceFields,
     SampleRate,
     Seed,
 )
@@ -28,21 +28,23 @@ from firstword.app.api.streaming import (
     resolve_output_format,
 )
 from firstword.app.audio.formats import MAX_SPEED, MIN_SPEED, AudioFormat
+from firstword.app.clients import Client
 from firstword.app.engine.interface import SynthesisRequest
 from firstword.app.errors import InvalidRequest, ModelNotFound, SpeakerNotFound, StringTooLong, TextTooLong
 from firstword.app.options import Limits
+from firstword.app.speech_options import NotBoolean, SpeechOptions
 
 MODEL_ALIASES = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # the defaults of clients
 _DATE = re.compile(r"-\d{4}-\d{2}-\d{2}$")  # behind the name of a model, a version of it
 
-router = APIRouter(prefix="/v1", tags=["openai"], responses=ERROR_ANSWERS)
+router = APIRouter(prefix="/v1", tags=["openai"], responses=ERROR_ANSWERS, route_class=JsonOrFormRoute)
 
 
 class VoiceId(BaseModel):
     id: Name
 
 
-class SpeechRequest(RequestFields):
+class SpeechRequest(ReferenceFields, SpeechOptions):
     """OpenAI's fields, then those that other open servers share; unknown ones are ignored."""
 
     model: Name | None = None
@@ -94,12 +96,21 @@ async def create_speech(body: SpeechRequest, request: Request, services: Service
         request.state.request_id,
         wire="openai",
         text=body.input,
-        speaker=_speaker(body, services),
+        speaker=None
+        if body.speaker is None and body.reference_audio
+        else _speaker(body, request.state.client, services),
         language=body.language,
+        reading=body.reading,
+        sampling=body.sampling,
+        volume=body.volume,
         instruct=body.instructions or None if info.takes_instruct else None,
         seed=body.seed,
+        reference=await body.reference(services.limits.max_reference_bytes),
+        voice_mode=body.voice_mode,
+        is_played=body.stream or body.stream_format == "sse",
+        client=request.state.client,
     )
-    output = resolve_output_format(body.response_format, body.sample_rate, body.speed, info.sample_rate_hz)
+    output = resolve_output_format(body.response_format, body.sample_rate, body.speed, services)
     # By the fields alone: OpenAI's client accepts octets even when it asks for events.
     if body.stream_format == "sse":
         kind: type[AudioResponse] = EventStreamResponse
@@ -120,11 +131,12 @@ async def get_model(model: str, services: ServicesHere) -> Model:
 
 
 @router.get("/audio/voices")
-async def list_voices(services: ServicesHere) -> VoiceList:
+async def list_voices(request: Request, services: ServicesHere) -> VoiceList:
     """List the speakers, then OpenAI's voice names, which are mapped to speakers."""
-    speakers = [speaker.name for speaker in services.speakers.list()]
-    aliases = [name for name in services.voices if name not in speakers]
-    return VoiceList(voices=[Voice(id=name, name=name) for name in speakers + aliases])
+    speakers = [speaker.name for speaker in services.speakers.list(request.state.client)]
+    return VoiceList(
+        voices=[Voice(id=name, name=name) for name in dict.fromkeys([*speakers, *services.voices])]
+    )
 
 
 @router.get("")
@@ -146,7 +158,7 @@ def _in_openai_words(error: Exception) -> Exception:
 
 def body_limits(limits: Limits) -> list[BodyLimit]:
     """Return the limit of the route that takes a text, which is refused in OpenAI's words."""
-    max_bytes = limits.max_body_bytes
+    max_bytes = speech_body_bytes(limits)
 
     def error() -> StringTooLong:
         return StringTooLong(f"the body is larger than {max_bytes} bytes; send a shorter text", "input")
@@ -162,13 +174,13 @@ def _check_model(model: str, services: Services) -> None:
         raise ModelNotFound(f"unknown model {model[:60]!r}; choose one of {', '.join(known)}")
 
 
-def _speaker(body: SpeechRequest, services: Services) -> str | None:
+def _speaker(body: SpeechRequest, client: Client, services: Services) -> str | None:
     """A speaker takes precedence over one of OpenAI's voices of the same name."""
     voice = body.voice.id if isinstance(body.voice, VoiceId) else body.voice
     name = body.speaker or voice
     if name is None or name not in services.voices:
         return name
     try:
-        return services.speakers.get(name).name
+        return services.speakers.get(name, client).name
     except SpeakerNotFound:
         return services.voices[name]

@@ -1,15 +1,24 @@
 """Liveness, readiness, metrics and capabilities."""
 
 import asyncio
+import logging
+import sqlite3
+from datetime import datetime
 
 from fastapi import APIRouter
 from pydantic import BaseModel
+from starlette.requests import Request
 from starlette.responses import Response
 
 from firstword.app.api.dependencies import ServicesHere
 from firstword.app.api.schemas import ERROR_ANSWERS, Answers
 from firstword.app.audio.formats import FORMATS, MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, AudioFormat
+from firstword.app.errors import StoreUnavailable
+from firstword.app.telemetry.usage import UsedByClient
 
+RETRY_AFTER_S = 30
+
+logger = logging.getLogger(__name__)
 router = APIRouter(tags=["operations"], responses=ERROR_ANSWERS)
 metrics_router = APIRouter(tags=["operations"], responses=ERROR_ANSWERS)
 
@@ -77,7 +86,7 @@ async def readyz(response: Response, services: ServicesHere) -> Readiness:
 
 
 @router.get("/v1/capabilities")
-async def capabilities(services: ServicesHere) -> Capabilities:
+async def capabilities(request: Request, services: ServicesHere) -> Capabilities:
     """Report what this server can do with its checkpoint."""
     info, limits = services.engine.info, services.limits
     return Capabilities(
@@ -87,7 +96,7 @@ async def capabilities(services: ServicesHere) -> Capabilities:
         formats=list(FORMATS),
         sample_rates={name: info.sample_rates_hz for name, info in FORMATS.items()},
         default_sample_rate=info.sample_rate_hz,
-        speakers=services.speakers.count(),
+        speakers=len(services.speakers.list(request.state.client)),
         default_speaker=info.default_speaker,
         continuous_text=info.can_continue_text,
         instruct=info.takes_instruct,
@@ -104,8 +113,47 @@ async def capabilities(services: ServicesHere) -> Capabilities:
     )
 
 
+class UsageOfKey(BaseModel):
+    name: str | None  # of the key; null where no keys were asked for
+    requests: int
+    characters: int
+    audio_seconds: float
+
+
+class UsageReport(BaseModel):
+    since: datetime
+    keys: list[UsageOfKey]
+
+
+@router.get("/v1/usage")
+async def usage(request: Request, services: ServicesHere) -> UsageReport:
+    """Report what the key has used since its server began to count; to an administrator, what all have."""
+    client = request.state.client
+    try:
+        used = await services.usage.read()
+    except (sqlite3.Error, OSError) as error:
+        logger.error("what the keys used cannot be read: %s", error)
+        raise StoreUnavailable(
+            "the server's file of usage cannot be read; the server's log has the reason", RETRY_AFTER_S
+        ) from error
+    shown = used if client.is_admin else {client.name: used.get(client.name, UsedByClient())}
+    return UsageReport(
+        since=datetime.fromisoformat(services.usage.began_at),
+        keys=[
+            UsageOfKey(
+                name=name or None,
+                requests=counts.requests,
+                characters=counts.characters,
+                audio_seconds=round(counts.audio_s, 3),
+            )
+            for name, counts in sorted(shown.items())
+        ],
+    )
+
+
 @metrics_router.get("/metrics", response_class=Response)
-async def metrics(services: ServicesHere) -> Response:
-    """Return the metrics in Prometheus' text format."""
-    body, content_type = await asyncio.to_thread(services.metrics.exposition)
+async def metrics(request: Request, services: ServicesHere) -> Response:
+    """Return the metrics in Prometheus' text format; with traces, as OpenMetrics to whom accepts it."""
+    accept = request.headers.get("accept", "") if services.tracing.is_on else ""
+    body, content_type = await asyncio.to_thread(services.metrics.exposition, accept)
     return Response(body, headers={"Content-Type": content_type})

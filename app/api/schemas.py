@@ -1,13 +1,18 @@
 """Request fields shared by the routes, and OpenAPI's descriptions of their responses."""
 
+import asyncio
+import base64
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, BeforeValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, Field, WithJsonSchema, model_validator
 
 from firstword.app.api.errors import ErrorType
 from firstword.app.audio.formats import FORMATS, MAX_CLEAR_SPEED, MIN_CLEAR_SPEED
+from firstword.app.engine.interface import VoiceMode
+from firstword.app.errors import InvalidRequest, UploadTooLarge
+from firstword.app.speakers.interface import SentRecording, checked_transcript
+from firstword.app.speech_options import NotBoolean, SpeechOptions
 
 MAX_NAME_CHARS = 256  # far beyond any real name
 MAX_INSTRUCT_CHARS = 1000  # it is part of what the language model reads
@@ -18,14 +23,6 @@ Name = Annotated[str, Field(max_length=MAX_NAME_CHARS)]
 Instruct = Annotated[str, Field(max_length=MAX_INSTRUCT_CHARS)]
 
 
-def _refuse_boolean(value: object) -> object:
-    """Pydantic takes true for 1."""
-    if isinstance(value, bool):
-        raise PydanticCustomError("number_type", "Input should be a number")
-    return value
-
-
-NotBoolean = BeforeValidator(_refuse_boolean)
 Seed = Annotated[int, NotBoolean, Field(ge=0, le=MAX_SEED)]
 SampleRate = Annotated[int, NotBoolean]  # Hz; which ones there are depends on the format
 
@@ -43,7 +40,67 @@ class RequestFields(BaseModel):
         return {name: value for name, value in given.items() if value is not None or name not in optional}
 
 
-class VoiceFields(RequestFields):
+# Base64 in JSON; bytes in a form.
+SentAudio = Annotated[str | bytes, WithJsonSchema({"type": "string", "contentEncoding": "base64"})]
+
+
+class ReferenceFields(RequestFields):
+    """A recording whose voice a request borrows; on every surface. `mode` is another name of `voice_mode`."""
+
+    reference_audio: SentAudio | None = Field(
+        None, description="A recording of 1 to 30 s whose voice is taken instead of a speaker's."
+    )
+    reference_text: str = Field("", description="What is said in `reference_audio`, word for word.")
+    voice_mode: VoiceMode | None = Field(
+        None, description="How the voice is taken; by default what fits the speaker and `instruct`."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rename_mode(cls, given: Any) -> Any:
+        """A WebSocket's `start` has a `mode` of its own."""
+        if not isinstance(given, Mapping) or "mode" not in given or given.get("voice_mode") is not None:
+            return given
+        mode = given["mode"]
+        if "mode" in cls.model_fields and mode not in get_args(VoiceMode):
+            return given
+        return {**{name: given[name] for name in given if name != "mode"}, "voice_mode": mode}
+
+    async def reference(self, max_bytes: int) -> SentRecording | None:
+        """Return the recording that came. Raises InvalidRequest, and UploadTooLarge over `max_bytes`."""
+        if self.reference_audio is None:
+            if self.reference_text:
+                raise InvalidRequest(
+                    "reference_text came without reference_audio; send the recording in which it is said",
+                    "reference_text",
+                )
+            return None
+        return await sent_recording(self.reference_audio, self.reference_text, max_bytes, "reference_audio")
+
+
+async def sent_recording(audio: str | bytes, transcript: str, max_bytes: int, param: str) -> SentRecording:
+    """audio: base64 or the file itself. Raises InvalidRequest, and UploadTooLarge over `max_bytes`."""
+    transcript = checked_transcript(transcript, "reference_text")
+    try:
+        content = audio if isinstance(audio, bytes) else await asyncio.to_thread(_decode_base64, audio)
+    except ValueError:
+        raise InvalidRequest(
+            f"{param} is not base64; send a recording's bytes as base64, or as a file of a multipart form",
+            param,
+        ) from None
+    if len(content) > max_bytes:
+        raise UploadTooLarge(
+            f"a recording of {len(content)} bytes; expected {max_bytes} at most: send a shorter or "
+            "compressed one"
+        )
+    return SentRecording(content, transcript)
+
+
+def _decode_base64(text: str) -> bytes:
+    return base64.b64decode("".join(text.split()), validate=True)
+
+
+class VoiceFields(ReferenceFields, SpeechOptions):
     """The speaker and how it speaks; on every protocol of our own. `voice` is another name of `speaker`."""
 
     speaker: Name | None = Field(

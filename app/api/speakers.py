@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Form, UploadFile
+from fastapi import APIRouter, Depends, Form, Query, UploadFile
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
@@ -13,6 +13,8 @@ from firstword.app.api.dependencies import Services, ServicesHere
 from firstword.app.api.errors import rejections_counted
 from firstword.app.api.limits import FORM_BYTES, BodyLimit, upload_too_large
 from firstword.app.api.schemas import ERROR_ANSWERS, binary_answers
+from firstword.app.clients import Access, Client
+from firstword.app.errors import MissingScope
 from firstword.app.options import Limits
 from firstword.app.speakers.interface import SpeakerInfo, max_bundle_bytes
 
@@ -35,11 +37,13 @@ class Enrolment(StrictForm):
     audio: UploadFile
     transcript: str = ""
     language: str | None = None
+    access: Access | None = None
 
 
 class Import(StrictForm):
     bundle: UploadFile
     name: str | None = None
+    access: Access | None = None
 
 
 class Change(StrictForm):
@@ -47,16 +51,33 @@ class Change(StrictForm):
 
     transcript: str | None = None
     language: str | None = None
+    access: Access | None = None
+
+
+def client_or_owner(
+    request: Request,
+    owner: Annotated[str | None, Query(description="Whose private speaker; for administrators.")] = None,
+) -> Client:
+    """Several owners may have a private speaker of one name. Raises MissingScope."""
+    client: Client = request.state.client
+    if owner is None:
+        return client
+    if not client.is_admin:
+        raise MissingScope("only a key with the scope admin may say `owner`; leave it out", "admin")
+    return Client(owner)
+
+
+ClientOrOwner = Annotated[Client, Depends(client_or_owner)]
 
 
 @router.get("")
-async def list_speakers(services: ServicesHere) -> SpeakerList:
-    return SpeakerList(speakers=services.speakers.list())
+async def list_speakers(request: Request, services: ServicesHere) -> SpeakerList:
+    return SpeakerList(speakers=services.speakers.list(request.state.client))
 
 
 @router.get("/{name}")
-async def get_speaker(name: str, services: ServicesHere) -> SpeakerInfo:
-    return services.speakers.get(name)
+async def get_speaker(name: str, client: ClientOrOwner, services: ServicesHere) -> SpeakerInfo:
+    return services.speakers.get(name, client)
 
 
 @router.post("", status_code=201)
@@ -68,7 +89,14 @@ async def enrol(
     """Make a speaker of a recording of 1 to 30 s. The response comes when the speaker is ready to speak."""
     with rejections_counted(services.metrics):
         recording = await _read_upload(form.audio, services.limits.max_upload_bytes, request, services)
-        return await services.speakers.enrol(form.name, recording, form.transcript, form.language)
+        return await services.speakers.enrol(
+            form.name,
+            recording,
+            form.transcript,
+            form.language,
+            client=request.state.client,
+            access=form.access,
+        )
 
 
 @router.post("/import", status_code=201)
@@ -79,31 +107,37 @@ async def import_speaker(
     with rejections_counted(services.metrics):
         max_bytes = max_bundle_bytes(services.limits.max_upload_bytes)
         bundle = await _read_upload(form.bundle, max_bytes, request, services)
-        return await services.speakers.import_bundle(bundle, form.name)
+        return await services.speakers.import_bundle(
+            bundle, form.name, client=request.state.client, access=form.access
+        )
 
 
 @router.patch("/{name}")
-async def update_speaker(name: str, change: Change, services: ServicesHere) -> SpeakerInfo:
-    return await services.speakers.update(name, change.transcript, change.language)
+async def update_speaker(
+    name: str, change: Change, client: ClientOrOwner, services: ServicesHere
+) -> SpeakerInfo:
+    return await services.speakers.update(
+        name, change.transcript, change.language, client=client, access=change.access
+    )
 
 
 @router.delete("/{name}", status_code=204)
-async def delete_speaker(name: str, services: ServicesHere) -> None:
+async def delete_speaker(name: str, client: ClientOrOwner, services: ServicesHere) -> None:
     """Streams that are running finish."""
-    await services.speakers.delete(name)
+    await services.speakers.delete(name, client=client)
 
 
 @router.get("/{name}/export", response_class=Response, responses=BUNDLE_ANSWERS)
-async def export_speaker(name: str, services: ServicesHere) -> Response:
+async def export_speaker(name: str, client: ClientOrOwner, services: ServicesHere) -> Response:
     """Return the speaker as a file for another server with the same checkpoint."""
-    bundle = await services.speakers.export(name)
+    bundle = await services.speakers.export(name, client=client)
     headers = {"Content-Disposition": f'attachment; filename="{name}.safetensors"'}
     return Response(bundle, media_type=BUNDLE_TYPE, headers=headers)
 
 
 async def _read_upload(file: UploadFile, max_bytes: int, request: Request, services: Services) -> bytes:
     """Return the file's content. Raises RateLimited, and UploadTooLarge: the form's limit is higher."""
-    services.quotas.charge(request.state.key_owner)
+    services.quotas.charge(request.state.client.name)
     content = await file.read()
     if len(content) > max_bytes:
         raise upload_too_large(max_bytes)

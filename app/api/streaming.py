@@ -6,6 +6,8 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, contextmanager
+from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -19,18 +21,21 @@ from firstword.app.api.errors import INTERNAL, error_body, outcome_of, row_of
 from firstword.app.audio.formats import FORMATS, AudioFormat, OutputFormat, sample_rate_of
 from firstword.app.engine.interface import SynthesisRequest, SynthesisStream
 from firstword.app.errors import CancelReason, Draining, InvalidRequest
-from firstword.app.speakers.interface import PreparedSpeaker
 from firstword.app.telemetry.stream_record import StreamRecord, StreamStats
+
+SYNTHETIC = "X-Firstword-Synthetic"  # a header of every answer with speech
 
 logger = logging.getLogger(__name__)
 
 
 def resolve_output_format(
-    format: AudioFormat, sample_rate_hz: int | None, speed: float, default_hz: int
+    format: AudioFormat, sample_rate_hz: int | None, speed: float, services: Services
 ) -> OutputFormat:
-    """sample_rate_hz None: the format's own, or `default_hz`. Raises InvalidRequest for a bad one."""
+    """sample_rate_hz None: the format's own, or the engine's. Raises InvalidRequest for a bad one."""
+    default_hz = services.engine.info.sample_rate_hz
     try:
-        return OutputFormat(format, sample_rate_of(format, sample_rate_hz, default_hz), speed)
+        rate_hz = sample_rate_of(format, sample_rate_hz, default_hz)
+        return OutputFormat(format, rate_hz, speed, services.tags_audio)
     except ValueError as error:
         raise InvalidRequest(str(error), param="sample_rate") from None
 
@@ -46,18 +51,17 @@ class StreamSession:
         self,
         services: Services,
         request: SynthesisRequest,
-        owner: str,
         received_s: float | None = None,
-        prepared: PreparedSpeaker | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
-        """owner: whose API key it is. received_s: when the request came, by the services' clock; None: when
-        the session is entered. prepared: a speaker that is not registered."""
+        """received_s: when the request came, by the services' clock; None: when the session is entered.
+        headers: of the request or of the WebSocket's upgrade."""
         self.cancel_reason: CancelReason = "shutdown"  # why, should our task be cancelled
         self.received_s = received_s
         self._services = services
         self._request = request
-        self._prepared = prepared
-        self._owner = owner
+        self._headers = headers or {}
+        self._is_traced = False
         self._first_text_s: float | None = None  # of text that comes in pieces
         self._record: StreamRecord | None = None  # None: not entered
         self._stream: SynthesisStream | None = None  # None: not open yet
@@ -69,7 +73,7 @@ class StreamSession:
         self._record = self._new_record()
         async with AsyncExitStack() as stack:
             stack.enter_context(self._recorded())
-            stack.enter_context(services.quotas.admitted(self._owner))
+            stack.enter_context(services.quotas.admitted(self._request.client.name))
             stream = await stack.enter_async_context(self.stream)
             self._stats = stream.stats
             self._record.named(self._request.request_id, stream.speaker)
@@ -95,7 +99,7 @@ class StreamSession:
         Raises what `Engine.open` raises.
         """
         if self._stream is None:
-            self._stream = self._services.engine.open(self._request, self._prepared)
+            self._stream = self._services.engine.open(self._traced_request())
         return self._stream
 
     @property
@@ -126,9 +130,27 @@ class StreamSession:
             case _:
                 record.end("cancelled", self.cancel_reason, self._stats)
 
-    def _new_record(self) -> StreamRecord:
+    def _traced_request(self) -> SynthesisRequest:
+        """Begin the trace at the first call."""
         services = self._services
-        record = StreamRecord(services.metrics, services.clock, self._request.wire, self.received_s)
+        if services.tracing.is_on and not self._is_traced:
+            self._is_traced = True
+            start_s = services.clock() if self.received_s is None else self.received_s
+            trace = services.tracing.start_stream(self._headers, start_s)
+            self._request = replace(self._request, trace=trace)
+        return self._request
+
+    def _new_record(self) -> StreamRecord:
+        services, request = self._services, self._traced_request()
+        record = StreamRecord(
+            services.metrics,
+            services.clock,
+            request.wire,
+            self.received_s,
+            request.is_played,
+            request.trace,
+            on_used=partial(services.usage.count, request.client.name),
+        )
         if self._first_text_s is not None:
             record.text_came(self._first_text_s)
         return record
@@ -180,8 +202,8 @@ class AudioResponse(Response):
         """translate: puts errors into the words of a route's own protocol."""
         self.status_code = 200
         self.background = None
-        self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-        self.session = StreamSession(services, request, http.state.key_owner, http.state.received_s)
+        self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no", SYNTHETIC: "true"})
+        self.session = StreamSession(services, request, http.state.received_s, http.headers)
         self._output = output
         self._send_timeout_s = services.limits.slow_listener_timeout_s
         self._translate = translate
@@ -254,6 +276,8 @@ class AudioResponse(Response):
             self.headers["Content-Type"] = self.media_type or encoder.media_type
             self.headers["X-Sample-Rate"] = str(self._output.sample_rate_hz)
             self.headers["X-Channels"] = "1"
+            if warnings := self.session.stream.stats.warnings:
+                self.headers["X-Firstword-Warnings"] = "; ".join(warnings)
             self.headers["Server-Timing"] = record.server_timing(self.session.stream.stats)
             start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
             self._has_started = True

@@ -1,21 +1,32 @@
-"""`POST /tts` and `GET /tts`: text in, audio out as it is made."""
+"""`POST /tts` and `GET /tts`: text in, audio out as it is made; signed addresses of the latter."""
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import ConfigDict, Field
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from firstword.app.api.dependencies import ServicesHere
 from firstword.app.api.errors import unknown_field
+from firstword.app.api.forms import JsonOrFormRoute
+from firstword.app.api.keys import SIGNATURE_PARAMETERS
+from firstword.app.api.limits import BodyLimit, speech_body_bytes
 from firstword.app.api.schemas import AUDIO_ANSWERS, ERROR_ANSWERS, VoiceFields
 from firstword.app.api.streaming import AudioResponse, CompleteAudioResponse, resolve_output_format
 from firstword.app.audio.formats import AudioFormat
 from firstword.app.engine.interface import SynthesisRequest
-from firstword.app.errors import InvalidRequest
+from firstword.app.errors import InvalidRequest, TextTooLong
+from firstword.app.options import Limits
+from firstword.app.speech_options import NotBoolean
 
-router = APIRouter(tags=["speech"], responses=ERROR_ANSWERS)
+DEFAULT_LIFETIME_S = 300
+MAX_LIFETIME_S = 24 * 3600
+MAX_URL_CHARS = 60 * 1024  # with its headers a request may have 64 KiB
+
+router = APIRouter(tags=["speech"], responses=ERROR_ANSWERS, route_class=JsonOrFormRoute)
 
 
 class SpeechBody(VoiceFields):
@@ -26,7 +37,6 @@ class SpeechBody(VoiceFields):
     text: str = Field(min_length=1, description="The text to speak.")
     format: AudioFormat = "wav"
     stream: bool = Field(True, description="false: one complete body with its length.")
-    normalize: bool = Field(True, description="Write out numbers and the like before speaking.")
 
 
 class SpeechQuery(SpeechBody):
@@ -38,17 +48,22 @@ class SpeechQuery(SpeechBody):
 @router.post("/tts", response_class=Response, responses=AUDIO_ANSWERS)
 async def speak(body: SpeechBody, request: Request, services: ServicesHere) -> AudioResponse:
     """Speak a text. The status line comes with the first audio."""
-    default_hz = services.engine.info.sample_rate_hz
-    output = resolve_output_format(body.format, body.sample_rate, body.speed, default_hz)
+    output = resolve_output_format(body.format, body.sample_rate, body.speed, services)
     synthesis = SynthesisRequest(
         request.state.request_id,
         wire="http",
         text=body.text,
         speaker=body.speaker,
         language=body.language,
+        reading=body.reading,
+        sampling=body.sampling,
+        volume=body.volume,
         instruct=body.instruct,
         seed=body.seed,
-        normalize=body.normalize,
+        reference=await body.reference(services.limits.max_reference_bytes),
+        voice_mode=body.voice_mode,
+        is_played=body.stream,
+        client=request.state.client,
     )
     kind: type[AudioResponse] = AudioResponse if body.stream else CompleteAudioResponse
     return kind(request, services, synthesis, output)
@@ -67,6 +82,50 @@ async def speak_to_player(
     return await speak(query, request, services)
 
 
+def body_limits(limits: Limits) -> list[BodyLimit]:
+    """Return the limit of the route that takes a text, and a recording with it."""
+    max_bytes = speech_body_bytes(limits)
+
+    def error() -> TextTooLong:
+        return TextTooLong(f"the body is larger than {max_bytes} bytes; send a shorter text or recording")
+
+    routes = [route for route in router.routes if isinstance(route, APIRoute)]
+    return [BodyLimit(route, max_bytes, error) for route in routes if route.endpoint is speak]
+
+
 def _is_ignored(parameter: str) -> bool:
-    """Parameters that keep a cache from answering."""
-    return parameter == "cache_buster" or parameter.startswith("_")
+    """Parameters that keep a cache from answering, and those that were read with the key."""
+    is_read = parameter == "api_key" or parameter in SIGNATURE_PARAMETERS
+    return is_read or parameter == "cache_buster" or parameter.startswith("_")
+
+
+class SignedUrlBody(SpeechBody):
+    """What the address speaks, and for how long it may be asked for."""
+
+    expires_in_s: Annotated[int, NotBoolean] = Field(DEFAULT_LIFETIME_S, ge=1, le=MAX_LIFETIME_S)
+
+
+class SignedUrl(BaseModel):
+    url: str  # relative to the server's own
+    expires_at: datetime
+
+
+@router.post("/v1/signed-urls")
+async def sign_url(body: SignedUrlBody, request: Request, services: ServicesHere) -> SignedUrl:
+    """Return an address of `GET /tts` that needs no key, until it expires or the key is removed."""
+    info, client = services.engine.info, request.state.client
+    resolve_output_format(body.format, body.sample_rate, body.speed, services)
+    info.check_length(len(body.text))
+    if body.speaker is not None:
+        services.speakers.get(body.speaker, client)
+    fields = body.model_dump(mode="json", exclude_unset=True, exclude={"expires_in_s"})
+    parameters = [(name, str(value)) for name, value in fields.items() if value is not None]
+    query, expires = services.signer.sign(parameters, client, body.expires_in_s)
+    url = f"/tts?{query}"
+    if len(url) > MAX_URL_CHARS:
+        raise TextTooLong(
+            f"the address would have {len(url)} characters, at most {MAX_URL_CHARS} are taken; send the text "
+            "to POST /tts",
+            "text",
+        )
+    return SignedUrl(url=url, expires_at=datetime.fromtimestamp(expires, UTC))

@@ -13,7 +13,7 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
-from firstword.app.audio.formats import MAX_SPEED, MIN_SPEED
+from firstword.app.audio.formats import MAX_SPEED, MIN_SPEED, Tags
 
 Samples = NDArray[np.float32]  # (n,), mono, within ±1
 Pcm16 = NDArray[np.int16]  # (n,), mono
@@ -24,6 +24,7 @@ UNKNOWN_SIZE = 0xFFFFFFFF  # players read such a WAV to its end
 _BYTES_PER_SAMPLE = 2
 _FMT_BYTES = 16
 _INTEGER_PCM = 1
+_INFO_TAGS = {"encoded_by": b"ISFT", "artist": b"IART", "comment": b"ICMT"}
 
 
 def within_full_scale(samples: Samples) -> Samples:
@@ -36,13 +37,19 @@ def to_pcm16(samples: Samples) -> Pcm16:
     return np.clip(np.rint(samples * FULL_SCALE), -FULL_SCALE, FULL_SCALE - 1).astype(np.int16)
 
 
-def wav_header(sample_rate_hz: int, num_samples: int | None) -> bytes:
-    """Return 44 bytes: mono, 16 bits. num_samples None: unknown while it streams.
+def wav_header(sample_rate_hz: int, num_samples: int | None, tags: Tags | None = None) -> bytes:
+    """Return 44 bytes, and those of the tags: mono, 16 bits. num_samples None: unknown while it streams.
 
     Raises ValueError for more samples than a WAV can count.
     """
+    info = b""
+    for name, value in (tags or {}).items():
+        text = value.encode() + b"\0"
+        info += struct.pack("<4sI", _INFO_TAGS[name], len(text)) + text + b"\0" * (len(text) % 2)
+    if info:
+        info = struct.pack("<4sI4s", b"LIST", 4 + len(info), b"INFO") + info
     size_bytes = UNKNOWN_SIZE if num_samples is None else num_samples * _BYTES_PER_SAMPLE
-    riff_bytes = UNKNOWN_SIZE if num_samples is None else 4 + 8 + _FMT_BYTES + 8 + size_bytes
+    riff_bytes = UNKNOWN_SIZE if num_samples is None else 4 + 8 + _FMT_BYTES + len(info) + 8 + size_bytes
     if riff_bytes > UNKNOWN_SIZE:
         raise ValueError(f"{num_samples} samples are more than a WAV can hold (4 GiB); send it as flac")
     fmt = struct.pack(
@@ -56,9 +63,8 @@ def wav_header(sample_rate_hz: int, num_samples: int | None) -> bytes:
         _BYTES_PER_SAMPLE,
         8 * _BYTES_PER_SAMPLE,
     )
-    return (
-        struct.pack("<4sI4s", b"RIFF", riff_bytes, b"WAVE") + fmt + struct.pack("<4sI", b"data", size_bytes)
-    )
+    riff = struct.pack("<4sI4s", b"RIFF", riff_bytes, b"WAVE")
+    return riff + fmt + info + struct.pack("<4sI", b"data", size_bytes)
 
 
 class PcmCodec:

@@ -21,7 +21,7 @@ from firstword.app.audio.dsp import (
     wav_header,
     within_full_scale,
 )
-from firstword.app.audio.formats import FORMATS, AudioFormat, sample_rate_of
+from firstword.app.audio.formats import FORMATS, AudioFormat, Tags, sample_rate_of
 
 
 def encode_whole(
@@ -30,17 +30,18 @@ def encode_whole(
     source_rate_hz: int,
     sample_rate_hz: int | None = None,
     speed: float = 1.0,
+    tags: Tags | None = None,
 ) -> bytes:
     """Return a complete file with true sizes. samples (n,) float32. Raises ValueError as `AudioEncoder`."""
     rate_hz = sample_rate_of(format, sample_rate_hz, source_rate_hz)
-    converter = AudioEncoder("pcm", source_rate_hz, rate_hz, speed)
+    converter = AudioEncoder("pcm_f32" if format == "pcm_f32" else "pcm", source_rate_hz, rate_hz, speed)
     pcm = converter.start() + converter.encode(samples) + converter.finish()
-    if format == "pcm":
+    if format in ("pcm", "pcm_f32"):
         return pcm
     if format == "wav":
-        return wav_header(rate_hz, converter.num_samples) + pcm
+        return wav_header(rate_hz, converter.num_samples, tags) + pcm
     file = io.BytesIO()
-    muxer = _Muxer(format, rate_hz, file, is_streamed=False)
+    muxer = _Muxer(format, rate_hz, file, is_streamed=False, tags=tags)
     muxer.write_header()
     muxer.write(np.frombuffer(pcm, "<i2"))
     muxer.finish()
@@ -83,11 +84,13 @@ class AudioEncoder:
         sample_rate_hz: int | None = None,
         speed: float = 1.0,
         num_samples: int | None = None,
+        tags: Tags | None = None,
     ) -> None:
         """sample_rate_hz None: the source's own, or the one nearest to it that the format carries.
 
         num_samples: how many will be in the body, after speed and rate, where that is known; it goes into a
-        WAV's header. Raises ValueError for an unknown format, and a rate or speed that it cannot have.
+        WAV's header. tags: for the formats with a container: wav, mp3, opus and flac. Raises ValueError for
+        an unknown format, and a rate or speed that it cannot have.
         """
         check_speed(speed)
         self.sample_rate_hz = sample_rate_of(format, sample_rate_hz, source_rate_hz)
@@ -97,17 +100,18 @@ class AudioEncoder:
         self._speed = speed
         self._stages: list[Stage] | None = None  # None: to be opened for the next samples
         self._codec: Codec
-        if format == "pcm":
+        self._is_float = format == "pcm_f32"
+        if format in ("pcm", "pcm_f32"):
             self._codec = PcmCodec()
         elif format == "wav":
-            self._codec = PcmCodec(wav_header(self.sample_rate_hz, num_samples))
+            self._codec = PcmCodec(wav_header(self.sample_rate_hz, num_samples, tags))
         else:
-            self._codec = MuxedCodec(format, self.sample_rate_hz)
+            self._codec = MuxedCodec(format, self.sample_rate_hz, tags)
         self._is_started = False
         self._is_finished = False
 
     def start(self) -> bytes:
-        """Return the container's header, which is no audio: empty for pcm, mp3, aac, ulaw and alaw."""
+        """Return the container's header, which is no audio: for wav, flac, opus and tagged mp3."""
         assert not self._is_started, "start came twice"
         self._is_started = True
         return self._codec.start()
@@ -127,7 +131,7 @@ class AudioEncoder:
         for stage in self._stages:
             samples = stage.feed(samples)
         self.num_samples += len(samples)
-        return self._codec.encode(to_pcm16(samples))
+        return samples.astype("<f4").tobytes() if self._is_float else self._codec.encode(to_pcm16(samples))
 
     def flush(self) -> bytes:
         """Return all but what a codec holds back for its current frame; only where the audio has faded out.
@@ -140,7 +144,7 @@ class AudioEncoder:
             rest = np.concatenate([stage.feed(rest), stage.finish()])
         self._stages = None
         self.num_samples += len(rest)
-        return self._codec.encode(to_pcm16(rest))
+        return rest.astype("<f4").tobytes() if self._is_float else self._codec.encode(to_pcm16(rest))
 
     def finish(self) -> bytes:
         assert self._is_open, "finish before start or twice"
@@ -162,9 +166,9 @@ class AudioEncoder:
 class MuxedCodec:
     """A format that FFmpeg encodes and wraps."""
 
-    def __init__(self, format: AudioFormat, sample_rate_hz: int) -> None:
+    def __init__(self, format: AudioFormat, sample_rate_hz: int, tags: Tags | None = None) -> None:
         self._written = _ByteSink()
-        self._muxer = _Muxer(format, sample_rate_hz, self._written, is_streamed=True)
+        self._muxer = _Muxer(format, sample_rate_hz, self._written, is_streamed=True, tags=tags)
 
     def start(self) -> bytes:
         self._muxer.write_header()
@@ -216,6 +220,7 @@ class _MuxerSettings:
     codec_options: Options = field(default_factory=dict)
     container_options: Options = field(default_factory=dict)
     streamed_options: Options = field(default_factory=dict)  # where the container cannot seek
+    tagged_options: Options | None = None  # where it has tags; None: it has no place for them
 
 
 # A frame of mp3 may not borrow bits from earlier ones (reservoir), which would hold those back.
@@ -230,6 +235,7 @@ _MUXER_SETTINGS: Mapping[AudioFormat, _MuxerSettings] = MappingProxyType(
             codec_options={"reservoir": "0"},
             container_options={"id3v2_version": "0"},
             streamed_options={"write_xing": "0"},
+            tagged_options={"id3v2_version": "4"},
         ),
         "opus": _MuxerSettings(
             "ogg",
@@ -237,6 +243,7 @@ _MUXER_SETTINGS: Mapping[AudioFormat, _MuxerSettings] = MappingProxyType(
             "s16",
             48_000,
             container_options={"page_duration": "20000"},  # microseconds
+            tagged_options={},
         ),
         "aac": _MuxerSettings("adts", "aac", "fltp", 64_000),
         "flac": _MuxerSettings(
@@ -245,6 +252,7 @@ _MUXER_SETTINGS: Mapping[AudioFormat, _MuxerSettings] = MappingProxyType(
             "s16",
             codec_options={"frame_size": "576"},
             container_options={"metadata_header_padding": "0"},
+            tagged_options={},
         ),
         "ulaw": _MuxerSettings("mulaw", "pcm_mulaw", "s16"),
         "alaw": _MuxerSettings("alaw", "pcm_alaw", "s16"),
@@ -257,11 +265,21 @@ _EVERY_CONTAINER: Options = MappingProxyType({"flush_packets": "1", "fflags": "+
 class _Muxer:
     """One audio track in one container, written to a sink."""
 
-    def __init__(self, format: AudioFormat, sample_rate_hz: int, sink: _Sink, is_streamed: bool) -> None:
+    def __init__(
+        self,
+        format: AudioFormat,
+        sample_rate_hz: int,
+        sink: _Sink,
+        is_streamed: bool,
+        tags: Tags | None = None,
+    ) -> None:
         settings = _MUXER_SETTINGS[format]
         options = {**_EVERY_CONTAINER, **settings.container_options}
         if is_streamed:
             options |= settings.streamed_options
+        has_tags = tags is not None and settings.tagged_options is not None
+        if has_tags:
+            options |= settings.tagged_options or {}
         container = av.open(sink, "w", format=settings.container, container_options=options)
         track = container.add_stream(
             settings.codec, rate=sample_rate_hz, options=dict(settings.codec_options), layout="mono"
@@ -269,6 +287,8 @@ class _Muxer:
         assert isinstance(track, av.AudioStream), track
         track.format = av.AudioFormat(settings.sample_format)
         track.codec_context.thread_count = 1
+        if has_tags:
+            container.metadata.update((tags or {}).items())
         if settings.bits_per_s is not None:
             track.bit_rate = settings.bits_per_s
         self._open: tuple[av.container.OutputContainer, av.AudioStream] | None = (container, track)

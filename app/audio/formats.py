@@ -1,11 +1,15 @@
 """Audio formats: media types, the sample rates each can carry, and the range of speeds."""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from types import MappingProxyType
 from typing import Literal
 
-AudioFormat = Literal["wav", "pcm", "mp3", "opus", "aac", "flac", "ulaw", "alaw"]
+_version = functools.cache(version)
+
+AudioFormat = Literal["wav", "pcm", "pcm_f32", "mp3", "opus", "aac", "flac", "ulaw", "alaw"]
 
 SAMPLE_RATES_HZ = (8000, 16000, 22050, 24000, 44100, 48000)
 _OPUS_RATES_HZ = (8000, 16000, 24000, 48000)  # its decoder always plays at 48 kHz
@@ -27,6 +31,7 @@ FORMATS: Mapping[AudioFormat, FormatInfo] = MappingProxyType(
     {
         "wav": FormatInfo("audio/wav"),
         "pcm": FormatInfo("audio/pcm"),  # s16le, no header
+        "pcm_f32": FormatInfo("audio/pcm;encoding=float32"),  # f32le within ±1, no header
         "mp3": FormatInfo("audio/mpeg"),
         "opus": FormatInfo("audio/ogg", _OPUS_RATES_HZ),
         "aac": FormatInfo("audio/aac"),  # ADTS
@@ -37,6 +42,10 @@ FORMATS: Mapping[AudioFormat, FormatInfo] = MappingProxyType(
 )
 
 
+TagName = Literal["encoded_by", "artist", "comment"]
+Tags = Mapping[TagName, str]
+
+
 @dataclass(frozen=True, slots=True)
 class OutputFormat:
     """How a client wants its audio."""
@@ -44,6 +53,16 @@ class OutputFormat:
     format: AudioFormat
     sample_rate_hz: int
     speed: float = 1.0
+    is_tagged: bool = False  # it says in its container that it is synthetic
+
+
+def synthetic_tags(speaker: str, request_id: str) -> Tags:
+    """Return what a container says of speech that was made here."""
+    return {
+        "encoded_by": f"Firstword {_version('firstword')}",
+        "artist": speaker,
+        "comment": f"synthetic speech; request {request_id}",
+    }
 
 
 def sample_rate_of(format: AudioFormat, wanted: int | None, default: int) -> int:

@@ -11,6 +11,8 @@ from firstword.app.settings import LOCAL_URL, PREFIX
 TIMEOUT_S: Final = 120.0  # a registration computes; everything else is quick
 ADVICE: Final = {
     "invalid_api_key": f"give the key with --api-key or in {PREFIX}CLIENT_API_KEY",
+    "missing_scope": "give another key, one with that scope",
+    "speaker_not_yours": "give its owner's key, or that of an administrator",
     "speaker_not_found": "`firstword speakers list` shows those there are",
     "speaker_exists": "give another name, or delete it with `firstword speakers rm`",
     "speaker_incompatible": "make it anew with `firstword speakers add`",

@@ -1,9 +1,12 @@
 """What the commands share: where they write, and how they report an error in one line."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from typer import Exit
 from typer.core import TyperGroup
 
@@ -35,6 +38,27 @@ def to_stdout() -> Console:
 
 def to_stderr() -> Console:
     return Console(stderr=True)
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[Callable[[], None]]:
+    """Show on a terminal that something is being done, and for how long. Gives what ends it sooner."""
+    console = to_stderr()
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        progress.add_task(what, total=None)
+        yield progress.stop
+
+
+def end_at_first_log_line(end: Callable[[], None]) -> None:
+    """Call `end` before anything is logged: two writers of a terminal's line would mix."""
+
+    def note(record: logging.LogRecord) -> bool:
+        end()
+        return True
+
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(note)
 
 
 def _leaves(error: Exception) -> Iterator[Exception]:

@@ -16,7 +16,7 @@ from typing import Annotated, Final, Literal
 import typer
 from rich.text import Text
 
-from firstword.app.commands.console import to_stdout
+from firstword.app.commands.console import to_stdout, waiting
 from firstword.app.settings import InvalidSettings, Settings, load_settings, variable_of
 
 MIN_PYTHON: Final = (3, 11)
@@ -149,17 +149,21 @@ def check_grpc(settings: Settings) -> Finding:
 
 
 def check_keys(settings: Settings) -> Finding:
-    from firstword.app.api.middleware import KeyRing
+    from firstword.app.api.keys import KeyRing
 
-    variable = variable_of("api_keys")
+    variable, file = variable_of("api_keys"), settings.server.api_keys_file
     try:
         keys = KeyRing(settings.server.plain_keys)
     except ValueError as error:
         return Finding("keys", "wrong", f"{variable}: {error}", f"set {variable}=name:key,other:key")
+    try:
+        keys = KeyRing(settings.server.plain_keys, file)
+    except ValueError as error:
+        return Finding("keys", "wrong", str(error), f"change the file, or set {variable_of('api_keys_file')}")
     if keys.is_open and not _is_loopback(settings.server.host):
         message = f"whoever reaches {settings.server.host} may use the server: it asks for no key"
         return Finding("keys", "note", message, f"set {variable}=name:$(openssl rand -hex 24)")
-    count = len(settings.server.api_keys)
+    count = len(keys)
     return Finding(
         "keys", "ok", f"{count} of them" if count else "none asked for, and only this machine can call"
     )
@@ -225,7 +229,8 @@ def doctor(
 ) -> None:
     """Say what is wrong with this installation, and what fixes it. Exit code 1 if it cannot serve."""
     try:
-        found = findings(load_settings(checkpoint=checkpoint))
+        with waiting("looking at the installation and the checkpoint"):
+            found = findings(load_settings(checkpoint=checkpoint))
     except InvalidSettings as error:
         found = [Finding("settings", "wrong", str(error), "firstword settings")]
     console = to_stdout()

@@ -9,14 +9,20 @@ import numpy as np
 
 from firstword.app.audio.dsp import Samples
 from firstword.app.audio.encode import AudioEncoder, encode_whole
-from firstword.app.audio.formats import FORMATS, AudioFormat
+from firstword.app.audio.formats import FORMATS, AudioFormat, Tags
 from firstword.app.commands.console import CommandFailed
 
 STANDARD_OUTPUT: Final = "-"
-_SUFFIXES: Final = {"ogg": "opus", "raw": "pcm"}  # where the suffix is not the format's name
+_SUFFIXES: Final = {
+    "ogg": "opus",
+    "raw": "pcm",
+    "f32": "pcm_f32",
+}  # where the suffix is not the format's name
 
 
 class Output(Protocol):
+    tags: Tags | None  # of the file; set before the first `take`
+
     async def take(self, samples: Samples, sample_rate_hz: int) -> None: ...
 
     async def finish(self) -> None:
@@ -31,6 +37,7 @@ class FileOutput:
         if not path.parent.is_dir():
             raise CommandFailed(f"{path} cannot be written: {path.parent} is no directory; make it first")
         self._path, self._format, self._speed = path, format, speed
+        self.tags: Tags | None = None
         self._pieces: list[Samples] = []
         self._rate_hz = 0
 
@@ -44,20 +51,22 @@ class FileOutput:
 
     def _save(self) -> None:
         samples = np.concatenate(self._pieces)
-        self._path.write_bytes(encode_whole(self._format, samples, self._rate_hz, speed=self._speed))
+        content = encode_whole(self._format, samples, self._rate_hz, speed=self._speed, tags=self.tags)
+        self._path.write_bytes(content)
 
 
 class PipeOutput:
     """A reader who is slow holds up the stream, not the event loop."""
 
     def __init__(self, format: AudioFormat, speed: float) -> None:
+        self.tags: Tags | None = None
         self._format, self._speed = format, speed
         self._encoder: AudioEncoder | None = None
 
     async def take(self, samples: Samples, sample_rate_hz: int) -> None:
         header = b""
         if self._encoder is None:
-            self._encoder = AudioEncoder(self._format, sample_rate_hz, speed=self._speed)
+            self._encoder = AudioEncoder(self._format, sample_rate_hz, speed=self._speed, tags=self.tags)
             header = self._encoder.start()
         await asyncio.to_thread(_write, header + self._encoder.encode(samples))
 

@@ -1,17 +1,19 @@
 """`firstword say`: speaks a text into a file or a pipe, in this process and without a server."""
 
 import asyncio
+import json
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn
 
-from firstword.app.audio.formats import MAX_CLEAR_SPEED, MIN_CLEAR_SPEED
-from firstword.app.commands.console import CommandFailed, to_stderr
+from firstword.app.audio.formats import MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, synthetic_tags
+from firstword.app.commands.console import CommandFailed, to_stderr, waiting
 from firstword.app.settings import Settings, load_settings, variable_of
 
 if TYPE_CHECKING:
@@ -47,39 +49,95 @@ def say(
     ] = 1.0,
     seed: Annotated[int | None, typer.Option(min=0, help="The same one says it the same way again.")] = None,
     format: Annotated[
-        str | None, typer.Option(help="wav, pcm, mp3, opus, aac, flac, ulaw or alaw; else by the suffix.")
+        str | None,
+        typer.Option(help="wav, pcm, pcm_f32, mp3, opus, aac, flac, ulaw, alaw; else by the suffix."),
     ] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Model directory.")] = None,
+    reference: Annotated[
+        Path | None, typer.Option(help="Recording of 1 to 30 s whose voice says it, instead of --speaker.")
+    ] = None,
+    reference_text: Annotated[str, typer.Option(help="What is said in --reference, word for word.")] = "",
+    mode: Annotated[
+        str | None, typer.Option(help="zero_shot, cross_lingual, instruct or sft; else what fits.")
+    ] = None,
+    instruct: Annotated[str | None, typer.Option(help="How to say it, on checkpoints that take it.")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="A field of POST /tts such as volume=0.5, temperature, lexicon; may come again."),
+    ] = None,
 ) -> None:
     """Speak a text without a server."""
     from firstword.app.commands.output import open_output
+    from firstword.app.engine.interface import VoiceMode
     from firstword.app.telemetry.logs import configure_logging
 
     settings = load_settings(checkpoint=checkpoint, max_streams=1)
     audio_output = open_output(output, format, speed)
     words = sys.stdin.read() if text == STANDARD_INPUT else text
     configure_logging("warning", settings.log.log_format)
-    spoken = asyncio.run(_say(settings, words, speaker, seed, audio_output))
+    if mode is not None and mode not in get_args(VoiceMode):
+        raise CommandFailed(f"no mode is named {mode!r}; give --mode one of {', '.join(get_args(VoiceMode))}")
+    if reference is not None and not reference.is_file():
+        raise CommandFailed(f"there is no file {reference}; give --reference a recording")
+    voice = {
+        "speaker": speaker,
+        "seed": seed,
+        "reference": reference,
+        "transcript": reference_text,
+        "mode": mode,
+        "instruct": instruct,
+        "options": _options(option or []),
+    }
+    with waiting("loading and warming up the networks") as end_waiting:
+        spoken = asyncio.run(_say(settings, words, voice, audio_output, end_waiting))
     to_stderr().print(f"{output}: {spoken}", markup=False, highlight=False, soft_wrap=True)
 
 
+def _options(given: list[str]) -> dict[str, object]:
+    """Values are JSON, or text as it stands. Raises CommandFailed."""
+    from firstword.app.speech_options import checked_options
+
+    options: dict[str, object] = {}
+    for one in given:
+        name, sign, value = one.partition("=")
+        if not sign:
+            raise CommandFailed(f"--option {one[:60]}: expected NAME=VALUE, such as volume=0.5")
+        try:
+            options[name] = json.loads(value)
+        except ValueError:
+            options[name] = value
+    try:
+        checked_options(options)
+    except ValueError as error:
+        raise CommandFailed(f"--option: {error}") from None
+    return options
+
+
 async def _say(
-    settings: Settings, text: str, speaker: str | None, seed: int | None, output: "Output"
+    settings: Settings, text: str, voice: dict[str, Any], output: "Output", on_loaded: Callable[[], None]
 ) -> Spoken:
-    """Raises TtsError; CommandFailed where an option or the text is at fault."""
+    """voice: as `AsyncSynthesizer.stream` takes it.
+
+    Raises TtsError; CommandFailed where an option or the text is at fault.
+    """
     from firstword.app.errors import SpeakerNotFound, TextTooLong
     from firstword.app.synthesizer import AsyncSynthesizer
 
     async with AsyncSynthesizer(
         settings.networks, settings.engine, settings.speakers, settings.vllm
     ) as synthesizer:
+        on_loaded()
         began_s = time.perf_counter()
         try:
-            async with synthesizer.stream(text, speaker=speaker, seed=seed) as stream:
+            async with synthesizer.stream(text, **voice) as stream:
+                if settings.server.tag_audio:
+                    output.tags = synthetic_tags(stream.speaker, stream.request.request_id)
                 spoken = await _write(stream, began_s, len(text.strip()), output)
         except SpeakerNotFound:
             known = ", ".join(synthesizer.speakers)
-            raise CommandFailed(f"no speaker is called {speaker!a}; give --speaker one of {known}") from None
+            raise CommandFailed(
+                f"no speaker is called {voice['speaker']!a}; give --speaker one of {known}"
+            ) from None
         except TextTooLong:
             raise CommandFailed(
                 f"the text has {len(text)} characters, expected {settings.engine.max_text_chars} at most; "

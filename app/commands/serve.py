@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 import typer
 
-from firstword.app.commands.console import CommandFailed, to_stderr
+from firstword.app.commands.console import CommandFailed, end_at_first_log_line, to_stderr, waiting
 from firstword.app.commands.doctor import ESSENTIAL
 from firstword.app.options import BUILTIN_CHECKPOINT
 from firstword.app.settings import SETTINGS, Settings, load_settings, variable_of
@@ -44,18 +44,24 @@ def serve(
         log_level=log_level,
         log_format=log_format,
     )
-    _refuse_what_cannot_run(settings)
-    from firstword.app.main import serve as serve_until_signalled
-    from firstword.app.telemetry.logs import configure_logging
+    with waiting("loading and warming up the networks") as end_waiting:
+        _refuse_what_cannot_run(settings)
+        from firstword.app.main import serve as serve_until_signalled
+        from firstword.app.telemetry.logs import configure_logging
 
-    configure_logging(settings.log.log_level, settings.log.log_format)
-    service = serve_until_signalled(settings, _announce, on_drained=partial(end_process_within, CLOSING_S))
-    try:
-        import uvloop
-    except ModuleNotFoundError:  # there is none for Windows
-        asyncio.run(service)
-    else:
-        uvloop.run(service)
+        def announce(line: str) -> None:
+            end_waiting()
+            to_stderr().print(line, style="green", markup=False, highlight=False, soft_wrap=True)
+
+        configure_logging(settings.log.log_level, settings.log.log_format)
+        end_at_first_log_line(end_waiting)
+        service = serve_until_signalled(settings, announce, on_drained=partial(end_process_within, CLOSING_S))
+        try:
+            import uvloop
+        except ModuleNotFoundError:  # there is none for Windows
+            asyncio.run(service)
+        else:
+            uvloop.run(service)
 
 
 def end_process_within(seconds: float) -> None:
@@ -82,10 +88,6 @@ def _refuse_what_cannot_run(settings: Settings) -> None:
         finding = check(settings)
         if finding.state == "wrong":
             raise CommandFailed(f"{finding.message}; fix: {finding.fix}")
-
-
-def _announce(line: str) -> None:
-    to_stderr().print(line, style="green", markup=False, highlight=False, soft_wrap=True)
 
 
 _UNITS: Final = {

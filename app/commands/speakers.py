@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from firstword.app.commands.console import to_stdout
+from firstword.app.commands.console import to_stdout, waiting
 from firstword.app.settings import LOCAL_URL, PREFIX
 
 speakers = typer.Typer(name="speakers", help="Register, show and move the speakers of a running server.")
@@ -16,6 +16,9 @@ Url = Annotated[str, typer.Option("--url", envvar=f"{PREFIX}CLIENT_URL", help="W
 ApiKey = Annotated[
     str | None, typer.Option("--api-key", envvar=f"{PREFIX}CLIENT_API_KEY", help="A key, if it asks for one.")
 ]
+OtherAccess = Annotated[
+    str | None, typer.Option("--access", help="shared, read-only or private; left out: as the key says.")
+]
 
 
 @speakers.command()
@@ -24,11 +27,13 @@ def add(
     recording: Annotated[Path, typer.Argument(help="wav, flac, mp3 or ogg, 1 to 30 s of one voice.")],
     transcript: Annotated[str, typer.Option(help="What is said in it, word for word.")] = "",
     language: Annotated[str | None, typer.Option(help="Such as en.")] = None,
+    access: OtherAccess = None,
     url: Url = LOCAL_URL,
     api_key: ApiKey = None,
 ) -> None:
     """Register a speaker from a recording."""
     form = {"name": name, "transcript": transcript} | ({"language": language} if language else {})
+    form |= {"access": access} if access else {}
     _show(_sent(url, api_key, "/speakers", form, "audio", recording))
 
 
@@ -39,9 +44,10 @@ def list_all(url: Url = LOCAL_URL, api_key: ApiKey = None) -> None:
 
     with open_client(url, api_key) as client:
         known = json_of(ask(client, "GET", "/speakers"))["speakers"]
-    table = Table("name", "kind", "seconds", "language", "transcript", box=None)
+    table = Table("name", "kind", "owner", "access", "seconds", "language", "transcript", box=None)
     for speaker in known:
-        fields = (speaker["kind"], f"{speaker['duration_s']:.1f}", speaker["language"] or "")
+        whose = (speaker["kind"], speaker.get("owner") or "", speaker.get("access", ""))
+        fields = (*whose, f"{speaker['duration_s']:.1f}", speaker["language"] or "")
         table.add_row(*map(_plain, (speaker["name"], *fields, speaker["transcript"])))
     to_stdout().print(table)
 
@@ -86,17 +92,20 @@ def export(
 def import_bundle(
     bundle: Annotated[Path, typer.Argument(help="A file that `firstword speakers export` wrote.")],
     name: Annotated[str | None, typer.Option(help="Another name than the one it had.")] = None,
+    access: OtherAccess = None,
     url: Url = LOCAL_URL,
     api_key: ApiKey = None,
 ) -> None:
     """Register a speaker from an exported file."""
-    _show(_sent(url, api_key, "/speakers/import", {"name": name} if name else {}, "bundle", bundle))
+    form = ({"name": name} if name else {}) | ({"access": access} if access else {})
+    _show(_sent(url, api_key, "/speakers/import", form, "bundle", bundle))
 
 
 def _sent(url: str, api_key: str | None, path: str, form: dict[str, str], field: str, file: Path) -> Any:
     from firstword.app.commands.client import ask, json_of, open_client
 
-    with open_client(url, api_key) as client, file.open("rb") as content:
+    sending = waiting(f"{file.name}: sent, and computed by the server")
+    with open_client(url, api_key) as client, file.open("rb") as content, sending:
         response = ask(client, "POST", path, data=form, files={field: (file.name, content)})
     return json_of(response)
 

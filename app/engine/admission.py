@@ -4,11 +4,14 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 
 from firstword.app.errors import Draining, Overloaded
 
 _SMOOTHING = 0.9  # of the running mean of how long a slot is held
 _FIRST_ESTIMATE_S = 3.0
+_SLOTS_PER_FILE = 8  # the share of the machine that no slot stands for has room for so many beside all slots
 
 
 class Slot:
@@ -26,26 +29,56 @@ class Slot:
             self._release(self._clock() - self._since_s)
 
 
+@dataclass(slots=True, eq=False)
+class _Line:
+    """Streams of one kind: those that run, and those that wait, first come, first served."""
+
+    what: str
+    slots_per_stream: int  # that there have to be for each after the first
+    max_waiting: int
+    timeout_s: float
+    num_running: int = 0
+    waiters: deque["asyncio.Future[None]"] = field(default_factory=deque)
+    held_s: float = _FIRST_ESTIMATE_S  # running mean
+
+
 class Admission:
-    """First come, first served; used within one event loop. `max_streams` may change while no stream runs."""
+    """Used within one event loop. `max_streams` may change while no stream runs.
+
+    A file is a stream that nobody plays while it comes. Files wait in a line of their own, and one is begun
+    only while a slot is free that no played stream wants; at most an eighth of the slots, or one, is given to
+    files. Played streams are admitted as if there were no files: one that runs then goes on beside them, its
+    chunks computed after theirs.
+    """
 
     def __init__(
-        self, max_streams: int, max_queued: int, queue_timeout_s: float, clock: Callable[[], float]
+        self,
+        max_streams: int,
+        max_queued: int,
+        queue_timeout_s: float,
+        clock: Callable[[], float],
+        max_queued_files: int = 0,
+        file_queue_timeout_s: float = 0.0,
     ) -> None:
         self.max_streams = max_streams
-        self._max_queued = max_queued
-        self._queue_timeout_s = queue_timeout_s
         self._clock = clock
-        self._queue: deque[asyncio.Future[None]] = deque()
-        self._held_s = _FIRST_ESTIMATE_S
+        self._played = _Line("streams", 1, max_queued, queue_timeout_s)
+        self._files = _Line("files", _SLOTS_PER_FILE, max_queued_files, file_queue_timeout_s)
         self._is_draining = False
         self._idle = asyncio.Event()
         self._idle.set()
-        self.num_running = 0
+
+    @property
+    def num_running(self) -> int:
+        return self._played.num_running + self._files.num_running
 
     @property
     def num_queued(self) -> int:
-        return len(self._queue)
+        return len(self._played.waiters)
+
+    @property
+    def num_files_queued(self) -> int:
+        return len(self._files.waiters)
 
     @property
     def is_draining(self) -> bool:
@@ -53,70 +86,85 @@ class Admission:
 
     @property
     def is_full(self) -> bool:
-        return self.num_running >= self.max_streams and self.num_queued >= self._max_queued
+        """Whether the next stream that is played would be refused at once."""
+        line = self._played
+        return line.num_running >= self.max_streams and len(line.waiters) >= line.max_waiting
 
-    async def acquire(self) -> Slot:
-        """Raise Overloaded where the queue is full or its deadline passes, Draining after `drain`."""
+    async def acquire(self, is_file: bool = False) -> Slot:
+        """Raise Overloaded where the line is full or its deadline passes, Draining after `drain`."""
+        line = self._files if is_file else self._played
         if self._is_draining:
-            raise self._draining()
-        if self.num_running < self.max_streams and not self._queue:
-            self.num_running += 1
+            raise self._draining(line)
+        if not line.waiters and self._has_slot(line):
+            line.num_running += 1
             self._idle.clear()
-            return Slot(self._release, self._clock)
-        if len(self._queue) >= self._max_queued:
-            raise self._overloaded(f"{self.num_running} streams run and {len(self._queue)} wait")
+            return Slot(partial(self._release, line), self._clock)
+        if len(line.waiters) >= line.max_waiting:
+            why = f"{line.num_running} {line.what} run and {len(line.waiters)} wait"
+            raise self._overloaded(line, why)
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.append(waiter)
+        line.waiters.append(waiter)
         try:
-            async with asyncio.timeout(self._queue_timeout_s):
+            async with asyncio.timeout(line.timeout_s):
                 await waiter
         except TimeoutError:
             if not _is_granted(waiter):  # it may be, in the last moment
-                raise self._overloaded(f"no slot came free within {self._queue_timeout_s:g} s") from None
+                why = f"no slot came free within {line.timeout_s:g} s"
+                raise self._overloaded(line, why) from None
         except asyncio.CancelledError:
             if _is_granted(waiter):
-                self._pass_on()  # the slot came as its taker left
+                self._end(line)  # the slot came as its taker left
             raise
         finally:
-            if waiter in self._queue:
-                self._queue.remove(waiter)
-        return Slot(self._release, self._clock)
+            if waiter in line.waiters:
+                line.waiters.remove(waiter)
+        return Slot(partial(self._release, line), self._clock)
 
     def drain(self) -> None:
         """Admit no more streams; those that wait are refused now."""
         self._is_draining = True
-        while self._queue:
-            waiter = self._queue.popleft()
-            if not waiter.done():
-                waiter.set_exception(self._draining())
+        for line in (self._played, self._files):
+            while line.waiters:
+                waiter = line.waiters.popleft()
+                if not waiter.done():
+                    waiter.set_exception(self._draining(line))
 
     async def wait_until_idle(self) -> None:
         await self._idle.wait()
 
-    def _release(self, held_s: float) -> None:
-        self._held_s = _SMOOTHING * self._held_s + (1 - _SMOOTHING) * held_s
-        self._pass_on()
+    def _has_slot(self, line: _Line) -> bool:
+        num_others = self._played.num_running if line is self._files else 0
+        max_running = max(1, self.max_streams // line.slots_per_stream)
+        return line.num_running < min(max_running, self.max_streams - num_others)
 
-    def _pass_on(self) -> None:
-        """Give a free slot to the next stream that still waits for one."""
-        while self._queue:
-            waiter = self._queue.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                return
-        self.num_running -= 1
+    def _release(self, line: _Line, held_s: float) -> None:
+        line.held_s = _SMOOTHING * line.held_s + (1 - _SMOOTHING) * held_s
+        self._end(line)
+
+    def _end(self, line: _Line) -> None:
+        """Give what is free to those that still wait for it, played streams first."""
+        line.num_running -= 1
+        for waiting in (self._played, self._files):
+            while waiting.waiters and self._has_slot(waiting):
+                waiter = waiting.waiters.popleft()
+                if not waiter.done():
+                    waiter.set_result(None)
+                    waiting.num_running += 1
         if self.num_running == 0:
             self._idle.set()
 
-    def _draining(self) -> Draining:
-        return Draining("the server is shutting down; retry against another instance", self._retry_after_s())
+    def _draining(self, line: _Line) -> Draining:
+        return Draining(
+            "the server is shutting down; retry against another instance", self._retry_after_s(line)
+        )
 
-    def _overloaded(self, why: str) -> Overloaded:
-        return Overloaded(f"the server is full: {why}; try again later", self._retry_after_s())
+    def _overloaded(self, line: _Line, why: str) -> Overloaded:
+        return Overloaded(f"the server is full: {why}; try again later", self._retry_after_s(line))
 
-    def _retry_after_s(self) -> int:
+    def _retry_after_s(self, line: _Line) -> int:
         """Estimate when those before will have gone, by how long slots were held lately."""
-        return max(1, math.ceil(self._held_s * (len(self._queue) + 1) / self.max_streams))
+        num_slots = max(1, self.max_streams // line.slots_per_stream)
+        return max(1, math.ceil(line.held_s * (len(line.waiters) + 1) / num_slots))
 
 
 def _is_granted(waiter: "asyncio.Future[None]") -> bool:

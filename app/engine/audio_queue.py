@@ -7,6 +7,7 @@ from collections.abc import Callable
 from firstword.app.engine.interface import Audio, StreamEvent
 from firstword.app.errors import TtsError
 
+FILE_DEADLINE_S = 24 * 3600.0  # beyond that of any stream that is played
 MAX_EVENTS = 1000  # ahead of a client, flushes among them
 
 
@@ -16,11 +17,15 @@ class AudioQueue:
     A client that does not take pauses the putting task, and through it its own stream only.
     """
 
-    def __init__(self, sample_rate_hz: int, max_ahead_s: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, sample_rate_hz: int, max_ahead_s: float, clock: Callable[[], float], is_played: bool = True
+    ) -> None:
+        """is_played: while it comes; else every played stream's chunk is more urgent."""
         self._sample_rate_hz = sample_rate_hz
         self._max_samples = round(max_ahead_s * sample_rate_hz)
         self._clock = clock
-        self._opened_s = clock()
+        self._opened_s = clock() if is_played else clock() + FILE_DEADLINE_S
+        self._is_played = is_played
         self._deadline_s: float | None = None  # None: nothing was taken yet
         self._num_ahead = 0  # samples put and not yet taken
         self._events: deque[StreamEvent] = deque()
@@ -32,7 +37,8 @@ class AudioQueue:
     def playout_deadline_s(self) -> float:
         """When a client that plays at once what it takes runs out of audio: the deadline of the next chunk.
 
-        Before the first audio: when the stream began, so that the longest waiting comes first.
+        Before the first audio: when the stream began, so that the longest waiting comes first. Of one that is
+        not played: a day after that.
         """
         return self._opened_s if self._deadline_s is None else self._deadline_s
 
@@ -67,7 +73,7 @@ class AudioQueue:
             await self._changed.wait()
         event = self._events.popleft()
         if isinstance(event, Audio):
-            if self._deadline_s is None:
+            if self._deadline_s is None and self._is_played:
                 self._deadline_s = self._clock() + self._num_ahead / self._sample_rate_hz
             self._num_ahead -= len(event.samples)
         self._changed.set()

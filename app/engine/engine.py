@@ -2,13 +2,26 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
-from firstword.app.engine.interface import EngineInfo, EngineStatus, Mode, SynthesisRequest
+from firstword.app.clients import ANYBODY
+from firstword.app.engine.interface import (
+    EngineInfo,
+    EngineStatus,
+    ListedTokens,
+    Mode,
+    ReadPart,
+    SynthesisRequest,
+    TextReport,
+)
 from firstword.app.engine.stream import EngineParts, SpeechStream
-from firstword.app.errors import Draining, InvalidRequest
+from firstword.app.engine.token_listing import list_tokens
+from firstword.app.errors import Draining
 from firstword.app.speakers.interface import PreparedSpeaker
+from firstword.app.text.marks import Pause, Rate, Voice
+from firstword.app.text.segment import Segment
 
 FIRST_STREAMS = 4  # of a measurement; twice as many while the machine could run them twice over
 MAX_STREAMS = 256
@@ -74,17 +87,43 @@ class SpeechEngine:
     def open(self, request: SynthesisRequest, prepared: PreparedSpeaker | None = None) -> SpeechStream:
         """prepared: a speaker that is not registered, instead of the one that the request names."""
         self.info.check_length(len(request.text or ""))
-        if request.mode == "continuous" and not self.info.can_continue_text:
-            raise InvalidRequest(
-                f"{self.info.checkpoint} cannot speak while its text comes; use mode segments", "mode"
-            )
-        if request.instruct is not None and not self.info.takes_instruct:
-            raise InvalidRequest(
-                f"{self.info.checkpoint} takes no instructions; leave instruct out", "instruct"
-            )
+        self.info.check(request)
+        request = replace(request, language=self.info.language_of(request.language))
         if prepared is None and request.speaker is not None:
-            self._parts.speakers.get(request.speaker)
+            self._parts.speakers.get(request.speaker, request.client)
         return SpeechStream(request, prepared, self._parts, self._streams)
+
+    def list_tokens(self, request: SynthesisRequest) -> AsyncGenerator[ListedTokens]:
+        self.info.check_length(len(request.text or ""))
+        self.info.check(request)
+        if request.speaker is not None:
+            self._parts.speakers.get(request.speaker, request.client)
+        parts = self._parts
+        return list_tokens(
+            request, parts.speakers, parts.admission, parts.text, parts.prompt_builder, parts.generator
+        )
+
+    async def read_text(self, request: SynthesisRequest) -> TextReport:
+        assert request.text is not None, "a whole text"
+        self.info.check_length(len(request.text))
+        text, warnings = self._parts.text, list[str]()
+        feed = await asyncio.to_thread(text.open, "whole", request.language, request.reading, warnings)
+        parts: list[ReadPart] = []
+        for item in await asyncio.to_thread(feed.read, request.text, True):
+            match item:
+                case Segment():
+                    spoken = text.marks.shown(item.spoken)
+                    marks = text.marks.found(item.spoken)
+                    parts.append(ReadPart(item.source, spoken, item.language, item.text_ids, marks))
+                case Pause():
+                    parts.append(ReadPart(item.source, pause_s=item.seconds))
+                case Voice():
+                    if item.name is not None:
+                        self._parts.speakers.get(item.name, request.client)
+                    parts.append(ReadPart(speaker=item.name or request.speaker or self.info.default_speaker))
+                case Rate():
+                    parts.append(ReadPart(rate=item.rate))
+        return TextReport(tuple(parts), tuple(warnings))
 
     async def warm_up(self, measures: bool = False) -> None:
         """Speak in every mode, so that every shape has been run once before the first request.
@@ -122,7 +161,8 @@ class SpeechEngine:
     async def _speak_warm_up(self, mode: Mode = "whole") -> float:
         """Return the seconds of audio."""
         text = _WARM_UP_TEXT if mode == "whole" else None
-        async with self.open(SynthesisRequest("warm-up", "cli", mode, text, seed=0)) as stream:
+        request = SynthesisRequest("warm-up", "cli", mode, text, seed=0, client=ANYBODY)
+        async with self.open(request) as stream:
             if text is None:
                 stream.push_text(_WARM_UP_TEXT)
                 stream.finish_text()

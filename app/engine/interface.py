@@ -1,19 +1,30 @@
 """The engine as the API sees it: a request goes in, a stream of audio comes out."""
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firstword.app.audio.dsp import Samples
-from firstword.app.errors import CancelReason, TextTooLong, Wire
-from firstword.app.speakers.interface import PreparedSpeaker
+from firstword.app.clients import Client
+from firstword.app.errors import CancelReason, InvalidRequest, TextTooLong, Wire
+from firstword.app.options import Sampling
+from firstword.app.speakers.interface import SentRecording
 from firstword.app.telemetry.stream_record import StreamStats
+from firstword.app.telemetry.tracing import NO_TRACE, StreamTrace
+from firstword.app.text.language import CODES, NAMES
+from firstword.app.text.marks import Reading
 
-Mode = Literal["whole", "continuous", "segments"]
+READING: Final = Reading()
+_TAG = re.compile(r"([a-z]{2,3})(?:-[a-z0-9]{1,8})*", re.ASCII)  # BCP 47, its usual part
+
+Mode = Literal["whole", "continuous", "segments", "tokens"]
+VoiceMode = Literal["zero_shot", "cross_lingual", "instruct", "sft"]
+MAX_SPEECH_TOKENS = 15_000  # of one stream that is given them: ten minutes
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +33,7 @@ class SynthesisRequest:
 
     mode: "whole": `text` is all of it, spoken segment by segment; "segments": text is pushed in pieces, a
     sentence is spoken as soon as it is whole; "continuous": text is pushed in pieces to one running
-    utterance.
+    utterance; "tokens": no text, but speech tokens or a recording to convert.
     """
 
     request_id: str
@@ -33,10 +44,19 @@ class SynthesisRequest:
     language: str | None = None  # None: detected for each segment
     instruct: str | None = None
     seed: int | None = None
-    normalize: bool = True
+    reference: SentRecording | None = None  # its voice is taken instead of a speaker's
+    voice_mode: VoiceMode | None = None  # None: by the instruction and what the speaker has
+    speech: SentRecording | tuple[int, ...] | None = None  # of mode "tokens"
+    reading: Reading = READING
+    sampling: Sampling | None = None
+    volume: float = 1.0  # a factor of the amplitude
+    is_played: bool = True  # while it comes; False: a file, which may wait and gives way to those that are
+    trace: StreamTrace = NO_TRACE
+    client: Client = field(kw_only=True)  # who asks; no default, so that no route can forget it
 
     def __post_init__(self) -> None:
         assert (self.text is not None) == (self.mode == "whole"), "a whole text comes with its request"
+        assert (self.speech is not None) == (self.mode == "tokens"), "only mode tokens speaks without text"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,6 +70,29 @@ class Flushed:
 
 
 StreamEvent = Audio | Flushed
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPart:
+    """What a text becomes, in order: a segment, or what changes between segments.
+
+    source: the client's text. spoken, language, text_ids, marks: of a segment. The others: where they change.
+    """
+
+    source: str = ""
+    spoken: str = ""
+    language: str | None = None
+    text_ids: tuple[int, ...] = ()
+    marks: tuple[str, ...] = ()
+    pause_s: float | None = None
+    speaker: str | None = None
+    rate: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextReport:
+    parts: tuple[ReadPart, ...]
+    warnings: tuple[str, ...]
 
 
 class SynthesisStream(Protocol):
@@ -99,6 +142,17 @@ class SynthesisStream(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class ListedTokens:
+    """Speech tokens of one segment of a text, as they came."""
+
+    segment: int
+    source: str  # the segment's part of the text, as it was given
+    ids: tuple[int, ...]
+    logprobs: tuple[float | None, ...]  # by the language model's own distribution; None: vLLM tells none
+    reason: str | None  # why the segment ended; None: it goes on
+
+
+@dataclass(frozen=True, slots=True)
 class EngineInfo:
     checkpoint: str  # its name, no path
     backend: str
@@ -106,8 +160,11 @@ class EngineInfo:
     default_speaker: str
     can_continue_text: bool  # mode "continuous"
     takes_instruct: bool
-    languages: tuple[str, ...]
+    languages: tuple[str, ...]  # ISO 639 codes
     max_text_chars: int  # of one stream
+    voice_modes: tuple[VoiceMode, ...] = ("zero_shot", "cross_lingual", "instruct", "sft")
+    num_speech_ids: int = 6561  # speech tokens are below it
+    token_rate_hz: int = 25
 
     def check_length(self, num_characters: int) -> None:
         """Raise TextTooLong past the limit of a stream."""
@@ -117,6 +174,64 @@ class EngineInfo:
                 "once; send it in several requests",
                 "text",
             )
+
+    def check(self, request: SynthesisRequest) -> None:
+        """Raise InvalidRequest for what the checkpoint cannot do."""
+        mode = request.voice_mode
+        if request.mode == "continuous" and not self.can_continue_text:
+            raise InvalidRequest(
+                f"{self.checkpoint} cannot speak while its text comes; use mode segments", "mode"
+            )
+        if request.instruct is not None and not self.takes_instruct:
+            raise InvalidRequest(f"{self.checkpoint} takes no instructions; leave instruct out", "instruct")
+        if request.reference is not None and request.speaker is not None:
+            raise InvalidRequest("speaker and a reference recording were both given; give one", "speaker")
+        if mode is not None and mode not in self.voice_modes:
+            raise InvalidRequest(
+                f"{self.checkpoint} has no mode {mode}; it has {', '.join(self.voice_modes)}", "voice_mode"
+            )
+        if mode is not None and (mode == "instruct") != (request.instruct is not None):
+            given = "no instruct was given" if mode == "instruct" else "an instruct was given"
+            raise InvalidRequest(
+                f"mode {mode}, but {given}; mode instruct and the field instruct come together", "voice_mode"
+            )
+        if not isinstance(request.speech, tuple):
+            return
+        if not 1 <= len(request.speech) <= MAX_SPEECH_TOKENS:
+            raise InvalidRequest(
+                f"{len(request.speech)} speech tokens; expected 1 to {MAX_SPEECH_TOKENS}", "tokens"
+            )
+        foreign = next((id for id in request.speech if not 0 <= id < self.num_speech_ids), None)
+        if foreign is not None:
+            raise InvalidRequest(
+                f"speech token {foreign}; {self.checkpoint} has 0 to {self.num_speech_ids - 1}", "tokens"
+            )
+
+    def language_of(self, given: str | None) -> str | None:
+        """Return the code of a language by its code, tag or English name; None: it is to be detected.
+
+        Raises InvalidRequest for one that is unknown or not spoken.
+        """
+        name = " ".join((given or "auto").replace("_", "-").lower().split())
+        if name == "auto":
+            return None
+        tag = _TAG.fullmatch(name)
+        code = CODES.get(name) or (CODES.get(tag[1], tag[1]) if tag else None)
+        if code in self.languages:
+            return code
+        spoken = ", ".join(f"{code} ({NAMES[code]})" if code in NAMES else code for code in self.languages)
+        reason = (
+            f"{self.checkpoint} does not speak {NAMES[code]}"
+            if code in NAMES
+            else (f"unknown language {(given or '')[:60]!a}")
+        )
+        raise InvalidRequest(f"{reason}; choose one of {spoken}, or leave it out", "language")
+
+    def warning_of(self, language: str) -> str:
+        """Say that a text has a language that is not spoken, by its code. In ASCII."""
+        name = f"{NAMES[language]} ({language})" if language in NAMES else language
+        spoken = ", ".join(self.languages)
+        return f"the text seems to have {name} in it, and {self.checkpoint:.60} speaks {spoken} only"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,10 +283,6 @@ class Stages(Protocol):
     @property
     def chunk_tokens(self) -> int: ...
 
-    async def speaker(self, samples: Samples, sample_rate_hz: int, transcript: str) -> PreparedSpeaker:
-        """Read a reference recording; the last ones are kept. Raises BadAudio and kin, Overloaded."""
-        ...
-
     async def speech_tokens(self, samples: Samples, sample_rate_hz: int) -> list[int]: ...
 
     async def embedding(self, samples: Samples, sample_rate_hz: int) -> NDArray[np.float32]: ...
@@ -200,13 +311,22 @@ class Engine(Protocol):
     @property
     def status(self) -> EngineStatus: ...
 
-    def open(self, request: SynthesisRequest, prepared: PreparedSpeaker | None = None) -> SynthesisStream:
+    def open(self, request: SynthesisRequest) -> SynthesisStream:
         """Check the request and return its stream. Waits for nothing: entering the stream does.
-
-        prepared: a speaker that is not registered, instead of the one that the request names.
 
         Raises SpeakerNotFound, TextTooLong, and InvalidRequest for what the checkpoint cannot do.
         """
+        ...
+
+    def list_tokens(self, request: SynthesisRequest) -> AsyncGenerator[ListedTokens]:
+        """Check the request and give the speech tokens of its whole text, without audio; holds a slot.
+
+        Raises as `open` does, and iterating as a stream does.
+        """
+        ...
+
+    async def read_text(self, request: SynthesisRequest) -> TextReport:
+        """Read a whole text and speak nothing, without a slot. Raises as speaking it would."""
         ...
 
     async def drain(self, timeout_s: float) -> None:

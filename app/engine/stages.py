@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from firstword.app.audio.dsp import Samples
+from firstword.app.clients import ANYBODY, Client
 from firstword.app.engine.admission import Admission, Slot
 from firstword.app.engine.interface import SpeechPrompt
 from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
@@ -27,17 +28,15 @@ Tensors = Mapping[str, NDArray[Any]]
 class Recordings(Protocol):
     """`SpeakerRegistry`, for recordings that are not registered."""
 
-    async def prepared(self, name: str | None) -> PreparedSpeaker: ...
-
-    async def of_recording(
-        self, samples: Samples, sample_rate_hz: int, transcript: str
-    ) -> PreparedSpeaker: ...
+    async def prepared(self, name: str | None, client: Client) -> PreparedSpeaker: ...
 
     async def bounded(self, function: Callable[[], Result]) -> Result: ...
 
 
 class PromptNetworks(Protocol):
     """`SpeakerNetworks`."""
+
+    def read_features(self, samples: Samples, sample_rate_hz: int) -> SpeakerFeatures: ...
 
     def read_source_tokens(self, samples: Samples, sample_rate_hz: int) -> list[int]: ...
 
@@ -70,15 +69,12 @@ class NetworkStages:
     def chunk_tokens(self) -> int:
         return self.token2wav.chunk_tokens if isinstance(self.token2wav, Token2Wav) else 1
 
-    async def speaker(self, samples: Samples, sample_rate_hz: int, transcript: str) -> PreparedSpeaker:
-        return await self.speakers.of_recording(samples, sample_rate_hz, transcript)
-
     async def speech_tokens(self, samples: Samples, sample_rate_hz: int) -> list[int]:
         return await self.speakers.bounded(partial(self.networks.read_source_tokens, samples, sample_rate_hz))
 
     async def embedding(self, samples: Samples, sample_rate_hz: int) -> NDArray[np.float32]:
-        speaker = await self.speakers.of_recording(samples, sample_rate_hz, "")
-        embedding: NDArray[np.float32] = speaker.features.embedding.numpy()
+        features = await self.speakers.bounded(partial(self.networks.read_features, samples, sample_rate_hz))
+        embedding: NDArray[np.float32] = features.embedding.numpy()
         return embedding
 
     async def open_tokens(
@@ -87,7 +83,7 @@ class NetworkStages:
         slot = await self.admission.acquire()
         try:
             if prompt is None:
-                state = (await self.speakers.prepared(None)).prompt_state
+                state = (await self.speakers.prepared(None, ANYBODY)).prompt_state
             else:
                 state = await self.speakers.bounded(partial(self._prompt_state, prompt, first_hop_tokens))
             return NetworkTokenSession(self, slot, self.token2wav.start(state))

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 
 import torch
 
@@ -34,6 +35,8 @@ from firstword.app.speakers.enrolment import FirstHopPromptStates, PromptStates,
 from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
 from firstword.app.telemetry.metrics import Metrics
+from firstword.app.text.lexicon import LexiconError, LexiconFile
+from firstword.app.text.marks import SpeechMarks
 from firstword.app.text.normalize import Normalizer
 from firstword.app.text.segment import FamilyRules, SegmentLimits
 from firstword.app.text.stream import TextFrontend
@@ -45,7 +48,7 @@ from firstword.models.lm.decoder import SpeechLM
 from firstword.models.onnx.build import onnx_estimator, onnx_front, onnx_generator, onnx_lm
 from firstword.models.token2wav import CosyVoice1Token2Wav, Token2Wav
 from firstword.models.token2wav_step import StepTimes
-from firstword.models.tokenizer import TextTokenizer
+from firstword.models.tokenizer import PHONEME_MARKS, SPEECH_MARKS, TextTokenizer
 
 SPEAKERS_FILE = "speakers.sqlite3"
 VLLM_DIRECTORY = "vllm"  # of the language models as vLLM reads them
@@ -125,26 +128,17 @@ async def running_engine(
     )
     async with speakers:
         info = _engine_info(networks, speakers.default_speaker, engine_options.max_text_chars)
-        text = await asyncio.to_thread(text_frontend, tokenizer, networks.checkpoint.traits)
-        if networks.lm is None:
-            from firstword.app.engine.tokens.vllm_engine import start_generator
-
-            metrics.show_families_of("vllm:")
-            generator: TokenGenerator = await start_generator(
-                networks.checkpoint,
-                vllm_options,
-                network_options.precision,
-                engine_options.max_streams,
-                speaker_options.data_dir / VLLM_DIRECTORY,
-                networks.num_threads,
-                on_restart=metrics.engine_restarts.inc,
-            )
-        else:
-            generator = TorchTokenGenerator(
-                networks.lm,
-                networks.checkpoint.config.lm,
-                on_step=lambda num_rows, seconds: metrics.batch_size.labels(stage="llm").observe(num_rows),
-            )
+        text = await asyncio.to_thread(
+            text_frontend, tokenizer, networks.checkpoint.traits, engine_options.lexicon
+        )
+        generator = await _start_generator(
+            networks,
+            vllm_options,
+            network_options.precision,
+            engine_options.max_streams,
+            speaker_options.data_dir / VLLM_DIRECTORY,
+            metrics,
+        )
         pool = Token2WavPool(
             networks.token2wav,
             choose_num_workers(network_options.num_workers, networks.device),
@@ -152,7 +146,12 @@ async def running_engine(
             lambda size, times: _observe_batch(metrics, size, times),
         )
         admission = Admission(
-            engine_options.max_streams or 1, engine_options.max_queued, engine_options.queue_timeout_s, clock
+            engine_options.max_streams or 1,
+            engine_options.max_queued,
+            engine_options.queue_timeout_s,
+            clock,
+            engine_options.max_queued_files,
+            engine_options.file_queue_timeout_s,
         )
         parts = EngineParts(
             info=info,
@@ -184,6 +183,35 @@ async def running_engine(
             yield RunningEngine(engine, speakers, speaker_networks, networks, pool, stages)
         finally:
             await asyncio.shield(engine.aclose())
+
+
+async def _start_generator(
+    networks: Networks,
+    options: VllmOptions,
+    precision: PrecisionChoice,
+    max_streams: int,
+    directory: Path,
+    metrics: Metrics,
+) -> TokenGenerator:
+    """Start torch's generator of tokens, or vLLM and its own. directory: of models as vLLM reads them."""
+    if networks.lm is not None:
+        return TorchTokenGenerator(
+            networks.lm,
+            networks.checkpoint.config.lm,
+            on_step=lambda num_rows, seconds: metrics.batch_size.labels(stage="llm").observe(num_rows),
+        )
+    from firstword.app.engine.tokens.vllm_engine import start_generator
+
+    metrics.show_families_of("vllm:")
+    return await start_generator(
+        networks.checkpoint,
+        options,
+        precision,
+        max_streams,
+        directory,
+        networks.num_threads,
+        on_restart=metrics.engine_restarts.inc,
+    )
 
 
 def load_networks(options: NetworkOptions) -> Networks:
@@ -277,18 +305,33 @@ def set_threads(options: NetworkOptions) -> None:
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
 
 
-def text_frontend(tokenizer: TextTokenizer, traits: Traits) -> TextFrontend:
-    """Build the text step of a checkpoint, the languages' rules loaded."""
+def text_frontend(tokenizer: TextTokenizer, traits: Traits, lexicon: Path | None = None) -> TextFrontend:
+    """Build the text step of a checkpoint, the languages' rules loaded.
+
+    Raises InvalidOptions for a file of pronunciations that cannot be used.
+    """
     normalizer = Normalizer()
     normalizer.warm_up()
+    marks = SpeechMarks(
+        tokenizer.encode_text,
+        tokenizer.encode,
+        tokenizer.speech_marks if traits.takes_speech_marks or traits.reads_sounds else (),
+        SPEECH_MARKS,
+        PHONEME_MARKS,
+    )
+    try:
+        lexicon_file = None if lexicon is None else LexiconFile(lexicon, marks)
+    except (LexiconError, OSError) as error:
+        raise InvalidOptions(f"FIRSTWORD_LEXICON cannot be used: {error}") from None
     return TextFrontend(
         normalizer,
-        tokenizer.encode,
+        marks,
         limits=SegmentLimits(
             traits.segment_max_length, traits.segment_min_length, traits.segment_merge_length
         ),
         first_max_length=FIRST_SEGMENT_TOKENS,
         family_rules=FamilyRules(stops_cuts=traits.ends_cut_segments_in_stop),
+        lexicon_file=lexicon_file,
     )
 
 
@@ -307,6 +350,12 @@ def _engine_info(networks: Networks, default_speaker: str | None, max_text_chars
         takes_instruct=checkpoint.traits.takes_instruct,
         languages=checkpoint.traits.languages,
         max_text_chars=max_text_chars,
+        voice_modes=(
+            *("zero_shot", "cross_lingual", "sft"),
+            *(("instruct",) if checkpoint.traits.takes_instruct else ()),
+        ),
+        num_speech_ids=checkpoint.config.flow.vocab_size,
+        token_rate_hz=checkpoint.config.token_rate_hz,
     )
 
 

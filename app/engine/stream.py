@@ -6,42 +6,37 @@ audio task turns their speech tokens into samples, chunk by chunk, and puts them
 
 import asyncio
 import logging
-import re
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from types import TracebackType
 
-import numpy as np
-
-from firstword.app.audio.dsp import LeadingSilence, Samples
+from firstword.app.audio.dsp import LeadingSilence
 from firstword.app.engine.admission import Admission, Slot
 from firstword.app.engine.audio_queue import AudioQueue
 from firstword.app.engine.interface import Audio, EngineInfo, Flushed, StreamEvent, SynthesisRequest
+from firstword.app.engine.shaping import UtteranceShaper
 from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.engine.tokens.interface import TokenGenerator, TokenStream
 from firstword.app.engine.tokens.prompt import PromptBuilder
+from firstword.app.engine.transcript import Silence, UtteranceTranscript, spoken_text
 from firstword.app.errors import CancelReason, InvalidRequest, Restarting, SynthesisFailed, TtsError
-from firstword.app.speakers.interface import PreparedSpeaker, PreparedSpeakers
+from firstword.app.speakers.interface import PreparedSpeaker, PreparedSpeakers, SentRecording
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.stream_record import StreamStats
+from firstword.app.text.language import unspoken_languages
+from firstword.app.text.marks import Pause, Rate, Voice
 from firstword.app.text.segment import Segment
-from firstword.app.text.stream import TextFrontend
+from firstword.app.text.stream import Item, TextFrontend
 from firstword.models.token2wav_step import StepInput
 
 _log = logging.getLogger(__name__)
 
+REFERENCE = "(reference)"  # the speaker's name where a request brings its recording
 MAX_PENDING_COMMANDS = 10_000  # pieces of text and flushes that were not read yet
 
-_FADE_S = 0.003  # at both ends of an utterance, so that joins never click
 _SILENCE_PEAK = 10 ** (-45 / 20)
-
-_SECONDS_PER_LETTER = 0.07
-_SECONDS_PER_IDEOGRAPH = 0.22
-_IDEOGRAPHS = r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"  # and kana, and hangul
-_IDEOGRAPH = re.compile(_IDEOGRAPHS)
-_WORD_END = re.compile(rf"(?<=\S)(?=\s)|(?<={_IDEOGRAPHS})|$")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,24 +62,6 @@ class Mark(Enum):
     END = auto()
 
 
-@dataclass(slots=True)
-class UtteranceTranscript:
-    """An utterance's part of the text, exactly as it was given, and how much audio it has so far."""
-
-    source: str = ""
-    num_samples: int = 0
-    total_samples: int | None = None  # None: not known yet
-
-    def expected_samples(self, sample_rate_hz: int) -> int:
-        """All its audio; while that is not known, estimated from the length of the text."""
-        if self.total_samples is not None:
-            return self.total_samples
-        ideographs = len(_IDEOGRAPH.findall(self.source))
-        letters = len(self.source) - ideographs
-        estimate_s = _SECONDS_PER_IDEOGRAPH * ideographs + _SECONDS_PER_LETTER * letters
-        return max(self.num_samples, round(estimate_s * sample_rate_hz))
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Utterance:
     """One run of the language model: a segment, or in continuous mode all text up to a flush."""
@@ -93,6 +70,9 @@ class Utterance:
     transcript: UtteranceTranscript
     seed: int
     started_s: float
+    speaker: PreparedSpeaker
+    uses_flow_prompt: bool
+    rate: float
 
 
 @dataclass(slots=True, eq=False)
@@ -108,7 +88,7 @@ class StreamState:
     commands: asyncio.Queue[str | Mark] = field(
         default_factory=lambda: asyncio.Queue(MAX_PENDING_COMMANDS)
     )  # text that comes in pieces, and its marks
-    utterances: asyncio.Queue[Utterance | Flushed | None] = field(
+    utterances: asyncio.Queue[Utterance | Silence | Flushed | None] = field(
         default_factory=lambda: asyncio.Queue(1)
     )  # for the audio task; None: there are no more
     transcripts: list[UtteranceTranscript] = field(default_factory=list)
@@ -129,10 +109,12 @@ class SpeechStream:
         admission until it is left."""
         self.request = request
         self.speaker = request.speaker or parts.info.default_speaker
+        if request.reference is not None:
+            self.speaker = REFERENCE
         self.sample_rate_hz = parts.token2wav.sample_rate_hz
         self.stats = StreamStats(characters=len(request.text or ""))
         seed = secrets.randbits(31) if request.seed is None else request.seed
-        audio = AudioQueue(self.sample_rate_hz, parts.listener_buffer_s, parts.clock)
+        audio = AudioQueue(self.sample_rate_hz, parts.listener_buffer_s, parts.clock, request.is_played)
         self._state = StreamState(request, seed, parts, self.stats, audio)
         self._prepared = prepared
         self._running = running
@@ -140,24 +122,29 @@ class SpeechStream:
         self._waiting: asyncio.Timeout | None = None  # while it waits to be admitted
         self._slot: Slot | None = None
         self._has_ended = False
-        self._has_all_text = request.text is not None
+        self._has_all_text = request.text is not None or request.speech is not None
         self._task: asyncio.Task[None] | None = None
         self._cancelled_s: float | None = None  # when its client stopped it before its end
+        if request.text is not None:
+            self._state.commands.put_nowait(request.text)
+            self._state.commands.put_nowait(Mark.END)
 
     async def __aenter__(self) -> "SpeechStream":
         state, parts = self._state, self._state.parts
         metrics, clock = parts.metrics, parts.clock
+        is_file = not self.request.is_played
         if parts.generator.unready_reason:
             raise Restarting(parts.generator.unready_reason)
         began_s = prepared_s = clock()
         try:
             async with asyncio.timeout(None) as waiting:
                 self._waiting = waiting
-                state.speaker = self._prepared or await parts.speakers.prepared(self.request.speaker)
+                state.speaker = self._prepared or await self._speaker()
                 prepared_s = clock()
+                self.stats.first.speaker_s = prepared_s - began_s
                 metrics.stage_seconds.labels(stage="speaker").observe(prepared_s - began_s)
-                with metrics.queue_depth.track_inprogress():
-                    self._slot = await parts.admission.acquire()
+                with (metrics.file_queue_depth if is_file else metrics.queue_depth).track_inprogress():
+                    self._slot = await parts.admission.acquire(is_file)
         except BaseException as error:
             was_cancelled = self._has_ended and isinstance(error, TimeoutError)
             self._end()
@@ -168,8 +155,12 @@ class SpeechStream:
         if self._has_ended:  # it was cancelled before, or while it waited
             self._end()
             return self
-        self.stats.queue_wait_s = clock() - prepared_s
-        metrics.queue_wait_seconds.observe(self.stats.queue_wait_s)
+        admitted_s = clock()
+        self.stats.queue_wait_s = admitted_s - prepared_s
+        self.request.trace.add("speaker", began_s, prepared_s, name=self.speaker)
+        self.request.trace.add("queue", prepared_s, admitted_s)
+        wait_seconds = metrics.file_queue_wait_seconds if is_file else metrics.queue_wait_seconds
+        wait_seconds.observe(self.stats.queue_wait_s)
         self._running.add(self)
         self._task = asyncio.create_task(self._run(), name=f"speech {self.request.request_id}")
         return self
@@ -185,6 +176,26 @@ class SpeechStream:
         if self._cancelled_s is not None:
             parts = self._state.parts
             parts.metrics.cancel_to_stop_seconds.observe(parts.clock() - self._cancelled_s)
+
+    async def _speaker(self) -> PreparedSpeaker:
+        request = self.request
+        first = self.stats.first
+
+        def note_miss() -> None:
+            first.is_speaker_ready = False
+
+        speaker = await self._state.parts.speakers.prepared(
+            request.speaker, request.client, request.reference, note_miss
+        )
+        if request.reference is not None:
+            request.reference.release()
+        if isinstance(request.speech, SentRecording) and not speaker.features.has_prompt:
+            raise InvalidRequest(
+                "voice conversion needs a speaker with a recorded prompt and this one has none; name another "
+                "speaker or give a reference",
+                "speaker",
+            )
+        return speaker
 
     def push_text(self, text: str) -> None:
         if self._has_all_text:
@@ -282,78 +293,122 @@ class TextTask:
     def __init__(self, state: StreamState) -> None:
         self._state = state
         self._open: Utterance | None = None  # the one that text is pushed to, in continuous mode
+        self._speaker = state.speaker  # of what follows, as the rate is
+        self._rate = 1.0
 
     async def run(self) -> None:
-        """Text in which nothing can be spoken becomes no utterance."""
+        """Speak text as early as is safe; what cannot be spoken becomes no utterance."""
         state = self._state
-        request = state.request
-        if request.text is None:
-            await self._run_feed()
-        else:
-            split = state.parts.text.split
-            for segment in await self._in_thread(split, request.text, request.language, request.normalize):
-                utterance = await self._start(segment.source, segment.text_ids)
-                await utterance.tokens.wait_until_ended()
-        await state.utterances.put(None)
-
-    async def _run_feed(self) -> None:
-        """Speak text that comes in pieces, as early as is safe, until its end."""
-        state = self._state
-        request = state.request
-        assert request.mode != "whole", "a whole text is in its request"
-        feed = state.parts.text.open_feed(request.mode, request.language, request.normalize)
+        request, parts = state.request, state.parts
+        if request.speech is not None:
+            await self._speak_tokens(request.speech)
+            return
+        assert request.mode != "tokens", "tokens are no text"
+        reading, warnings = request.reading, state.stats.warnings
+        feed = await asyncio.to_thread(parts.text.open, request.mode, request.language, reading, warnings)
         command: str | Mark = ""
         while command is not Mark.END:
             command = await state.commands.get()
-            if isinstance(command, str):
-                segments = await self._in_thread(feed.push, command)
-            else:
-                segments = await self._in_thread(feed.flush)
-            if request.mode == "continuous":
-                await self._continue(segments)
-            else:
-                for segment in segments:
-                    utterance = await self._start(segment.source, segment.text_ids)
-                    await utterance.tokens.wait_until_ended()
-            if isinstance(command, Mark) and self._open is not None:
-                state.parts.generator.finish_text(self._open.tokens)
-                self._open = None
+            is_mark = isinstance(command, Mark)
+            items = await self._in_thread(feed.read, "" if is_mark else command, is_mark)
+            for name in [item.name for item in items if isinstance(item, Voice) and item.name is not None]:
+                parts.speakers.get(name, request.client)  # before anything is spoken
+            for item in items:
+                if not isinstance(item, Segment):
+                    self._finish_open()
+                match item:
+                    case Segment() if request.mode == "continuous":
+                        await self._continue(item)
+                    case Segment():
+                        utterance = await self._start(item.source, item.text_ids)
+                        await utterance.tokens.wait_until_ended()
+                    case Pause():
+                        num_samples = round(item.seconds * parts.token2wav.sample_rate_hz)
+                        silence = Silence(UtteranceTranscript(item.source, 0, num_samples), num_samples)
+                        state.transcripts.append(silence.transcript)
+                        await state.utterances.put(silence)
+                    case Voice(name=None):
+                        self._speaker = state.speaker
+                    case Voice():
+                        self._speaker = await parts.speakers.prepared(item.name, request.client)
+                    case Rate():
+                        self._rate = item.rate
+            if is_mark:
+                self._finish_open()
             if command is Mark.FLUSH:
                 await state.utterances.put(Flushed())
+        await state.utterances.put(None)
 
-    async def _in_thread(
-        self, work: Callable[..., Sequence[Segment]], *arguments: object
-    ) -> Sequence[Segment]:
+    async def _speak_tokens(self, speech: SentRecording | tuple[int, ...]) -> None:
+        """Hand on speech tokens, or those of a recording to convert, as one utterance."""
+        state = self._state
+        parts, request = state.parts, state.request
+        if isinstance(speech, SentRecording):
+            recording, speech = speech, await parts.speakers.source_tokens(speech)
+            recording.release()
+        tokens = TokenStream()
+        tokens.ids += speech
+        tokens.end("eos")
+        uses_prompt = parts.prompt_builder.uses_flow_prompt(
+            state.speaker.features, request.instruct, request.voice_mode
+        )
+        transcript = UtteranceTranscript()
+        utterance = Utterance(
+            tokens, transcript, state.seed, parts.clock(), state.speaker, uses_prompt, self._rate
+        )
+        state.transcripts.append(transcript)
+        await state.utterances.put(utterance)
+        await state.utterances.put(None)
+
+    async def _in_thread(self, work: Callable[..., Sequence[Item]], *arguments: object) -> Sequence[Item]:
         parts = self._state.parts
         began_s = parts.clock()
-        segments = await asyncio.to_thread(work, *arguments)
-        took_s = parts.clock() - began_s
+        items = await asyncio.to_thread(work, *arguments)
+        segments = [item for item in items if isinstance(item, Segment)]
+        ended_s = parts.clock()
+        took_s = ended_s - began_s
+        self._state.request.trace.add("text", began_s, ended_s, segments=len(segments))
         parts.metrics.stage_seconds.labels(stage="normalize").observe(took_s)
-        self._state.stats.compute_s += took_s
-        return segments
+        stats = self._state.stats
+        stats.compute_s += took_s
+        if not self._state.transcripts:
+            stats.first.text_s = (stats.first.text_s or 0.0) + took_s
+        for segment in segments:
+            unspoken = unspoken_languages(segment.spoken, segment.language, parts.info.languages)
+            warnings = map(parts.info.warning_of, unspoken)
+            stats.warnings += [warning for warning in warnings if warning not in stats.warnings]
+        return items
 
-    async def _continue(self, segments: Sequence[Segment]) -> None:
+    async def _continue(self, segment: Segment) -> None:
         """Push text to the open utterance, or open one for it."""
-        ids = [id for segment in segments for id in segment.text_ids]
         if self._open is None:
-            if not ids:
+            if not segment.text_ids:
                 return
             self._open = await self._start("", None)
-        self._open.transcript.source += "".join(segment.source for segment in segments)
-        self._state.parts.generator.push_text(self._open.tokens, ids)
+        self._open.transcript.source += segment.source
+        self._state.parts.generator.push_text(self._open.tokens, segment.text_ids)
+
+    def _finish_open(self) -> None:
+        if self._open is not None:
+            self._state.parts.generator.finish_text(self._open.tokens)
+            self._open = None
 
     async def _start(self, source: str, text_ids: tuple[int, ...] | None) -> Utterance:
         """text_ids None: they are pushed later."""
         state = self._state
         parts = state.parts
         seed = state.seed + len(state.transcripts)
+        asked, speaker = state.request, self._speaker
         request = parts.prompt_builder.utterance(
-            state.speaker.features, text_ids, state.request.instruct, seed
+            speaker.features, text_ids, asked.instruct, seed, asked.voice_mode
         )
-        tokens = parts.generator.start(request)
+        tokens = parts.generator.start(replace(request, sampling=asked.sampling))
         state.token_streams[:] = [*(one for one in state.token_streams if not one.has_ended), tokens]
-        utterance = Utterance(tokens, UtteranceTranscript(source), seed, parts.clock())
-        state.transcripts.append(utterance.transcript)
+        transcript = UtteranceTranscript(source)
+        utterance = Utterance(
+            tokens, transcript, seed, parts.clock(), speaker, request.uses_flow_prompt, self._rate
+        )
+        state.transcripts.append(transcript)
         await state.utterances.put(utterance)
         return utterance
 
@@ -364,16 +419,19 @@ async def make_audio(state: StreamState) -> None:
     Raises SynthesisFailed where an utterance fails or has no audio.
     """
     parts = state.parts
-    silence = LeadingSilence(parts.token2wav.sample_rate_hz) if parts.trims_silence else None
-    features, instruction = state.speaker.features, state.request.instruct
-    uses_prompt = parts.prompt_builder.uses_flow_prompt(features, instruction)
+    trims = parts.trims_silence and state.request.speech is None
+    silence = LeadingSilence(parts.token2wav.sample_rate_hz) if trims else None
     anomalies = parts.metrics.generation_anomalies
     while (item := await state.utterances.get()) is not None:
         if isinstance(item, Flushed):
             await state.audio.put(item)
             continue
+        if isinstance(item, Silence):
+            for samples in item.chunks(parts.token2wav.sample_rate_hz):
+                await state.audio.put(Audio(samples))
+            continue
         try:
-            peak = await _speak(state, item, silence, uses_prompt)
+            peak = await _speak(state, item, silence)
         finally:
             state.stats.compute_s += item.tokens.compute_s
         if item.tokens.reason in ("token_loop", "max_tokens"):
@@ -385,9 +443,7 @@ async def make_audio(state: StreamState) -> None:
             anomalies.labels(kind="silence").inc()
 
 
-async def _speak(
-    state: StreamState, utterance: Utterance, silence: LeadingSilence | None, uses_prompt: bool
-) -> float:
+async def _speak(state: StreamState, utterance: Utterance, silence: LeadingSilence | None) -> float:
     """Speak an utterance to its end; return its highest sample.
 
     A chunk takes as many tokens as token2wav wants, lookahead included, so the chunks depend on the
@@ -397,15 +453,23 @@ async def _speak(
     tokens = utterance.tokens
     transcript = utterance.transcript
     token2wav = parts.token2wav
-    token2wav_state = token2wav.start(state.speaker.prompt_state, utterance.seed, uses_prompt)
+    prompt_state = utterance.speaker.prompt_state
+    token2wav_state = token2wav.start(prompt_state, utterance.seed, utterance.uses_flow_prompt)
     first_hop_tokens = token2wav.tokens_wanted(token2wav_state)
+    trace = state.request.trace
+    reached_s = []
     for stage, num_tokens in (("llm_first_token", 1), ("llm_first_hop", first_hop_tokens)):
         await tokens.wait_for(num_tokens)
-        took_s = parts.clock() - utterance.started_s
-        parts.metrics.stage_seconds.labels(stage=stage).observe(took_s)
+        reached_s.append(parts.clock())
+        parts.metrics.stage_seconds.labels(stage=stage).observe(reached_s[-1] - utterance.started_s)
+    first_token_s = reached_s[0]
+    trace.add("prefill", utterance.started_s, first_token_s)
+    first = state.stats.first
+    if first.prefill_s is None:
+        first.prefill_s = first_token_s - utterance.started_s
+        first.first_hop_s = reached_s[1] - first_token_s
 
-    num_fade = round(_FADE_S * token2wav.sample_rate_hz)
-    peak = 0.0
+    shaper = UtteranceShaper(token2wav.sample_rate_hz, silence, utterance.rate, state.request.volume)
     position = 0  # tokens given to token2wav
     is_last = False
     while not is_last:
@@ -414,47 +478,22 @@ async def _speak(
         new = tokens.ids[position:due]
         position += len(new)
         is_last = tokens.has_ended and position == len(tokens.ids)
+        if is_last:
+            trace.add("decode", first_token_s, parts.clock(), tokens=position)
         chunk = StepInput(token2wav_state, new, is_last)
         solved = await parts.pool.run(chunk, state.audio.playout_deadline_s)
+        flow_end_s = solved.started_s + solved.times.flow_s
+        trace.add("flow", solved.started_s, flow_end_s, tokens=len(new))
+        trace.add("vocoder", flow_end_s, flow_end_s + solved.times.vocoder_s, samples=len(solved.samples))
         state.stats.compute_s += solved.compute_s
+        if first.audio_s is None:
+            first.flow_s = (first.flow_s or 0.0) + solved.flow_s
+            first.vocoder_s = (first.vocoder_s or 0.0) + solved.vocoder_s
         state.stats.speech_tokens += len(new)
-        samples = solved.samples
-        if silence is not None:
-            samples = silence.trim(samples, is_last)
-        is_first = transcript.num_samples == 0
+        samples = shaper.shape(solved.samples, is_last)
         transcript.num_samples += len(samples)
         if len(samples):
-            samples = faded(samples, num_fade, is_first, is_last)
-            peak = max(peak, float(np.abs(samples).max()))
+            first.audio_s = first.audio_s or len(samples) / token2wav.sample_rate_hz
             await state.audio.put(Audio(samples))
     transcript.total_samples = transcript.num_samples
-    return peak
-
-
-def faded(samples: Samples, num_fade: int, is_first: bool, is_last: bool) -> Samples:
-    """samples (n,) of an utterance, the first rising from zero and the last falling to it."""
-    num_fade = min(num_fade, len(samples))
-    if not num_fade or not (is_first or is_last):
-        return samples
-    samples = samples.copy()
-    ramp = np.linspace(0, 1, num_fade, dtype=np.float32)
-    if is_first:
-        samples[:num_fade] *= ramp
-    if is_last:
-        samples[-num_fade:] *= ramp[::-1]
-    return samples
-
-
-def spoken_text(transcripts: Sequence[UtteranceTranscript], num_samples: int, sample_rate_hz: int) -> str:
-    """The text of the first `num_samples` samples; within an utterance in proportion, to a whole word."""
-    spoken = ""
-    for transcript in transcripts:
-        source = transcript.source
-        expected = transcript.expected_samples(sample_rate_hz)
-        if num_samples < expected:
-            limit = num_samples / expected * len(source)
-            ends = [match.start() for match in _WORD_END.finditer(source) if match.start() <= limit]
-            return spoken + source[: max(ends, default=0)]
-        spoken += source
-        num_samples -= expected
-    return spoken
+    return shaper.peak

@@ -34,7 +34,14 @@ class StreamingToken2Wav(Protocol):
 @dataclass(frozen=True, slots=True, eq=False)
 class SolvedChunk:
     samples: Samples
-    compute_s: float  # this chunk's share of its batch
+    flow_s: float  # this chunk's share of its batch, as the next
+    vocoder_s: float
+    started_s: float  # of its batch, as `time.perf_counter` says
+    times: StepTimes  # of its whole batch
+
+    @property
+    def compute_s(self) -> float:
+        return self.flow_s + self.vocoder_s
 
 
 @dataclass(slots=True, order=True)
@@ -140,10 +147,12 @@ class Token2WavPool:
 
     def _step(self, batch: list[StepInput[Any]]) -> list[SolvedChunk]:
         times = StepTimes()
+        started_s = times.clock()
         tensors = self._token2wav.step(batch, times)
         self._on_batch(len(batch), times)
-        share = (times.flow_s + times.vocoder_s) / len(batch)
-        return [SolvedChunk(tensor.to("cpu", torch.float32).numpy(), share) for tensor in tensors]
+        flow_s, vocoder_s = times.flow_s / len(batch), times.vocoder_s / len(batch)
+        waves = [tensor.to("cpu", torch.float32).numpy() for tensor in tensors]
+        return [SolvedChunk(wave, flow_s, vocoder_s, started_s, times) for wave in waves]
 
 
 def _finish(done: "asyncio.Future[SolvedChunk]", result: "SolvedChunk | SynthesisFailed") -> None:

@@ -16,13 +16,24 @@ from numpy.typing import NDArray
 
 from firstword.app.audio.decode import RecordingTooLong, UndecodableAudio, decode_recording
 from firstword.app.audio.dsp import Samples
+from firstword.app.audio.encode import encode_whole
 from firstword.app.errors import (
     AudioTooLong,
     AudioTooShort,
     BadAudio,
+    InvalidRequest,
     SpeakerIncompatible,
     SpeakerNotFound,
     SynthesisFailed,
+)
+from firstword.app.speakers.bundle import (
+    Bundle,
+    Tensors,
+    invalid_bundle,
+    pack,
+    read_bundle,
+    unpack,
+    write_bundle,
 )
 from firstword.app.speakers.interface import (
     PreparedSpeaker,
@@ -31,18 +42,7 @@ from firstword.app.speakers.interface import (
     checked_name,
     checked_transcript,
 )
-from firstword.app.speakers.store import (
-    Bundle,
-    SpeakerRow,
-    SpeakerStore,
-    StoredSpeaker,
-    Tensors,
-    invalid_bundle,
-    pack,
-    read_bundle,
-    unpack,
-    write_bundle,
-)
+from firstword.app.speakers.store import SpeakerRow, SpeakerStore, StoredSpeaker
 from firstword.models.checkpoint.open import Checkpoint, fingerprint
 from firstword.models.config import (
     FRAME_RATE_HZ,
@@ -54,7 +54,7 @@ from firstword.models.config import (
 )
 from firstword.models.frontend.features import FrontendError, Recording, RecordingError, frame_powers
 from firstword.models.frontend.prompt_reader import MAX_RECORDING_S
-from firstword.models.frontend.speaker import SpeakerFeatures
+from firstword.models.frontend.speaker import SpeakerFeatures, align_prompt
 from firstword.models.token2wav import Token2Wav
 from firstword.models.tokenizer import TextTokenizer
 
@@ -75,7 +75,14 @@ class PromptState(Protocol):
 class PromptStates(Protocol):
     """Computes prompt states for one setting of the first hop; threads may share it."""
 
+    @property
+    def sample_rate_hz(self) -> int: ...
+
     def compute_prompt_state(self, features: SpeakerFeatures, /) -> PromptState: ...
+
+    def vocode_prompt(self, features: SpeakerFeatures, /) -> torch.Tensor:
+        """Return samples (N,); N 0 without a prompt."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +91,13 @@ class FirstHopPromptStates:
 
     token2wav: Token2Wav
     first_hop_tokens: int
+
+    @property
+    def sample_rate_hz(self) -> int:
+        return self.token2wav.sample_rate_hz
+
+    def vocode_prompt(self, features: SpeakerFeatures) -> torch.Tensor:
+        return self.token2wav.vocode_prompt(features)
 
     def compute_prompt_state(self, features: SpeakerFeatures) -> PromptState:
         return self.token2wav.compute_prompt_state(features, self.first_hop_tokens)
@@ -95,6 +109,7 @@ class BuiltinSpeaker:
     transcript: str  # "" where it has none, or none that can be told
     duration_s: float  # of its prompt
     created_at: str  # ISO 8601, UTC
+    quality: Quality | None  # estimated; None without a prompt
 
 
 class SpeakerNetworks:
@@ -127,6 +142,12 @@ class SpeakerNetworks:
         with _frontend_errors(samples, sample_rate_hz):
             tokens: list[int] = self._reader.read_source_tokens(samples, sample_rate_hz).tolist()
             return tokens
+
+    def vocoded_prompt(self, features: SpeakerFeatures) -> tuple[Samples, int]:
+        """Return what a prompt sounds like, within ±1, and its sample rate: of a built-in speaker nothing
+        else is left of the recording. No samples without a prompt."""
+        samples = self._prompt_states.vocode_prompt(features).clamp(-1, 1).numpy()
+        return samples, self._prompt_states.sample_rate_hz
 
     def tensors_of(self, features: SpeakerFeatures) -> Tensors:
         """What is stored of a speaker's features: all but the transcript."""
@@ -205,7 +226,10 @@ def _builtin_speakers(checkpoint: Checkpoint, tokenizer: TextTokenizer) -> Mappi
     for name, features in speakers.items():
         transcript = tokenizer.decode(features.prompt_text_ids or ())
         duration_s = len(features.prompt_mel) / FRAME_RATE_HZ
-        found[name] = BuiltinSpeaker(features, transcript, duration_s, created_at)
+        quality = estimate_quality(features.prompt_mel.numpy())
+        if quality is not None:
+            quality = with_warnings(quality, duration_s, transcript)
+        found[name] = BuiltinSpeaker(features, transcript, duration_s, created_at, quality)
     return found
 
 
@@ -269,6 +293,27 @@ class Enrolment:
                 row.language,
                 row.fingerprint,
                 stored.recording,
+                self._networks.tensors_of(features),
+            )
+        )
+
+    def export_builtin(self, name: str) -> bytes:
+        """As its recording it has what its prompt sounds like. Raises InvalidRequest without a prompt."""
+        builtin = self._networks.builtin[name]
+        samples, sample_rate_hz = self._networks.vocoded_prompt(builtin.features)
+        if not len(samples):
+            raise InvalidRequest(
+                f"the built-in speaker {name!r} has no prompt, so there is nothing to export", param="name"
+            )
+        tokens, mel = align_prompt(builtin.features.prompt_tokens, builtin.features.prompt_mel)
+        features = replace(builtin.features, prompt_tokens=tokens, prompt_mel=mel)
+        return write_bundle(
+            Bundle(
+                name,
+                builtin.transcript,
+                None,
+                self._networks.fingerprint,
+                encode_whole("wav", samples, sample_rate_hz),
                 self._networks.tensors_of(features),
             )
         )
@@ -346,7 +391,17 @@ def measure_quality(samples: NDArray[np.float32], sample_rate_hz: int) -> Qualit
     shows the noise best. No warnings yet: they depend on the transcript too.
     """
     powers = frame_powers(samples, sample_rate_hz * WINDOW_MS // 1000)
-    clipping = float(np.mean(np.abs(samples) >= FULL_SCALE))
+    return _quality_of(powers, float(np.mean(np.abs(samples) >= FULL_SCALE)))
+
+
+def estimate_quality(mel: NDArray[np.float32]) -> Quality | None:
+    """mel (n, bins), log magnitudes of frames of 20 ms, of a prompt whose recording is not there; None for
+    none. Of the built-in voice 1 to 6 dB below what its sound from the vocoder gives."""
+    return _quality_of(np.exp(2 * mel.astype(np.float64)).sum(axis=1), None) if len(mel) else None
+
+
+def _quality_of(powers: NDArray[np.float64], clipping: float | None) -> Quality:
+    """powers (n,), of windows of 20 ms."""
     sounding = powers[powers > 10 ** (DIGITAL_SILENCE_DB / 10)]
     if not len(sounding):
         return Quality(snr_db=0.0, clipping=clipping, speech_ratio=0.0)
@@ -369,7 +424,7 @@ def with_warnings(quality: Quality, duration_s: float, transcript: str) -> Quali
             f"too noisy: speech is {quality.snr_db:.0f} dB above the noise, {NOISY_DB:.0f} dB or more are "
             "wanted; record in a quiet room, near the microphone"
         )
-    if quality.clipping > CLIPPED_SHARE:
+    if quality.clipping is not None and quality.clipping > CLIPPED_SHARE:
         warnings.append(f"clipped: {quality.clipping:.1%} of the samples are at full scale; record it softer")
     if quality.speech_ratio < LITTLE_SPEECH_SHARE:
         warnings.append(

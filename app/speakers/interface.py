@@ -2,9 +2,11 @@
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from firstword.app.clients import Access, Client
 from firstword.app.errors import InvalidRequest
 
 MAX_FEATURES_BYTES = 2 << 20  # what a bundle holds beside its recording, with room to spare
@@ -17,10 +19,13 @@ def max_bundle_bytes(max_recording_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """Measured at enrolment, of the recording as it was uploaded: its owner is told what to do better."""
+    """Measured at enrolment, of the recording as it was uploaded: its owner is told what to do better.
+
+    Of a built-in speaker it is estimated from its prompt's spectrogram.
+    """
 
     snr_db: float
-    clipping: float  # share of samples at full scale
+    clipping: float | None  # share of samples at full scale; None: not known
     speech_ratio: float  # share of 20 ms windows with speech
     warnings: tuple[str, ...] = ()
 
@@ -33,16 +38,29 @@ class SpeakerInfo:
     duration_s: float
     transcript: str
     language: str | None
-    quality: Quality | None  # None: built-in
+    quality: Quality | None  # None: built-in and without a prompt
     prompt_tokens: int
     cached: bool  # the flow prompt state is in memory
     damaged: bool = False  # what is stored of it cannot be used; it can be deleted
+    owner: str | None = None  # the name of the key that registered it
+    access: Access = "shared"
 
 
 @dataclass(frozen=True, slots=True)
 class StoreHealth:
     is_available: bool  # what is registered would be found after a restart
     damaged: tuple[str, ...] = ()  # names of speakers found damaged so far
+
+
+@dataclass(slots=True, eq=False)
+class SentRecording:
+    """A recording that came with a request: in memory only, and no longer than until it is read."""
+
+    content: bytes = field(repr=False)  # the file as uploaded
+    transcript: str = field(default="", repr=False)  # what is said in it; "": not known
+
+    def release(self) -> None:
+        self.content = b""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,60 +74,100 @@ class PreparedSpeaker:
 
 
 class Speakers(Protocol):
-    """Every method that takes a name raises SpeakerNotFound where no speaker has it.
+    """Every method that takes a name raises SpeakerNotFound where the client sees no speaker of that name.
 
-    Those that write raise StoreFull and StoreUnavailable, `update` and `export` also SpeakerDamaged.
+    Another owner's private speaker is seen by nobody but administrators: its name is free for others, and of
+    two with one name a client means its own. Methods that write raise StoreFull and StoreUnavailable, those
+    that change or copy a speaker SpeakerNotYours, `update` and `export` also SpeakerDamaged.
     """
 
-    def list(self) -> list[SpeakerInfo]:
-        """Sorted by name, the built-in ones first."""
+    def list(self, client: Client) -> list[SpeakerInfo]:
+        """Those that the client sees, sorted by name, the built-in ones first."""
         ...
 
     def count(self) -> int:
-        """The length of `list`, but cheaper; thread-safe."""
+        """How many there are, whoever sees them; thread-safe."""
         ...
 
     def health(self) -> StoreHealth:
         """Thread-safe; it may wait for a disk."""
         ...
 
-    def get(self, name: str) -> SpeakerInfo: ...
+    def get(self, name: str, client: Client) -> SpeakerInfo: ...
 
     async def enrol(
-        self, name: str, recording: bytes, transcript: str = "", language: str | None = None
+        self,
+        name: str,
+        recording: bytes,
+        transcript: str = "",
+        language: str | None = None,
+        *,
+        client: Client,
+        access: Access | None = None,
     ) -> SpeakerInfo:
         """Return when the speaker is durable and its prompt state is computed.
 
-        recording: the file as uploaded. Raises InvalidRequest (name), SpeakerExists, BadAudio and kin.
+        recording: the file as uploaded. access None: as the client's key says.
+
+        Raises InvalidRequest (name), SpeakerExists, BadAudio and kin.
         """
         ...
 
     async def update(
-        self, name: str, transcript: str | None = None, language: str | None = None
+        self,
+        name: str,
+        transcript: str | None = None,
+        language: str | None = None,
+        *,
+        client: Client,
+        access: Access | None = None,
     ) -> SpeakerInfo:
-        """Change a field unless it is None. Raises InvalidRequest for a built-in speaker."""
+        """Change a field unless it is None. Raises InvalidRequest for a built-in speaker, and SpeakerExists
+        where the name is taken among those who would see it now."""
         ...
 
-    async def delete(self, name: str) -> None:
+    async def delete(self, name: str, *, client: Client) -> None:
         """Delete it; its running streams finish. Raises InvalidRequest for a built-in speaker."""
         ...
 
-    async def export(self, name: str) -> bytes:
+    async def export(self, name: str, *, client: Client) -> bytes:
         """Return its bundle, a safetensors file."""
         ...
 
-    async def import_bundle(self, bundle: bytes, name: str | None = None) -> SpeakerInfo:
+    async def import_bundle(
+        self, bundle: bytes, name: str | None = None, *, client: Client, access: Access | None = None
+    ) -> SpeakerInfo:
         """Raises InvalidRequest (no bundle), SpeakerExists, SpeakerIncompatible."""
+        ...
+
+    async def source_tokens(self, recording: SentRecording) -> tuple[int, ...]:
+        """Return the speech tokens of what is said in it. Raises BadAudio and kin, and Overloaded."""
         ...
 
 
 class PreparedSpeakers(Protocol):
-    """The speakers as the engine sees them. Both methods raise SpeakerNotFound."""
+    """The speakers as the engine sees them."""
 
-    def get(self, name: str) -> SpeakerInfo: ...
+    def get(self, name: str, client: Client) -> SpeakerInfo:
+        """Raises SpeakerNotFound."""
+        ...
 
-    async def prepared(self, name: str | None) -> PreparedSpeaker:
-        """name None: the default one."""
+    async def prepared(
+        self,
+        name: str | None,
+        client: Client,
+        reference: SentRecording | None = None,
+        on_miss: Callable[[], None] = lambda: None,
+    ) -> PreparedSpeaker:
+        """name None: the default one, whoever owns it. reference: a recording whose voice is taken instead.
+        on_miss: called where it is not ready in memory.
+
+        Raises SpeakerNotFound; of a reference BadAudio and kin, and Overloaded.
+        """
+        ...
+
+    async def source_tokens(self, recording: SentRecording) -> tuple[int, ...]:
+        """As `Speakers` has it."""
         ...
 
 
@@ -132,19 +190,19 @@ def checked_name(name: str) -> str:
     return name
 
 
-def checked_transcript(transcript: str) -> str:
+def checked_transcript(transcript: str, param: str = "transcript") -> str:
     """Return it with every run of white space as one blank and none at its ends."""
     text = " ".join(transcript.split())
     if len(text) > MAX_TRANSCRIPT_CHARS:
         raise InvalidRequest(
             f"a transcript of {len(text)} characters; expected {MAX_TRANSCRIPT_CHARS} at most, what is said "
             "in the recording",
-            param="transcript",
+            param=param,
         )
     foreign = next((c for c in text if unicodedata.category(c) in ("Cc", "Cs")), None)
     if foreign is not None:
         raise InvalidRequest(
-            f"the transcript holds the character {foreign!a}; expected readable text", param="transcript"
+            f"the transcript holds the character {foreign!a}; expected readable text", param=param
         )
     return text
 

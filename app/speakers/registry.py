@@ -4,17 +4,26 @@ import asyncio
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Generic, ParamSpec, Protocol, Self, TypeVar
 
-from firstword.app.audio.dsp import Samples
-from firstword.app.errors import InvalidRequest, Overloaded, SpeakerExists, SpeakerNotFound
-from firstword.app.speakers.enrolment import Enrolment, SpeakerNetworks, with_warnings
+from firstword.app.clients import ANYBODY, STRANGER, Access, Client
+from firstword.app.errors import (
+    InvalidRequest,
+    Overloaded,
+    SpeakerExists,
+    SpeakerNotFound,
+    SpeakerNotYours,
+)
+from firstword.app.speakers.enrolment import Enrolment, SpeakerNetworks, decode_upload, with_warnings
 from firstword.app.speakers.interface import (
     PreparedSpeaker,
+    SentRecording,
     SpeakerInfo,
     StoreHealth,
     checked_language,
@@ -23,7 +32,7 @@ from firstword.app.speakers.interface import (
     is_name,
     max_bundle_bytes,
 )
-from firstword.app.speakers.store import SpeakerRow, SpeakerStore, StoredSpeaker
+from firstword.app.speakers.store import SpeakerRow, SpeakerStore, StoredSpeaker, key_of
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -34,7 +43,7 @@ DEFAULT_MAX_BUNDLE_BYTES = max_bundle_bytes(10 << 20)
 
 logger = logging.getLogger(__name__)
 
-Key = str | int  # a built-in speaker's name, a stored one's id
+Key = str | int | bytes  # a built-in speaker's name, a stored one's id, a sent recording's digest
 
 
 class Sized(Protocol):
@@ -74,8 +83,13 @@ class PreparedCache(Generic[Value]):
     def __contains__(self, key: Key) -> bool:
         return key in self._entries
 
-    async def get(self, key: Key, compute: Callable[[], Awaitable[Value]]) -> Value:
-        """Return what is held, or what `compute` gives.
+    async def get(
+        self,
+        key: Key,
+        compute: Callable[[], Awaitable[Value]],
+        on_miss: Callable[[], None] = lambda: None,
+    ) -> Value:
+        """Return what is held, or what `compute` gives. on_miss: called where it is not held.
 
         It runs once for all who wait, and to its end even if they leave. Raises what it raises; the next
         call tries again. To wait for another's computation counts as a miss too.
@@ -85,6 +99,7 @@ class PreparedCache(Generic[Value]):
             self._on_hit()
             return self._entries[key]
         self._on_miss()
+        on_miss()
         if key not in self._in_flight:
             self._in_flight[key] = asyncio.create_task(self._compute_once(key, compute))
         return await asyncio.shield(self._in_flight[key])
@@ -131,7 +146,7 @@ class SpeakerRegistry:
     truth about a transcript, which another process may change; the prompt state does not depend on it.
 
     default_speaker: None is the first built-in one. max_cache_bytes: of prepared speakers in memory.
-    max_waiting: enrolments and imports at once, the one at work included.
+    max_waiting: recordings and bundles to be read at once, the one at work included.
     """
 
     def __init__(
@@ -174,9 +189,12 @@ class SpeakerRegistry:
     ) -> None:
         await self._close()
 
-    def list(self) -> list[SpeakerInfo]:
+    def list(self, client: Client = STRANGER) -> list[SpeakerInfo]:
         builtin = self._networks.builtin
-        stored = [self._info(row) for row in self._store.rows() if row.name not in builtin]
+        rows = [row for row in self._store.rows() if row.name not in builtin]
+        stored = [self._info(row) for row in rows if client.sees(row.owner, row.access)]
+        if client == STRANGER:  # who need not know the names of keys
+            stored = [replace(info, owner=None) for info in stored]
         return [*map(self._builtin_info, sorted(builtin)), *stored]
 
     def count(self) -> int:
@@ -185,118 +203,168 @@ class SpeakerRegistry:
 
     def health(self) -> StoreHealth:
         damaged = self._store.damaged
-        names = tuple(row.name for row in self._store.rows() if row.id in damaged) if damaged else ()
+        rows = self._store.rows() if damaged else ()
+        names = tuple(row.name for row in rows if row.id in damaged and row.access != "private")
         return StoreHealth(self._store.is_in_place(), names)
 
-    def get(self, name: str) -> SpeakerInfo:
-        return self._builtin_info(name) if name in self._networks.builtin else self._info(self._row(name))
+    def get(self, name: str, client: Client = STRANGER) -> SpeakerInfo:
+        if name in self._networks.builtin:
+            return self._builtin_info(name)
+        return self._info(self._row(name, client))
 
     async def enrol(
-        self, name: str, recording: bytes, transcript: str = "", language: str | None = None
+        self,
+        name: str,
+        recording: bytes,
+        transcript: str = "",
+        language: str | None = None,
+        *,
+        client: Client = STRANGER,
+        access: Access | None = None,
     ) -> SpeakerInfo:
         """Raises, beside what the Protocol names, Overloaded. A caller who leaves before the speaker is
         written leaves nothing behind; of two who want one name the first to be written wins."""
         transcript, language = checked_transcript(transcript), checked_language(language)
-        self._check_free(checked_name(name))
+        self._check_free(checked_name(name), client)
         return await self._register(
-            partial(self._enrolment.enrol_recording, name, recording, transcript, language)
+            partial(self._enrolment.enrol_recording, name, recording, transcript, language), client, access
         )
 
-    async def import_bundle(self, bundle: bytes, name: str | None = None) -> SpeakerInfo:
+    async def import_bundle(
+        self,
+        bundle: bytes,
+        name: str | None = None,
+        *,
+        client: Client = STRANGER,
+        access: Access | None = None,
+    ) -> SpeakerInfo:
         """Raises, beside what the Protocol names, UploadTooLarge and Overloaded."""
         if name is not None:
-            self._check_free(checked_name(name))
-        return await self._register(partial(self._enrolment.enrol_bundle, bundle, name))
+            self._check_free(checked_name(name), client)
+        return await self._register(partial(self._enrolment.enrol_bundle, bundle, name), client, access)
 
     async def update(
-        self, name: str, transcript: str | None = None, language: str | None = None
+        self,
+        name: str,
+        transcript: str | None = None,
+        language: str | None = None,
+        *,
+        client: Client = STRANGER,
+        access: Access | None = None,
     ) -> SpeakerInfo:
         """An empty language removes it."""
-        self._check_registered(name, "changed")
+        found = self._changeable(name, "changed", client)
+        if access is not None and not client.may_share(found.owner):
+            raise SpeakerNotYours(
+                f"who uses the speaker {name!r} is said by its owner, or by a key with the scope admin"
+            )
         new_transcript = None if transcript is None else checked_transcript(transcript)
         new_language = language and checked_language(language)
-        row = await asyncio.to_thread(self._store.update, name, new_transcript, new_language)
+        row = await asyncio.to_thread(self._store.update, found.key, new_transcript, new_language, access)
         if row is None:
             raise _unknown(name)
         return self._info(row)
 
-    async def delete(self, name: str) -> None:
-        self._check_registered(name, "deleted")
-        row = await asyncio.to_thread(self._store.delete, name)
+    async def delete(self, name: str, *, client: Client = STRANGER) -> None:
+        found = self._changeable(name, "deleted", client)
+        row = await asyncio.to_thread(self._store.delete, found.key)
         if row is None:
             raise _unknown(name)
         self._cache.drop(row.id)
 
-    async def export(self, name: str) -> bytes:
-        """Raises InvalidRequest for a built-in speaker, which every server of the checkpoint has."""
-        self._check_registered(name, "exported")
-        return await self._compute(self._enrolment.export_bundle, self._row(name).id)
+    async def export(self, name: str, *, client: Client = STRANGER) -> bytes:
+        """A built-in speaker can be exported too, for a server that is to have it under another name."""
+        if name in self._networks.builtin:
+            return await self._compute(self._enrolment.export_builtin, name)
+        found = self._changeable(name, "exported", client)
+        return await self._compute(self._enrolment.export_bundle, found.id)
 
-    async def prepared(self, name: str | None = None) -> PreparedSpeaker:
+    async def prepared(
+        self,
+        name: str | None = None,
+        client: Client = STRANGER,
+        reference: SentRecording | None = None,
+        on_miss: Callable[[], None] = lambda: None,
+    ) -> PreparedSpeaker:
         """Return a speaker, by None the default one, ready to speak with; computed if it is not in memory.
 
+        reference: instead of a name; what is computed of it is kept in memory like any speaker's. on_miss:
+        called where it is not in memory.
+
         Raises SpeakerNotFound, SpeakerDamaged, and SpeakerIncompatible where a speaker of another checkpoint
-        cannot be read again.
+        cannot be read again; of a reference BadAudio and kin, and Overloaded.
         """
-        name = self.default_speaker if name is None else name
+        if reference is not None:
+            digest = await asyncio.to_thread(self._digest, reference)
+            return await self._cache.get(digest, partial(self._read_reference, reference), on_miss)
+        if name is None:
+            name, client = self.default_speaker, ANYBODY
         if name is None:
             raise SpeakerNotFound("there is no default speaker; register one and name it")
         if name in self._networks.builtin:
-            return await self._cache.get(name, partial(self._compute_builtin, name))
-        row = self._row(name)
+            return await self._cache.get(name, partial(self._compute_builtin, name), on_miss)
+        row = self._row(name, client)
         compute = partial(self._compute, self._enrolment.restore, row.id)
-        prepared = await self._cache.get(row.id, compute)
+        prepared = await self._cache.get(row.id, compute, on_miss)
         if prepared.transcript != row.transcript:
             prepared = self._networks.with_transcript(prepared, row.transcript)
             if row.id in self._cache:
                 self._cache.put(row.id, prepared)
         return prepared
 
-    async def of_recording(self, samples: Samples, sample_rate_hz: int, transcript: str) -> PreparedSpeaker:
-        """Return who speaks in a recording, which is not registered; the last ones are kept in memory.
+    async def source_tokens(self, recording: SentRecording) -> tuple[int, ...]:
+        def read() -> tuple[int, ...]:
+            return tuple(self._networks.read_source_tokens(*decode_upload(recording.content)))
 
-        The transcript is applied at each call: recordings with equal ones are never taken for each other.
-        Raises what reading a recording raises, and Overloaded.
-        """
+        with self._waiting():
+            return await self._compute(read)
 
-        def compute() -> PreparedSpeaker:
-            features = self._networks.read_features(samples, sample_rate_hz)
-            return self._networks.with_prompt_state(features, transcript)
+    async def _read_reference(self, reference: SentRecording) -> PreparedSpeaker:
+        def read() -> PreparedSpeaker:
+            features = self._networks.read_features(*decode_upload(reference.content))
+            return self._networks.with_prompt_state(features, reference.transcript)
 
-        digest = await asyncio.to_thread(_digest, samples, sample_rate_hz)
-        prepared = await self._cache.get(f"recording:{digest}", partial(self.bounded, compute))
-        if prepared.transcript != transcript:
-            prepared = self._networks.with_transcript(prepared, transcript)
-        return prepared
+        with self._waiting():
+            return await self._compute(read)
+
+    def _digest(self, reference: SentRecording) -> bytes:
+        """Of everything that its prompt depends on."""
+        digest = hashlib.sha256(repr((self._networks.fingerprint, reference.transcript)).encode())
+        digest.update(reference.content)
+        return digest.digest()
 
     async def bounded(self, function: Callable[[], Result]) -> Result:
         """Run it on the worker thread. Raises Overloaded where too many wait for that."""
-        if self._num_waiting >= self._max_waiting:
-            raise Overloaded(
-                f"{self._num_waiting} recordings wait to be read already; try again in {RETRY_AFTER_S} s",
-                RETRY_AFTER_S,
-            )
-        self._num_waiting += 1
-        try:
+        with self._waiting():
             return await self._compute(function)
-        finally:
-            self._num_waiting -= 1
 
-    async def _register(self, enrol: Callable[[], tuple[StoredSpeaker, PreparedSpeaker]]) -> SpeakerInfo:
-        if self._num_waiting >= self._max_waiting:
-            raise Overloaded(
-                f"{self._num_waiting} recordings wait to be read already; try again in {RETRY_AFTER_S} s",
-                RETRY_AFTER_S,
-            )
-        self._num_waiting += 1
-        try:
+    async def _register(
+        self,
+        enrol: Callable[[], tuple[StoredSpeaker, PreparedSpeaker]],
+        client: Client,
+        access: Access | None,
+    ) -> SpeakerInfo:
+        with self._waiting():
             stored, prepared = await self._compute(enrol)
-            self._check_free(stored.row.name)
-            row = await asyncio.to_thread(self._store.insert, stored)
-        finally:
-            self._num_waiting -= 1
+            self._check_free(stored.row.name, client)
+            owned = replace(stored.row, owner=client.name, access=access or client.access)
+            row = await asyncio.to_thread(self._store.insert, replace(stored, row=owned))
         self._cache.put(row.id, prepared)
         return self._info(row)
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """Count a recording that waits to be read, or is being read. Raises Overloaded."""
+        if self._num_waiting >= self._max_waiting:
+            raise Overloaded(
+                f"{self._num_waiting} recordings wait to be read already; try again in {RETRY_AFTER_S} s",
+                RETRY_AFTER_S,
+            )
+        self._num_waiting += 1
+        try:
+            yield
+        finally:
+            self._num_waiting -= 1
 
     async def _compute(self, function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
         """Run it on the worker thread. Work whose caller leaves before its turn is not begun."""
@@ -312,23 +380,46 @@ class SpeakerRegistry:
         await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
         await asyncio.to_thread(self._store.close)
 
-    def _row(self, name: str) -> SpeakerRow:
-        row = self._store.row(name) if is_name(name) else None
+    def _row(self, name: str, client: Client) -> SpeakerRow:
+        """Return what a client means by a name: its own private speaker, else a public one.
+
+        For administrators, at last, anybody's private one.
+        """
+        row = None
+        if is_name(name):
+            row = self._store.row(key_of(name, client.name))
+            if row is None or not client.sees(row.owner, row.access):
+                row = self._store.row(name)
+            if row is None and client.is_admin:
+                private = [row for row in self._store.rows() if row.name == name]
+                if len(private) > 1:
+                    owners = ", ".join(row.owner for row in private)
+                    raise InvalidRequest(
+                        f"several owners have a private speaker {name!r}: {owners}; say whose with `owner`",
+                        param="owner",
+                    )
+                row = next(iter(private), None)
         if row is None:
             raise _unknown(name)
         return row
 
-    def _check_free(self, name: str) -> None:
+    def _check_free(self, name: str, client: Client) -> None:
         """Look before the work begins; the store checks again when the speaker is written."""
         if name in self._networks.builtin:
             raise SpeakerExists(f"{name!r} is a built-in speaker; choose another name")
-        if self._store.row(name) is not None:
+        if self._store.row(key_of(name, client.name)) or self._store.row(name):
             raise SpeakerExists(f"there is a speaker {name!r} already; choose another name, or delete it")
 
-    def _check_registered(self, name: str, verb: str) -> None:
+    def _changeable(self, name: str, verb: str, client: Client) -> SpeakerRow:
+        """Return the row of a registered speaker that the client may change, export and delete."""
         if name in self._networks.builtin:
             raise InvalidRequest(f"{name!r} is a built-in speaker and cannot be {verb}", param="name")
-        self._row(name)
+        row = self._row(name, client)
+        if not client.may_change(row.owner, row.access):
+            raise SpeakerNotYours(
+                f"the speaker {name!r} can be {verb} by its owner alone, or by a key with the scope admin"
+            )
+        return row
 
     def _info(self, row: SpeakerRow) -> SpeakerInfo:
         return SpeakerInfo(
@@ -342,6 +433,8 @@ class SpeakerRegistry:
             prompt_tokens=row.prompt_tokens,
             cached=row.id in self._cache,
             damaged=row.id in self._store.damaged,
+            owner=row.owner or None,
+            access=row.access,
         )
 
     def _builtin_info(self, name: str) -> SpeakerInfo:
@@ -353,14 +446,11 @@ class SpeakerRegistry:
             duration_s=builtin.duration_s,
             transcript=builtin.transcript,
             language=None,
-            quality=None,
+            quality=builtin.quality,
             prompt_tokens=len(builtin.features.prompt_tokens),
             cached=name in self._cache,
+            access="read-only",
         )
-
-
-def _digest(samples: Samples, sample_rate_hz: int) -> str:
-    return hashlib.sha256(samples.tobytes() + sample_rate_hz.to_bytes(4)).hexdigest()
 
 
 def _unknown(name: str) -> SpeakerNotFound:

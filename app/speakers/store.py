@@ -1,7 +1,4 @@
-"""Durable store of speakers in one SQLite file that several servers may share, and speakers' bundle files.
-
-A bundle is one safetensors file with a registered speaker, for another server of the same checkpoint.
-"""
+"""Durable store of speakers in one SQLite file that several servers may share."""
 
 import json
 import logging
@@ -9,24 +6,11 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from safetensors import SafetensorError, deserialize
-from safetensors.numpy import save
-
-from firstword.app.errors import (
-    InvalidRequest,
-    SpeakerDamaged,
-    SpeakerExists,
-    SpeakerIncompatible,
-    StoreFull,
-    StoreUnavailable,
-    UploadTooLarge,
-)
+from firstword.app.clients import Access
+from firstword.app.errors import SpeakerDamaged, SpeakerExists, StoreFull, StoreUnavailable
 from firstword.app.speakers.interface import Quality
 from firstword.app.speakers.store_file import (
     RETRY_AFTER_S,
@@ -46,12 +30,9 @@ from firstword.app.speakers.store_file import (
 
 logger = logging.getLogger(__name__)
 
-Tensors = Mapping[str, NDArray[np.generic]]
-
-DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "I64": np.dtype("<i8"), "U8": np.dtype("u1")}
-HEADER_SIZE_BYTES = 8  # little-endian length of the JSON header that follows
-
 COLUMNS = "id, name, created_at, transcript, language, duration_s, quality, prompt_tokens, fingerprint"
+ROWS = f"""SELECT {COLUMNS}, coalesce(owner, '') AS owner, coalesce(access, 'shared') AS access
+FROM speakers LEFT JOIN owners USING (id)"""
 READ_TIMEOUT_S = 1.0  # only while another process recovers the file is a reader kept waiting
 WRITE_TIMEOUT_S = 10.0
 MAX_CHECK_S = 5.0  # of a start; what is left of the check goes on beside the service
@@ -69,7 +50,19 @@ class SpeakerRow:
     quality: Quality  # without warnings
     prompt_tokens: int
     fingerprint: str  # of the checkpoint whose features are kept
+    owner: str = ""  # the name of the client's key; "" of nobody
+    access: Access = "shared"
     id: int = 0
+
+    @property
+    def key(self) -> str:
+        """Unique: each owner's private speakers have names of their own."""
+        return key_of(self.name, self.owner if self.access == "private" else None)
+
+
+def key_of(name: str, private_to: str | None) -> str:
+    """private_to: None for a speaker that is not private."""
+    return name if private_to is None else f"{private_to}/{name}"  # no name has a slash
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +134,9 @@ class SpeakerStore:
         self._is_in_place = is_in_place
         return is_in_place
 
-    def row(self, name: str) -> SpeakerRow | None:
+    def row(self, key: str) -> SpeakerRow | None:
         with self._reader_lock, errors_named(self._path):
-            found = self._reader.execute(f"SELECT {COLUMNS} FROM speakers WHERE name = ?", (name,)).fetchone()
+            found = self._reader.execute(f"{ROWS} WHERE name = ?", (key,)).fetchone()
             return None if found is None else _row(found)
 
     def rows(self) -> tuple[SpeakerRow, ...]:
@@ -151,8 +144,9 @@ class SpeakerStore:
         with self._reader_lock, errors_named(self._path):
             (version,) = self._reader.execute("PRAGMA data_version").fetchone()
             if version != self._rows_version:
-                found = self._reader.execute(f"SELECT {COLUMNS} FROM speakers ORDER BY name").fetchall()
-                self._rows, self._rows_version = tuple(map(_row, found)), version
+                found = self._reader.execute(f"{ROWS} ORDER BY name").fetchall()  # reads the names' index too
+                rows = sorted(map(_row, found), key=lambda row: row.name)
+                self._rows, self._rows_version = tuple(rows), version
             return self._rows
 
     def read(self, id: int) -> StoredSpeaker | None:
@@ -164,7 +158,7 @@ class SpeakerStore:
         """Return the row with its id. Raises SpeakerExists."""
         row = speaker.row
         values = {
-            "name": row.name,
+            "name": row.key,
             "created_at": row.created_at,
             "transcript": row.transcript,
             "language": row.language,
@@ -184,34 +178,44 @@ class SpeakerStore:
         names = ", ".join(values)
         parameters = ", ".join(f":{name}" for name in values)
         with self._writing():
-            stored = self._execute(f"INSERT OR IGNORE INTO speakers ({names}) VALUES ({parameters})", values)
-            if stored is not None:
-                self._keep_digest(stored.id, digest_of(speaker.recording, speaker.features))
-        if stored is None:
-            raise SpeakerExists(f"there is a speaker {row.name!r} already; choose another name, or delete it")
-        return stored
+            id = self._execute(f"INSERT OR IGNORE INTO speakers ({names}) VALUES ({parameters})", values)
+            if id is None:
+                raise _taken(row)
+            self._keep_digest(id, digest_of(speaker.recording, speaker.features))
+            self._keep_owner(id, row)
+        return replace(row, id=id)
 
-    def update(self, name: str, transcript: str | None, language: str | None) -> SpeakerRow | None:
+    def update(
+        self, key: str, transcript: str | None, language: str | None, access: Access | None = None
+    ) -> SpeakerRow | None:
         """Change a field unless it is None; an empty language removes it. None: no such speaker.
 
-        Raises SpeakerDamaged: a change would move what is damaged.
+        Raises SpeakerDamaged: a change would move what is damaged; SpeakerExists where `access` gives it
+        another key, which is taken.
         """
-        row = self.row(name)
+        row = self.row(key)
         if row is None:
             return None
+        changed = replace(row, access=row.access if access is None else access)
         with self._writing():
             self._read(row.id)
-            return self._execute(
-                """UPDATE speakers SET transcript = coalesce(:transcript, transcript),
-                language = nullif(coalesce(:language, language), '') WHERE name = :name""",
-                {"name": name, "transcript": transcript, "language": language},
+            id = self._execute(
+                """UPDATE OR IGNORE speakers SET transcript = coalesce(:transcript, transcript),
+                language = nullif(coalesce(:language, language), ''), name = :key WHERE name = :old_key""",
+                {"old_key": key, "key": changed.key, "transcript": transcript, "language": language},
             )
+            if id is not None and access is not None:
+                self._keep_owner(id, changed)
+        updated = self.row(changed.key)
+        if id is None and updated is not None:
+            raise _taken(row)
+        return updated
 
     def replace_features(self, stored: StoredSpeaker) -> None:
         """Store what was read anew of the same recording. Does nothing if the speaker is gone."""
         row = stored.row
         with self._writing():
-            replaced = self._execute(
+            id = self._execute(
                 """UPDATE speakers SET features = :features, prompt_tokens = :prompt_tokens,
                 fingerprint = :fingerprint WHERE id = :id""",
                 {
@@ -221,21 +225,21 @@ class SpeakerStore:
                     "fingerprint": row.fingerprint,
                 },
             )
-            if replaced is not None:
-                self._keep_digest(row.id, digest_of(stored.recording, stored.features))
+            if id is not None:
+                self._keep_digest(id, digest_of(stored.recording, stored.features))
 
-    def delete(self, name: str) -> SpeakerRow | None:
+    def delete(self, key: str) -> SpeakerRow | None:
         """Return the row that was deleted, if any. Of a full disk the space kept in reserve is used."""
         try:
-            return self._delete(name)
+            return self._delete(key)
         except StoreFull:
             if not release_reserve(self._path):
                 raise
             self._has_reserve = False
-        return self._delete(name)
+        return self._delete(key)
 
-    def _delete(self, name: str) -> SpeakerRow | None:
-        row = self.row(name)
+    def _delete(self, key: str) -> SpeakerRow | None:
+        row = self.row(key)
         if row is None:
             return None
         try:
@@ -243,7 +247,9 @@ class SpeakerStore:
         except SpeakerDamaged:
             return self._delete_damaged(row)
         with self._writing():
-            return self._execute("DELETE FROM speakers WHERE id = :id", {"id": row.id})
+            self._writer.execute("DELETE FROM owners WHERE id = ?", (row.id,))
+            id = self._execute("DELETE FROM speakers WHERE id = :id", {"id": row.id})
+        return None if id is None else row
 
     def _delete_damaged(self, row: SpeakerRow) -> SpeakerRow:
         """Delete a speaker whose pages cannot be trusted to be its own."""
@@ -258,6 +264,7 @@ class SpeakerStore:
                 ids = self._writer.execute("SELECT id FROM speakers").fetchall()
                 damaged = frozenset(id for (id,) in ids if not self._is_whole(id))
                 rebuild(self._writer, row.id, damaged)
+            self._writer.execute("DELETE FROM owners WHERE id = ?", (row.id,))
         self._damaged -= {row.id}
         return row
 
@@ -315,8 +322,8 @@ class SpeakerStore:
 
     def _read(self, id: int) -> StoredSpeaker | None:
         """Under the writer's lock. Raises SpeakerDamaged."""
-        query = f"""SELECT {COLUMNS}, recording, features,
-        (SELECT digest FROM digests WHERE digests.id = speakers.id) FROM speakers WHERE id = ?"""
+        query = f"""SELECT row.*, recording, features, digest FROM ({ROWS} WHERE id = ?) AS row
+        JOIN speakers USING (id) LEFT JOIN digests USING (id)"""
         try:
             with errors_named(self._path):
                 found = self._writer.execute(query, (id,)).fetchone()
@@ -359,13 +366,16 @@ class SpeakerStore:
                 RETRY_AFTER_S,
             )
 
-    def _execute(self, statement: str, values: Mapping[str, object]) -> SpeakerRow | None:
-        """Return the one row that it touched, as it is now, or was."""
-        found = self._writer.execute(f"{statement} RETURNING {COLUMNS}", values).fetchall()
-        return _row(found[0]) if found else None
+    def _execute(self, statement: str, values: Mapping[str, object]) -> int | None:
+        """Return the id of the one row that it touched."""
+        found = self._writer.execute(f"{statement} RETURNING id", values).fetchall()
+        return int(found[0][0]) if found else None
 
     def _keep_digest(self, id: int, digest: bytes) -> None:
         self._writer.execute("INSERT OR REPLACE INTO digests VALUES (?, ?)", (id, digest))
+
+    def _keep_owner(self, id: int, row: SpeakerRow) -> None:
+        self._writer.execute("INSERT OR REPLACE INTO owners VALUES (?, ?, ?)", (id, row.owner, row.access))
 
     def _open_connections(self) -> tuple[sqlite3.Connection, sqlite3.Connection]:
         """Return one to look up and one to write; a full disk frees the reserve for the journal."""
@@ -383,8 +393,9 @@ class SpeakerStore:
 
 
 def _row(values: tuple[object, ...]) -> SpeakerRow:
-    """values: in the order of COLUMNS."""
-    named = dict(zip(COLUMNS.split(", "), values, strict=True))
+    """values: those of ROWS."""
+    named = dict(zip((*COLUMNS.split(", "), "owner", "access"), values, strict=True))
+    named["name"] = str(named["name"]).rpartition("/")[2]
     try:
         named["quality"] = Quality(**json.loads(str(named["quality"])))
     except (TypeError, ValueError) as error:
@@ -392,104 +403,5 @@ def _row(values: tuple[object, ...]) -> SpeakerRow:
     return SpeakerRow(**named)  # type: ignore[arg-type]
 
 
-FORMAT = "firstword-speaker"
-VERSION = "1"
-RECORDING = "recording"
-MAX_REASON_CHARS = 200  # of an error about a bundle
-
-
-@dataclass(frozen=True, slots=True)
-class Bundle:
-    name: str
-    transcript: str
-    language: str | None
-    fingerprint: str  # of the checkpoint that read the recording
-    recording: bytes  # as uploaded
-    features: Tensors
-
-
-def write_bundle(bundle: Bundle) -> bytes:
-    recording = np.frombuffer(bundle.recording, np.uint8)
-    return pack(
-        {**bundle.features, RECORDING: recording},
-        {
-            "format": FORMAT,
-            "version": VERSION,
-            "name": bundle.name,
-            "transcript": bundle.transcript,
-            "language": bundle.language or "",
-            "fingerprint": bundle.fingerprint,
-        },
-    )
-
-
-def read_bundle(content: bytes, max_bytes: int, fingerprint: str) -> Bundle:
-    """Check any bytes to be a bundle; whether its contents make sense is for the caller to check.
-
-    Raises UploadTooLarge; InvalidRequest if it is none; SpeakerIncompatible if its fingerprint is another.
-    """
-    if len(content) > max_bytes:
-        raise UploadTooLarge(f"a bundle of {len(content)} bytes; expected {max_bytes} at most")
-    try:
-        tensors, metadata = unpack(content)
-    except ValueError as error:
-        raise invalid_bundle(str(error)) from error
-    if metadata.get("format") != FORMAT:
-        raise invalid_bundle("a safetensors file, but not one that an export gave")
-    if metadata.get("version") != VERSION:
-        raise invalid_bundle(f"version {metadata.get('version')!a}; this release reads version {VERSION}")
-    made_with = _entry(metadata, "fingerprint")
-    if made_with != fingerprint:
-        raise SpeakerIncompatible(
-            f"the bundle was made with the checkpoint {made_with[:32]!a}, this server runs {fingerprint!r}; "
-            "register the speaker's recording here instead"
-        )
-    recording = tensors.pop(RECORDING, None)
-    if recording is None or recording.dtype != np.uint8 or recording.ndim != 1 or not recording.size:
-        raise invalid_bundle(f"no tensor {RECORDING} of bytes in it")
-    return Bundle(
-        name=_entry(metadata, "name"),
-        transcript=_entry(metadata, "transcript"),
-        language=_entry(metadata, "language") or None,
-        fingerprint=made_with,
-        recording=recording.tobytes(),
-        features=tensors,
-    )
-
-
-def invalid_bundle(reason: str) -> InvalidRequest:
-    """reason: cut where it repeats too much of what came."""
-    shown = reason if len(reason) <= MAX_REASON_CHARS else f"{reason[:MAX_REASON_CHARS]}…"
-    return InvalidRequest(f"not a speaker's bundle: {shown}; send what an export gave", param="bundle")
-
-
-def _entry(metadata: Mapping[str, str], name: str) -> str:
-    if name not in metadata:
-        raise invalid_bundle(f"its metadata lacks {name}")
-    return metadata[name]
-
-
-def pack(tensors: Tensors, metadata: Mapping[str, str] | None = None) -> bytes:
-    """tensors: float32, int64 or uint8, contiguous."""
-    content: bytes = save(dict(tensors), dict(metadata or {}))
-    return content
-
-
-def unpack(content: bytes) -> tuple[dict[str, NDArray[np.generic]], dict[str, str]]:
-    """Return the arrays, writable and with their own memory, and the metadata.
-
-    Raises ValueError for bytes that are no safetensors file, or hold another type than those above.
-    """
-    try:
-        entries = deserialize(content)  # type: ignore[no-untyped-call]
-    except SafetensorError as error:
-        raise ValueError(f"not a safetensors file: {error}") from error
-    arrays: dict[str, NDArray[np.generic]] = {}
-    for name, entry in entries:
-        dtype = DTYPES.get(str(entry["dtype"]))
-        if dtype is None:
-            raise ValueError(f"tensor {name!r} is of type {entry['dtype']}; expected {', '.join(DTYPES)}")
-        arrays[name] = np.frombuffer(entry["data"], dtype).reshape(entry["shape"])
-    length = int.from_bytes(content[:HEADER_SIZE_BYTES], "little")
-    header = json.loads(content[HEADER_SIZE_BYTES : HEADER_SIZE_BYTES + length])
-    return arrays, header.get("__metadata__") or {}  # `deserialize` has checked that it holds texts
+def _taken(row: SpeakerRow) -> SpeakerExists:
+    return SpeakerExists(f"there is a speaker {row.name!r} already; choose another name, or delete it")

@@ -16,7 +16,8 @@ from firstword.app.errors import StoreFull, StoreUnavailable
 logger = logging.getLogger(__name__)
 
 APPLICATION_ID = 0x46575350  # "FWSP", in the header of the file
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+READABLE_VERSIONS = (1, SCHEMA_VERSION)  # 1: without owners; a release that knows none must not open 2
 
 SPEAKERS_TABLE = """
 CREATE TABLE speakers (
@@ -52,6 +53,12 @@ TRIGGERS = tuple(
     )
 )
 
+# Who may use a speaker; shared by all where there is no row. The name of a private one, in `speakers`, is
+# `owner/name`: each owner has names of its own there.
+OWNERS_TABLE = """
+CREATE TABLE IF NOT EXISTS owners (id INTEGER PRIMARY KEY, owner TEXT NOT NULL, access TEXT NOT NULL) STRICT
+"""
+
 RESERVE_BYTES = 1 << 20  # to delete a speaker on a full disk takes a tenth of it
 RETRY_AFTER_S = 30
 
@@ -76,14 +83,16 @@ def open_store_file(path: Path, timeout_s: float) -> sqlite3.Connection:
                 raise SpeakerStoreError(
                     f"{path}: holds no speakers of ours; give the speakers a file of their own"
                 )
-            if version != SCHEMA_VERSION:
+            if version not in READABLE_VERSIONS:
                 raise SpeakerStoreError(
                     f"{path}: speakers of schema {version}, this release knows {SCHEMA_VERSION}; use the "
                     "release that wrote it"
                 )
             connection.execute("PRAGMA synchronous = FULL")  # a commit is on the disk before it returns
-            for statement in (DIGESTS_TABLE, *TRIGGERS):
+            for statement in (DIGESTS_TABLE, OWNERS_TABLE, *TRIGGERS):
                 connection.execute(statement)
+            if version != SCHEMA_VERSION:
+                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         except BaseException:
             connection.close()
             raise

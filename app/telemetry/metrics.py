@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import product
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from prometheus_client import (
-    CONTENT_TYPE_LATEST,
     REGISTRY,
     CollectorRegistry,
     Counter,
@@ -16,8 +15,8 @@ from prometheus_client import (
     Metric,
     PlatformCollector,
     ProcessCollector,
-    generate_latest,
 )
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from firstword.app.errors import CancelReason, Wire
@@ -93,6 +92,7 @@ TTFB_BUCKETS = (0.03, 0.05, 0.075, 0.1, 0.125, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0
 STAGE_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1, 2, 5)
 RTF_BUCKETS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5, 2, 5)
 GAP_BUCKETS = (0, 0.005, 0.01, 0.02, 0.04, 0.06, 0.1, 0.15, 0.2, 0.3, 0.5, 1, 2, 5)
+FILE_WAIT_BUCKETS = (0, 0.1, 0.5, 1, 2, 5, 10, 20, 30, 45, 60, 120)
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -100,7 +100,8 @@ class Metrics:
     """An attribute is a family without its prefix `tts_` and its suffix `_total`.
 
     Any thread may count. Labels take the values of the types above and of the engine's interface, no
-    others; each of their series is there from the start, so that a rate begins at 0.
+    others; each of their series is there from the start, so that a rate begins at 0. Only `key` is other:
+    it takes the names of the keys that were used, a hundred of them.
     """
 
     def __init__(self) -> None:
@@ -119,9 +120,17 @@ class Metrics:
         self.queue_wait_seconds = histogram(
             "queue_wait_seconds", "Wait for a slot, of requests that got one", buckets=GAP_BUCKETS
         )
+        self.file_queue_depth = gauge(
+            "file_queue_depth", "Requests for whole files that wait for a slot, in a queue of their own"
+        )
+        self.file_queue_wait_seconds = histogram(
+            "file_queue_wait_seconds",
+            "Wait for a slot, of requests for whole files that got one",
+            buckets=FILE_WAIT_BUCKETS,
+        )
         self.time_to_first_byte_seconds = histogram(
             "time_to_first_byte_seconds",
-            "Request received to first audio payload handed to the transport",
+            "Request received to first audio payload handed to the transport, of all but whole files",
             ["protocol"],
             buckets=TTFB_BUCKETS,
         )
@@ -141,7 +150,7 @@ class Metrics:
         )
         self.underrun_seconds = histogram(
             "underrun_seconds",
-            "Worst deficit of a client without pre-buffer, of completed streams",
+            "Worst deficit of a client without pre-buffer, of completed streams but whole files",
             buckets=GAP_BUCKETS,
         )
         self.continuity_ok = counter(
@@ -160,6 +169,10 @@ class Metrics:
         self.speech_tokens = counter("speech_tokens", "Speech tokens generated")
         self.input_characters = counter("input_characters", "Characters of text received")
         self.generation_anomalies = counter("generation_anomalies", "Generations that went wrong", ["kind"])
+
+        self.key_requests = counter("key_requests", "Requests spoken for a key", ["key"])
+        self.key_characters = counter("key_characters", "Characters of text received from a key", ["key"])
+        self.key_audio_seconds = counter("key_audio_seconds", "Audio handed to a key's clients", ["key"])
 
         self.ws_connections = gauge("ws_connections", "Open WebSockets")
         self.ws_contexts = gauge("ws_contexts", "Open contexts of all WebSockets")
@@ -180,9 +193,13 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
 
-    def exposition(self) -> tuple[bytes, str]:
-        """Return the body of a scrape, in Prometheus' text format, and its content type."""
-        return generate_latest(WithoutCreationTimes(self.registry)), CONTENT_TYPE_LATEST
+    def exposition(self, accept: str = "") -> tuple[bytes, str]:
+        """Return the body of a scrape and its content type.
+
+        accept: of the request; OpenMetrics, the one format with exemplars, is given where it is asked for.
+        """
+        encode, content_type = choose_encoder(accept)
+        return encode(cast(CollectorRegistry, WithoutCreationTimes(self.registry))), content_type
 
     def show_families_of(self, prefix: str) -> None:
         """Show what a library counts in prometheus_client's default registry under such names."""

@@ -2,13 +2,52 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import get_args
 
 from firstword.app.errors import CancelReason, Wire
 from firstword.app.telemetry.metrics import CONTINUITY_THRESHOLDS_MS, Metrics, Outcome, Playback, RejectReason
+from firstword.app.telemetry.tracing import NO_TRACE, StreamTrace
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class FirstChunk:
+    """Where the time before a stream's first audio went, in seconds; None: not known, or not yet.
+
+    prefill_s: until the language model's first token; first_hop_s: from there to the tokens of the first
+    chunk. flow_s, vocoder_s: this stream's share of its batch.
+    """
+
+    speaker_s: float | None = None
+    is_speaker_ready: bool = True  # found in memory
+    text_s: float | None = None
+    prefill_s: float | None = None
+    first_hop_s: float | None = None
+    flow_s: float | None = None
+    vocoder_s: float | None = None
+    encode_s: float | None = None
+    audio_s: float | None = None  # of the chunk
+
+    @property
+    def rtf(self) -> float | None:
+        """Time to make the chunk, from its prefill on, over its audio."""
+        times = (self.prefill_s, self.first_hop_s, self.flow_s, self.vocoder_s, self.encode_s)
+        return sum(one or 0.0 for one in times) / self.audio_s if self.audio_s else None
+
+    def times_ms(self) -> dict[str, float]:
+        """What is known, by stage, in order."""
+        times = {
+            "speaker": self.speaker_s,
+            "text": self.text_s,
+            "prefill": self.prefill_s,
+            "first_hop": self.first_hop_s,
+            "flow": self.flow_s,
+            "vocoder": self.vocoder_s,
+            "encode": self.encode_s,
+        }
+        return {name: round(1000 * time_s, 1) for name, time_s in times.items() if time_s is not None}
 
 
 @dataclass(slots=True)
@@ -20,6 +59,8 @@ class StreamStats:
     audio_samples: int = 0  # given out
     queue_wait_s: float = 0.0
     compute_s: float = 0.0
+    first: FirstChunk = field(default_factory=FirstChunk)
+    warnings: list[str] = field(default_factory=list)  # about the text, for the client; in ASCII
 
 
 class StreamRecord:
@@ -29,17 +70,31 @@ class StreamRecord:
     """
 
     def __init__(
-        self, metrics: Metrics, clock: Callable[[], float], wire: Wire, received_s: float | None = None
+        self,
+        metrics: Metrics,
+        clock: Callable[[], float],
+        wire: Wire,
+        received_s: float | None = None,
+        is_played: bool = True,
+        trace: StreamTrace = NO_TRACE,
+        on_used: Callable[[int, float], None] = lambda characters, audio_s: None,
     ) -> None:
-        """received_s: when the request came, by the clock; None: now."""
+        """received_s: when the request came, by the clock; None: now. is_played: while it comes; the times of
+        others say nothing of what a listener waits for. on_used: called at the end of a stream that had a
+        slot, with its characters and seconds of audio."""
         self._metrics = metrics
         self._clock = clock
         self._wire = wire
+        self._on_used = on_used
         self._received_s = clock() if received_s is None else received_s
+        self._is_played = is_played
+        self._trace = trace
+        self._encoded_s = self._received_s  # when the latest chunk was ready to be sent
         self._request_id: str | None = None
         self._speaker: str | None = None
         self._first_text_s: float | None = None
         self._last_audio_s: float | None = None
+        self._first_encode_s = 0.0  # until the first audio
         self._ttfb_s: float | None = None
         self._playback: Playback | None = None  # None: no audio yet
         self._has_ended = False
@@ -60,10 +115,13 @@ class StreamRecord:
         if num_samples == 0:
             return
         now_s = self._clock()
+        self._trace.add("send", self._encoded_s, now_s, samples=num_samples)
         if self._playback is None:
             self._playback = Playback(sample_rate_hz)
             self._ttfb_s = now_s - self._received_s
-            self._metrics.time_to_first_byte_seconds.labels(self._wire).observe(self._ttfb_s)
+            if self._is_played:
+                ttfb = self._metrics.time_to_first_byte_seconds.labels(self._wire)
+                ttfb.observe(self._ttfb_s, self._trace.exemplar)
             if self._first_text_s is not None:
                 self._metrics.first_text_to_first_byte_seconds.observe(now_s - self._first_text_s)
         assert sample_rate_hz == self._playback.sample_rate_hz, sample_rate_hz
@@ -76,6 +134,10 @@ class StreamRecord:
     def encoded(self, seconds: float) -> None:
         """Count the time it took to encode one chunk."""
         self._metrics.stage_seconds.labels("encode").observe(seconds)
+        if self._ttfb_s is None:
+            self._first_encode_s += seconds
+        self._encoded_s = self._clock()
+        self._trace.add("encode", self._encoded_s - seconds, self._encoded_s)
 
     @property
     def ttfb_ms(self) -> float | None:
@@ -99,8 +161,28 @@ class StreamRecord:
         ttfb_ms = self.ttfb_ms
         if ttfb_ms is None:
             ttfb_ms = 1000 * (self._clock() - self._received_s)
-        queue_ms = 0.0 if stats is None else 1000 * stats.queue_wait_s
-        return f"queue;dur={queue_ms:.1f}, ttfb;dur={ttfb_ms:.1f}"
+        times_ms = self.first_byte(stats or StreamStats())
+        entries = [
+            f'{name};desc="{time_ms}"' if name in ("speaker_cache", "rtf") else f"{name};dur={time_ms:.1f}"
+            for name, time_ms in times_ms.items()
+        ]
+        return ", ".join([*entries, f"ttfb;dur={ttfb_ms:.1f}"])
+
+    def first_byte(self, stats: StreamStats) -> dict[str, float | str]:
+        """Return where the time before the first audio went: milliseconds by stage as far as known.
+
+        And `speaker_cache`, hit or miss, and `rtf`, the real-time factor of the first chunk.
+        """
+        first = stats.first
+        found: dict[str, float | str] = {"queue": round(1000 * stats.queue_wait_s, 1)}
+        if first.audio_s is not None:
+            first.encode_s = self._first_encode_s
+        found |= first.times_ms()
+        if first.speaker_s is not None:
+            found["speaker_cache"] = "hit" if first.is_speaker_ready else "miss"
+        if first.rtf is not None:
+            found["rtf"] = round(first.rtf, 3)
+        return found
 
     def end(
         self,
@@ -127,16 +209,18 @@ class StreamRecord:
         if stats is not None:
             self._metrics.input_characters.inc(stats.characters)
             self._metrics.speech_tokens.inc(stats.speech_tokens)
+            self._on_used(stats.characters, self.audio_s)
         if outcome == "ok" and self._playback is not None:
             self._observe_completed(self._playback, stats)
         self._log(outcome, reason, stats)
 
     def _observe_completed(self, playback: Playback, stats: StreamStats | None) -> None:
         """Not for other streams: their underrun looks better, their real-time factor worse than it is."""
-        self._metrics.underrun_seconds.observe(playback.worst_deficit_s)
-        for threshold_ms in CONTINUITY_THRESHOLDS_MS:
-            if 1000 * playback.worst_deficit_s <= threshold_ms:
-                self._metrics.continuity_ok.labels(threshold_ms).inc()
+        if self._is_played:
+            self._metrics.underrun_seconds.observe(playback.worst_deficit_s)
+            for threshold_ms in CONTINUITY_THRESHOLDS_MS:
+                if 1000 * playback.worst_deficit_s <= threshold_ms:
+                    self._metrics.continuity_ok.labels(threshold_ms).inc()
         rtf = None if stats is None else self.rtf(stats)
         if rtf is not None:
             self._metrics.real_time_factor.observe(rtf)
@@ -152,7 +236,13 @@ class StreamRecord:
             "audio_ms": round(1000 * self.audio_s),
             "ttfb_ms": None if self.ttfb_ms is None else round(self.ttfb_ms, 1),
             "rtf": None if rtf is None else round(rtf, 3),
+            **({} if stats is None or self._ttfb_s is None else self._logged_first_byte(stats)),
             "outcome": outcome,
             "reason": reason,
         }
+        self._trace.end(self._clock(), is_error=outcome == "failed", protocol=self._wire, **fields)
         logger.info("stream ended", extra=fields)
+
+    def _logged_first_byte(self, stats: StreamStats) -> dict[str, float | str]:
+        names = {"speaker_cache": "speaker_cache", "rtf": "first_rtf"}
+        return {names.get(name, f"{name}_ms"): value for name, value in self.first_byte(stats).items()}

@@ -1,8 +1,9 @@
-"""Detect the language of a text: by its script, and by its words where languages share a script."""
+"""Languages: their names, and which one a text is in, by its script, then by its words."""
 
 import re
 import threading
-from typing import Any
+from collections.abc import Collection
+from typing import Any, Final
 
 MAX_EXAMINED = 512  # characters; more add nothing
 MIN_LATIN_LETTERS = 24  # fewer say too little
@@ -49,6 +50,59 @@ _WORDS = re.compile(
     "(?P<han>[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+)|(?P<latin>[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+)|"
     + "|".join(f"(?P<{language}>[{letters}]+)" for language, letters in _SCRIPTS.items())
 )
+_WRITTEN_IN = {"yue": {"zh"}, "ja": {"ja", "zh"}, "uk": {"ru"}, "fa": {"ar"}}  # others: their own script
+NAMES: Final = {
+    "en": "English",
+    "zh": "Chinese",
+    "yue": "Cantonese",
+    "ja": "Japanese",
+    "ko": "Korean",
+    "de": "German",
+    "fr": "French",
+    "es": "Spanish",
+    "it": "Italian",
+    "pt": "Portuguese",
+    "nl": "Dutch",
+    "pl": "Polish",
+    "sv": "Swedish",
+    "da": "Danish",
+    "no": "Norwegian",
+    "fi": "Finnish",
+    "cs": "Czech",
+    "hu": "Hungarian",
+    "ro": "Romanian",
+    "tr": "Turkish",
+    "vi": "Vietnamese",
+    "id": "Indonesian",
+    "ru": "Russian",
+    "uk": "Ukrainian",
+    "ar": "Arabic",
+    "fa": "Persian",
+    "he": "Hebrew",
+    "el": "Greek",
+    "hi": "Hindi",
+    "bn": "Bengali",
+    "ta": "Tamil",
+    "te": "Telugu",
+    "th": "Thai",
+    "ka": "Georgian",
+    "hy": "Armenian",
+}
+"""By ISO 639 code: every language that is detected, and Cantonese, which is written as Chinese."""
+CODES: Final = {name.lower(): code for code, name in NAMES.items()} | {
+    "mandarin": "zh",
+    "cmn": "zh",
+    "zho": "zh",
+    "eng": "en",
+    "jpn": "ja",
+    "kor": "ko",
+    "deu": "de",
+    "fra": "fr",
+    "spa": "es",
+    "ita": "it",
+    "rus": "ru",
+}
+"""By other names, in lower case."""
 _UKRAINIAN = re.compile("[іїєґІЇЄҐ]")
 _PERSIAN = re.compile("[پچژگک]")
 _UNSAID = re.compile(r"\S*(?:://|@|www\.)\S*|<[^<>\s]*>")
@@ -78,6 +132,20 @@ def detect_language(text: str) -> str:
     if script == "ar" and _PERSIAN.search(text):
         return "fa"
     return "zh" if script == "han" else script
+
+
+def unspoken_languages(text: str, language: str, spoken: Collection[str]) -> list[str]:
+    """Return the languages of a text that are not among those spoken, as codes.
+
+    language: of the text as a whole. A script that none of the spoken languages is written in counts as the
+    best known language that is, wherever it occurs; Latin letters count for `language` alone.
+    """
+    scripts = set().union(*(_WRITTEN_IN.get(code, {code}) for code in spoken))
+    found = {word.lastgroup.replace("han", "zh") for word in _WORDS.finditer(text) if word.lastgroup}
+    found -= {"latin"} | scripts
+    if language not in scripts and language not in spoken:
+        found = found - _WRITTEN_IN.get(language, set()) | {language}
+    return sorted(found)
 
 
 def primary_language(language: str) -> str:

@@ -11,7 +11,7 @@ from firstword.app.text import language as languages
 from firstword.app.text.chinese import CHINESE, say_chinese
 from firstword.app.text.english import say_english
 from firstword.app.text.english_numbers import NumberWords
-from firstword.app.text.phrases import Phrase, blank_between, find_phrases
+from firstword.app.text.phrases import SILENT_MARKS, SOUND_MARKS, Phrase, blank_between, find_phrases
 
 MAX_CACHED = 2048  # results for single expressions, each of at most some 100 characters
 
@@ -21,7 +21,7 @@ _BETWEEN_WORDS = re.compile(rf"(?<=\w){_PICTURES.pattern}(?=\w)")
 # Controls, lone surrogates, private use, marks of direction and of byte order.
 _UNSPEAKABLE = re.compile(
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ud800-\udfff"
-    "\ue000-\uf8ff\ufeff\ufff0-\uffff\U000e0000-\U000e007f\U000f0000-\U0010ffff]"
+    "\ue000-\uf8ff\ufeff\ufff0-\uffff\U000e0000-\U000e007f\U000f0000-\U000fffff]"
 )
 _NO_FILLERS = dict.fromkeys((0x115F, 0x1160, 0x3164, 0xFFA0))  # invisible, though Unicode calls them letters
 _CHECKPOINT_MARKS = re.compile(r"\[[a-z][a-z_-]*\]|</?[a-z]+>|<\|[A-Za-z_]+\|>")  # a checkpoint's own marks
@@ -66,6 +66,8 @@ class Normalizer:
 
     def normalize_phrase(self, phrase: Phrase, language: str) -> str:
         """Return "" where nothing of the phrase can be spoken."""
+        if phrase.is_mark:
+            return phrase.text
         text = clean_phrase(phrase.text)
         primary = languages.primary_language(language)
         if text and primary == "en":
@@ -109,8 +111,12 @@ def clean_phrase(phrase: str) -> str:
 
 
 def is_speakable(text: str) -> bool:
-    """Whether a text has a letter or a number: not only blanks, punctuation, symbols, marks and controls."""
-    return any(unicodedata.category(character)[0] in "LN" for character in text.translate(_NO_FILLERS))
+    """Whether a text has a letter, a number or a speech mark that is heard: not only blanks, punctuation,
+    symbols and controls."""
+    return any(
+        unicodedata.category(character)[0] in "LN" or SOUND_MARKS <= character < SILENT_MARKS
+        for character in text.translate(_NO_FILLERS)
+    )
 
 
 def is_only_punctuation(text: str) -> bool:

@@ -6,7 +6,7 @@ the few that belong together. Where phrases end depends on the text only, never 
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from firstword.app.text import english_vocabulary as vocabulary
 
@@ -17,12 +17,17 @@ UNSPACED = (
 )
 HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 
+# Private characters that stand for the tokenizer's speech marks; each is a phrase by itself.
+SOUND_MARKS = "\U00100000"  # from here on those that are heard, such as laughter or a phoneme
+SILENT_MARKS = "\U00108000"  # from here on those that change how the words beside them are said
+MARK = f"{SOUND_MARKS}-\U0010ffff"
+
 MAX_WORD = 128  # characters; longer ones are cut, so that no reading costs more than so many
 MAX_PHRASE = 96  # characters after which no further word joins
 HAN_AFTER_DIGITS = 4  # as many as a unit may have
 
-_WORD = re.compile(rf"\s{{64}}|\s{{0,63}}(?:[{UNSPACED}]|[^\s{UNSPACED}]{{1,{MAX_WORD}}})")
-_UNSPACED_END = re.compile(f"[{UNSPACED}]$")
+_WORD = re.compile(rf"\s{{64}}|\s{{0,63}}(?:[{UNSPACED}{MARK}]|[^\s{UNSPACED}{MARK}]{{1,{MAX_WORD}}})")
+_UNSPACED_END = re.compile(f"[{UNSPACED}{MARK}]$")
 _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
 _DIGIT = re.compile("[0-9０-９]")
 _OPENING = re.compile(r"[0-9０-９$€£¥￥₹]")
@@ -35,15 +40,23 @@ _DATE_COMMA = re.compile(rf"(?:{vocabulary.MONTH})\b.*\d\w*,$|\d\w*\s+(?:{vocabu
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """source: with the blanks before it. previous, following: the words around it, "" at an end."""
+    """source: with the blanks before it. previous, following: the words around it, "" at an end.
+
+    is_before_closing_mark: such as `</strong>`, without a blank between.
+    """
 
     source: str
     previous: str = ""
     following: str = ""
+    is_before_closing_mark: bool = False
 
     @property
     def text(self) -> str:
         return self.source.strip()
+
+    @property
+    def is_mark(self) -> bool:
+        return self.source[-1:] >= SOUND_MARKS
 
     @property
     def has_blank(self) -> bool:
@@ -67,7 +80,10 @@ class PhraseFinder:
             if is_at_end and not word[0].isspace() and not _UNSPACED_END.search(word[0]):
                 break  # it may go on
             start = word.end()
-            phrases += self._add(word[0])
+            added = self._add(word[0])
+            if added and self._rest[start : start + 1] >= SILENT_MARKS:
+                added[-1] = replace(added[-1], is_before_closing_mark=True)
+            phrases += added
         self._rest = self._rest[start:]
         return phrases
 

@@ -12,12 +12,13 @@ from firstword.app.text.chinese import CHINESE
 from firstword.app.text.english import ends_before
 from firstword.app.text.language import detect_language, primary_language
 from firstword.app.text.normalize import Normalizer, clean_phrase, is_speakable
-from firstword.app.text.phrases import Phrase, blank_between, find_phrases
+from firstword.app.text.phrases import SILENT_MARKS, SOUND_MARKS, Phrase, PhraseFinder, blank_between
 
 MIN_FIRST_LENGTH = 4  # a shorter beginning is not worth a segment of its own
 LENGTH_OF_DIGIT = 2  # at least, once it is in words
 
 _CLOSING = "\"'”’」』）》】)]"
+_CLOSING_END = re.compile(rf"[{re.escape(_CLOSING)}{SILENT_MARKS}-\U0010ffff]+$")
 _DROPPED = re.compile("[（）【】`]")
 _LAST_COMMAS = re.compile("[，,、]+$")
 _STOPPED = re.compile(rf"[.?!…。？！][{re.escape(_CLOSING)}\s]*$")
@@ -29,7 +30,7 @@ _STOP = re.compile(rf"(?:[.!?…]|[。！？；])[{re.escape(_CLOSING_MARKS)}]*$
 _SURE_STOP = re.compile(r"[\w)%°][.!?]+$")
 _ELLIPSIS = re.compile(r"(?:\.\.|…)")
 _COMMA = re.compile(rf"[,;:，、：；—–][{re.escape(_CLOSING_MARKS)}]*$")
-_ONLY_CLOSING = re.compile(rf"[{re.escape(_CLOSING_MARKS)}。！？!?.…]+")
+_ONLY_CLOSING = re.compile(rf"[{re.escape(_CLOSING_MARKS)}。！？!?.…{SILENT_MARKS}-\U0010ffff]+")
 _NEW_PARAGRAPH = re.compile(r"\n[^\S\n]*\n|\n[^\S\n]*$")
 _BULLET = re.compile(r"[-*•–#]+|\d{1,2}[.)]")
 _ITEM_NUMBER = re.compile(r"\d{1,3}\.")
@@ -84,7 +85,8 @@ class FamilyRules:
             spoken = _DROPPED.sub("", spoken).replace("——", " ")
             spoken = _CHINESE_STOP.sub("。", spoken)
             spoken = _LAST_COMMAS.sub("。", spoken) if is_whole else spoken
-        if is_whole and self.adds_final_stop and spoken.rstrip(_CLOSING)[-1:].isalnum():
+        last = _CLOSING_END.sub("", spoken)[-1:]
+        if is_whole and self.adds_final_stop and (last.isalnum() or last >= SOUND_MARKS):
             spoken += "。" if is_chinese or language == "ja" else "."
         return spoken
 
@@ -217,7 +219,7 @@ def _ending(phrase: Phrase) -> Ending:
             return Ending.NONE
         return Ending.IF_CAPITAL_FOLLOWS
     if not _ELLIPSIS.search(word) and _SURE_STOP.search(word):
-        return Ending.SURE
+        return Ending.UNLESS_CLOSING_FOLLOWS if phrase.is_before_closing_mark else Ending.SURE
     return Ending.UNLESS_CLOSING_FOLLOWS if text[-1] in "。！？；" else Ending.IF_CAPITAL_FOLLOWS
 
 
@@ -246,8 +248,9 @@ class Segmenter:
 
         language: None, it is detected for each sentence. normalize: False, what is spoken is what is written.
         """
+        phrases = PhraseFinder()
         finder = self.sentence_finder()
-        sentences = finder.add(find_phrases(text)) + finder.flush()
+        sentences = finder.add(phrases.push(text) + phrases.flush()) + finder.flush()
         segments = [self.read(sentence, language, normalize) for sentence in sentences]
         return [self.finish(segment) for segment in self._merge(attach_unspeakable(segments))]
 

@@ -1,15 +1,37 @@
-"""Turn text into segments: a whole text at once, text that comes in pieces as early as is safe."""
+"""Turn text into segments: marks are read first, text that comes in pieces is spoken as early as is safe."""
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
+from firstword.app.errors import InvalidRequest
 from firstword.app.text.language import detect_language
-from firstword.app.text.normalize import is_speakable
+from firstword.app.text.lexicon import Lexicon, LexiconError, LexiconFile, LexiconReader
+from firstword.app.text.marks import (
+    Language,
+    MarkReader,
+    Part,
+    PartReader,
+    Pause,
+    Rate,
+    Reading,
+    Span,
+    SpeechMarks,
+    Voice,
+)
+from firstword.app.text.normalize import Normalizer, is_speakable
 from firstword.app.text.phrases import Phrase, PhraseFinder, blank_between
-from firstword.app.text.segment import Segment, Segmenter, Sentence
+from firstword.app.text.segment import FamilyRules, Segment, Segmenter, SegmentLimits, Sentence
+from firstword.app.text.ssml import SsmlReader, begins_ssml
 
 LANGUAGE_WINDOW = 160  # characters up to a word by which its language is detected
+MAX_VOICES = 8  # in one text
+MAX_WARNINGS = 16  # of one text
+MAX_CONTROLS = 500  # pauses, voices, rates and languages in one text
+
+Mode = Literal["whole", "segments", "continuous"]
+Item = Segment | Pause | Voice | Rate
 
 
 class TextFeed(Protocol):
@@ -21,14 +43,176 @@ class TextFeed(Protocol):
 
 
 class TextFrontend(Segmenter):
-    """The text step of a checkpoint: whole texts, by `split`, and texts that come in pieces."""
+    """The text step of a checkpoint. Any thread may call it."""
 
-    def open_feed(
-        self, mode: Literal["segments", "continuous"], language: str | None, normalize: bool
-    ) -> TextFeed:
-        """Begin a text that comes in pieces: by sentences, or word by word."""
-        feed = WordFeed if mode == "continuous" else SentenceFeed
-        return feed(self, language, normalize)
+    def __init__(
+        self,
+        normalizer: Normalizer,
+        marks: SpeechMarks,
+        limits: SegmentLimits,
+        first_max_length: int,
+        family_rules: FamilyRules | None = None,
+        lexicon_file: LexiconFile | None = None,
+    ) -> None:
+        """lexicon_file: the server's, behind the lexicons of requests."""
+        super().__init__(normalizer, marks.encode, limits, first_max_length, family_rules)
+        self.marks = marks
+        self._lexicon_file = lexicon_file
+
+    def open(self, mode: Mode, language: str | None, reading: Reading, warnings: list[str]) -> "MarkedFeed":
+        """Begin a text, read as a whole, by sentences, or word by word.
+
+        language: None, it is detected for each segment. warnings: gets what was ignored, each once.
+        """
+
+        def warn(message: str) -> None:
+            if message not in warnings and len(warnings) < MAX_WARNINGS:
+                warnings.append(message)
+
+        lexicons = self._lexicons(reading.lexicon)
+
+        def ssml() -> PartReader:
+            reader = SsmlReader(self.marks, reading.marks, warn, mode == "whole")
+            return LexiconReader(reader, lexicons) if lexicons else reader
+
+        reader: PartReader = MarkReader(self.marks, reading.marks, warn)
+        if reading.ssml:
+            reader = ssml()
+        elif lexicons:
+            reader = LexiconReader(reader, lexicons)
+        feed = FEEDS[mode](self, language, reading.normalize)
+        held = "" if reading.ssml is None and reading.marks else None
+        return MarkedFeed(self, mode, reading, language, language, reader, ssml, held, feed)
+
+    def _lexicons(self, entries: Mapping[str, str]) -> list[Lexicon]:
+        """Raise InvalidRequest for an entry that cannot be used."""
+        try:
+            lexicons = [Lexicon(entries, self.marks)] if entries else []
+        except LexiconError as error:
+            raise InvalidRequest(f"lexicon: {error}", "lexicon") from None
+        return lexicons if self._lexicon_file is None else [*lexicons, self._lexicon_file.current()]
+
+
+@dataclass(slots=True, eq=False)
+class MarkedFeed:
+    """Turns text in pieces into segments and what happens between them; used by one thread at a time.
+
+    The items' sources concatenate to the text, but for what cannot be spoken at its end. A pause, a voice,
+    a rate or a language ends the segment before it.
+    """
+
+    frontend: TextFrontend
+    mode: Mode
+    reading: Reading
+    request_language: str | None
+    language: str | None  # of what follows
+    reader: PartReader
+    ssml: Callable[[], PartReader]
+    held: str | None  # the beginning, until it is known whether it is SSML; None: it is known
+    feed: TextFeed
+    _sources: "_Sources" = field(default_factory=lambda: _Sources())
+    _voices: set[str] = field(default_factory=set)
+    _num_controls: int = 0
+
+    def read(self, piece: str, flushes: bool) -> list[Item]:
+        """flushes: all text so far is given out. Raises InvalidRequest for a bad mark."""
+        if self.held is not None:
+            piece = self.held + piece
+            is_ssml = begins_ssml(piece)
+            self.held = None if is_ssml is not None else "" if flushes else piece
+            if self.held:
+                return []
+            self.reader = self.ssml() if is_ssml else self.reader
+        items: list[Item] = []
+        parts: list[Part | None] = [*self.reader.read(piece, flushes)]
+        for part in [*parts, None] if flushes else parts:
+            if isinstance(part, Span):
+                self._sources.add(part)
+                segments = self.feed.push(part.written) if part.written else ()
+            else:
+                segments = self.feed.flush()
+            # They get the client's own text as their source.
+            items += [
+                replace(segment, source=self._sources.take(len(segment.source))) for segment in segments
+            ]
+            if part is not None and not isinstance(part, Span):
+                items += self._control(part)
+        if flushes and items and self._sources.is_read_as_nothing:
+            items[-1] = replace(items[-1], source=items[-1].source + self._sources.rest())
+        return items
+
+    def _control(self, part: Pause | Voice | Rate | Language) -> list[Item]:
+        self._num_controls += 1
+        if isinstance(part, Voice) and part.name is not None:
+            self._voices.add(part.name)
+        if self._num_controls > MAX_CONTROLS or len(self._voices) > MAX_VOICES:
+            raise InvalidRequest(
+                f"the text has more than {MAX_CONTROLS} marks or {MAX_VOICES} voices; send it in several "
+                "requests",
+                "text",
+            )
+        if isinstance(part, Language):
+            self.language = part.language or self.request_language
+        self.feed = FEEDS[self.mode](self.frontend, self.language, self.reading.normalize)
+        source = self._sources.rest() + part.source
+        if isinstance(part, Pause):
+            return [replace(part, source=source)]
+        self._sources.add(Span(source, ""))  # it goes with what follows
+        return [] if isinstance(part, Language) else [part]
+
+
+class _Sources:
+    """Finds the client's text of what was read of it, in order."""
+
+    def __init__(self) -> None:
+        self._spans: deque[Span] = deque()
+
+    def add(self, span: Span) -> None:
+        self._spans.append(span)
+
+    @property
+    def is_read_as_nothing(self) -> bool:
+        return not any(span.written for span in self._spans)
+
+    def take(self, num_written: int) -> str:
+        """Return the source of the next written characters, with all before them that was read as nothing."""
+        source = ""
+        while num_written:
+            span = self._spans.popleft()
+            rest = span.written[num_written:]
+            num_written -= len(span.written) - len(rest)
+            if rest and span.is_plain:
+                source += span.source[: -len(rest)]
+                self._spans.appendleft(Span(rest, rest))
+            else:  # of a replacement that is divided, the source goes with the first part
+                source += span.source
+                if rest:
+                    self._spans.appendleft(Span("", rest))
+        return source
+
+    def rest(self) -> str:
+        source = "".join(span.source for span in self._spans)
+        self._spans.clear()
+        return source
+
+
+class WholeFeed:
+    """Reads all text up to a flush as a whole."""
+
+    def __init__(self, segmenter: Segmenter, language: str | None = None, normalize: bool = True) -> None:
+        self._segmenter = segmenter
+        self._language = language
+        self._normalize = normalize
+        self._pieces: list[str] = []
+
+    def push(self, piece: str) -> list[Segment]:
+        self._pieces.append(piece)
+        return []
+
+    def flush(self) -> list[Segment]:
+        text = "".join(self._pieces)
+        self._pieces = []
+        return self._segmenter.split(text, self._language, self._normalize)
 
 
 class SentenceFeed:
@@ -127,3 +311,10 @@ class _FlushState:
     last: str = ""  # the last character normalized
     has_words: bool = False
     has_blank: bool = False  # before what is spoken next
+
+
+FEEDS: Final[Mapping[Mode, Callable[[Segmenter, str | None, bool], TextFeed]]] = {
+    "whole": WholeFeed,
+    "segments": SentenceFeed,
+    "continuous": WordFeed,
+}

@@ -53,11 +53,12 @@ SATURATION = Panel(
 )
 STREAMS_AND_SLOTS = Panel(
     "Streams",
-    "Requests that have not ended, those of them that wait, and how many may run.",
+    "Requests that have not ended, those of them that wait (files apart), and how many may run.",
     "short",
     [
         Query(STREAMS, "in flight"),
         Query(total(gauge(FAMILIES.queue_depth)), "waiting"),
+        Query(total(gauge(FAMILIES.file_queue_depth)), "files waiting"),
         Query(SLOTS, "slots"),
     ],
 )

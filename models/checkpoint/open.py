@@ -25,7 +25,7 @@ from firstword.models.checkpoint.names import (
     Table,
 )
 from firstword.models.checkpoint.speaker_table import read_speaker_table
-from firstword.models.checkpoint.traits import Traits, read_traits
+from firstword.models.checkpoint.traits import Traits, default_traits, read_traits
 from firstword.models.checkpoint.weights import (
     check_fit,
     fold_weight_norm,
@@ -78,6 +78,21 @@ TOKENIZER_FILES = (
     f"{PRONUNCIATION_FOLDER}/{DICTIONARY_FILE}",
     f"{PRONUNCIATION_FOLDER}/{NETWORK_FILE}",
 )
+
+CHECKPOINT_FILES = (
+    *YAML_FILES,
+    QWEN2_CONFIG_FILE,
+    *TOKENIZER_FILES,
+    *LM_FILES,
+    *FLOW_FILES,
+    "hift.safetensors",
+    "hift.pt",
+    SPEAKER_ENCODER_FILE,
+    *SPEECH_TOKENIZER_FILES.values(),
+    SPEAKER_TABLE_FILE,
+    TRAITS_FILE,
+)
+"""Every file that may be read of a model directory, of any family."""
 
 UNUSED_TENSORS = frozenset({"llm.model.lm_head.weight", "decoder.estimator.rotary_embed.inv_freq"})
 """Published files hold them; the networks do not need them."""
@@ -249,12 +264,21 @@ def open_checkpoint(directory: Path | str) -> Checkpoint:
     qwen2 = None
     if family != "cosyvoice1":
         qwen2 = config_parser.parse_qwen2(Fields.from_json(_file_within(directory, QWEN2_CONFIG_FILE)))
-    traits = Traits()
+    traits = default_traits(family)
     if (directory / TRAITS_FILE).exists():
-        traits = read_traits(_file_within(directory, TRAITS_FILE))
+        traits = read_traits(_file_within(directory, TRAITS_FILE), family)
     config = config_parser.parse(file, family, qwen2)
     if isinstance(config.lm, Qwen2LMConfig):
-        lm = replace(config.lm, prompt_before_blocks=traits.prompt_before_blocks)
+        heads = traits.alignment_heads
+        lm = replace(config.lm, prompt_before_blocks=traits.prompt_before_blocks, alignment_heads=heads)
+        qwen2_config = lm.qwen2
+        for layer, head in heads:
+            if layer >= qwen2_config.num_hidden_layers or head >= qwen2_config.num_attention_heads:
+                raise CheckpointError(
+                    f"{directory / TRAITS_FILE}: alignment_heads names head {head} of layer {layer}; the "
+                    f"language model has {qwen2_config.num_attention_heads} heads in each of "
+                    f"{qwen2_config.num_hidden_layers} layers, counted from 0"
+                )
         config = replace(config, lm=lm)
     return Checkpoint(directory, config, traits)
 

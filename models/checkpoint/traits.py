@@ -6,27 +6,38 @@ has one behaves as the original does, wherever it lies.
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Final
 
 from firstword.models.checkpoint.yaml import Fields
+from firstword.models.config import Family
 
 MAX_LENGTH = 10_000  # of a segment
 MAX_TOKEN_RATIO = 100
 _LANGUAGE = re.compile(r"[a-z]{2,3}", re.ASCII)
 
+LANGUAGES: Final[Mapping[Family, tuple[str, ...]]] = {
+    "cosyvoice1": ("zh", "en", "ja", "yue", "ko"),
+    "cosyvoice2": ("zh", "en", "ja", "yue", "ko"),
+    "cosyvoice3": ("zh", "en", "ja", "yue", "ko", "de", "es", "fr", "it", "ru"),
+}
+"""Of the published checkpoints, as ISO 639 codes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """The defaults are the published checkpoints'.
+    """The defaults are those of the published CosyVoice 1 and 2; 3 has other languages.
 
     Segment lengths count text tokens, in Chinese characters. A segment longer than `segment_min_length`
     ends before the sentence that would take it past `segment_max_length`; a rest shorter than
     `segment_merge_length` joins the segment before it.
     """
 
-    languages: tuple[str, ...] = ("zh", "en", "ja", "yue", "ko")  # the first is the voice's own
+    languages: tuple[str, ...] = LANGUAGES["cosyvoice2"]  # the first is the voice's own
     takes_instruct: bool = True  # was trained with instructions
+    takes_speech_marks: bool = True  # was trained with the speech marks of its tokenizer
     segment_max_length: int = 80
     segment_min_length: int = 60
     segment_merge_length: int = 20
@@ -36,22 +47,28 @@ class Traits:
     prompt_before_blocks: bool = False  # where text is pushed, the prompt stands whole before its blocks
     min_token_ratio: float = 2.0  # speech tokens per text token: the fewest that may end an utterance
     max_token_ratio: float = 20.0  # and the most it may have
+    alignment_heads: tuple[tuple[int, int], ...] = ()  # layer and head that look at the text being spoken
 
 
 def write_traits(path: Path, traits: Traits) -> None:
     path.write_text(json.dumps(asdict(traits), indent=2) + "\n")
 
 
-def read_traits(path: Path) -> Traits:
-    """Read a JSON object of any of the fields of `Traits`; the others keep their defaults.
+def default_traits(family: Family) -> Traits:
+    return Traits(languages=LANGUAGES[family])
+
+
+def read_traits(path: Path, family: Family) -> Traits:
+    """Read a JSON object of any of the fields of `Traits`; the others keep the family's defaults.
 
     Raises CheckpointError for content that is no such object, an unknown field or a value out of range.
     """
     fields = Fields.from_json(path)
-    default = Traits()
+    default = default_traits(family)
     traits = Traits(
         languages=fields.texts("languages", default.languages),
         takes_instruct=fields.flag("takes_instruct", default.takes_instruct),
+        takes_speech_marks=fields.flag("takes_speech_marks", default.takes_speech_marks),
         segment_max_length=fields.size("segment_max_length", default.segment_max_length, MAX_LENGTH),
         segment_min_length=fields.size("segment_min_length", default.segment_min_length, MAX_LENGTH),
         segment_merge_length=fields.size("segment_merge_length", default.segment_merge_length, MAX_LENGTH),
@@ -61,6 +78,7 @@ def read_traits(path: Path) -> Traits:
         prompt_before_blocks=fields.flag("prompt_before_blocks", default.prompt_before_blocks),
         min_token_ratio=fields.number("min_token_ratio", default.min_token_ratio),
         max_token_ratio=fields.number("max_token_ratio", default.max_token_ratio),
+        alignment_heads=fields.pairs("alignment_heads"),
     )
     fields.done()
     for language in traits.languages:

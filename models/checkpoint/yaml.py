@@ -241,6 +241,9 @@ MAX_LAYERS = 64
 MAX_LIST = 16
 
 
+MAX_PAIRS = 16  # of a list of them
+
+
 class Fields:
     """The arguments of one `!new:` of a checkpoint's yaml, or one object of a JSON file.
 
@@ -292,6 +295,20 @@ class Fields:
             tuple(self._checked_size(entry, value) for value in self._checked_list(entry, values))
             for values in lists
         )
+
+    def pairs(self, name: str) -> tuple[tuple[int, int], ...]:
+        """A list of pairs of numbers from 0 to 999; () where it is not there."""
+        lists = self._values.pop(name, [])
+        if not isinstance(lists, list) or len(lists) > MAX_PAIRS:
+            raise self.error(f"{name} is {lists!r:.80}; expected a list of {MAX_PAIRS} pairs at most")
+        for pair in lists:
+            if (
+                not isinstance(pair, list)
+                or len(pair) != 2
+                or not all(type(one) is int and 0 <= one < 1000 for one in pair)
+            ):
+                raise self.error(f"{name} holds {pair!r:.80}; expected two numbers from 0 to 999")
+        return tuple((first, second) for first, second in lists)
 
     def number(self, name: str, default: float | None = None) -> float:
         return self._checked_number(name, self._take(name, default))

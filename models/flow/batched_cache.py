@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from firstword.models.flow.kv_cache import CacheSlot, ChunkKVCache, KeyValues
-from firstword.models.layers.attention import rotate, sinusoids
+from firstword.models.layers import rotate, sinusoids
 
 
 @dataclass(frozen=True, slots=True)

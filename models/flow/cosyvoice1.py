@@ -10,9 +10,8 @@ from torch import Tensor, nn
 
 from firstword.models.config import COSYVOICE1_FRAME_RATE_HZ, NUM_MELS, CosyVoice1FlowConfig, UNetConfig
 from firstword.models.flow.solver import solve
-from firstword.models.flow.unet import SpeakerProjection, TimeEmbedding, TransformerBlock
-from firstword.models.layers.attention import FullContext
-from firstword.models.layers.conformer import Conformer
+from firstword.models.flow.unet import TransformerBlock
+from firstword.models.layers import Conformer, FullContext, SpeakerProjection, TimeEmbedding
 
 NUM_NORM_GROUPS = 8
 

@@ -5,8 +5,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firstword.models.config import DiTConfig
-from firstword.models.flow.unet import CacheSizes, GeluFeedForward, TimeEmbedding, left_values
-from firstword.models.layers.attention import AttentionContext, ConvContext, NetworkContext
+from firstword.models.layers import (
+    AttentionContext,
+    CacheSizes,
+    ConvContext,
+    GeluFeedForward,
+    NetworkContext,
+    TimeEmbedding,
+    left_values,
+)
 
 POSITION_KERNEL_SIZE = 31
 POSITION_GROUPS = 16

@@ -5,9 +5,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firstword.models.config import FRAMES_PER_TOKEN, UNetFlowConfig
-from firstword.models.flow.unet import CacheSizes, left_values
-from firstword.models.layers.attention import ConvContext, NetworkContext
-from firstword.models.layers.conformer import ConformerLayer, InputEmbedding
+from firstword.models.layers import (
+    CacheSizes,
+    ConformerLayer,
+    ConvContext,
+    InputEmbedding,
+    NetworkContext,
+    left_values,
+)
 
 UP_KERNEL_SIZE = 5
 LOOKAHEAD_KERNEL_SIZE = 3

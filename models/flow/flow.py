@@ -13,8 +13,8 @@ from firstword.models.config import FRAMES_PER_TOKEN, NUM_MELS, DiTFlowConfig, U
 from firstword.models.flow.dit import DiT
 from firstword.models.flow.encoder import ConformerFront, EmbeddingFront, without_lookahead
 from firstword.models.flow.solver import fixed_noise, noise_between, solve
-from firstword.models.flow.unet import CausalUNet, SpeakerProjection
-from firstword.models.layers.attention import FullContext, chunk_mask, visibility
+from firstword.models.flow.unet import CausalUNet
+from firstword.models.layers import FullContext, SpeakerProjection, chunk_mask, visibility
 
 
 class Flow(nn.Module):

@@ -16,7 +16,7 @@ from firstword.models.config import FRAMES_PER_TOKEN, NUM_MELS
 from firstword.models.flow.batched_cache import BatchedCache
 from firstword.models.flow.encoder import pack_tokens
 from firstword.models.flow.flow import Flow
-from firstword.models.flow.kv_cache import ChunkKVCache, PagedKVCache, PromptCache
+from firstword.models.flow.kv_cache import CacheWindow, ChunkKVCache, PagedKVCache, PromptCache
 from firstword.models.flow.solver import noise_between, solve
 
 
@@ -144,13 +144,14 @@ class IncrementalFlow:
 
     def start(self, prompt: FlowPrompt, window_chunks: int | None) -> FlowState:
         """window_chunks: own chunks that stay visible behind the current one; None: all of them."""
-        pinned, like = prompt.pinned_chunks, prompt.spks
-        tokens, frames = self.chunk_tokens, FRAMES_PER_TOKEN * self.chunk_tokens
+        like = prompt.spks
+        tokens = CacheWindow(self.chunk_tokens, window_chunks, prompt.pinned_chunks)
+        frames = CacheWindow(FRAMES_PER_TOKEN * self.chunk_tokens, window_chunks, prompt.pinned_chunks)
         return FlowState(
             prompt,
-            self._front_cache(tokens, window_chunks, prompt.token_cache, pinned, like),
-            self._front_cache(frames, window_chunks, prompt.frame_cache, pinned, like),
-            self._estimator_cache(frames, window_chunks, prompt.estimator_cache, pinned, like),
+            self._front_cache(tokens, prompt.token_cache, like),
+            self._front_cache(frames, prompt.frame_cache, like),
+            self._estimator_cache(frames, prompt.estimator_cache, like),
             list(prompt.pending_tokens),
         )
 

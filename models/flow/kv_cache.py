@@ -91,34 +91,39 @@ class ConvState:
         self.left, self._next, self._is_shared = self._next, {}, False
 
 
+@dataclass(frozen=True, slots=True)
+class CacheWindow:
+    """Which chunks of a stream stay visible.
+
+    window_chunks: own finished chunks behind the current one; None: all. pinned_chunks: the first own chunks,
+    which hold the prompt's rest and stay visible too.
+    """
+
+    chunk_frames: int
+    window_chunks: int | None = None
+    pinned_chunks: int = 0
+
+
 class ChunkKVCache(ABC):
     """One stream's cache of one network. Written in place, and finished by `commit`: until then the current
     chunk can be computed again, so a failed batch leaves nothing behind.
-
-    window_chunks: own finished chunks that stay visible; None: all. pinned_chunks: the first own chunks,
-    which hold the prompt's rest and stay visible too.
     """
 
     copies_prompt: ClassVar[bool]  # each stream has a copy of its prompt's keys and values
 
-    def __init__(
-        self,
-        chunk_frames: int,
-        window_chunks: int | None,
-        prompt: PromptCache,
-        pinned_chunks: int = 0,
-        like: Tensor | None = None,
-    ):
+    def __init__(self, window: CacheWindow, prompt: PromptCache, like: Tensor | None = None):
         """like: has the dtype and device of keys and values; None: float32 on the CPU."""
-        self.chunk_frames = chunk_frames
+        self.chunk_frames = window.chunk_frames
         self.num_chunks = 0  # own chunks finished
         self.ring_index = 0  # of the current chunk; the pinned chunks lie before it and stay
         self.num_ring_chunks = 1  # chunks of the ring that are in use, the current one included
         self.conv_state = ConvState(prompt.conv_left)
         self._like = torch.empty(0) if like is None else like
-        self._prompt, self._pinned_chunks = prompt, pinned_chunks
-        self._window_chunks = window_chunks
-        self._max_ring_chunks = None if window_chunks is None else pinned_chunks + window_chunks + 1
+        self._prompt = prompt
+        self._pinned_chunks = window.pinned_chunks
+        self._max_ring_chunks = (
+            None if window.window_chunks is None else window.pinned_chunks + window.window_chunks + 1
+        )
 
     @property
     def start(self) -> int:
@@ -171,7 +176,7 @@ class ChunkKVCache(ABC):
 
     def copy_prefix(self) -> PromptCache:
         """Copy all finished chunks. Only for a cache without window that follows no prompt."""
-        assert self._window_chunks is None, "a prompt is kept whole"
+        assert self._max_ring_chunks is None, "a prompt is kept whole"
         assert self._prompt.num_chunks == 0, "a prompt follows nothing"
         frames = self.num_chunks * self.chunk_frames
         stored, tables = self.stored_buffers()
@@ -209,15 +214,8 @@ class PagedKVCache(ChunkKVCache):
 
     copies_prompt = False
 
-    def __init__(
-        self,
-        chunk_frames: int,
-        window_chunks: int | None,
-        prompt: PromptCache,
-        pinned_chunks: int = 0,
-        like: Tensor | None = None,
-    ):
-        super().__init__(chunk_frames, window_chunks, prompt, pinned_chunks, like)
+    def __init__(self, window: CacheWindow, prompt: PromptCache, like: Tensor | None = None):
+        super().__init__(window, prompt, like)
         self._pages: dict[CacheSlot, list[KeyValues]] = {}
         self._position_pages: list[Tensor] = []
         self._num_shared = 1 if prompt.num_chunks else 0  # buffers before the pages
@@ -294,22 +292,14 @@ class RingKVCache(ChunkKVCache):
 
     copies_prompt = True
 
-    def __init__(
-        self,
-        chunk_frames: int,
-        window_chunks: int | None,
-        prompt: PromptCache,
-        pinned_chunks: int = 0,
-        like: Tensor | None = None,
-    ):
-        super().__init__(chunk_frames, window_chunks, prompt, pinned_chunks, like)
+    def __init__(self, window: CacheWindow, prompt: PromptCache, like: Tensor | None = None):
+        super().__init__(window, prompt, like)
         self._layers: dict[CacheSlot, tuple[_GrowingBuffer, _GrowingBuffer]] = {}  # keys, values
         self._positions: _GrowingBuffer | None = None
-        self._prompt_frames = prompt.num_chunks * chunk_frames
+        self._prompt_frames = prompt.num_chunks * self.chunk_frames
+        ring_chunks = self._max_ring_chunks
         self._capacity = (
-            None
-            if self._max_ring_chunks is None
-            else self._prompt_frames + self._max_ring_chunks * chunk_frames
+            None if ring_chunks is None else self._prompt_frames + ring_chunks * self.chunk_frames
         )
 
     @property

@@ -1,9 +1,5 @@
-"""The estimator of CosyVoice 2, a causal U-Net of one resolution, and parts shared by all estimators.
+"""The estimator of CosyVoice 2, a causal U-Net of one resolution (arXiv 2412.10117, section 2.4)."""
 
-CosyVoice 2, arXiv 2412.10117, section 2.4.
-"""
-
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -13,36 +9,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firstword.models.config import UNetConfig
-from firstword.models.layers.attention import AttentionContext, ConvContext, NetworkContext
-
-
-def time_sinusoids(t: Tensor, width: int) -> Tensor:
-    """t (B,) in 0..1 -> (B, width): sines, then cosines, of 1000 t, float32."""
-    half = width // 2
-    exponents = torch.arange(half, dtype=torch.float32, device=t.device) * (-math.log(10_000) / (half - 1))
-    angles = 1000 * t.float()[:, None] * exponents.exp()
-    return torch.cat([angles.sin(), angles.cos()], dim=-1)
-
-
-class SpeakerProjection(nn.Linear):
-    """A speaker embedding of any length to the width of the mel."""
-
-    def forward(self, embedding: Tensor) -> Tensor:
-        """embedding (B, 192) -> (B, M), in the weights' dtype."""
-        return super().forward(F.normalize(embedding.float(), dim=1).to(self.weight.dtype))
-
-
-class TimeEmbedding(nn.Module):
-    def __init__(self, sinusoid_width: int, width: int):
-        super().__init__()
-        self.sinusoid_width = sinusoid_width
-        self.linear1 = nn.Linear(sinusoid_width, width)
-        self.linear2 = nn.Linear(width, width)
-
-    def forward(self, t: Tensor) -> Tensor:
-        """t (B,) -> (B, width)."""
-        x = time_sinusoids(t, self.sinusoid_width).to(self.linear1.weight.dtype)
-        return self.linear2(F.silu(self.linear1(x)))
+from firstword.models.layers import (
+    AttentionContext,
+    CacheSizes,
+    ConvContext,
+    GeluFeedForward,
+    NetworkContext,
+    TimeEmbedding,
+    left_values,
+)
 
 
 class CausalConv1d(nn.Conv1d):
@@ -97,18 +72,6 @@ class Attention(nn.Module):
         return self.out(context.attend(self.layer, q, k, v).transpose(1, 2).flatten(2))
 
 
-class GeluFeedForward(nn.Module):
-    def __init__(self, width: int, hidden: int, has_tanh_gelu: bool):
-        super().__init__()
-        self.up = nn.Linear(width, hidden)
-        self.down = nn.Linear(hidden, width)
-        self.has_tanh_gelu = has_tanh_gelu
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x (B, T, C) -> (B, T, C)."""
-        return self.down(F.gelu(self.up(x), approximate="tanh" if self.has_tanh_gelu else "none"))
-
-
 class TransformerBlock(nn.Module):
     """Pre-norm attention and feed-forward of the U-Nets."""
 
@@ -131,21 +94,6 @@ class SlotIndices:
 
     layers: Iterator[int] = field(default_factory=count)
     convs: Iterator[int] = field(default_factory=count)
-
-
-@dataclass(frozen=True, slots=True)
-class CacheSizes:
-    """Values that a stream keeps for one network: of each token and frame, and left of convolutions."""
-
-    values_per_token: int = 0
-    values_per_frame: int = 0
-    left_values: int = 0
-
-
-def left_values(module: nn.Module) -> int:
-    """Values that the causal convolutions within `module` keep of what is behind them."""
-    convs = [part for part in module.modules() if isinstance(part, nn.Conv1d)]
-    return sum(conv.in_channels * conv.dilation[0] * (conv.kernel_size[0] - 1) for conv in convs)
 
 
 KERNEL_SIZE = 3

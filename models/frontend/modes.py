@@ -38,8 +38,20 @@ class ModelInput:
     lm_embedding: Tensor | None  # (192,); only CosyVoice 1's language model has a use for it
 
 
-def choose_mode(family: Family, speaker: SpeakerFeatures, has_instruction: bool) -> Mode:
-    """Return the mode in which a speaker is spoken with: an instruction first, then the prompt it has."""
+def choose_mode(
+    family: Family, speaker: SpeakerFeatures, has_instruction: bool, wanted: Mode | None = None
+) -> Mode:
+    """Return the mode in which a speaker is spoken with: an instruction first, then the prompt it has.
+
+    wanted: instead, with "instruct" for both modes of that kind. Raises ModeError where it cannot be had.
+    """
+    if wanted == "sft" and speaker.has_prompt and family != "cosyvoice1":
+        raise ModeError(
+            f"{family} continues the recorded prompt of a speaker that has one; sft is for speakers without: "
+            "use zero_shot or cross_lingual"
+        )
+    if wanted is not None and wanted != "instruct":
+        return wanted
     if has_instruction:
         return "instruct" if family == "cosyvoice1" else "instruct2"
     if not speaker.has_prompt:

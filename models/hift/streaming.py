@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from firstword.models.hift.hift import LOOKAHEAD_FRAMES, Generate, HiFT
-from firstword.models.layers.attention import FullContext, pad_left
+from firstword.models.layers import FullContext, pad_left
 
 
 def crossfaded(new: Tensor, tail: Tensor | None) -> Tensor:
@@ -338,6 +338,13 @@ class WindowedVocoder:
             )
             done.append((crossfaded(samples[index, :new_samples], chunk.state.tail), state))
         return done
+
+
+def vocode_whole(vocoder: Vocoder[State], mel: Tensor) -> Tensor:
+    """mel (T, M), T > 0, on the vocoder's device -> samples (N,), the same each time."""
+    sound = Sound(vocoder.start(seed=0), [(mel.T.contiguous(), True)])
+    vocode(vocoder, [sound])
+    return sound.take()
 
 
 def vocode(vocoder: Vocoder[State], streams: Sequence[Sound[State]]) -> None:

@@ -3,6 +3,7 @@
 `SpeechLM` is what the decoder and the training loss ask of a language model.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from firstword.models.config import SamplingConfig
+from firstword.models.lm.alignment import AlignmentHeads, TextAttention, TokenDetail, text_attention
 from firstword.models.lm.kv_cache import CachePass, KeyValueCache, to_device
 from firstword.models.lm.plan import Action, ForceFill, Plan, Run, Stop, StopReason, Vocabulary, WaitForText
 from firstword.models.lm.sampling import class_masks, sample
@@ -19,6 +21,11 @@ from firstword.models.lm.sampling import class_masks, sample
 class SpeechLM(Protocol):
     @property
     def vocabulary(self) -> Vocabulary: ...
+
+    @property
+    def alignment_heads(self) -> AlignmentHeads:
+        """Heads that look at the text being spoken; () where none is known."""
+        ...
 
     def new_cache(self) -> KeyValueCache:
         """An empty cache in the network's dtype, on its device."""
@@ -50,7 +57,9 @@ class RowRequest:
     seed: int
     is_greedy: bool = False
     speaker: Tensor | None = None  # (192,), for CosyVoice 1
+    sampling: SamplingConfig | None = None  # None: that of the decoder
     owner: object = None  # the caller's own, to be found again from an event's row
+    wants_logprobs: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -81,6 +90,7 @@ class Row:
 class Emitted:
     row: Row
     speech_id: int
+    detail: TokenDetail
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,24 +177,24 @@ class SpeechDecoder:
                 events.append(Waiting(row))
             elif isinstance(action, Stop):
                 events.append(self._stop(row, action.reason))
-        for row, id in drawn:
+        for row, id, detail in drawn:
             if id < 0:
                 events.append(self._stop(row, "not_finite"))
                 continue
             row.plan.accept(id)
             if id < self._model.vocabulary.num_speech_ids:
-                events.append(Emitted(row, id))
+                events.append(Emitted(row, id, detail))
             following = row.plan.next_action()
             if isinstance(following, Stop):
                 events.append(self._stop(row, following.reason))
         return events
 
-    def _advance(self, pending: Sequence[_Pending]) -> list[tuple[Row, int]]:
+    def _advance(self, pending: Sequence[_Pending]) -> list[tuple[Row, int, TokenDetail]]:
         """Run the pending ids and draw. -> an id for each row that ran, -1 where there is none.
 
         Run together are the oldest new row alone, the rows with one id, and those with several.
         """
-        lengths, device, window = self._cache.lengths, self._cache.device, self._sampling.win_size
+        lengths, device = self._cache.lengths, self._cache.device
         new = [one for one in pending if lengths[one.row.index] == 0]
         oldest = sorted(new, key=lambda one: one.row.arrival)[:1]
         going_on = [one for one in pending if lengths[one.row.index] > 0]
@@ -193,25 +203,46 @@ class SpeechDecoder:
         groups = [group for group in (oldest, single, several) if group]
         rows = [one.row for group in groups for one in group]
         with self._cache.all_or_nothing():
-            hidden = torch.cat([self._run(group) for group in groups])  # (R, C)
+            runs = [self._run(group) for group in groups]
+            hidden = torch.cat([hidden for hidden, _ in runs])  # (R, C)
+            attentions = [attention for _, attentions in runs for attention in attentions]
+            logits = self._model.logits(hidden)  # (R, V)
             rules = [row.plan.forbidden for row in rows]
-            histories = [([-1] * window + [*row.plan.history[-window:]])[-window:] for row in rows]
-            drawn = sample(
-                self._model.logits(hidden),  # (R, V)
-                forbidden=self._masks[to_device(rules, device)],
-                history=to_device(histories, device),
-                uniforms=to_device([row.next_uniform() for row in rows], device, torch.float64),
-                is_greedy=to_device([row.request.is_greedy for row in rows], device),
-                config=self._sampling,
-            )
-            ids = drawn.tolist()  # the one wait for the device in a step
+            forbidden = self._masks[to_device(rules, device)]
+            uniforms = to_device([row.next_uniform() for row in rows], device, torch.float64)
+            is_greedy = to_device([row.request.is_greedy for row in rows], device)
+            alike: dict[SamplingConfig, list[int]] = {}  # rows that are drawn together; mostly all
+            for number, row in enumerate(rows):
+                alike.setdefault(row.request.sampling or self._sampling, []).append(number)
+            drawn = torch.empty(len(rows), dtype=torch.long, device=device)
+            for config, numbers in alike.items():
+                window = config.win_size
+                pasts = [rows[number].plan.history[-window:] for number in numbers]
+                which = to_device(numbers, device) if len(alike) > 1 else slice(None)
+                drawn[which] = sample(
+                    logits[which],
+                    forbidden=forbidden[which],
+                    history=to_device([([-1] * window + [*past])[-window:] for past in pasts], device),
+                    uniforms=uniforms[which],
+                    is_greedy=is_greedy[which],
+                    config=config,
+                )
+            ids = drawn.tolist()  # the one wait for the device in a step, but for log-probabilities
+            logprobs: list[float | None] = [None] * len(rows)
+            wanted = [number for number, row in enumerate(rows) if row.request.wants_logprobs]
+            if wanted:
+                scores = logits[wanted].float().masked_fill(forbidden[wanted], -math.inf).log_softmax(1)
+                found = scores.gather(1, drawn[wanted, None].clamp(min=0))[:, 0].tolist()
+                for number, logprob in zip(wanted, found, strict=True):
+                    logprobs[number] = logprob
         for row in rows:
             row.uniform = None
             row.plan.mark_run()
-        return list(zip(rows, ids, strict=True))
+        details = [TokenDetail(*detail) for detail in zip(logprobs, attentions, strict=True)]
+        return list(zip(rows, ids, details, strict=True))
 
-    def _run(self, group: Sequence[_Pending]) -> Tensor:
-        """Run the network. -> the hidden state of each row's last id (rows of the group, C)."""
+    def _run(self, group: Sequence[_Pending]) -> tuple[Tensor, list[TextAttention | None]]:
+        """Run the network. -> of each row's last id the hidden state (rows of the group, C) and attention."""
         indices = [one.row.index for one in group]
         rows = range(min(indices), max(indices) + 1)  # the pass covers all from first to last
         if self._cache.lengths[rows.start] == 0 and len(group) == 1:
@@ -231,7 +262,16 @@ class SpeechDecoder:
         cache_pass.commit()
         lasts = [counts[index - rows.start] - 1 for index in indices]
         index = to_device([[index - rows.start for index in indices], lasts], hidden.device)
-        return hidden[index[0], index[1]]
+        heads = self._model.alignment_heads
+        attentions: list[TextAttention | None] = [None] * len(group)
+        if heads:
+            attentions = [
+                text_attention(
+                    self._cache, cache_pass, heads, one.row.index, last, one.row.plan.text_positions
+                )
+                for one, last in zip(group, lasts, strict=True)
+            ]
+        return hidden[index[0], index[1]], attentions
 
     def _stop(self, row: Row, reason: StopReason | Literal["not_finite"]) -> Stopped:
         self.remove(row)

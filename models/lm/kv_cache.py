@@ -1,15 +1,21 @@
 """The language model's key/value cache: dense rows of many utterances, which join and leave at any step."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from firstword.models.layers.attention import masked_softmax, rotate, sinusoids
+from firstword.models.layers import masked_softmax, rotate, sinusoids
+
+Array = npt.NDArray[np.float32]
+QueryOf = Callable[[int, int, int], Array]
+"""A row of a pass, one of its new positions and a head -> the query there (D,), rotated."""
 
 Numbers = Sequence[int] | Sequence[float] | Sequence[bool] | Sequence[Sequence[int]]
 
@@ -35,13 +41,25 @@ class KeyValueCache:
     All values beyond a row's length are finite: what attention masks is still multiplied by zero.
     """
 
-    def __init__(self, shape: CacheShape, dtype: torch.dtype, device: torch.device):
+    def __init__(
+        self,
+        shape: CacheShape,
+        dtype: torch.dtype,
+        device: torch.device,
+        watched_layers: frozenset[int] = frozenset(),
+        num_query_heads: int = 0,
+    ):
+        """watched_layers: whose queries a pass keeps. num_query_heads: 0, as many as of keys."""
         self.device = device
+        self.watched_layers = watched_layers
         self.lengths: list[int] = []  # positions finished, for every row in use
         empty = torch.zeros(0, shape.num_heads, 0, shape.head_dim, dtype=dtype, device=device)
         self.keys = [empty] * shape.num_layers
         self.values = [empty] * shape.num_layers
         self._table: Tensor | None = None  # (length, W), sinusoids of the positions
+        self._num_heads = shape.num_heads
+        self._num_query_heads = num_query_heads or shape.num_heads
+        self._arrays: dict[int, Array] = {}  # the watched keys' memory, where numpy can read it
 
     @property
     def num_bytes(self) -> int:
@@ -100,6 +118,13 @@ class KeyValueCache:
         values[index, :, positions] = v.transpose(1, 2)
         return keys, values
 
+    def watched_keys(self, layer: int, row: int, head: int, start: int, stop: int) -> Array:
+        """Return the keys of a watched layer that a head, of the queries, looks at (stop - start, D)."""
+        group = head * self._num_heads // self._num_query_heads
+        if layer in self._arrays:
+            return self._arrays[layer][row, group, start:stop]
+        return self.keys[layer][row, group, start:stop].float().cpu().numpy()
+
     def position_table(self, width: int, like: Tensor) -> Tensor:
         """Return the sinusoids of every position up to the capacity: (length, width)."""
         length = self.keys[0].shape[2]
@@ -120,6 +145,8 @@ class KeyValueCache:
             grown.append(larger)
         num_layers = len(self.keys)  # both are set or, if the memory does not suffice, neither
         self.keys, self.values = grown[:num_layers], grown[num_layers:]
+        if self.device.type == "cpu" and self.keys[0].dtype is torch.float32:
+            self._arrays = {layer: self.keys[layer].numpy() for layer in self.watched_layers}
 
 
 class CachePass:
@@ -133,9 +160,10 @@ class CachePass:
         self._cache = cache
         self.rows = rows
         self.counts = counts
-        self._starts = starts
+        self.starts = starts
         self.ends = [start + count for start, count in zip(starts, counts, strict=True)]  # after the pass
         self.num_visible = max(end for end, count in zip(self.ends, counts, strict=True) if count)
+        self.query_of: dict[int, QueryOf] = {}  # by watched layer, of what this pass ran
         self._positions: Tensor | None = None  # (B, T)
         self._mask: Tensor | None = None  # (B, 1, T, visible)
         self._own_table: Tensor | None = None  # (B, 1, T, W)
@@ -143,7 +171,7 @@ class CachePass:
     def positions(self, length: int, device: torch.device) -> Tensor:
         if self._positions is None:
             assert length == max(self.counts), (length, self.counts)
-            starts = to_device(self._starts, device)
+            starts = to_device(self.starts, device)
             self._positions = starts[:, None] + torch.arange(length, device=device)
             if len(self.rows) > 1 or length > 1:  # a single token sees everything
                 keys = torch.arange(self.num_visible, device=device)
@@ -154,8 +182,10 @@ class CachePass:
         self, layer: int, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None
     ) -> Tensor:
         positions = self.positions(q.shape[2], q.device)
-        keys, values = self._cache.write(layer, self.rows, self._starts[0], positions, k, v)
+        keys, values = self._cache.write(layer, self.rows, self.starts[0], positions, k, v)
         keys, values = keys[:, :, : self.num_visible], values[:, :, : self.num_visible]
+        if layer in self._cache.watched_layers:
+            self.query_of[layer] = lambda row, index, head: q[row, head, index].float().cpu().numpy()
         if distance_query is None:
             return attend_grouped(q, keys, values, self._mask)
         table = self._cache.position_table(distance_query.shape[-1], distance_query)

@@ -216,6 +216,11 @@ class Plan(Protocol):
         ...
 
     @property
+    def text_positions(self) -> Sequence[int]:
+        """Where the target's text tokens stand among all ids that are run, those that are queued included."""
+        ...
+
+    @property
     def forbidden(self) -> Forbidden:
         """What may not be drawn next; known before the pending ids have run."""
         ...
@@ -266,6 +271,7 @@ class OfflinePlan:
         text = vocabulary.text([*prompt_text_ids, *text_ids])
         prompt = vocabulary.speech(prompt_speech_ids)
         self._pending: tuple[int, ...] = (vocabulary.sos, *text, vocabulary.task, *prompt)
+        self.text_positions = range(1 + len(prompt_text_ids), 1 + len(text))
         self._reason: StopReason | None = None
         self.speech_ids: list[int] = []
 
@@ -358,6 +364,9 @@ class BistreamPlan:
         self._reason: StopReason | None = None
         self.history: list[int] = []
         self.speech_ids: list[int] = []
+        self.text_positions: list[int] = []
+        self._num_run = 0
+        self._num_prompt_text = len(self._text)  # of what waits in `_text`
 
     def push_text(self, ids: Sequence[int]) -> None:
         """More of the target text. Raises ValueError for ids that the model does not have."""
@@ -385,6 +394,7 @@ class BistreamPlan:
         return Run(tuple(self._pending)) if self._pending else Sample(self.forbidden)
 
     def mark_run(self) -> None:
+        self._num_run += len(self._pending)
         self._pending.clear()
 
     def accept(self, id: int) -> None:
@@ -447,6 +457,11 @@ class BistreamPlan:
     def _queue(self, source: deque[int], count: int) -> None:
         """Move up to `count` ids from the front of `source` to the ids to be run."""
         for _ in range(min(count, len(source))):
+            if source is self._text:
+                if self._num_prompt_text:
+                    self._num_prompt_text -= 1
+                else:
+                    self.text_positions.append(self._num_run + len(self._pending))
             self._pending.append(source.popleft())
 
     def _scaled(self, ratio: float) -> int:

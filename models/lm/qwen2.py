@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firstword.models.config import Qwen2Config, Qwen2LMConfig
-from firstword.models.layers.attention import AttentionContext
+from firstword.models.layers import AttentionContext
+from firstword.models.lm.alignment import AlignmentHeads
 from firstword.models.lm.kv_cache import CacheShape, KeyValueCache, to_device
 from firstword.models.lm.plan import Vocabulary
 
@@ -118,10 +119,15 @@ class Qwen2LM(nn.Module):
         self.decoder = Qwen2Decoder(config.qwen2)
         self.head = nn.Linear(width, self.vocabulary.num_classes, bias=not config.has_cosyvoice3_vocabulary)
 
+    @property
+    def alignment_heads(self) -> AlignmentHeads:
+        return self.config.alignment_heads
+
     def new_cache(self) -> KeyValueCache:
         qwen2, weight = self.config.qwen2, self.head.weight
         shape = CacheShape(qwen2.num_hidden_layers, qwen2.num_key_value_heads, qwen2.head_dim)
-        return KeyValueCache(shape, weight.dtype, weight.device)
+        watched = frozenset(layer for layer, _ in self.alignment_heads)
+        return KeyValueCache(shape, weight.dtype, weight.device, watched, qwen2.num_attention_heads)
 
     def prompt_embeddings(self, ids: Sequence[int], speaker: Tensor | None = None) -> Tensor:
         """ids of the joint vocabulary -> (1, T, C); these models take no speaker."""

@@ -66,6 +66,8 @@ def repetition_aware_probabilities(
     id is all 0. If nothing but one repeating id is possible, it is kept.
     """
     scores = logits.float().masked_fill(forbidden, -math.inf)
+    if config.temperature != 1:
+        scores = scores / config.temperature
     full = _softmax(scores)  # F
     ids, weights = nucleus(full, config)  # N, (B, K)
     is_repeated = are_repeated(ids, history, config)

@@ -28,9 +28,8 @@ class SilentTokenFilter:
 
     def keep(self, ids: Iterable[int]) -> list[int]:
         """The speech tokens that the flow is given; a run goes on from call to call."""
-        audible = []
-        for id in ids:
-            self.run_tokens = self.run_tokens + 1 if id in self.silent_ids else 0
-            if self.run_tokens <= self.max_run_tokens:
-                audible.append(id)
-        return audible
+        return [id for id in ids if self.lets_through(id)]
+
+    def lets_through(self, id: int) -> bool:
+        self.run_tokens = self.run_tokens + 1 if id in self.silent_ids else 0
+        return self.run_tokens <= self.max_run_tokens

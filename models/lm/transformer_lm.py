@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firstword.models.config import TransformerLMConfig
-from firstword.models.layers.attention import AttentionContext, FullContext, chunk_mask
-from firstword.models.layers.conformer import Conformer
+from firstword.models.layers import AttentionContext, Conformer, FullContext, chunk_mask
+from firstword.models.lm.alignment import AlignmentHeads
 from firstword.models.lm.kv_cache import CacheShape, KeyValueCache, to_device
 from firstword.models.lm.plan import Vocabulary
 
@@ -30,6 +30,10 @@ class TransformerLM(nn.Module):
         self.speech_embedding = nn.Embedding(config.speech_token_size, width)
         self.decoder = Conformer(config.decoder)
         self.head = nn.Linear(config.decoder.width, self.vocabulary.num_classes)
+
+    @property
+    def alignment_heads(self) -> AlignmentHeads:
+        return ()
 
     def new_cache(self) -> KeyValueCache:
         decoder, weight = self.config.decoder, self.head.weight

@@ -15,8 +15,8 @@ from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.lm.transformer_lm import TransformerLM
 from firstword.models.onnx.encoder import OnnxFront
 from firstword.models.onnx.estimator import OnnxEstimator, dit_estimator, unet_estimator
+from firstword.models.onnx.graph import float32, int8_blockwise, int8_per_tensor
 from firstword.models.onnx.hift import OnnxGenerator
-from firstword.models.onnx.quantization import float32, int8_blockwise, int8_per_tensor
 from firstword.models.onnx.qwen2 import HEAD_DIM_STEP, OnnxQwen2LM
 
 

@@ -23,10 +23,8 @@ from firstword.models.flow.encoder import (
     Lookahead,
 )
 from firstword.models.flow.kv_cache import RingKVCache
-from firstword.models.layers.attention import sinusoids
-from firstword.models.layers.conformer import ConformerLayer, InputEmbedding, RelativeAttention
-from firstword.models.onnx.graph import CONTRIB, GraphWriter, Shape
-from firstword.models.onnx.quantization import float32
+from firstword.models.layers import ConformerLayer, InputEmbedding, RelativeAttention, sinusoids
+from firstword.models.onnx.graph import CONTRIB, GraphWriter, Shape, float32
 from firstword.models.onnx.session import OrtSession, each
 from firstword.models.onnx.state import StateInputs, StateSpec
 
@@ -128,7 +126,7 @@ class _FrontWriter:
         return writer.linear(y, attention.out.weight, attention.out.bias)
 
     def _distance_scores(self, attention: RelativeAttention, query: str, rate: _Rate) -> str:
-        """query (1, n, H D) -> (1, H, n, buffer), as `firstword.models.layers.attention` has them."""
+        """query (1, n, H D) -> (1, H, n, buffer), as `firstword.models.layers` has them."""
         writer, num_heads = self._writer, attention.num_heads
         size = self._width // num_heads
         moved = writer.node("Add", query, writer.constant(attention.position_bias.flatten()))

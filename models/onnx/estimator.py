@@ -30,12 +30,11 @@ from firstword.models.flow.unet import (
     CausalResnet,
     CausalStage,
     CausalUNet,
-    GeluFeedForward,
     PointwiseConv1d,
     TransformerBlock,
 )
-from firstword.models.onnx.graph import CONTRIB, GraphWriter, Product, mish
-from firstword.models.onnx.quantization import float32
+from firstword.models.layers import GeluFeedForward
+from firstword.models.onnx.graph import CONTRIB, GraphWriter, Product, float32, mish
 from firstword.models.onnx.session import OrtSession, each
 from firstword.models.onnx.state import StateInputs, StateSpec
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from firstword.models.hift.generator import (
+from firstword.models.hift.hift import (
     MAX_MAGNITUDE,
     POST_SLOPE,
     SNAKE_EPS,
@@ -21,8 +21,7 @@ from firstword.models.hift.generator import (
     SourceDown,
     Upsample,
 )
-from firstword.models.onnx.graph import GraphWriter, Shape
-from firstword.models.onnx.quantization import float32
+from firstword.models.onnx.graph import GraphWriter, Shape, float32
 from firstword.models.onnx.session import OrtSession, each
 
 

@@ -4,16 +4,19 @@ Inputs of the decoder: x (B, T, C); last (B,) int32, each row's last position wi
 total, int32, the longest row's number of positions; cos and sin (positions, D / 2); for each layer
 past_keys_i and past_values_i (B, G, capacity, D). Outputs: hidden (B, T, C) after the final norm, and keys_i
 and values_i, the past with the new positions written: bound to the same memory, they are written in place.
-T > 1 behind a past needs B = 1.
+T > 1 behind a past needs B = 1. query_i (B, T, H D), of layers with alignment heads, is not rotated yet.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
+import numpy as np
 import torch
 from onnx import TensorProto
 from torch import Tensor, cat, nn
 
-from firstword.models.lm.kv_cache import CachePass, KeyValueCache
+from firstword.models.lm.alignment import AlignmentHeads
+from firstword.models.lm.kv_cache import Array, CachePass
 from firstword.models.lm.qwen2 import (
     Qwen2Attention,
     Qwen2Decoder,
@@ -27,7 +30,8 @@ from firstword.models.onnx.session import OrtSession, each
 HEAD_DIM_STEP = 16  # GroupQueryAttention with rotary positions takes multiples of that
 
 
-def decoder_graph(decoder: Qwen2Decoder, product: Product) -> bytes:
+def decoder_graph(decoder: Qwen2Decoder, product: Product, watched_layers: frozenset[int]) -> bytes:
+    """watched_layers: whose queries are an output."""
     config, writer = decoder.config, GraphWriter("qwen2", product)
     x = writer.input("x", ["rows", "length", config.hidden_size])
     positions = [
@@ -46,7 +50,8 @@ def decoder_graph(decoder: Qwen2Decoder, product: Product) -> bytes:
         epsilon=config.rms_norm_eps,
     )
     for layer, norm in zip(layers, norms, strict=True):
-        attended = _attention(writer, layer.attention, normed, positions)
+        is_watched = layer.attention.layer in watched_layers
+        attended = _attention(writer, layer.attention, normed, positions, is_watched)
         normed, x = _normed_sum(writer, attended, x, layer.mlp_norm)
         gate = writer.linear(normed, layer.mlp.gate.weight)
         silu = writer.node("QuickGelu", gate, domain=CONTRIB, alpha=1.0)
@@ -64,15 +69,22 @@ def head_graph(head: nn.Linear, product: Product) -> bytes:
     return writer.model()
 
 
-def _attention(writer: GraphWriter, attention: Qwen2Attention, x: str, positions: list[str]) -> str:
+def _attention(
+    writer: GraphWriter, attention: Qwen2Attention, x: str, positions: list[str], is_watched: bool
+) -> str:
     parts, size = (attention.query, attention.key, attention.value), attention.head_dim
     num_heads, num_key_heads = (part.out_features // size for part in parts[:2])
     shape: Shape = ["rows", num_key_heads, "capacity", size]
     past = [writer.input(f"past_{what}_{attention.layer}", shape) for what in ("keys", "values")]
+    projected = writer.linear(x, cat([part.weight for part in parts]), cat([part.bias for part in parts]))
+    if is_watched:
+        width = num_heads * size
+        query = writer.node("Slice", projected, *map(writer.integers, (0, width, -1)))
+        writer.output(f"query_{attention.layer}", query, ["rows", "length", width])
     y, keys, values = writer.nodes(
         "GroupQueryAttention",
         3,
-        writer.linear(x, cat([part.weight for part in parts]), cat([part.bias for part in parts])),
+        projected,
         "",
         "",
         *past,
@@ -107,28 +119,34 @@ class OnnxQwen2LM:
     def __init__(self, lm: Qwen2LM, product: Product, num_threads: int):
         """Of `lm` the embeddings and the cache's shape are still used, the decoder no more."""
         self._lm = lm
-        self._decoder = OrtSession(decoder_graph(lm.decoder, product), num_threads)
+        self._config = lm.config.qwen2
+        self._watched = frozenset(layer for layer, _ in lm.alignment_heads)
+        self._decoder = OrtSession(decoder_graph(lm.decoder, product, self._watched), num_threads)
         self._head = OrtSession(head_graph(lm.head, product), num_threads)
         self.vocabulary = lm.vocabulary
+        self.new_cache = lm.new_cache
+        self.prompt_embeddings = lm.prompt_embeddings
+        self.embed = lm.embed
         self._rotation = torch.zeros(2, 0, lm.config.qwen2.head_dim // 2)
+        self._rotation_array: Array = np.zeros((2, 0, 0), np.float32)
+        self._buffered: tuple[int, ...] = ()
+        self._buffers: dict[int, tuple[Tensor, Array]] = {}
 
-    def new_cache(self) -> KeyValueCache:
-        return self._lm.new_cache()
-
-    def prompt_embeddings(self, ids: Sequence[int], speaker: Tensor | None = None) -> Tensor:
-        return self._lm.prompt_embeddings(ids, speaker)
-
-    def embed(self, ids: Tensor) -> Tensor:
-        return self._lm.embed(ids)
+    @property
+    def alignment_heads(self) -> AlignmentHeads:
+        return self._lm.alignment_heads
 
     def __call__(self, x: Tensor, context: CachePass) -> Tensor:
         """x (B, T, C) -> hidden (B, T, C) after the final norm. Rows of several tokens run one by one."""
         layers = context.layer_views()
         capacity = layers[0][0].shape[2]
         if self._rotation.shape[1] < capacity:
-            qwen2 = self._lm.config.qwen2
-            angles = rotary_angles(torch.arange(capacity), qwen2.head_dim, qwen2.rope_theta)
+            head_dim, theta = self._config.head_dim, self._config.rope_theta
+            angles = rotary_angles(torch.arange(capacity), head_dim, theta)
             self._rotation = torch.stack([angles.cos(), angles.sin()])  # (2, positions, D / 2)
+            cosines, sines = self._rotation
+            both = torch.stack([cat([cosines, cosines], -1), cat([-sines, sines], -1)])
+            self._rotation_array = both.numpy()
         cos, sin = self._rotation
         counts, ends = context.counts, context.ends
         if x.shape[1] == 1:  # a row without a new token computes one too, behind its end
@@ -141,6 +159,7 @@ class OnnxQwen2LM:
                     part = slice(row, row + 1)
                     runs.append((part, count, [end - 1], [(k[part], v[part]) for k, v in layers]))
         hidden = torch.zeros(x.shape)
+        queries = self._query_buffers(x.shape[:2])
         for part, count, lasts, own_layers in runs:
             inputs = {
                 "x": x[part, :count].contiguous(),
@@ -150,14 +169,42 @@ class OnnxQwen2LM:
                 "sin": sin,
             }
             outputs = {"hidden": hidden[part, :count]}  # contiguous: a row, or the one token of all
+            outputs |= {f"query_{layer}": query[part, :count] for layer, (query, _) in queries.items()}
             for layer, (keys, values) in enumerate(own_layers):
                 inputs |= {f"past_keys_{layer}": keys, f"past_values_{layer}": values}
                 outputs |= {f"keys_{layer}": keys, f"values_{layer}": values}
             self._decoder.run(inputs, outputs)
+        for layer, (_, array) in queries.items():
+            context.query_of[layer] = partial(_rotated, array, context.starts, self._rotation_array)
         return hidden
+
+    def _query_buffers(self, shape: tuple[int, ...]) -> dict[int, tuple[Tensor, Array]]:
+        """Of the watched layers (B, T, H, D), as tensor and as array; kept for the next run of that shape."""
+        if shape != self._buffered:
+            qwen2 = self._lm.config.qwen2
+            heads = (qwen2.num_attention_heads, qwen2.head_dim)
+            tensors = {layer: torch.zeros(*shape, qwen2.hidden_size) for layer in self._watched}
+            self._buffers = {
+                layer: (one, one.numpy().reshape(*shape, *heads)) for layer, one in tensors.items()
+            }
+            self._buffered = shape
+        return self._buffers
 
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden (N, C) -> (N, V)."""
         logits = hidden.new_empty(len(hidden), self.vocabulary.num_classes)
         self._head.run({"hidden": hidden.contiguous()}, {"logits": logits})
         return logits
+
+
+def _rotated(
+    queries: Array, starts: Sequence[int], rotation: Array, row: int, index: int, head: int
+) -> Array:
+    """queries (B, T, H, D), rotation (2, positions, D), as `rotary_table` has it -> a query (D,), rotated."""
+    query = queries[row, index, head]
+    cos, sin = rotation[:, starts[row] + index]
+    half = len(query) // 2
+    rotated: Array = query * cos
+    rotated[:half] += query[half:] * sin[:half]
+    rotated[half:] += query[:half] * sin[half:]
+    return rotated

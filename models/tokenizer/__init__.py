@@ -5,13 +5,29 @@ from pathlib import Path
 from firstword.models.config import Family
 from firstword.models.tokenizer.interface import TextTokenizer, TokenizerError
 from firstword.models.tokenizer.pronunciation import PronouncingTokenizer, Pronunciation
-from firstword.models.tokenizer.qwen2 import Qwen2Tokenizer, special_tokens
-from firstword.models.tokenizer.whisper import WhisperTokenizer, find_ranks_file
+from firstword.models.tokenizer.qwen2 import (
+    ARPABET_TOKENS,
+    PINYIN_TOKENS,
+    QWEN2_MARKS,
+    Qwen2Tokenizer,
+    special_tokens,
+)
+from firstword.models.tokenizer.whisper import LANGUAGE_MARKS, WhisperTokenizer, find_ranks_file
 
-__all__ = ["PRONUNCIATION_FOLDER", "QWEN2_FOLDER", "TextTokenizer", "TokenizerError", "load_text_tokenizer"]
+__all__ = [
+    "PHONEME_MARKS",
+    "PRONUNCIATION_FOLDER",
+    "QWEN2_FOLDER",
+    "SPEECH_MARKS",
+    "TextTokenizer",
+    "TokenizerError",
+    "load_text_tokenizer",
+]
 
 QWEN2_FOLDER = "CosyVoice-BlankEN"
 PRONUNCIATION_FOLDER = "pronunciation"
+SPEECH_MARKS = QWEN2_MARKS + LANGUAGE_MARKS  # of all families
+PHONEME_MARKS = ARPABET_TOKENS + PINYIN_TOKENS
 
 
 def load_text_tokenizer(family: Family, model_dir: Path, reads_sounds: bool = False) -> TextTokenizer:

@@ -24,8 +24,17 @@ class TextTokenizer(Protocol):
         """The id of `<|endofprompt|>`; None where the vocabulary has none."""
         ...
 
+    @property
+    def speech_marks(self) -> tuple[str, ...]:
+        """What may be written in a text to be read by the model as such: sounds, emphasis, phonemes."""
+        ...
+
     def encode(self, text: str) -> list[int]:
         """Nothing is added around the text; special tokens written in it become their ids."""
+        ...
+
+    def encode_text(self, text: str) -> list[int]:
+        """The same, but special tokens written in it are text: for what clients write."""
         ...
 
     def decode(self, ids: Sequence[int]) -> str:

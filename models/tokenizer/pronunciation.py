@@ -30,6 +30,7 @@ SOUNDS = tuple(token for token in ARPABET_TOKENS if f"{token[:-1]}0]" not in ARP
 Dictionary = dict[str, tuple[str, ...]]
 
 _UNIT = re.compile(r"\[[^\]\s]*\]|<[^>\s]*>|'*[^\W\d_](?:[^\W\d_]|')*")
+_MARK = re.compile(r"\[[^\]\s]*\]|<[^>\s]*>")
 _LONGEST_INITIALS = 5
 _MAX_LETTERS = 60  # that the network reads at once
 _VOICELESS = frozenset(("[P]", "[T]", "[K]", "[F]", "[TH]"))
@@ -80,13 +81,15 @@ class Pronunciation:
 
     def write(self, text: str) -> str:
         """Replace each word by its sounds."""
-        return _UNIT.sub(lambda found: self._written(found[0]), text.replace("\u2019", "'"))
 
-    def _written(self, unit: str) -> str:
-        if unit[0] in "[<":
-            return unit
-        word = unit if unit.isascii() else _without_accents(unit)
-        return "".join(self.sounds_of(word)) if word.isascii() else unit
+        def written(found: re.Match[str]) -> str:
+            unit = found[0]
+            if unit[0] in "[<":
+                return unit
+            word = unit if unit.isascii() else _without_accents(unit)
+            return "".join(self.sounds_of(word)) if word.isascii() else unit
+
+        return _UNIT.sub(written, text.replace("\u2019", "'"))
 
     def _sounds_of(self, word: str) -> tuple[str, ...]:
         """Letters and apostrophes, at least one letter -> sounds."""
@@ -113,17 +116,26 @@ class PronouncingTokenizer:
     def __init__(self, tokenizer: TextTokenizer, pronunciation: Pronunciation) -> None:
         self._tokenizer = tokenizer
         self.pronunciation = pronunciation
+        self.vocab_size = tokenizer.vocab_size
+        self.end_of_prompt_id = tokenizer.end_of_prompt_id
 
     @property
-    def vocab_size(self) -> int:
-        return self._tokenizer.vocab_size
-
-    @property
-    def end_of_prompt_id(self) -> int | None:
-        return self._tokenizer.end_of_prompt_id
+    def speech_marks(self) -> tuple[str, ...]:
+        """The sounds that words become."""
+        return SOUNDS
 
     def encode(self, text: str) -> list[int]:
         return self._tokenizer.encode(self.pronunciation.write(text))
+
+    def encode_text(self, text: str) -> list[int]:
+        ids: list[int] = []
+        start = 0
+        for found in _MARK.finditer(text):
+            as_text = self._tokenizer.encode_text(found[0])
+            if as_text != self._tokenizer.encode(found[0]):
+                ids += self.encode(text[start : found.start()]) + as_text
+                start = found.end()
+        return ids + self.encode(text[start:])
 
     def decode(self, ids: Sequence[int]) -> str:
         """The words' sounds come back, not their letters."""

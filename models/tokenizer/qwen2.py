@@ -7,6 +7,7 @@ brackets, a Chinese syllable as initial and toned final: `[j][ǐ]`.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -63,6 +64,10 @@ ARPABET_TOKENS = tuple(f"[{name}]" for name in _ARPABET.split())
 PINYIN_TOKENS = tuple(f"[{name}]" for name in _PINYIN.split())
 
 
+QWEN2_MARKS = EXPRESSION_TOKENS[1:] + ARPABET_TOKENS + PINYIN_TOKENS
+"""The special tokens that a text may hold; the others control the model."""
+
+
 def special_tokens(family: Family) -> tuple[str, ...]:
     """All special tokens of a family with a Qwen2 vocabulary, in the order of their ids."""
     assert family != "cosyvoice1", "CosyVoice 1 has whisper's vocabulary"
@@ -86,6 +91,8 @@ class Qwen2Tokenizer:
         self._added = {
             token_id: token.content for token_id, token in tokenizer.get_added_tokens_decoder().items()
         }
+        longest_first = sorted(self._added.values(), key=len, reverse=True)
+        self._special = re.compile("|".join(re.escape(token) for token in longest_first) or "(?!)")
 
     @classmethod
     def from_folder(cls, folder: Path, special_tokens: Sequence[str]) -> "Qwen2Tokenizer":
@@ -123,6 +130,21 @@ class Qwen2Tokenizer:
     @property
     def end_of_prompt_id(self) -> int | None:
         return self._tokenizer.token_to_id(END_OF_PROMPT)
+
+    @property
+    def speech_marks(self) -> tuple[str, ...]:
+        added = set(self._added.values())
+        return tuple(mark for mark in QWEN2_MARKS if mark in added)
+
+    def encode_text(self, text: str) -> list[int]:
+        ids: list[int] = []
+        start = 0
+        if "<" in text or "[" in text:
+            for found in self._special.finditer(text):
+                middle = found.start() + 1  # cut behind its first character, it is no special token
+                ids += self.encode(text[start:middle])
+                start = middle
+        return ids + self.encode(text[start:])
 
     def encode(self, text: str) -> list[int]:
         return self._tokenizer.encode(replace_lone_surrogates(text), add_special_tokens=False).ids

@@ -20,13 +20,17 @@ _LANGUAGES = """
 """
 LANGUAGES = tuple(_LANGUAGES.split())  # 100, in the order of their ids
 
+LANGUAGE_MARKS = tuple(f"<|{language}|>" for language in LANGUAGES)
+# CosyVoice 1 was trained on these as ordinary text.
+EXPRESSION_MARKS = ("[breath]", "[laughter]", "<strong>", "</strong>", "<laughter>", "</laughter>")
+
 TIMESTAMP_STEP_MS = 20
 NUM_TIMESTAMPS = 30_000 // TIMESTAMP_STEP_MS + 1  # 1501: 0.00 to 30.00 s
 
 SPECIAL_TOKENS = (
     "<|endoftext|>",
     "<|startoftranscript|>",
-    *(f"<|{language}|>" for language in LANGUAGES),
+    *LANGUAGE_MARKS,
     "<|translate|>",
     "<|transcribe|>",
     "<|startoflm|>",
@@ -62,6 +66,13 @@ class WhisperTokenizer:
     @property
     def end_of_prompt_id(self) -> int | None:
         return None
+
+    @property
+    def speech_marks(self) -> tuple[str, ...]:
+        return LANGUAGE_MARKS + EXPRESSION_MARKS
+
+    def encode_text(self, text: str) -> list[int]:
+        return self._encoding.encode_ordinary(replace_lone_surrogates(text))
 
     def encode(self, text: str) -> list[int]:
         return self._encoding.encode(replace_lone_surrogates(text), allowed_special="all")

@@ -10,7 +10,7 @@ import shutil
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import torch
 from safetensors.torch import save_file
@@ -19,11 +19,11 @@ from torch import Tensor
 from firstword.models.checkpoint.names import QWEN2_LM
 from firstword.models.checkpoint.open import lm_fingerprint, open_checkpoint
 from firstword.models.checkpoint.weights import published_tensors
-from firstword.models.config import CheckpointError, Qwen2LMConfig
+from firstword.models.config import CheckpointError, Dtype, Qwen2LMConfig
 from firstword.models.lm.plan import Vocabulary
 from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.vllm.plugin import ARCHITECTURE
 
-ARCHITECTURE: Final = "FirstwordJointSpeechLM"
 EXTRA_KEY: Final = "firstword"  # key of config.json for what Qwen2's own config lacks
 WEIGHTS_FILE: Final = "model.safetensors"
 ORIGIN_FILE: Final = "origin.json"
@@ -31,7 +31,6 @@ FORMAT: Final = 1  # of the files; an export of another format is replaced
 MAX_POSITIONS: Final = 32_768
 DTYPES: Final = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
-Dtype = Literal["float32", "bfloat16", "float16"]
 
 _PUBLISHED_DECODER = "llm.model."  # prefix of Qwen2's own layer names
 

@@ -7,8 +7,7 @@ import threading
 from multiprocessing.process import BaseProcess
 from typing import Final
 
-from firstword.models.vllm.export import ARCHITECTURE
-
+ARCHITECTURE: Final = "FirstwordJointSpeechLM"
 ENGINE_VARIABLE: Final = "_FIRSTWORD_ENGINE"
 """Set by the process that starts an engine to its own id: engines of other programs load this plugin too."""
 

@@ -21,7 +21,7 @@ from firstword.models.lm.kv_cache import to_device
 from firstword.models.lm.plan import Vocabulary
 from firstword.models.lm.sampling import class_masks, sample
 from firstword.models.vllm.export import EXTRA_KEY
-from firstword.models.vllm.sampling_state import SamplingState
+from firstword.models.vllm.sampling_state import MAX_WINDOW, SamplingState
 
 NUM_NO_DRAW_CLASSES = 1
 """The sampler's answers have one more class than the model: drawn where nothing could be drawn."""
@@ -49,7 +49,9 @@ class RepetitionAwareSampler(LogitsProcessor):
         max_draws = vllm_config.model_config.max_model_len
         self._masks = class_masks(vocabulary, device)  # (4, V)
         self._uniforms = torch.zeros(num_slots, max_draws, dtype=torch.float64, device=device)
-        self._history = torch.full((num_slots, self._config.win_size), -1, device=device)
+        window = max(MAX_WINDOW, self._config.win_size)
+        self._history = torch.full((num_slots, window), -1, device=device)
+        self._configs = [self._config] * num_slots  # of each slot
         self._rules = torch.zeros(num_slots, 4, dtype=torch.long, device=device)
         """Draws done, draws under the first rule, the first rule, the later one."""
         self._is_greedy = torch.zeros(num_slots, dtype=torch.bool, device=device)
@@ -71,20 +73,34 @@ class RepetitionAwareSampler(LogitsProcessor):
         The last class stands for "no id": logits that are not finite.
         """
         slots = self._row_slots[: len(logits)]
+        alike: dict[SamplingConfig, list[int]] = {}  # rows that are drawn together; mostly all
+        for row in range(len(logits)):
+            alike.setdefault(self._configs[self._slots[row]], []).append(row)
+        answers = logits.new_full((len(logits), logits.shape[1] + NUM_NO_DRAW_CLASSES), -math.inf)
+        for config, rows in alike.items():
+            if len(alike) == 1:
+                ids = self._draw(logits, slots, config)
+                return answers.scatter_(1, torch.where(ids < 0, logits.shape[1], ids)[:, None], 0.0)
+            indices = self._on_device(rows)
+            ids = self._draw(logits[indices], slots[indices], config)
+            answers[indices, torch.where(ids < 0, logits.shape[1], ids)] = 0.0
+        return answers
+
+    def _draw(self, logits: Tensor, slots: Tensor, config: SamplingConfig) -> Tensor:
+        """logits (R, V) of requests in `slots` (R,) -> ids (R,); the draws are noted in the slots."""
         num_drawn, num_first, first, later = self._rules[slots].unbind(1)
         history = self._history[slots]
         ids = sample(
             logits,
             forbidden=self._masks[torch.where(num_drawn < num_first, first, later)],
-            history=history,
+            history=history[:, -config.win_size :],
             uniforms=self._uniforms[slots, num_drawn.clamp(max=self._uniforms.shape[1] - 1)],
             is_greedy=self._is_greedy[slots],
-            config=self._config,
+            config=config,
         )  # (R,)
         self._history[slots] = torch.cat([history[:, 1:], ids[:, None]], dim=1)
         self._rules[slots, 0] = num_drawn + 1
-        answers = logits.new_full((len(logits), logits.shape[1] + NUM_NO_DRAW_CLASSES), -math.inf)
-        return answers.scatter_(1, torch.where(ids < 0, logits.shape[1], ids)[:, None], 0.0)
+        return ids
 
     def update_state(self, batch_update: BatchUpdate | None) -> None:
         """Take over, before each step, which rows joined, left and moved."""
@@ -123,8 +139,10 @@ class RepetitionAwareSampler(LogitsProcessor):
         numbers = torch.rand(state.num_drawn + one.max_tokens, generator=generator, dtype=torch.float64)
         numbers = numbers[state.num_drawn :]
         self._uniforms[slot, : len(numbers)] = numbers.to(self._uniforms.device, non_blocking=True)
-        window = [*state.history, *one.output_ids[: one.num_before]][-self._config.win_size :]
-        padded = [-1] * (self._config.win_size - len(window)) + window
+        width = self._history.shape[1]
+        window = [*state.history, *one.output_ids[: one.num_before]][-width:]
+        padded = [-1] * (width - len(window)) + window
+        self._configs[slot] = state.config or self._config
         self._history[slot] = self._on_device(padded)
         rules = one.num_before, state.num_first, state.first_rule, state.later_rule
         self._rules[slot] = self._on_device(rules)

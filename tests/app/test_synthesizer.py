@@ -193,3 +193,36 @@ def test_copied_voice_speaks_the_same(synthesizer: Synthesizer, tmp_path: Path) 
         for one in (synthesizer, copied):
             with pytest.raises(InvalidRequest, match="instruct"):
                 one.speak("Hello.", instruct="Speak softly.", stream=False)
+
+
+def test_text_in_pieces_is_spoken_while_it_still_comes(synthesizer: Synthesizer) -> None:
+    asked_for_more = threading.Event()
+
+    def pieces() -> Iterator[str]:
+        yield "Good morning to all of you who travel to the coast with us today, and to those who stay. "
+        assert asked_for_more.wait(60)
+        yield "The train leaves at noon."
+
+    spoken = synthesizer.speak(pieces(), seed=1)
+    first = next(spoken)
+    asked_for_more.set()
+    samples = np.concatenate([first, *spoken])
+    assert 4 < len(samples) / synthesizer.sample_rate_hz < 12
+    assert not any(synthesizer.anomalies.values()), synthesizer.anomalies
+
+
+def test_what_the_pieces_raise_ends_the_speech(synthesizer: Synthesizer) -> None:
+    def pieces() -> Iterator[str]:
+        yield "Good morning to all of you. "
+        raise OSError("the line is dead")
+
+    with pytest.raises(OSError, match="the line is dead"):
+        synthesizer.speak(pieces(), stream=False)
+    assert len(synthesizer.speak("Hello.", stream=False))
+
+
+def test_text_may_be_left_as_it_is(synthesizer: Synthesizer) -> None:
+    spelled = synthesizer.speak("It is seven.", seed=1, normalize=False, stream=False)
+    np.testing.assert_array_equal(synthesizer.speak("It is 7.", seed=1, stream=False), spelled)
+    raw = synthesizer.speak("It is 7.", seed=1, normalize=False, stream=False)
+    assert not np.array_equal(raw, spelled)

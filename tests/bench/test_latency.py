@@ -8,17 +8,25 @@ from pathlib import Path
 import pytest
 
 from firstword.app.errors import Overloaded, SynthesisFailed
+from firstword.bench import cold_speakers
 from firstword.bench.client import Ask, Client
+from firstword.bench.cold_speakers import WAYS
 from firstword.bench.latency import Plan, measure, write
 from firstword.bench.levels import Goal
 from firstword.bench.terminal import level_table, verdict_lines
 from tests.support.fake_engine import INFO, FakeEngine
+from tests.support.fake_speakers import FakeSpeakers
 from tests.support.serving import make_services, serving
 
 pytestmark = pytest.mark.anyio
 ENGLISH = replace(INFO, languages=("en",))  # the fake's 50 ms a character are too few for a Chinese one
 PROTOCOLS = pytest.mark.parametrize("protocol", ["http", "ws"])
 TEXT = "The old clock on the tower has been late for years."
+
+
+class EveryName:
+    def __contains__(self, name: str) -> bool:
+        return True
 
 
 def plan(url: str, **more: object) -> Plan:
@@ -46,6 +54,19 @@ async def test_every_load_is_measured_over_both_protocols() -> None:
         assert 0 < level.ttfb[0].value <= level.ttfa[0].value <= 5
         assert level.realtime > 0
     assert level_table(report.levels, report.plan.goal).row_count == 7
+
+
+async def test_cold_speakers_are_compared_and_leave_nothing_behind() -> None:
+    engine, speakers = FakeEngine(ENGLISH), FakeSpeakers()
+    async with serving(make_services(engine, speakers)) as url:
+        known = set(speakers.speakers)
+        engine.speakers = EveryName()  # type: ignore[assignment]
+        found = await asyncio.to_thread(cold_speakers.measure, url, 3)
+    assert set(speakers.speakers) == known
+    assert {way: len(times_s) for way, times_s in found.ttfb_s.items()} == dict.fromkeys(WAYS, 3)
+    references = [one.request.reference for one in engine.streams if one.request.reference]
+    assert len({one.transcript for one in references}) == 1 + 3
+    cold_speakers.show_report(found)
 
 
 async def test_figures_and_plot_are_written(tmp_path: Path) -> None:

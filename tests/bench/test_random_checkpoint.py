@@ -20,7 +20,7 @@ from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.checkpoint.weights import read_tensors
 from firstword.models.config import Family, TransformerLMConfig
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
-from firstword.models.layers.attention import FullContext, chunk_mask
+from firstword.models.layers import FullContext, chunk_mask
 from firstword.models.tokenizer import load_text_tokenizer
 from tests.models.published_shapes import SHAPES
 from tests.support.checkpoints import FAMILIES, FORMATS, small_checkpoint

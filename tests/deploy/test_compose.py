@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.main import get_command
 
+from firstword.app.cli import cli
+from firstword.app.commands.download import PUBLISHED
 from firstword.app.settings import SETTINGS, variable_of
 
 FOLDER = Path(__file__).parents[2] / "deploy/compose"
@@ -22,11 +25,10 @@ SERVERS = ("cpu", "gpu")
 
 @pytest.mark.skipif(shutil.which("docker-compose") is None, reason="needs docker-compose: make setup-deploy")
 def test_compose_accepts_the_file() -> None:
-    """Debian's is of the first generation, which lacks two fields that the specification has."""
+    """Debian's is of the first generation, which lacks two things that the specification has."""
     compose = {key: value for key, value in COMPOSE.items() if key != "name"}
-    gpu = compose["services"]["gpu"]
-    volumes = [{**v, "bind": {}} if isinstance(v, dict) else v for v in gpu["volumes"]]
-    compose["services"] = {**compose["services"], "gpu": {**gpu, "volumes": volumes}}
+    gpu = {**compose["services"]["gpu"], "depends_on": ["download"]}
+    compose["services"] = {**compose["services"], "gpu": gpu}
     answer = subprocess.run(
         ["docker-compose", "-f", "-", "--project-directory", FOLDER, "--profile", "gpu", "config"],
         input=json.dumps(compose),
@@ -39,12 +41,26 @@ def test_compose_accepts_the_file() -> None:
     assert resolved["gpu"]["environment"]["FIRSTWORD_PRECISION"] == "bfloat16"
 
 
+def test_the_gpu_serves_what_is_downloaded_at_run_time() -> None:
+    gpu, download = SERVICES["gpu"], SERVICES["download"]
+    assert gpu["depends_on"] == {"download": {"condition": "service_completed_successfully"}}
+    command = [re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", word) for word in download["command"]]
+    assert command[0] == "download"
+    parameters = get_command(cli).commands["download"].params
+    options = {option for parameter in parameters for option in parameter.opts}
+    assert {word.partition("=")[0] for word in command[2:]} <= options
+    assert command[1] in PUBLISHED
+    assert f"--to={gpu['environment']['FIRSTWORD_CHECKPOINT']}" in download["command"]
+    assert gpu["volumes"][1] == f"{download['volumes'][0]}:ro"
+    build_file = (FOLDER / "../../Dockerfile").read_text(encoding="utf-8")
+    assert "--owner=firstword --group=firstword /data /models" in build_file
+
+
 def test_every_mounted_file_exists() -> None:
     sources = [
-        volume.split(":")[0]
+        re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", volume).split(":")[0]
         for service in SERVICES.values()
         for volume in service["volumes"]
-        if isinstance(volume, str)
     ]
     paths = {source for source in sources if source.startswith(".")}
     assert len(paths) >= 4
@@ -69,14 +85,14 @@ def test_images_are_those_of_the_build_file() -> None:
 
 
 def test_images_of_others_have_a_version() -> None:
-    for name in set(SERVICES) - set(SERVERS):
+    for name in set(SERVICES) - set(SERVERS) - {"download"}:
         assert re.search(r":v?\d+\.\d+\.\d+$", SERVICES[name]["image"]), name
 
 
 def test_only_the_proxy_is_open_to_other_machines() -> None:
     for name, service in SERVICES.items():
         if name != "proxy":
-            assert all(port.startswith("127.0.0.1:") for port in service["ports"]), name
+            assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ())), name
 
 
 def test_metrics_are_scraped_where_they_are_and_published_nowhere() -> None:
@@ -104,6 +120,10 @@ def test_grafana_finds_its_dashboards_and_prometheus() -> None:
     assert "./grafana:/etc/grafana/provisioning:ro" in SERVICES["grafana"]["volumes"]
     (source,) = yaml.safe_load((provisioning / "datasources/prometheus.yaml").read_text())["datasources"]
     assert source["url"] == "http://prometheus:9090"
+    (jaeger,) = yaml.safe_load((provisioning / "datasources/jaeger.yaml").read_text())["datasources"]
+    (exemplars,) = source["jsonData"]["exemplarTraceIdDestinations"]
+    assert exemplars == {"name": "trace_id", "datasourceUid": jaeger["uid"]}
+    assert jaeger["url"] == f"http://jaeger:{SERVICES['jaeger']['ports'][0].rpartition(':')[2]}"
     assert source["jsonData"]["timeInterval"] == PROMETHEUS["global"]["scrape_interval"]
     home = SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
     assert (FOLDER / "../grafana/json" / Path(home).name).exists()

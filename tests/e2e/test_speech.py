@@ -14,6 +14,7 @@ import soundfile
 import websockets
 
 from firstword.app.options import BUILTIN_CHECKPOINT
+from firstword.app.telemetry.usage import UsageFile
 from tests.e2e.server import Server, serving
 from tests.support.service_client import PATIENCE_S, TEXT, client, heard_before_the_end, measured, spoken
 
@@ -23,8 +24,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 async def test_a_text_becomes_a_wav_of_speech(server: Server) -> None:
     async with client(server) as http:
         answer = await http.post("/tts", json={"text": TEXT, "seed": 7})
+    samples_at = answer.content.index(b"data") + 8
     samples, rate_hz = soundfile.read(
-        io.BytesIO(answer.content[44:]), channels=1, samplerate=24000, format="RAW", subtype="PCM_16"
+        io.BytesIO(answer.content[samples_at:]), channels=1, samplerate=24000, format="RAW", subtype="PCM_16"
     )
     assert answer.headers["content-type"] == "audio/wav"
     assert rate_hz == 24_000
@@ -147,12 +149,21 @@ async def test_two_hundred_silent_sockets_do_not_keep_anyone_from_speaking(serve
             writer.close()
 
 
-async def test_a_term_signal_lets_streams_finish(tmp_path: Path) -> None:
-    with serving(tmp_path) as server:
+async def test_a_term_signal_lets_streams_finish_and_keeps_what_their_key_used(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.toml"
+    keys.write_text('anna = { key = "open-sesame", scopes = ["speak"] }')
+    with serving(tmp_path, api_keys_file=keys, public_lists=True) as server:
         async with (
             client(server) as http,
-            http.stream("POST", "/tts", json={"text": TEXT * 3, "format": "pcm", "seed": 1}) as answer,
+            http.stream(
+                "POST",
+                "/tts",
+                json={"text": TEXT * 3, "format": "pcm", "seed": 1},
+                headers={"X-API-Key": "open-sesame"},
+            ) as answer,
         ):
+            assert (await http.get("/speakers")).status_code == 200
+            assert (await http.get("/v1/usage")).status_code == 401
             chunks = answer.aiter_bytes()
             first = await anext(chunks)
             server.process.send_signal(signal.SIGTERM)
@@ -160,6 +171,9 @@ async def test_a_term_signal_lets_streams_finish(tmp_path: Path) -> None:
         assert len(first) + sum(map(len, rest)) > 2 * 24_000 * 6
         assert await asyncio.to_thread(server.process.wait, 60) == 0
         server.wait_for_line("outcome=ok")
+    used = UsageFile(tmp_path / "usage.sqlite3").read()["anna"]
+    assert (used.requests, used.characters) == (1, 3 * len(TEXT))
+    assert used.audio_s == pytest.approx((len(first) + sum(map(len, rest))) / 48_000)
 
 
 async def test_a_checkpoint_that_disappears_does_not_end_the_speech(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from torch import nn
 
 from firstword.models.flow.dit import modulated_norm
 from firstword.models.flow.encoder import ConformerFront
-from firstword.models.flow.unet import GeluFeedForward
-from firstword.models.hift.generator import Snake
+from firstword.models.hift.hift import Snake
+from firstword.models.layers import GeluFeedForward
 from tests.models.networks import small_flow, small_hift
 
 

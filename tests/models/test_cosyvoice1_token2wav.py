@@ -65,6 +65,14 @@ def test_stream_speaks_all_its_tokens(sizes: list[int]) -> None:
     assert len(samples) / 22_050 == pytest.approx(seconds, abs=0.012 * (2 + sum(sizes) // 50))
 
 
+def test_prompt_is_heard_through_the_vocoder_the_same_each_time() -> None:
+    prompt = speaker()
+    samples = session().vocode_prompt(prompt)
+    assert len(samples) == len(prompt.prompt_mel) * 256
+    assert torch.equal(samples, session().vocode_prompt(prompt))
+    assert len(session().vocode_prompt(SpeakerFeatures.without_prompt(prompt.embedding))) == 0
+
+
 def test_audio_starts_after_the_first_hop_its_overlap_and_one_more() -> None:
     state = session().start(session().compute_prompt_state(speaker()))
     assert session().tokens_wanted(state) == 71

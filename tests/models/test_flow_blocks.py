@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from firstword.models.flow.unet import CausalConv1d, PointwiseConv1d
-from firstword.models.layers.attention import FullContext
+from firstword.models.layers import FullContext
 
 
 @pytest.mark.parametrize("kernel", [1, 3, 5])

@@ -6,6 +6,7 @@ import torch
 from firstword.models.flow import batched_cache
 from firstword.models.flow.batched_cache import BatchedCache, attend_part, attend_parts, write_chunk
 from firstword.models.flow.kv_cache import (
+    CacheWindow,
     ChunkKVCache,
     ConvState,
     KeyValues,
@@ -13,7 +14,7 @@ from firstword.models.flow.kv_cache import (
     PromptCache,
     RingKVCache,
 )
-from firstword.models.layers.attention import FullContext, chunk_mask
+from firstword.models.layers import FullContext, chunk_mask
 
 SIZES = [7, 1, 50]
 
@@ -55,7 +56,7 @@ def test_prompt_window_and_the_chunk_itself_are_what_is_seen(
 ) -> None:
     """Keys say which chunk they are of; the last chunk is shorter than the others."""
     frames, num_chunks = 5, 24
-    cache = cache_class(frames, window, PromptCache(), pinned)
+    cache = cache_class(CacheWindow(frames, window, pinned), PromptCache())
     for chunk in range(num_chunks):
         count = frames if chunk < num_chunks - 1 else 3
         keys = torch.full((1, 1, count, 2), float(chunk))
@@ -77,7 +78,7 @@ def test_a_layer_finds_its_own_keys_in_whatever_order_layers_are_called(
     expected = [
         FullContext(chunk_mask(12, 4)).attend(0, x[i, :, :, 0], x[i, :, :, 1], x[i, :, :, 1]) for i in (0, 1)
     ]
-    cache = cache_class(4, None, PromptCache())
+    cache = cache_class(CacheWindow(4), PromptCache())
     for chunk in range(3):
         frames = slice(4 * chunk, 4 * chunk + 4)
         context = BatchedCache([cache], [4], group=2)
@@ -90,7 +91,7 @@ def test_a_layer_finds_its_own_keys_in_whatever_order_layers_are_called(
 
 @CACHES
 def test_solver_steps_have_slots_of_their_own(cache_class: type[ChunkKVCache]) -> None:
-    cache, keys = cache_class(4, None, PromptCache()), torch.randn(2, 1, 1, 4, 8)
+    cache, keys = cache_class(CacheWindow(4), PromptCache()), torch.randn(2, 1, 1, 4, 8)
     for _ in range(2):
         seen = [write_chunk(cache, (step, 0), keys[step], keys[step]) for step in (0, 1)]
         for step in (0, 1):
@@ -103,12 +104,12 @@ def test_solver_steps_have_slots_of_their_own(cache_class: type[ChunkKVCache]) -
 
 @CACHES
 def test_a_copied_prefix_serves_as_a_prompt(cache_class: type[ChunkKVCache]) -> None:
-    cache, keys = cache_class(4, None, PromptCache()), torch.randn(3, 1, 2, 4, 8)
+    cache, keys = cache_class(CacheWindow(4), PromptCache()), torch.randn(3, 1, 2, 4, 8)
     for chunk in (0, 1):
         write_chunk(cache, (0, 0), keys[chunk], keys[chunk])
         cache.commit_layer((0, 0))
         cache.commit()
-    stream = cache_class(4, None, cache.copy_prefix())
+    stream = cache_class(CacheWindow(4), cache.copy_prefix())
     assert stream.start == 8
     seen = write_chunk(stream, (0, 0), keys[2], keys[2])
     assert torch.equal(torch.cat([part.keys for part in seen], dim=2), torch.cat([*keys], dim=2))
@@ -116,7 +117,7 @@ def test_a_copied_prefix_serves_as_a_prompt(cache_class: type[ChunkKVCache]) -> 
 
 def test_two_layers_of_one_index_are_an_error() -> None:
     x = torch.randn(1, 1, 4, 8)
-    context = BatchedCache([PagedKVCache(4, None, PromptCache())], [4])
+    context = BatchedCache([PagedKVCache(CacheWindow(4), PromptCache())], [4])
     context.attend(3, x, x, x)
     with pytest.raises(AssertionError, match="two attentions have the index 3"):
         context.attend(3, x, x, x)
@@ -137,7 +138,7 @@ def test_a_convolution_that_did_not_run_is_an_error() -> None:
 
 @CACHES
 def test_a_layer_that_first_runs_in_a_later_chunk_is_an_error(cache_class: type[ChunkKVCache]) -> None:
-    cache = cache_class(4, None, PromptCache())
+    cache = cache_class(CacheWindow(4), PromptCache())
     cache.commit()
     with pytest.raises(AssertionError, match="did not run in the first chunk"):
         cache.buffers((0, 0), (1, 1, 8))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from firstword.models.checkpoint.open import open_checkpoint
-from firstword.models.checkpoint.traits import Traits, read_traits, write_traits
+from firstword.models.checkpoint.traits import Traits, default_traits, read_traits, write_traits
 from firstword.models.config import TRAITS_FILE, CheckpointError, Family, Qwen2LMConfig
 from firstword.models.lm.plan import LengthRatios
 from tests.support.checkpoints import FAMILIES, copied_checkpoint, small_checkpoint
@@ -16,11 +16,13 @@ BUILTIN = Path(__file__).parents[2] / "models" / "builtin"
 BUILTIN_TRAITS = Traits(
     languages=("en",),
     takes_instruct=False,
+    takes_speech_marks=False,
     segment_max_length=40,
     segment_min_length=30,
     segment_merge_length=10,
     ends_cut_segments_in_stop=True,
     default_speaker="rms",
+    alignment_heads=((2, 0), (3, 0)),
 )
 
 
@@ -28,8 +30,9 @@ BUILTIN_TRAITS = Traits(
 def test_a_checkpoint_without_the_file_has_the_published_traits(family: Family) -> None:
     traits = open_checkpoint(small_checkpoint(family)).traits
 
-    assert traits == Traits()
-    assert traits.languages == ("zh", "en", "ja", "yue", "ko")
+    assert traits == default_traits(family)
+    others = ("de", "es", "fr", "it", "ru") if family == "cosyvoice3" else ()
+    assert traits.languages == ("zh", "en", "ja", "yue", "ko", *others)
     assert traits.takes_instruct
 
 
@@ -44,7 +47,9 @@ def test_fields_left_out_keep_their_defaults(tmp_path: Path) -> None:
     path = tmp_path / TRAITS_FILE
     path.write_text('{"languages": ["en", "zh"]}')
 
-    assert read_traits(path) == Traits(languages=("en", "zh"))
+    assert read_traits(path, "cosyvoice3") == Traits(languages=("en", "zh"))
+    path.write_text("{}")
+    assert read_traits(path, "cosyvoice3") == default_traits("cosyvoice3")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +123,7 @@ def test_a_default_speaker_who_is_not_there_is_named(tmp_path: Path) -> None:
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     write_traits(tmp_path / TRAITS_FILE, BUILTIN_TRAITS)
 
-    assert read_traits(tmp_path / TRAITS_FILE) == BUILTIN_TRAITS
+    assert read_traits(tmp_path / TRAITS_FILE, "cosyvoice2") == BUILTIN_TRAITS
 
 
 def test_a_checkpoint_says_where_its_prompt_stands_and_how_long_speech_is(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from firstword.models.config import CosyVoice1FlowConfig, DiTFlowConfig, UNetFlo
 from firstword.models.flow.cosyvoice1 import OVERLAP_TOKENS, CosyVoice1Flow
 from firstword.models.flow.encoder import without_lookahead
 from firstword.models.flow.flow import Flow
-from firstword.models.layers.attention import FullContext, chunk_mask
+from firstword.models.layers import FullContext, chunk_mask
 from tests.parity.networks import flow_fields
 from tests.parity.reference import NETWORK_TOLERANCE, SOLVE_TOLERANCE, Case, assert_close, load_case
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
@@ -14,11 +14,15 @@ from firstword.app.engine.interface import (
     EngineInfo,
     EngineStatus,
     Flushed,
+    ListedTokens,
+    ReadPart,
     StreamEvent,
     SynthesisRequest,
+    TextReport,
 )
-from firstword.app.errors import CancelReason, Draining, InvalidRequest, SpeakerNotFound
+from firstword.app.errors import CancelReason, Draining, SpeakerNotFound
 from firstword.app.telemetry.stream_record import StreamStats
+from firstword.app.text.language import detect_language, unspoken_languages
 
 SAMPLE_RATE_HZ = 24_000
 SAMPLES_PER_CHARACTER = 1200  # 50 ms
@@ -66,7 +70,6 @@ class FakeEngine:
     fails_after_chunks: int = 0
     pause: asyncio.Event | None = None  # the stream waits for it
     pauses_after_chunks: int = 0
-    prepared: list[object] = field(default_factory=list)  # of every stream that was opened
     streams: list["FakeStream"] = field(default_factory=list)  # every one that was entered
     has_opened: asyncio.Event = field(default_factory=asyncio.Event)  # at least one
 
@@ -76,13 +79,31 @@ class FakeEngine:
 
     def open(self, request: SynthesisRequest, prepared: object = None) -> "FakeStream":
         self.info.check_length(len(request.text or ""))
+        request = replace(request, language=self.info.language_of(request.language))
         name = request.speaker or self.info.default_speaker
         if name not in self.speakers:
             raise SpeakerNotFound(f"No speaker is named {name!r}; GET /speakers lists them.")
-        if request.instruct is not None and not self.info.takes_instruct:
-            raise InvalidRequest("This checkpoint takes no instruct; leave it out.", param="instruct")
-        self.prepared.append(prepared)
+        self.info.check(request)
         return FakeStream(self, request, name)
+
+    def list_tokens(self, request: SynthesisRequest) -> AsyncGenerator[ListedTokens]:
+        self.open(request)
+        return self._tokens(request.text or "")
+
+    async def _tokens(self, text: str) -> AsyncGenerator[ListedTokens]:
+        """A token for each character; `failure` counts as for chunks."""
+        await self.admit()
+        for number, character in enumerate(text):
+            if self.failure is not None and number >= self.fails_after_chunks:
+                raise self.failure
+            reason = "eos" if number == len(text) - 1 else None
+            yield ListedTokens(0, text, (ord(character),), (-0.5,), reason)
+
+    async def read_text(self, request: SynthesisRequest) -> TextReport:
+        """A segment of all of it, a token for each character."""
+        self.open(request)
+        text = request.text or ""
+        return TextReport((ReadPart(text, text, "en", tuple(map(ord, text))),), ())
 
     async def admit(self) -> None:
         """Entering a stream waits for it."""
@@ -123,6 +144,9 @@ class FakeStream:
         if request.text is not None:
             self.push_text(request.text)
             self.finish_text()
+        elif request.speech is not None:
+            self.push_text("converted")
+            self.finish_text()
 
     async def __aenter__(self) -> "FakeStream":
         await self._engine.admit()
@@ -143,6 +167,11 @@ class FakeStream:
         self._engine.info.check_length(len(self.text) + len(text))
         self.text += text
         self.stats.characters += len(text)
+        language = self.request.language or detect_language(text)
+        info = self._engine.info
+        for code in unspoken_languages(text, language, info.languages):
+            if info.warning_of(code) not in self.stats.warnings:
+                self.stats.warnings.append(info.warning_of(code))
         for character in text:
             self._waiting += character
             is_sentence = self.request.mode == "segments" and character in SENTENCE_ENDS

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field, replace
 
+from firstword.app.clients import Access, Client
 from firstword.app.errors import InvalidRequest, SpeakerExists, SpeakerNotFound
-from firstword.app.speakers.interface import Quality, SpeakerInfo, StoreHealth
+from firstword.app.speakers.interface import Quality, SentRecording, SpeakerInfo, StoreHealth
 
 HUM = SpeakerInfo(
     name="hum",
@@ -29,7 +30,7 @@ class FakeSpeakers:
     failure: Exception | None = None  # raised by whatever writes
     store_health: StoreHealth = HEALTHY
 
-    def list(self) -> list[SpeakerInfo]:
+    def list(self, client: Client) -> list[SpeakerInfo]:
         return sorted(self.speakers.values(), key=lambda speaker: (speaker.kind != "builtin", speaker.name))
 
     def count(self) -> int:
@@ -38,22 +39,38 @@ class FakeSpeakers:
     def health(self) -> StoreHealth:
         return self.store_health
 
-    def get(self, name: str) -> SpeakerInfo:
+    def get(self, name: str, client: Client | None = None) -> SpeakerInfo:
         if name not in self.speakers:
             raise SpeakerNotFound(f"No speaker is named {name!r}; GET /speakers lists them.")
         return self.speakers[name]
 
     async def enrol(
-        self, name: str, recording: bytes, transcript: str = "", language: str | None = None
+        self,
+        name: str,
+        recording: bytes,
+        transcript: str = "",
+        language: str | None = None,
+        *,
+        client: Client,
+        access: Access | None = None,
     ) -> SpeakerInfo:
         if self.failure is not None:
             raise self.failure
         if name in self.speakers:
             raise SpeakerExists(f"A speaker is named {name!r} already; take another name or delete it first.")
-        return self._keep(replace(ANNA, name=name, transcript=transcript, language=language))
+        owner, access = client.name or None, access or client.access
+        return self._keep(
+            replace(ANNA, name=name, transcript=transcript, language=language, owner=owner, access=access)
+        )
 
     async def update(
-        self, name: str, transcript: str | None = None, language: str | None = None
+        self,
+        name: str,
+        transcript: str | None = None,
+        language: str | None = None,
+        *,
+        client: Client,
+        access: Access | None = None,
     ) -> SpeakerInfo:
         old = self._registered(name)
         return self._keep(
@@ -61,17 +78,25 @@ class FakeSpeakers:
                 old,
                 transcript=old.transcript if transcript is None else transcript,
                 language=old.language if language is None else language,
+                access=access or old.access,
             )
         )
 
-    async def delete(self, name: str) -> None:
+    async def delete(self, name: str, *, client: Client) -> None:
         del self.speakers[self._registered(name).name]
 
-    async def export(self, name: str) -> bytes:
+    async def export(self, name: str, *, client: Client) -> bytes:
         return self.get(name).name.encode()
 
-    async def import_bundle(self, bundle: bytes, name: str | None = None) -> SpeakerInfo:
-        return await self.enrol(name or bundle.decode(), bundle, ANNA.transcript, ANNA.language)
+    async def import_bundle(
+        self, bundle: bytes, name: str | None = None, *, client: Client, access: Access | None = None
+    ) -> SpeakerInfo:
+        return await self.enrol(
+            name or bundle.decode(), bundle, ANNA.transcript, ANNA.language, client=client, access=access
+        )
+
+    async def source_tokens(self, recording: SentRecording) -> tuple[int, ...]:
+        return tuple(recording.content[:25])
 
     def _registered(self, name: str) -> SpeakerInfo:
         if self.get(name).kind == "builtin":

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from firstword.app.audio.dsp import Samples
 from firstword.app.engine.interface import SpeechPrompt
-from firstword.app.errors import AudioTooShort, InvalidRequest, Overloaded
-from firstword.app.speakers.interface import PreparedSpeaker
+from firstword.app.errors import InvalidRequest, Overloaded
 
 SAMPLES_PER_TOKEN = 960
 MIN_SAMPLES = 100
@@ -27,12 +26,6 @@ class FakeStages:
     max_sessions: int = 4
     open_sessions: list["FakeTokenSession"] = field(default_factory=list)
     opened: list[tuple[SpeechPrompt | None, int | None]] = field(default_factory=list)
-
-    async def speaker(self, samples: Samples, sample_rate_hz: int, transcript: str) -> PreparedSpeaker:
-        assert sample_rate_hz == 16_000
-        if len(samples) < MIN_SAMPLES:
-            raise AudioTooShort(f"{len(samples)} samples; expected {MIN_SAMPLES}")
-        return PreparedSpeaker(transcript, len(samples), None, 0)
 
     async def speech_tokens(self, samples: Samples, sample_rate_hz: int) -> list[int]:
         return [len(samples) % 6561, 7]

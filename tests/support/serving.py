@@ -5,18 +5,21 @@ import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 import httpx
 import uvicorn
 
 from firstword.app.api.app import DrainingServer, build_app, server_config
 from firstword.app.api.dependencies import Clock, Services
+from firstword.app.api.keys import KeyRing, UrlSigner
 from firstword.app.api.kserve.inference import Inference
 from firstword.app.api.limits import Quotas
-from firstword.app.api.middleware import KeyRing
 from firstword.app.api.schemas import ErrorAnswer
 from firstword.app.options import Limits
 from firstword.app.telemetry.metrics import Metrics
+from firstword.app.telemetry.usage import Usage
 from tests.support.fake_engine import FakeEngine
 from tests.support.fake_speakers import FakeSpeakers
 from tests.support.fake_stages import FakeStages
@@ -31,41 +34,62 @@ LIMITS = Limits()
 def make_services(
     engine: FakeEngine | None = None,
     speakers: FakeSpeakers | None = None,
-    keys: Sequence[str] = (),
+    keys: Sequence[str] | KeyRing = (),
     limits: Limits = LIMITS,
     clock: Clock = time.perf_counter,
     accepts_any_model: bool = True,
+    tags_audio: bool = False,
     stages: FakeStages | None = None,
+    usage: Usage | None = None,
+    now: Callable[[], float] = time.time,
 ) -> Services:
+    """usage: one that is entered, where what it has written is to be read."""
+    key_ring = keys if isinstance(keys, KeyRing) else KeyRing(keys)
+    metrics = Metrics() if usage is None else usage.metrics
     return Services(
         engine=engine or FakeEngine(),
         speakers=speakers or FakeSpeakers(),
         stages=stages or FakeStages(),
-        metrics=Metrics(),
-        keys=KeyRing(keys),
+        metrics=metrics,
+        keys=key_ring,
+        signer=UrlSigner(b"secret of the test", key_ring, now),
+        usage=usage or Usage(Path("never written"), metrics),
         limits=limits,
         quotas=Quotas(limits, clock),
         model_id=MODEL_ID,
         voices=VOICES,
         accepts_any_model=accepts_any_model,
         clock=clock,
+        tags_audio=tags_audio,
     )
 
 
-def in_process(services: Services) -> httpx.AsyncClient:
-    """A client without a socket: answers come whole."""
-    transport = httpx.ASGITransport(build_app(services))
+def in_process(services: Services, **options: Any) -> httpx.AsyncClient:
+    """A client without a socket: answers come whole. options: of `build_app`."""
+    transport = httpx.ASGITransport(build_app(services, **options))
     return httpx.AsyncClient(transport=transport, base_url="http://test")
 
 
 @asynccontextmanager
-async def serving(services: Services, inference: Inference | None = None) -> AsyncIterator[str]:
+async def serving(
+    services: Services,
+    allowed_hosts: Sequence[str] | None = None,
+    metrics_on_main_port: bool = True,
+    inference: Inference | None = None,
+) -> AsyncIterator[str]:
     """A real server in this event loop; gives its base URL. On leaving, all its requests have ended."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         # The socket listens from here on: a client that is early waits in its backlog.
         host, port = listening.getsockname()
-        app = build_app(services, inference=inference)
-        config = server_config(app, host, port, services.limits.max_message_bytes)
+        limits = services.limits
+        max_message_bytes = max(limits.max_message_bytes, limits.max_reference_bytes)
+        app = build_app(
+            services,
+            allowed_hosts=allowed_hosts,
+            metrics_on_main_port=metrics_on_main_port,
+            inference=inference,
+        )
+        config = server_config(app, host, port, max_message_bytes)
         server = uvicorn.Server(config)
         running = asyncio.create_task(server.serve([listening]))
         try:

@@ -33,6 +33,8 @@ def decode(format: AudioFormat, body: bytes, rate_hz: int) -> tuple[Samples, int
     """Decode with libsndfile, or with FFmpeg what that cannot. Returns the samples and their rate."""
     if format == "pcm":
         return np.frombuffer(body, "<i2").astype(np.float32) / 32768, rate_hz
+    if format == "pcm_f32":
+        return np.frombuffer(body, "<f4"), rate_hz
     if format in G711:
         raw = {"format": "RAW", "subtype": G711[format], "samplerate": rate_hz, "channels": 1}
         return soundfile.read(io.BytesIO(body), dtype="float32", **raw)

@@ -1,24 +1,27 @@
 """An engine whose networks are toys in the test's hands: everything else is the real thing."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from firstword.app.clients import STRANGER, Client
 from firstword.app.engine.admission import Admission
 from firstword.app.engine.engine import SpeechEngine
-from firstword.app.engine.interface import EngineInfo, Mode, SynthesisRequest
+from firstword.app.engine.interface import EngineInfo, Mode, SynthesisRequest, VoiceMode
 from firstword.app.engine.stream import EngineParts
 from firstword.app.engine.token2wav_pool import Token2WavPool
 from firstword.app.engine.tokens.interface import EndReason, TokenRequest, TokenStream
 from firstword.app.errors import InvalidRequest, SpeakerNotFound
-from firstword.app.speakers.interface import PreparedSpeaker, SpeakerInfo
+from firstword.app.speakers.interface import PreparedSpeaker, SentRecording, SpeakerInfo
 from firstword.app.telemetry.metrics import Metrics
+from firstword.app.text.marks import Reading
 from firstword.app.text.normalize import is_speakable
 from firstword.app.text.segment import Segment
+from firstword.app.text.stream import Item
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.token2wav_step import StepInput, StepTimes
 from tests.support.clock import Clock
@@ -110,28 +113,48 @@ class ToyToken2Wav:
 
 
 class ToyPromptBuilder:
-    def uses_flow_prompt(self, speaker: SpeakerFeatures, instruction: str | None) -> bool:
+    def uses_flow_prompt(
+        self, speaker: SpeakerFeatures, instruction: str | None, mode: VoiceMode | None = None
+    ) -> bool:
         return instruction is None
 
     def utterance(
-        self, speaker: SpeakerFeatures, text_ids: tuple[int, ...] | None, instruction: str | None, seed: int
+        self,
+        speaker: SpeakerFeatures,
+        text_ids: tuple[int, ...] | None,
+        instruction: str | None,
+        seed: int,
+        mode: VoiceMode | None = None,
     ) -> TokenRequest:
         if instruction == "refused":
             raise InvalidRequest("no such instruction", "instruct")
-        return TokenRequest(text_ids, (), (), (), None, seed)
+        return TokenRequest(text_ids, (), (), (), None, seed, uses_flow_prompt=instruction is None)
 
 
 class ToySpeakers:
-    """Has one speaker, "hum"."""
+    """Has one speaker, "hum", and notes who asked for it."""
 
-    def get(self, name: str | None) -> SpeakerInfo:
+    def __init__(self) -> None:
+        self.clients: list[Client] = []
+
+    def get(self, name: str | None, client: Client) -> SpeakerInfo:
+        self.clients.append(client)
         if name not in (None, "hum"):
             raise SpeakerNotFound(f"no speaker is named {name!r}")
         return SpeakerInfo("hum", "builtin", "", 0.0, "", None, None, 0, cached=True)
 
-    async def prepared(self, name: str | None) -> PreparedSpeaker:
-        self.get(name)
+    async def prepared(
+        self,
+        name: str | None,
+        client: Client,
+        reference: SentRecording | None = None,
+        on_miss: Callable[[], None] = lambda: None,
+    ) -> PreparedSpeaker:
+        self.get(name, client)
         return PreparedSpeaker("", SpeakerFeatures.without_prompt(torch.zeros(192)), None, 0)
+
+    async def source_tokens(self, recording: SentRecording) -> tuple[int, ...]:
+        return tuple(recording.content)
 
 
 class ToyText:
@@ -141,28 +164,23 @@ class ToyText:
         self._mode: Mode = "whole"
         self._held = ""
 
-    def split(self, text: str, language: str | None, normalize: bool) -> list[Segment]:
-        return [*self.push(text), *self.flush()]
-
-    def open_feed(self, mode: Mode, language: str | None, normalize: bool) -> "ToyText":
-        feed = ToyText()
+    def open(self, mode: Mode, language: str | None, reading: Reading, warnings: list[str]) -> "ToyText":
+        feed = type(self)()
         feed._mode = mode
         return feed
 
-    def push(self, piece: str) -> list[Segment]:
+    def read(self, piece: str, flushes: bool) -> list[Item]:
         if self._mode == "continuous":
             return _segments(piece)
-        self._held += piece
-        *whole, self._held = self._held.split(".")
-        return _segments(*(f"{sentence}." for sentence in whole))
-
-    def flush(self) -> list[Segment]:
-        rest = self._held
-        self._held = ""
-        return _segments(rest)
+        *whole, self._held = (self._held + piece).split(".")
+        items = _segments(*(f"{sentence}." for sentence in whole))
+        if flushes:
+            items += _segments(self._held)
+            self._held = ""
+        return items
 
 
-def _segments(*texts: str) -> list[Segment]:
+def _segments(*texts: str) -> list[Item]:
     """Tokens are letters."""
     return [
         Segment(text, text, "en", tuple(ord(character) % 1000 for character in text))
@@ -188,12 +206,13 @@ class ToyEngine:
         self.token2wav = token2wav or ToyToken2Wav()
         self.clock = Clock()
         self.metrics = Metrics()
-        self.admission = Admission(max_streams, max_queued, 60.0, self.clock)
+        self.speakers = ToySpeakers()
+        self.admission = Admission(max_streams, max_queued, 60.0, self.clock, 20, 60.0)
         info = EngineInfo("toy", "toy", RATE_HZ, "hum", can_do_all, can_do_all, ("en",), 200)
         parts = EngineParts(
             info=info,
             admission=self.admission,
-            speakers=ToySpeakers(),
+            speakers=self.speakers,
             text=text or ToyText(),  # type: ignore[arg-type]
             generator=self.generator,
             prompt_builder=ToyPromptBuilder(),  # type: ignore[arg-type]
@@ -221,8 +240,8 @@ class ToyEngine:
 
 def asked(text: str, **fields: Any) -> SynthesisRequest:
     """For a whole text."""
-    return SynthesisRequest("test", "http", "whole", text, **fields)
+    return SynthesisRequest("test", "http", "whole", text, **({"client": STRANGER} | fields))
 
 
 def asked_in_pieces(mode: Mode = "segments", **fields: Any) -> SynthesisRequest:
-    return SynthesisRequest("test", "http", mode, **fields)
+    return SynthesisRequest("test", "http", mode, **({"client": STRANGER} | fields))

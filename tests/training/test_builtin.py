@@ -1,21 +1,31 @@
 """The shipped voice: it opens, is complete and small, and says what it is asked."""
 
-import subprocess
 import sys
-import wave
-from pathlib import Path
+from collections.abc import Iterator
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import torch
 
+from firstword.models.checkpoint.open import open_checkpoint
+from tests.training.recipe import hum
+from training import evaluate
 from training.judge.recognise import Pocketsphinx
 from training.judge.words import word_errors
+from training.settings import BUILTIN, read_settings
+from training.teachers.spoken import SAMPLE_RATE_HZ, Samples, Spoken
 from training.text.corpus import read_words
-from training.voice import BUILTIN, Voice
+from training.voice import Voice
+
+SPEAKERS = ["awb", "kal16", "rms", "slt"]
+TOKEN_SAMPLES = 960
 
 
 @pytest.fixture(scope="module")
-def voice() -> Voice:
-    return Voice(BUILTIN)
+def voice() -> Iterator[Voice]:
+    with Voice(BUILTIN) as voice:
+        yield voice
 
 
 def test_it_is_small_and_has_its_card() -> None:
@@ -25,47 +35,75 @@ def test_it_is_small_and_has_its_card() -> None:
 
 
 def test_it_has_four_speakers(voice: Voice) -> None:
-    assert sorted(voice.speakers) == ["awb", "kal16", "rms", "slt"]
-    assert all(speaker.has_prompt for speaker in voice.speakers.values())
+    assert sorted(voice.synthesizer.speakers) == SPEAKERS
+    assert all(speaker.has_prompt for speaker in open_checkpoint(BUILTIN).load_speakers().values())
 
 
 def test_it_is_understood(voice: Voice) -> None:
     """The rates of 400 sentences stand in docs/voice.md; sixteen show whether something was lost."""
     recogniser = Pocketsphinx()
+    reader = open_checkpoint(BUILTIN).load_prompt_reader(num_threads=1)
     errors = words = 0
-    for speaker in voice.speakers.values():
+    for speaker in SPEAKERS:
         for text in (
             "The weather is going to be cold and windy tomorrow.",
             "Please write your address on this piece of paper.",
             "I will be there in half an hour.",
             "Thank you very much for your help.",
         ):
-            tokens = voice.read(text, speaker, seed=1)
-            assert tokens.reason == "eos"
-            samples = voice.sound(tokens.ids, speaker, seed=1)
-            assert len(samples) == 960 * len(tokens.ids)
-            heard = recogniser(samples, voice.sample_rate_hz)
+            samples = np.concatenate(voice.speak(text, speaker, seed=1))
+            heard = recogniser(samples, SAMPLE_RATE_HZ)
             errors += word_errors(read_words(text), heard)
             words += len(read_words(text))
+        tokens = reader.read_source_tokens(samples, SAMPLE_RATE_HZ)
+        assert len(voice.respeak(samples, speaker)) == TOKEN_SAMPLES * len(tokens)
+    assert not voice.faults
     assert errors <= 0.3 * words, errors / words
 
 
 @pytest.mark.parametrize("word", ["No.", "Hello."])
 def test_a_single_word_is_said_once(voice: Voice, word: str) -> None:
     """Said twice it takes twice the time: a training without rows of one word did so in 10 of 16 draws."""
-    for name, speaker in voice.speakers.items():
-        lengths = sorted(len(voice.read(word, speaker, seed).ids) for seed in range(8))
+    for name in SPEAKERS:
+        spoken = (voice.speak(word, name, seed) for seed in range(8))
+        lengths = sorted(sum(map(len, chunks)) / TOKEN_SAMPLES for chunks in spoken)
         assert lengths[0] >= 8, (name, lengths)
         assert lengths[-1] <= min(25, 1.6 * lengths[0]), (name, lengths)
 
 
-@pytest.mark.parametrize("options", [[], ["--plain"]])
-def test_saying_from_the_command_line_writes_a_wav(tmp_path: Path, options: list[str]) -> None:
-    path = tmp_path / "out.wav"
-    command = [sys.executable, "-m", "training.say", "Hello.", "--speaker", "kal16", "-o", str(path)]
-    command += options
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert "RTF" in done.stdout
-    with wave.open(str(path)) as file:
-        assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (24_000, 1, 2)
-        assert 0.3 < file.getnframes() / 24_000 < 3
+class Teacher:
+    def speak(self, text: str) -> Spoken:
+        return hum(110.0, text)
+
+
+class Judge:
+    """Hears one word in everything, and one speaker."""
+
+    def __call__(self, samples: Samples, sample_rate_hz: int) -> str:
+        return "hello"
+
+    def embed(self, samples: Samples, sample_rate_hz: int) -> torch.Tensor:
+        return torch.ones(4) / 2
+
+
+def test_every_path_of_the_evaluation_is_heard(voice: Voice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("training.judge.recognise.Whisper", Judge)
+    monkeypatch.setattr("training.judge.recognise.Pocketsphinx", Judge)
+    monkeypatch.setattr("training.judge.likeness.SpeakerJudge", Judge)
+    score = SimpleNamespace(p808=3.0, overall=3.0)
+    judge = SimpleNamespace(quality=lambda *sound: score)
+    monkeypatch.setitem(sys.modules, "training.judge.quality", judge)  # the extra `voice` may be missing
+    monkeypatch.setattr(evaluate, "open_teacher", lambda call: Teacher())
+    for name, few in {"ENROLMENTS": 1, "WORD_DRAWS": 1, "SINGLE_WORDS": ("No.",)}.items():
+        monkeypatch.setattr(evaluate, name, few)
+    monkeypatch.setattr(evaluate, "evaluation_sentences", lambda: ["Hello there.", "Good morning to you."])
+    monkeypatch.setattr(evaluate, "hard_sentences", lambda: ["Seven."])
+    result = evaluate.Examiner(voice, BUILTIN, read_settings(), "rms", 2).run()
+    heard = {path: len(scores.words) for path, scores in result.paths.items()}
+    every = dict.fromkeys(("teacher", "copy", "tokens", "offline", "streamed"), 2)
+    assert heard == {**every, "by words": 1, "hard, teacher": 1, "hard": 1, "enrolled": 2}
+    assert not result.faults  # as many samples streamed as offline, among others
+    assert len(result.durations) == len(result.likeness) == 2
+    assert result.enrolled_right == [True]
+    assert result.single_words == {"No.": ["hello"]}
+    assert result.long_errors > 50

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from firstword.models.layers.attention import FullContext
+from firstword.models.layers import FullContext
 from tests.training.recipe import tiny_settings
 from training import flow
 from training.networks.flow import initialise

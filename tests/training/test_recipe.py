@@ -27,6 +27,7 @@ from training import (
 )
 from training.networks.flow import folded
 from training.networks.speech_tokenizer import NUM_CODES
+from training.offline import OfflineToken2Wav
 from training.pronunciation import stage as pronunciation
 from training.settings import Settings
 from training.text_tokenizer import read_tokenizer
@@ -61,17 +62,19 @@ def directory(settings: Settings) -> Path:
 
 
 def test_the_checkpoint_speaks(directory: Path) -> None:
-    voice = Voice(directory)
-    assert sorted(voice.speakers) == ["high", "low"]
-    speaker = voice.speakers["low"]
-    tokens = voice.read("Hello there.", speaker)
-    chunks = voice.stream(tokens.ids, speaker)
-    assert sum(map(len, chunks)) == 960 * len(tokens.ids)
-    assert len(voice.offline(tokens.ids, speaker)) == 960 * len(tokens.ids)
-    pieces = voice.read_pieces(["Hello", " there", "."], speaker)
-    assert len(pieces.ids) > 0
-    again = voice.enrol(hum(140.0, "").waveform, 24_000, "hello there")
-    assert len(again.prompt_mel) == 2 * len(again.prompt_tokens)
+    recording = hum(140.0, "").waveform
+    checkpoint = open_checkpoint(directory)
+    tokens = checkpoint.load_prompt_reader(num_threads=1).read_source_tokens(recording, 24_000).tolist()
+    speaker = checkpoint.load_speakers()["low"]
+    assert len(OfflineToken2Wav(checkpoint).solve(tokens, speaker)) == 960 * len(tokens)
+    with Voice(directory) as voice:
+        assert sorted(voice.synthesizer.speakers) == ["high", "low"]
+        assert len(voice.respeak(recording, "low")) == 960 * len(tokens)
+        assert sum(map(len, voice.speak("Hello there.", "low"))) > 0
+        assert sum(map(len, voice.speak(["Hello", " there", "."], "low"))) > 0
+        again = voice.enroll(recording, "hello there")
+        assert len(again.features.prompt_mel) == 2 * len(again.features.prompt_tokens)
+        assert sum(map(len, voice.speak("Hello.", reference=again))) > 0
 
 
 def test_the_yaml_says_what_was_trained(directory: Path, settings: Settings) -> None:

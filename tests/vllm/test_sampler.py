@@ -10,6 +10,7 @@ from torch import Tensor
 
 from firstword.models.config import SamplingConfig
 from firstword.models.lm.plan import Forbidden, Vocabulary
+from firstword.models.lm.sampling import class_masks, draw, repetition_aware_probabilities
 from firstword.models.vllm.export import EXTRA_KEY
 from firstword.models.vllm.sampling_state import SamplingState
 
@@ -166,3 +167,31 @@ def test_requests_of_others_are_refused() -> None:
 
     with pytest.raises(ValueError, match="only Firstword"):
         new_sampler().validate_params(SamplingParams())
+
+
+@pytest.mark.parametrize("first_seed", range(0, 40, 4))
+def test_each_row_is_drawn_from_its_own_distribution(first_seed: int) -> None:
+    """The id is that of the closed distribution at the same quantile: probabilities, not samples."""
+    from vllm import SamplingParams
+    from vllm.v1.sample.logits_processor import BatchUpdate
+
+    other = SamplingConfig(top_p=0.95, top_k=12, win_size=25, tau_r=0.08, temperature=0.6)
+    ways = (None, other, SamplingConfig(top_k=1), SamplingConfig(temperature=1.7))
+    rule, drawn_before = int(Forbidden.STOPS), (5, 5, 9)
+    sampler = new_sampler()
+    added = []
+    for row, way in enumerate(ways):
+        state = SamplingState(first_seed + row, 0, drawn_before, rule, 9, rule, config=way)
+        added.append((row, SamplingParams(max_tokens=9, extra_args=state.written()), None, []))
+    sampler.update_state(BatchUpdate(batch_size=4, removed=[], added=added, moved=[]))
+    generator = torch.Generator().manual_seed(first_seed)
+    logits = torch.randn(4, NAMES.num_classes, generator=generator)
+    found = sampler.apply(logits).argmax(1).tolist()
+    for row, way in enumerate(ways):
+        config = way or SamplingConfig()
+        history = torch.tensor([([-1] * config.win_size + list(drawn_before))[-config.win_size :]])
+        mask = class_masks(NAMES)[Forbidden.STOPS][None]
+        probabilities = repetition_aware_probabilities(logits[row : row + 1], mask, history, config)
+        generator = torch.Generator().manual_seed(first_seed + row)
+        uniform = torch.rand(1, generator=generator, dtype=torch.float64)
+        assert found[row] == draw(probabilities, uniform).item()

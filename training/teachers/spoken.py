@@ -6,6 +6,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+Samples = NDArray[np.float32]  # (n,)
+
 SAMPLE_RATE_HZ = 24_000
 STEP_SAMPLES = 60  # of the contours of pitch and phase
 STEP_RATE_HZ = SAMPLE_RATE_HZ // STEP_SAMPLES  # 400

@@ -12,8 +12,8 @@ import grpc
 
 from firstword.app.api.dependencies import Services
 from firstword.app.api.errors import INTERNAL, count_rejection, error_message, row_of
-from firstword.app.api.middleware import ANONYMOUS
 from firstword.app.api.streaming import StreamSession
+from firstword.app.clients import ANYBODY, Scope
 from firstword.app.errors import CancelReason, Refused, StreamTimeout, TtsError
 
 STATUS: Final = {
@@ -42,21 +42,25 @@ logger = logging.getLogger(__name__)
 class Call:
     """What the handler of a method needs of its call."""
 
-    def __init__(self, services: Services, context: Any, needs_key: bool) -> None:
-        """Raises InvalidApiKey."""
+    def __init__(self, services: Services, context: Any) -> None:
         metadata = {str(name).lower(): value for name, value in context.invocation_metadata() or ()}
         given_id = str(metadata.get("x-request-id", ""))
         self.request_id = given_id if _ACCEPTED_REQUEST_ID.fullmatch(given_id) else uuid.uuid4().hex
         self.received_s = services.clock()
-        self.owner = ANONYMOUS
-        if needs_key:
-            self.owner = services.keys.checked_owner(
-                str(metadata.get("authorization", "")), str(metadata.get("x-api-key", ""))
-            )
+        self.client = ANYBODY
         self.session: StreamSession | None = None  # set by a handler whose call is one stream
         self.cancel_reason: CancelReason = "disconnect"  # why, should the call be cancelled
         self._context = context
         self._write_timeout_s = services.limits.slow_listener_timeout_s
+
+        self._metadata = metadata
+        self._keys = services.keys
+
+    async def authenticate(self, scope: Scope | None) -> None:
+        """Raises InvalidApiKey and MissingScope."""
+        self.client = await self._keys.checked_client(
+            str(self._metadata.get("authorization", "")), str(self._metadata.get("x-api-key", "")), scope
+        )
 
     @asynccontextmanager
     async def within_deadline(self) -> AsyncIterator[None]:
@@ -107,17 +111,20 @@ Handler = Callable[[Any, Call], Awaitable[Any]]
 
 
 def answered(
-    services: Services, handler: Handler, needs_key: bool = True
+    services: Services, handler: Handler, scope: Scope | None = None, is_open: bool = False
 ) -> Callable[[Any, Any], Awaitable[Any]]:
     """Return a method's handler as the server takes it. What it raises becomes the status of the call.
 
-    handler: takes the request, or the requests that come, and the call.
+    handler: takes the request, or the requests that come, and the call. scope: what a key must
+    be for. is_open: no key is needed.
     """
 
     async def handle(request: Any, context: Any) -> Any:
         try:
             try:
-                call = Call(services, context, needs_key)
+                call = Call(services, context)
+                if not is_open:
+                    await call.authenticate(scope)
             except TtsError as error:
                 count_rejection(services.metrics, error)
                 raise

@@ -56,7 +56,9 @@ class InferenceService:
         }
         open_methods = ("ServerLive", "ServerReady")
         return {
-            name: answered(services, method, needs_key=name not in open_methods)
+            name: answered(
+                services, method, scope="speak" if "Infer" in name else None, is_open=name in open_methods
+            )
             for name, method in methods.items()
         }
 
@@ -108,7 +110,7 @@ class InferenceService:
         return message("inference.RepositoryIndexResponse")(models=models)
 
     async def _infer(self, request: Any, call: Call) -> Any:
-        caller = Caller(call.owner, call.received_s)
+        caller = Caller(call.client, call.received_s)
         with rejections_counted(self._inference.services.metrics):
             asked = self._read(request)
         return _response(asked, await self._inference.whole(asked, caller))
@@ -173,7 +175,7 @@ class InferenceStream:
         wants_empty = _value(request.parameters[EMPTY_FINAL]) if EMPTY_FINAL in request.parameters else False
         call = self._call
         try:
-            caller = Caller(call.owner, self._inference.services.clock(), sessions=self._sessions)
+            caller = Caller(call.client, self._inference.services.clock(), sessions=self._sessions)
             has_final = False
             try:
                 with rejections_counted(self._inference.services.metrics):

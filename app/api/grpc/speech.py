@@ -43,12 +43,12 @@ class SpeechService:
     def handlers(self) -> Mapping[str, Handler]:
         services = self._services
         return {
-            "Synthesize": answered(services, self._synthesize),
-            "Converse": answered(services, self._converse),
+            "Synthesize": answered(services, self._synthesize, "speak"),
+            "Converse": answered(services, self._converse, "speak"),
             "ListSpeakers": answered(services, self._list),
             "GetSpeaker": answered(services, self._get),
-            "RegisterSpeaker": answered(services, self._register),
-            "DeleteSpeaker": answered(services, self._delete),
+            "RegisterSpeaker": answered(services, self._register, "enrol"),
+            "DeleteSpeaker": answered(services, self._delete, "enrol"),
         }
 
     async def _synthesize(self, request: Any, call: Call) -> None:
@@ -57,8 +57,7 @@ class SpeechService:
         if request.HasField("normalize"):
             given["normalize"] = request.normalize
         body = _validated(SpeechBody, given)
-        default_hz = services.engine.info.sample_rate_hz
-        output = resolve_output_format(body.format, body.sample_rate, body.speed, default_hz)
+        output = resolve_output_format(body.format, body.sample_rate, body.speed, services)
         synthesis = SynthesisRequest(
             call.request_id,
             wire="grpc",
@@ -67,9 +66,10 @@ class SpeechService:
             language=body.language,
             instruct=body.instruct,
             seed=body.seed,
-            normalize=body.normalize,
+            reading=body.reading,
+            client=call.client,
         )
-        session = StreamSession(services, synthesis, call.owner, call.received_s)
+        session = StreamSession(services, synthesis, call.received_s)
         session.cancel_reason = "disconnect"
         call.session = session
         await call.send_id()
@@ -104,24 +104,26 @@ class SpeechService:
         await Conversation(self._services, call).run(requests)
 
     async def _list(self, request: Any, call: Call) -> Any:
-        return ListSpeakersResponse(speakers=[_speaker(info) for info in self._services.speakers.list()])
+        return ListSpeakersResponse(
+            speakers=[_speaker(info) for info in self._services.speakers.list(call.client)]
+        )
 
     async def _get(self, request: Any, call: Call) -> Any:
-        return _speaker(self._services.speakers.get(request.name))
+        return _speaker(self._services.speakers.get(request.name, call.client))
 
     async def _register(self, request: Any, call: Call) -> Any:
         services = self._services
         with rejections_counted(services.metrics):
-            services.quotas.charge(call.owner)
+            services.quotas.charge(call.client.name)
             if len(request.audio) > services.limits.max_upload_bytes:
                 raise upload_too_large(services.limits.max_upload_bytes)
             info = await services.speakers.enrol(
-                request.name, request.audio, request.transcript, request.language or None
+                request.name, request.audio, request.transcript, request.language or None, client=call.client
             )
         return _speaker(info)
 
     async def _delete(self, request: Any, call: Call) -> Any:
-        await self._services.speakers.delete(request.name)
+        await self._services.speakers.delete(request.name, client=call.client)
         return DeleteSpeakerResponse()
 
 
@@ -199,7 +201,7 @@ class Conversation:
     def _open(self, start: ws.Start) -> Context:
         sender = EventSender(self._call)
         context = Context(
-            start, self._services, self._call.owner, sender, True, "grpc", self._call.request_id
+            start, self._services, self._call.client, {}, sender, True, None, "grpc", self._call.request_id
         )
         self._context = context
         self._has_begun.set()
@@ -238,7 +240,9 @@ class EventSender:
             case ws.FlushDone():
                 event = SpeechEvent(flushed=Flushed())
             case ws.Done():
-                event = SpeechEvent(done=Done(**message.stats.model_dump()))
+                event = SpeechEvent(done=Done(**message.stats.model_dump(exclude={"first_byte"})))
+            case ws.TextWarning():
+                return
             case _:
                 raise AssertionError(message)
         await self._call.write(event)

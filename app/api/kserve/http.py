@@ -164,7 +164,7 @@ class InferenceResponse(Response):
         self.init_headers({"Cache-Control": "no-store"})
         self.inference = inference
         self.asked = asked
-        self.caller = Caller(http.state.key_owner, http.state.received_s)
+        self.caller = Caller(http.state.client, http.state.received_s)
         self._body = body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -25,9 +25,11 @@ from firstword.app.api.kserve.tensors import Tensor
 from firstword.app.api.schemas import VoiceFields
 from firstword.app.api.streaming import StreamSession
 from firstword.app.audio.dsp import Samples
+from firstword.app.audio.encode import encode_whole
+from firstword.app.clients import Client
 from firstword.app.engine.interface import Audio, SpeechPrompt, SynthesisRequest, TokenSession
 from firstword.app.errors import CancelReason, InvalidRequest, Overloaded
-from firstword.app.speakers.interface import PreparedSpeaker, checked_transcript
+from firstword.app.speakers.interface import SentRecording, checked_transcript
 
 MAX_ELEMENTS: Final = 2_000_000  # of one tensor: two minutes of 16 kHz, more than a recording may have
 MAX_SESSIONS: Final = 256  # of token2wav, beside the slots that each holds
@@ -39,7 +41,7 @@ _VOICE_PARAMETERS = ("speaker", "language", "instruct", "seed")
 class Caller:
     """Whose request it is, and why it ended early, should it."""
 
-    owner: str
+    client: Client
     received_s: float
     cancel_reason: CancelReason = "disconnect"
     session: StreamSession | None = None
@@ -123,7 +125,10 @@ class Inference:
                     async for chunk in chunks:
                         yield chunk[None]
             else:
-                with rejections_counted(self.services.metrics), self.services.quotas.admitted(caller.owner):
+                with (
+                    rejections_counted(self.services.metrics),
+                    self.services.quotas.admitted(caller.client.name),
+                ):
                     output = await getattr(self, f"_{request.model.name}")(request, caller)
                 yield output[None]
         except BaseException:
@@ -148,8 +153,8 @@ class Inference:
         if not text:
             raise InvalidRequest("`target_text` is empty; send the text to speak", "target_text")
         voice = _voice(request.parameters)
-        prepared = await self._reference(request)
-        if prepared is not None and voice.speaker is not None:
+        reference = self._reference(request)
+        if reference is not None and voice.speaker is not None:
             raise InvalidRequest("`reference_wav` and the parameter speaker both came; send one", "speaker")
         synthesis = SynthesisRequest(
             request.id or uuid4().hex,
@@ -159,8 +164,10 @@ class Inference:
             language=voice.language,
             instruct=voice.instruct,
             seed=voice.seed,
+            client=caller.client,
+            reference=reference,
         )
-        session = StreamSession(services, synthesis, caller.owner, caller.received_s, prepared)
+        session = StreamSession(services, synthesis, caller.received_s)
         session.cancel_reason = caller.cancel_reason
         caller.session = session
         async with session:
@@ -175,15 +182,14 @@ class Inference:
             if not has_audio:
                 yield np.zeros(round(MIN_AUDIO_S * stream.sample_rate_hz), np.float32)
 
-    async def _reference(self, request: InferenceRequest) -> PreparedSpeaker | None:
-        """Read the recording that came with a text, or was read before; None: none came."""
+    def _reference(self, request: InferenceRequest) -> SentRecording | None:
+        """The recording that came with a text; None: none came."""
         if "reference_wav" not in request.inputs:
             return None
         given = request.inputs.get("reference_text")
         transcript = checked_transcript("" if given is None else _text(given, "reference_text"))
-        samples = _samples(request)
-        with rejections_counted(self.services.metrics):
-            return await self.services.stages.speaker(samples, REFERENCE_HZ, transcript)
+        content = encode_whole("wav", _samples(request), REFERENCE_HZ, REFERENCE_HZ, 1.0)
+        return SentRecording(content, transcript)
 
     async def _audio_tokenizer(self, request: InferenceRequest, caller: Caller) -> Tensor:
         tokens = await self.services.stages.speech_tokens(_samples(request), REFERENCE_HZ)
@@ -207,7 +213,7 @@ class Inference:
         is_last = is_whole or bool(request.inputs.get("finalize", np.zeros((1, 1), bool))[0, 0])
         if not is_whole and not request.id:
             raise InvalidRequest("a request with `token_offset` needs an id, which its session goes by", "id")
-        key = (caller.owner, uuid4().hex if is_whole else request.id)
+        key = (caller.client.name, uuid4().hex if is_whole else request.id)
         try:
             async with self._session(key, request, len(tokens), is_last) as session:
                 if caller.sessions is not None:

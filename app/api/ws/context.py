@@ -1,8 +1,9 @@
 """One context of a WebSocket: text in, audio out."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from enum import Enum, auto
 from functools import partial
 from uuid import uuid4
@@ -19,9 +20,12 @@ from firstword.app.api.ws.messages import (
     Start,
     Started,
     Stats,
+    TextWarning,
 )
+from firstword.app.clients import Client
 from firstword.app.engine.interface import Flushed, SynthesisRequest
-from firstword.app.errors import CancelReason, StreamTimeout, Wire
+from firstword.app.errors import CancelReason, InvalidRequest, StreamTimeout, UploadTooLarge, Wire
+from firstword.app.speakers.interface import SentRecording, checked_transcript
 
 
 class ContextState(Enum):
@@ -49,64 +53,117 @@ class Context:
         self,
         start: Start,
         services: Services,
-        owner: str,
+        client: Client,
+        headers: Mapping[str, str],
         send_queue: Sender,
         is_explicit: bool,
+        reference: SentRecording | None = None,
         wire: Wire = "websocket",
         request_id: str | None = None,
     ) -> None:
-        """owner: whose API key it is. is_explicit: a `start` came. request_id None: a new one.
+        """headers: of the upgrade. is_explicit: a `start` came. reference: the recording within it.
 
-        Raises InvalidRequest, SpeakerNotFound.
+        Raises InvalidRequest, SpeakerNotFound, and UploadTooLarge for the recording that is to follow.
         """
         info = services.engine.info
+        max_bytes = services.limits.max_reference_bytes
+        if (start.reference_bytes or 0) > max_bytes:
+            raise UploadTooLarge(
+                f"a recording of {start.reference_bytes} bytes; expected {max_bytes} at most: send a shorter "
+                "or compressed one"
+            )
+        self._reference_text = checked_transcript(start.reference_text, "reference_text")
+        self._recording = bytearray()
+        self._num_missing = start.reference_bytes or 0  # bytes of the recording that are still to come
         if start.speaker is not None:
-            services.speakers.get(start.speaker)
+            services.speakers.get(start.speaker, client)
+        info.language_of(start.language)
         self.id = start.context
         self.task: asyncio.Task[None] | None = None  # that of `run`, set by its creator
         # The client may have more to send that only makes sense after the `start` it sent.
         self.needs_start = is_explicit
         self._state = ContextState.IDLE
-        self._output = resolve_output_format(
-            start.format, start.sample_rate, start.speed, info.sample_rate_hz
-        )
+        self._output = resolve_output_format(start.format, start.sample_rate, start.speed, services)
         self._request = SynthesisRequest(
             request_id=request_id or uuid4().hex,
             wire=wire,
             mode=start.mode or ("continuous" if info.can_continue_text else "segments"),
             speaker=start.speaker,
             language=start.language,
+            reading=start.reading,
+            sampling=start.sampling,
+            volume=start.volume,
             instruct=start.instruct,
             seed=start.seed,
+            reference=reference,
+            voice_mode=start.voice_mode,
+            client=client,
         )
-        self._session = StreamSession(services, self._request, owner)
+        info.check(self._request)
+        self._headers = headers
+        self._session = StreamSession(services, self._request, headers=headers)
         self._services = services
         self._send_queue = send_queue
         self._has_left_idle = asyncio.Event()
         self._idle_timer: asyncio.Timeout | None = None
         self._num_sent_samples = 0  # at the output's rate
+        self._text: list[str] = []  # all that came
+        self._num_warnings = 0  # sent
 
     @property
     def takes_text(self) -> bool:
         return self._state in (ContextState.IDLE, ContextState.OPEN)
+
+    @property
+    def takes_recording(self) -> bool:
+        return self._num_missing > 0 and self.takes_text
+
+    def push_recording(self, part: bytes) -> None:
+        """Take the next part of the announced recording. Raises InvalidRequest for more than announced."""
+        self._restart_idle_timer()
+        if len(part) > self._num_missing:
+            raise InvalidRequest(
+                f"{len(part)} bytes of a recording came, {self._num_missing} were to come; give the length "
+                "of the file in `reference_bytes`",
+                "reference_bytes",
+            )
+        self._recording += part
+        self._num_missing -= len(part)
+        if not self._num_missing:
+            reference = SentRecording(bytes(self._recording), self._reference_text)
+            self._recording = bytearray()
+            self._request = replace(self._request, reference=reference)
+            self._session = StreamSession(self._services, self._request, headers=self._headers)
+
+    def _check_recording(self) -> None:
+        if self._num_missing:
+            raise InvalidRequest(
+                f"{self._num_missing} bytes of the reference recording have not come; send them in binary "
+                "messages before any text",
+                "reference_bytes",
+            )
 
     def push_text(self, text: str) -> None:
         """Raise what `Engine.open` and its stream raise. An empty text has no effect."""
         self._restart_idle_timer()
         if not text:
             return
+        self._check_recording()
         self._leave_idle(ContextState.OPEN)
         self._session.text_came()
         self._session.stream.push_text(text)
+        self._text.append(text)
 
     def flush(self) -> None:
         """Raise as `push_text` does."""
+        self._check_recording()
         self._leave_idle(ContextState.OPEN)
         self._restart_idle_timer()
         self._session.stream.flush()
 
     def end_text(self) -> None:
         """Raise as `push_text` does."""
+        self._check_recording()
         self.needs_start = False
         self._leave_idle(ContextState.DRAINING)
         self._restart_idle_timer()
@@ -144,20 +201,29 @@ class Context:
             rtf=None if rtf is None else round(rtf, 3),
             speech_tokens=counts.speech_tokens,
             characters=counts.characters,
+            first_byte=record.first_byte(counts),
         )
         await self._send_queue.send(Done(context=self.id, stats=stats), before_write=close)
 
-    def cancel(self, reason: CancelReason) -> Cancelled:
-        """Free everything at once; audio that waits to be written is withdrawn."""
+    def cancel(self, reason: CancelReason, played_ms: float | None = None) -> Cancelled:
+        """Free everything at once; audio that waits to be written is withdrawn.
+
+        played_ms: how much of what was sent has been heard; None: all of it.
+        """
         self._close(reason)
         spoken_text = ""
         if self._session.is_admitted:
             played_s = self._num_sent_samples / self._output.sample_rate_hz
+            if played_ms is not None:
+                played_s = min(played_s, played_ms / 1000)
             source_rate_hz = self._services.engine.info.sample_rate_hz
             num_samples = round(played_s * self._output.speed * source_rate_hz)
             spoken_text = self._session.stream.spoken_text(num_samples)
         return Cancelled(
-            context=self.id, audio_ms_sent=self._ms(self._num_sent_samples), spoken_text=spoken_text
+            context=self.id,
+            audio_ms_sent=self._ms(self._num_sent_samples),
+            spoken_text=spoken_text,
+            remaining_text="".join(self._text)[len(spoken_text) :],
         )
 
     def fail(self, error: Exception) -> None:
@@ -211,6 +277,7 @@ class Context:
         with StreamEncoder(session.stream, self._output, session.record.encoded) as encoder:
             async with aclosing(encoder.events()) as events:
                 async for event in events:
+                    await self._send_warnings()
                     if isinstance(event, Flushed):
                         await queue.send(FlushDone(context=self.id))
                         continue
@@ -224,6 +291,14 @@ class Context:
                     await queue.send(frame, event.data, before_write=count)
                     session.record.audio_went(event.num_samples, self._output.sample_rate_hz)
                     self._restart_idle_timer()
+
+        await self._send_warnings()
+
+    async def _send_warnings(self) -> None:
+        """Send those that came up since the last call."""
+        for message in self._session.stream.stats.warnings[self._num_warnings :]:
+            self._num_warnings += 1
+            await self._send_queue.send(TextWarning(context=self.id, message=message))
 
     def _count_sent(self, num_samples: int) -> None:
         self._num_sent_samples += num_samples

@@ -13,6 +13,7 @@ from firstword.app.api.errors import error_body, invalid_request
 from firstword.app.api.schemas import VoiceFields
 from firstword.app.audio.formats import AudioFormat
 from firstword.app.errors import InvalidRequest
+from firstword.app.speech_options import NotBoolean
 
 MAX_QUEUED_MESSAGES = 16
 
@@ -33,6 +34,8 @@ class Start(VoiceFields, ContextMessage):
     type: Literal["start"] = "start"
     format: AudioFormat = "pcm"
     mode: Literal["continuous", "segments"] | None = None  # None: continuous where the checkpoint can
+    # Of a reference recording that follows in binary messages, before any other message of its context.
+    reference_bytes: Annotated[int, NotBoolean, Field(ge=1)] | None = None
 
 
 class Text(ContextMessage):
@@ -50,6 +53,8 @@ class End(ContextMessage):
 
 class Cancel(ContextMessage):
     type: Literal["cancel"] = "cancel"
+    # How much the listener has heard, by its own clock; None: all that was sent.
+    played_ms: Annotated[float, NotBoolean, Field(ge=0, allow_inf_nan=False)] | None = None
 
 
 class Ping(Message):
@@ -110,6 +115,13 @@ class AudioFrame(ContextMessage):
     duration_ms: float
 
 
+class TextWarning(ContextMessage):
+    """The text is spoken, but probably not as its writer wants it."""
+
+    type: Literal["warning"] = "warning"
+    message: str
+
+
 class FlushDone(ContextMessage):
     """All that came before a flush has been sent."""
 
@@ -122,6 +134,7 @@ class Stats(BaseModel):
     rtf: float | None
     speech_tokens: int
     characters: int
+    first_byte: dict[str, float | str]  # milliseconds by stage, `speaker_cache`, and `rtf` of the first chunk
 
 
 class Done(ContextMessage):
@@ -133,6 +146,7 @@ class Cancelled(ContextMessage):
     type: Literal["cancelled"] = "cancelled"
     audio_ms_sent: float
     spoken_text: str
+    remaining_text: str  # the rest of what came
 
 
 class Pong(Message):

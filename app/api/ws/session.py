@@ -10,6 +10,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from firstword.app.api.dependencies import Services, services_of
 from firstword.app.api.errors import INTERNAL, row_of
+from firstword.app.api.streaming import SYNTHETIC
 from firstword.app.api.ws.context import Context
 from firstword.app.api.ws.messages import (
     Cancel,
@@ -26,9 +27,12 @@ from firstword.app.api.ws.messages import (
     parse_message,
     peek_type_and_context,
 )
-from firstword.app.errors import CancelReason, InvalidRequest, UpgradeRequired
+from firstword.app.clients import Client
+from firstword.app.errors import CancelReason, InvalidApiKey, InvalidRequest, UpgradeRequired
+from firstword.app.speakers.interface import SentRecording
 
 GOING_AWAY = 1001  # close codes, RFC 6455 and its registry
+TOO_BIG = 1009
 RESTARTING = 1012
 CLOSE_TIMEOUT_S = 5.0  # for the last messages to go out
 MAX_ENDED_CONTEXTS = 64  # remembered, as messages for them may be under way
@@ -41,9 +45,9 @@ router = APIRouter()
 async def stream(websocket: WebSocket) -> None:
     """A client without a key has been refused at the upgrade, before this."""
     services = services_of(websocket)
-    await websocket.accept()
+    await websocket.accept(headers=[(SYNTHETIC.lower().encode(), b"true")])
     with services.metrics.ws_connections.track_inprogress():
-        await WebSocketSession(websocket, services, websocket.state.key_owner).run()
+        await WebSocketSession(websocket, services, websocket.state.client).run()
 
 
 @router.get("/tts/stream", include_in_schema=False)
@@ -74,13 +78,12 @@ class WebSocketSession:
     speaking end first, and no new one begins.
     """
 
-    def __init__(self, websocket: WebSocket, services: Services, owner: str) -> None:
-        """owner: whose API key it is."""
+    def __init__(self, websocket: WebSocket, services: Services, client: Client) -> None:
         limits = services.limits
         self._websocket = websocket
         self._services = services
         self._limits = limits
-        self._owner = owner
+        self._client = client
         self._send_queue = SendQueue(websocket, limits.slow_listener_timeout_s, after_write=self._touch)
         self._tasks = asyncio.TaskGroup()
         self._contexts: dict[str, Context] = {}
@@ -157,21 +160,48 @@ class WebSocketSession:
         while (message := await self._websocket.receive())["type"] == "websocket.receive":
             self._touch()
             raw: str | None = message.get("text")
+            if raw is not None and len(raw) > self._limits.max_message_bytes:
+                self._end_socket(_End("client_cancel", Close(TOO_BIG, "the message is too long")))
+                return
             try:
                 if raw is None:
-                    raise InvalidRequest("binary messages are not supported; send JSON in a text message")
-                await self._handle(parse_message(raw))
+                    await self._take_recording(message["bytes"])
+                else:
+                    await self._handle(parse_message(raw))
             except Exception as error:
                 await self._refuse(raw, error)
             await asyncio.sleep(0)  # a burst of messages lets others run in between
         is_shutdown = message.get("code") == RESTARTING
         self._end_socket(_End("shutdown" if is_shutdown else "disconnect"))
 
+    async def _take_recording(self, part: bytes) -> None:
+        """Give a binary message to the context that waits for it, of which there is one at most."""
+        context = next((one for one in self._contexts.values() if one.takes_recording), None)
+        if context is None:
+            raise InvalidRequest(
+                "a binary message came, and no context waits for one; send JSON in a text message, and a "
+                "recording only behind a `start` with `reference_bytes`"
+            )
+        try:
+            context.push_recording(part)
+        except InvalidRequest as error:
+            context.fail(error)
+            await self._fail(context.id, error, needs_start=True)
+
     async def _handle(self, message: ClientMessage) -> None:
+        if isinstance(message, Start | Text):
+            await self._check_key()
         match message:
             case Ping():
                 await self._send_queue.post(Pong())
+            case Start(reference_bytes=None):
+                reference = await message.reference(self._limits.max_reference_bytes)
+                self._start(message, is_explicit=True, reference=reference)
             case Start():
+                if message.reference_audio is not None:
+                    raise InvalidRequest(
+                        "reference_audio and reference_bytes were both given; give one", "reference_bytes"
+                    )
                 self._start(message, is_explicit=True)
             case Text():
                 self._context_for_text(message.context).push_text(message.text)
@@ -183,12 +213,13 @@ class WebSocketSession:
             case End():
                 self._taking_text(message.context).end_text()
             case Cancel():
-                cancelled = self._get(message.context).cancel("client_cancel")
+                context = self._get(message.context)
+                cancelled = context.cancel("client_cancel", message.played_ms)
                 self._remove(message.context)
                 await self._send_queue.post(cancelled)
                 self._end_if_empty()
 
-    def _start(self, start: Start, is_explicit: bool) -> Context:
+    def _start(self, start: Start, is_explicit: bool, reference: SentRecording | None = None) -> Context:
         if start.context in self._contexts:
             raise UnexpectedMessage(f"context {start.context!r} is still open; cancel it first", "context")
         if self._close_when_empty is not None:
@@ -199,7 +230,20 @@ class WebSocketSession:
                 "wait for one to end, or cancel one",
                 "context",
             )
-        context = Context(start, self._services, self._owner, self._send_queue, is_explicit)
+        if start.reference_bytes and any(one.takes_recording for one in self._contexts.values()):
+            raise InvalidRequest(
+                "the recording of another context is still to come; send it before the next",
+                "reference_bytes",
+            )
+        context = Context(
+            start,
+            self._services,
+            self._client,
+            self._websocket.headers,
+            self._send_queue,
+            is_explicit,
+            reference,
+        )
         self._clear_failed(context.id)
         self._contexts[context.id] = context
         context.task = self._tasks.create_task(self._run(context))
@@ -222,6 +266,12 @@ class WebSocketSession:
                 f"`end` was already sent for context {context_id!r}; use another context", "context"
             )
         return context
+
+    async def _check_key(self) -> None:
+        """Raise InvalidApiKey once the key of the socket is removed, or allows something else."""
+        await self._services.keys.refresh()
+        if not self._services.keys.knows(self._client):
+            raise InvalidApiKey("the API key was removed or changed; connect again, with another one")
 
     def _has_ended(self, context_id: str) -> bool:
         return context_id not in self._contexts and context_id in self._ended

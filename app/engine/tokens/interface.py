@@ -8,6 +8,8 @@ from typing import Literal, Protocol
 import torch
 
 from firstword.app.errors import TtsError
+from firstword.app.options import Sampling
+from firstword.models.lm.alignment import TokenDetail
 from firstword.models.lm.plan import DEFAULT_RATIOS, LengthRatios
 from firstword.models.lm.silence import SilentTokenFilter
 
@@ -22,7 +24,8 @@ class TokenRequest:
 
     text_ids: the whole text; None: it is pushed while speech is generated. prefix_text_ids: CosyVoice 3's
     instruction, in front of the prompt's text. speaker: the embedding (192,) where the language model
-    takes one.
+    takes one. uses_flow_prompt: the flow continues the speaker's prompt; CosyVoice 1 follows an instruction
+    without it. sampling: what differs from the checkpoint's.
     """
 
     text_ids: tuple[int, ...] | None
@@ -32,23 +35,27 @@ class TokenRequest:
     speaker: torch.Tensor | None
     seed: int
     ratios: LengthRatios = DEFAULT_RATIOS
+    wants_logprobs: bool = False
+    uses_flow_prompt: bool = True
+    sampling: Sampling | None = None
 
 
 class TokenStream:
     """The speech tokens of one utterance as they are generated: `ids` only grows.
 
-    Lives in the event loop; one task waits for tokens.
+    `details` grows with it. Lives in the event loop; one task waits for tokens.
     """
 
     def __init__(self, silent_ids: frozenset[int] = frozenset()) -> None:
         """silent_ids: tokens of which at most a few in a row are handed on."""
         self.ids: list[int] = []
+        self.details: list[TokenDetail] = []
         self.reason: EndReason | None = None
         self.compute_s = 0.0
         self._silence = SilentTokenFilter(silent_ids)
         self._error: TtsError | None = None
         self._last_id: int | None = None
-        self._held_ids: list[int] = []  # repeats of the last id that are not in `ids` yet
+        self._held: list[tuple[int, TokenDetail]] = []  # repeats of the last id, not in `ids` yet
         self._num_wanted = 0
         self._waiter: asyncio.Future[None] | None = None
         self._ended = asyncio.Event()
@@ -74,24 +81,23 @@ class TokenStream:
         """Return when it has ended or failed; any number of tasks may wait."""
         await self._ended.wait()
 
-    def deliver(self, ids: Sequence[int], compute_s: float) -> None:
-        """Add generated tokens. compute_s: this utterance's share of the step.
+    def deliver(self, ids: Sequence[int], compute_s: float, details: Sequence[TokenDetail] = ()) -> None:
+        """Add generated tokens. compute_s: this utterance's share of the step. details: () for none.
 
         Repeats of a token are held back until another one follows. MAX_REPEATS of one token in a row end
         the stream as "token_loop", without the repeats: no token is taken back.
         """
         self.compute_s += compute_s
-        for id in ids:
+        for token in zip(ids, details or [TokenDetail()] * len(ids), strict=True):
             if self.has_ended:
                 return
-            if id != self._last_id:
-                self.ids += self._silence.keep([*self._held_ids, id])
-                self._held_ids.clear()
-                self._last_id = id
-            elif len(self._held_ids) < MAX_REPEATS - 2:
-                self._held_ids.append(id)
+            if token[0] != self._last_id:
+                self._add([*self._held, token])
+                self._last_id = token[0]
+            elif len(self._held) < MAX_REPEATS - 2:
+                self._held.append(token)
             else:
-                self._held_ids.clear()
+                self._held.clear()
                 self.end("token_loop")
         if len(self.ids) >= self._num_wanted:
             self._wake()
@@ -99,8 +105,7 @@ class TokenStream:
     def end(self, reason: EndReason) -> None:
         """The first end counts."""
         if not self.has_ended:
-            self.ids += self._silence.keep(self._held_ids)
-            self._held_ids.clear()
+            self._add(self._held)
             self.reason = reason
             self._ended.set()
             self._wake()
@@ -110,6 +115,13 @@ class TokenStream:
             self._error = error
             self._ended.set()
             self._wake()
+
+    def _add(self, tokens: Sequence[tuple[int, TokenDetail]]) -> None:
+        for id, detail in tokens:
+            if self._silence.lets_through(id):
+                self.ids.append(id)
+                self.details.append(detail)
+        self._held.clear()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from firstword.app.engine.interface import VoiceMode
 from firstword.app.engine.tokens.interface import TokenRequest
 from firstword.app.errors import InvalidRequest
-from firstword.models.config import LMConfig, ModelConfig, Qwen2LMConfig, TransformerLMConfig
+from firstword.models.config import LMConfig, ModelConfig, Qwen2LMConfig, SamplingConfig, TransformerLMConfig
 from firstword.models.frontend.features import ModeError
 from firstword.models.frontend.modes import (
     choose_mode,
@@ -40,16 +41,22 @@ class PromptBuilder:
         return isinstance(self.config.lm, Qwen2LMConfig)
 
     def utterance(
-        self, speaker: SpeakerFeatures, text_ids: tuple[int, ...] | None, instruction: str | None, seed: int
+        self,
+        speaker: SpeakerFeatures,
+        text_ids: tuple[int, ...] | None,
+        instruction: str | None,
+        seed: int,
+        mode: VoiceMode | None = None,
     ) -> TokenRequest:
-        """text_ids None: they are pushed later.
+        """text_ids None: they are pushed later. mode None: chosen by the instruction and the speaker.
 
-        Raises InvalidRequest for an instruction or a speaker that the checkpoint cannot take.
+        Raises InvalidRequest for an instruction, a speaker or a mode that the checkpoint cannot take.
         """
         ids = text_ids or ()
         family, tokenizer = self.config.family, self.tokenizer
         try:
-            match choose_mode(family, speaker, instruction is not None):
+            chosen = choose_mode(family, speaker, instruction is not None, mode)
+            match chosen:
                 case "instruct":
                     given = instruct(family, speaker, ids, instruction or "", tokenizer)
                 case "instruct2":
@@ -61,7 +68,8 @@ class PromptBuilder:
                 case "cross_lingual":
                     given = cross_lingual(family, speaker, ids, tokenizer)
         except ModeError as error:
-            raise InvalidRequest(str(error), "speaker" if instruction is None else "instruct") from error
+            param = "voice_mode" if mode is not None else "speaker" if instruction is None else "instruct"
+            raise InvalidRequest(str(error), param) from error
         return TokenRequest(
             text_ids=None if text_ids is None else given.text_ids,
             prompt_text_ids=given.prompt_text_ids,
@@ -70,20 +78,48 @@ class PromptBuilder:
             speaker=given.lm_embedding if isinstance(self.config.lm, TransformerLMConfig) else None,
             seed=seed,
             ratios=self.ratios,
+            uses_flow_prompt=uses_flow_prompt(chosen),
         )
 
-    def uses_flow_prompt(self, speaker: SpeakerFeatures, instruction: str | None) -> bool:
-        """Whether the flow continues the speaker's prompt; CosyVoice 1 follows an instruction without it."""
-        return uses_flow_prompt(choose_mode(self.config.family, speaker, instruction is not None))
+    def uses_flow_prompt(
+        self, speaker: SpeakerFeatures, instruction: str | None, mode: VoiceMode | None = None
+    ) -> bool:
+        """Whether the flow continues the speaker's prompt; CosyVoice 1 follows an instruction without it.
+
+        Raises InvalidRequest for a mode that the speaker cannot have.
+        """
+        try:
+            return uses_flow_prompt(choose_mode(self.config.family, speaker, instruction is not None, mode))
+        except ModeError as error:
+            raise InvalidRequest(str(error), "voice_mode") from error
+
+
+def sampling_of(request: TokenRequest, config: SamplingConfig) -> SamplingConfig | None:
+    """Return the checkpoint's sampling with what a request changes of it; None: nothing."""
+    given = request.sampling
+    if given is None:
+        return None
+    return SamplingConfig(
+        top_p=config.top_p if given.top_p is None else given.top_p,
+        top_k=config.top_k if given.top_k is None else given.top_k,
+        win_size=config.win_size if given.ras_window is None else given.ras_window,
+        tau_r=config.tau_r if given.ras_threshold is None else given.ras_threshold,
+        temperature=config.temperature if given.temperature is None else given.temperature,
+    )
 
 
 def plan_of(request: TokenRequest, vocabulary: Vocabulary, config: LMConfig) -> Plan:
     """Return the decoding plan. Raises InvalidRequest for ids that the model does not have."""
     prompt_text, prompt_speech = request.prompt_text_ids, request.prompt_speech_ids
+    ratios, given = request.ratios, request.sampling
+    if given is not None:
+        maximum = ratios.maximum if given.max_token_ratio is None else given.max_token_ratio
+        minimum = ratios.minimum if given.min_token_ratio is None else given.min_token_ratio
+        ratios = LengthRatios(min(minimum, maximum), maximum)
     try:
         if request.text_ids is not None:
             text = request.prefix_text_ids + prompt_text
-            return OfflinePlan(vocabulary, request.text_ids, text, prompt_speech, request.ratios)
+            return OfflinePlan(vocabulary, request.text_ids, text, prompt_speech, ratios)
         assert isinstance(config, Qwen2LMConfig), "text pushed to a model that reads all of it first"
         return BistreamPlan(
             vocabulary,
@@ -92,7 +128,7 @@ def plan_of(request: TokenRequest, vocabulary: Vocabulary, config: LMConfig) -> 
             request.prefix_text_ids,
             mix_ratio=config.mix_ratio,
             prompt_before_blocks=config.prompt_before_blocks,
-            ratios=request.ratios,
+            ratios=ratios,
         )
     except ValueError as error:
         raise InvalidRequest(str(error), "text") from error

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from firstword.app.engine.tokens.interface import EndReason, TokenRequest, TokenStream
-from firstword.app.engine.tokens.prompt import plan_of
+from firstword.app.engine.tokens.prompt import plan_of, sampling_of
 from firstword.app.errors import SynthesisFailed
 from firstword.models.config import LMConfig
+from firstword.models.lm.alignment import TokenDetail
 from firstword.models.lm.decoder import (
     Emitted,
     Row,
@@ -41,6 +42,7 @@ class _Progress:
 
     stream: _TorchStream
     ids: tuple[int, ...] = ()
+    details: tuple[TokenDetail, ...] = ()
     compute_s: float = 0.0
     reason: EndReason | None = None
     failure: str = ""
@@ -81,7 +83,15 @@ class TorchTokenGenerator:
             stream.fail(SynthesisFailed("the server is stopping"))
             return stream
         self._running.add(stream)
-        self._command(stream, RowRequest(plan, request.seed, speaker=request.speaker, owner=stream))
+        row = RowRequest(
+            plan,
+            request.seed,
+            speaker=request.speaker,
+            sampling=sampling_of(request, self._config.sampling),
+            owner=stream,
+            wants_logprobs=request.wants_logprobs,
+        )
+        self._command(stream, row)
         return stream
 
     def push_text(self, stream: TokenStream, ids: Sequence[int]) -> None:
@@ -152,7 +162,7 @@ class TorchTokenGenerator:
         for event in advanced:
             stream = _stream_of(event.row)
             if isinstance(event, Emitted):
-                progress.append(_Progress(stream, (event.speech_id,), share))
+                progress.append(_Progress(stream, (event.speech_id,), (event.detail,), share))
                 continue
             stream.row = None
             if event.reason == "not_finite":
@@ -177,7 +187,7 @@ class TorchTokenGenerator:
 
     def _deliver(self, progress: list[_Progress]) -> None:
         for one in progress:
-            one.stream.deliver(one.ids, one.compute_s)
+            one.stream.deliver(one.ids, one.compute_s, one.details)
             if one.failure:
                 one.stream.fail(SynthesisFailed(one.failure))
             elif one.reason is not None:

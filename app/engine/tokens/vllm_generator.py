@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from firstword.app.engine.tokens.interface import TokenRequest, TokenStream
-from firstword.app.engine.tokens.prompt import plan_of
+from firstword.app.engine.tokens.prompt import plan_of, sampling_of
 from firstword.app.errors import Restarting, SynthesisFailed, TextTooLong, TtsError
-from firstword.models.config import Qwen2LMConfig
+from firstword.models.config import Qwen2LMConfig, SamplingConfig
 from firstword.models.lm.plan import BistreamPlan, ForceFill, Plan, Run, Stop, Vocabulary, WaitForText
 from firstword.models.lm.silence import silent_ids
 from firstword.models.vllm.sampling_state import SamplingState
@@ -128,10 +128,13 @@ class EngineSupervisor:
 class _VllmStream(TokenStream):
     """An utterance of this generator, with its plan and the task that runs it."""
 
-    def __init__(self, plan: Plan, seed: int, silent_ids: frozenset[int]) -> None:
+    def __init__(
+        self, plan: Plan, seed: int, silent_ids: frozenset[int], sampling: SamplingConfig | None
+    ) -> None:
         super().__init__(silent_ids)
         self.plan = plan
         self.seed = seed
+        self.sampling = sampling  # None: that of the checkpoint
         self.context: list[int] = []  # every id that has run, in order
         self.num_drawn = 0
         self.text_came = asyncio.Event()
@@ -152,7 +155,6 @@ class VllmTokenGenerator:
         self._vocabulary = Vocabulary.of(config)
         self._silent_ids = silent_ids(config)
         self._config = config
-        self._window = config.sampling.win_size
         self._max_model_len = max_model_len
         self._is_greedy = is_greedy
         self._running: set[_VllmStream] = set()
@@ -166,7 +168,8 @@ class VllmTokenGenerator:
 
     def start(self, request: TokenRequest) -> TokenStream:
         plan = plan_of(request, self._vocabulary, self._config)
-        stream = _VllmStream(plan, request.seed, self._silent_ids)
+        sampling = sampling_of(request, self._config.sampling)
+        stream = _VllmStream(plan, request.seed, self._silent_ids, sampling)
         if self._is_closing:
             stream.fail(SynthesisFailed("the server is stopping"))
             return stream
@@ -235,13 +238,15 @@ class VllmTokenGenerator:
     async def _decode(self, stream: _VllmStream, new_ids: tuple[int, ...]) -> None:
         """Run the new ids and draw behind them. Compute time is divided among the requests that run."""
         span = stream.plan.sampling_span
-        history = tuple(stream.plan.history[-self._window :])
+        history = tuple(stream.plan.history[-(stream.sampling or self._config.sampling).win_size :])
         stream.context += new_ids
         stream.plan.mark_run()
         num_free = self._max_model_len - len(stream.context)
         if num_free <= 0:
             raise self._too_long()
-        sampling = SamplingState.of(span, stream.seed, stream.num_drawn, history, self._is_greedy)
+        sampling = SamplingState.of(
+            span, stream.seed, stream.num_drawn, history, self._is_greedy, stream.sampling
+        )
         request = DecodeRequest(tuple(stream.context), sampling, min(span.num_ids, num_free))
         self._num_requests += 1
         came_s = time.perf_counter()

@@ -4,8 +4,7 @@ from dataclasses import dataclass, replace
 
 from firstword.app.engine.backend import BackendError, Device
 from firstword.app.options import PrecisionChoice, VllmOptions
-from firstword.models.config import Qwen2LMConfig
-from firstword.models.vllm.export import Dtype
+from firstword.models.config import Dtype, Qwen2LMConfig
 
 BYTES_OF: dict[Dtype, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
 DEFAULT_NUM_SEQS = 64  # in one step, where the number of streams is only measured later

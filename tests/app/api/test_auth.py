@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient, WebSocketDenialResponse
 
 from firstword.app.api.app import build_app
-from firstword.app.api.middleware import KeyRing
+from firstword.app.api.keys import KeyRing
 from tests.support.fake_engine import FakeEngine
 from tests.support.serving import counted, error_of, in_process, make_services, serving
 
@@ -73,7 +73,16 @@ async def test_probes_need_no_key(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/speakers", "/metrics", "/v1/models", "/v1/capabilities", "/nowhere", "/docs"]
+    "path",
+    [
+        "/speakers",
+        "/metrics",
+        "/v1/models",
+        "/v1/capabilities",
+        "/nowhere",
+        "/openapi.json",
+        "/asyncapi.json",
+    ],
 )
 async def test_all_else_needs_one(path: str) -> None:
     async with in_process(make_services(keys=KEYS)) as client:
@@ -109,9 +118,12 @@ def test_an_entry_of_another_form_is_refused_without_showing_it(entry: str) -> N
 
 def test_a_key_has_an_owner() -> None:
     ring = KeyRing(KEYS)
-    assert ring.owner_of("open-sesame") == "plain"
-    assert ring.owner_of("abracadabra") == "hashed"
-    assert ring.owner_of("") is None
+    for key, owner in (("open-sesame", "plain"), ("abracadabra", "hashed")):
+        client = ring.client_of(key)
+        assert client is not None
+        assert (client.name, client.scopes, client.access) == (owner, {"speak", "enrol", "admin"}, "shared")
+        assert key not in repr(client)
+    assert ring.client_of("") is None
 
 
 @pytest.mark.parametrize("query", ["", "?api_key=wrong"])

@@ -10,6 +10,7 @@ import pytest
 from fastapi import FastAPI
 
 from firstword.app.api.app import build_app
+from firstword.app.api.limits import speech_body_bytes
 from firstword.app.api.middleware import LINGER_BYTES
 from tests.support.fake_engine import FakeEngine
 from tests.support.serving import LIMITS, PATIENCE_S, counted, error_of, in_process, make_services, serving
@@ -54,12 +55,13 @@ async def test_reading_stops_soon_after_the_limit_is_passed() -> None:
     async with in_process(make_services()) as client:
         answer = await client.post("/tts", content=zeros(100 * MIB, taken), headers=JSON)
     assert answer.status_code == 413
-    assert sum(taken) <= 256 * 1024 + LINGER_BYTES + 2 * 65536
+    assert sum(taken) <= speech_body_bytes(LIMITS) + LINGER_BYTES + 2 * 65536
 
 
 @pytest.mark.parametrize("head", ["Content-Length: 1000000", "Transfer-Encoding: chunked"])
 async def test_a_client_that_sends_and_sends_is_answered_first(head: str) -> None:
-    async with serving(make_services()) as url:
+    limits = replace(LIMITS, max_body_bytes=0x40000 - 4, max_reference_bytes=1)
+    async with serving(make_services(limits=limits)) as url:
         host, port = urlsplit(url).hostname, urlsplit(url).port
         reader, writer = await asyncio.open_connection(host, port)
         writer.write(f"POST /tts HTTP/1.1\r\nHost: test\r\n{head}\r\n\r\n".encode())
@@ -69,9 +71,11 @@ async def test_a_client_that_sends_and_sends_is_answered_first(head: str) -> Non
 
 
 async def test_a_body_of_just_the_limit_is_read() -> None:
-    async with in_process(make_services(limits=replace(LIMITS, max_body_bytes=64))) as client:
-        at_limit = await client.post("/tts", content=b'{"text":"Hi."}'.ljust(64), headers=JSON)
-        over_limit = await client.post("/tts", content=b'{"text":"Hi."}'.ljust(65), headers=JSON)
+    """With room for a recording in base64: 30 bytes are 40."""
+    limits = replace(LIMITS, max_body_bytes=64, max_reference_bytes=30)
+    async with in_process(make_services(limits=limits)) as client:
+        at_limit = await client.post("/tts", content=b'{"text":"Hi."}'.ljust(104), headers=JSON)
+        over_limit = await client.post("/tts", content=b'{"text":"Hi."}'.ljust(105), headers=JSON)
     assert (at_limit.status_code, over_limit.status_code) == (200, 413)
 
 

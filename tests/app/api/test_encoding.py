@@ -14,6 +14,7 @@ import pytest
 from firstword.app.api.encoding import EncodedChunk, StreamEncoder
 from firstword.app.audio.encode import AudioEncoder, encode_whole
 from firstword.app.audio.formats import AudioFormat, OutputFormat
+from firstword.app.clients import STRANGER
 from firstword.app.engine.interface import Audio, Flushed, StreamEvent, SynthesisRequest
 from tests.support.fake_engine import FakeEngine, FakeStream
 from tests.support.sounds import tone
@@ -35,7 +36,7 @@ def encoder_of(
             for event in events:
                 yield event
 
-    stream = Listed(FakeEngine(), SynthesisRequest("test", "http", text="Hello."), "anna")
+    stream = Listed(FakeEngine(), SynthesisRequest("test", "http", text="Hello.", client=STRANGER), "anna")
     assert stream.sample_rate_hz == RATE_HZ
     return StreamEncoder(stream, output, on_encoded)
 

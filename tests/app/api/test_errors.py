@@ -65,7 +65,10 @@ ROWS = [
     (AudioTooShort("no"), 400, "invalid_request_error", "audio_too_short", None),
     (AudioTooLong("no"), 400, "invalid_request_error", "audio_too_long", None),
     (UploadTooLarge("no"), 413, "invalid_request_error", "upload_too_large", None),
-    (InvalidApiKey("no"), 401, "authentication_error", "invalid_api_key", None),
+    (InvalidApiKey("no"), 401, "authentication_error", "invalid_api_key", 1008),
+    (errors.InvalidSignature("no"), 401, "authentication_error", "invalid_signature", None),
+    (errors.MissingScope("no", "enrol"), 403, "permission_error", "missing_scope", None),
+    (errors.SpeakerNotYours("no"), 403, "permission_error", "speaker_not_yours", None),
     (OriginNotAllowed("no"), 403, "permission_error", "origin_not_allowed", None),
     (RateLimited("no", 7), 429, "rate_limit_error", "rate_limited", None),
     (Overloaded("no", 7), 503, "overloaded_error", "overloaded", 1013),
@@ -94,7 +97,7 @@ async def test_every_row_of_the_table_reaches_the_client(
     assert answer.headers["x-request-id"]
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers.get("retry-after") == ("7" if status in (429, 503) else None)
-    assert answer.headers.get("www-authenticate") == ("Bearer" if status == 401 else None)
+    assert ("www-authenticate" in answer.headers) == (status == 401 or code == "missing_scope")
 
 
 def test_every_kind_of_the_tree_has_a_row_of_its_own() -> None:

@@ -237,7 +237,12 @@ async def test_fields_of_other_servers_are_honoured_and_the_rest_ignored() -> No
     async with in_process(make_services(engine)) as client:
         answer = await client.post("/v1/audio/speech", json=body)
     request = engine.streams[0].request
-    assert (request.language, request.seed, request.instruct, request.wire) == ("en", 3, "gladly", "openai")
+    assert (request.language, request.seed, request.instruct, request.wire) == (
+        "en",
+        3,
+        "gladly",
+        "openai",
+    )
     assert answer.headers["content-length"] == str(len("Hi.") * 400 * 2)
 
 

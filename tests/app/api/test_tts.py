@@ -1,10 +1,12 @@
 """`/tts` does what docs/api.md says, whatever text comes."""
 
+import io
 import json
 from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
 
 from firstword.app.api.tts import SpeechBody
 from firstword.app.audio.formats import FORMATS, AudioFormat
@@ -52,7 +54,7 @@ async def test_the_request_reaches_the_engine_as_it_was_sent() -> None:
     request = stream.request
     assert (request.request_id, request.wire, request.mode) == ("mine-1", "http", "whole")
     assert (request.speaker, request.language, request.instruct) == ("anna", "en", "gladly")
-    assert (request.seed, request.normalize, stream.text) == (7, False, HELLO)
+    assert (request.seed, request.reading.normalize, stream.text) == (7, False, HELLO)
 
 
 @pytest.mark.parametrize("format", ["wav", "pcm", "ulaw", "alaw"])
@@ -65,6 +67,19 @@ async def test_a_complete_body_says_what_a_streamed_one_says(format: str) -> Non
     assert complete.headers["content-length"] == str(len(complete.content))
     assert complete.content[header_bytes:] == streamed.content[header_bytes:]
     assert complete.headers["content-type"] == streamed.headers["content-type"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_an_answer_says_that_it_is_synthetic(stream: bool) -> None:
+    async with in_process(make_services(tags_audio=True)) as client:
+        headers = {"X-Request-Id": "r-7"}
+        answer = await client.post("/tts", json={"text": HELLO, "stream": stream}, headers=headers)
+        plain = await client.get("/livez")
+    assert answer.headers["x-firstword-synthetic"] == "true"
+    assert "x-firstword-synthetic" not in plain.headers
+    with soundfile.SoundFile(io.BytesIO(answer.content)) as file:
+        assert (file.artist, file.comment) == ("hum", "synthetic speech; request r-7")
+        assert file.software.startswith("Firstword ")
 
 
 async def test_a_complete_wav_has_true_sizes() -> None:
@@ -289,7 +304,7 @@ async def test_voice_is_another_name_of_speaker() -> None:
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("spaeker", "unknown field `spaeker`; did you mean `speaker`?"), ("temperature", "remove it")],
+    [("spaeker", "unknown field `spaeker`; did you mean `speaker`?"), ("colour", "remove it")],
 )
 async def test_a_query_with_an_unknown_parameter_is_refused(name: str, message: str) -> None:
     async with in_process(make_services()) as client:
@@ -333,3 +348,22 @@ async def test_the_moment_of_silence_is_valid_in_every_format(format: AudioForma
     samples, rate_hz = decode(format, answer.content, int(answer.headers["X-Sample-Rate"]))
     assert len(samples) / rate_hz >= 0.02
     assert np.abs(samples).max() < 1e-3  # G.711 has no zero
+
+
+async def test_a_whole_body_is_a_file_that_gives_way_and_everything_else_is_played() -> None:
+    engine = FakeEngine()
+    services = make_services(engine)
+    async with in_process(services) as client:
+        for whole in (True, False):
+            fields = {"stream": False} if whole else {}
+            await client.post("/tts", json={"text": "Hi."} | fields)
+            await client.get("/tts", params={"text": "Hi."} | ({"stream": "false"} if whole else {}))
+            await client.post("/v1/audio/speech", json={"input": "Hi."} | fields)
+            await client.post("/v1/audio/speech", json={"input": "Hi.", "stream_format": "sse"} | fields)
+    played = [stream.request.is_played for stream in engine.streams]
+    assert played == [False, False, False, True, True, True, True, True]
+    first_bytes = [
+        counted(services, "tts_time_to_first_byte_seconds_count", protocol=p) for p in ("http", "openai")
+    ]
+    assert first_bytes == [2, 3]
+    assert counted(services, "tts_underrun_seconds_count") == 5

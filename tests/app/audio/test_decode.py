@@ -264,6 +264,7 @@ def test_every_format_has_the_limit(format: AudioFormat) -> None:
         decode_recording(encode_whole(format, tone(3.0, 24_000), 24_000), 2.0)
 
 
+@pytest.mark.slow
 def test_eight_hours_in_a_small_file_cost_no_more_than_the_limit() -> None:
     body = io.BytesIO()
     silence = np.zeros(8000 * 60, np.int16)

@@ -45,5 +45,5 @@ def test_without_a_wish_the_rate_is_the_one_that_loses_least(
 
 
 def test_an_unknown_format_is_refused_with_the_choices() -> None:
-    with pytest.raises(ValueError, match="'ogg' is unknown; choose one of wav, pcm, mp3, opus"):
+    with pytest.raises(ValueError, match="'ogg' is unknown; choose one of wav, pcm, pcm_f32, mp3, opus"):
         sample_rate_of("ogg", None, 24_000)  # type: ignore[arg-type]

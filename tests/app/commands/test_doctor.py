@@ -36,6 +36,7 @@ def test_doctor_finds_nothing_wrong_here() -> None:
         ("FIRSTWORD_CHECKPOINT", "nowhere", "checkpoint", "set FIRSTWORD_CHECKPOINT to a model directory"),
         ("FIRSTWORD_DATA_DIR", "file", "data directory", 'mkdir -p "'),
         ("FIRSTWORD_API_KEYS", "s3cret", "keys", "set FIRSTWORD_API_KEYS=name:key,other:key"),
+        ("FIRSTWORD_API_KEYS_FILE", "keys.toml", "keys", "change the file, or set FIRSTWORD_API_KEYS_FILE"),
         ("FIRSTWORD_PROT", "1", "settings", "firstword settings"),
     ],
 )
@@ -43,6 +44,7 @@ def test_doctor_says_what_is_wrong_and_what_fixes_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str, value: str, wrong: str, fix: str
 ) -> None:
     (tmp_path / "file").touch()
+    (tmp_path / "keys.toml").write_text('[anna]\nkey = "s3cret"\n')
     monkeypatch.setenv(variable, value)
     result = run("doctor")
     assert result.exit_code == 1
@@ -155,6 +157,12 @@ def test_server_open_to_the_network_is_noted(host: str, keys: str, state: str) -
     finding = checks.check_keys(load_settings(host=host, api_keys=keys))
     assert finding.state == state
     assert "s3cret" not in f"{finding}"
+
+
+def test_keys_of_the_file_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "keys.toml").write_text('a = { key = ["s3cret", "next"], scopes = ["speak"] }')
+    settings = load_settings(host="0.0.0.0", api_keys="b:other", api_keys_file="keys.toml")
+    assert checks.check_keys(settings) == checks.Finding("keys", "ok", "3 of them")
 
 
 def test_looking_at_a_data_directory_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ import soundfile
 
 from firstword.app.audio.dsp import to_pcm16
 from firstword.app.errors import SynthesisFailed
+from firstword.app.options import Sampling
+from firstword.app.text.marks import Reading
 from tests.app.commands.typed import refused, run
 from tests.support.fake_engine import SAMPLE_RATE_HZ, FakeEngine, speech
 
@@ -25,6 +27,27 @@ def test_say_writes_a_file_with_true_sizes(engine: FakeEngine, tmp_path: Path) -
     assert (request.speaker, request.seed, request.wire) == ("anna", 7, "cli")
     assert "out.wav: 0.60 s of speech" in result.stderr
     assert "real-time factor" in result.stderr
+
+
+def test_say_takes_a_reference_and_a_mode(engine: FakeEngine, tmp_path: Path) -> None:
+    assert "no mode is named 'loud'" in refused("say", TEXT, "--mode", "loud")
+    assert "there is no file mia.wav" in refused("say", TEXT, "--reference", "mia.wav")
+    assert run("say", TEXT, "--mode", "instruct", "--instruct", "Softly.").exit_code == 0
+    request = engine.streams[0].request
+    assert (request.voice_mode, request.instruct) == ("instruct", "Softly.")
+
+
+def test_say_takes_the_options_of_a_request(engine: FakeEngine) -> None:
+    given = ("--option", "volume=0.5", "--option", "marks=false", "--option", 'lexicon={"a": "b"}')
+    assert run("say", TEXT, *given, "--option", "top_k=3").exit_code == 0
+    request = engine.streams[0].request
+    assert request.reading == Reading(marks=False, lexicon={"a": "b"})
+    assert (request.volume, request.sampling) == (0.5, Sampling(top_k=3))
+    assert "unknown option 'speed'; choose one of normalize, marks" in refused(
+        "say", TEXT, "--option", "speed=2"
+    )
+    assert "option top_k: Input should be less than" in refused("say", TEXT, "--option", "top_k=999")
+    assert "expected NAME=VALUE" in refused("say", TEXT, "--option", "loud")
 
 
 def test_say_sends_headerless_samples_through_a_pipe(engine: FakeEngine) -> None:

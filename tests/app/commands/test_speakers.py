@@ -50,7 +50,8 @@ async def test_speaker_comes_is_shown_and_goes(known: FakeSpeakers, tmp_path: Pa
     (tmp_path / "bob.wav").write_bytes(b"a recording")
     added = await run_beside("add", "bob", "bob.wav", "--transcript", "I am [Bob].", "--language", "en")
     assert added.exit_code == 0, added.output
-    assert known.speakers["bob"] == replace(ANNA, name="bob", transcript="I am [Bob].", language="en")
+    bob = replace(ANNA, name="bob", transcript="I am [Bob].", language="en", owner="tester")
+    assert known.speakers["bob"] == bob
 
     shown = await run_beside("show", "bob")
     assert "transcript: I am [Bob].\n" in shown.output
@@ -71,7 +72,25 @@ async def test_exported_speaker_is_imported_under_another_name(known: FakeSpeake
     assert (tmp_path / "anna.safetensors").read_bytes() == b"anna"
     imported = await run_beside("import", "anna.safetensors", "--name", "carla")
     assert imported.exit_code == 0, imported.output
-    assert known.speakers["carla"] == replace(ANNA, name="carla")
+    assert known.speakers["carla"] == replace(ANNA, name="carla", owner="tester")
+
+
+@pytest.mark.usefixtures("_found_by_environment")
+async def test_who_may_use_a_speaker_is_said_and_shown(known: FakeSpeakers, tmp_path: Path) -> None:
+    (tmp_path / "bob.wav").write_bytes(b"a recording")
+    await run_beside("add", "bob", "bob.wav", "--access", "private")
+    await run_beside("export", "hum")  # a built-in one
+    await run_beside("import", "hum.safetensors", "--name", "carla", "--access", "read-only")
+    assert (known.speakers["bob"].access, known.speakers["carla"].access) == ("private", "read-only")
+    shown = (await run_beside("show", "bob")).output
+    assert "owner: tester\n" in shown
+    assert "access: private\n" in shown
+    listed = (await run_beside("list")).output.splitlines()
+    assert [line.split()[:4] for line in listed if "tester" in line] == [
+        ["bob", "registered", "tester", "private"],
+        ["carla", "registered", "tester", "read-only"],
+    ]
+    assert "`access`" in await refused_beside("import", "hum.safetensors", "--name", "eva", "--access", "x")
 
 
 @pytest.mark.usefixtures("_found_by_environment")

@@ -119,3 +119,65 @@ async def test_it_is_full_when_the_queue_is_too() -> None:
     await until_idle()
     assert door.is_full
     waiting.cancel()
+
+
+def admission_with_files(max_streams: int, max_queued_files: int = 9, timeout_s: float = 60.0) -> Admission:
+    return Admission(max_streams, 0, 60.0, Clock(), max_queued_files, timeout_s)
+
+
+async def test_a_file_takes_no_slot_from_streams_that_are_played() -> None:
+    door = admission_with_files(max_streams=2)
+    file = await door.acquire(is_file=True)
+    second = asyncio.create_task(door.acquire(is_file=True))
+    await until_idle()
+    assert (door.num_running, door.num_files_queued) == (1, 1)  # one of them at once, though a slot is free
+    played = [await door.acquire() for _ in range(2)]  # at once: no played stream may wait here
+    file.release()
+    await until_idle()
+    assert not second.done()  # no slot is free
+    for slot in played:
+        slot.release()
+    (await second).release()
+    assert (door.num_running, door.num_files_queued) == (0, 0)
+
+
+@pytest.mark.parametrize(("max_streams", "max_files"), [(1, 1), (15, 1), (16, 2), (80, 10)])
+async def test_an_eighth_of_the_slots_is_for_files(max_streams: int, max_files: int) -> None:
+    door = admission_with_files(max_streams, max_queued_files=0)
+    for _ in range(max_files):
+        await door.acquire(is_file=True)
+    with pytest.raises(Overloaded, match=f"{max_files} files run and 0 wait"):
+        await door.acquire(is_file=True)
+
+
+async def test_a_freed_slot_goes_to_a_played_stream_before_a_file() -> None:
+    door = Admission(1, 1, 60.0, Clock(), 1, 60.0)
+    slot = await door.acquire()
+    file, played = (asyncio.create_task(door.acquire(is_file)) for is_file in (True, False))
+    await until_idle()
+    slot.release()
+    await until_idle()
+    assert (file.done(), played.done()) == (False, True)
+    (await played).release()
+    (await file).release()
+
+
+async def test_a_file_has_a_deadline_of_its_own() -> None:
+    door = admission_with_files(max_streams=1, timeout_s=0.0)
+    slot = await door.acquire()
+    with pytest.raises(Overloaded, match="within 0 s"):
+        await door.acquire(is_file=True)
+    slot.release()
+    assert (door.num_running, door.num_files_queued) == (0, 0)
+
+
+async def test_draining_refuses_files_that_wait() -> None:
+    door = admission_with_files(max_streams=1)
+    slot = await door.acquire()
+    file = asyncio.create_task(door.acquire(is_file=True))
+    await until_idle()
+    door.drain()
+    with pytest.raises(Draining):
+        await file
+    slot.release()
+    await door.wait_until_idle()

@@ -97,3 +97,14 @@ async def test_flushes_do_not_pile_up_before_a_listener_who_does_not_take() -> N
     assert not putting.done()
     await listener.take()
     await putting
+
+
+async def test_a_file_is_less_urgent_than_what_is_played_however_much_is_ahead() -> None:
+    clock = Clock()
+    file, played = (AudioQueue(RATE_HZ, 60.0, clock, is_played) for is_played in (False, True))
+    clock.pass_s(100.0)
+    for queue in (file, played):
+        for _ in range(50):
+            await queue.put(audio(1.0))
+            await queue.take()
+    assert file.playout_deadline_s > played.playout_deadline_s + 3600

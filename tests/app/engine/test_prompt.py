@@ -27,9 +27,9 @@ def test_an_instruction_takes_the_prompt_from_the_first_familys_flow_alone(
     family: Family, is_used: bool
 ) -> None:
     builder, speaker = built(family)
-    assert builder.uses_flow_prompt(speaker, None)
-    assert builder.uses_flow_prompt(speaker, "Calmly.") is is_used
+    assert builder.utterance(speaker, hello(builder), None, seed=1).uses_flow_prompt
     request = builder.utterance(speaker, hello(builder), "Calmly.", seed=1)
+    assert request.uses_flow_prompt is is_used
     assert request.prompt_speech_ids == ()
     assert request.speaker is None
 
@@ -47,3 +47,20 @@ def test_an_empty_instruction_is_refused() -> None:
     builder, speaker = built("cosyvoice2")
     with pytest.raises(InvalidRequest, match="needs an instruction"):
         builder.utterance(speaker, hello(builder), " ", seed=1)
+
+
+@pytest.mark.parametrize("family", ["cosyvoice1", "cosyvoice2"])
+def test_mode_that_is_asked_for_is_taken_or_refused(family: Family) -> None:
+    builder, speaker = built(family)
+    speaker = replace(speaker, prompt_text_ids=(7, 8, 9))
+    text = hello(builder)
+    assert builder.utterance(speaker, text, None, 1, "zero_shot").prompt_text_ids == (7, 8, 9)
+    assert builder.utterance(speaker, text, None, 1, "cross_lingual").prompt_text_ids == ()
+    silent = replace(speaker, prompt_text_ids=())
+    with pytest.raises(InvalidRequest, match="needs the text that the prompt says"):
+        builder.utterance(silent, text, None, 1, "zero_shot")
+    if family == "cosyvoice1":
+        assert not builder.uses_flow_prompt(speaker, None, "sft")
+    else:
+        with pytest.raises(InvalidRequest, match="sft is for speakers without"):
+            builder.uses_flow_prompt(speaker, None, "sft")

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from firstword.app.audio.dsp import Samples
+from firstword.app.clients import Client
 from firstword.app.engine.interface import Audio, Flushed, Mode, StreamEvent
-from firstword.app.engine.stream import SpeechStream, faded
+from firstword.app.engine.shaping import faded
+from firstword.app.engine.stream import SpeechStream
 from firstword.app.engine.tokens.interface import MAX_REPEATS, TokenStream
 from firstword.app.errors import (
     Draining,
@@ -21,7 +23,7 @@ from firstword.app.errors import (
     SynthesisFailed,
     TextTooLong,
 )
-from firstword.app.text.segment import Segment
+from firstword.app.text.stream import Item
 from tests.support.pace import until_idle
 from tests.support.toy_engine import RATE_HZ, SAMPLES_PER_TOKEN, ToyEngine, ToyText, asked, asked_in_pieces
 
@@ -291,7 +293,7 @@ async def test_a_loop_of_which_some_was_handed_out_ends_cleanly_too() -> None:
 
 async def test_text_that_only_looks_as_if_it_could_be_spoken_is_no_audio() -> None:
     class DeafText(ToyText):
-        def flush(self) -> list[Segment]:
+        def read(self, piece: str, flushes: bool) -> list[Item]:
             return []
 
     async with ToyEngine(text=DeafText()) as toy:
@@ -349,6 +351,13 @@ async def test_what_the_checkpoint_cannot_do_and_unknown_speakers_are_refused_an
         with pytest.raises(InvalidRequest, match="no instructions"):
             toy.engine.open(asked("Hi.", instruct="gladly"))
         assert toy.admission.num_running == 0
+
+
+async def test_speaker_is_looked_up_for_who_asks_both_times() -> None:
+    anna = Client("anna", frozenset({"speak"}))
+    async with ToyEngine() as toy:
+        await spoken(toy, "Hi.", speaker="hum", client=anna)
+        assert toy.speakers.clients == [anna, anna]
 
 
 async def test_the_spoken_text_follows_what_was_heard() -> None:
@@ -419,3 +428,37 @@ def test_fades_touch_the_ends_of_an_utterance_only() -> None:
     assert faded(ones, 3, is_first=False, is_last=True).tolist() == [*[1] * 8, 0.5, 0]
     assert faded(ones[:0], 3, is_first=True, is_last=True).tolist() == []
     assert RATE_HZ * 0.003 < SAMPLES_PER_TOKEN / 2  # the letters above are read beyond the fades
+
+
+async def test_text_that_is_not_spoken_well_is_known_before_the_first_audio() -> None:
+    async with ToyEngine() as toy, toy.engine.open(asked("Да. Hi. Да.", language="English")) as stream:
+        assert stream.request.language == "en"
+        first = await anext(aiter(stream))
+        assert isinstance(first, Audio)
+        assert stream.stats.warnings == ["the text seems to have Russian (ru) in it, and toy speaks en only"]
+
+
+async def test_a_language_that_is_not_spoken_is_refused_at_once() -> None:
+    async with ToyEngine() as toy:
+        with pytest.raises(InvalidRequest, match="does not speak German; choose one of en") as refused:
+            toy.engine.open(asked("Hi.", language="de"))
+    assert refused.value.param == "language"
+
+
+async def test_files_never_keep_a_played_stream_waiting_and_are_all_answered() -> None:
+    """No played stream may wait here: one that finds no slot at once is refused."""
+    async with ToyEngine(max_streams=4, max_queued=0) as toy:
+        files = [asyncio.create_task(spoken(toy, f"File {n}.", is_played=False)) for n in range(20)]
+        await until_idle()
+        num_beside = []
+
+        async def listen(num_streams: int) -> None:
+            for _ in range(num_streams):
+                async with toy.engine.open(asked("Played.")) as stream:
+                    num_beside.append(toy.admission.num_running)
+                    await heard(stream)
+
+        await asyncio.gather(listen(20), listen(20), listen(20), listen(5))
+        answers = await asyncio.gather(*files)
+    assert [letters_of(answer) for answer in answers] == [f"File {n}." for n in range(20)]
+    assert max(num_beside) == 5  # four that are played, and one file

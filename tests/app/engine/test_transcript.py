@@ -1,6 +1,6 @@
 """Which words were heard."""
 
-from firstword.app.engine.stream import UtteranceTranscript, spoken_text
+from firstword.app.engine.transcript import UtteranceTranscript, spoken_text
 
 RATE_HZ = 1000
 

@@ -1,10 +1,7 @@
-"""A server process that registers one speaker after the other, to be killed: `-m` with the store's path.
-
-It says a name on its standard output once the registration has returned.
-"""
+"""What a process does that registers one speaker after the other, to be killed."""
 
 import asyncio
-import sys
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from firstword.app.speakers.registry import SpeakerRegistry
@@ -15,17 +12,17 @@ from tests.app.speakers.recordings import recording
 DURATION_S = 3.0  # 144 kB: many pages, so that there is a middle to be killed in
 
 
-async def enrol_for_ever(path: Path, first: int) -> None:
+def enroll_forever(path: Path, first: int, said: "Connection[str, str]") -> None:
+    """said: gets a name once its registration has returned."""
+    asyncio.run(_enroll_forever(path, first, said))
+
+
+async def _enroll_forever(path: Path, first: int, said: "Connection[str, str]") -> None:
     upload = recording(DURATION_S)
     store = await asyncio.to_thread(SpeakerStore, path)
     async with SpeakerRegistry(store, FakeNetworks(), max_cache_bytes=1000) as registry:  # type: ignore[arg-type]
         number = first
         while True:
             await registry.enrol(f"s{number}", upload, f"Number {number}.")
-            sys.stdout.write(f"s{number}\n")
-            sys.stdout.flush()
+            said.send(f"s{number}")
             number += 1
-
-
-if __name__ == "__main__":
-    asyncio.run(enrol_for_ever(Path(sys.argv[1]), int(sys.argv[2])))

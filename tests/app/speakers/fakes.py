@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firstword.app.errors import BadAudio
+from firstword.app.speakers.bundle import Tensors
 from firstword.app.speakers.interface import PreparedSpeaker
-from firstword.app.speakers.store import Tensors
 
 STATE_BYTES = 100
 
@@ -25,6 +25,7 @@ class FakeBuiltin:
     transcript: str = "Hello."
     duration_s: float = 2.0
     created_at: str = "2026-01-01T00:00:00+00:00"
+    quality: None = None
 
 
 def builtin(*names: str) -> dict[str, FakeBuiltin]:
@@ -60,6 +61,9 @@ class FakeNetworks:
             raise BadAudio("the recording is silent")
         levels = np.abs(samples[:: sample_rate_hz // 25]) * 1000
         return FakeFeatures(levels.astype(np.int64), self.checkpoint)
+
+    def read_source_tokens(self, samples: NDArray[np.float32], sample_rate_hz: int) -> list[int]:
+        return self.read_features(samples, sample_rate_hz).prompt_tokens.tolist()
 
     def with_prompt_state(self, features: FakeFeatures, transcript: str) -> PreparedSpeaker:
         self._work()

@@ -5,8 +5,8 @@ import pytest
 from safetensors.numpy import save
 
 from firstword.app.errors import InvalidRequest, SpeakerIncompatible, UploadTooLarge
+from firstword.app.speakers.bundle import Bundle, pack, read_bundle, unpack, write_bundle
 from firstword.app.speakers.interface import max_bundle_bytes
-from firstword.app.speakers.store import Bundle, pack, read_bundle, unpack, write_bundle
 
 FINGERPRINT = "checkpoint-1"
 FEATURES = {

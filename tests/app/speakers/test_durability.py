@@ -1,5 +1,6 @@
 """A registration survives `kill -9` whole or not at all."""
 
+import multiprocessing
 import os
 import random
 import signal
@@ -12,29 +13,33 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from firstword.app.speakers.store import SpeakerStore, unpack
-from tests.app.speakers.enrolling_process import DURATION_S
+from firstword.app.speakers.bundle import unpack
+from firstword.app.speakers.store import SpeakerStore
+from tests.app.speakers.enrolling_process import DURATION_S, enroll_forever
 from tests.app.speakers.fakes import FakeNetworks
 from tests.app.speakers.recordings import RATE_HZ, recording, voice
 
 NUM_KILLS = 20
 
-
-def start(path: Path, first: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.app.speakers.enrolling_process", str(path), str(first)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+# Processes forked from one that has imported everything: the imports take longer than the registrations.
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["tests.app.speakers.enrolling_process"])
 
 
 def killed_on_its_way(path: Path, first: int, draw: random.Random) -> list[str]:
     """-> the names that the process had said before it was killed, a few ms behind one of them."""
-    with start(path, first) as process:
-        assert process.stdout is not None
-        said = [process.stdout.readline().strip() for _ in range(draw.randrange(1, 4))]
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=draw.uniform(0, 0.03))
-        process.kill()
-        said += process.stdout.read().split()
-    assert process.returncode == -signal.SIGKILL
+    receiver, sender = PROCESSES.Pipe(duplex=False)
+    process = PROCESSES.Process(target=enroll_forever, args=(path, first, sender))
+    process.start()
+    sender.close()
+    said = [receiver.recv() for _ in range(draw.randrange(1, 4))]
+    process.join(draw.uniform(0, 0.03))
+    process.kill()
+    process.join()
+    with receiver, suppress(EOFError):
+        while True:
+            said.append(receiver.recv())
+    assert process.exitcode == -signal.SIGKILL
     return said
 
 
@@ -87,7 +92,7 @@ store.insert(replace(stored, row=replace(stored.row, name="late")))
 """
 
 
-@pytest.mark.parametrize(("statement", "place"), [("BEGIN IMMEDIATE", 1), ("COMMIT", 4)])
+@pytest.mark.parametrize(("statement", "place"), [("BEGIN IMMEDIATE", 1), ("COMMIT", 5)])
 def test_a_kill_before_the_commit_leaves_nothing(tmp_path: Path, statement: str, place: int) -> None:
     path = tmp_path / "speakers.sqlite"
     killed_on_its_way(path, 0, random.Random(1))

@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 import firstword
 from firstword.app.errors import AudioTooLong, AudioTooShort, BadAudio, InvalidRequest, SynthesisFailed
-from firstword.app.speakers.enrolment import MAX_PROMPT_TOKENS, SpeakerNetworks
+from firstword.app.speakers.bundle import pack, unpack
+from firstword.app.speakers.enrolment import MAX_PROMPT_TOKENS, SpeakerNetworks, estimate_quality
 from firstword.app.speakers.registry import SpeakerRegistry
-from firstword.app.speakers.store import SpeakerStore, pack, unpack
+from firstword.app.speakers.store import SpeakerStore
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.frontend.features import FrontendError
+from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.token2wav import Token2Wav
 from firstword.models.token2wav_step import StepInput
 from tests.app.speakers.recordings import RATE_HZ, voice, wav
@@ -74,6 +76,47 @@ async def test_a_recorded_voice_is_enrolled_carried_over_and_speaks(
             kept = await registry.prepared(name)
             assert kept.transcript == "Hello, this is my voice."
             np.testing.assert_array_equal(spoken(token2wav, kept.prompt_state, tokens), expected)
+
+
+@pytest.mark.anyio
+async def test_built_in_speaker_is_exported_and_speaks_the_same_under_another_name(
+    tmp_path: Path, networks: SpeakerNetworks, token2wav: Token2Wav
+) -> None:
+    store = await asyncio.to_thread(SpeakerStore, tmp_path / "speakers.sqlite")
+    async with SpeakerRegistry(store, networks, max_cache_bytes=1 << 30) as registry:
+        builtin = registry.get("slt")
+        imported = await registry.import_bundle(await registry.export("slt"), "slt2")
+        one, other = [await registry.prepared(name) for name in ("slt", "slt2")]
+    assert (imported.transcript, imported.prompt_tokens) == (builtin.transcript, builtin.prompt_tokens)
+    assert imported.duration_s == pytest.approx(builtin.duration_s)
+    tokens = list(range(40))
+    np.testing.assert_array_equal(
+        spoken(token2wav, one.prompt_state, tokens), spoken(token2wav, other.prompt_state, tokens)
+    )
+    estimated, measured = builtin.quality, imported.quality
+    assert estimated is not None
+    assert measured is not None
+    assert estimated.snr_db == pytest.approx(measured.snr_db, abs=6)
+    assert estimated.speech_ratio == pytest.approx(measured.speech_ratio, abs=0.06)
+    assert (estimated.clipping, measured.clipping) == (None, 0.0)
+    assert estimated.warnings == measured.warnings == ()
+
+
+@pytest.mark.anyio
+async def test_built_in_speaker_without_a_prompt_has_nothing_to_export(
+    tmp_path: Path, networks: SpeakerNetworks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = SpeakerFeatures.without_prompt(networks.builtin["slt"].features.embedding)
+    monkeypatch.setitem(
+        networks.builtin,  # type: ignore[arg-type]
+        "slt",
+        replace(networks.builtin["slt"], features=bare, quality=estimate_quality(bare.prompt_mel.numpy())),
+    )
+    store = await asyncio.to_thread(SpeakerStore, tmp_path / "speakers.sqlite")
+    async with SpeakerRegistry(store, networks, max_cache_bytes=1 << 30) as registry:
+        assert registry.get("slt").quality is None
+        with pytest.raises(InvalidRequest, match="'slt' has no prompt, so there is nothing to export"):
+            await registry.export("slt")
 
 
 def test_the_built_in_speakers_say_what_their_prompt_says(networks: SpeakerNetworks) -> None:

@@ -17,7 +17,8 @@ from firstword.app.errors import (
     SpeakerNotFound,
     UploadTooLarge,
 )
-from firstword.app.speakers.store import SpeakerStore, pack, unpack
+from firstword.app.speakers.bundle import pack, unpack
+from firstword.app.speakers.store import SpeakerStore
 from tests.app.speakers.fakes import FakeNetworks
 from tests.app.speakers.recordings import recording
 from tests.app.speakers.servers import Servers

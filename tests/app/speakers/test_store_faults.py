@@ -27,7 +27,16 @@ NUM_SPEAKERS = 6
 
 def speaker(name: str, num_bytes: int = SOUND_BYTES) -> StoredSpeaker:
     row = SpeakerRow(
-        name, "2026-05-01T12:00:00+00:00", "Hello.", "en", 2.5, Quality(30.0, 0.0, 0.6), 62, "checkpoint-1"
+        name,
+        "2026-05-01T12:00:00+00:00",
+        "Hello.",
+        "en",
+        2.5,
+        Quality(30.0, 0.0, 0.6),
+        62,
+        "checkpoint-1",
+        "anna",
+        "read-only",
     )
     return StoredSpeaker(row, name.encode() * (num_bytes // len(name)), b"features")
 
@@ -172,6 +181,7 @@ with closing(SpeakerStore(path)) as store:
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_said_in_words_and_can_be_deleted_from(tmp_path: Path) -> None:
     mounted = 'mount -t tmpfs -o size=6m none "$0" && exec "$@"'
     shell = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
@@ -263,6 +273,7 @@ def assert_whole(path: Path) -> None:
         assert [row.name for row in store.rows()] == [f"s{number}" for number in range(NUM_SPEAKERS)]
         for row in store.rows():
             assert store.read(row.id) == replace(speaker(row.name), row=row)
+            assert (row.owner, row.access) == ("anna", "read-only")
 
 
 @pytest.mark.anyio

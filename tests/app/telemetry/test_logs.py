@@ -171,8 +171,9 @@ def test_stream_is_one_line_without_its_text(lines: Lines, format: LogFormat) ->
     record.end("ok", stats=StreamStats(characters=12, compute_s=0.02))
     [line] = lines()
     if format == "text":
-        fields = r'id=r-1 speaker="lena\nmalory" characters=12 audio_ms=100 ttfb_ms=100.0 rtf=0.2 outcome=ok'
+        fields = r'id=r-1 speaker="lena\nmalory" characters=12 audio_ms=100 ttfb_ms=100.0 rtf=0.2'
+        fields += " queue_ms=0.0 outcome=ok"
         assert line.endswith(f" INFO firstword.app.telemetry.stream_record stream ended {fields}")
     else:
-        keys = "time level logger message id speaker characters audio_ms ttfb_ms rtf outcome"
+        keys = "time level logger message id speaker characters audio_ms ttfb_ms rtf queue_ms outcome"
         assert list(json.loads(line)) == keys.split()

@@ -17,6 +17,9 @@ COUNTERS = {
     "tts_audio_seconds": {},
     "tts_speech_tokens": {},
     "tts_input_characters": {},
+    "tts_key_requests": {"key": []},
+    "tts_key_characters": {"key": []},
+    "tts_key_audio_seconds": {"key": []},
     "tts_rejected": {"reason": ["queue_full", "rate_limit", "auth", "draining", "restarting", "too_long"]},
     "tts_cancelled": {"reason": ["client_cancel", "disconnect", "timeout", "slow_listener", "shutdown"]},
     "tts_engine_restarts": {},
@@ -28,6 +31,7 @@ GAUGES = [
     "tts_requests_in_flight",
     "tts_max_streams",
     "tts_queue_depth",
+    "tts_file_queue_depth",
     "tts_ws_connections",
     "tts_ws_contexts",
     "tts_event_loop_tasks",
@@ -40,6 +44,7 @@ STAGE = ".002 .005 .01 .02 .03 .05 .075 .1 .15 .2 .3 .5 1 2 5"
 GAPS = "0 .005 .01 .02 .04 .06 .1 .15 .2 .3 .5 1 2 5"
 HISTOGRAMS = {
     "tts_queue_wait_seconds": ({}, GAPS),
+    "tts_file_queue_wait_seconds": ({}, "0 .1 .5 1 2 5 10 20 30 45 60 120"),
     "tts_time_to_first_byte_seconds": ({"protocol": PROTOCOLS}, TTFB),
     "tts_first_text_to_first_byte_seconds": ({}, TTFB),
     "tts_stage_seconds": ({"stage": STAGES}, STAGE),

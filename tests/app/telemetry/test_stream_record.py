@@ -4,7 +4,7 @@ import pytest
 
 from firstword.app.errors import CancelReason, Wire
 from firstword.app.telemetry.metrics import Metrics, Outcome, RejectReason
-from firstword.app.telemetry.stream_record import StreamRecord, StreamStats
+from firstword.app.telemetry.stream_record import FirstChunk, StreamRecord, StreamStats
 from tests.support.clock import Clock
 from tests.support.readings import samples, value
 
@@ -193,6 +193,26 @@ def test_server_timing_tells_the_wait_and_the_time_to_the_first_byte(
     record.audio_went(10, RATE_HZ)
     clock.pass_s(1.0)
     assert record.server_timing(STATS) == "queue;dur=20.0, ttfb;dur=125.0"
+
+
+def test_first_byte_is_explained_in_the_header_and_in_the_log(
+    clock: Clock, record: StreamRecord, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    first = FirstChunk(0.001, False, 0.002, 0.01, 0.02, 0.03, 0.04, audio_s=0.4)
+    stats = StreamStats(queue_wait_s=0.005, first=first)
+    record.encoded(0.1)
+    clock.pass_s(0.3)
+    assert record.server_timing(stats) == (
+        "queue;dur=5.0, speaker;dur=1.0, text;dur=2.0, prefill;dur=10.0, first_hop;dur=20.0, flow;dur=30.0, "
+        'vocoder;dur=40.0, encode;dur=100.0, speaker_cache;desc="miss", rtf;desc="0.5", ttfb;dur=300.0'
+    )
+    record.audio_went(10, RATE_HZ)
+    record.encoded(0.1)  # of a later chunk
+    record.end("ok", stats=stats)
+    [line] = caplog.records
+    told = {name: getattr(line, name) for name in ("queue_ms", "encode_ms", "speaker_cache", "first_rtf")}
+    assert told == {"queue_ms": 5.0, "encode_ms": 100.0, "speaker_cache": "miss", "first_rtf": 0.5}
 
 
 def test_real_time_factor_is_unknown_before_the_first_audio(clock: Clock, record: StreamRecord) -> None:

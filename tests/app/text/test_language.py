@@ -1,8 +1,10 @@
 """Languages are told by script, then by words."""
 
+from pathlib import Path
+
 import pytest
 
-from firstword.app.text.language import detect_language, primary_language
+from firstword.app.text.language import NAMES, detect_language, primary_language, unspoken_languages
 
 EXAMPLES = [
     ("", "en"),
@@ -35,6 +37,43 @@ EXAMPLES = [
 @pytest.mark.parametrize(("text", "language"), EXAMPLES)
 def test_the_language_is_found(text: str, language: str) -> None:
     assert detect_language(text) == language
+
+
+@pytest.mark.parametrize(
+    ("text", "spoken", "unspoken"),
+    [
+        ("Привет, мир", "en", ["ru"]),
+        ("Привіт, як справи", "en", ["uk"]),
+        ("Привіт, як справи", "en ru", ["uk"]),
+        ("Say Привет and 你好 now", "en", ["ru", "zh"]),
+        ("Say Привет and 你好 now", "en zh ru", []),
+        ("漢字とかな", "en", ["ja"]),
+        ("漢字とかな", "zh", ["ja"]),
+        ("漢字とかな", "ja", []),
+        ("漢字", "ja", []),
+        ("我有3个apple", "yue en", []),
+        ("Say 你好 now", "en yue", []),
+        ("Das ist ein kurzer Test für die Sprache.", "en", ["de"]),
+        ("Das ist ein kurzer Test für die Sprache.", "en de", []),
+        ("naïve café, Ångström", "en", []),
+        ("1 2 3 ...", "en", []),
+    ],
+)
+def test_languages_that_are_not_spoken_are_found(text: str, spoken: str, unspoken: list[str]) -> None:
+    assert unspoken_languages(text, detect_language(text), spoken.split()) == unspoken
+
+
+@pytest.mark.parametrize("file", ["training/text/evaluation.txt", "bench/texts/en.txt"])
+def test_no_beginning_of_an_english_sentence_counts_as_foreign(file: str) -> None:
+    for line in (Path(__file__).parents[3] / file).read_text(encoding="utf-8").splitlines():
+        words = line.split()
+        for count in range(1, len(words) + 1):
+            text = " ".join(words[:count])
+            assert unspoken_languages(text, detect_language(text), ["en"]) == [], text
+
+
+def test_every_language_that_is_found_has_a_name() -> None:
+    assert {language for _, language in EXAMPLES} <= set(NAMES)
 
 
 def test_a_region_is_no_language() -> None:

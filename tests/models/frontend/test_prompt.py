@@ -109,6 +109,7 @@ def test_source_tokens_keep_the_pauses(reader: PromptReader) -> None:
     assert (tokens.shape, tokens.dtype) == ((50,), torch.int64)
 
 
+@pytest.mark.slow
 def test_exactly_30_s_are_taken(reader: PromptReader) -> None:
     assert len(reader.read_speaker(voice(30.0, 44_100), 44_100).prompt_tokens) == 750
 

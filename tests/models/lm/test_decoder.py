@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from firstword.models.config import LMConfig, SamplingConfig
+from firstword.models.lm.alignment import TextAttention
 from firstword.models.lm.decoder import (
     Emitted,
     Event,
@@ -45,15 +46,17 @@ class RecordingDecoder(SpeechDecoder):
         super().__init__(model, model.config.sampling)
         self.recorded: dict[Row, list[Tensor]] = {}
 
-    def _run(self, group: Sequence[_Pending]) -> Tensor:
-        hidden = super()._run(group)
+    def _run(self, group: Sequence[_Pending]) -> tuple[Tensor, list[TextAttention | None]]:
+        hidden, attentions = super()._run(group)
         for one, own in zip(group, self._model.logits(hidden), strict=True):
             self.recorded.setdefault(one.row, []).append(own)
-        return hidden
+        return hidden, attentions
 
 
 class ScriptedLM:
     """Always the same logits, for any ids; not a number where it has read `bad_id`."""
+
+    alignment_heads = ()
 
     def __init__(self, config: LMConfig, favoured: Sequence[int] = (), bad_id: int = -1):
         self.vocabulary = Vocabulary.of(config)

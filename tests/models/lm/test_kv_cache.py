@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from firstword.models.layers.attention import FullContext, chunk_mask
+from firstword.models.layers import FullContext, chunk_mask
 from firstword.models.lm.kv_cache import FIRST_LENGTH, CacheShape, KeyValueCache
 from tests.models.lm.networks import FAMILIES, make_model
 

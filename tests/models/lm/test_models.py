@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from firstword.models.config import TransformerLMConfig
-from firstword.models.layers.attention import FullContext
+from firstword.models.layers import FullContext
 from firstword.models.lm.kv_cache import attend_grouped
 from firstword.models.lm.plan import offline_layout
 from firstword.models.lm.qwen2 import Qwen2LM, rotary_table, rotate_halves

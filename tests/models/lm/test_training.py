@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from firstword.models.config import LMConfig
-from firstword.models.layers.attention import FullContext, chunk_mask
+from firstword.models.layers import FullContext, chunk_mask
 from firstword.models.lm.plan import IGNORED, Layout, bistream_layout, offline_layout
 from firstword.models.lm.transformer_lm import TransformerLM
 from tests.models.lm.networks import COSYVOICE1, COSYVOICE2, FAMILIES, make_model

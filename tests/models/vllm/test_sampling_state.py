@@ -4,13 +4,16 @@ import json
 
 import pytest
 
+from firstword.models.config import SamplingConfig
 from firstword.models.lm.plan import Forbidden, SamplingSpan
 from firstword.models.vllm.sampling_state import SamplingState
 
 
 def test_draws_travel_to_the_engine_and_back() -> None:
     span = SamplingSpan(9, Forbidden.STOPS, 5, Forbidden.ALL_BUT_EOS)
-    draws = SamplingState.of(span, seed=1, num_drawn=2, history=(3, 4), is_greedy=True)
+    draws = SamplingState.of(
+        span, seed=1, num_drawn=2, history=(3, 4), is_greedy=True, config=SamplingConfig(top_k=3)
+    )
     travelled = json.loads(json.dumps(draws.written()))  # tuples become lists on the way
     assert SamplingState.read(travelled) == draws
     assert (draws.first_rule, draws.num_first, draws.later_rule) == (

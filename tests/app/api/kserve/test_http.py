@@ -1,12 +1,14 @@
 """`/v2` as plain HTTP: generate, server-sent events, errors."""
 
 import asyncio
+import io
 import json
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+import soundfile
 
 from firstword.app.errors import Overloaded, SynthesisFailed
 from tests.support.fake_engine import FakeEngine, speech
@@ -33,8 +35,9 @@ async def test_generate_takes_plain_values_and_parameters() -> None:
     assert (content["id"], content["model_name"]) == ("a", "cosyvoice2")
     np.testing.assert_allclose(content["waveform"], speech(HELLO), atol=1e-6)
     assert (engine.streams[0].speaker, engine.streams[0].request.seed) == ("anna", 3)
-    prepared = engine.prepared[1]
-    assert (prepared.features, prepared.transcript) == (150, "Hum.")  # type: ignore[attr-defined]
+    reference_sent = engine.streams[1].request.reference
+    assert reference_sent is not None
+    assert soundfile.info(io.BytesIO(reference_sent.content)).frames == 150
 
 
 async def test_generate_stream_sends_an_event_for_each_chunk() -> None:

@@ -1,6 +1,7 @@
 """The Open Inference Protocol with NVIDIA's own client, over real sockets."""
 
 import asyncio
+import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
 import tritonclient.grpc as triton_grpc
 import tritonclient.grpc.aio as triton_aio
 import tritonclient.http as triton_http
@@ -33,7 +35,7 @@ in_thread = asyncio.to_thread
 @asynccontextmanager
 async def both(services: Services) -> AsyncIterator[tuple[Rpc, str]]:
     """gRPC and HTTP over the same models, as the service has them."""
-    async with grpc_serving(services) as rpc, serving(services, rpc.inference) as url:
+    async with grpc_serving(services) as rpc, serving(services, inference=rpc.inference) as url:
         yield rpc, url
 
 
@@ -67,8 +69,10 @@ async def test_a_text_is_streamed_with_an_empty_final_response_of_its_own() -> N
     assert got.finals == [False] * len(HELLO) + [True], "audio in a final response is lost"
     assert all(chunk.shape[0] == 1 for chunk in got.audio)
     np.testing.assert_allclose(np.concatenate(got.audio, axis=1)[0], speech(HELLO), atol=1e-6)
-    (prepared,) = engine.prepared
-    assert (prepared.transcript, prepared.features) == ("Hum.", 8000), "zeros behind the recording count not"
+    reference_sent = engine.streams[0].request.reference
+    assert reference_sent is not None
+    assert reference_sent.transcript == "Hum."
+    assert soundfile.info(io.BytesIO(reference_sent.content)).frames == 8000, "zeros behind it count not"
     assert counted(services, "tts_requests_total", protocol="kserve", outcome="ok") == 1
 
 
@@ -85,7 +89,7 @@ async def test_a_text_alone_has_the_default_speaker_and_parameters_name_others()
     assert (first.speaker, first.request.seed) == ("hum", None)
     assert (second.speaker, second.request.seed) == ("anna", 7)
     assert (third.speaker, third.request.instruct) == ("anna", "low")
-    assert engine.prepared == [None] * 3
+    assert all(stream.request.reference is None for stream in engine.streams)
 
 
 async def test_the_whole_is_answered_at_once_over_grpc_and_http() -> None:
@@ -134,7 +138,6 @@ async def test_an_error_comes_first_and_then_the_final_response() -> None:
         ("cosyvoice2", {"target_text": "a"}, "speech", "has no output"),
         ("cosyvoice2", {"target_text": np.zeros(2, np.float32)}, "waveform", "BYTES"),
         ("cosyvoice2", {"target_text": "a", "voice": "b"}, "waveform", "has no input"),
-        ("cosyvoice2", {**reference(0.001), "target_text": "a"}, "waveform", "samples"),
         ("vocoder", {"mel": np.zeros((79, 5), np.float32)}, "tts_speech", "80"),
         ("token2wav", {"target_speech_tokens": np.array([9999], np.int32)}, "waveform", "no such token"),
     ],

@@ -55,7 +55,7 @@ async def test_done_tells_what_was_spoken() -> None:
         await client.send_turn(HELLO)
         done = (await client.receive_until("done"))[-1]
     stats = done["stats"]
-    assert set(stats) == {"ttfb_ms", "audio_ms", "rtf", "speech_tokens", "characters"}
+    assert set(stats) == {"ttfb_ms", "audio_ms", "rtf", "speech_tokens", "characters", "first_byte"}
     assert stats["ttfb_ms"] > 0
     assert stats["audio_ms"] == pytest.approx(len(HELLO) * CHARACTER_MS)
     assert stats["rtf"] == 0  # the fake computes nothing
@@ -146,9 +146,36 @@ async def test_a_cancelled_context_tells_what_was_heard_and_says_nothing_more() 
         "context": "",
         "audio_ms_sent": pytest.approx(sum(message["duration_ms"] for message in audio)),
         "spoken_text": "One two",
+        "remaining_text": " three.",
     }
     assert engine.streams[0].cancels == ["client_cancel"]
     assert not engine.streams[0].is_open
+
+
+@pytest.mark.parametrize(
+    ("played_ms", "spoken"), [(0, ""), (200, "One"), (390, "One two"), (100_000, "One two three")]
+)
+async def test_a_cancel_says_how_much_was_played(played_ms: float, spoken: str) -> None:
+    """A character takes 50 ms; 13 of them are sent."""
+    text = "One two three four."
+    async with ws_client(make_services(paused(after_chunks=13))) as client:
+        for piece in ("One two", " three four."):
+            await client.send("text", text=piece)
+        await client.send("end")
+        for _ in range(13):
+            await client.receive_until("audio")
+        await client.send("cancel", played_ms=played_ms)
+        cancelled = await client.receive()
+    assert (cancelled["spoken_text"], cancelled["remaining_text"]) == (spoken, text[len(spoken) :])
+    assert cancelled["audio_ms_sent"] == pytest.approx(650)
+
+
+async def test_a_cancel_with_a_bad_time_is_refused() -> None:
+    async with ws_client(make_services(paused(after_chunks=1))) as client:
+        await client.send("text", text=HELLO)
+        await client.receive_until("audio")
+        await client.send("cancel", played_ms=-1)
+        assert (await client.receive_error())["error"]["param"] == "played_ms"
 
 
 @pytest.mark.parametrize(("speed", "sample_rate"), [(2.0, 24000), (0.5, 48000), (1.0, 8000)])
@@ -259,7 +286,8 @@ async def test_a_context_can_be_cancelled_while_it_waits_for_a_place() -> None:
         engine.room.set()
         await client.still_answers()
     assert types_of(messages) == ["started", "cancelled"]
-    assert messages[-1] == {"type": "cancelled", "context": "", "audio_ms_sent": 0, "spoken_text": ""}
+    nothing = {"audio_ms_sent": 0, "spoken_text": "", "remaining_text": HELLO}
+    assert messages[-1] == {"type": "cancelled", "context": "", **nothing}
     assert engine.streams == []
 
 

@@ -36,7 +36,12 @@ pytestmark = pytest.mark.anyio
         ('{"type":"start","format":"midi"}', "", "format", "wav"),
         ('{"type":"start","mode":"whole"}', "", "mode", "continuous"),
         ('{"type":"start","seed":-1}', "", "seed", "0"),
-        ('{"type":"start","normalise":true}', "", "normalise", "unknown field `normalise`; remove it"),
+        (
+            '{"type":"start","normalise":true}',
+            "",
+            "normalise",
+            "unknown field `normalise`; did you mean `normalize`?",
+        ),
         ('{"type":"start","spaeker":"anna"}', "", "spaeker", "did you mean `speaker`?"),
     ],
 )

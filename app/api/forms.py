@@ -1,0 +1,124 @@
+"""Bodies that hold recordings: forms kept in memory, and forms or base64 in place of a plain JSON body."""
+
+import asyncio
+import json
+from collections.abc import Callable, Collection, Coroutine
+from contextlib import aclosing
+from typing import Any, get_args, get_origin
+
+from fastapi.routing import APIRoute
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Scope
+
+from firstword.app.errors import InvalidRequest
+
+MAX_FILES = 4
+MAX_FIELDS = 64
+LARGE_BODY_BYTES = 64 * 1024  # more JSON than that is parsed in a thread
+FORM_TYPE = b"multipart/form-data"
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class MemoryParser(MultiPartParser):
+    spool_max_size = 0  # never to a file: a voice is on no disk unless it is registered
+
+
+class MemoryRequest(Request):
+    """A request whose form never touches a disk, and whose JSON is parsed off the event loop where large."""
+
+    async def _get_form(self, **limits: Any) -> FormData:
+        """The body's limit bounds what is held."""
+        if self._form is None:
+            content_type, _ = parse_options_header(self.headers.get("Content-Type"))
+            if content_type != FORM_TYPE:
+                raise HTTPException(400, "not a multipart form")
+            try:
+                async with aclosing(self.stream()) as stream:
+                    parser = MemoryParser(self.headers, stream, max_files=MAX_FILES, max_fields=MAX_FIELDS)
+                    self._form = await parser.parse()
+            except MultiPartException as error:
+                raise HTTPException(400, error.message) from error
+        return self._form
+
+    async def json(self) -> Any:
+        body = await self.body()
+        return (
+            json.loads(body) if len(body) <= LARGE_BODY_BYTES else await asyncio.to_thread(json.loads, body)
+        )
+
+
+class FormRequest(MemoryRequest):
+    """A form as the JSON object with the same fields: texts as they are, files as bytes."""
+
+    def __init__(self, scope: Scope, fields: dict[str, Any]) -> None:
+        """scope: of the request that the form came in."""
+        headers = [(name, value) for name, value in scope["headers"] if name != b"content-type"]
+        super().__init__({**scope, "headers": [*headers, (b"content-type", b"application/json")]})
+        self._fields = fields
+
+    async def body(self) -> bytes:
+        return b"{}"  # not empty, so that it is taken for JSON
+
+    async def json(self) -> Any:
+        return self._fields
+
+
+class MemoryFormRoute(APIRoute):
+    """A route whose uploads stay in memory."""
+
+    def get_route_handler(self) -> Handler:
+        handle = super().get_route_handler()
+
+        async def handle_in_memory(request: Request) -> Response:
+            return await handle(MemoryRequest(request.scope, request.receive))
+
+        return handle_in_memory
+
+
+class JsonOrFormRoute(APIRoute):
+    """A route whose JSON body may also come as a multipart form with the same fields, files among them."""
+
+    def get_route_handler(self) -> Handler:
+        handle = super().get_route_handler()
+        field = self.body_field
+        model_fields = getattr(field.field_info.annotation, "model_fields", {}) if field else {}
+        in_json = {name for name, one in model_fields.items() if _is_structured(one.annotation)}
+
+        async def handle_either(request: Request) -> Response:
+            request = MemoryRequest(request.scope, request.receive)
+            content_type, _ = parse_options_header(request.headers.get("Content-Type"))
+            if content_type == FORM_TYPE:
+                fields = await _fields_of(await request.form(), in_json)
+                request = FormRequest(request.scope, fields)
+            return await handle(request)
+
+        return handle_either
+
+
+def _is_structured(annotation: Any) -> bool:
+    """Whether a field's type is, or may be, a list or an object."""
+    return any(get_origin(one) in (list, tuple, dict) for one in (annotation, *get_args(annotation)))
+
+
+async def _fields_of(form: FormData, in_json: Collection[str]) -> dict[str, Any]:
+    """in_json: fields whose text is JSON. Raises InvalidRequest."""
+    fields: dict[str, Any] = {}
+    try:
+        for name, value in form.multi_items():
+            if name in fields:
+                raise InvalidRequest(f"the field `{name[:60]}` came twice; send it once", param=name[:60])
+            fields[name] = await value.read() if isinstance(value, UploadFile) else value
+            if name in in_json:
+                try:
+                    fields[name] = json.loads(fields[name])
+                except (ValueError, RecursionError):
+                    raise InvalidRequest(f"`{name}` is not JSON; send a list such as [1,2]", name) from None
+    finally:
+        await form.close()
+    return fields

@@ -1,0 +1,82 @@
+// Finding, making and formatting elements.
+
+export const $ = (id) => document.getElementById(id);
+
+/** Make an element. properties: DOM properties; `data` for data-*, `aria-…` and `role` as attributes. */
+export function h(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name === "data") Object.assign(element.dataset, value);
+    else if (name.includes("-") || name === "role") element.setAttribute(name, value);
+    else element[name] = value;
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+export function svg(tag, attributes = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+const PATHS = {
+  play: "M6 4l10 6-10 6z",
+  pause: "M6 4h3v12H6zM11 4h3v12h-3z",
+  stop: "M5 5h10v10H5z",
+};
+
+/** A filled icon of a button. */
+export function icon(name) {
+  return svg("svg", { viewBox: "0 0 20 20", "aria-hidden": "true" }, svg("path", { d: PATHS[name] }));
+}
+
+export const formatMs = (ms) => (ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(2)} s`);
+export const formatS = (s) => (s < 60 ? `${s.toFixed(1)} s` : `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`);
+
+export function formatBytes(bytes) {
+  if (bytes >= 2 ** 30) return `${(bytes / 2 ** 30).toFixed(2)} GiB`;
+  return bytes >= 2 ** 20 ? `${+(bytes / 2 ** 20).toFixed(1)} MiB` : `${+(bytes / 2 ** 10).toFixed(1)} KiB`;
+}
+
+/** Let the browser save data as a file. */
+export function save(blob, name) {
+  const link = h("a", { href: URL.createObjectURL(blob), download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
+/** Show an error in words above the page; null clears it. */
+export function showTrouble(error) {
+  const box = $("trouble");
+  box.hidden = error === null;
+  if (error === null) return box.replaceChildren();
+  const text = h("span", {}, typeof error === "string" ? error : error.message);
+  const close = h("button", { type: "button", className: "link", onclick: () => showTrouble(null) }, "Dismiss");
+  box.replaceChildren(text, close);
+  box.scrollIntoView({ block: "nearest" });
+}
+
+/** Ask in a dialog; the answer, or null where it was cancelled. initial null: only a question, no text. */
+export function ask({ title, text = "", label = "", initial = null, ok = "Save", isDangerous = false }) {
+  const dialog = $("ask-dialog");
+  const input = $("ask-input");
+  $("ask-title").textContent = title;
+  $("ask-text").textContent = text;
+  $("ask-label").textContent = label;
+  $("ask-ok").textContent = ok;
+  $("ask-ok").classList.toggle("danger", isDangerous);
+  $("ask-ok").classList.toggle("primary", !isDangerous);
+  $("ask-field").hidden = initial === null;
+  input.value = initial ?? "";
+  dialog.returnValue = "";
+  $("ask-cancel").onclick = () => dialog.close("");
+  dialog.showModal();
+  if (initial !== null) input.focus();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "ok" ? input.value : null), { once: true });
+  });
+}

@@ -1,0 +1,281 @@
+// The page Speakers: who there is, and adding one from a recording.
+
+import { call, getJson, postJson } from "./api.js";
+import { encodeWav, PcmReader, Player } from "./audio.js";
+import { $, ask, formatS, h, icon, save, showTrouble } from "./dom.js";
+import { Recorder } from "./recorder.js";
+import { describe, draw, inspect } from "./recording.js";
+import { getCapabilities, loadVoices, onVoices } from "./voices.js";
+
+const SENTENCES = [
+  "The quick brown fox jumps over the lazy dog, while a bright yellow bird is watching from the old garden wall.",
+  "On Sunday morning we walked along the river, bought fresh bread, and talked about the journey we had planned.",
+  "Please leave the blue chairs where they are; three of my friends would like to join us after the show.",
+];
+const MAX_RECORDING_S = 30;
+
+let player = null;
+let playing = null; // the button of what is heard
+let recorder = null;
+let recording = null; // {blob, name, samples, sampleRate, found}
+let sentenceIndex = 0;
+
+export function start() {
+  onVoices((_, speakers) => showList(speakers));
+  $("speakers-reload").onclick = () => attempt("", reload);
+  $("speakers-import").onchange = (event) => importFile(event.target);
+  $("enrol-sentence").textContent = SENTENCES[0];
+  $("enrol-other").onclick = () => {
+    sentenceIndex = (sentenceIndex + 1) % SENTENCES.length;
+    $("enrol-sentence").textContent = SENTENCES[sentenceIndex];
+  };
+  $("enrol-record").onclick = () => attempt("", recorder ? stopRecording : startRecording);
+  $("enrol-file").onchange = ({ target }) => {
+    if (target.files[0]) attempt("", () => takeFile(target.files[0]));
+    target.value = "";
+  };
+  startDropping();
+  $("enrol-play").onclick = () => playSamples($("enrol-play"), recording.samples, recording.sampleRate);
+  $("enrol-form").onsubmit = (event) => {
+    event.preventDefault();
+    enrol();
+  };
+  new ResizeObserver(drawRecording).observe($("enrol-canvas"));
+  document.addEventListener("theme-changed", drawRecording);
+}
+
+async function attempt(status, action) {
+  showTrouble(null);
+  $("speakers-status").textContent = status;
+  try {
+    await action();
+  } catch (error) {
+    showTrouble(error);
+    $("speakers-status").textContent = "";
+  }
+}
+
+const reload = () => loadVoices();
+const path = (name, ...more) => ["/speakers", encodeURIComponent(name), ...more].join("/");
+
+function showList(speakers) {
+  const isDefault = (speaker) => speaker.name === getCapabilities()?.default_speaker;
+  $("speakers-list").replaceChildren(...speakers.map((speaker) => itemOf(speaker, isDefault(speaker))));
+}
+
+function itemOf(speaker, isDefault) {
+  const { name, kind, quality, damaged } = speaker;
+  const badge = (text, type = "") => h("span", { className: `badge ${type}` }, text);
+  const about = [formatS(speaker.duration_s), speaker.language, speaker.transcript && `“${speaker.transcript}”`];
+  const button = (text, action, label = `${text} ${name}`) =>
+    h("button", { type: "button", "aria-label": label, onclick: action }, text);
+  const isOwn = kind === "registered";
+  const hear = h("button", { type: "button", className: "play", "aria-label": `Hear ${name}`, disabled: damaged }, icon("play"));
+  hear.onclick = () => attempt("", () => hearSpeaker(hear, name));
+  const notes = quality?.warnings.length ? h("ul", { className: "warnings" }, ...quality.warnings.map((text) => h("li", {}, text))) : null;
+  const measured = quality && `${quality.snr_db.toFixed(0)} dB above the noise, ${Math.round(100 * quality.speech_ratio)} % speech`;
+  return h(
+    "li",
+    { data: { name } },
+    hear,
+    h(
+      "div",
+      {},
+      h(
+        "div",
+        { className: "name" },
+        name,
+        isDefault ? badge("default", "good") : null,
+        badge(isOwn ? "registered" : "built in"),
+        damaged ? badge("damaged", "bad") : null,
+        speaker.cached ? null : badge("not in memory"),
+        quality?.warnings.length ? badge("could be better", "warn") : null,
+      ),
+      h("div", { className: "about" }, [...about, measured].filter(Boolean).join(" · ")),
+      notes,
+    ),
+    h(
+      "div",
+      { className: "row-actions" },
+      isOwn && !damaged ? button("Transcript", () => attempt("", () => correct(speaker)), `Correct the transcript of ${name}`) : null,
+      isOwn && !damaged ? button("Rename", () => attempt("", () => rename(name))) : null,
+      isOwn && !damaged ? button("Export", () => attempt("", () => exportSpeaker(name))) : null,
+      isOwn ? button("Delete", () => attempt("", () => remove(name))) : null,
+    ),
+  );
+}
+
+async function hearSpeaker(button, name) {
+  if (playing === button && player?.isPlaying) return player.stop();
+  const mine = await newPlayer(button, getCapabilities().default_sample_rate);
+  const response = await postJson("/tts", { text: `Hello, this is how ${name.replaceAll(/[_-]/g, " ")} sounds.`, speaker: name, format: "pcm" });
+  const pcm = new PcmReader();
+  const reader = response.body.getReader();
+  for (let part = await reader.read(); !part.done; part = await reader.read()) mine.push(pcm.read(part.value));
+  mine.complete();
+}
+
+async function playSamples(button, samples, sampleRate) {
+  if (playing === button && player?.isPlaying) return player.stop();
+  const mine = await newPlayer(button, sampleRate);
+  mine.push(samples);
+  mine.complete();
+}
+
+async function newPlayer(button, sampleRate) {
+  const former = player;
+  const mine = new Player(sampleRate, () => {
+    if (button.classList.contains("play")) button.replaceChildren(icon(mine.isPlaying ? "stop" : "play"));
+    else button.textContent = mine.isPlaying ? "Stop" : "Play it";
+  });
+  player = mine;
+  playing = button;
+  mine.open();
+  await former?.close();
+  return mine;
+}
+
+async function correct({ name, transcript }) {
+  const text = "What is said in the recording, word for word.";
+  const corrected = await ask({ title: `Transcript of ${name}`, text, label: "Transcript", initial: transcript });
+  if (corrected === null) return;
+  await call(path(name), {
+    method: "PATCH",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ transcript: corrected }),
+  });
+  await reload();
+}
+
+/** The server has no other name for one: it is exported, imported under the new name, and only then deleted. */
+async function rename(name) {
+  const given = await ask({ title: `Rename ${name}`, text: "Letters, digits, _ and -.", label: "New name", initial: name, ok: "Rename" });
+  if (given === null || given.trim() === name) return;
+  const bundle = await (await call(path(name, "export"))).blob();
+  await importBundle(bundle, given.trim());
+  await call(path(name), { method: "DELETE" });
+  await reload();
+  $("speakers-status").textContent = `${name} is called ${given.trim()} now.`;
+}
+
+async function exportSpeaker(name) {
+  save(await (await call(path(name, "export"))).blob(), `${name}.safetensors`);
+}
+
+async function remove(name) {
+  const text = "Its recording is deleted from the server. Export it first if it may be needed again.";
+  if ((await ask({ title: `Delete ${name}?`, text, ok: "Delete", isDangerous: true })) === null) return;
+  await call(path(name), { method: "DELETE" });
+  await reload();
+  $("speakers-status").textContent = `${name} is deleted.`;
+}
+
+function importFile(input) {
+  const file = input.files[0];
+  input.value = "";
+  if (!file) return;
+  attempt(`Importing ${file.name} …`, async () => {
+    const { name } = await importBundle(file);
+    await reload();
+    $("speakers-status").textContent = `${name} is imported.`;
+  });
+}
+
+async function importBundle(bundle, name) {
+  const form = new FormData();
+  form.append("bundle", bundle, "bundle.safetensors");
+  if (name) form.append("name", name);
+  return getJson("/speakers/import", { method: "POST", body: form });
+}
+
+async function startRecording() {
+  await player?.close();
+  const mine = new Recorder((db, seconds) => {
+    const meter = $("enrol-meter");
+    const shown = Math.max(-60, Math.min(0, db));
+    meter.setAttribute("aria-valuenow", Math.round(shown));
+    meter.dataset.level = db > -6 ? "loud" : "";
+    meter.firstElementChild.style.width = `${100 * (1 + shown / 60)}%`;
+    $("enrol-time").textContent = `${seconds.toFixed(1)} s`;
+    if (seconds >= MAX_RECORDING_S && recorder === mine) attempt("", stopRecording);
+  });
+  await mine.start();
+  recorder = mine;
+  $("enrol-record").setAttribute("aria-pressed", "true");
+  $("enrol-record").lastElementChild.textContent = "Stop";
+}
+
+async function stopRecording() {
+  const finished = recorder;
+  recorder = null;
+  const samples = await finished.stop();
+  $("enrol-record").setAttribute("aria-pressed", "false");
+  $("enrol-record").lastElementChild.textContent = "Record again";
+  $("enrol-meter").firstElementChild.style.width = "0";
+  if (!samples.length) throw new Error("The microphone gave nothing. Record again, or choose a file.");
+  if (!$("enrol-transcript").value) $("enrol-transcript").value = $("enrol-sentence").textContent;
+  takeRecording(encodeWav(samples, finished.sampleRate), "recording.wav", samples, finished.sampleRate);
+}
+
+function startDropping() {
+  const area = $("enrol-drop");
+  area.ondragover = (event) => {
+    event.preventDefault();
+    area.classList.add("over");
+  };
+  area.ondragleave = () => area.classList.remove("over");
+  area.ondrop = (event) => {
+    event.preventDefault();
+    area.classList.remove("over");
+    const file = event.dataTransfer.files[0];
+    if (file) attempt("", () => takeFile(file));
+  };
+}
+
+async function takeFile(file) {
+  const context = new AudioContext();
+  try {
+    const decoded = await context.decodeAudioData(await file.arrayBuffer());
+    takeRecording(file, file.name, decoded.getChannelData(0), decoded.sampleRate);
+  } catch {
+    throw new Error(`${file.name} is no audio that this browser can read. Choose a wav, flac, mp3, ogg or m4a file.`);
+  } finally {
+    await context.close();
+  }
+}
+
+function takeRecording(blob, name, samples, sampleRate) {
+  recording = { blob, name, samples, sampleRate, found: inspect(samples, sampleRate) };
+  $("enrol-recording").hidden = false;
+  $("enrol-report").textContent = describe(recording.found);
+  $("enrol-go").disabled = false;
+  $("enrol-status").textContent = "";
+  drawRecording();
+}
+
+function drawRecording() {
+  if (recording && $("enrol-canvas").clientWidth) draw($("enrol-canvas"), recording.found);
+}
+
+function enrol() {
+  const form = new FormData();
+  form.append("name", $("enrol-name").value);
+  form.append("audio", recording.blob, recording.name);
+  form.append("transcript", $("enrol-transcript").value);
+  if ($("enrol-language").value) form.append("language", $("enrol-language").value);
+  $("enrol-go").disabled = true;
+  $("enrol-status").textContent = "Computing …";
+  attempt("", async () => {
+    try {
+      const { name, quality } = await getJson("/speakers", { method: "POST", body: form });
+      await reload();
+      const verdict = quality.warnings.length ? "It could be better; see the list." : "The recording is good.";
+      $("enrol-status").textContent = `${name} can speak now. ${verdict}`;
+    } catch (error) {
+      $("enrol-status").textContent = "";
+      throw error;
+    } finally {
+      $("enrol-go").disabled = false;
+    }
+  });
+}

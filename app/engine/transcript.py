@@ -1,0 +1,65 @@
+"""Which part of a text has been spoken, by how much of its audio has been given out."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from firstword.app.audio.dsp import Samples
+
+_PAUSE_CHUNK_S = 0.5
+_SECONDS_PER_LETTER = 0.07
+_SECONDS_PER_IDEOGRAPH = 0.22
+_IDEOGRAPHS = r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"  # and kana, and hangul
+_IDEOGRAPH = re.compile(_IDEOGRAPHS)
+_WORD_END = re.compile(rf"(?<=\S)(?=\s)|(?<={_IDEOGRAPHS})|$")
+
+
+@dataclass(slots=True)
+class UtteranceTranscript:
+    """An utterance's part of the text, exactly as it was given, and how much audio it has so far."""
+
+    source: str = ""
+    num_samples: int = 0
+    total_samples: int | None = None  # None: not known yet
+
+    def expected_samples(self, sample_rate_hz: int) -> int:
+        """All its audio; while that is not known, estimated from the length of the text."""
+        if self.total_samples is not None:
+            return self.total_samples
+        ideographs = len(_IDEOGRAPH.findall(self.source))
+        letters = len(self.source) - ideographs
+        estimate_s = _SECONDS_PER_IDEOGRAPH * ideographs + _SECONDS_PER_LETTER * letters
+        return max(self.num_samples, round(estimate_s * sample_rate_hz))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Silence:
+    """A pause that the text asks for."""
+
+    transcript: UtteranceTranscript
+    num_samples: int
+
+    def chunks(self, sample_rate_hz: int) -> Iterator[Samples]:
+        """Counted as they are given out; short, so that a long pause waits for its listener."""
+        num_chunk = round(_PAUSE_CHUNK_S * sample_rate_hz)
+        for start in range(0, self.num_samples, num_chunk):
+            num_samples = min(num_chunk, self.num_samples - start)
+            self.transcript.num_samples += num_samples
+            yield np.zeros(num_samples, np.float32)
+
+
+def spoken_text(transcripts: Sequence[UtteranceTranscript], num_samples: int, sample_rate_hz: int) -> str:
+    """The text of the first `num_samples` samples; within an utterance in proportion, to a whole word."""
+    spoken = ""
+    for transcript in transcripts:
+        source = transcript.source
+        expected = transcript.expected_samples(sample_rate_hz)
+        if num_samples < expected:
+            limit = num_samples / expected * len(source)
+            ends = [match.start() for match in _WORD_END.finditer(source) if match.start() <= limit]
+            return spoken + source[: max(ends, default=0)]
+        spoken += source
+        num_samples -= expected
+    return spoken

@@ -1,0 +1,259 @@
+"""The console in a real browser, over a server without networks."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from firstword.app.errors import Overloaded
+from tests.support.browser import Watch, open_console, until, until_says
+from tests.support.fake_engine import FakeEngine
+from tests.support.fake_speakers import FakeSpeakers
+from tests.support.serving import make_services, serving
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page, Response, WebSocketRoute
+
+pytestmark = pytest.mark.anyio
+
+NAMES = ["speak", "converse", "speakers", "server"]
+KEY = "open-sesame"
+MAX_BYTES = 300_000
+MAX_FIRST_PAINT_MS = 500
+FIRST_PAINT_MS = 500
+WEIGHT = """() => performance.getEntriesByType("resource").concat(performance.getEntriesByType("navigation"))
+  .filter((entry) => /assets|console$/.test(new URL(entry.name).pathname))
+  .reduce((sum, entry) => sum + entry.encodedBodySize, 0)"""
+FIRST_PAINT = """() => performance.getEntriesByName("first-contentful-paint")[0].startTime"""
+
+
+async def faults_of(page: "Page", **options: object) -> list[str]:
+    """What axe-core finds that is serious or critical. options: its own."""
+    from axe_playwright_python.async_playwright import Axe  # installed where a browser is
+
+    results = await Axe().run(page, options=options or None)
+    return [
+        f"{fault['id']}: {node['html'][:120]}"
+        for fault in results.response["violations"]
+        if fault["impact"] in ("serious", "critical")
+        for node in fault["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_page_can_be_used_by_everybody(page: "Page", name: str) -> None:
+    """By axe-core in both themes, without errors or other hosts; on a phone nothing is wider than it."""
+    async with serving(make_services()) as url:
+        watch = await open_console(page, url, name)
+        await page.emulate_media(color_scheme="light", reduced_motion="reduce")
+        assert await faults_of(page) == []
+        await page.emulate_media(color_scheme="dark")
+        assert await faults_of(page, runOnly=["color-contrast"]) == []
+        await page.set_viewport_size({"width": 360, "height": 740})
+        assert await page.evaluate("document.scrollingElement.scrollWidth") <= 360
+    watch.assert_quiet()
+
+
+async def test_the_console_is_light_and_soon_there(page: "Page") -> None:
+    paints_ms = []
+    responses: list[Response] = []
+    page.on("response", lambda response: responses.append(response))  # Playwright marks the handler
+    async with serving(make_services()) as url:
+        await open_console(page, url)
+        weight = sum([len(await response.body()) for response in responses])
+        assert 50_000 < weight <= MAX_BYTES
+        for _ in range(3):  # another test may be using the machine
+            await page.reload()
+            paints_ms.append(await page.evaluate(FIRST_PAINT))
+    assert min(paints_ms) <= MAX_FIRST_PAINT_MS
+
+
+async def test_by_keyboard_alone_a_text_is_spoken(page: "Page") -> None:
+    engine = FakeEngine()
+    async with serving(make_services(engine)) as url:
+        watch = await open_console(page, url)
+        await page.keyboard.press("Tab")
+        assert await page.evaluate("document.activeElement.className") == "skip"
+        await page.keyboard.press("Enter")
+        assert await page.evaluate("document.activeElement.id") == "main"
+        await page.keyboard.press("Tab")
+        await page.keyboard.press("Control+A")
+        await page.keyboard.type("Hi you.")
+        await page.keyboard.press("Control+Enter")
+        await until_says(page, "#speak-status", "Spoken")
+        await until(page, "window.loudest > 0.1")
+        assert await page.inner_text("#speak-length") == "0.3 s"
+        await page.focus("#tab-curl")
+        await page.keyboard.press("ArrowRight")
+        assert "import httpx" in await page.inner_text("#speak-code")
+    assert [stream.request.text for stream in engine.streams] == ["Hi you."]
+    watch.assert_quiet()
+
+
+async def test_the_shown_requests_are_the_one_that_was_sent(page: "Page", tmp_path: Path) -> None:
+    engine = FakeEngine()
+    async with serving(make_services(engine)) as url:
+        await open_console(page, url)
+        await page.fill("#speak-text", """It's "quoted", $HOME and `ls`.""")
+        await page.fill("#speak-instruct", "calm")
+        await page.fill("#speak-seed", "7")
+        await page.select_option("#speak-speaker", "anna")
+        await page.select_option("#speak-format", "wav")
+        await page.click("#speak-go")
+        await until_says(page, "#speak-status", "Spoken")
+        curl = await page.inner_text("#speak-code")
+        await page.click("#tab-python")
+        python = await page.inner_text("#speak-code")
+        await page.click("#tab-javascript")
+        await page.evaluate(f"async () => {{ {await page.inner_text('#speak-code')}\n}}")
+        for command in (["bash", "-c", curl], [sys.executable, "-c", python]):
+            done = await asyncio.to_thread(
+                subprocess.run, command, cwd=tmp_path, capture_output=True, text=True, check=False
+            )
+            assert (done.returncode, done.stderr) == (0, "")
+            assert (tmp_path / "speech.wav").read_bytes()[:4] == b"RIFF"
+            (tmp_path / "speech.wav").unlink()
+    spoken = [(s.request.text, s.speaker, s.request.instruct, s.request.seed) for s in engine.streams]
+    assert len(spoken) == 4
+    assert set(spoken) == {("""It's "quoted", $HOME and `ls`.""", "anna", "calm", 7)}
+
+
+async def test_what_goes_wrong_is_said_in_words(page: "Page") -> None:
+    engine = FakeEngine(refusal=Overloaded("all slots are taken; retry in 3 s", 3))
+    async with serving(make_services(engine)) as url:
+        await open_console(page, url)
+        await page.click("#speak-go")
+        await page.wait_for_selector("#trouble:not([hidden])")
+        assert await page.inner_text("#trouble span") == "All slots are taken; retry in 3 s."
+        assert await page.get_attribute("#trouble", "role") == "alert"
+        engine.refusal = None
+        await page.click("#speak-go")
+        await until_says(page, "#speak-status", "Spoken")
+        assert await page.is_hidden("#trouble")
+        engine.failure, engine.fails_after_chunks = RuntimeError("a bug"), 3
+        await page.click("#speak-go")
+        await page.wait_for_selector("#trouble:not([hidden])")
+        assert "broke off" in await page.inner_text("#trouble")
+    await page.click("#speak-go")
+    await until_says(page, "#trouble", "does not answer")
+
+
+async def test_a_key_is_asked_for_and_kept_in_the_tab(page: "Page") -> None:
+    engine = FakeEngine()
+    async with serving(make_services(engine, keys=[f"anna:{KEY}"])) as url:
+        await page.goto(f"{url}/")
+        for key in ("wrong", KEY):
+            await page.wait_for_selector("#key-dialog[open]")
+            await page.fill("#key-input", key)
+            await page.keyboard.press("Enter")
+            if key == "wrong":
+                await until_says(page, "#key-reason", "not know")
+        await page.wait_for_selector("html[data-loaded]", state="attached")
+        await page.click("#speak-go")
+        await until_says(page, "#speak-status", "Spoken")
+        assert "YOUR_KEY" in await page.inner_text("#speak-code")
+        kept = await page.evaluate("[Object.values({...sessionStorage}), Object.values({...localStorage})]")
+        assert kept == [[KEY], []]
+        await page.click("nav >> text=Converse")
+        await page.fill("#converse-input", "Hello you.")
+        await page.click("#converse-send")
+        await until_says(page, "#converse-status", "Spoken")
+        await page.goto(f"{url}/docs")  # shares the key
+        await page.wait_for_selector(".opblock")
+    assert len(engine.streams) == 2
+
+
+async def test_a_server_with_its_metrics_elsewhere_shows_the_rest(page: "Page") -> None:
+    async with serving(make_services(), metrics_on_main_port=False) as url:
+        await open_console(page, url, "server")
+        await until_says(page, "#server-sub", "on a port of their own")
+        await until_says(page, "#server-tiles", "Ready")
+        assert "4096 characters" in await page.inner_text("#server-limits")
+        assert await page.is_hidden("#trouble")
+
+
+async def test_a_speaker_is_changed_renamed_moved_and_deleted(page: "Page", tmp_path: Path) -> None:
+    speakers = FakeSpeakers()
+    async with serving(make_services(speakers=speakers)) as url:
+        watch = await open_console(page, url, "speakers")
+        await page.click("[data-name=anna] >> text=Transcript")
+        await page.fill("#ask-input", "I am Anna indeed.")
+        await page.click("#ask-ok")
+        await page.wait_for_selector("text=I am Anna indeed.")
+        assert speakers.speakers["anna"].transcript == "I am Anna indeed."
+        async with page.expect_download() as download:
+            await page.click("[data-name=anna] >> text=Export")
+        await (await download.value).save_as(tmp_path / "anna.safetensors")
+        await page.click("[data-name=anna] >> text=Rename")
+        await page.fill("#ask-input", "anna2")
+        await page.click("#ask-ok")
+        await page.wait_for_selector("[data-name=anna2]")
+        assert set(speakers.speakers) == {"hum", "anna2"}
+        await page.set_input_files("#speakers-import", tmp_path / "anna.safetensors")
+        await page.wait_for_selector("[data-name=anna]")
+        await page.click("[data-name=anna2] >> text=Delete")
+        await page.click("#ask-cancel")
+        assert "anna2" in speakers.speakers
+        await page.click("[data-name=anna2] >> text=Delete")
+        await page.click("#ask-ok")
+        await page.wait_for_selector("[data-name=anna2]", state="detached")
+        assert set(speakers.speakers) == {"hum", "anna"}
+    watch.assert_quiet()
+
+
+async def test_words_are_marked_as_they_sound_where_the_server_sends_their_times(page: "Page") -> None:
+    """A server that sends `words` with its audio, played by Playwright."""
+    tone = (8000 * np.sin(np.arange(48_000) / 10)).astype("<i2").tobytes()
+    words = [
+        {"text": "One", "start_ms": 0, "end_ms": 1000, "char_start": 0, "char_end": 3},
+        {"text": "two.", "start_ms": 1000, "end_ms": 2000, "char_start": 4, "char_end": 8},
+    ]
+
+    def serve(socket: "WebSocketRoute") -> None:
+        def answer(raw: str | bytes) -> None:
+            message = json.loads(raw)
+            if message["type"] == "end":
+                named = {"context": message["context"]}
+                audio = {
+                    "type": "audio",
+                    "bytes": len(tone),
+                    "start_ms": 0,
+                    "duration_ms": 2000,
+                    "words": words,
+                }
+                socket.send(json.dumps(audio | named))
+                socket.send(tone)
+                socket.send(json.dumps({"type": "done", "stats": {}} | named))
+
+        socket.on_message(answer)
+
+    async with serving(make_services()) as url:
+        await page.route_web_socket("**/tts/stream", serve)
+        watch = await open_console(page, url, "converse")
+        await page.fill("#converse-input", "One two.")
+        await page.click("#converse-send")
+        for word in ("One", "two."):
+            await until(page, f"document.querySelector('.word.now')?.textContent.trim() === '{word}'")
+        assert await page.is_hidden("#converse-exact")
+        await until(page, "document.querySelectorAll('.word.heard').length >= 3")  # one is the legend's
+    watch.assert_quiet()
+
+
+@pytest.mark.parametrize(("path", "shown"), [("/docs", ".opblock"), ("/asyncapi", ".message")])
+async def test_the_apis_pages_work_without_the_internet(page: "Page", path: str, shown: str) -> None:
+    async with serving(make_services(keys=[f"anna:{KEY}"])) as url:
+        watch = Watch(page, url)
+        await page.goto(f"{url}{path}")
+        await page.fill("#key", KEY)
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector(shown)
+        assert await page.locator(shown).count() >= 13
+        assert watch.foreign == []
+        assert [error for error in watch.errors if "401" not in error] == []
+        if path == "/asyncapi":
+            assert await faults_of(page) == []

@@ -1,0 +1,147 @@
+"""The Helm chart, by Helm's own library and Kubernetes' own schemas."""
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from firstword.app.commands.download import PUBLISHED
+from firstword.app.settings import SETTINGS, variable_of
+from firstword.app.telemetry.metrics import Metrics
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "deploy/helm/firstword"
+VERSIONS = ("1.29", "1.37")  # the oldest and the newest that the chart is held against
+needs_helm = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("helm_python", "kubernetes_validate")),
+    reason="needs Helm's library and Kubernetes' schemas: make setup-deploy",
+)
+
+OWN_VOLUMES = {"persistence": {"enabled": False}}
+CASES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "everything": {
+        "replicas": 3,
+        "apiKeys": {"value": "anna:sesame"},
+        "model": {"name": "CosyVoice2-0.5B", "source": "modelscope", "mirror": "https://mirror.example.org"},
+        "persistence": {"accessMode": "ReadWriteMany", "storageClassName": "nfs"},
+        "ingress": {"enabled": True, "className": "nginx", "tlsSecret": "tls"},
+        "autoscaling": {"enabled": True},
+        "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+        "settings": {"FIRSTWORD_PRECISION": "bfloat16", "FIRSTWORD_TRACING": "otlp"},
+        "networkPolicy": {"clients": [{"podSelector": {}}], "extraEgress": [{"ports": [{"port": 4318}]}]},
+        "resources": {"limits": {"nvidia.com/gpu": 1}},
+        "tolerations": [{"key": "gpu", "operator": "Exists"}],
+        "nodeSelector": {"gpu": "true"},
+        "podAnnotations": {"a": "b"},
+        "imagePullSecrets": [{"name": "pull"}],
+    },
+    "stateless": {"replicas": 2, "apiKeys": {"existingSecret": "keys"}, **OWN_VOLUMES},
+    "model": {"model": {"name": "CosyVoice2-0.5B"}},
+}
+
+
+def rendered(values: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+    """By kind and name."""
+    from helm_python.chart import Chart
+
+    with Chart.load(CHART) as chart:
+        templates = chart.render(values=values, name="demo", namespace="speech")
+    texts = [text for path, text in templates.items() if path.endswith(".yaml")]
+    found = [one for text in texts for one in yaml.safe_load_all(text) if one]
+    assert len(found) == len({(one["kind"], one["metadata"]["name"]) for one in found})
+    return {(one["kind"], one["metadata"]["name"]): one for one in found}
+
+
+@needs_helm
+@pytest.mark.parametrize("case", CASES)
+def test_the_chart_is_sound(case: str) -> None:
+    import kubernetes_validate
+    from helm_python.chart import lint
+
+    result = lint(CHART, CASES[case], strict=True)
+    assert result["errors"] == []
+    assert [message for message in result["messages"] if message["severity"] > 1] == []
+    for (kind, _), resource in rendered(CASES[case]).items():
+        if kind != "ServiceMonitor":  # of the operator, not of Kubernetes
+            for version in VERSIONS:
+                kubernetes_validate.validate(resource, version, strict=True)
+
+
+@needs_helm
+def test_a_pod_is_given_the_time_to_drain() -> None:
+    pod = rendered({"drainTimeoutSeconds": 60})["Deployment", "demo"]["spec"]["template"]["spec"]
+    (server,) = pod["containers"]
+    environment = {one["name"]: one.get("value") for one in server["env"]}
+    pause_s = int(server["lifecycle"]["preStop"]["exec"]["command"][1])
+    assert environment["FIRSTWORD_DRAIN_TIMEOUT_S"] == "60"
+    assert pod["terminationGracePeriodSeconds"] > 60 + pause_s
+    assert server["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert server["livenessProbe"]["httpGet"]["path"] == "/livez"
+    ports = {port["name"]: port["containerPort"] for port in server["ports"]}
+    assert str(ports["metrics"]) == environment["FIRSTWORD_METRICS_PORT"]
+
+
+@needs_helm
+@pytest.mark.parametrize("values", [{"replicas": 2}, {"autoscaling": {"enabled": True}}], ids=str)
+def test_several_replicas_do_not_fight_for_one_volume(values: dict[str, Any]) -> None:
+    with pytest.raises(Exception, match=r"set persistence\.accessMode to ReadWriteMany"):
+        rendered(values)
+    rendered({**values, **OWN_VOLUMES})
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    "values",
+    [{"replica": 2}, {"settings": {"PATH": "x"}}, {"service": {"port": 0}}, {"model": {"source": "s3"}}],
+)
+def test_values_that_mean_nothing_are_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(Exception, match="schema"):
+        rendered(values)
+
+
+@needs_helm
+def test_keys_are_in_a_secret_alone() -> None:
+    resources = rendered({"apiKeys": {"value": "anna:sesame"}})
+    secret = resources.pop(("Secret", "demo-keys"))
+    assert secret["stringData"] == {"api-keys": "anna:sesame"}
+    assert "sesame" not in yaml.safe_dump(list(resources.values()))
+
+
+@needs_helm
+def test_the_server_may_call_nobody() -> None:
+    policy = rendered({})["NetworkPolicy", "demo"]["spec"]
+    assert (policy["policyTypes"], policy["egress"]) == (["Ingress", "Egress"], [])
+    downloading = rendered(CASES["model"])["NetworkPolicy", "demo"]["spec"]
+    assert {port["port"] for rule in downloading["egress"] for port in rule["ports"]} == {53, 443}
+
+
+@needs_helm
+def test_the_model_is_downloaded_to_where_it_is_served_from() -> None:
+    pod = rendered(CASES["model"])["Deployment", "demo"]["spec"]["template"]["spec"]
+    (download,), (server,) = pod["initContainers"], pod["containers"]
+    environment = {one["name"]: one.get("value") for one in server["env"]}
+    assert download["args"][:2] == ["download", "CosyVoice2-0.5B"]
+    assert download["args"][1] in PUBLISHED
+    assert f"--to={environment['FIRSTWORD_CHECKPOINT']}" in download["args"]
+
+
+def test_what_the_chart_names_exists() -> None:
+    """Without Helm: settings and metrics are the server's own."""
+    text = "".join(path.read_text(encoding="utf-8") for path in CHART.rglob("*") if path.is_file())
+    assert set(re.findall(r"FIRSTWORD_[A-Z_]*[A-Z]", text)) <= {variable_of(name) for name in SETTINGS}
+    families = {family.name for family in Metrics().registry.collect()}
+    named = set(re.findall(r"tts_\w+", text)) - {"tts_slots_in_use"}  # the adapter's own
+    assert {"tts_requests_in_flight", "tts_max_streams"} <= named <= families
+
+
+def test_the_chart_has_the_version_of_the_package() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    package = re.search(
+        r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert package
+    assert chart["appVersion"] == chart["version"] == package[1]

@@ -1,0 +1,50 @@
+"""Flow and vocoder by themselves, in one piece, by torch: what the streams of a voice are compared with.
+
+No language model and no chunks: those are the service's, which `firstword.Synthesizer` runs.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from firstword.models.checkpoint.open import Checkpoint
+from firstword.models.config import FRAMES_PER_TOKEN
+from firstword.models.flow.flow import Flow
+from firstword.models.frontend.speaker import SpeakerFeatures
+from firstword.models.hift.hift import HiFT
+from training.teachers.spoken import Samples
+
+
+class OfflineToken2Wav:
+    """The flow and the vocoder of a checkpoint, copies of those that a synthesizer runs."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        flow = checkpoint.load_flow()
+        assert isinstance(flow, Flow), checkpoint.config.family
+        self._flow = flow
+        self.hift = checkpoint.load_hift()
+
+    @torch.inference_mode()
+    def solve(self, tokens: Sequence[int], speaker: SpeakerFeatures, seed: int = 0) -> Samples:
+        """Speech tokens -> (960 per token,)."""
+        mel = self._flow(
+            torch.tensor([list(tokens)]),
+            speaker.prompt_tokens[None],
+            speaker.prompt_mel[None],
+            speaker.embedding[None],
+        )
+        assert mel.shape[-1] == FRAMES_PER_TOKEN * len(tokens), mel.shape
+        return vocode(self.hift, mel, seed)
+
+
+@torch.inference_mode()
+def vocode(hift: HiFT, mel: Tensor, seed: int = 0) -> Samples:
+    """mel (1, 80, T) -> (480 T,)."""
+    f0 = hift.predict_f0(mel)
+    generator = torch.Generator().manual_seed(seed)
+    num_samples = mel.shape[-1] * hift.config.samples_per_frame
+    noise = torch.randn(1, num_samples, hift.source.num_tones, generator=generator)
+    source, _ = hift.source(f0, noise, None, is_last=True)
+    samples: Samples = hift.decode(mel, source)[0].numpy()
+    return samples
