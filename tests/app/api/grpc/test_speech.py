@@ -19,6 +19,7 @@ from firstword.app.api.errors import TABLE
 from firstword.app.api.grpc import messages
 from firstword.app.api.grpc.call import STATUS
 from firstword.app.api.grpc.messages import DESCRIPTORS, INFERENCE, SPEECH, message
+from firstword.app.api.keys import KeyRing
 from firstword.app.errors import Overloaded, SynthesisFailed
 from firstword.app.options import InvalidOptions, Limits
 from tests.support.fake_engine import FakeEngine, speech
@@ -145,6 +146,27 @@ async def test_keys_come_in_metadata() -> None:
         live = rpc.inference_method("ServerLive")(message("inference.ServerLiveRequest")())
         assert (await live).live
     assert counted(services, "tts_rejected_total", reason="auth") == 2
+
+
+async def test_a_key_does_only_what_it_is_for(tmp_path: Path) -> None:
+    file = tmp_path / "keys.toml"
+    file.write_text(
+        'ann = { key = "speaks", scopes = ["speak"] }\nbob = { key = "enrols", scopes = ["enrol"] }\n'
+    )
+    async with grpc_serving(make_services(keys=KeyRing(file=file))) as rpc:
+        Delete = message("firstword.v1.DeleteSpeakerRequest")
+        calls = {
+            "enrols": rpc.speech("Synthesize")(
+                SynthesizeRequest(text="a"), metadata=(("x-api-key", "enrols"),)
+            ),
+            "speaks": rpc.speech("DeleteSpeaker")(Delete(name="anna"), metadata=(("x-api-key", "speaks"),)),
+        }
+        for call in calls.values():
+            assert (await error_of(call))[0] == grpc.StatusCode.PERMISSION_DENIED
+        infer = rpc.inference_method("ModelInfer")
+        request = message("inference.ModelInferRequest")(model_name="cosyvoice2")
+        refused = await error_of(infer(request, metadata=(("x-api-key", "enrols"),)))
+        assert refused[0] == grpc.StatusCode.PERMISSION_DENIED
 
 
 async def test_a_cancelled_call_frees_its_slot_within_100_ms() -> None:
