@@ -7,7 +7,7 @@ VLLM_INSTALLED := $(VENV)/.installed-vllm
 VOICE_INSTALLED := $(VENV)/.installed-voice
 BROWSER_INSTALLED := $(VENV)/.installed-browser
 
-.PHONY: setup setup-vllm setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser bench voice voice-eval clean
+.PHONY: protos setup setup-vllm setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser bench voice voice-eval clean
 
 setup: $(INSTALLED)
 

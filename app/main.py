@@ -3,11 +3,13 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
 
 from firstword.app.api.app import DrainingServer, build_app, metrics_server, raise_file_limit, server_config
 from firstword.app.api.dependencies import Services
 from firstword.app.api.keys import KeyRing, UrlSigner
+from firstword.app.api.kserve.inference import Inference
 from firstword.app.api.limits import Quotas
 from firstword.app.engine.startup import running_engine
 from firstword.app.settings import InvalidSettings, Settings
@@ -15,6 +17,9 @@ from firstword.app.speakers.interface import max_bundle_bytes
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.tracing import NO_TRACING, OpenTelemetryTracing, Tracing
 from firstword.app.telemetry.usage import Usage
+
+if TYPE_CHECKING:  # grpcio is an extra
+    from firstword.app.api.grpc.server import GrpcServer
 
 USAGE_FILE = "usage.sqlite3"
 
@@ -48,6 +53,7 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
             engine=running.engine,
             speakers=running.speakers,
             consents=running.consents,
+            stages=running.stages,
             metrics=metrics,
             keys=keys,
             signer=UrlSigner(usage.secret, keys),
@@ -90,13 +96,18 @@ async def serve(settings: Settings, announce: Callable[[str], None], on_drained:
     server_options, limits = settings.server, settings.limits
 
     async def drain() -> None:
+        if grpc is not None:
+            await grpc.refuse()
         await services.engine.drain(server_options.drain_timeout_s)
         on_drained()
 
+    grpc: GrpcServer | None = None
     raise_file_limit()
     async with running(settings) as services:
+        inference = Inference(services)
         app = build_app(
             services,
+            inference=inference,
             cors_origins=server_options.cors_origins,
             allowed_hosts=server_options.checked_hosts,
             metrics_on_main_port=server_options.metrics_port is None,
@@ -110,7 +121,16 @@ async def serve(settings: Settings, announce: Callable[[str], None], on_drained:
             unread_timeout_s=limits.slow_listener_timeout_s,
             on_listening=lambda port: announce(_greeting(server_options.host, port, services)),
         )
-        async with metrics_server(server_options.metrics_port, server_options.host, services.metrics):
+        async with AsyncExitStack() as stack:
+            stack.callback(inference.close)
+            await stack.enter_async_context(
+                metrics_server(server_options.metrics_port, server_options.host, services.metrics)
+            )
+            if server_options.grpc_port is not None:
+                from firstword.app.api.grpc.server import grpc_server
+
+                grpc, port = await stack.enter_async_context(grpc_server(server_options, inference))
+                announce(f"gRPC is on {server_options.host}:{port}.")
             await server.serve()
 
 

@@ -83,6 +83,21 @@ class ServerOptions:
         int | None,
         Field(ge=1, le=65535, description="TCP port of /metrics alone; empty leaves it on the main port"),
     ] = None
+    grpc_port: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            le=65535,
+            description="TCP port of gRPC, which needs the extra `grpc`; 0 takes a free one, empty is none",
+        ),
+    ] = None
+    grpc_tls_certificate: Annotated[
+        HomePath | None,
+        Field(description="PEM file with the certificate chain of gRPC; empty is no TLS"),
+    ] = None
+    grpc_tls_key: Annotated[
+        HomePath | None, Field(description="PEM file with the key of that certificate")
+    ] = None
     api_keys: Annotated[
         SecretList,
         Field(

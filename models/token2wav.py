@@ -187,13 +187,43 @@ class Token2Wav:
             RefusedStep: a finished stream, a stream twice in the batch, or a token the flow does not know;
                 nothing has changed then. After any other error the tokens are kept: step again with none.
         """
+        clock = perf_counter if times is None else times.clock
+        began = clock()
+        self._solve(batch)
+        states = [item.state for item in batch]
+        solved = clock()
+        vocode(self.vocoder, [state.sound for state in states])
+        if times is not None:
+            times.flow_s, times.vocoder_s = solved - began, clock() - solved
+        for state in states:
+            state.is_finished = state.has_all_tokens
+        return [state.sound.take().to(self._flow.flow.noise.device) for state in states]
+
+    @torch.inference_mode()
+    def step_mel(self, given: StepInput[StreamState]) -> Tensor:
+        """-> new mel frames (80, F) of a stream that never gives samples. Raises as `step` does."""
+        self._solve([given])
+        state = given.state
+        state.is_finished = state.has_all_tokens
+        mels = [mel for mel, _ in state.sound.pending]
+        state.sound.pending.clear()
+        return torch.cat(mels, dim=1) if mels else self._flow.flow.noise.new_zeros(NUM_MELS, 0)
+
+    @torch.inference_mode()
+    def vocode(self, mel: Tensor, is_last: bool) -> Tensor:
+        """mel (80, F) of an utterance from its start -> samples (N,); unless is_last, its end is withheld."""
+        mel = mel.to(self._flow.flow.noise)
+        sound = Sound(self.vocoder.start(0), [(mel, is_last)])
+        vocode(self.vocoder, [sound])
+        return sound.take()
+
+    def _solve(self, batch: Sequence[StepInput[StreamState]]) -> None:
+        """Solve every whole chunk; their mel frames wait in the states' sounds."""
         check_batch(batch, self._vocab_size)
         for item in batch:
             item.state.flow.pending_tokens.extend(item.tokens)
             item.state.has_all_tokens |= item.is_last
         states = [item.state for item in batch]
-        clock = perf_counter if times is None else times.clock
-        began = clock()
         while True:
             found = [(s, self._flow.next_chunk(s.flow, s.has_all_tokens)) for s in states]
             ready = [(state, chunk) for state, chunk in found if chunk is not None]
@@ -204,13 +234,6 @@ class Token2Wav:
                 is_end = state.has_all_tokens and not state.flow.pending_tokens
                 # Each chunk by itself: so a stream sounds the same however its tokens came.
                 state.sound.pending.append((mel, is_end))
-        solved = clock()
-        vocode(self.vocoder, [state.sound for state in states])
-        if times is not None:
-            times.flow_s, times.vocoder_s = solved - began, clock() - solved
-        for state in states:
-            state.is_finished = state.has_all_tokens
-        return [state.sound.take().to(self._flow.flow.noise.device) for state in states]
 
     @torch.inference_mode()
     def _measured_sound_bytes(self) -> int:

@@ -31,6 +31,7 @@ PAGE_NAMES = (
     "api",
     "architecture",
     "configuration",
+    "nvidia",
     "console",
     "operations",
     "performance",
@@ -136,10 +137,10 @@ def test_make_targets_of_contributing_exist() -> None:
         subprocess.run(["make", target, "--dry-run"], cwd=ROOT, check=True, capture_output=True)
 
 
-def test_api_page_names_every_route() -> None:
-    text = API_PAGE.read_text(encoding="utf-8")
+def test_pages_name_every_route() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in (API_PAGE, ROOT / "docs/nvidia.md"))
     routes = [route for route in build_app(make_services()).routes if isinstance(route, APIRoute)]
-    paths = {route.path for route in routes} - {
+    paths = {route.path.replace("/versions/{version}", "") for route in routes} - {
         "/v1",
         "/v1/models/{model:path}",
     }  # probes of OpenAI's clients

@@ -28,6 +28,8 @@ from firstword.app.api import (
 )
 from firstword.app.api.dependencies import Services
 from firstword.app.api.errors import install_error_handlers, not_found
+from firstword.app.api.kserve import http as inference_http
+from firstword.app.api.kserve.inference import Inference
 from firstword.app.api.middleware import (
     AuthMiddleware,
     BodyLimitMiddleware,
@@ -57,14 +59,17 @@ def build_app(
     allowed_hosts: Sequence[str] | None = None,
     metrics_on_main_port: bool = True,
     has_public_lists: bool = False,
+    inference: Inference | None = None,
 ) -> FastAPI:
     """Build the transport over the given parts; it starts and stops none of them.
 
     cors_origins: origins whose web pages may call the server; "*" for all. allowed_hosts: names of the server
     besides loopback ones; None: any. has_public_lists: models, voices and speakers are listed without a key.
+    inference: shared with gRPC; None: its own.
     """
     app = FastAPI(title="Firstword", description=DESCRIPTION, docs_url=None, redoc_url=None)
     app.state.services = services
+    app.state.inference = inference or Inference(services)
     install_error_handlers(app)
     app.router.default = not_found
     app.router.redirect_slashes = False  # to where the client's Host says; PathMiddleware strips them instead
@@ -72,6 +77,7 @@ def build_app(
         *(tts.router, text.router, websocket.router, openai.router, conversion.router),
         *(openai_voices.router, openai_voices.form_router),
         *(tokens.router, tokens.form_router, speakers.router, operations.router, pages.router),
+        inference_http.router,
     ]
     if metrics_on_main_port:
         routers.append(operations.metrics_router)
@@ -85,7 +91,7 @@ def build_app(
         metrics=services.metrics,
         body_limits=[
             limit
-            for routes in (tts, openai, openai_voices, speakers, conversion, tokens)
+            for routes in (tts, openai, openai_voices, speakers, conversion, tokens, inference_http)
             for limit in routes.body_limits(services.limits)
         ],
     )

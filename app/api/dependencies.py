@@ -9,7 +9,7 @@ from starlette.requests import HTTPConnection
 
 from firstword.app.api.keys import KeyRing, UrlSigner
 from firstword.app.api.limits import Quotas
-from firstword.app.engine.interface import Engine
+from firstword.app.engine.interface import Engine, Stages
 from firstword.app.options import Limits
 from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.interface import Speakers
@@ -24,6 +24,7 @@ Clock = Callable[[], float]  # seconds, monotonic
 class Services:
     engine: Engine
     speakers: Speakers
+    stages: Stages
     metrics: Metrics
     keys: KeyRing
     signer: UrlSigner

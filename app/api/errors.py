@@ -152,10 +152,15 @@ def outcome_of(error: Exception) -> tuple[Outcome, RejectReason | CancelReason |
 def error_body(error: Exception) -> dict[str, dict[str, str | None]]:
     """Return the JSON body for a client. It says nothing of our own faults but that they were ours."""
     row = row_of(error)
-    message, param = INTERNAL_MESSAGE, None
-    if isinstance(error, TtsError) and row is not INTERNAL:
-        message, param = error.message, getattr(error, "param", None)
-    return {"error": {"message": message, "type": row.type, "param": param, "code": row.code}}
+    param = None if row is INTERNAL else getattr(error, "param", None)
+    return {"error": {"message": error_message(error), "type": row.type, "param": param, "code": row.code}}
+
+
+def error_message(error: Exception) -> str:
+    """Return what a client may read of an error."""
+    if isinstance(error, TtsError) and row_of(error) is not INTERNAL:
+        return error.message
+    return INTERNAL_MESSAGE
 
 
 def error_headers(error: Exception) -> dict[str, str]:
@@ -173,14 +178,26 @@ def error_headers(error: Exception) -> dict[str, str]:
     return {}
 
 
+class ErrorResponse(Response):
+    """The body of an error, but for the Open Inference Protocol, whose errors are plain text."""
+
+    media_type = "application/json"
+
+    def __init__(self, error: Exception) -> None:
+        # ASCII only, so that a lone surrogate in a message cannot break the encoding.
+        headers = error_headers(error) | {"Cache-Control": "no-store"}
+        super().__init__(json.dumps(error_body(error)), row_of(error).status, headers)
+        self._plain = json.dumps({"error": error_message(error), "code": row_of(error).code}).encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/v2" or scope["path"].startswith("/v2/"):
+            self.body = self._plain
+            self.headers["Content-Length"] = str(len(self.body))
+        await super().__call__(scope, receive, send)
+
+
 def error_response(error: Exception) -> Response:
-    # ASCII only, so that a lone surrogate in a message cannot break the encoding.
-    return Response(
-        json.dumps(error_body(error)),
-        status_code=row_of(error).status,
-        headers=error_headers(error) | {"Cache-Control": "no-store"},
-        media_type="application/json",
-    )
+    return ErrorResponse(error)
 
 
 def route_of(scope: Scope) -> str:

@@ -127,14 +127,16 @@ class InternalErrorMiddleware:
             await error_response(error)(scope, receive, send)
 
 
-OPEN_PATHS = frozenset({"/livez", "/health", "/readyz"})
+OPEN_PATHS = frozenset({"/livez", "/health", "/readyz", "/v2/health/live", "/v2/health/ready"})
 HEADERS_WANTED = "send one as `Authorization: Bearer KEY` or `X-API-Key: KEY`"
 
 # By method and path, WEBSOCKET for an upgrade. What is not here takes any key.
 SCOPES_OF_ROUTES: Final[Mapping[KeyScope, re.Pattern[str]]] = {
     "speak": re.compile(
         r"(GET|POST) /tts|WEBSOCKET /tts/stream|"
-        r"POST /v1/(audio/speech|signed-urls|speech-tokens|text|token2wav|tokens|voice-conversion)"
+        r"POST /v1/(audio/speech|signed-urls|speech-tokens|text|token2wav|tokens|voice-conversion)|"
+        r"POST /v2/models/.*",
+        re.DOTALL,
     ),
     "enrol": re.compile(
         r"(POST|PATCH|DELETE) /speakers.*|GET /speakers/[^/]+/export|"

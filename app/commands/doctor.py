@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -132,6 +133,21 @@ def check_metrics_port(settings: Settings) -> Finding:
     return _listening(settings.server.host, port, subject, variable)
 
 
+def check_grpc(settings: Settings) -> Finding:
+    port, variable = settings.server.grpc_port, variable_of("grpc_port")
+    if port is None:
+        return Finding("grpc", "ok", f"not served; {variable} sets its port")
+    missing = [name for name in ("grpc", "grpc_health", "grpc_reflection") if not find_spec(name)]
+    if missing:
+        message = f"{variable} is {port}, but {', '.join(missing)} cannot be imported"
+        fix = f"pip install 'firstword[grpc]', or set {variable} to nothing"
+        return Finding("grpc", "wrong", message, fix)
+    if port and port in (settings.server.port, settings.server.metrics_port):
+        message = f"{variable} is {port}, and so is the port of HTTP or of the metrics"
+        return Finding("grpc", "wrong", message, f"set {variable} to nothing or to another")
+    return _listening(settings.server.host, port, "grpc", variable)
+
+
 def check_keys(settings: Settings) -> Finding:
     from firstword.app.api.keys import KeyRing
 
@@ -167,6 +183,7 @@ ESSENTIAL: Final[tuple[Check, ...]] = (
     check_keys,
     check_port,
     check_metrics_port,
+    check_grpc,
     check_data_dir,
     check_checkpoint,
 )
@@ -178,7 +195,7 @@ def findings(settings: Settings) -> list[Finding]:
     torch = check_torch(settings)
     check_files: Check = partial(check_checkpoint, is_whole=True)
     needs_torch = [check_device, check_backend, check_files] if torch.state == "ok" else []
-    ports = [check_port, check_metrics_port]
+    ports = [check_port, check_metrics_port, check_grpc]
     others = [*needs_torch, check_data_dir, *ports, check_keys, check_vllm]
     return [check_python(settings), torch, *(check(settings) for check in others)]
 

@@ -1,10 +1,13 @@
 """The engine as the API sees it: a request goes in, a stream of audio comes out."""
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from firstword.app.audio.dsp import Samples
 from firstword.app.clients import Client
@@ -238,6 +241,63 @@ class EngineStatus:
 
     is_ready: bool
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpeechPrompt:
+    """What the flow takes of a reference recording."""
+
+    tokens: NDArray[np.int64]  # (L,) speech tokens
+    mel: NDArray[np.float32]  # (2 L, 80)
+    embedding: NDArray[np.float32]  # (192,)
+
+
+class TokenSession(Protocol):
+    """Speech tokens to sound, one request after the other; it holds a slot of the engine until closed."""
+
+    async def step(self, tokens: Sequence[int], is_last: bool, deadline_s: float) -> NDArray[np.float32]:
+        """Return what new tokens add: samples (n,), or mel frames (80, n) where the stages are apart.
+
+        Raises InvalidRequest for a token that the flow does not know, and SynthesisFailed.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class Stages(Protocol):
+    """The networks of a checkpoint one by one, for those who put them together themselves."""
+
+    @property
+    def family(self) -> str:
+        """cosyvoice1, cosyvoice2 or cosyvoice3."""
+        ...
+
+    @property
+    def gives_mel(self) -> bool:
+        """Whether a TokenSession gives mel frames, which `vocode` turns into samples."""
+        ...
+
+    @property
+    def lookahead_tokens(self) -> int: ...
+
+    @property
+    def chunk_tokens(self) -> int: ...
+
+    async def speech_tokens(self, samples: Samples, sample_rate_hz: int) -> list[int]: ...
+
+    async def embedding(self, samples: Samples, sample_rate_hz: int) -> NDArray[np.float32]: ...
+
+    async def open_tokens(self, prompt: SpeechPrompt | None, first_hop_tokens: int | None) -> TokenSession:
+        """Wait for a slot. prompt None: the default speaker's.
+
+        Raises InvalidRequest for a prompt that no recording gives, Overloaded and Draining.
+        """
+        ...
+
+    async def vocode(self, mel: NDArray[np.float32], is_last: bool) -> Samples:
+        """mel (80, n), from the start of an utterance. Without is_last the end is withheld."""
+        ...
 
 
 class Engine(Protocol):

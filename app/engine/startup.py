@@ -18,6 +18,7 @@ from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.interface import EngineInfo
 from firstword.app.engine.loudness import Loudness
 from firstword.app.engine.phrase_cache import PhraseCache
+from firstword.app.engine.stages import NetworkStages
 from firstword.app.engine.stream_state import EngineParts
 from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.engine.tokens.interface import TokenGenerator
@@ -92,6 +93,7 @@ class RunningEngine:
     speaker_networks: SpeakerNetworks
     networks: Networks
     pool: Token2WavPool
+    stages: NetworkStages
 
 
 @asynccontextmanager
@@ -183,8 +185,17 @@ async def running_engine(
         try:
             _describe(metrics, info, networks, speakers)
             await engine.warm_up(measures=not engine_options.max_streams)
+            stages = NetworkStages(
+                networks.checkpoint.config.family,
+                networks.checkpoint.config.flow.vocab_size,
+                networks.token2wav,
+                speakers,
+                speaker_networks,
+                pool,
+                admission,
+            )
             with closing(await asyncio.to_thread(ConsentStore.open, store_path)) as consents:
-                yield RunningEngine(engine, speakers, consents, speaker_networks, networks, pool)
+                yield RunningEngine(engine, speakers, consents, speaker_networks, networks, pool, stages)
         finally:
             await asyncio.shield(engine.aclose())
 

@@ -22,6 +22,7 @@ class StreamingToken2Wav(Protocol):
     """`firstword.models.token2wav.Token2Wav`, and `CosyVoice1Token2Wav` for CosyVoice 1."""
 
     sample_rate_hz: int
+    lookahead_tokens: int
 
     def start(self, prompt: Any, seed: int = 0, uses_prompt: bool = True) -> Any: ...
 

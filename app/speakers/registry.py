@@ -345,6 +345,11 @@ class SpeakerRegistry:
         digest.update(reference.content)
         return digest.digest()
 
+    async def bounded(self, function: Callable[[], Result]) -> Result:
+        """Run it on the worker thread. Raises Overloaded where too many wait for that."""
+        with self._waiting():
+            return await self._compute(function)
+
     async def _register(
         self,
         enrol: Callable[[], tuple[StoredSpeaker, PreparedSpeaker]],

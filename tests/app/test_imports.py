@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.python import modules_after
 
-HEAVY_WHEN_USED = ("wetext", "inflect", "py3langid", "matplotlib", "openai", "vllm")
+HEAVY_WHEN_USED = ("wetext", "inflect", "py3langid", "matplotlib", "openai", "vllm", "grpc")
 
 
 def test_the_service_reads_no_environment_and_loads_nothing_it_may_not_need() -> None:

@@ -18,5 +18,5 @@ def lexicon(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory, lexicon: Path) -> Iterator[Server]:
-    with serving(tmp_path_factory.mktemp("data"), max_streams=16, lexicon=lexicon) as server:
+    with serving(tmp_path_factory.mktemp("data"), max_streams=16, grpc_port=0, lexicon=lexicon) as server:
         yield server

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _STARTS_WITHIN_S = 240  # on a machine that does something else too
+_GRPC_ADDRESS = re.compile(r"gRPC is on (\S+:\d+)\.")
 _ADDRESS = re.compile(r"(http://[\d.]+:\d+) speaks with (\S+) \((\w+)\)")
 
 
@@ -19,7 +20,13 @@ _ADDRESS = re.compile(r"(http://[\d.]+:\d+) speaks with (\S+) \((\w+)\)")
 class Server:
     process: "subprocess.Popen[str]"
     url: str = ""
+    seen: list[str] = field(default_factory=list)  # of the lines, what `wait_for_line` passed
     lines: "queue.Queue[str | None]" = field(default_factory=queue.Queue)  # of its output; None: it ended
+
+    @property
+    def grpc_address(self) -> str:
+        """Of a server with a port for it."""
+        return next(found[1] for line in self.seen if (found := _GRPC_ADDRESS.search(line)))
 
     @property
     def ws_url(self) -> str:
@@ -27,7 +34,7 @@ class Server:
 
     def wait_for_line(self, pattern: str, timeout_s: float = 60) -> re.Match[str]:
         """The first line from here on that has it."""
-        seen = []
+        seen = self.seen
         while True:
             try:
                 line = self.lines.get(timeout=timeout_s)

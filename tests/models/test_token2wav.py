@@ -174,6 +174,23 @@ def test_every_hop_gives_960_samples_a_token(kind: str) -> None:
     assert sizes == [9600 - withheld, 24000, 48000, 24000, 960 * 20 + withheld]
 
 
+@pytest.mark.parametrize("kind", FLOWS)
+def test_mel_by_itself_and_then_the_vocoder_give_the_same_sound(kind: str) -> None:
+    session = make(kind)
+    prompt = session.compute_prompt_state(small_speaker(7, 60), 10)
+    tokens = random_ids(1, 30)
+    (whole,) = session.step([StepInput(session.start(prompt, 0), tokens, True)])
+    state = session.start(prompt, 0)
+    pieces = [StepInput(state, tokens[:13], False), StepInput(state, tokens[13:], True)]
+    mel = torch.cat([session.step_mel(piece) for piece in pieces], dim=1)
+    assert mel.shape == (80, 60)
+    samples = session.vocode(mel, is_last=True)
+    assert samples.shape == whole.shape
+    if kind == "dit":  # whose vocoder does not depend on the chunks
+        assert float((samples - whole).abs().max()) < 1e-3 * max(1.0, float(whole.abs().max()))
+    assert session.vocode(mel, is_last=False).shape[0] < whole.shape[0]
+
+
 @torch.inference_mode()
 def test_causal_audio_equals_the_whole_utterance_at_once() -> None:
     session, hift = make("dit"), small_hift(is_causal=True)

@@ -15,6 +15,7 @@ import uvicorn
 from firstword.app.api.app import DrainingServer, build_app, server_config
 from firstword.app.api.dependencies import Clock, Services
 from firstword.app.api.keys import KeyRing, UrlSigner
+from firstword.app.api.kserve.inference import Inference
 from firstword.app.api.limits import Quotas
 from firstword.app.api.schemas import ErrorAnswer
 from firstword.app.options import Limits
@@ -24,6 +25,7 @@ from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.usage import Usage
 from tests.support.fake_engine import FakeEngine
 from tests.support.fake_speakers import FakeSpeakers
+from tests.support.fake_stages import FakeStages
 
 VOICES = {"alloy": "hum", "nova": "anna"}
 MODEL_ID = "firstword-test"
@@ -40,6 +42,7 @@ def make_services(
     clock: Clock = time.perf_counter,
     accepts_any_model: bool = True,
     tags_audio: bool = False,
+    stages: FakeStages | None = None,
     usage: Usage | None = None,
     now: Callable[[], float] = time.time,
 ) -> Services:
@@ -50,6 +53,7 @@ def make_services(
         engine=engine or FakeEngine(),
         speakers=speakers or FakeSpeakers(),
         consents=ConsentStore(memory_store(), Path("memory")),
+        stages=stages or FakeStages(),
         metrics=metrics,
         keys=key_ring,
         signer=UrlSigner(b"secret of the test", key_ring, now),
@@ -79,7 +83,10 @@ def in_process(services: Services, **options: Any) -> httpx.AsyncClient:
 
 @asynccontextmanager
 async def serving(
-    services: Services, allowed_hosts: Sequence[str] | None = None, metrics_on_main_port: bool = True
+    services: Services,
+    allowed_hosts: Sequence[str] | None = None,
+    metrics_on_main_port: bool = True,
+    inference: Inference | None = None,
 ) -> AsyncIterator[str]:
     """A real server in this event loop; gives its base URL. On leaving, all its requests have ended."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -87,7 +94,12 @@ async def serving(
         host, port = listening.getsockname()
         limits = services.limits
         max_message_bytes = max(limits.max_message_bytes, limits.max_reference_bytes)
-        app = build_app(services, allowed_hosts=allowed_hosts, metrics_on_main_port=metrics_on_main_port)
+        app = build_app(
+            services,
+            allowed_hosts=allowed_hosts,
+            metrics_on_main_port=metrics_on_main_port,
+            inference=inference,
+        )
         config = server_config(app, host, port, max_message_bytes)
         server = uvicorn.Server(config)
         running = asyncio.create_task(server.serve([listening]))

@@ -85,6 +85,7 @@ class ToyToken2Wav:
     """SAMPLES_PER_TOKEN samples a token, all of its value ÷ 1000, a hop at a time."""
 
     sample_rate_hz = RATE_HZ
+    lookahead_tokens = LOOKAHEAD
 
     def __init__(self) -> None:
         self.failure: Exception | None = None

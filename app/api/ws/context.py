@@ -16,7 +16,7 @@ from firstword.app.api.ws.messages import (
     Cancelled,
     Done,
     FlushDone,
-    SendQueue,
+    Sender,
     Start,
     Started,
     Stats,
@@ -24,7 +24,7 @@ from firstword.app.api.ws.messages import (
 )
 from firstword.app.clients import Client
 from firstword.app.engine.interface import Flushed, SynthesisRequest
-from firstword.app.errors import CancelReason, InvalidRequest, StreamTimeout, UploadTooLarge
+from firstword.app.errors import CancelReason, InvalidRequest, StreamTimeout, UploadTooLarge, Wire
 from firstword.app.speakers.interface import SentRecording, checked_transcript
 
 
@@ -55,9 +55,11 @@ class Context:
         services: Services,
         client: Client,
         headers: Mapping[str, str],
-        send_queue: SendQueue,
+        send_queue: Sender,
         is_explicit: bool,
         reference: SentRecording | None = None,
+        wire: Wire = "websocket",
+        request_id: str | None = None,
     ) -> None:
         """headers: of the upgrade. is_explicit: a `start` came. reference: the recording within it.
 
@@ -83,8 +85,8 @@ class Context:
         self._state = ContextState.IDLE
         self._output = resolve_output_format(start.format, start.sample_rate, start.speed, services)
         self._request = SynthesisRequest(
-            request_id=uuid4().hex,
-            wire="websocket",
+            request_id=request_id or uuid4().hex,
+            wire=wire,
             mode=start.mode or ("continuous" if info.can_continue_text else "segments"),
             speaker=start.speaker,
             language=start.language,

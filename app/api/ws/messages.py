@@ -1,9 +1,9 @@
 """WebSocket messages in both directions, and the queue that sends ours."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, Protocol, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
@@ -180,6 +180,18 @@ class _Item:
     frame: bytes
     before_write: Callable[[], None] | None
     written: asyncio.Future[None]  # cancelled: withdrawn
+
+
+class Sender(Protocol):
+    """Where a context's messages go: a WebSocket's queue, or a gRPC call."""
+
+    async def post(self, message: Message | Close) -> Awaitable[None]:
+        """Wait for room only; the result is done when the transport has the message."""
+        ...
+
+    async def send(
+        self, message: Message, frame: bytes = b"", before_write: Callable[[], None] | None = None
+    ) -> None: ...
 
 
 class SendQueue:

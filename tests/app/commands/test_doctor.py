@@ -169,3 +169,16 @@ def test_looking_at_a_data_directory_leaves_nothing_behind(tmp_path: Path) -> No
     assert checks.check_data_dir(load_settings(data_dir=tmp_path / "new" / "data")).state == "ok"
     assert checks.check_data_dir(load_settings(data_dir=tmp_path)).state == "ok"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_grpc_without_its_extra_or_with_a_taken_port_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert checks.check_grpc(load_settings()).message.startswith("not served")
+    assert checks.check_grpc(load_settings(port=9000, grpc_port=9001)).state == "ok"
+    assert checks.check_grpc(load_settings(port=9000, grpc_port=9000)).state == "wrong"
+    monkeypatch.setattr(checks, "find_spec", lambda name: None)
+    finding = checks.check_grpc(load_settings(port=9000, grpc_port=9001))
+    assert (finding.state, finding.fix) == (
+        "wrong",
+        "pip install 'firstword[grpc]', or set FIRSTWORD_GRPC_PORT to nothing",
+    )
+    assert checks.check_grpc in checks.ESSENTIAL, "`serve` refuses it before it loads anything"

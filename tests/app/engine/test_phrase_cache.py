@@ -8,6 +8,7 @@ import pytest
 from firstword.app.audio.dsp import Samples
 from firstword.app.engine.interface import Audio, SynthesisRequest
 from firstword.app.engine.phrase_cache import Phrase, PhraseCache
+from firstword.app.text.marks import Reading
 from tests.support.toy_engine import ToyEngine, asked, asked_in_pieces
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from firstword.app.telemetry.metrics import Metrics
 from tests.support.readings import samples, value
 
-PROTOCOLS = ["http", "openai", "websocket", "cli"]
+PROTOCOLS = ["http", "openai", "websocket", "grpc", "kserve", "cli"]
 STAGES = ["normalize", "speaker", "llm_first_token", "llm_first_hop", "flow", "vocoder", "encode"]
 
 # Written out by hand: the dashboard and the alerts ask for these.

@@ -221,7 +221,7 @@ def test_real_time_factor_is_unknown_before_the_first_audio(clock: Clock, record
     assert (record.rtf(STATS), record.audio_s) == (0.5, 1.0)
 
 
-@pytest.mark.parametrize("wire", ["http", "openai", "websocket", "cli"])
+@pytest.mark.parametrize("wire", ["http", "openai", "websocket", "grpc", "kserve", "cli"])
 def test_every_wire_has_its_label(metrics: Metrics, clock: Clock, wire: Wire) -> None:
     StreamRecord(metrics, clock, wire).end("ok")
     assert value(metrics, "tts_requests_total", protocol=wire, outcome="ok") == 1

@@ -1,0 +1,124 @@
+"""Tensors of the Open Inference Protocol: their types, their bytes, their JSON."""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firstword.app.errors import InvalidRequest
+
+DataType = Literal["FP32", "FP16", "INT32", "BOOL", "BYTES"]
+Tensor = NDArray[Any]  # of BYTES: objects, each `bytes`
+
+DTYPES: Final[Mapping[str, np.dtype[Any]]] = {
+    "FP32": np.dtype("<f4"),
+    "FP16": np.dtype("<f2"),
+    "INT32": np.dtype("<i4"),
+    "BOOL": np.dtype(np.bool_),
+    "BYTES": np.dtype(np.object_),
+}
+CONTENTS: Final[Mapping[str, str]] = {
+    "FP32": "fp32_contents",
+    "INT32": "int_contents",
+    "BOOL": "bool_contents",
+    "BYTES": "bytes_contents",
+}
+"""Where a gRPC message has the values of a type; FP16 comes as raw bytes only."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """dims: without the batch; -1 is any."""
+
+    name: str
+    datatype: DataType
+    dims: tuple[int, ...]
+    is_optional: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (-1, *self.dims)
+
+
+def checked_shape(
+    spec: TensorSpec, datatype: str, shape: Sequence[int], max_elements: int
+) -> tuple[int, ...]:
+    """Return the shape of an input that came. Raises InvalidRequest."""
+    came = f"{datatype} {list(shape)}"
+    expected = [1, *spec.dims]
+    fits = len(shape) == len(expected) and all(
+        want in (-1, size) and size >= 0 for want, size in zip(expected, shape, strict=True)
+    )
+    if datatype != spec.datatype or not fits:
+        raise InvalidRequest(
+            f"input `{spec.name}` came as {came}; expected {spec.datatype} {expected}, one request a batch: "
+            "the server batches by itself",
+            spec.name,
+        )
+    count = 1
+    for size in shape:
+        count *= size
+    if count > max_elements:
+        raise InvalidRequest(
+            f"input `{spec.name}` has {count} elements; expected {max_elements} at most", spec.name
+        )
+    return tuple(shape)
+
+
+def from_bytes(spec: TensorSpec, shape: tuple[int, ...], raw: bytes) -> Tensor:
+    """Raises InvalidRequest where the bytes are not those of the shape."""
+    count = int(np.prod(shape))
+    if spec.datatype == "BYTES":
+        return np.array(_split_strings(spec, raw, count), dtype=object).reshape(shape)
+    dtype = DTYPES[spec.datatype]
+    if len(raw) != count * dtype.itemsize:
+        raise InvalidRequest(
+            f"input `{spec.name}` has {len(raw)} bytes; expected {count * dtype.itemsize} for {list(shape)}",
+            spec.name,
+        )
+    return np.frombuffer(raw, dtype).reshape(shape)
+
+
+def from_values(spec: TensorSpec, shape: tuple[int, ...], values: Any) -> Tensor:
+    """values: of JSON or of a gRPC message, flat or nested. Raises InvalidRequest."""
+    count = int(np.prod(shape))
+    try:
+        if spec.datatype == "BYTES":
+            given = np.array(values, dtype=object).reshape(-1)
+            texts = [value.encode() if isinstance(value, str) else value for value in given]
+            if not all(isinstance(text, bytes) for text in texts):
+                raise ValueError("expected strings")
+            array = np.array(texts, dtype=object)
+        else:
+            given = np.array(values).reshape(-1)
+            if given.dtype.kind not in "fiub":
+                raise ValueError("expected numbers")
+            array = given.astype(DTYPES[spec.datatype])
+        if array.size != count:
+            raise ValueError(f"{array.size} values; expected {count} for {list(shape)}")
+    except (ValueError, TypeError, OverflowError, UnicodeEncodeError) as error:
+        raise InvalidRequest(f"input `{spec.name}`: {error}", spec.name) from None
+    return array.reshape(shape)
+
+
+def to_bytes(datatype: str, array: Tensor) -> bytes:
+    assert datatype != "BYTES", "no output is of strings"
+    return np.ascontiguousarray(array, DTYPES[datatype]).tobytes()
+
+
+def _split_strings(spec: TensorSpec, raw: bytes, count: int) -> list[bytes]:
+    """Each is behind its length in 4 bytes."""
+    texts: list[bytes] = []
+    position = 0
+    while position + 4 <= len(raw) and len(texts) < count:
+        (size,) = struct.unpack_from("<I", raw, position)
+        texts.append(raw[position + 4 : position + 4 + size])
+        position += 4 + size
+    if position != len(raw) or len(texts) != count:
+        raise InvalidRequest(
+            f"input `{spec.name}` is not {count} strings, each behind its length in 4 bytes", spec.name
+        )
+    return texts

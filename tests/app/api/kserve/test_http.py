@@ -1,0 +1,128 @@
+"""`/v2` as plain HTTP: generate, server-sent events, errors."""
+
+import asyncio
+import io
+import json
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import soundfile
+
+from firstword.app.errors import Overloaded, SynthesisFailed
+from tests.support.fake_engine import FakeEngine, speech
+from tests.support.grpc_serving import until
+from tests.support.serving import HELLO, counted, in_process, make_services, serving
+
+pytestmark = pytest.mark.anyio
+
+GENERATE = "/v2/models/cosyvoice2/generate"
+
+
+def events(body: str) -> list[Any]:
+    return [json.loads(line.removeprefix("data: ")) for line in body.split("\n\n") if line]
+
+
+async def test_generate_takes_plain_values_and_parameters() -> None:
+    engine = FakeEngine()
+    async with in_process(make_services(engine)) as client:
+        body = {"id": "a", "target_text": HELLO, "seed": 3, "parameters": {"speaker": "anna"}}
+        answer = await client.post(GENERATE, json=body)
+        reference = {"reference_wav": [0.5] * 200, "reference_wav_len": 150, "reference_text": "Hum."}
+        await client.post(f"{GENERATE}", json={"target_text": HELLO, **reference})
+    content = answer.json()
+    assert (content["id"], content["model_name"]) == ("a", "cosyvoice2")
+    np.testing.assert_allclose(content["waveform"], speech(HELLO), atol=1e-6)
+    assert (engine.streams[0].speaker, engine.streams[0].request.seed) == ("anna", 3)
+    reference_sent = engine.streams[1].request.reference
+    assert reference_sent is not None
+    assert soundfile.info(io.BytesIO(reference_sent.content)).frames == 150
+
+
+async def test_generate_stream_sends_an_event_for_each_chunk() -> None:
+    async with in_process(make_services()) as client:
+        answer = await client.post(f"{GENERATE}_stream", json={"target_text": HELLO})
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    chunks = [event["waveform"] for event in events(answer.text)]
+    assert len(chunks) == len(HELLO)
+    np.testing.assert_allclose(np.concatenate(chunks), speech(HELLO), atol=1e-6)
+
+
+async def test_what_fails_before_the_first_chunk_has_its_status_and_later_is_the_last_event() -> None:
+    engine = FakeEngine(refusal=Overloaded("full", 9))
+    async with in_process(make_services(engine)) as client:
+        answer = await client.post(f"{GENERATE}_stream", json={"target_text": HELLO})
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "9")
+        assert answer.json() == {"error": "full", "code": "overloaded"}
+        engine.refusal, engine.failure, engine.fails_after_chunks = None, SynthesisFailed("secret"), 2
+        answer = await client.post(f"{GENERATE}_stream", json={"target_text": HELLO})
+    first, second, last = events(answer.text)
+    assert first["waveform"]
+    assert second["waveform"]
+    assert "secret" not in last["error"]
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "status", "message"),
+    [
+        ("generate", b"no", 400, "not valid JSON"),
+        ("generate", b"[]", 400, "JSON object"),
+        ("generate", b"{}", 400, "`target_text`"),
+        ("generate", b'{"target_text": 3}', 400, "strings"),
+        ("generate", b'{"target_text": ["a", "b"]}', 400, "one request a batch"),
+        ("generate", b'{"target_text": "a", "seed": -1}', 400, "seed"),
+        ("infer", b'{"inputs": 3}', 400, "list of objects"),
+        ("infer", b'{"inputs": [{"name": "target_text"}]}', 400, "shape"),
+        ("infer", b'{"inputs": [{"name": "target_text", "shape": [1, 99999999999999]}]}', 400, "expected"),
+        (
+            "infer",
+            b'{"inputs": [{"name": "reference_wav", "datatype": "FP32", "shape": [1, 99999999999]}]}',
+            400,
+            "at most",
+        ),
+        (
+            "infer",
+            b'{"inputs": [{"name": "target_text", "datatype": "BYTES", "shape": [1, 1],'
+            b' "parameters": {"binary_data_size": 9}}]}',
+            400,
+            "bytes are left",
+        ),
+    ],
+)
+async def test_bodies_that_cannot_be_read_are_refused(
+    path: str, content: bytes, status: int, message: str
+) -> None:
+    async with in_process(make_services()) as client:
+        answer = await client.post(f"/v2/models/cosyvoice2/{path}", content=content)
+    assert answer.status_code == status
+    assert message in answer.json()["error"]
+
+
+async def test_every_error_of_v2_is_plain_text_and_health_needs_no_key() -> None:
+    async with in_process(make_services(keys=["ann:secret"])) as client:
+        assert (await client.get("/v2/health/live")).status_code == 200
+        assert (await client.get("/v2/health/ready")).status_code == 200
+        refused = await client.get("/v2")
+        key = {"Authorization": "Bearer secret"}
+        unknown = await client.get("/v2/models/nothing", headers=key)
+        wrong_path = await client.get("/v2/nowhere", headers=key)
+        wrong_version = await client.get("/v2/models/cosyvoice2/versions/2", headers=key)
+        known = await client.get("/v2/models/cosyvoice2/versions/1", headers=key)
+        server = await client.get("/v2", headers=key)
+    for answer, status in ((refused, 401), (unknown, 404), (wrong_path, 404), (wrong_version, 404)):
+        assert answer.status_code == status
+        assert isinstance(answer.json()["error"], str)
+    assert (known.status_code, server.json()["name"]) == (200, "firstword")
+
+
+async def test_a_client_of_generate_stream_that_leaves_frees_its_slot() -> None:
+    engine = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=1)
+    services = make_services(engine)
+    async with serving(services) as url, httpx.AsyncClient(base_url=url) as client:
+        async with client.stream("POST", f"{GENERATE}_stream", json={"target_text": HELLO}) as answer:
+            async for _ in answer.aiter_raw():
+                break
+        await until(lambda: not engine.open_streams)
+        await until(lambda: counted(services, "tts_requests_in_flight") == 0)
+    assert counted(services, "tts_cancelled_total", reason="disconnect") == 1
