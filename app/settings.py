@@ -1,6 +1,6 @@
 """Reads the settings from arguments, the environment and `.env`, and validates them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from difflib import get_close_matches
 from typing import Any, Final, get_type_hints
@@ -120,14 +120,15 @@ def variable_of(name: str) -> str:
 
 
 def load_settings(**given: object) -> Settings:
-    """given: settings by flat name that override the environment; None leaves one to it.
+    """given: options of a command, by flat names, that override the environment; None leaves one to it.
 
     Raises InvalidSettings.
     """
+    options = {name: value for name, value in given.items() if value is not None}
     try:
-        return Settings(**_grouped({name: value for name, value in given.items() if value is not None}))
+        return Settings(**_grouped(options))
     except ValidationError as error:
-        problems = "; ".join(_problem(detail) for detail in error.errors(include_url=False))
+        problems = "; ".join(_problem(detail, options) for detail in error.errors(include_url=False))
         raise InvalidSettings(f"{problems}. `firstword settings` lists every setting.") from None
 
 
@@ -142,14 +143,15 @@ def _grouped(given: Mapping[str, object]) -> dict[str, Any]:
     return grouped
 
 
-def _problem(detail: ErrorDetails) -> str:
-    """`FIRSTWORD_PORT is '99999': input should be …`; a key's value is left out."""
+def _problem(detail: ErrorDetails, options: Container[str]) -> str:
+    """`FIRSTWORD_PORT is '99999': input should be …`, or --port; a key's value is left out."""
     group, *field = map(str, detail["loc"])
     name = next((s.name for s in SETTINGS.values() if [s.group, s.field] == [group, *field[:1]]), group)
     is_hidden = name == "api_keys" or detail["type"] == "value_error"
     value = "" if is_hidden else f" is {str(detail['input'])[:80]!r}"
     message = detail["msg"].removeprefix("Value error, ")
-    return f"{variable_of(name)}{value}: {message[:1].lower()}{message[1:]}"
+    where = f"--{name.replace('_', '-')}" if name in options else variable_of(name)
+    return f"{where}{value}: {message[:1].lower()}{message[1:]}"
 
 
 def _refuse_unknown(names: Iterable[str], where: str) -> None:

@@ -123,10 +123,13 @@ def test_voice_map_that_is_no_map_is_refused(monkeypatch: pytest.MonkeyPatch, pa
     assert "FIRSTWORD_OPENAI_VOICES: expected name=speaker pairs" in refusal()
 
 
-def test_all_mistakes_come_at_once() -> None:
+def test_all_mistakes_come_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Options by the names they are typed with, variables by theirs."""
+    monkeypatch.setenv("FIRSTWORD_MAX_TEXT_CHARS", "0")
     message = refusal(port=-1, max_streams=-1)
-    assert "FIRSTWORD_PORT" in message
-    assert "FIRSTWORD_MAX_STREAMS" in message
+    assert "--port is '-1'" in message
+    assert "--max-streams is '-1'" in message
+    assert "FIRSTWORD_MAX_TEXT_CHARS is '0'" in message
 
 
 def test_every_openai_voice_is_the_default_speaker_unless_mapped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,13 @@ def test_serve_lets_options_go_before_the_environment(
     assert "speaks [softly]" in result.stderr
 
 
+def test_a_bad_option_is_named_as_it_was_typed() -> None:
+    assert refused("serve", "--port", "99999").startswith(
+        "firstword: --port is '99999': input should be less"
+    )
+    assert "--max-streams is '-3'" in refused("serve", "--max-streams", "-3")
+
+
 def test_serve_runs_where_there_is_no_uvloop(served: list[Settings], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvloop", None)
     result = run("serve", "--port", "0")
