@@ -11,10 +11,12 @@ BROWSER_INSTALLED := $(VENV)/.installed-browser
 
 setup: $(INSTALLED)
 
+# NVIDIA's client, for tests, asks for an older protobuf and ml-dtypes than ours, and runs on these.
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Firstword needs Python 3.11 or newer, found " + sys.version.split()[0])'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps tritonclient==2.73.0
 	touch $@
 
 # vLLM for the CPU, for tests and trials of FIRSTWORD_BACKEND=vllm; a GPU wants the extra `vllm` instead.
@@ -48,6 +50,11 @@ screenshots: setup-browser
 # Anew after a change of deploy/grafana/dashboards.py.
 dashboards: setup
 	$(BIN)/python -m deploy.grafana
+
+# Anew after a change of app/api/grpc/protos.
+protos: setup
+	cd app/api/grpc/protos && ../../../../$(BIN)/python -m grpc_tools.protoc -I. \
+	    --descriptor_set_out=../protocol.binpb speech.proto inference.proto
 
 serve: setup
 	$(BIN)/firstword serve

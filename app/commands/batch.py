@@ -4,7 +4,8 @@ import asyncio
 import csv
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -16,7 +17,7 @@ from firstword.app.commands.console import CommandFailed, to_stderr
 from firstword.app.settings import load_settings
 
 if TYPE_CHECKING:
-    from firstword.app.synthesizer import AsyncSynthesizer
+    from firstword.app.engine.interface import SynthesisStream
 
 MAX_ITEMS: Final = 100_000
 TABLE: Final = "table.csv"
@@ -175,7 +176,7 @@ async def _speak_all(
             async def work() -> None:
                 for item in waiting:
                     path = output / f"{item.name}.{format}"
-                    row = await _speak(synthesizer, item, path, format, at_once)
+                    row = await _speak(synthesizer.stream, item, path, format, at_once)
                     rows.append(row)
                     await asyncio.to_thread(_add_row, output / TABLE, row)
                     progress.advance(task)
@@ -187,8 +188,13 @@ async def _speak_all(
 
 
 async def _speak(
-    synthesizer: "AsyncSynthesizer", item: Item, path: Path, format: Literal["wav", "flac"], at_once: int
+    open_stream: Callable[..., AbstractAsyncContextManager["SynthesisStream"]],
+    item: Item,
+    path: Path,
+    format: Literal["wav", "flac"],
+    at_once: int,
 ) -> Row:
+    """open_stream: takes a text and a voice."""
     import numpy as np
 
     from firstword.app.audio.encode import encode_whole
@@ -198,7 +204,7 @@ async def _speak(
 
     began_s = time.perf_counter()
     try:
-        async with synthesizer.stream(item.text, **item.voice) as stream:
+        async with open_stream(item.text, **item.voice) as stream:
             pieces = [event.samples async for event in stream if isinstance(event, Audio)]
     except (TtsError, ValueError) as error:
         return Row(item.name, len(item.text), error=str(error), at_once=at_once)

@@ -21,7 +21,7 @@ from firstword.app.engine.interface import (
     TextReport,
 )
 from firstword.app.engine.stream import SpeechStream
-from firstword.app.engine.stream_state import EngineParts
+from firstword.app.engine.text_task import EngineParts
 from firstword.app.engine.token_listing import list_tokens
 from firstword.app.errors import Draining
 from firstword.app.speakers.interface import PreparedSpeaker

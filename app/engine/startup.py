@@ -19,7 +19,7 @@ from firstword.app.engine.interface import EngineInfo
 from firstword.app.engine.loudness import Loudness
 from firstword.app.engine.phrase_cache import PhraseCache
 from firstword.app.engine.stages import NetworkStages
-from firstword.app.engine.stream_state import EngineParts
+from firstword.app.engine.text_task import EngineParts
 from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.engine.tokens.interface import TokenGenerator
 from firstword.app.engine.tokens.prompt import PromptBuilder

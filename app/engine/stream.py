@@ -17,8 +17,14 @@ from firstword.app.engine.audio_queue import AudioQueue
 from firstword.app.engine.interface import Audio, Flushed, StreamEvent, SynthesisRequest
 from firstword.app.engine.phrase_cache import Phrase
 from firstword.app.engine.shaping import UtteranceShaper
-from firstword.app.engine.stream_state import MAX_PENDING_COMMANDS, EngineParts, Mark, StreamState, Utterance
-from firstword.app.engine.text_task import TextTask
+from firstword.app.engine.text_task import (
+    MAX_PENDING_COMMANDS,
+    EngineParts,
+    Mark,
+    StreamState,
+    TextTask,
+    Utterance,
+)
 from firstword.app.engine.transcript import Silence, spoken_text
 from firstword.app.errors import CancelReason, InvalidRequest, Restarting, SynthesisFailed, TtsError
 from firstword.app.speakers.interface import PreparedSpeaker, SentRecording

@@ -7,20 +7,20 @@ from dataclasses import replace
 
 from firstword.app.engine.admission import Admission
 from firstword.app.engine.interface import ListedTokens, SynthesisRequest
+from firstword.app.engine.text_task import TextReader
 from firstword.app.engine.tokens.interface import TokenGenerator
 from firstword.app.engine.tokens.prompt import PromptBuilder
 from firstword.app.errors import Restarting
 from firstword.app.speakers.interface import PreparedSpeakers
 from firstword.app.text.marks import Pause, Voice
 from firstword.app.text.segment import Segment
-from firstword.app.text.stream import TextFrontend
 
 
 async def list_tokens(
     request: SynthesisRequest,
     speakers: PreparedSpeakers,
     admission: Admission,
-    text: TextFrontend,
+    text: TextReader,
     prompt_builder: PromptBuilder,
     generator: TokenGenerator,
 ) -> AsyncGenerator[ListedTokens]:

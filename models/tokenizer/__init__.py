@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from firstword.models.config import Family
+from firstword.models.tokenizer.arpabet import ARPABET_TOKENS
 from firstword.models.tokenizer.interface import TextTokenizer, TokenizerError
 from firstword.models.tokenizer.pronunciation import PronouncingTokenizer, Pronunciation
 from firstword.models.tokenizer.qwen2 import (
-    ARPABET_TOKENS,
     PINYIN_TOKENS,
     QWEN2_MARKS,
     Qwen2Tokenizer,

@@ -16,8 +16,8 @@ import numpy as np
 import onnxruntime
 
 from firstword.models.onnx.session import session_options
+from firstword.models.tokenizer.arpabet import ARPABET_TOKENS
 from firstword.models.tokenizer.interface import MAX_FILE_BYTES, TextTokenizer, TokenizerError
-from firstword.models.tokenizer.qwen2 import ARPABET_TOKENS
 
 DICTIONARY_FILE = "dictionary.gz"
 NETWORK_FILE = "letters.onnx"

@@ -17,6 +17,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_
 from tokenizers.models import BPE
 
 from firstword.models.config import Family
+from firstword.models.tokenizer.arpabet import ARPABET_TOKENS
 from firstword.models.tokenizer.interface import TokenizerError, read_text_file, replace_lone_surrogates
 
 END_OF_PROMPT = "<|endofprompt|>"
@@ -45,12 +46,6 @@ EXPRESSION_TOKENS = (
 
 END_OF_SYSTEM = "<|endofsystem|>"
 
-_ARPABET = """
-    AA AA0 AA1 AA2 AE AE0 AE1 AE2 AH AH0 AH1 AH2 AO AO0 AO1 AO2 AW AW0 AW1 AW2 AY AY0 AY1 AY2 B CH D DH EH
-    EH0 EH1 EH2 ER ER0 ER1 ER2 EY EY0 EY1 EY2 F G HH IH IH0 IH1 IH2 IY IY0 IY1 IY2 JH K L M N NG OW OW0
-    OW1 OW2 OY OY0 OY1 OY2 P R S SH T TH UH UH0 UH1 UH2 UW UW0 UW1 UW2 V W Y Z ZH
-"""
-
 _PINYIN = """
     a ai an ang ao b c ch d e ei en eng f g h i ian in ing iu ià iàn iàng iào iá ián iáng iáo iè ié iòng
     ióng iù iú iā iān iāng iāo iē iě iōng iū iǎ iǎn iǎng iǎo iǒng iǔ j k l m n o ong ou p q r s sh t u
@@ -60,7 +55,6 @@ _PINYIN = """
     ǎng ǎo ǐ ǐn ǐng ǒ ǒng ǒu ǔ ǔn ǘ ǚ ǜ
 """
 
-ARPABET_TOKENS = tuple(f"[{name}]" for name in _ARPABET.split())
 PINYIN_TOKENS = tuple(f"[{name}]" for name in _PINYIN.split())
 
 

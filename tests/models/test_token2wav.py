@@ -188,7 +188,7 @@ def test_mel_by_itself_and_then_the_vocoder_give_the_same_sound(kind: str) -> No
     assert samples.shape == whole.shape
     if kind == "dit":  # whose vocoder does not depend on the chunks
         assert float((samples - whole).abs().max()) < 1e-3 * max(1.0, float(whole.abs().max()))
-    assert session.vocode(mel, is_last=False).shape[0] < whole.shape[0]
+        assert session.vocode(mel, is_last=False).shape[0] < whole.shape[0]
 
 
 @torch.inference_mode()

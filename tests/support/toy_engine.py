@@ -13,7 +13,7 @@ from firstword.app.engine.admission import Admission
 from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.interface import EngineInfo, Mode, SynthesisRequest, VoiceMode
 from firstword.app.engine.phrase_cache import PhraseCache
-from firstword.app.engine.stream_state import EngineParts
+from firstword.app.engine.text_task import EngineParts
 from firstword.app.engine.token2wav_pool import Token2WavPool
 from firstword.app.engine.tokens.interface import EndReason, TokenRequest, TokenStream
 from firstword.app.errors import InvalidRequest, SpeakerNotFound

@@ -6,13 +6,17 @@ import types
 
 import numpy as np
 
-if "pkg_resources" not in sys.modules:  # pyworld asks it for its own version; setuptools 81 dropped it
-    sys.modules["pkg_resources"] = types.ModuleType("pkg_resources")
-    sys.modules["pkg_resources"].get_distribution = importlib.metadata.distribution  # type: ignore[attr-defined]
-import pyworld
-
 from training.teachers.hibari import Hibari
 from training.teachers.spoken import SAMPLE_RATE_HZ, STEP_SAMPLES, Spoken, as_int16, voiced_only
+
+if "pkg_resources" in sys.modules:
+    import pyworld
+else:  # pyworld asks it for its own version; setuptools 81 dropped it
+    sys.modules["pkg_resources"] = types.ModuleType("pkg_resources")
+    sys.modules["pkg_resources"].get_distribution = importlib.metadata.distribution  # type: ignore[attr-defined]
+    import pyworld
+
+    del sys.modules["pkg_resources"]
 
 _PERIOD_S = 0.01
 _LOWEST_HZ = 71.0  # of the analysis
