@@ -88,7 +88,9 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
     yaml = voice_yaml(lm.lm.config, flow.config(settings), vocoder.config(settings))
     (directory / "cosyvoice2.yaml").write_text(yaml)
     traits = PHONEME_TRAITS if settings.language_model.reads == "phonemes" else TRAITS
-    write_traits(directory / TRAITS_FILE, replace(traits, default_speaker=next(iter(recordings))))
+    heads = language_model.alignment_heads(settings.language_model)
+    traits = replace(traits, default_speaker=next(iter(recordings)), alignment_heads=heads)
+    write_traits(directory / TRAITS_FILE, traits)
     if traits.reads_sounds:
         (directory / PRONUNCIATION_FOLDER).mkdir(exist_ok=True)
         for name in (DICTIONARY_FILE, NETWORK_FILE):

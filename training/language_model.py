@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from firstword.models.config import Qwen2Config, Qwen2LMConfig
+from firstword.models.lm.alignment import AlignmentHeads
 from firstword.models.lm.plan import IGNORED, Layout, Vocabulary, bistream_layout, offline_layout
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.tokenizer.pronunciation import Pronunciation
@@ -90,10 +91,15 @@ def run(settings: Settings) -> None:
 
 
 def build(settings: Settings, text_vocab_size: int) -> LanguageModelTrainer:
-    middle = settings.language_model.layers // 2
-    return LanguageModelTrainer(
-        Qwen2LM(config(settings.language_model, text_vocab_size)), len(PHONES), (middle - 1, middle), middle
-    )
+    lm = Qwen2LM(config(settings.language_model, text_vocab_size))
+    guided_layers = tuple(layer for layer, _ in alignment_heads(settings.language_model))
+    return LanguageModelTrainer(lm, len(PHONES), guided_layers, settings.language_model.layers // 2)
+
+
+def alignment_heads(plan: LanguageModelSettings) -> AlignmentHeads:
+    """The heads that are shown which text a speech token is about: the first of two layers in the middle."""
+    middle = plan.layers // 2
+    return ((middle - 1, 0), (middle, 0))
 
 
 def config(plan: LanguageModelSettings, text_vocab_size: int) -> Qwen2LMConfig:
@@ -107,7 +113,13 @@ def config(plan: LanguageModelSettings, text_vocab_size: int) -> Qwen2LMConfig:
         rope_theta=10_000.0,
     )
     return Qwen2LMConfig(
-        NUM_CODES, qwen2, False, plan.mix_ratio, prompt_before_blocks=True, sampling=plan.sampling
+        NUM_CODES,
+        qwen2,
+        has_cosyvoice3_vocabulary=False,
+        mix_ratio=plan.mix_ratio,
+        prompt_before_blocks=True,
+        alignment_heads=alignment_heads(plan),
+        sampling=plan.sampling,
     )
 
 

@@ -84,6 +84,7 @@ def test_the_yaml_says_what_was_trained(directory: Path, settings: Settings) -> 
     assert isinstance(config.lm, Qwen2LMConfig)
     assert config.lm.mix_ratio == (10, 13)
     assert config.lm.prompt_before_blocks
+    assert config.lm.alignment_heads == language_model.alignment_heads(settings.language_model)
     assert open_checkpoint(directory).traits.reads_sounds
     assert config.flow == flow.config(settings)
     assert config.hift == vocoder.config(settings)
