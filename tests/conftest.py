@@ -20,9 +20,14 @@ TOGETHER = ("vllm", "e2e", "training", "guards", "browser")
 # Start a server process, or take more than about a second each: `make test-fast` leaves them out.
 SERVER = ("browser/", "deploy/test_expressions.py", "e2e/", "app/telemetry/test_server_logs.py")
 SLOW = (
+    "app/api/grpc/",
+    "app/api/kserve/",
     "app/api/test_openapi.py",
     "app/commands/",
+    "app/engine/test_engine_supervisor.py",
+    "app/telemetry/test_tracing.py",
     "app/test_imports.py",
+    "app/text/test_same_tokens.py",
     "app/speakers/test_durability.py",
     "app/speakers/test_enrolment.py",
     "app/speakers/test_sharing.py",
@@ -35,6 +40,7 @@ SLOW = (
     "guards/",
     "models/lm/test_decoder",
     "models/onnx/",
+    "models/test_alignment_heads.py",
     "models/test_checkpoint.py",
     "models/test_cosyvoice1_token2wav.py",
     "models/test_flow_training.py",

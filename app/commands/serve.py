@@ -18,7 +18,7 @@ from firstword.app.commands.doctor import ESSENTIAL
 from firstword.app.options import BUILTIN_CHECKPOINT
 from firstword.app.settings import SETTINGS, Settings, load_settings, variable_of
 
-CLOSING_S: Final = 1.4  # from the end of the streams to that of the process
+CLOSING_S: Final = 1.2  # from the end of the streams to that of the process
 
 
 def serve(
