@@ -34,7 +34,6 @@ class GuidedContext:
 
     def __init__(self, read: Tensor, layers: tuple[int, ...]) -> None:
         self._read, self._layers = read, layers
-        self._mask: Tensor | None = None
         self.losses: list[Tensor] = []
 
     def positions(self, length: int, device: torch.device) -> Tensor:
@@ -44,22 +43,21 @@ class GuidedContext:
         self, layer: int, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None
     ) -> Tensor:
         groups = q.shape[1] // k.shape[1]
-        k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
-        scores = (q @ k.mT) * (1 / math.sqrt(q.shape[-1]))  # (B, H, T, T)
-        if self._mask is None:
-            length = q.shape[2]
-            self._mask = torch.full((length, length), _HIDDEN, device=q.device).triu(1).to(scores.dtype)
-        scores = scores + self._mask
         if layer in self._layers:
-            self.losses.append(_guide(scores[:, 0].float(), self._read))
-        return scores.softmax(-1) @ v
+            self.losses.append(_guide(q[:, 0], k[:, 0], self._read))
+        k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
-def _guide(scores: Tensor, read: Tensor) -> Tensor:
-    """scores, read (B, T, T) -> minus the log of the attention that falls on what is read, on average."""
+def _guide(q: Tensor, k: Tensor, read: Tensor) -> Tensor:
+    """q, k (B, T, D), read (B, T, T) -> minus the log of the attention on what is read, on average."""
+    length = q.shape[1]
+    scores = (q @ k.mT).float() * (1 / math.sqrt(q.shape[-1]))
+    scores = scores + torch.full((length, length), _HIDDEN, device=q.device).triu(1)
     rows = read.any(-1)
+    scores, read = scores[rows], read[rows]
     on_text = scores.masked_fill(~read, _HIDDEN).logsumexp(-1) - scores.logsumexp(-1)
-    return -on_text[rows].mean()
+    return -on_text.mean()
 
 
 class LanguageModelTrainer(nn.Module):
