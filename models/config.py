@@ -14,6 +14,7 @@ class CheckpointError(Exception):
 
 Family = Literal["cosyvoice1", "cosyvoice2", "cosyvoice3"]
 Dtype = Literal["float32", "bfloat16", "float16"]
+AlignmentHeads = tuple[tuple[int, int], ...]  # layer and head, from 0
 
 TOKEN_RATE_HZ = 25  # speech tokens, CosyVoice 2 and 3
 SAMPLE_RATE_HZ = 24_000
@@ -113,7 +114,7 @@ class Qwen2LMConfig:
     has_cosyvoice3_vocabulary: bool
     mix_ratio: tuple[int, int] = (5, 15)  # text tokens : speech tokens
     prompt_before_blocks: bool = False  # where text is pushed, the prompt stands whole before its blocks
-    alignment_heads: tuple[tuple[int, int], ...] = ()  # layer and head that look at the text being spoken
+    alignment_heads: AlignmentHeads = ()  # those that look at the text being spoken
     length_normalized_loss: bool = True
     label_smoothing: float = 0.0
     sampling: SamplingConfig = SamplingConfig()

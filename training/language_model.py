@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from firstword.models.config import Qwen2Config, Qwen2LMConfig
-from firstword.models.lm.alignment import AlignmentHeads
+from firstword.models.config import AlignmentHeads, Qwen2Config, Qwen2LMConfig
 from firstword.models.lm.plan import IGNORED, Layout, Vocabulary, bistream_layout, offline_layout
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.tokenizer.pronunciation import Pronunciation

@@ -37,20 +37,6 @@ def to_pcm16(samples: Samples) -> Pcm16:
     return np.clip(np.rint(samples * FULL_SCALE), -FULL_SCALE, FULL_SCALE - 1).astype(np.int16)
 
 
-def faded(samples: Samples, num_fade: int, is_first: bool, is_last: bool) -> Samples:
-    """samples (n,) of an utterance, the first rising from zero and the last falling to it."""
-    num_fade = min(num_fade, len(samples))
-    if not num_fade or not (is_first or is_last):
-        return samples
-    samples = samples.copy()
-    ramp = np.linspace(0, 1, num_fade, dtype=np.float32)
-    if is_first:
-        samples[:num_fade] *= ramp
-    if is_last:
-        samples[-num_fade:] *= ramp[::-1]
-    return samples
-
-
 def wav_header(sample_rate_hz: int, num_samples: int | None, tags: Tags | None = None) -> bytes:
     """Return 44 bytes, and those of the tags: mono, 16 bits. num_samples None: unknown while it streams.
 

@@ -186,7 +186,7 @@ class _Interrupted(Exception):
 
 
 def free_space_for(num_bytes: int, directory: Path) -> None:
-    """Raise CommandFailed where the disk has no room."""
+    """Raise CommandFailed where the disk has too little space."""
     existing = next(path for path in (directory, *directory.absolute().parents) if path.exists())
     free = shutil.disk_usage(existing).free
     if free < num_bytes + SPARE_BYTES:

@@ -11,7 +11,7 @@ from firstword.app.errors import Draining, Overloaded
 
 _SMOOTHING = 0.9  # of the running mean of how long a slot is held
 _FIRST_ESTIMATE_S = 3.0
-_SLOTS_PER_FILE = 8  # the share of the machine that no slot stands for has room for so many beside all slots
+_SLOTS_PER_FILE = 8  # how many run beside all slots, in what is left of the machine
 
 
 class Slot:

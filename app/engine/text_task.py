@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from typing import Literal, Protocol
+from typing import Protocol
 
 from firstword.app.audio.dsp import Samples
 from firstword.app.engine.admission import Admission
@@ -21,12 +21,9 @@ from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.stream_record import StreamStats
 from firstword.app.text.language import unspoken_languages
 from firstword.app.text.marks import Pause, Rate, Reading, SpeechMarks, Voice
-from firstword.app.text.segment import Segment
+from firstword.app.text.segment import Item, Mode, Segment
 
 MAX_PENDING_COMMANDS = 10_000  # pieces of text and flushes that were not read yet
-
-
-Item = Segment | Pause | Voice | Rate
 
 
 class ItemFeed(Protocol):
@@ -44,13 +41,7 @@ class TextReader(Protocol):
     @property
     def version(self) -> str: ...
 
-    def open(
-        self,
-        mode: Literal["whole", "segments", "continuous"],
-        language: str | None,
-        reading: Reading,
-        warnings: list[str],
-    ) -> ItemFeed: ...
+    def open(self, mode: Mode, language: str | None, reading: Reading, warnings: list[str]) -> ItemFeed: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 from firstword.app.clients import Access, Client
 from firstword.app.errors import InvalidRequest
 
-MAX_FEATURES_BYTES = 2 << 20  # what a bundle holds beside its recording, with room to spare
+MAX_FEATURES_BYTES = 2 << 20  # what a bundle holds beside its recording, at the very most
 
 
 def max_bundle_bytes(max_recording_bytes: int) -> int:

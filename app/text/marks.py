@@ -145,10 +145,6 @@ class SpeechMarks:
     def taken(self) -> tuple[str, ...]:
         return tuple(self._characters)
 
-    @property
-    def takes_phonemes(self) -> bool:
-        return not self._phonemes.isdisjoint(self._characters)
-
     def character(self, mark: str) -> str | None:
         """Return what stands for a mark: "" for one that only others take; None: it is no mark."""
         mark = unicodedata.normalize("NFC", mark)

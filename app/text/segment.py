@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from itertools import groupby
+from typing import Literal
 
 from firstword.app.text import english_vocabulary as vocabulary
 from firstword.app.text.chinese import CHINESE
 from firstword.app.text.english import ends_before
 from firstword.app.text.language import detect_language, primary_language
+from firstword.app.text.marks import Pause, Rate, Voice
 from firstword.app.text.normalize import Normalizer, clean_phrase, is_speakable
 from firstword.app.text.phrases import SILENT_MARKS, SOUND_MARKS, Phrase, PhraseFinder, blank_between
 
@@ -51,6 +53,10 @@ class Segment:
     spoken: str
     language: str
     text_ids: tuple[int, ...] = field(default=(), compare=False)
+
+
+Mode = Literal["whole", "segments", "continuous"]
+Item = Segment | Pause | Voice | Rate
 
 
 @dataclass(frozen=True, slots=True)

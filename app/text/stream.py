@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
 from firstword.app.errors import InvalidRequest
 from firstword.app.text.language import detect_language
@@ -22,16 +22,13 @@ from firstword.app.text.marks import (
 )
 from firstword.app.text.normalize import Normalizer, is_speakable
 from firstword.app.text.phrases import Phrase, PhraseFinder, blank_between
-from firstword.app.text.segment import FamilyRules, Segment, Segmenter, SegmentLimits, Sentence
+from firstword.app.text.segment import FamilyRules, Item, Mode, Segment, Segmenter, SegmentLimits, Sentence
 from firstword.app.text.ssml import SsmlReader, begins_ssml
 
 LANGUAGE_WINDOW = 160  # characters up to a word by which its language is detected
 MAX_VOICES = 8  # in one text
 MAX_WARNINGS = 16  # of one text
 MAX_CONTROLS = 500  # pauses, voices, rates and languages in one text
-
-Mode = Literal["whole", "segments", "continuous"]
-Item = Segment | Pause | Voice | Rate
 
 
 class TextFeed(Protocol):

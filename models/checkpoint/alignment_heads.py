@@ -8,8 +8,7 @@ import numpy as np
 import torch
 
 from firstword.models.checkpoint.open import Checkpoint
-from firstword.models.config import CheckpointError
-from firstword.models.lm.alignment import AlignmentHeads
+from firstword.models.config import AlignmentHeads, CheckpointError
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder
 from firstword.models.lm.plan import OfflinePlan, TextAttention
 from firstword.models.lm.qwen2 import Qwen2LM

@@ -42,10 +42,12 @@ from firstword.models.config import (
     SPEECH_TOKENIZER_FILES,
     TRAITS_FILE,
     YAML_FILES,
+    AlignmentHeads,
     CheckpointError,
     CosyVoice1FlowConfig,
     DiTFlowConfig,
     ModelConfig,
+    Qwen2Config,
     Qwen2LMConfig,
     TransformerLMConfig,
 )
@@ -269,18 +271,23 @@ def open_checkpoint(directory: Path | str) -> Checkpoint:
         traits = read_traits(_file_within(directory, TRAITS_FILE), family)
     config = config_parser.parse(file, family, qwen2)
     if isinstance(config.lm, Qwen2LMConfig):
-        heads = traits.alignment_heads
-        lm = replace(config.lm, prompt_before_blocks=traits.prompt_before_blocks, alignment_heads=heads)
-        qwen2_config = lm.qwen2
-        for layer, head in heads:
-            if layer >= qwen2_config.num_hidden_layers or head >= qwen2_config.num_attention_heads:
-                raise CheckpointError(
-                    f"{directory / TRAITS_FILE}: alignment_heads names head {head} of layer {layer}; the "
-                    f"language model has {qwen2_config.num_attention_heads} heads in each of "
-                    f"{qwen2_config.num_hidden_layers} layers, counted from 0"
-                )
+        _check_alignment_heads(traits.alignment_heads, config.lm.qwen2, directory / TRAITS_FILE)
+        lm = replace(
+            config.lm,
+            prompt_before_blocks=traits.prompt_before_blocks,
+            alignment_heads=traits.alignment_heads,
+        )
         config = replace(config, lm=lm)
     return Checkpoint(directory, config, traits)
+
+
+def _check_alignment_heads(heads: AlignmentHeads, qwen2: Qwen2Config, named_in: Path) -> None:
+    for layer, head in heads:
+        if layer >= qwen2.num_hidden_layers or head >= qwen2.num_attention_heads:
+            raise CheckpointError(
+                f"{named_in}: alignment_heads names head {head} of layer {layer}; the language model "
+                f"has {qwen2.num_attention_heads} heads in each of {qwen2.num_hidden_layers} layers, from 0"
+            )
 
 
 def _weights_file(directory: Path, stem: str) -> Path:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from firstword.models.checkpoint.yaml import Fields
-from firstword.models.config import Family
+from firstword.models.config import AlignmentHeads, Family
 
 MAX_LENGTH = 10_000  # of a segment
 MAX_TOKEN_RATIO = 100
@@ -47,7 +47,7 @@ class Traits:
     prompt_before_blocks: bool = False  # where text is pushed, the prompt stands whole before its blocks
     min_token_ratio: float = 2.0  # speech tokens per text token: the fewest that may end an utterance
     max_token_ratio: float = 20.0  # and the most it may have
-    alignment_heads: tuple[tuple[int, int], ...] = ()  # layer and head that look at the text being spoken
+    alignment_heads: AlignmentHeads = ()  # layer and head that look at the text being spoken
 
 
 def write_traits(path: Path, traits: Traits) -> None:

@@ -352,7 +352,7 @@ class RingKVCache(ChunkKVCache):
 
     @property
     def _num_frames(self) -> int:
-        """Frames of the buffers: room for the chunks in use, and for some more."""
+        """Frames of the buffers: those of the chunks in use, and some more."""
         chunks = 1
         while chunks < self.num_ring_chunks:
             chunks = FIRST_GROWTH_CHUNKS if chunks == 1 else chunks + max(FIRST_GROWTH_CHUNKS, chunks // 2)

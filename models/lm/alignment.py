@@ -8,10 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from firstword.models.config import AlignmentHeads
 from firstword.models.lm.kv_cache import CachePass, KeyValueCache
 from firstword.models.lm.plan import TextAttention
-
-AlignmentHeads = tuple[tuple[int, int], ...]  # layer and head, from 0
 
 
 def text_attention(

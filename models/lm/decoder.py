@@ -11,8 +11,8 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
-from firstword.models.config import SamplingConfig
-from firstword.models.lm.alignment import AlignmentHeads, text_attention
+from firstword.models.config import AlignmentHeads, SamplingConfig
+from firstword.models.lm.alignment import text_attention
 from firstword.models.lm.kv_cache import CachePass, KeyValueCache, to_device
 from firstword.models.lm.plan import (
     Action,

@@ -9,9 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from firstword.models.config import Qwen2Config, Qwen2LMConfig
+from firstword.models.config import AlignmentHeads, Qwen2Config, Qwen2LMConfig
 from firstword.models.layers import AttentionContext
-from firstword.models.lm.alignment import AlignmentHeads
 from firstword.models.lm.kv_cache import CacheShape, KeyValueCache, to_device
 from firstword.models.lm.plan import Vocabulary
 

@@ -3,7 +3,6 @@
 The language model keeps them in its context and history.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from firstword.models.config import LMConfig, Qwen2LMConfig
@@ -25,10 +24,6 @@ class SilentTokenFilter:
     silent_ids: frozenset[int]
     max_run_tokens: int = MAX_SILENT_RUN_TOKENS
     run_tokens: int = 0
-
-    def keep(self, ids: Iterable[int]) -> list[int]:
-        """The speech tokens that the flow is given; a run goes on from call to call."""
-        return [id for id in ids if self.lets_through(id)]
 
     def lets_through(self, id: int) -> bool:
         self.run_tokens = self.run_tokens + 1 if id in self.silent_ids else 0

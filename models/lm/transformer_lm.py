@@ -6,9 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from firstword.models.config import TransformerLMConfig
+from firstword.models.config import AlignmentHeads, TransformerLMConfig
 from firstword.models.layers import AttentionContext, Conformer, FullContext, chunk_mask
-from firstword.models.lm.alignment import AlignmentHeads
 from firstword.models.lm.kv_cache import CacheShape, KeyValueCache, to_device
 from firstword.models.lm.plan import Vocabulary
 

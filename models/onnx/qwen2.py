@@ -16,7 +16,7 @@ import torch
 from onnx import TensorProto
 from torch import Tensor, cat, nn
 
-from firstword.models.lm.alignment import AlignmentHeads
+from firstword.models.config import AlignmentHeads
 from firstword.models.lm.kv_cache import Array, CachePass
 from firstword.models.lm.qwen2 import (
     Qwen2Attention,

@@ -26,7 +26,6 @@ _ASSETS = Path(hibari.__file__).parent / "assets"
 _DURATIONS = "/Clip_output_0"
 _UNIT_S = 0.025
 _FRAME_SAMPLES = 300
-_STEPS = _FRAME_SAMPLES // STEP_SAMPLES  # of a frame
 _LOWEST_HZ = 40.0  # its pulses never come slower
 _MAX_SYMBOLS = 400
 

@@ -186,7 +186,7 @@ class Sender(Protocol):
     """Where a context's messages go: a WebSocket's queue, or a gRPC call."""
 
     async def post(self, message: Message | Close) -> Awaitable[None]:
-        """Wait for room only; the result is done when the transport has the message."""
+        """Wait only until it is queued; the result is done when the transport has the message."""
         ...
 
     async def send(
@@ -210,7 +210,7 @@ class SendQueue:
     async def post(
         self, message: Message | Close, frame: bytes = b"", before_write: Callable[[], None] | None = None
     ) -> asyncio.Future[None]:
-        """Wait for room in the queue only. The result is done when the transport has the message.
+        """Wait only until the queue takes it. The result is done when the transport has the message.
 
         before_write: called right before the message is written; from then on it goes out whole.
         """
