@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from firstword.app.audio.dsp import Samples
 from firstword.app.clients import Client
+from firstword.app.engine.transcript import TimedWord
 from firstword.app.errors import CancelReason, InvalidRequest, TextTooLong, Wire
 from firstword.app.options import Sampling
 from firstword.app.speakers.interface import SentRecording
@@ -53,6 +54,7 @@ class SynthesisRequest:
     is_played: bool = True  # while it comes; False: a file, which may wait and gives way to those that are
     trace: StreamTrace = NO_TRACE
     client: Client = field(kw_only=True)  # who asks; no default, so that no route can forget it
+    wants_words: bool = False  # with the times when each sounds
     cache: bool | None = None  # whether finished audio may be kept and given again; None: with a seed
 
     def __post_init__(self) -> None:
@@ -62,7 +64,10 @@ class SynthesisRequest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Audio:
+    """words: those that end in it, where the request wants them; they are in order and never change."""
+
     samples: Samples  # at the stream's sample rate
+    words: Sequence[TimedWord] = ()
 
 
 @dataclass(frozen=True, slots=True)

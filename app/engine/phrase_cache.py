@@ -5,9 +5,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from firstword.app.audio.dsp import Samples
 from firstword.app.clients import ANYBODY
-from firstword.app.engine.interface import SynthesisRequest
+from firstword.app.engine.interface import Audio, SynthesisRequest
 from firstword.app.engine.transcript import UtteranceTranscript
 from firstword.app.speakers.interface import PreparedSpeakers
 from firstword.app.telemetry.tracing import NO_TRACE
@@ -19,12 +18,12 @@ _NAMES_VOICES = re.compile(r"\[voice:|<voice\b")
 class Phrase:
     """One whole text, spoken."""
 
-    pieces: Sequence[Samples]  # as they were given out
+    pieces: Sequence[Audio]  # as they were given out
     transcripts: Sequence[UtteranceTranscript]
 
     @property
     def num_bytes(self) -> int:
-        return sum(piece.nbytes for piece in self.pieces)
+        return sum(piece.samples.nbytes for piece in self.pieces)
 
 
 class PhraseCache:

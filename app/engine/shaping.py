@@ -19,6 +19,7 @@ class UtteranceShaper:
         """silence: trims the stream's. gain: the speaker's, a factor. volume: the request's; what is beyond
         full scale is clipped."""
         self.peak = 0.0  # before the volume
+        self.num_trimmed = 0  # samples before the first that was given out
         self._silence = silence
         self._tempo = None if rate == 1 else Tempo(rate, sample_rate_hz)
         self._gain = np.float32(gain)
@@ -31,7 +32,9 @@ class UtteranceShaper:
         if self._gain != 1:
             samples = samples * self._gain
         if self._silence is not None:
+            num_given = len(samples)
             samples = self._silence.trim(samples, is_last)
+            self.num_trimmed += num_given - len(samples)  # in the end: held back samples come later
         if self._tempo is not None:
             samples = self._tempo.feed(samples)
             samples = np.concatenate([samples, self._tempo.finish()]) if is_last else samples

@@ -7,7 +7,7 @@ audio task turns their speech tokens into samples, chunk by chunk, and puts them
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from types import TracebackType
 
@@ -25,7 +25,7 @@ from firstword.app.engine.text_task import (
     TextTask,
     Utterance,
 )
-from firstword.app.engine.transcript import Silence, spoken_text
+from firstword.app.engine.transcript import Silence, TimedWord, spoken_text
 from firstword.app.errors import CancelReason, InvalidRequest, Restarting, SynthesisFailed, TtsError
 from firstword.app.speakers.interface import PreparedSpeaker, SentRecording
 from firstword.app.telemetry.stream_record import StreamStats
@@ -133,7 +133,7 @@ class SpeechStream:
         self._state.transcripts[:] = phrase.transcripts
         try:
             for piece in phrase.pieces:
-                await self._state.audio.put(Audio(piece))
+                await self._state.audio.put(piece)
         finally:
             self._end()
 
@@ -259,7 +259,7 @@ async def make_audio(state: StreamState) -> None:
             continue
         if isinstance(item, Silence):
             for samples in item.chunks(parts.token2wav.sample_rate_hz):
-                await state.put_samples(samples)
+                await state.put(Audio(samples))
             continue
         try:
             peak = await _speak(state, item, silence)
@@ -304,6 +304,9 @@ async def _speak(state: StreamState, utterance: Utterance, silence: LeadingSilen
     shaper = UtteranceShaper(
         token2wav.sample_rate_hz, silence, utterance.rate, utterance.gain, state.request.volume
     )
+    words = utterance.words
+    if words is not None:
+        words.first_sample = state.num_samples
     position = 0  # tokens given to token2wav
     is_last = False
     while not is_last:
@@ -328,8 +331,14 @@ async def _speak(state: StreamState, utterance: Utterance, silence: LeadingSilen
         state.stats.speech_tokens += len(new)
         samples = shaper.shape(solved.samples, is_last)
         transcript.num_samples += len(samples)
-        if len(samples):
+        told: Sequence[TimedWord] = ()
+        if words is not None and (len(samples) or is_last):
+            details = tokens.details[:position]
+            told = words.tell(details, shaper.num_trimmed, transcript.num_samples, is_last)
+            transcript.words += told
+            state.stats.are_words_estimated |= words.is_estimated
+        if len(samples) or told:
             first.audio_s = first.audio_s or len(samples) / token2wav.sample_rate_hz
-            await state.put_samples(samples)
+            await state.put(Audio(samples, told))
     transcript.total_samples = transcript.num_samples
     return shaper.peak

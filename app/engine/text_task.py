@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Protocol
 
-from firstword.app.audio.dsp import Samples
 from firstword.app.engine.admission import Admission
 from firstword.app.engine.audio_queue import AudioQueue
 from firstword.app.engine.interface import Audio, EngineInfo, Flushed, SynthesisRequest
@@ -16,6 +15,7 @@ from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPoo
 from firstword.app.engine.tokens.interface import TokenGenerator, TokenStream
 from firstword.app.engine.tokens.prompt import PromptBuilder
 from firstword.app.engine.transcript import Silence, UtteranceTranscript
+from firstword.app.engine.word_aligner import UtteranceWords
 from firstword.app.speakers.interface import PreparedSpeaker, PreparedSpeakers, SentRecording
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.stream_record import StreamStats
@@ -41,7 +41,14 @@ class TextReader(Protocol):
     @property
     def version(self) -> str: ...
 
-    def open(self, mode: Mode, language: str | None, reading: Reading, warnings: list[str]) -> ItemFeed: ...
+    def open(
+        self,
+        mode: Mode,
+        language: str | None,
+        reading: Reading,
+        warnings: list[str],
+        finds_words: bool = False,
+    ) -> ItemFeed: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +88,7 @@ class Utterance:
     uses_flow_prompt: bool
     rate: float
     gain: float  # of its samples
+    words: UtteranceWords | None  # None: nobody asked
 
 
 @dataclass(slots=True, eq=False)
@@ -103,7 +111,8 @@ class StreamState:
     token_streams: list[TokenStream] = field(default_factory=list)  # of the language model, until they end
     gain: float = 1.0  # of the request's speaker
     phrase_key: str | None = None  # None: its audio is not kept
-    pieces: list[Samples] = field(default_factory=list)  # all its audio, where it is kept
+    pieces: list[Audio] = field(default_factory=list)  # all its audio, where it is kept
+    num_samples: int = 0  # made so far
 
     async def gain_of(self, name: str | None, speaker: PreparedSpeaker) -> float:
         """Return what brings the speaker of that name to the wanted loudness, as a factor."""
@@ -112,11 +121,12 @@ class StreamState:
         identity = await self.parts.speakers.identity(name, self.request.client)
         return self.parts.loudness.gain_of(identity, speaker)
 
-    async def put_samples(self, samples: Samples) -> None:
-        """Hand samples (n,) to the listener, and keep them where the whole audio is to be kept."""
+    async def put(self, audio: Audio) -> None:
+        """Hand it to the listener, and keep it where the whole audio is to be kept."""
+        self.num_samples += len(audio.samples)
         if self.phrase_key is not None:
-            self.pieces.append(samples)
-        await self.audio.put(Audio(samples))
+            self.pieces.append(audio)
+        await self.audio.put(audio)
 
 
 class TextTask:
@@ -131,6 +141,7 @@ class TextTask:
         self._speaker = state.speaker  # of what follows, as the rate is
         self._rate = 1.0
         self._gain = state.gain
+        self._char_start = 0  # of the item that is handled, in the stream's text
 
     async def run(self) -> None:
         """Speak text as early as is safe; what cannot be spoken becomes no utterance."""
@@ -141,7 +152,9 @@ class TextTask:
             return
         assert request.mode != "tokens", "tokens are no text"
         reading, warnings = request.reading, state.stats.warnings
-        feed = await asyncio.to_thread(parts.text.open, request.mode, request.language, reading, warnings)
+        feed = await asyncio.to_thread(
+            parts.text.open, request.mode, request.language, reading, warnings, request.wants_words
+        )
         command: str | Mark = ""
         while command is not Mark.END:
             command = await state.commands.get()
@@ -156,7 +169,7 @@ class TextTask:
                     case Segment() if request.mode == "continuous":
                         await self._continue(item)
                     case Segment():
-                        utterance = await self._start(item.source, item.text_ids)
+                        utterance = await self._start(item)
                         await utterance.tokens.wait_until_ended()
                     case Pause():
                         num_samples = round(item.seconds * parts.token2wav.sample_rate_hz)
@@ -170,6 +183,8 @@ class TextTask:
                         self._gain = await state.gain_of(item.name, self._speaker)
                     case Rate():
                         self._rate = item.rate
+                if isinstance(item, Segment | Pause):  # the source of the others goes with what follows
+                    self._char_start += len(item.source)
             if is_mark:
                 self._finish_open()
             if command is Mark.FLUSH:
@@ -191,7 +206,15 @@ class TextTask:
         )
         transcript = UtteranceTranscript()
         utterance = Utterance(
-            tokens, transcript, state.seed, parts.clock(), state.speaker, uses_prompt, self._rate, self._gain
+            tokens,
+            transcript,
+            state.seed,
+            parts.clock(),
+            state.speaker,
+            uses_prompt,
+            self._rate,
+            self._gain,
+            words=None,
         )
         state.transcripts.append(transcript)
         await state.utterances.put(utterance)
@@ -221,8 +244,10 @@ class TextTask:
         if self._open is None:
             if not segment.text_ids:
                 return
-            self._open = await self._start("", None)
+            self._open = await self._start(None)
         self._open.transcript.source += segment.source
+        if self._open.words is not None:
+            self._open.words.add(segment.source, segment.words, len(segment.text_ids), self._char_start)
         self._state.parts.generator.push_text(self._open.tokens, segment.text_ids)
 
     def _finish_open(self) -> None:
@@ -230,20 +255,39 @@ class TextTask:
             self._state.parts.generator.finish_text(self._open.tokens)
             self._open = None
 
-    async def _start(self, source: str, text_ids: tuple[int, ...] | None) -> Utterance:
-        """text_ids None: they are pushed later."""
+    async def _start(self, segment: Segment | None) -> Utterance:
+        """segment None: its text is pushed later."""
         state = self._state
         parts = state.parts
         seed = state.seed + len(state.transcripts)
         asked, speaker = state.request, self._speaker
         request = parts.prompt_builder.utterance(
-            speaker.features, text_ids, asked.instruct, seed, asked.voice_mode
+            speaker.features,
+            None if segment is None else segment.text_ids,
+            asked.instruct,
+            seed,
+            asked.voice_mode,
         )
-        tokens = parts.generator.start(replace(request, sampling=asked.sampling))
+        request = replace(request, sampling=asked.sampling, wants_attention=asked.wants_words)
+        tokens = parts.generator.start(request)
         state.token_streams[:] = [*(one for one in state.token_streams if not one.has_ended), tokens]
-        transcript = UtteranceTranscript(source)
+        transcript = UtteranceTranscript(segment.source if segment else "", char_start=self._char_start)
+        words = None
+        if asked.wants_words:
+            samples_per_token = parts.info.sample_rate_hz / parts.info.token_rate_hz
+            words = UtteranceWords(samples_per_token, parts.info.sample_rate_hz, self._rate)
+            if segment is not None:
+                words.add(segment.source, segment.words, len(segment.text_ids), self._char_start)
         utterance = Utterance(
-            tokens, transcript, seed, parts.clock(), speaker, request.uses_flow_prompt, self._rate, self._gain
+            tokens,
+            transcript,
+            seed,
+            parts.clock(),
+            speaker,
+            request.uses_flow_prompt,
+            self._rate,
+            self._gain,
+            words,
         )
         state.transcripts.append(transcript)
         await state.utterances.put(utterance)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,7 +13,18 @@ _SECONDS_PER_LETTER = 0.07
 _SECONDS_PER_IDEOGRAPH = 0.22
 _IDEOGRAPHS = r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"  # and kana, and hangul
 _IDEOGRAPH = re.compile(_IDEOGRAPHS)
+_AFTER_WORD = ".,;:!?…\"'”’)]}»。，、！？；：）》」』"  # noqa: RUF001  Chinese ones too
 _WORD_END = re.compile(rf"(?<=\S)(?=\s)|(?<={_IDEOGRAPHS})|$")
+
+
+@dataclass(frozen=True, slots=True)
+class TimedWord:
+    """char_start, char_end: in characters of the stream's text. start, end: in its samples."""
+
+    char_start: int
+    char_end: int
+    start: int
+    end: int
 
 
 @dataclass(slots=True)
@@ -23,15 +34,20 @@ class UtteranceTranscript:
     source: str = ""
     num_samples: int = 0
     total_samples: int | None = None  # None: not known yet
+    char_start: int = 0  # where the source begins in the stream's text
+    words: list[TimedWord] = field(default_factory=list)  # that were given out, where they were asked for
 
     def expected_samples(self, sample_rate_hz: int) -> int:
         """All its audio; while that is not known, estimated from the length of the text."""
         if self.total_samples is not None:
             return self.total_samples
-        ideographs = len(_IDEOGRAPH.findall(self.source))
-        letters = len(self.source) - ideographs
-        estimate_s = _SECONDS_PER_IDEOGRAPH * ideographs + _SECONDS_PER_LETTER * letters
-        return max(self.num_samples, round(estimate_s * sample_rate_hz))
+        return max(self.num_samples, round(estimated_seconds(self.source) * sample_rate_hz))
+
+
+def estimated_seconds(text: str) -> float:
+    """How long a text takes to say, roughly, by its letters alone."""
+    ideographs = len(_IDEOGRAPH.findall(text))
+    return _SECONDS_PER_IDEOGRAPH * ideographs + _SECONDS_PER_LETTER * (len(text) - ideographs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,15 +67,24 @@ class Silence:
 
 
 def spoken_text(transcripts: Sequence[UtteranceTranscript], num_samples: int, sample_rate_hz: int) -> str:
-    """The text of the first `num_samples` samples; within an utterance in proportion, to a whole word."""
+    """The text of the first `num_samples` samples; within an utterance to a whole word.
+
+    By when its words sound where that is known, else in proportion.
+    """
     spoken = ""
+    first_sample = 0
     for transcript in transcripts:
         source = transcript.source
         expected = transcript.expected_samples(sample_rate_hz)
         if num_samples < expected:
             limit = num_samples / expected * len(source)
+            if transcript.words:
+                heard = [word.char_end for word in transcript.words if word.end <= first_sample + num_samples]
+                limit = max(heard, default=transcript.char_start) - transcript.char_start
+                limit += len(source[limit:]) - len(source[limit:].lstrip(_AFTER_WORD))
             ends = [match.start() for match in _WORD_END.finditer(source) if match.start() <= limit]
             return spoken + source[: max(ends, default=0)]
         spoken += source
         num_samples -= expected
+        first_sample += expected
     return spoken

@@ -1,11 +1,19 @@
-"""Which word each speech token is of: the likeliest way through the words, decided with a fixed delay.
+"""When words sound: which word each speech token is of, by the language model's attention.
 
-A token's word is decided when `LAG_TOKENS` more tokens are known, which they are when its audio is made.
-So what was told never changes, and is the same however the tokens arrive.
+The likeliest way through the words is decided with a fixed delay: a token's word when `LAG_TOKENS` more
+tokens are known, which they are when its audio is made. So what was told never changes, and is the same
+however the tokens arrive.
 """
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
+
+from firstword.app.engine.transcript import TimedWord, estimated_seconds
+from firstword.app.text.words import Word
+from firstword.models.lm.plan import TokenDetail
 
 LAG_TOKENS = 3  # the flow looks as far ahead
 _FLOOR = 1e-3  # of the attention on a word
@@ -18,7 +26,7 @@ class WordAligner:
     """Of one utterance. Words may come while tokens do."""
 
     def __init__(self) -> None:
-        self.words: list[int] = []  # of the tokens that are decided
+        self.words: list[int] = []  # of the tokens that are decided; -1: before the first word
         self._num_words = 0
         self._word_of_id: list[int] = []
         self._scores: Scores = np.zeros(0)  # of the best way that ends in each word
@@ -29,6 +37,10 @@ class WordAligner:
         self._word_of_id += [self._num_words] * num_ids
         self._num_words += 1
 
+    def add_ids(self, num_ids: int) -> None:
+        """More text tokens of the last word; before the first one, they go with that."""
+        self._word_of_id += [max(0, self._num_words - 1)] * num_ids
+
     def add_token(self, attention: npt.NDArray[np.float32]) -> None:
         """attention (heads, text tokens): of those the language model has read, no more than were added."""
         seen = attention.mean(0, dtype=np.float64)
@@ -36,6 +48,9 @@ class WordAligner:
             raise ValueError(
                 f"attention over {len(seen)} text tokens came; {len(self._word_of_id)} were added"
             )
+        if not len(seen) and not len(self._scores):  # no text was read yet
+            self.words.append(-1)
+            return
         weights = np.bincount(self._word_of_id[: len(seen)], seen, self._num_words)
         fit = np.log(weights + _FLOOR)
         before = np.full(self._num_words, -np.inf)
@@ -68,3 +83,86 @@ class WordAligner:
         self._scores = np.where(ancestors == word, self._scores, -np.inf)
         self.words.append(word)
         self._origins.pop(0)
+
+
+class UtteranceWords:
+    """When the words of one utterance sound, told as their audio goes out; what was told stays.
+
+    By the language model's attention, where it tells any; else estimated from the words' lengths.
+    """
+
+    def __init__(self, samples_per_token: float, sample_rate_hz: int, rate: float) -> None:
+        """rate: how much faster than the networks' it is spoken."""
+        self.first_sample = 0  # of the stream, where the utterance begins
+        self.is_estimated = False
+        self._samples_per_token = samples_per_token / rate
+        self._sample_rate_hz = sample_rate_hz
+        self._rate = rate
+        self._aligner = WordAligner()
+        self._words: list[tuple[int, int]] = []  # each from and to which character of the stream's text
+        self._seconds: list[float] = []  # estimated, of each word
+        self._starts: list[int] = []  # the first token of each word, as far as they are decided
+        self._num_tokens = 0
+        self._num_decided = 0
+        self._num_told = 0
+        self._told_ends_s: list[float] = []  # where they are estimated
+
+    def add(self, source: str, words: Sequence[Word], num_ids: int, char_start: int) -> None:
+        """num_ids: text tokens that say them. char_start: where the source begins in the stream's text."""
+        for word in words:
+            self._words.append((char_start + word.start, char_start + word.end))
+            self._seconds.append(estimated_seconds(source[word.start : word.end] + " ") / self._rate)
+            self._aligner.add_word(word.num_ids)
+        self._aligner.add_ids(num_ids - sum(word.num_ids for word in words))
+
+    def tell(
+        self, details: Sequence[TokenDetail], num_trimmed: int, num_samples: int, is_last: bool
+    ) -> list[TimedWord]:
+        """Return the words that have ended since the last call.
+
+        details: of all tokens that were made into audio. num_trimmed: samples cut off before the first that
+        was given out. num_samples: of the utterance, given out so far. is_last: they are all.
+        """
+        for detail in details[self._num_tokens :]:
+            if detail.attention is None:
+                self.is_estimated = True
+            elif not self.is_estimated:
+                self._aligner.add_token(detail.attention)
+        self._num_tokens = len(details)
+        if self.is_estimated:
+            bounds = self._estimated(num_samples, is_last)
+        else:
+            bounds = self._decided(num_trimmed / self._rate, num_samples, is_last)
+        first = self._num_told
+        self._num_told = max(first, len(bounds) - 1)
+        return [
+            TimedWord(*self._words[number], self.first_sample + start, self.first_sample + end)
+            for number, (start, end) in enumerate(pairwise(bounds[first:]), first)
+        ]
+
+    def _decided(self, num_trimmed: float, num_samples: int, is_last: bool) -> list[int]:
+        """Return where each word begins, in samples of the utterance, as far as decided; its end at last."""
+        if is_last:
+            self._aligner.finish()
+        for index, word in enumerate(self._aligner.words[self._num_decided :], self._num_decided):
+            while len(self._starts) <= word:
+                self._starts.append(index)
+        self._num_decided = len(self._aligner.words)
+        starts = [round(start * self._samples_per_token - num_trimmed) for start in self._starts]
+        if is_last:  # a word without a token of its own is at the end
+            starts += [num_samples] * (len(self._words) + 1 - len(starts))
+        return [min(max(0, start), num_samples) for start in starts]
+
+    def _estimated(self, num_samples: int, is_last: bool) -> list[int]:
+        """As `_decided`. A word is told when about its length was given out, the rest share what is left."""
+        limit_s = num_samples / self._sample_rate_hz
+        bounds = [0.0, *self._told_ends_s]
+        for seconds in self._seconds[len(bounds) - 1 :]:
+            if bounds[-1] + seconds > limit_s:
+                break
+            bounds.append(bounds[-1] + seconds)
+        if is_last and (rest := self._seconds[len(bounds) - 1 :]):
+            share = max(0.0, limit_s - bounds[-1]) / sum(rest)
+            bounds += [bounds[-1] + share * seconds for seconds in accumulate(rest)]
+        self._told_ends_s = bounds[1:]
+        return [round(bound * self._sample_rate_hz) for bound in bounds]

@@ -63,6 +63,7 @@ class StreamStats:
     flow_s: float = 0.0
     vocoder_s: float = 0.0
     first: FirstChunk = field(default_factory=FirstChunk)
+    are_words_estimated: bool = False  # their times, where they were asked for
     warnings: list[str] = field(default_factory=list)  # about the text, for the client; in ASCII
 
 

@@ -15,6 +15,7 @@ from firstword.app.text.language import detect_language, primary_language
 from firstword.app.text.marks import Pause, Rate, Voice
 from firstword.app.text.normalize import Normalizer, clean_phrase, is_speakable
 from firstword.app.text.phrases import SILENT_MARKS, SOUND_MARKS, Phrase, PhraseFinder, blank_between
+from firstword.app.text.words import Word
 
 MIN_FIRST_LENGTH = 4  # a shorter beginning is not worth a segment of its own
 LENGTH_OF_DIGIT = 2  # at least, once it is in words
@@ -46,13 +47,15 @@ Encode = Callable[[str], Sequence[int]]
 class Segment:
     """source: a part of the text exactly as it was given. spoken: normalized. language: ISO 639-1.
 
-    text_ids: the text tokens of `spoken`, for the language model.
+    text_ids: the text tokens of `spoken`, for the language model. words: those of `source`, where they were
+    asked for.
     """
 
     source: str
     spoken: str
     language: str
     text_ids: tuple[int, ...] = field(default=(), compare=False)
+    words: tuple[Word, ...] = ()
 
 
 Mode = Literal["whole", "segments", "continuous"]

@@ -24,6 +24,7 @@ from firstword.app.text.normalize import Normalizer, is_speakable
 from firstword.app.text.phrases import Phrase, PhraseFinder, blank_between
 from firstword.app.text.segment import FamilyRules, Item, Mode, Segment, Segmenter, SegmentLimits, Sentence
 from firstword.app.text.ssml import SsmlReader, begins_ssml
+from firstword.app.text.words import Word, find_words, in_source
 
 LANGUAGE_WINDOW = 160  # characters up to a word by which its language is detected
 MAX_VOICES = 8  # in one text
@@ -61,10 +62,18 @@ class TextFrontend(Segmenter):
         """Another one where the server's lexicon, and so what a text says, is another."""
         return "" if self._lexicon_file is None else self._lexicon_file.version
 
-    def open(self, mode: Mode, language: str | None, reading: Reading, warnings: list[str]) -> "MarkedFeed":
+    def open(
+        self,
+        mode: Mode,
+        language: str | None,
+        reading: Reading,
+        warnings: list[str],
+        finds_words: bool = False,
+    ) -> "MarkedFeed":
         """Begin a text, read as a whole, by sentences, or word by word.
 
         language: None, it is detected for each segment. warnings: gets what was ignored, each once.
+        finds_words: segments tell their words.
         """
 
         def warn(message: str) -> None:
@@ -84,7 +93,7 @@ class TextFrontend(Segmenter):
             reader = LexiconReader(reader, lexicons)
         feed = FEEDS[mode](self, language, reading.normalize)
         held = "" if reading.ssml is None and reading.marks else None
-        return MarkedFeed(self, mode, reading, language, language, reader, ssml, held, feed)
+        return MarkedFeed(self, mode, reading, language, language, reader, ssml, held, feed, finds_words)
 
     def _lexicons(self, entries: Mapping[str, str]) -> list[Lexicon]:
         """Raise InvalidRequest for an entry that cannot be used."""
@@ -112,6 +121,7 @@ class MarkedFeed:
     ssml: Callable[[], PartReader]
     held: str | None  # the beginning, until it is known whether it is SSML; None: it is known
     feed: TextFeed
+    finds_words: bool
     _sources: "_Sources" = field(default_factory=lambda: _Sources())
     _voices: set[str] = field(default_factory=set)
     _num_controls: int = 0
@@ -133,15 +143,21 @@ class MarkedFeed:
                 segments = self.feed.push(part.written) if part.written else ()
             else:
                 segments = self.feed.flush()
-            # They get the client's own text as their source.
-            items += [
-                replace(segment, source=self._sources.take(len(segment.source))) for segment in segments
-            ]
+            items += map(self._with_source, segments)
             if part is not None and not isinstance(part, Span):
                 items += self._control(part)
         if flushes and items and self._sources.is_read_as_nothing:
             items[-1] = replace(items[-1], source=items[-1].source + self._sources.rest())
         return items
+
+    def _with_source(self, segment: Segment) -> Segment:
+        """The segment of what is read with the client's own text as its source."""
+        spans = self._sources.take(len(segment.source))
+        words: list[Word] = []
+        if self.finds_words:
+            encode, num_ids = self.frontend.encode, len(segment.text_ids)
+            words = in_source(find_words(segment.source, segment.spoken, num_ids, encode), spans)
+        return replace(segment, source="".join(span.source for span in spans), words=tuple(words))
 
     def _control(self, part: Pause | Voice | Rate | Language) -> list[Item]:
         self._num_controls += 1
@@ -176,21 +192,21 @@ class _Sources:
     def is_read_as_nothing(self) -> bool:
         return not any(span.written for span in self._spans)
 
-    def take(self, num_written: int) -> str:
-        """Return the source of the next written characters, with all before them that was read as nothing."""
-        source = ""
+    def take(self, num_written: int) -> list[Span]:
+        """Return the next written characters, with all before them that was read as nothing."""
+        taken: list[Span] = []
         while num_written:
             span = self._spans.popleft()
-            rest = span.written[num_written:]
-            num_written -= len(span.written) - len(rest)
+            written, rest = span.written[:num_written], span.written[num_written:]
+            num_written -= len(written)
             if rest and span.is_plain:
-                source += span.source[: -len(rest)]
+                taken.append(Span(written, written))
                 self._spans.appendleft(Span(rest, rest))
             else:  # of a replacement that is divided, the source goes with the first part
-                source += span.source
+                taken.append(Span(span.source, written))
                 if rest:
                     self._spans.appendleft(Span("", rest))
-        return source
+        return taken
 
     def rest(self) -> str:
         source = "".join(span.source for span in self._spans)

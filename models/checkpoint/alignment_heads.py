@@ -106,7 +106,7 @@ def _texts(languages: Sequence[str]) -> list[str]:
 def _attention(lm: Qwen2LM, plan: OfflinePlan, seed: int) -> TextAttention:
     """Speak it -> (speech tokens, heads, text tokens)."""
     decoder = SpeechDecoder(lm, lm.config.sampling)
-    decoder.add(RowRequest(plan, seed))
+    decoder.add(RowRequest(plan, seed, wants_attention=True))
     rows = []
     while decoder.rows:
         rows += [event.detail.attention for event in decoder.step() if isinstance(event, Emitted)]

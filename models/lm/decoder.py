@@ -71,6 +71,7 @@ class RowRequest:
     sampling: SamplingConfig | None = None  # None: that of the decoder
     owner: object = None  # the caller's own, to be found again from an event's row
     wants_logprobs: bool = False
+    wants_attention: bool = False  # where the model has alignment heads
 
 
 @dataclass(slots=True, eq=False)
@@ -274,14 +275,12 @@ class SpeechDecoder:
         lasts = [counts[index - rows.start] - 1 for index in indices]
         index = to_device([[index - rows.start for index in indices], lasts], hidden.device)
         heads = self._model.alignment_heads
-        attentions: list[TextAttention | None] = [None] * len(group)
-        if heads:
-            attentions = [
-                text_attention(
-                    self._cache, cache_pass, heads, one.row.index, last, one.row.plan.text_positions
-                )
-                for one, last in zip(group, lasts, strict=True)
-            ]
+        attentions = [
+            text_attention(self._cache, cache_pass, heads, one.row.index, last, one.row.plan.text_positions)
+            if heads and one.row.request.wants_attention
+            else None
+            for one, last in zip(group, lasts, strict=True)
+        ]
         return hidden[index[0], index[1]], attentions
 
     def _stop(self, row: Row, reason: StopReason | Literal["not_finite"]) -> Stopped:

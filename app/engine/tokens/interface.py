@@ -35,6 +35,7 @@ class TokenRequest:
     seed: int
     ratios: LengthRatios = DEFAULT_RATIOS
     wants_logprobs: bool = False
+    wants_attention: bool = False  # where the model has alignment heads
     uses_flow_prompt: bool = True
     sampling: Sampling | None = None
 

@@ -89,6 +89,7 @@ class TorchTokenGenerator:
             sampling=sampling_of(request, self._config.sampling),
             owner=stream,
             wants_logprobs=request.wants_logprobs,
+            wants_attention=request.wants_attention,
         )
         self._command(stream, row)
         return stream
