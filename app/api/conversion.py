@@ -14,34 +14,23 @@ from firstword.app.api.limits import FORM_BYTES, BodyLimit, upload_too_large
 from firstword.app.api.schemas import (
     AUDIO_ANSWERS,
     ERROR_ANSWERS,
-    Name,
-    RequestFields,
-    SampleRate,
-    Seed,
+    FileFields,
     sent_recording,
+    synthesis_request,
 )
-from firstword.app.api.streaming import AudioResponse, CompleteAudioResponse, resolve_output_format
-from firstword.app.audio.formats import MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, AudioFormat
-from firstword.app.engine.interface import SynthesisRequest
+from firstword.app.api.streaming import AudioResponse, audio_response
 from firstword.app.options import Limits
-from firstword.app.speech_options import NotBoolean
 
 router = APIRouter(tags=["speech"], responses=ERROR_ANSWERS, route_class=MemoryFormRoute)
 
 
-class Conversion(RequestFields):
+class Conversion(FileFields):
     """The form of `POST /v1/voice-conversion`."""
 
     model_config = ConfigDict(extra="forbid")
 
     audio: UploadFile = Field(description="What is to be said, 1 to 30 s.")
-    speaker: Name | None = Field(None, description="The voice; the default speaker if left out.")
     reference_audio: UploadFile | None = Field(None, description="A recording of the voice instead.")
-    format: AudioFormat = "wav"
-    sample_rate: SampleRate | None = None
-    speed: Annotated[float, NotBoolean] = Field(1.0, ge=MIN_CLEAR_SPEED, le=MAX_CLEAR_SPEED)
-    seed: Seed | None = None
-    stream: bool = Field(True, description="false: one complete body with its length.")
 
 
 @router.post("/v1/voice-conversion", response_class=Response, responses=AUDIO_ANSWERS)
@@ -56,19 +45,16 @@ async def convert_voice(
     if form.reference_audio is not None:
         content = await form.reference_audio.read()
         reference = await sent_recording(content, "", max_bytes, "reference_audio")
-    synthesis = SynthesisRequest(
+    synthesis = synthesis_request(
+        form,
         request.state.request_id,
-        wire="http",
+        request.state.client,
+        "http",
         mode="tokens",
-        speaker=form.speaker,
-        seed=form.seed,
         reference=reference,
         speech=await sent_recording(await form.audio.read(), "", max_bytes, "audio"),
-        client=request.state.client,
     )
-    output = resolve_output_format(form.format, form.sample_rate, form.speed, services)
-    kind: type[AudioResponse] = AudioResponse if form.stream else CompleteAudioResponse
-    return kind(request, services, synthesis, output)
+    return audio_response(form, request, services, synthesis)
 
 
 def body_limits(limits: Limits) -> list[BodyLimit]:

@@ -25,11 +25,11 @@ from firstword.app.api.streaming import (
     AudioResponse,
     CompleteAudioResponse,
     EventStreamResponse,
+    http_synthesis_request,
     resolve_output_format,
 )
 from firstword.app.audio.formats import MAX_SPEED, MIN_SPEED, AudioFormat
 from firstword.app.clients import Client
-from firstword.app.engine.interface import SynthesisRequest
 from firstword.app.errors import InvalidRequest, ModelNotFound, SpeakerNotFound, StringTooLong, TextTooLong
 from firstword.app.options import Limits
 from firstword.app.speech_options import NotBoolean, SpeechOptions
@@ -92,24 +92,17 @@ async def create_speech(body: SpeechRequest, request: Request, services: Service
     if body.model is not None:
         _check_model(body.model, services)
     info = services.engine.info
-    synthesis = SynthesisRequest(
-        request.state.request_id,
+    synthesis = await http_synthesis_request(
+        body,
+        request,
+        services,
         wire="openai",
         text=body.input,
         speaker=None
         if body.speaker is None and body.reference_audio
         else _speaker(body, request.state.client, services),
-        language=body.language,
-        reading=body.reading,
-        sampling=body.sampling,
-        volume=body.volume,
         instruct=body.instructions or None if info.takes_instruct else None,
-        seed=body.seed,
-        reference=await body.reference(services.limits.max_reference_bytes),
-        voice_mode=body.voice_mode,
         is_played=body.stream or body.stream_format == "sse",
-        client=request.state.client,
-        cache=body.cache,
     )
     output = resolve_output_format(body.response_format, body.sample_rate, body.speed, services)
     # By the fields alone: OpenAI's client accepts octets even when it asks for events.

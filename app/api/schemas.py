@@ -1,4 +1,4 @@
-"""Request fields shared by the routes, and OpenAPI's descriptions of their responses."""
+"""Request fields shared by the routes, as the engine takes them, and OpenAPI's descriptions of responses."""
 
 import asyncio
 import base64
@@ -8,9 +8,10 @@ from typing import Annotated, Any, get_args
 from pydantic import BaseModel, Field, WithJsonSchema, model_validator
 
 from firstword.app.api.errors import ErrorType
-from firstword.app.audio.formats import FORMATS, MAX_CLEAR_SPEED, MIN_CLEAR_SPEED
-from firstword.app.engine.interface import VoiceMode
-from firstword.app.errors import InvalidRequest, UploadTooLarge
+from firstword.app.audio.formats import FORMATS, MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, AudioFormat
+from firstword.app.clients import Client
+from firstword.app.engine.interface import SynthesisRequest, VoiceMode
+from firstword.app.errors import InvalidRequest, UploadTooLarge, Wire
 from firstword.app.speakers.interface import SentRecording, checked_transcript
 from firstword.app.speech_options import NotBoolean, SpeechOptions
 
@@ -104,8 +105,8 @@ def _decode_base64(text: str) -> bytes:
     return base64.b64decode("".join(text.split()), validate=True)
 
 
-class VoiceFields(ReferenceFields, SpeechOptions):
-    """The speaker and how it speaks; on every protocol of our own. `voice` is another name of `speaker`."""
+class AudioFields(RequestFields):
+    """Who speaks, and how the audio is; also where there is no text."""
 
     speaker: Name | None = Field(
         None, description="A name of GET /speakers; the default speaker if left out."
@@ -114,9 +115,21 @@ class VoiceFields(ReferenceFields, SpeechOptions):
         None, description="In Hz. 24000 if left out; 8000 for ulaw and alaw."
     )
     speed: Annotated[float, NotBoolean] = Field(1.0, ge=MIN_CLEAR_SPEED, le=MAX_CLEAR_SPEED)
+    seed: Seed | None = Field(None, description="The same seed speaks the same way again.")
+
+
+class FileFields(AudioFields):
+    """And the file, or the body, that it comes in."""
+
+    format: AudioFormat = "wav"
+    stream: bool = Field(True, description="false: one complete body with its length.")
+
+
+class VoiceFields(ReferenceFields, SpeechOptions, AudioFields):
+    """The speaker and how it speaks; on every protocol of our own. `voice` is another name of `speaker`."""
+
     language: Name | None = Field(None, description="Detected from the text if left out.")
     instruct: Instruct | None = Field(None, description="How to say it, on checkpoints that support it.")
-    seed: Seed | None = Field(None, description="The same seed speaks the same way again.")
 
     @model_validator(mode="before")
     @classmethod
@@ -129,6 +142,23 @@ class VoiceFields(ReferenceFields, SpeechOptions):
         if fields.get("speaker") is None:
             fields["speaker"] = voice
         return fields
+
+
+_SHARED = (
+    *("speaker", "language", "instruct", "seed", "voice_mode", "cache"),
+    *("reading", "sampling", "volume"),
+)
+
+
+def synthesis_request(
+    fields: BaseModel, request_id: str, client: Client, wire: Wire, **own: Any
+) -> SynthesisRequest:
+    """fields: a surface's schema, of which those are taken that a `SynthesisRequest` has under the same name.
+
+    own: what the surface itself says of a `SynthesisRequest`; it goes before the fields.
+    """
+    shared = {name: getattr(fields, name) for name in _SHARED if hasattr(fields, name)}
+    return SynthesisRequest(request_id, wire, client=client, **(shared | own))
 
 
 Answers = dict[int | str, dict[str, Any]]

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, aclosing, contextmanager
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,9 +18,10 @@ from starlette.types import Message, Receive, Scope, Send
 from firstword.app.api.dependencies import Services
 from firstword.app.api.encoding import MIN_AUDIO_S, EncodedChunk, StreamEncoder
 from firstword.app.api.errors import INTERNAL, error_body, outcome_of, row_of
+from firstword.app.api.schemas import FileFields, ReferenceFields, synthesis_request
 from firstword.app.audio.formats import FORMATS, AudioFormat, OutputFormat, sample_rate_of
 from firstword.app.engine.interface import SynthesisRequest, SynthesisStream
-from firstword.app.errors import CancelReason, Draining, InvalidRequest
+from firstword.app.errors import CancelReason, Draining, InvalidRequest, Wire
 from firstword.app.telemetry.stream_record import StreamRecord, StreamStats
 
 SYNTHETIC = "X-Firstword-Synthetic"  # a header of every answer with speech
@@ -338,6 +339,24 @@ class EventStreamResponse(AudioResponse):
             logger.info("a stream was cut off: %s", error)
         event = _event({"type": "speech.audio.error", **error_body(error)})
         await self.send({"type": "http.response.body", "body": event}, send)
+
+
+async def http_synthesis_request(
+    fields: ReferenceFields, request: Request, services: Services, wire: Wire = "http", **own: Any
+) -> SynthesisRequest:
+    """`synthesis_request`, the recording read. Raises InvalidRequest and UploadTooLarge."""
+    reference = await fields.reference(services.limits.max_reference_bytes)
+    state = request.state
+    return synthesis_request(fields, state.request_id, state.client, wire, reference=reference, **own)
+
+
+def audio_response(
+    fields: FileFields, request: Request, services: Services, synthesis: SynthesisRequest
+) -> AudioResponse:
+    """Answer with the audio as it is made, or with all of it. Raises InvalidRequest for a bad sample rate."""
+    output = resolve_output_format(fields.format, fields.sample_rate, fields.speed, services)
+    kind: type[AudioResponse] = AudioResponse if fields.stream else CompleteAudioResponse
+    return kind(request, services, synthesis, output)
 
 
 def _event(content: Mapping[str, object]) -> bytes:

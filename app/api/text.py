@@ -6,8 +6,7 @@ from starlette.requests import Request
 
 from firstword.app.api.dependencies import ServicesHere
 from firstword.app.api.errors import rejections_counted
-from firstword.app.api.schemas import ERROR_ANSWERS, Name, RequestFields
-from firstword.app.engine.interface import SynthesisRequest
+from firstword.app.api.schemas import ERROR_ANSWERS, Name, RequestFields, synthesis_request
 from firstword.app.speech_options import TextOptions
 
 router = APIRouter(tags=["speech"], responses=ERROR_ANSWERS)
@@ -52,15 +51,8 @@ async def read_text(body: TextBody, request: Request, services: ServicesHere) ->
         services.quotas.charge(request.state.client.name)
         if body.speaker is not None:
             services.speakers.get(body.speaker, request.state.client)
-        synthesis = SynthesisRequest(
-            request.state.request_id,
-            wire="http",
-            text=body.text,
-            speaker=body.speaker,
-            language=body.language,
-            reading=body.reading,
-            client=request.state.client,
-        )
+        client = request.state.client
+        synthesis = synthesis_request(body, request.state.request_id, client, "http", text=body.text)
         report = await services.engine.read_text(synthesis)
     lengths: dict[str, int] = {}
     for part in report.parts:

@@ -22,10 +22,10 @@ from firstword.app.api.schemas import (
     AUDIO_ANSWERS,
     ERROR_ANSWERS,
     Answers,
+    FileFields,
     Instruct,
     Name,
     ReferenceFields,
-    SampleRate,
     Seed,
     sent_recording,
 )
@@ -33,14 +33,13 @@ from firstword.app.api.streaming import (
     AudioResponse,
     BodyAborted,
     ClientTooSlow,
-    CompleteAudioResponse,
-    resolve_output_format,
+    audio_response,
+    http_synthesis_request,
 )
-from firstword.app.audio.formats import MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, AudioFormat
 from firstword.app.engine.interface import MAX_SPEECH_TOKENS, ListedTokens, SynthesisRequest
 from firstword.app.errors import InvalidRequest, TtsError, UploadTooLarge
 from firstword.app.options import Limits
-from firstword.app.speech_options import NotBoolean, TextOptions
+from firstword.app.speech_options import TextOptions
 
 JSON_LINES = "application/x-ndjson"
 LINES_ANSWERS: Answers = {
@@ -62,18 +61,12 @@ class SpeechTokens(BaseModel):
     token_rate: float  # a second
 
 
-class TokenSpeech(ReferenceFields):
+class TokenSpeech(ReferenceFields, FileFields):
     """Fields of `POST /v1/token2wav`."""
 
     model_config = ConfigDict(extra="forbid")
 
     tokens: list[int] = Field(min_length=1, max_length=MAX_SPEECH_TOKENS)
-    speaker: Name | None = Field(None, description="A name of GET /speakers.")
-    format: AudioFormat = "wav"
-    sample_rate: SampleRate | None = None
-    speed: Annotated[float, NotBoolean] = Field(1.0, ge=MIN_CLEAR_SPEED, le=MAX_CLEAR_SPEED)
-    seed: Seed | None = None
-    stream: bool = Field(True, description="false: one complete body with its length.")
 
 
 class TokenRequestFields(ReferenceFields, TextOptions):
@@ -108,39 +101,15 @@ async def read_speech_tokens(
 @router.post("/v1/token2wav", response_class=Response, responses=AUDIO_ANSWERS)
 async def speak_tokens(body: TokenSpeech, request: Request, services: ServicesHere) -> AudioResponse:
     """Turn speech tokens into audio with a speaker's voice, by flow and vocoder alone."""
-    synthesis = SynthesisRequest(
-        request.state.request_id,
-        wire="http",
-        mode="tokens",
-        speaker=body.speaker,
-        seed=body.seed,
-        reference=await body.reference(services.limits.max_reference_bytes),
-        voice_mode=body.voice_mode,
-        speech=tuple(body.tokens),
-        client=request.state.client,
-    )
-    output = resolve_output_format(body.format, body.sample_rate, body.speed, services)
-    kind: type[AudioResponse] = AudioResponse if body.stream else CompleteAudioResponse
-    return kind(request, services, synthesis, output)
+    speech = tuple(body.tokens)
+    synthesis = await http_synthesis_request(body, request, services, mode="tokens", speech=speech)
+    return audio_response(body, request, services, synthesis)
 
 
 @router.post("/v1/tokens", response_class=Response, responses=LINES_ANSWERS)
 async def list_tokens(body: TokenRequestFields, request: Request, services: ServicesHere) -> Response:
     """Give the speech tokens of a text as they are drawn, with their log-probabilities, a line each."""
-    synthesis = SynthesisRequest(
-        request.state.request_id,
-        wire="http",
-        text=body.text,
-        speaker=body.speaker,
-        language=body.language,
-        instruct=body.instruct,
-        seed=body.seed,
-        reading=body.reading,
-        sampling=body.sampling,
-        reference=await body.reference(services.limits.max_reference_bytes),
-        voice_mode=body.voice_mode,
-        client=request.state.client,
-    )
+    synthesis = await http_synthesis_request(body, request, services, text=body.text)
     with rejections_counted(services.metrics):
         lines = _lines(services, synthesis)
         try:

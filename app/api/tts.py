@@ -14,10 +14,13 @@ from firstword.app.api.errors import unknown_field
 from firstword.app.api.forms import JsonOrFormRoute
 from firstword.app.api.keys import SIGNATURE_PARAMETERS
 from firstword.app.api.limits import BodyLimit, speech_body_bytes
-from firstword.app.api.schemas import AUDIO_ANSWERS, ERROR_ANSWERS, VoiceFields
-from firstword.app.api.streaming import AudioResponse, CompleteAudioResponse, resolve_output_format
-from firstword.app.audio.formats import AudioFormat
-from firstword.app.engine.interface import SynthesisRequest
+from firstword.app.api.schemas import AUDIO_ANSWERS, ERROR_ANSWERS, FileFields, VoiceFields
+from firstword.app.api.streaming import (
+    AudioResponse,
+    audio_response,
+    http_synthesis_request,
+    resolve_output_format,
+)
 from firstword.app.errors import InvalidRequest, TextTooLong
 from firstword.app.options import Limits
 from firstword.app.speech_options import NotBoolean
@@ -29,14 +32,12 @@ MAX_URL_CHARS = 60 * 1024  # with its headers a request may have 64 KiB
 router = APIRouter(tags=["speech"], responses=ERROR_ANSWERS, route_class=JsonOrFormRoute)
 
 
-class SpeechBody(VoiceFields):
+class SpeechBody(VoiceFields, FileFields):
     """Fields of `POST /tts`; unknown ones are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
     text: str = Field(min_length=1, description="The text to speak.")
-    format: AudioFormat = "wav"
-    stream: bool = Field(True, description="false: one complete body with its length.")
 
 
 class SpeechQuery(SpeechBody):
@@ -48,26 +49,8 @@ class SpeechQuery(SpeechBody):
 @router.post("/tts", response_class=Response, responses=AUDIO_ANSWERS)
 async def speak(body: SpeechBody, request: Request, services: ServicesHere) -> AudioResponse:
     """Speak a text. The status line comes with the first audio."""
-    output = resolve_output_format(body.format, body.sample_rate, body.speed, services)
-    synthesis = SynthesisRequest(
-        request.state.request_id,
-        wire="http",
-        text=body.text,
-        speaker=body.speaker,
-        language=body.language,
-        reading=body.reading,
-        sampling=body.sampling,
-        volume=body.volume,
-        instruct=body.instruct,
-        seed=body.seed,
-        reference=await body.reference(services.limits.max_reference_bytes),
-        voice_mode=body.voice_mode,
-        is_played=body.stream,
-        client=request.state.client,
-        cache=body.cache,
-    )
-    kind: type[AudioResponse] = AudioResponse if body.stream else CompleteAudioResponse
-    return kind(request, services, synthesis, output)
+    synthesis = await http_synthesis_request(body, request, services, text=body.text, is_played=body.stream)
+    return audio_response(body, request, services, synthesis)
 
 
 @router.get("/tts", response_class=Response, responses=AUDIO_ANSWERS)

@@ -13,11 +13,11 @@ from firstword.app.api.errors import invalid_request, rejections_counted
 from firstword.app.api.grpc.call import Call, answered
 from firstword.app.api.grpc.messages import Handler, message
 from firstword.app.api.limits import upload_too_large
+from firstword.app.api.schemas import synthesis_request
 from firstword.app.api.streaming import StreamSession, resolve_output_format
 from firstword.app.api.tts import SpeechBody
 from firstword.app.api.ws import messages as ws
 from firstword.app.api.ws.context import Context
-from firstword.app.engine.interface import SynthesisRequest
 from firstword.app.errors import InvalidRequest, TtsError
 from firstword.app.speakers.interface import SpeakerInfo
 
@@ -58,17 +58,7 @@ class SpeechService:
             given["normalize"] = request.normalize
         body = _validated(SpeechBody, given)
         output = resolve_output_format(body.format, body.sample_rate, body.speed, services)
-        synthesis = SynthesisRequest(
-            call.request_id,
-            wire="grpc",
-            text=body.text,
-            speaker=body.speaker,
-            language=body.language,
-            instruct=body.instruct,
-            seed=body.seed,
-            reading=body.reading,
-            client=call.client,
-        )
+        synthesis = synthesis_request(body, call.request_id, call.client, "grpc", text=body.text)
         session = StreamSession(services, synthesis, call.received_s)
         session.cancel_reason = "disconnect"
         call.session = session

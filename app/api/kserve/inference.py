@@ -22,12 +22,12 @@ from firstword.app.api.kserve.models import (
     models_of,
 )
 from firstword.app.api.kserve.tensors import Tensor
-from firstword.app.api.schemas import VoiceFields
+from firstword.app.api.schemas import VoiceFields, synthesis_request
 from firstword.app.api.streaming import StreamSession
 from firstword.app.audio.dsp import Samples
 from firstword.app.audio.encode import encode_whole
 from firstword.app.clients import Client
-from firstword.app.engine.interface import Audio, SpeechPrompt, SynthesisRequest, TokenSession
+from firstword.app.engine.interface import Audio, SpeechPrompt, TokenSession
 from firstword.app.errors import CancelReason, InvalidRequest, Overloaded
 from firstword.app.speakers.interface import SentRecording, checked_transcript
 
@@ -156,16 +156,8 @@ class Inference:
         reference = self._reference(request)
         if reference is not None and voice.speaker is not None:
             raise InvalidRequest("`reference_wav` and the parameter speaker both came; send one", "speaker")
-        synthesis = SynthesisRequest(
-            request.id or uuid4().hex,
-            wire="kserve",
-            text=text,
-            speaker=voice.speaker,
-            language=voice.language,
-            instruct=voice.instruct,
-            seed=voice.seed,
-            client=caller.client,
-            reference=reference,
+        synthesis = synthesis_request(
+            voice, request.id or uuid4().hex, caller.client, "kserve", text=text, reference=reference
         )
         session = StreamSession(services, synthesis, caller.received_s)
         session.cancel_reason = caller.cancel_reason

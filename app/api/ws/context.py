@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from firstword.app.api.dependencies import Services
 from firstword.app.api.encoding import StreamEncoder
+from firstword.app.api.schemas import synthesis_request
 from firstword.app.api.streaming import StreamSession, resolve_output_format
 from firstword.app.api.ws.messages import (
     AudioFrame,
@@ -23,7 +24,7 @@ from firstword.app.api.ws.messages import (
     TextWarning,
 )
 from firstword.app.clients import Client
-from firstword.app.engine.interface import Flushed, SynthesisRequest
+from firstword.app.engine.interface import Flushed
 from firstword.app.errors import CancelReason, InvalidRequest, StreamTimeout, UploadTooLarge, Wire
 from firstword.app.speakers.interface import SentRecording, checked_transcript
 
@@ -84,20 +85,13 @@ class Context:
         self.needs_start = is_explicit
         self._state = ContextState.IDLE
         self._output = resolve_output_format(start.format, start.sample_rate, start.speed, services)
-        self._request = SynthesisRequest(
-            request_id=request_id or uuid4().hex,
-            wire=wire,
+        self._request = synthesis_request(
+            start,
+            request_id or uuid4().hex,
+            client,
+            wire,
             mode=start.mode or ("continuous" if info.can_continue_text else "segments"),
-            speaker=start.speaker,
-            language=start.language,
-            reading=start.reading,
-            sampling=start.sampling,
-            volume=start.volume,
-            instruct=start.instruct,
-            seed=start.seed,
             reference=reference,
-            voice_mode=start.voice_mode,
-            client=client,
         )
         info.check(self._request)
         self._headers = headers
