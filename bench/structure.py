@@ -116,6 +116,7 @@ WALKS = {
             "*Generator.push_text",
             # Nobody asked when its words sound.
             *(f"*:{name}" for name in ("find_words", "in_source", "UtteranceWords*", "text_attention")),
+            *(f"*:{name}" for name in ("TimestampFields*", "*TimedResponse*", "AudioResponse.timed")),
             # It has text, and the voice of a speaker; no audio of it is kept.
             *(f"*:{name}" for name in ("TextTask._speak_tokens", "ReferenceFields.reference")),
             *("*:PhraseCache*", "*:SpeechStream._replay", "*:Loudness*", "*.identity"),

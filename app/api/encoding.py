@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ParamSpec, Self
@@ -14,6 +14,7 @@ from firstword.app.audio.dsp import Samples
 from firstword.app.audio.encode import AudioEncoder, encode_whole
 from firstword.app.audio.formats import OutputFormat, synthetic_tags
 from firstword.app.engine.interface import Audio, Flushed, SynthesisStream
+from firstword.app.engine.transcript import TimedWord
 
 _PLAIN_FORMATS = frozenset({"pcm", "pcm_f32", "wav"})  # encoding them takes microseconds
 MIN_AUDIO_S = 0.02  # of a body: a file without any audio is not valid in every format
@@ -25,8 +26,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class EncodedChunk:
-    data: bytes  # never empty
+    data: bytes  # empty only with words
     num_samples: int  # of this chunk, at the output's rate; what a codec holds back counts as well
+    words: Sequence[TimedWord] = ()  # that ended since the chunk before, in the stream's samples
 
 
 class StreamEncoder:
@@ -78,16 +80,19 @@ class StreamEncoder:
         header = await self._run(encoder.start)
         has_audio = False
         num_sent_samples = 0
+        words: list[TimedWord] = []
         async for event in self._stream:
             if isinstance(event, Flushed):
                 data = await self._run(encoder.flush)
-            elif event.samples.size:
+            else:
+                words += event.words
+                if not event.samples.size:
+                    continue
                 has_audio = True
                 data = await self._run(encoder.encode, event.samples)
-            else:
-                continue
             if data:  # else the encoder holds all of it back
-                yield EncodedChunk(header + data, encoder.num_samples - num_sent_samples)
+                yield EncodedChunk(header + data, encoder.num_samples - num_sent_samples, words)
+                words = []
                 header = b""
                 num_sent_samples = encoder.num_samples
             if isinstance(event, Flushed):
@@ -97,16 +102,17 @@ class StreamEncoder:
                 return
             header += await self._run(encoder.encode, self._silence(min_audio_s))
         data = header + await self._run(encoder.finish)
-        if data:
-            yield EncodedChunk(data, encoder.num_samples - num_sent_samples)
+        if data or words:
+            yield EncodedChunk(data, encoder.num_samples - num_sent_samples, words)
 
     async def file(self) -> EncodedChunk:
         """Return all of it as one complete file, true sizes in its header.
 
         A stream without audio becomes silence of MIN_AUDIO_S.
         """
-        chunks = [event.samples async for event in self._stream if isinstance(event, Audio)]
-        samples = np.concatenate(chunks or [np.empty(0, np.float32)])
+        chunks = [event async for event in self._stream if isinstance(event, Audio)]
+        samples = np.concatenate([np.empty(0, np.float32), *(chunk.samples for chunk in chunks)])
+        words = [word for chunk in chunks for word in chunk.words]
         if not samples.size:
             samples = self._silence(MIN_AUDIO_S)
         output = self._output
@@ -116,7 +122,7 @@ class StreamEncoder:
         data = await asyncio.to_thread(encode_whole, output.format, samples, *given)
         self._on_encoded(time.perf_counter() - started_s)
         num_samples = round(samples.size * output.sample_rate_hz / source_rate_hz / output.speed)
-        return EncodedChunk(data, num_samples)
+        return EncodedChunk(data, num_samples, words)
 
     def _silence(self, duration_s: float) -> Samples:
         """duration_s: at the output's speed."""

@@ -20,6 +20,7 @@ from firstword.app.api.schemas import (
     ReferenceFields,
     SampleRate,
     Seed,
+    TimestampFields,
 )
 from firstword.app.api.streaming import (
     AudioResponse,
@@ -44,7 +45,7 @@ class VoiceId(BaseModel):
     id: Name
 
 
-class SpeechRequest(ReferenceFields, SpeechOptions):
+class SpeechRequest(ReferenceFields, TimestampFields, SpeechOptions):
     """OpenAI's fields, then those that other open servers share; unknown ones are ignored."""
 
     model: Name | None = None
@@ -104,13 +105,15 @@ async def create_speech(body: SpeechRequest, request: Request, services: Service
         instruct=body.instructions or None if info.takes_instruct else None,
         is_played=body.stream or body.stream_format == "sse",
     )
+    if body.timestamps is not None and body.stream_format != "sse":
+        raise InvalidRequest('timestamps come with events only; set stream_format to "sse"', "timestamps")
     output = resolve_output_format(body.response_format, body.sample_rate, body.speed, services)
     # By the fields alone: OpenAI's client accepts octets even when it asks for events.
     if body.stream_format == "sse":
         kind: type[AudioResponse] = EventStreamResponse
     else:
         kind = AudioResponse if body.stream else CompleteAudioResponse
-    return kind(request, services, synthesis, output, _in_openai_words)
+    return kind(request, services, synthesis, output, body, _in_openai_words)
 
 
 @router.get("/models")

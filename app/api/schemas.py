@@ -2,8 +2,9 @@
 
 import asyncio
 import base64
-from collections.abc import Mapping
-from typing import Annotated, Any, get_args
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, Field, WithJsonSchema, model_validator
 
@@ -11,6 +12,7 @@ from firstword.app.api.errors import ErrorType
 from firstword.app.audio.formats import FORMATS, MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, AudioFormat
 from firstword.app.clients import Client
 from firstword.app.engine.interface import SynthesisRequest, VoiceMode
+from firstword.app.engine.transcript import TimedWord
 from firstword.app.errors import InvalidRequest, UploadTooLarge, Wire
 from firstword.app.speakers.interface import SentRecording, checked_transcript
 from firstword.app.speech_options import NotBoolean, SpeechOptions
@@ -43,6 +45,52 @@ class RequestFields(BaseModel):
 
 # Base64 in JSON; bytes in a form.
 SentAudio = Annotated[str | bytes, WithJsonSchema({"type": "string", "contentEncoding": "base64"})]
+
+
+class SpokenWord(BaseModel):
+    """When a word of the text, or with `char` a character of it, sounds; times are the listener's."""
+
+    text: str
+    start_ms: float
+    end_ms: float
+    char_start: int  # in characters (Unicode code points) of the text as it was sent
+    char_end: int
+
+
+class TimestampFields(RequestFields):
+    timestamps: Literal["word", "char"] | None = Field(
+        None, description="Tell beside the audio when each word, or each character of it, sounds."
+    )
+
+    @property
+    def wants_words(self) -> bool:
+        return self.timestamps is not None
+
+    def spoken(self, words: Iterable[TimedWord], samples_per_s: float) -> list[SpokenWord] | None:
+        """samples_per_s: of the words' samples, as the listener hears them. None: nobody asked."""
+        if self.timestamps is None:
+            return None
+        per_ms = samples_per_s / 1000
+        entries: list[SpokenWord] = []
+        for word in words:
+            num_entries = len(word.text) if self.timestamps == "char" else 1
+            length = len(word.text) // num_entries
+            times = [
+                word.start + (word.end - word.start) * number / num_entries
+                for number in range(num_entries + 1)
+            ]
+            for number, (start, end) in enumerate(pairwise(times)):
+                first = number * length
+                entries.append(
+                    SpokenWord(
+                        text=word.text[first : first + length],
+                        start_ms=round(start / per_ms, 3),
+                        end_ms=round(end / per_ms, 3),
+                        char_start=word.char_start + first,
+                        char_end=word.char_start + first + length,
+                    )
+                )
+        return entries
 
 
 class ReferenceFields(RequestFields):
@@ -125,7 +173,7 @@ class FileFields(AudioFields):
     stream: bool = Field(True, description="false: one complete body with its length.")
 
 
-class VoiceFields(ReferenceFields, SpeechOptions, AudioFields):
+class VoiceFields(ReferenceFields, TimestampFields, SpeechOptions, AudioFields):
     """The speaker and how it speaks; on every protocol of our own. `voice` is another name of `speaker`."""
 
     language: Name | None = Field(None, description="Detected from the text if left out.")
@@ -146,7 +194,7 @@ class VoiceFields(ReferenceFields, SpeechOptions, AudioFields):
 
 _SHARED = (
     *("speaker", "language", "instruct", "seed", "voice_mode", "cache"),
-    *("reading", "sampling", "volume"),
+    *("reading", "sampling", "volume", "wants_words"),
 )
 
 

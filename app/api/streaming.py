@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 from firstword.app.api.dependencies import Services
 from firstword.app.api.encoding import MIN_AUDIO_S, EncodedChunk, StreamEncoder
 from firstword.app.api.errors import INTERNAL, error_body, outcome_of, row_of
-from firstword.app.api.schemas import FileFields, ReferenceFields, synthesis_request
+from firstword.app.api.schemas import FileFields, ReferenceFields, TimestampFields, synthesis_request
 from firstword.app.audio.formats import FORMATS, AudioFormat, OutputFormat, sample_rate_of
 from firstword.app.engine.interface import SynthesisRequest, SynthesisStream
 from firstword.app.errors import CancelReason, Draining, InvalidRequest, Wire
@@ -198,14 +198,19 @@ class AudioResponse(Response):
         services: Services,
         request: SynthesisRequest,
         output: OutputFormat,
+        timestamps: TimestampFields | None = None,
         translate: Callable[[Exception], Exception] | None = None,
     ) -> None:
-        """translate: puts errors into the words of a route's own protocol."""
+        """timestamps: what was asked of them, for the kinds of response that have any.
+
+        translate: puts errors into the words of a route's own protocol.
+        """
         self.status_code = 200
         self.background = None
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no", SYNTHETIC: "true"})
         self.session = StreamSession(services, request, http.state.received_s, http.headers)
         self._output = output
+        self._timestamps = timestamps or TimestampFields(timestamps=None)
         self._send_timeout_s = services.limits.slow_listener_timeout_s
         self._translate = translate
         self._has_started = False
@@ -256,9 +261,14 @@ class AudioResponse(Response):
                             await self.send_audio(send, encoder, event)
             await self.send({"type": "http.response.body", "body": self.last_part()}, send)
 
-    def framed(self, data: bytes) -> bytes:
+    def framed(self, chunk: EncodedChunk) -> bytes:
         """Return encoded audio as it stands in the body."""
-        return data
+        return chunk.data
+
+    def timed(self, chunk: EncodedChunk) -> dict[str, object]:
+        """Return the words that ended in the audio, as a field of a JSON object; {} where nobody asked."""
+        words = self._timestamps.spoken(chunk.words, self.session.stream.sample_rate_hz * self._output.speed)
+        return {} if words is None else {"words": [word.model_dump() for word in words]}
 
     def last_part(self) -> bytes:
         """Return what follows the last audio."""
@@ -267,6 +277,16 @@ class AudioResponse(Response):
     async def abort(self, error: Exception, send: Send) -> None:
         """Show the client that the audio is not complete."""
         raise BodyAborted("the stream failed after its first audio") from error
+
+    async def end_with(self, error: Exception, report: bytes, send: Send) -> None:
+        """Report the error in the body, which may then end as any other."""
+        if isinstance(error, ClientTooSlow):
+            raise BodyAborted("the stream failed after its first audio") from error
+        if row_of(error) is INTERNAL:
+            logger.error("a stream failed after its first audio", exc_info=error)
+        else:
+            logger.info("a stream was cut off: %s", error)
+        await self.send({"type": "http.response.body", "body": report}, send)
 
     async def send_audio(
         self, send: Send, encoder: StreamEncoder, chunk: EncodedChunk, more_body: bool = True
@@ -283,7 +303,7 @@ class AudioResponse(Response):
             start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
             self._has_started = True
             await self.send(start, send)
-        body = self.framed(chunk.data)
+        body = self.framed(chunk)
         await self.send({"type": "http.response.body", "body": body, "more_body": more_body}, send)
         record.audio_went(chunk.num_samples, self._output.sample_rate_hz)
 
@@ -307,8 +327,33 @@ class CompleteAudioResponse(AudioResponse):
         async with self.session as session:
             with StreamEncoder(session.stream, self._output, session.record.encoded) as encoder:
                 file = await encoder.file()
-                self.headers["Content-Length"] = str(len(file.data))
+                self.headers["Content-Length"] = str(len(self.framed(file)))
                 await self.send_audio(send, encoder, file, more_body=False)
+
+
+class CompleteTimedResponse(CompleteAudioResponse):
+    """One JSON object: `audio` in base64, `words` and how their times were found."""
+
+    media_type = "application/json"
+
+    def framed(self, chunk: EncodedChunk) -> bytes:
+        content = {"audio": base64.b64encode(chunk.data).decode(), **self.timed(chunk)}
+        return json.dumps({**content, "word_times": self.session.stream.stats.word_times}).encode()
+
+
+class TimedResponse(AudioResponse):
+    """JSON lines: `audio` in base64 with the `words` that ended in it; at last `word_times` or an `error`."""
+
+    media_type = "application/x-ndjson"
+
+    def framed(self, chunk: EncodedChunk) -> bytes:
+        return _line({"audio": base64.b64encode(chunk.data).decode(), **self.timed(chunk)})
+
+    def last_part(self) -> bytes:
+        return _line({"word_times": self.session.stream.stats.word_times})
+
+    async def abort(self, error: Exception, send: Send) -> None:
+        await self.end_with(error, _line(error_body(error)), send)
 
 
 class EventStreamResponse(AudioResponse):
@@ -316,8 +361,9 @@ class EventStreamResponse(AudioResponse):
 
     media_type = "text/event-stream"
 
-    def framed(self, data: bytes) -> bytes:
-        return _event({"type": "speech.audio.delta", "audio": base64.b64encode(data).decode()})
+    def framed(self, chunk: EncodedChunk) -> bytes:
+        audio = base64.b64encode(chunk.data).decode()
+        return _event({"type": "speech.audio.delta", "audio": audio, **self.timed(chunk)})
 
     def last_part(self) -> bytes:
         """Input tokens are counted as characters: the engine does not report its text tokens."""
@@ -330,15 +376,7 @@ class EventStreamResponse(AudioResponse):
         return _event({"type": "speech.audio.done", "usage": usage})
 
     async def abort(self, error: Exception, send: Send) -> None:
-        """Report the error in a last event; the body may then end as any other."""
-        if isinstance(error, ClientTooSlow):
-            await super().abort(error, send)
-        if row_of(error) is INTERNAL:
-            logger.error("a stream failed after its first audio", exc_info=error)
-        else:
-            logger.info("a stream was cut off: %s", error)
-        event = _event({"type": "speech.audio.error", **error_body(error)})
-        await self.send({"type": "http.response.body", "body": event}, send)
+        await self.end_with(error, _event({"type": "speech.audio.error", **error_body(error)}), send)
 
 
 async def http_synthesis_request(
@@ -355,8 +393,17 @@ def audio_response(
 ) -> AudioResponse:
     """Answer with the audio as it is made, or with all of it. Raises InvalidRequest for a bad sample rate."""
     output = resolve_output_format(fields.format, fields.sample_rate, fields.speed, services)
-    kind: type[AudioResponse] = AudioResponse if fields.stream else CompleteAudioResponse
-    return kind(request, services, synthesis, output)
+    timestamps = fields if isinstance(fields, TimestampFields) and fields.wants_words else None
+    kind: type[AudioResponse]
+    if timestamps is not None:
+        kind = TimedResponse if fields.stream else CompleteTimedResponse
+    else:
+        kind = AudioResponse if fields.stream else CompleteAudioResponse
+    return kind(request, services, synthesis, output, timestamps)
+
+
+def _line(content: Mapping[str, object]) -> bytes:
+    return json.dumps(content).encode() + b"\n"
 
 
 def _event(content: Mapping[str, object]) -> bytes:

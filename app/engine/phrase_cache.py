@@ -9,6 +9,7 @@ from firstword.app.clients import ANYBODY
 from firstword.app.engine.interface import Audio, SynthesisRequest
 from firstword.app.engine.transcript import UtteranceTranscript
 from firstword.app.speakers.interface import PreparedSpeakers
+from firstword.app.telemetry.stream_record import WordTimes
 from firstword.app.telemetry.tracing import NO_TRACE
 
 _NAMES_VOICES = re.compile(r"\[voice:|<voice\b")
@@ -20,6 +21,7 @@ class Phrase:
 
     pieces: Sequence[Audio]  # as they were given out
     transcripts: Sequence[UtteranceTranscript]
+    word_times: WordTimes | None = None
 
     @property
     def num_bytes(self) -> int:

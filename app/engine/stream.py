@@ -131,6 +131,7 @@ class SpeechStream:
 
     async def _replay(self, phrase: Phrase) -> None:
         self._state.transcripts[:] = phrase.transcripts
+        self.stats.word_times = phrase.word_times
         try:
             for piece in phrase.pieces:
                 await self._state.audio.put(piece)
@@ -230,7 +231,9 @@ class SpeechStream:
                 tasks.create_task(TextTask(state).run())
                 tasks.create_task(make_audio(state))
             if state.phrase_key is not None and state.pieces:
-                state.parts.phrases.put(state.phrase_key, Phrase(state.pieces, state.transcripts))
+                state.parts.phrases.put(
+                    state.phrase_key, Phrase(state.pieces, state.transcripts, state.stats.word_times)
+                )
         except* TtsError as group:
             error: BaseException = group
             while isinstance(error, BaseExceptionGroup):
@@ -331,14 +334,15 @@ async def _speak(state: StreamState, utterance: Utterance, silence: LeadingSilen
         state.stats.speech_tokens += len(new)
         samples = shaper.shape(solved.samples, is_last)
         transcript.num_samples += len(samples)
-        told: Sequence[TimedWord] = ()
+        ended: Sequence[TimedWord] = ()
         if words is not None and (len(samples) or is_last):
             details = tokens.details[:position]
-            told = words.tell(details, shaper.num_trimmed, transcript.num_samples, is_last)
-            transcript.words += told
-            state.stats.are_words_estimated |= words.is_estimated
-        if len(samples) or told:
+            ended = words.take_ended(details, shaper.num_trimmed, transcript.num_samples, is_last)
+            transcript.words += ended
+            if state.stats.word_times != "estimated":
+                state.stats.word_times = words.found
+        if len(samples) or ended:
             first.audio_s = first.audio_s or len(samples) / token2wav.sample_rate_hz
-            await state.put(Audio(samples, told))
+            await state.put(Audio(samples, ended))
     transcript.total_samples = transcript.num_samples
     return shaper.peak

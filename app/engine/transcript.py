@@ -19,8 +19,9 @@ _WORD_END = re.compile(rf"(?<=\S)(?=\s)|(?<={_IDEOGRAPHS})|$")
 
 @dataclass(frozen=True, slots=True)
 class TimedWord:
-    """char_start, char_end: in characters of the stream's text. start, end: in its samples."""
+    """text: as it was written, from char_start to char_end of the stream's text. start, end: in samples."""
 
+    text: str
     char_start: int
     char_end: int
     start: int
@@ -79,8 +80,8 @@ def spoken_text(transcripts: Sequence[UtteranceTranscript], num_samples: int, sa
         if num_samples < expected:
             limit = num_samples / expected * len(source)
             if transcript.words:
-                heard = [word.char_end for word in transcript.words if word.end <= first_sample + num_samples]
-                limit = max(heard, default=transcript.char_start) - transcript.char_start
+                ends = [word.char_end for word in transcript.words if word.end <= first_sample + num_samples]
+                limit = max(ends, default=transcript.char_start) - transcript.char_start
                 limit += len(source[limit:]) - len(source[limit:].lstrip(_AFTER_WORD))
             ends = [match.start() for match in _WORD_END.finditer(source) if match.start() <= limit]
             return spoken + source[: max(ends, default=0)]

@@ -1,7 +1,7 @@
 """When words sound: which word each speech token is of, by the language model's attention.
 
 The likeliest way through the words is decided with a fixed delay: a token's word when `LAG_TOKENS` more
-tokens are known, which they are when its audio is made. So what was told never changes, and is the same
+tokens are known, which they are when its audio is made. So what was given out never changes, and is the same
 however the tokens arrive.
 """
 
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firstword.app.engine.transcript import TimedWord, estimated_seconds
+from firstword.app.telemetry.stream_record import WordTimes
 from firstword.app.text.words import Word
 from firstword.models.lm.plan import TokenDetail
 
@@ -26,7 +27,7 @@ class WordAligner:
     """Of one utterance. Words may come while tokens do."""
 
     def __init__(self) -> None:
-        self.words: list[int] = []  # of the tokens that are decided; -1: before the first word
+        self.words: list[int] = []  # of the tokens that are decided
         self._num_words = 0
         self._word_of_id: list[int] = []
         self._scores: Scores = np.zeros(0)  # of the best way that ends in each word
@@ -49,7 +50,7 @@ class WordAligner:
                 f"attention over {len(seen)} text tokens came; {len(self._word_of_id)} were added"
             )
         if not len(seen) and not len(self._scores):  # no text was read yet
-            self.words.append(-1)
+            self.words.append(0)
             return
         weights = np.bincount(self._word_of_id[: len(seen)], seen, self._num_words)
         fit = np.log(weights + _FLOOR)
@@ -86,7 +87,7 @@ class WordAligner:
 
 
 class UtteranceWords:
-    """When the words of one utterance sound, told as their audio goes out; what was told stays.
+    """When the words of one utterance sound, given out with the audio they end in; they never change.
 
     By the language model's attention, where it tells any; else estimated from the words' lengths.
     """
@@ -94,28 +95,29 @@ class UtteranceWords:
     def __init__(self, samples_per_token: float, sample_rate_hz: int, rate: float) -> None:
         """rate: how much faster than the networks' it is spoken."""
         self.first_sample = 0  # of the stream, where the utterance begins
-        self.is_estimated = False
+        self.found: WordTimes = "aligned"
         self._samples_per_token = samples_per_token / rate
         self._sample_rate_hz = sample_rate_hz
         self._rate = rate
         self._aligner = WordAligner()
-        self._words: list[tuple[int, int]] = []  # each from and to which character of the stream's text
+        self._words: list[tuple[str, int, int]] = []  # from and to which character of the stream's text
         self._seconds: list[float] = []  # estimated, of each word
         self._starts: list[int] = []  # the first token of each word, as far as they are decided
         self._num_tokens = 0
         self._num_decided = 0
-        self._num_told = 0
-        self._told_ends_s: list[float] = []  # where they are estimated
+        self._num_taken = 0
+        self._estimated_ends_s: list[float] = []  # where they are estimated
 
     def add(self, source: str, words: Sequence[Word], num_ids: int, char_start: int) -> None:
         """num_ids: text tokens that say them. char_start: where the source begins in the stream's text."""
         for word in words:
-            self._words.append((char_start + word.start, char_start + word.end))
-            self._seconds.append(estimated_seconds(source[word.start : word.end] + " ") / self._rate)
+            text = source[word.start : word.end]
+            self._words.append((text, char_start + word.start, char_start + word.end))
+            self._seconds.append(estimated_seconds(text + " ") / self._rate)
             self._aligner.add_word(word.num_ids)
         self._aligner.add_ids(num_ids - sum(word.num_ids for word in words))
 
-    def tell(
+    def take_ended(
         self, details: Sequence[TokenDetail], num_trimmed: int, num_samples: int, is_last: bool
     ) -> list[TimedWord]:
         """Return the words that have ended since the last call.
@@ -125,16 +127,16 @@ class UtteranceWords:
         """
         for detail in details[self._num_tokens :]:
             if detail.attention is None:
-                self.is_estimated = True
-            elif not self.is_estimated:
+                self.found = "estimated"
+            elif self.found == "aligned":
                 self._aligner.add_token(detail.attention)
         self._num_tokens = len(details)
-        if self.is_estimated:
+        if self.found == "estimated":
             bounds = self._estimated(num_samples, is_last)
         else:
             bounds = self._decided(num_trimmed / self._rate, num_samples, is_last)
-        first = self._num_told
-        self._num_told = max(first, len(bounds) - 1)
+        first = self._num_taken
+        self._num_taken = max(first, len(bounds) - 1)
         return [
             TimedWord(*self._words[number], self.first_sample + start, self.first_sample + end)
             for number, (start, end) in enumerate(pairwise(bounds[first:]), first)
@@ -154,9 +156,9 @@ class UtteranceWords:
         return [min(max(0, start), num_samples) for start in starts]
 
     def _estimated(self, num_samples: int, is_last: bool) -> list[int]:
-        """As `_decided`. A word is told when about its length was given out, the rest share what is left."""
+        """As `_decided`. A word is due when about its length was given out; the rest share what is left."""
         limit_s = num_samples / self._sample_rate_hz
-        bounds = [0.0, *self._told_ends_s]
+        bounds = [0.0, *self._estimated_ends_s]
         for seconds in self._seconds[len(bounds) - 1 :]:
             if bounds[-1] + seconds > limit_s:
                 break
@@ -164,5 +166,5 @@ class UtteranceWords:
         if is_last and (rest := self._seconds[len(bounds) - 1 :]):
             share = max(0.0, limit_s - bounds[-1]) / sum(rest)
             bounds += [bounds[-1] + share * seconds for seconds in accumulate(rest)]
-        self._told_ends_s = bounds[1:]
+        self._estimated_ends_s = bounds[1:]
         return [round(bound * self._sample_rate_hz) for bound in bounds]

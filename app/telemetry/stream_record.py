@@ -3,13 +3,16 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import Literal, get_args
 
 from firstword.app.errors import CancelReason, Wire
 from firstword.app.telemetry.metrics import CONTINUITY_THRESHOLDS_MS, Metrics, Outcome, Playback, RejectReason
 from firstword.app.telemetry.tracing import NO_TRACE, StreamTrace
 
 logger = logging.getLogger(__name__)
+
+
+WordTimes = Literal["aligned", "estimated"]  # by the language model, or by the words' lengths
 
 
 @dataclass(slots=True)
@@ -63,7 +66,7 @@ class StreamStats:
     flow_s: float = 0.0
     vocoder_s: float = 0.0
     first: FirstChunk = field(default_factory=FirstChunk)
-    are_words_estimated: bool = False  # their times, where they were asked for
+    word_times: WordTimes | None = None  # how they were found, where they were asked for
     warnings: list[str] = field(default_factory=list)  # about the text, for the client; in ASCII
 
 

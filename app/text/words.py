@@ -39,7 +39,8 @@ def find_words(written: str, spoken: str, num_ids: int, encode: Callable[[str], 
     sources, says = _words(written), _words(spoken)
     if not sources or not says:
         return []
-    cuts = [max(spoken.rfind(" ", end, start), end) for (_, end), (start, _) in pairwise(says)]
+    blanks = [(spoken.rfind(" ", end, start), start) for (_, end), (start, _) in pairwise(says)]
+    cuts = [start if blank < 0 else blank for blank, start in blanks]
     lengths = accumulate(len(encode(spoken[cut:next])) for cut, next in pairwise([0, *cuts, len(spoken)]))
     total = [*lengths]
     ends = [0, *(round(length * num_ids / total[-1]) for length in total)]
@@ -55,7 +56,8 @@ def find_words(written: str, spoken: str, num_ids: int, encode: Callable[[str], 
 def in_source(words: Iterable[Word], spans: Sequence[Span]) -> list[Word]:
     """words: of what the spans have written, one behind the other -> of their sources, as one text.
 
-    Those of one replacement are one word, which has the whole of its source.
+    Those of one replacement are one word, which has the whole of its source. One whose source came before
+    the spans is left out.
     """
     written = [0, *accumulate(len(span.written) for span in spans)]
     sources = [0, *accumulate(len(span.source) for span in spans)]
@@ -75,7 +77,8 @@ def in_source(words: Iterable[Word], spans: Sequence[Span]) -> list[Word]:
         if found and start < found[-1].end:
             num_ids += found[-1].num_ids
             start = found.pop().start
-        found.append(Word(start, end, num_ids))
+        if start < end:
+            found.append(Word(start, end, num_ids))
     return found
 
 

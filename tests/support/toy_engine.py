@@ -170,7 +170,14 @@ class ToyText:
         self._mode: Mode = "whole"
         self._held = ""
 
-    def open(self, mode: Mode, language: str | None, reading: Reading, warnings: list[str]) -> "ToyText":
+    def open(
+        self,
+        mode: Mode,
+        language: str | None,
+        reading: Reading,
+        warnings: list[str],
+        finds_words: bool = False,
+    ) -> "ToyText":
         feed = type(self)()
         feed._mode = mode
         return feed

@@ -94,6 +94,7 @@ class Context:
             reference=reference,
         )
         info.check(self._request)
+        self._start = start
         self._headers = headers
         self._session = StreamSession(services, self._request, headers=headers)
         self._services = services
@@ -195,6 +196,7 @@ class Context:
             rtf=None if rtf is None else round(rtf, 3),
             speech_tokens=counts.speech_tokens,
             characters=counts.characters,
+            word_times=counts.word_times,
             first_byte=record.first_byte(counts),
         )
         await self._send_queue.send(Done(context=self.id, stats=stats), before_write=close)
@@ -268,6 +270,7 @@ class Context:
     async def _send_audio(self) -> None:
         session = self._session
         queue = self._send_queue
+        samples_per_s = session.stream.sample_rate_hz * self._output.speed
         with StreamEncoder(session.stream, self._output, session.record.encoded) as encoder:
             async with aclosing(encoder.events()) as events:
                 async for event in events:
@@ -280,6 +283,7 @@ class Context:
                         bytes=len(event.data),
                         start_ms=self._ms(self._num_sent_samples),
                         duration_ms=self._ms(event.num_samples),
+                        words=self._start.spoken(event.words, samples_per_s),
                     )
                     count = partial(self._count_sent, event.num_samples)
                     await queue.send(frame, event.data, before_write=count)

@@ -10,10 +10,11 @@ from pydantic_core import from_json
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from firstword.app.api.errors import error_body, invalid_request
-from firstword.app.api.schemas import VoiceFields
+from firstword.app.api.schemas import SpokenWord, VoiceFields
 from firstword.app.audio.formats import AudioFormat
 from firstword.app.errors import InvalidRequest
 from firstword.app.speech_options import NotBoolean
+from firstword.app.telemetry.stream_record import WordTimes
 
 MAX_QUEUED_MESSAGES = 16
 
@@ -113,6 +114,8 @@ class AudioFrame(ContextMessage):
     bytes: int
     start_ms: float
     duration_ms: float
+    # Those that ended since the frame before, where `timestamps` was asked for; they never change.
+    words: list[SpokenWord] | None = Field(None, exclude_if=lambda words: words is None)
 
 
 class TextWarning(ContextMessage):
@@ -134,6 +137,8 @@ class Stats(BaseModel):
     rtf: float | None
     speech_tokens: int
     characters: int
+    # How the times of words were found, where they were asked for.
+    word_times: WordTimes | None = Field(None, exclude_if=lambda times: times is None)
     first_byte: dict[str, float | str]  # milliseconds by stage, `speaker_cache`, and `rtf` of the first chunk
 
 

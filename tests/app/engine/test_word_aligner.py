@@ -1,11 +1,16 @@
 """Words of speech tokens: decided with a fixed delay, in order, the same however text and tokens come."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firstword.app.engine.word_aligner import LAG_TOKENS, WordAligner
+from firstword.app.engine.transcript import TimedWord
+from firstword.app.engine.word_aligner import LAG_TOKENS, UtteranceWords, WordAligner
+from firstword.app.text.words import Word
+from firstword.models.lm.plan import TokenDetail
 
 Way = list[int]
 
@@ -105,3 +110,80 @@ def test_a_word_that_is_hardly_read_is_skipped_only_for_much() -> None:
     assert aligned(skipped, 3)[-1] == 2
     with pytest.raises(ValueError, match="attention over 4"):
         aligned([np.full((1, 4), 0.25, np.float32)], 3)
+
+
+SOURCE = "One two three four."
+WORDS = (Word(0, 3, 1), Word(4, 7, 1), Word(8, 13, 1), Word(14, 18, 2))
+PER_TOKEN, RATE_HZ = 100, 2500
+
+
+def utterance(rate: float = 1.0) -> UtteranceWords:
+    words = UtteranceWords(PER_TOKEN, RATE_HZ, rate)
+    words.first_sample = 5000
+    words.add(SOURCE, WORDS, 5, char_start=10)
+    return words
+
+
+def in_chunks(
+    words: UtteranceWords, details: list[TokenDetail], hop: int, trimmed: int = 0
+) -> list[TimedWord]:
+    """As the audio task asks: what is lookahead is no audio yet."""
+    given: list[TimedWord] = []
+    for end in range(hop, len(details), hop):
+        out = max(0, (end - LAG_TOKENS) * PER_TOKEN - trimmed)
+        new = words.take_ended(details[:end], trimmed, out, is_last=False)
+        assert all(word.end - 5000 <= out for word in new)
+        given += new
+    return given + words.take_ended(details, trimmed, len(details) * PER_TOKEN - trimmed, is_last=True)
+
+
+def details_of(way: Way) -> list[TokenDetail]:
+    rows = attention(way, 5, 0.1)
+    return [TokenDetail(None, row) for row in rows]
+
+
+@pytest.mark.parametrize("hop", [1, 4, 7, 100])
+def test_words_are_given_out_when_they_have_sounded_and_never_change(hop: int) -> None:
+    details = details_of([0, 0, 0, 1, 1, 2, 2, 2, 2, 3, 3, 4])
+    assert in_chunks(utterance(), details, hop, trimmed=150) == [
+        TimedWord("One", 10, 13, 5000, 5150),
+        TimedWord("two", 14, 17, 5150, 5350),
+        TimedWord("three", 18, 23, 5350, 5750),
+        TimedWord("four", 24, 28, 5750, 6050),
+    ]
+
+
+def test_a_word_that_was_not_said_is_given_all_the_same() -> None:
+    found = in_chunks(utterance(), details_of([0, 0, 2, 2, 2]), 2)
+    assert [word.text for word in found] == ["One", "two", "three", "four"]
+    assert [(word.start, word.end) for word in found] == [
+        (5000, 5100),
+        (5100, 5200),
+        (5200, 5500),
+        (5500, 5500),
+    ]
+
+
+def test_tokens_before_any_text_came_are_of_the_first_word() -> None:
+    words = UtteranceWords(PER_TOKEN, RATE_HZ, 1.0)
+    nothing = TokenDetail(None, np.zeros((2, 0), np.float32))
+    assert words.take_ended([nothing] * 5, 0, 200, is_last=False) == []
+    words.add(SOURCE, WORDS, 5, char_start=0)
+    found = words.take_ended([nothing] * 5 + details_of([0, 0, 1, 2, 3, 4]), 0, 1100, is_last=True)
+    assert [word.start for word in found] == [0, 700, 800, 900]
+
+
+def test_a_faster_rate_makes_times_shorter() -> None:
+    words = utterance(rate=2.0)
+    found = words.take_ended(details_of([0, 0, 1, 1, 2, 2, 3, 3]), 0, 400, is_last=True)
+    assert [word.start for word in found] == [5000, 5100, 5200, 5300]
+
+
+def test_without_attention_times_are_estimated_and_share_the_audio() -> None:
+    words = utterance()
+    found = in_chunks(words, [TokenDetail()] * 12, 3)
+    assert words.found == "estimated"
+    assert [word.text for word in found] == ["One", "two", "three", "four"]
+    assert found[0].start == 5000
+    assert found[-1].end == 5000 + 12 * PER_TOKEN
+    assert all(one.end == other.start and one.start < one.end for one, other in pairwise(found))
