@@ -83,7 +83,7 @@ async def test_hit_needs_no_slot() -> None:
 
 def test_least_recently_used_are_dropped() -> None:
     cache = PhraseCache(100)
-    pieces = [np.zeros(10, np.float32)]  # 40 bytes
+    pieces = [Audio(np.zeros(10, np.float32))]  # 40 bytes
     for key in ("a", "b", "c"):
         cache.put(key, Phrase(pieces, []))
     cache.put("huge", Phrase(pieces * 3, []))

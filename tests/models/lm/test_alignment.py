@@ -76,7 +76,7 @@ def spoken(lm: SpeechLM) -> tuple[list[list[int]], list[list[TextAttention]], li
             mark_run()
 
         plan.mark_run = mark  # type: ignore[method-assign]
-        decoder.add(RowRequest(plan, seed, is_greedy=True))
+        decoder.add(RowRequest(plan, seed, is_greedy=True, wants_attention=True))
     rows = list(decoder.rows)
     attentions: list[list[TextAttention]] = [[] for _ in rows]
     while decoder.rows:
@@ -128,7 +128,7 @@ def test_a_model_without_alignment_heads_tells_nothing() -> None:
     config = FAMILIES["cosyvoice2"]
     lm = make_model("cosyvoice2", config=config)
     decoder = SpeechDecoder(lm, config.sampling)
-    decoder.add(RowRequest(OfflinePlan(lm.vocabulary, [1, 2], ratios=RATIOS), 0))
+    decoder.add(RowRequest(OfflinePlan(lm.vocabulary, [1, 2], ratios=RATIOS), 0, wants_attention=True))
     events = [event for _ in range(5) for event in decoder.step() if isinstance(event, Emitted)]
     assert events
     assert all(event.detail.attention is None for event in events)
