@@ -280,6 +280,14 @@ class EngineOptions:
     listener_buffer_s: Annotated[
         float, Field(gt=0, description="Audio made ahead of one listener before its stream pauses")
     ] = 10
+    writer_pause_ms: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="How long text that is still being written may pause before the words that came are "
+            "spoken to their end, if the listener has no more audio; 0 waits for the rest of the sentence",
+        ),
+    ] = 700
     max_text_chars: Annotated[
         int, Field(ge=1, description="Text of one stream; more is refused with 413")
     ] = 4096

@@ -34,6 +34,11 @@ class AudioQueue:
         self._is_closed = False
 
     @property
+    def is_empty(self) -> bool:
+        """Whether all that was put was taken."""
+        return not self._events
+
+    @property
     def playout_deadline_s(self) -> float:
         """When a client that plays at once what it takes runs out of audio: the deadline of the next chunk.
 

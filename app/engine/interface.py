@@ -54,6 +54,7 @@ class SynthesisRequest:
     is_played: bool = True  # while it comes; False: a file, which may wait and gives way to those that are
     trace: StreamTrace = NO_TRACE
     client: Client = field(kw_only=True)  # who asks; no default, so that no route can forget it
+    pauses: tuple[int, ...] | None = None  # of the writer, of an earlier stream; None: as it pauses
     wants_words: bool = False  # with the times when each sounds
     cache: bool | None = None  # whether finished audio may be kept and given again; None: with a seed
 

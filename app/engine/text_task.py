@@ -24,6 +24,8 @@ from firstword.app.text.marks import Pause, Rate, Reading, SpeechMarks, Voice
 from firstword.app.text.segment import Item, Mode, Segment
 
 MAX_PENDING_COMMANDS = 10_000  # pieces of text and flushes that were not read yet
+_CHECK_EVERY_S = 0.05
+_SPEAKING_TAKES_S = 0.4  # from the end of a text to its audio, at most but for a busy machine
 
 
 class ItemFeed(Protocol):
@@ -66,6 +68,7 @@ class EngineParts:
     metrics: Metrics
     clock: Callable[[], float]
     listener_buffer_s: float
+    writer_pause_s: float  # 0: what came is not spoken before its sentence has ended
     trims_silence: bool  # before a stream's first sound
     phrases: PhraseCache
     loudness: Loudness | None  # None: speakers are as loud as the networks make them
@@ -157,7 +160,7 @@ class TextTask:
         )
         command: str | Mark = ""
         while command is not Mark.END:
-            command = await state.commands.get()
+            command = await self._next_command()
             is_mark = isinstance(command, Mark)
             items = await self._in_thread(feed.read, "" if is_mark else command, is_mark)
             for name in [item.name for item in items if isinstance(item, Voice) and item.name is not None]:
@@ -185,11 +188,36 @@ class TextTask:
                         self._rate = item.rate
                 if isinstance(item, Segment | Pause):  # the source of the others goes with what follows
                     self._char_start += len(item.source)
+                if request.pauses is not None and self._char_start in request.pauses:
+                    self._pause()
             if is_mark:
                 self._finish_open()
             if command is Mark.FLUSH:
                 await state.utterances.put(Flushed())
         await state.utterances.put(None)
+
+    async def _next_command(self) -> str | Mark:
+        """Wait for more text. Where the writer pauses and the listener has no more audio, speak what came."""
+        state, pause_s = self._state, self._state.parts.writer_pause_s
+        wait_s, num_tokens = pause_s, -1
+        while self._open is not None and pause_s and state.request.pauses is None:
+            try:
+                async with asyncio.timeout(wait_s):
+                    return await state.commands.get()
+            except TimeoutError:
+                wait_s = state.audio.playout_deadline_s - state.parts.clock() - _SPEAKING_TAKES_S
+            is_waiting = num_tokens == len(self._open.tokens.ids)  # the language model, for text
+            num_tokens = len(self._open.tokens.ids)
+            if wait_s <= 0 and is_waiting and state.audio.is_empty:
+                self._pause()
+            wait_s = max(wait_s, _CHECK_EVERY_S)
+        return await state.commands.get()
+
+    def _pause(self) -> None:
+        """Speak the text that came to its end, though its sentence goes on."""
+        if self._open is not None:
+            self._finish_open()
+            self._state.stats.pauses.append(self._char_start)
 
     async def _speak_tokens(self, speech: SentRecording | tuple[int, ...]) -> None:
         """Hand on speech tokens, or those of a recording to convert, as one utterance."""

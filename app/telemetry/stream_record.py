@@ -66,6 +66,7 @@ class StreamStats:
     flow_s: float = 0.0
     vocoder_s: float = 0.0
     first: FirstChunk = field(default_factory=FirstChunk)
+    pauses: list[int] = field(default_factory=list)  # of the writer: behind which characters
     word_times: WordTimes | None = None  # how they were found, where they were asked for
     warnings: list[str] = field(default_factory=list)  # about the text, for the client; in ASCII
 

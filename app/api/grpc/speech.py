@@ -230,7 +230,8 @@ class EventSender:
             case ws.FlushDone():
                 event = SpeechEvent(flushed=Flushed())
             case ws.Done():
-                event = SpeechEvent(done=Done(**message.stats.model_dump(exclude={"first_byte"})))
+                counts = message.stats.model_dump(exclude={"first_byte", "pauses", "word_times"})
+                event = SpeechEvent(done=Done(**counts))
             case ws.TextWarning():
                 return
             case _:

@@ -92,6 +92,7 @@ class Context:
             wire,
             mode=start.mode or ("continuous" if info.can_continue_text else "segments"),
             reference=reference,
+            pauses=None if start.pauses is None else tuple(start.pauses),
         )
         info.check(self._request)
         self._start = start
@@ -196,6 +197,7 @@ class Context:
             rtf=None if rtf is None else round(rtf, 3),
             speech_tokens=counts.speech_tokens,
             characters=counts.characters,
+            pauses=counts.pauses,
             word_times=counts.word_times,
             first_byte=record.first_byte(counts),
         )

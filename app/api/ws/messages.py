@@ -35,6 +35,8 @@ class Start(VoiceFields, ContextMessage):
     type: Literal["start"] = "start"
     format: AudioFormat = "pcm"
     mode: Literal["continuous", "segments"] | None = None  # None: continuous where the checkpoint can
+    # Behind which characters the writer is taken to pause: those of an earlier `done`. None: where it does.
+    pauses: list[Annotated[int, NotBoolean, Field(ge=1)]] | None = Field(None, max_length=10_000)
     # Of a reference recording that follows in binary messages, before any other message of its context.
     reference_bytes: Annotated[int, NotBoolean, Field(ge=1)] | None = None
 
@@ -137,6 +139,8 @@ class Stats(BaseModel):
     rtf: float | None
     speech_tokens: int
     characters: int
+    # Behind which characters the words that had come were spoken because the writer paused.
+    pauses: list[int] = Field([], exclude_if=lambda pauses: not pauses)
     # How the times of words were found, where they were asked for.
     word_times: WordTimes | None = Field(None, exclude_if=lambda times: times is None)
     first_byte: dict[str, float | str]  # milliseconds by stage, `speaker_cache`, and `rtf` of the first chunk

@@ -462,3 +462,36 @@ async def test_files_never_keep_a_played_stream_waiting_and_are_all_answered() -
         answers = await asyncio.gather(*files)
     assert [letters_of(answer) for answer in answers] == [f"File {n}." for n in range(20)]
     assert max(num_beside) == 5  # four that are played, and one file
+
+
+async def test_words_that_came_are_spoken_where_the_writer_pauses() -> None:
+    async with ToyEngine(writer_pause_s=0.05) as toy:
+        async with toy.engine.open(asked_in_pieces("continuous", seed=3)) as stream:
+            stream.push_text("Hi ")  # too few tokens for a chunk
+            early = [await anext(aiter(stream))]
+            stream.push_text("three.")
+            stream.finish_text()
+            late = await heard(stream)
+            assert stream.stats.pauses == [3]
+        paused = letters_of(early + late)
+        async with toy.engine.open(asked_in_pieces("continuous", seed=3, pauses=(3,))) as stream:
+            for piece in ("Hi ", "three."):
+                stream.push_text(piece)
+            stream.finish_text()
+            assert letters_of(await heard(stream)) == paused == "Hi three."
+            assert stream.stats.pauses == [3]
+        assert [request.seed for _, request in toy.generator.started] == [3, 4, 3, 4]
+
+
+async def test_a_writer_may_pause_while_the_listener_has_audio() -> None:
+    async with (
+        ToyEngine(writer_pause_s=0.2) as toy,
+        toy.engine.open(asked_in_pieces("continuous")) as stream,
+    ):
+        stream.push_text("abcdefghij" * 10)
+        await anext(aiter(stream))
+        await asyncio.sleep(0.5)  # by the engine's clock no time has passed
+        stream.push_text("b.")
+        stream.finish_text()
+        await heard(stream)
+        assert stream.stats.pauses == []
