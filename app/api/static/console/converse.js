@@ -3,6 +3,7 @@
 import { ApiError, getJson, sentence, socketUrl } from "./api.js";
 import { PcmReader, Player } from "./audio.js";
 import { $, formatMs, formatS, h, showTrouble } from "./dom.js";
+import { inUnits } from "./timed.js";
 import { fillSpeakers, getCapabilities, onVoices } from "./voices.js";
 import { PlayerView } from "./waveform.js";
 
@@ -121,7 +122,7 @@ function beginTurn() {
   player.open();
   view.show(player);
   for (const id of ["first", "played", "ahead", "cancel"]) $(`converse-${id}`).textContent = "–";
-  const start = { type: "start", context: turn.id, speaker: $("converse-speaker").value, mode: $("converse-mode").value };
+  const start = { type: "start", context: turn.id, speaker: $("converse-speaker").value, mode: $("converse-mode").value, timestamps: "word" };
   if ($("converse-speed").value !== "1") start.speed = Number($("converse-speed").value);
   send(start);
 }
@@ -182,7 +183,7 @@ function connect() {
 
 function receiveAudio({ context, words = [], start_ms: startMs }, bytes) {
   if (context !== turn?.id || turn.cancelledAt !== null) return;
-  turn.times.push(...words);
+  turn.times.push(...inUnits(turn.text, words));
   turn.player.push(turn.pcm.read(bytes));
   if (startMs === 0 && turn.player.firstSoundAt !== null) {
     $("converse-first").textContent = formatMs(turn.player.firstSoundAt - turn.firstTextAt);

@@ -4,6 +4,7 @@ import { ApiError, getKey, postJson, sentence } from "./api.js";
 import { encodeWav, PcmReader, Player } from "./audio.js";
 import { $, formatMs, formatS, save, showTrouble } from "./dom.js";
 import { sampleOf } from "./samples.js";
+import { fromBase64, TimedText } from "./timed.js";
 import { fillSpeakers, getCapabilities, onVoices } from "./voices.js";
 import { PlayerView } from "./waveform.js";
 
@@ -14,6 +15,7 @@ let view;
 let player = null;
 let abort = null; // of the request that runs
 let spoken = null; // the body of the last request
+let timed = null; // its text
 let kind = "curl";
 
 export function start() {
@@ -87,6 +89,7 @@ async function speak() {
   player = mine;
   mine.open();
   view.show(mine);
+  timed = new TimedText($("speak-words"), spoken.text);
   const controller = new AbortController();
   abort = controller;
   for (const id of ["ttfb", "sound", "length", "rtf"]) $(`speak-${id}`).textContent = "–";
@@ -95,7 +98,7 @@ async function speak() {
   $("speak-status").textContent = "Waiting for the first sound …";
   const startedAt = performance.now();
   try {
-    const response = await postJson("/tts", { ...spoken, format: "pcm" }, { signal: controller.signal });
+    const response = await postJson("/tts", { ...spoken, format: "pcm", timestamps: "word" }, { signal: controller.signal });
     await receive(response, mine, startedAt);
     const warnings = response.headers.get("X-Firstword-Warnings");
     if (warnings) showTrouble(sentence(warnings));
@@ -117,16 +120,27 @@ async function speak() {
 
 async function receive(response, mine, startedAt) {
   const pcm = new PcmReader();
-  const reader = response.body.getReader();
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let isFirst = true;
   let rtf = null;
+  let line = ""; // as far as it came
   for (;;) {
     const { done, value } = await reader.read();
     if (done) break;
+    const parts = (line + value).split("\n");
+    line = parts.pop();
+    const answers = parts.map((part) => JSON.parse(part));
+    const failed = answers.find((answer) => answer.error);
+    if (failed) throw new Error(failed.error.message);
+    const chunks = answers.filter((answer) => answer.audio !== undefined);
+    if (!chunks.length) continue;
     const elapsed = performance.now() - startedAt;
     if (isFirst) $("speak-ttfb").textContent = formatMs(elapsed);
     isFirst = false;
-    mine.push(pcm.read(value));
+    for (const { audio, words } of chunks) {
+      mine.push(pcm.read(fromBase64(audio)));
+      timed.add(words);
+    }
     if (mine.firstSoundAt !== null) $("speak-sound").textContent = formatMs(mine.firstSoundAt - startedAt);
     if (mine.duration && (rtf === null || mine.duration <= RTF_AUDIO_S)) rtf = elapsed / 1000 / mine.duration;
     $("speak-length").textContent = formatS(mine.duration);
@@ -138,6 +152,7 @@ async function receive(response, mine, startedAt) {
 function changed(mine) {
   if (mine !== player) return;
   view.changed();
+  timed?.show(mine.position, mine.isPlaying);
   $("speak-stop").disabled = abort === null && !mine.isPlaying;
 }
 
