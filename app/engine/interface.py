@@ -25,6 +25,7 @@ _TAG = re.compile(r"([a-z]{2,3})(?:-[a-z0-9]{1,8})*", re.ASCII)  # BCP 47, its u
 
 Mode = Literal["whole", "continuous", "segments", "tokens"]
 VoiceMode = Literal["zero_shot", "cross_lingual", "instruct", "sft"]
+FlowContext = Literal["chunks", "full"]  # what the flow sees: as a stream does, or a whole utterance
 MAX_SPEECH_TOKENS = 15_000  # of one stream that is given them: ten minutes
 
 
@@ -55,6 +56,7 @@ class SynthesisRequest:
     trace: StreamTrace = NO_TRACE
     client: Client = field(kw_only=True)  # who asks; no default, so that no route can forget it
     wants_words: bool = False  # with the times when each sounds
+    context: FlowContext = "chunks"
     cache: bool | None = None  # whether finished audio may be kept and given again; None: with a seed
 
     def __post_init__(self) -> None:
