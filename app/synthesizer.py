@@ -22,7 +22,14 @@ import numpy as np
 from firstword.app.audio.dsp import Samples, to_pcm16
 from firstword.app.audio.encode import write_file
 from firstword.app.clients import ANYBODY
-from firstword.app.engine.interface import Audio, Mode, SynthesisRequest, SynthesisStream, VoiceMode
+from firstword.app.engine.interface import (
+    Audio,
+    FlowContext,
+    Mode,
+    SynthesisRequest,
+    SynthesisStream,
+    VoiceMode,
+)
 from firstword.app.engine.startup import RunningEngine, running_engine
 from firstword.app.errors import InvalidRequest
 from firstword.app.options import (
@@ -60,6 +67,7 @@ class VoiceOptions(TypedDict, total=False):
     normalize: bool
     options: Mapping[str, object] | None
     seed: int | None
+    context: FlowContext
 
 
 DEFAULT_MAX_STREAMS: Final = 4
@@ -171,6 +179,7 @@ class AsyncSynthesizer:
         normalize: bool = True,
         seed: int | None = None,
         options: Mapping[str, object] | None = None,
+        context: FlowContext = "chunks",
     ) -> AsyncIterator[SynthesisStream]:
         """The engine's own stream of `speak`, which also tells what was spoken and what it cost."""
         prepared = await self._prepared_reference(speaker, reference, transcript)
@@ -190,6 +199,7 @@ class AsyncSynthesizer:
             reading=replace(fields.reading, normalize=normalize and fields.normalize),
             sampling=fields.sampling,
             volume=fields.volume,
+            context=context,
             client=ANYBODY,
         )
         async with engine.open(request, prepared) as stream:
@@ -417,7 +427,8 @@ class Synthesizer:
         cross_lingual, instruct or sft; None: what fits the speaker. instruct: how to say it, for a checkpoint
         trained with instructions. language: such as en or English; None: found for each segment. normalize
         False: the text has its numbers and symbols in words already. The same seed says it the same way
-        again; None: a new one each time.
+        again; None: a new one each time. options: further fields of `POST /tts`, from `marks` to `volume`.
+        context "full": each segment is solved at once, and its samples come when it is whole.
 
         Raises InvalidRequest for a text without words or what the checkpoint cannot do, SpeakerNotFound,
         BadAudio, and SynthesisFailed.

@@ -43,6 +43,8 @@ from firstword.models.token2wav_step import RefusedStep, StepInput, StepTimes
 
 DEFAULT_FIRST_HOP_TOKENS = 10
 DEFAULT_WINDOW_S = 10.0
+MAX_FULL_TOKENS = 1500
+"""Prompt and utterance that are solved at once, a minute; attention takes memory by its square."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,6 +58,8 @@ class PromptState:
     flow: FlowPrompt
     tokens: tuple[int, ...]  # the aligned prompt
     first_hop_tokens: int
+    whole_tokens: tuple[int, ...]  # nothing cut from its start
+    whole_mel: Tensor  # (2 P, M) of these; the memory is that of the speaker's features
 
     @property
     def state_bytes(self) -> int:
@@ -64,12 +68,16 @@ class PromptState:
 
 @dataclass(slots=True, eq=False)
 class StreamState:
-    """Everything one stream has. `window_chunks`: chunks of its own past that it attends to; None: all."""
+    """Everything one stream has. `window_chunks`: chunks of its own past that it attends to; None: all.
+
+    full_prompt: the utterance is solved at once with it, as long as it may be; None: it is solved in chunks.
+    """
 
     flow: FlowState
     sound: Sound[Any]
     window_chunks: int | None
     is_window_shortened: bool  # the memory budget did not allow the window that was asked for
+    full_prompt: PromptState | None = None
     has_all_tokens: bool = False
     is_finished: bool = False
 
@@ -136,17 +144,21 @@ class Token2Wav:
         remaining = tokens[cut:].tolist()
         prompt = self._flow.solve_prompt(remaining, mel[FRAMES_PER_TOKEN * cut :], speaker.embedding)
         first_hop = self.chunk_tokens - len(remaining) % self.chunk_tokens
-        return PromptState(prompt, tuple(remaining), first_hop)
+        return PromptState(prompt, tuple(remaining), first_hop, tuple(tokens.tolist()), mel)
 
     @torch.inference_mode()
     def vocode_prompt(self, speaker: SpeakerFeatures) -> Tensor:
         """Return what a speaker's prompt sounds like, (N,) float32 on the CPU; N 0 without a prompt."""
         return _vocoded(self.vocoder, speaker, self._device)
 
-    def start(self, prompt: PromptState, seed: int = 0, uses_prompt: bool = True) -> StreamState:
+    def start(
+        self, prompt: PromptState, seed: int = 0, uses_prompt: bool = True, has_full_context: bool = False
+    ) -> StreamState:
         """Return the state of a new stream; `seed` draws the vocoder's noise.
 
         uses_prompt: False is for a speaker without a prompt; CosyVoice 2 and 3 continue any prompt there is.
+        has_full_context: the flow is solved once all tokens are there, every frame seeing all others; of
+        what is longer than MAX_FULL_TOKENS with its prompt, it is solved in chunks after all.
         """
         assert uses_prompt or not prompt.tokens, "no mode of CosyVoice 2 and 3 leaves a prompt out"
         window = self._window_chunks
@@ -158,7 +170,11 @@ class Token2Wav:
             window = max(0, affordable if window is None else min(affordable, window))
         sound = Sound(self.vocoder.start(seed))
         return StreamState(
-            self._flow.start(prompt.flow, window), sound, window, window != self._window_chunks
+            self._flow.start(prompt.flow, window),
+            sound,
+            window,
+            window != self._window_chunks,
+            prompt if has_full_context else None,
         )
 
     @property
@@ -170,7 +186,11 @@ class Token2Wav:
         """Return how many more tokens, lookahead included, a step needs to solve this stream's next hop.
 
         A hop gives audio, but for a first one of 1 or 2 tokens with CosyVoice 3: its vocoder withholds more.
+        With full context: more than can be solved at once.
         """
+        if state.full_prompt is not None:
+            num_pending = len(state.flow.pending_tokens) - len(state.full_prompt.flow.pending_tokens)
+            return max(0, MAX_FULL_TOKENS + 1 - len(state.full_prompt.whole_tokens) - num_pending)
         num_prompt = state.flow.prompt_mel.shape[1] // FRAMES_PER_TOKEN
         chunk_end = (num_prompt // self.chunk_tokens + 1) * self.chunk_tokens
         return max(0, chunk_end + self.lookahead_tokens - len(state.flow.pending_tokens))
@@ -223,7 +243,10 @@ class Token2Wav:
         for item in batch:
             item.state.flow.pending_tokens.extend(item.tokens)
             item.state.has_all_tokens |= item.is_last
-        states = [item.state for item in batch]
+        for item in batch:
+            if item.state.full_prompt is not None:
+                self._solve_whole(item.state, item.state.full_prompt)
+        states = [item.state for item in batch if item.state.full_prompt is None]
         while True:
             found = [(s, self._flow.next_chunk(s.flow, s.has_all_tokens)) for s in states]
             ready = [(state, chunk) for state, chunk in found if chunk is not None]
@@ -234,6 +257,16 @@ class Token2Wav:
                 is_end = state.has_all_tokens and not state.flow.pending_tokens
                 # Each chunk by itself: so a stream sounds the same however its tokens came.
                 state.sound.pending.append((mel, is_end))
+
+    def _solve_whole(self, state: StreamState, prompt: PromptState) -> None:
+        """Solve the utterance at once when its last token has come, or leave it to be solved in chunks."""
+        tokens = state.flow.pending_tokens[len(prompt.flow.pending_tokens) :]
+        if not self.tokens_wanted(state) or (state.has_all_tokens and not tokens):
+            state.full_prompt = None
+        elif state.has_all_tokens:
+            mel = self._flow.solve_whole(prompt.whole_tokens, prompt.whole_mel, prompt.flow.spks, tokens)
+            state.flow.pending_tokens.clear()
+            state.sound.pending.append((mel, True))
 
     @torch.inference_mode()
     def _measured_sound_bytes(self) -> int:
@@ -300,6 +333,7 @@ class CosyVoice1State:
     sound: Sound[WindowState]
     generator: torch.Generator  # of the flow's noise, on the CPU
     cache: Tensor  # (1, M, F + 34, 2), or no frames at the start
+    chunk_tokens: int  # that are solved together, the overlap included
     mel_tail: Tensor | None = None  # (M, 34): withheld, to fade into the next chunk
     pending_tokens: list[int] = field(default_factory=list)
     has_all_tokens: bool = False
@@ -349,24 +383,30 @@ class CosyVoice1Token2Wav:
         """As `Token2Wav.vocode_prompt`."""
         return _vocoded(self._vocoder, speaker, self._flow.projection.weight.device)
 
-    def start(self, prompt: CosyVoice1Prompt, seed: int = 0, uses_prompt: bool = True) -> CosyVoice1State:
+    def start(
+        self,
+        prompt: CosyVoice1Prompt,
+        seed: int = 0,
+        uses_prompt: bool = True,
+        has_full_context: bool = False,
+    ) -> CosyVoice1State:
         """A new stream; `seed` draws the noise of flow and vocoder.
 
-        uses_prompt: False gives the flow the speaker's embedding alone (mode `instruct`).
+        uses_prompt: False gives the flow the speaker's embedding alone (mode `instruct`). has_full_context: a
+        chunk is as long as MAX_FULL_TOKENS with the prompt allow, and so usually the whole utterance.
         """
+        chunk_tokens = self._hop_tokens + OVERLAP_TOKENS
+        if has_full_context:
+            chunk_tokens = max(chunk_tokens, MAX_FULL_TOKENS - prompt.tokens.shape[1])
         if not uses_prompt:
             prompt = CosyVoice1Prompt(prompt.tokens[:, :0], prompt.mel[:, :0], prompt.embedding)
         generator = torch.Generator().manual_seed(seed)
         sound = Sound(self._vocoder.start(seed))
-        return CosyVoice1State(prompt, sound, generator, self._flow.empty_cache())
+        return CosyVoice1State(prompt, sound, generator, self._flow.empty_cache(), chunk_tokens)
 
     def tokens_wanted(self, state: CosyVoice1State) -> int:
         """How many tokens more, overlap included, until a step of this stream gives the next audio."""
-        return max(0, self._chunk_tokens + 1 - len(state.pending_tokens))
-
-    @property
-    def _chunk_tokens(self) -> int:
-        return self._hop_tokens + OVERLAP_TOKENS
+        return max(0, state.chunk_tokens + 1 - len(state.pending_tokens))
 
     @torch.inference_mode()
     def step(
@@ -402,8 +442,8 @@ class CosyVoice1Token2Wav:
         Whole chunks, then what is left: a stream sounds the same however its tokens came.
         """
         ready = len(state.pending_tokens)
-        if ready > self._chunk_tokens:
-            return self._chunk_tokens
+        if ready > state.chunk_tokens:
+            return state.chunk_tokens
         return ready if state.has_all_tokens else 0
 
     def _solve(self, state: CosyVoice1State, count: int) -> None:

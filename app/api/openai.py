@@ -15,6 +15,7 @@ from firstword.app.api.limits import BodyLimit, speech_body_bytes
 from firstword.app.api.schemas import (
     AUDIO_ANSWERS,
     ERROR_ANSWERS,
+    Context,
     Instruct,
     Name,
     ReferenceFields,
@@ -60,6 +61,7 @@ class SpeechRequest(ReferenceFields, TimestampFields, SpeechOptions):
     language: Name | None = None
     seed: Seed | None = None
     sample_rate: SampleRate | None = None
+    context: Context = "chunks"
     speaker: Name | None = Field(None, description="The same as `voice`; it wins where both are given.")
 
 

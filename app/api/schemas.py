@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, WithJsonSchema, model_validator
 from firstword.app.api.errors import ErrorType
 from firstword.app.audio.formats import FORMATS, MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, AudioFormat
 from firstword.app.clients import Client
-from firstword.app.engine.interface import SynthesisRequest, VoiceMode
+from firstword.app.engine.interface import FlowContext, SynthesisRequest, VoiceMode
 from firstword.app.engine.transcript import TimedWord
 from firstword.app.errors import InvalidRequest, UploadTooLarge, Wire
 from firstword.app.speakers.interface import SentRecording, checked_transcript
@@ -27,6 +27,7 @@ Instruct = Annotated[str, Field(max_length=MAX_INSTRUCT_CHARS)]
 
 
 Seed = Annotated[int, NotBoolean, Field(ge=0, le=MAX_SEED)]
+Context = Annotated[FlowContext, Field(description="full: each segment is solved at once, not in chunks.")]
 SampleRate = Annotated[int, NotBoolean]  # Hz; which ones there are depends on the format
 
 
@@ -171,6 +172,7 @@ class FileFields(AudioFields):
 
     format: AudioFormat = "wav"
     stream: bool = Field(True, description="false: one complete body with its length.")
+    context: Context = "chunks"
 
 
 class VoiceFields(ReferenceFields, TimestampFields, SpeechOptions, AudioFields):
@@ -194,7 +196,7 @@ class VoiceFields(ReferenceFields, TimestampFields, SpeechOptions, AudioFields):
 
 _SHARED = (
     *("speaker", "language", "instruct", "seed", "voice_mode", "cache"),
-    *("reading", "sampling", "volume", "wants_words"),
+    *("reading", "sampling", "volume", "context", "wants_words"),
 )
 
 
@@ -205,7 +207,8 @@ def synthesis_request(
 
     own: what the surface itself says of a `SynthesisRequest`; it goes before the fields.
     """
-    shared = {name: getattr(fields, name) for name in _SHARED if hasattr(fields, name)}
+    found = {name: getattr(fields, name, None) for name in _SHARED}
+    shared = {name: value for name, value in found.items() if value is not None}
     return SynthesisRequest(request_id, wire, client=client, **(shared | own))
 
 

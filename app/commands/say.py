@@ -61,6 +61,9 @@ def say(
         str | None, typer.Option(help="zero_shot, cross_lingual, instruct or sft; else what fits.")
     ] = None,
     instruct: Annotated[str | None, typer.Option(help="How to say it, on checkpoints that take it.")] = None,
+    context: Annotated[
+        str, typer.Option(help="full solves each segment at once instead of in chunks.")
+    ] = "chunks",
     option: Annotated[
         list[str] | None,
         typer.Option(help="A field of POST /tts such as volume=0.5, temperature, lexicon; may come again."),
@@ -68,7 +71,7 @@ def say(
 ) -> None:
     """Speak a text without a server."""
     from firstword.app.commands.output import open_output
-    from firstword.app.engine.interface import VoiceMode
+    from firstword.app.engine.interface import FlowContext, VoiceMode
     from firstword.app.telemetry.logs import configure_logging
 
     settings = load_settings(checkpoint=checkpoint, max_streams=1)
@@ -77,6 +80,10 @@ def say(
     configure_logging("warning", settings.log.log_format)
     if mode is not None and mode not in get_args(VoiceMode):
         raise CommandFailed(f"no mode is named {mode!r}; give --mode one of {', '.join(get_args(VoiceMode))}")
+    if context not in get_args(FlowContext):
+        raise CommandFailed(
+            f"no context is named {context!r}; give --context one of {', '.join(get_args(FlowContext))}"
+        )
     if reference is not None and not reference.is_file():
         raise CommandFailed(f"there is no file {reference}; give --reference a recording")
     voice = {
@@ -87,6 +94,7 @@ def say(
         "mode": mode,
         "instruct": instruct,
         "options": _options(option or []),
+        "context": context,
     }
     with waiting("loading and warming up the networks") as end_waiting:
         spoken = asyncio.run(_say(settings, words, voice, audio_output, end_waiting))

@@ -25,6 +25,7 @@ _TAG = re.compile(r"([a-z]{2,3})(?:-[a-z0-9]{1,8})*", re.ASCII)  # BCP 47, its u
 
 Mode = Literal["whole", "continuous", "segments", "tokens"]
 VoiceMode = Literal["zero_shot", "cross_lingual", "instruct", "sft"]
+FlowContext = Literal["chunks", "full"]  # what the flow sees: as a stream does, or a whole utterance
 MAX_SPEECH_TOKENS = 15_000  # of one stream that is given them: ten minutes
 
 
@@ -56,6 +57,7 @@ class SynthesisRequest:
     client: Client = field(kw_only=True)  # who asks; no default, so that no route can forget it
     pauses: tuple[int, ...] | None = None  # of the writer, of an earlier stream; None: as it pauses
     wants_words: bool = False  # with the times when each sounds
+    context: FlowContext = "chunks"
     cache: bool | None = None  # whether finished audio may be kept and given again; None: with a seed
 
     def __post_init__(self) -> None:

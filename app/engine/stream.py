@@ -289,7 +289,10 @@ async def _speak(state: StreamState, utterance: Utterance, silence: LeadingSilen
     transcript = utterance.transcript
     token2wav = parts.token2wav
     prompt_state = utterance.speaker.prompt_state
-    token2wav_state = token2wav.start(prompt_state, utterance.seed, utterance.uses_flow_prompt)
+    has_full_context = state.request.context == "full"
+    token2wav_state = token2wav.start(
+        prompt_state, utterance.seed, utterance.uses_flow_prompt, has_full_context
+    )
     first_hop_tokens = token2wav.tokens_wanted(token2wav_state)
     trace = state.request.trace
     reached_s = []

@@ -24,7 +24,9 @@ class StreamingToken2Wav(Protocol):
     sample_rate_hz: int
     lookahead_tokens: int
 
-    def start(self, prompt: Any, seed: int = 0, uses_prompt: bool = True) -> Any: ...
+    def start(
+        self, prompt: Any, seed: int = 0, uses_prompt: bool = True, has_full_context: bool = False
+    ) -> Any: ...
 
     def tokens_wanted(self, state: Any) -> int: ...
 

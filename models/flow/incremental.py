@@ -1,4 +1,4 @@
-"""The exact incremental flow: chunk by chunk, nothing solved twice.
+"""The exact incremental flow: chunk by chunk, nothing solved twice; or a whole utterance as one chunk.
 
 A chunk is 25 tokens of the grid the flow was trained on, counted from the start of the prompt. Its
 mel equals the one of a chunk-causal solve over everything, up to rounding, as long as all of the
@@ -6,6 +6,7 @@ past is within the window.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -142,11 +143,34 @@ class IncrementalFlow:
             pinned_chunks=math.ceil((len(tokens) - solved) / self.chunk_tokens),
         )
 
-    def start(self, prompt: FlowPrompt, window_chunks: int | None) -> FlowState:
-        """window_chunks: own chunks that stay visible behind the current one; None: all of them."""
+    @torch.inference_mode()
+    def solve_whole(
+        self, prompt_tokens: Sequence[int], prompt_mel: Tensor, spks: Tensor, tokens: Sequence[int]
+    ) -> Tensor:
+        """Solve a prompt and an utterance at once, every frame seeing all others.
+
+        prompt_mel (2 P, M) float32, spks (1, M) -> mel (M, frames) of the utterance alone. It is one chunk of
+        its length, whose steps share their caches: nothing follows that would need them.
+        """
+        like = self.flow.noise
+        prompt = FlowPrompt(
+            PromptCache(), PromptCache(), PromptCache(), spks, tuple(prompt_tokens), prompt_mel.mT.to(like), 0
+        )
+        state = self.start(prompt, window_chunks=0, chunk_tokens=len(prompt_tokens) + len(tokens))
+        [mel] = self.solve_chunks([FlowChunk(state, [*prompt_tokens, *tokens], [])], keeps_steps=False)
+        return mel
+
+    def start(
+        self, prompt: FlowPrompt, window_chunks: int | None, chunk_tokens: int | None = None
+    ) -> FlowState:
+        """window_chunks: own chunks that stay visible behind the current one; None: all of them.
+
+        chunk_tokens: of the stream's chunks; None: those of the grid.
+        """
         like = prompt.spks
-        tokens = CacheWindow(self.chunk_tokens, window_chunks, prompt.pinned_chunks)
-        frames = CacheWindow(FRAMES_PER_TOKEN * self.chunk_tokens, window_chunks, prompt.pinned_chunks)
+        chunk_tokens = chunk_tokens or self.chunk_tokens
+        tokens = CacheWindow(chunk_tokens, window_chunks, prompt.pinned_chunks)
+        frames = CacheWindow(FRAMES_PER_TOKEN * chunk_tokens, window_chunks, prompt.pinned_chunks)
         return FlowState(
             prompt,
             self._front_cache(tokens, prompt.token_cache, like),
@@ -183,8 +207,10 @@ class IncrementalFlow:
         return sum(cache.num_bytes for cache in caches)
 
     @torch.inference_mode()
-    def solve_chunks(self, chunks: list[FlowChunk]) -> list[Tensor]:
+    def solve_chunks(self, chunks: list[FlowChunk], keeps_steps: bool = True) -> list[Tensor]:
         """Solves one chunk of each stream together; -> mel (M, frames) of each, the prompt's frames cut off.
+
+        keeps_steps: every step of the solver has caches of its own, for the next chunk.
 
         If it raises, no stream has changed and the call can be repeated.
         """
@@ -209,7 +235,7 @@ class IncrementalFlow:
         cfm = self.flow.config.cfm
 
         def velocity(step: int, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor) -> Tensor:
-            context = BatchedCache(caches, lengths, cfm.rows_per_stream, step)
+            context = BatchedCache(caches, lengths, cfm.rows_per_stream, step if keeps_steps else 0)
             return self._estimator(x, mu, t, spks, cond, context)
 
         mel = solve(velocity, cfm, noise, mu, spks, cond)

@@ -149,3 +149,13 @@ def test_a_stream_that_leaves_the_prompt_out_is_one_of_the_embedding_alone() -> 
     without, alone, continued = (session().step([StepInput(state, tokens, True)])[0] for state in streams)
     assert without.equal(alone)
     assert not without.equal(continued)
+
+
+def test_full_context_solves_all_tokens_at_once() -> None:
+    prompt = session().compute_prompt_state(speaker())
+    tokens = random_ids(9, 170)
+    state = session().start(prompt, 0, has_full_context=True)
+    assert session().tokens_wanted(state) > len(tokens)
+    assert len(session().step([StepInput(state, tokens[:160], False)])[0]) == 0
+    (whole,) = session().step([StepInput(state, tokens[160:], True)])
+    assert len(whole) / 22_050 == pytest.approx(170 / 50, abs=0.012)

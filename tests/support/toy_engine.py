@@ -91,7 +91,9 @@ class ToyToken2Wav:
         self.failure: Exception | None = None
         self.uses_prompt: bool | None = None  # of the last one started
 
-    def start(self, prompt: Any, seed: int = 0, uses_prompt: bool = True) -> ToyState:
+    def start(
+        self, prompt: Any, seed: int = 0, uses_prompt: bool = True, has_full_context: bool = False
+    ) -> ToyState:
         self.uses_prompt = uses_prompt
         return ToyState()
 

@@ -32,9 +32,11 @@ def test_say_writes_a_file_with_true_sizes(engine: FakeEngine, tmp_path: Path) -
 def test_say_takes_a_reference_and_a_mode(engine: FakeEngine, tmp_path: Path) -> None:
     assert "no mode is named 'loud'" in refused("say", TEXT, "--mode", "loud")
     assert "there is no file mia.wav" in refused("say", TEXT, "--reference", "mia.wav")
-    assert run("say", TEXT, "--mode", "instruct", "--instruct", "Softly.").exit_code == 0
+    assert "no context is named 'half'" in refused("say", TEXT, "--context", "half")
+    given = ("--mode", "instruct", "--instruct", "Softly.", "--context", "full")
+    assert run("say", TEXT, *given).exit_code == 0
     request = engine.streams[0].request
-    assert (request.voice_mode, request.instruct) == ("instruct", "Softly.")
+    assert (request.voice_mode, request.instruct, request.context) == ("instruct", "Softly.", "full")
 
 
 def test_say_takes_the_options_of_a_request(engine: FakeEngine) -> None:
