@@ -114,7 +114,8 @@ WALKS = {
                 for name in ("MarkReader._part_at", "MarkedFeed._control", "_pause", "SsmlReader*")
             ),
             "*Generator.push_text",
-            # Nobody asked when its words sound.
+            # Nobody asked for `context: full`, nor when its words sound.
+            *("*:*.solve_whole", "*:*._solve_whole"),
             *(f"*:{name}" for name in ("find_words", "in_source", "UtteranceWords*", "text_attention")),
             *(f"*:{name}" for name in ("TimestampFields*", "*TimedResponse*", "AudioResponse.timed")),
             # It has text, and the voice of a speaker; no audio of it is kept.

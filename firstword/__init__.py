@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from firstword.app.synthesizer import AsyncSynthesizer, Synthesizer
+    from firstword.app.async_synthesizer import AsyncSynthesizer
+    from firstword.app.synthesizer import Synthesizer
 
 __all__ = ["AsyncSynthesizer", "Synthesizer"]
 

@@ -19,6 +19,7 @@ from firstword.app.settings import Settings, load_settings, variable_of
 if TYPE_CHECKING:
     from firstword.app.commands.output import Output
     from firstword.app.engine.interface import SynthesisStream
+    from firstword.app.engine.transcript import TimedWord
 
 STANDARD_INPUT: Final = "-"
 
@@ -30,6 +31,7 @@ class Spoken:
     audio_s: float
     first_audio_s: float
     compute_s: float
+    words: list["TimedWord"]
 
     def __str__(self) -> str:
         first_ms = round(1000 * self.first_audio_s)
@@ -64,6 +66,9 @@ def say(
     context: Annotated[
         str, typer.Option(help="full solves each segment at once instead of in chunks.")
     ] = "chunks",
+    subtitles: Annotated[
+        Path | None, typer.Option(help="File for the times of the words: .json, .srt or .vtt.")
+    ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(help="A field of POST /tts such as volume=0.5, temperature, lexicon; may come again."),
@@ -71,6 +76,7 @@ def say(
 ) -> None:
     """Speak a text without a server."""
     from firstword.app.commands.output import open_output
+    from firstword.app.commands.subtitles import check_subtitles
     from firstword.app.engine.interface import FlowContext, VoiceMode
     from firstword.app.telemetry.logs import configure_logging
 
@@ -95,9 +101,12 @@ def say(
         "instruct": instruct,
         "options": _options(option or []),
         "context": context,
+        "wants_words": subtitles is not None,
     }
+    if subtitles is not None:
+        check_subtitles(subtitles)
     with waiting("loading and warming up the networks") as end_waiting:
-        spoken = asyncio.run(_say(settings, words, voice, audio_output, end_waiting))
+        spoken = asyncio.run(_say(settings, words, voice, audio_output, end_waiting, subtitles, speed))
     to_stderr().print(f"{output}: {spoken}", markup=False, highlight=False, soft_wrap=True)
 
 
@@ -122,19 +131,26 @@ def _options(given: list[str]) -> dict[str, object]:
 
 
 async def _say(
-    settings: Settings, text: str, voice: dict[str, Any], output: "Output", on_loaded: Callable[[], None]
+    settings: Settings,
+    text: str,
+    voice: dict[str, Any],
+    output: "Output",
+    on_loaded: Callable[[], None],
+    subtitles: Path | None,
+    speed: float,
 ) -> Spoken:
-    """voice: as `AsyncSynthesizer.stream` takes it.
+    """voice: as `AsyncSynthesizer.stream` takes it. subtitles: where to write the words, at `speed`.
 
     Raises TtsError; CommandFailed where an option or the text is at fault.
     """
+    from firstword.app.async_synthesizer import AsyncSynthesizer
     from firstword.app.errors import SpeakerNotFound, TextTooLong
-    from firstword.app.synthesizer import AsyncSynthesizer
 
     async with AsyncSynthesizer(
         settings.networks, settings.engine, settings.speakers, settings.vllm
     ) as synthesizer:
         on_loaded()
+        sample_rate_hz = synthesizer.sample_rate_hz
         began_s = time.perf_counter()
         try:
             async with synthesizer.stream(text, **voice) as stream:
@@ -152,6 +168,10 @@ async def _say(
                 f"say it in parts, or set {variable_of('max_text_chars')} higher"
             ) from None
     await output.finish()
+    if subtitles is not None:
+        from firstword.app.commands.subtitles import write_subtitles
+
+        write_subtitles(subtitles, text, spoken.words, sample_rate_hz * speed)
     return spoken
 
 
@@ -159,6 +179,7 @@ async def _write(stream: "SynthesisStream", began_s: float, num_characters: int,
     from firstword.app.engine.interface import Audio
 
     first_audio_s, num_samples = 0.0, 0
+    words: list[TimedWord] = []
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rtf]}"))
     console = to_stderr()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
@@ -168,10 +189,11 @@ async def _write(stream: "SynthesisStream", began_s: float, num_characters: int,
                 continue
             first_audio_s = first_audio_s or time.perf_counter() - began_s
             num_samples += event.samples.size
+            words += event.words
             await output.take(event.samples, stream.sample_rate_hz)
             num_spoken = len(stream.spoken_text(num_samples).strip())
             rtf = stream.stats.compute_s * stream.sample_rate_hz / num_samples
             progress.update(task, completed=num_spoken, rtf=f"real-time factor {rtf:.2f}")
     if not num_samples:
         raise CommandFailed("the text has nothing that can be spoken; give it at least one word")
-    return Spoken(num_samples / stream.sample_rate_hz, first_audio_s, stream.stats.compute_s)
+    return Spoken(num_samples / stream.sample_rate_hz, first_audio_s, stream.stats.compute_s, words)

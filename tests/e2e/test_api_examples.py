@@ -28,5 +28,6 @@ def test_commands_of_the_api_page_work(server: Server, tmp_path: Path) -> None:
     )
     assert soundfile.info(tmp_path / "spoken" / "one.flac").duration > 0.3
     assert (tmp_path / "played.pcm").stat().st_size > 10_000
+    assert (tmp_path / "train.vtt").read_text().endswith("Do not be late.\n")
     for name in ("copied.flac", "converted.mp3"):
         assert soundfile.info(tmp_path / name).duration > 0.5, name

@@ -38,7 +38,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     async def running_engine(*options: object) -> AsyncIterator[SimpleNamespace]:
         yield SimpleNamespace(engine=engine, speakers=FakeSpeakers())
 
-    monkeypatch.setattr("firstword.app.synthesizer.running_engine", running_engine)
+    monkeypatch.setattr("firstword.app.async_synthesizer.running_engine", running_engine)
     return engine
 
 
