@@ -15,6 +15,7 @@ from firstword.app.commands.say import say
 from firstword.app.commands.serve import serve, settings
 from firstword.app.commands.speakers import speakers
 from firstword.app.commands.top import top
+from firstword.app.commands.triton import triton
 
 cli: Final = typer.Typer(
     name="firstword",
@@ -27,6 +28,7 @@ for command in (serve, say, batch, doctor, top, download, settings, bench, align
     cli.command()(command)
 cli.add_typer(speakers)
 cli.add_typer(keys)
+cli.add_typer(triton)
 
 
 def main() -> None:
