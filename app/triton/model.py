@@ -18,10 +18,10 @@ import numpy as np
 import triton_python_backend_utils as backend
 
 from firstword.app.api.kserve.tensors import DTYPES, Tensor
-from firstword.app.triton.engine import Answering, Given, failure_of, opened_engine, opened_stage
+from firstword.app.triton.interface import Answering, Given
 from firstword.app.triton.repository import BUILTIN, parameters_of
 
-CANCEL_LOOK_S: Final = 0.04
+CANCEL_LOOK_S: Final = 0.02
 CODES: Final = {
     grpc.StatusCode.INVALID_ARGUMENT: "INVALID_ARG",
     grpc.StatusCode.NOT_FOUND: "NOT_FOUND",
@@ -45,10 +45,14 @@ class TritonPythonModel:
         self._is_decoupled = bool(config.get("model_transaction_policy", {}).get("decoupled", False))
         opened: AbstractAsyncContextManager[Answering]
         if "model_dir" in parameters:
+            from firstword.app.triton.engine import opened_engine  # with torch behind it
+
             folder = None if parameters["model_dir"] == BUILTIN else Path(parameters["model_dir"])
             is_first = args["model_instance_name"].endswith("_0_0")
             opened = opened_engine(parameters["family"], folder, has_stages=is_first)
         else:
+            from firstword.app.triton.stage import opened_stage
+
             opened = opened_stage(parameters["family"], config["name"])
         started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
         self._thread = threading.Thread(target=self._run_loop, args=(opened, started), name="engine")
@@ -114,7 +118,7 @@ class TritonPythonModel:
             last = self._error(grpc.StatusCode.CANCELLED, "cancelled")
             raise
         except Exception as error:
-            last = self._error(*failure_of(error))
+            last = self._error(*self._answering.failure_of(error))
         finally:
             if self._is_decoupled:
                 self._responder.finish(sender, *(() if last is None else (last,)), None)
