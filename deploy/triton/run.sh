@@ -8,13 +8,13 @@ here=$(cd "$(dirname "$0")" && pwd)
 installed=$here/../../.venv/triton/tritonserver
 stage=0 stop_stage=3
 model=CosyVoice2-0.5B checkpoint='' repository=model_repository
-http_port=8000 grpc_port=8001 metrics_port=8002
+http_port=8000 grpc_port=8001 metrics_port=8002 engine_metrics_port=8003
 data='' output=output concurrency=1,2,4
 init=()
 while [ $# -gt 0 ]; do
     case $1 in
         --stage | --stop-stage | --model | --checkpoint | --repository | --http-port | --grpc-port \
-            | --metrics-port | --data | --output | --concurrency)
+            | --metrics-port | --engine-metrics-port | --data | --output | --concurrency)
             [ $# -ge 2 ] || { echo "$1 needs a value" >&2; exit 2; }
             name=${1#--}
             printf -v "${name//-/_}" %s "$2"
@@ -41,6 +41,7 @@ fi
 if runs 3; then
     command=("$server" --model-repository "$repository" --http-port "$http_port" --grpc-port "$grpc_port"
         --metrics-port "$metrics_port" --exit-timeout-secs 10)
+    export FIRSTWORD_METRICS_PORT=$engine_metrics_port
     [ "$stop_stage" -gt 3 ] || exec "${command[@]}"
     "${command[@]}" &
     trap 'kill -INT $!; wait' EXIT
@@ -49,15 +50,15 @@ if runs 3; then
         sleep 1
     done
 fi
-texts=()
-[ -z "$data" ] || texts=(--data "$data")
+given=(--url "http://localhost:$http_port" --grpc "localhost:$grpc_port"
+    --metrics "http://localhost:$engine_metrics_port/metrics" --rates '')
+[ -z "$data" ] || given+=(--data "$data")
 if runs 4; then
-    firstword bench --protocol kserve-http --url "http://localhost:$http_port" --concurrency 1 --rates '' \
-        "${texts[@]}"
+    firstword bench --protocol kserve-http "${given[@]}" --concurrency 1
 fi
 if runs 5; then
-    firstword bench --protocol kserve-grpc --url "http://localhost:$grpc_port" --concurrency "$concurrency" \
-        --rates '' --table cosyvoice "${texts[@]}"
+    firstword bench --protocol kserve-grpc "${given[@]}" --concurrency "$concurrency" --table cosyvoice \
+        --wav "$output"
 fi
 if runs 6; then
     [ -n "$data" ] || { echo 'Stage 6 needs --data FILE.jsonl, an object with "text" on each line.' >&2; exit 2; }

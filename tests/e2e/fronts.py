@@ -50,12 +50,12 @@ class Front:
 def triton_front(folder: Path) -> Iterator[Front]:
     """Run stages 1 to 3 of deploy/triton/run.sh on the built-in voice."""
     http_port, grpc_port, triton_metrics_port, metrics_port = free_ports(4)
-    words = (
-        f"--stage 1 --stop-stage 3 --checkpoint builtin --repository {folder}/models --http-port {http_port}"
-    )
-    words += f" --grpc-port {grpc_port} --metrics-port {triton_metrics_port} -- --queue-delay-us 5000"
+    ports = f"--http-port {http_port} --grpc-port {grpc_port} --metrics-port {triton_metrics_port}"
+    ports += f" --engine-metrics-port {metrics_port}"
+    words = f"--stage 1 --stop-stage 3 --checkpoint builtin --repository {folder}/models {ports}"
+    words += " -- --queue-delay-us 5000"
     own = {name: value for name, value in os.environ.items() if not name.startswith("FIRSTWORD_")}
-    settings = {"DATA_DIR": folder, "METRICS_PORT": metrics_port, "MAX_STREAMS": 16}
+    settings = {"DATA_DIR": folder, "MAX_STREAMS": 16}
     environment = own | {f"FIRSTWORD_{name}": str(value) for name, value in settings.items()}
     environment |= {"TRITONSERVER": str(TRITONSERVER), "PATH": f"{Path(sys.executable).parent}:{own['PATH']}"}
     with open(folder / "log.txt", "w+", encoding="utf-8") as log:
