@@ -1,15 +1,18 @@
 """gRPC and the Open Inference Protocol of a real server with the built-in voice."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from functools import partial
+from pathlib import Path
 
 import grpc
 import numpy as np
 import pytest
 from anyio.to_thread import run_sync
 
-from firstword.app.api.grpc.messages import SPEECH, message, method_of
+from firstword.app.api.grpc.messages import INFERENCE, SPEECH, message, method_of
+from firstword.bench.server import Footing, OwnServer, footing
 from tests.e2e.server import Server
 from tests.support.readme import ROOT
 from tests.support.service_client import TEXT, client, measured, spoken
@@ -68,3 +71,52 @@ async def test_examples_of_the_page_work(server: Server, capsys: pytest.CaptureF
     async with client(server) as http:
         answer = await http.post(path, content=body)
     assert answer.text.startswith('data: {"model_name": "cosyvoice2"')
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="processes are read from /proc")
+async def test_two_hundred_calls_leave_nothing_behind(server: Server, channel: grpc.aio.Channel) -> None:
+    """Of every ten six leave at once and one after the first audio; an inference, a text, an error."""
+    Request, Infer = message("firstword.v1.SynthesizeRequest"), message("inference.ModelInferRequest")
+    synthesize = method_of(channel, SPEECH, "Synthesize")
+    infer = method_of(channel, INFERENCE, "ModelInfer")
+    text = Infer.InferInputTensor(name="target_text", datatype="BYTES", shape=[1, 1])
+    inference = Infer(model_name="cosyvoice2", inputs=[text], raw_input_contents=[b"\x03\x00\x00\x00Hi."])
+
+    async def call(number: int) -> None:
+        kind = number % 10
+        if kind == 0:
+            assert (await infer(inference)).outputs[0].shape[1] > 1000
+        elif kind == 1:
+            events = [event async for event in synthesize(Request(text="Hi."))]
+            assert events[-1].WhichOneof("event") == "done"
+        elif kind == 2:
+            with pytest.raises(grpc.aio.AioRpcError, match="INVALID_ARGUMENT"):
+                await synthesize(Request(text="")).read()
+        else:
+            leaving = synthesize(Request(text=TEXT))
+            while kind == 9 and (await leaving.read()).WhichOneof("event") != "audio":
+                pass
+            leaving.cancel()
+
+    async def call_all(numbers: range) -> None:
+        for first in numbers[::8]:
+            await asyncio.gather(*(call(number) for number in numbers if first <= number < first + 8))
+
+    async def settled() -> Footing:
+        async with asyncio.timeout(30):
+            while True:
+                found = await run_sync(footing, own)
+                if not found.requests and found.tasks <= before_tasks:
+                    return found
+                await asyncio.sleep(0.05)
+
+    own = OwnServer(server.url, server.process.pid)
+    before_tasks = (await run_sync(footing, own)).tasks
+    await call_all(range(40))  # what is allocated once
+    before = await settled()
+    await call_all(range(40, 240))
+    after = await settled()
+    assert (after.requests, after.contexts) == (0, 0)
+    assert after.tasks <= before.tasks
+    assert after.file_handles <= before.file_handles
+    assert after.memory_mb <= 1.05 * before.memory_mb, (before, after)  # as in `bench soak`
