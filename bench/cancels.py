@@ -15,8 +15,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from firstword.bench.arguments import count
-from firstword.bench.client import Ask, Client, ServerAnswer
+from firstword.bench.client import Ask, Client
 from firstword.bench.estimates import Quantile, quantile
+from firstword.bench.hearing import ServerAnswer
 from firstword.bench.server import ServerDidNotStart, own_server
 from firstword.bench.terminal import milliseconds, progress_of, show_line
 from firstword.bench.texts import sentences

@@ -1,42 +1,52 @@
 """One request to a running server over a real socket, and what its listener had of it."""
 
 import asyncio
+import base64
 import json
+import secrets
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import httpx
+import soundfile
+from prometheus_client.parser import text_string_to_metric_families
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidHandshake, WebSocketException
 
-from firstword.bench.hearing import Heard, Piece, flaw_of, heard
+from firstword.bench.data_set import Reference, Speech
+from firstword.bench.hearing import Heard, Piece, ServerAnswer, flaw_of, heard, samples_of
 
-Protocol = Literal["http", "ws"]
+if TYPE_CHECKING:  # grpcio is an extra
+    from firstword.bench.inference_client import GrpcClient
+
+Protocol = Literal["http", "ws", "openai", "grpc", "kserve-grpc", "kserve-http"]
 Status = Literal["ok", "refused", "failed"]
-PROTOCOLS: tuple[Protocol, ...] = ("http", "ws")
+PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 PATIENCE_S = 120.0  # of one request
+GRPC_PORT = 8001
 _REFUSALS = ("overloaded", "rate_limited", "draining")
-
-
-class ServerAnswer(Exception):
-    """The server would not, or could not; the message is its own."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(f"{code}: {message}")
-        self.code = code
+_SERVER_TIMES = {
+    "tts_queue_wait_seconds_sum": "queue",
+    "tts_queue_wait_seconds_count": "count",
+    "tts_stage_seconds_sum": "compute",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """seed: so that the same text is said the same way in every run."""
+    """seed: so that the same text is said the same way in every run. name: of its file of audio."""
 
     text: str
     language: str
     seed: int
     protocol: Protocol = "http"
+    name: str = ""
+    speaker: str | None = None
+    reference: Reference | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +75,16 @@ class Client:
     speaker: str | None = None
     sample_rate_hz: int = 24_000
     judges_speech: bool = True  # False: a checkpoint with random weights says noise
+    grpc_address: str | None = None  # None: the host of `url`, port 8001
+    reference: Reference | None = None  # of requests that have none of their own, and no speaker
+    is_cold: bool = False  # each recording comes with a transcript that the server has not seen
+    metrics_url: str | None = None  # of the engine's metrics; None: where `url` has them
+    audio_dir: Path | None = None  # where one WAV of each text is written
     _http: httpx.AsyncClient = field(init=False)
+    _grpc: "GrpcClient | None" = field(init=False, default=None)  # None: not used yet
+    _model: str = field(init=False, default="")  # of the Open Inference Protocol; "": not asked for yet
+    _run: str = field(init=False, default_factory=lambda: secrets.token_hex(4))
+    _num_asked: int = field(init=False, default=0)
 
     async def __aenter__(self) -> Self:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
@@ -76,19 +95,40 @@ class Client:
 
     async def __aexit__(self, *error: object) -> None:
         await self._http.aclose()
+        if self._grpc is not None:
+            await self._grpc.__aexit__()
 
     async def get(self, path: str) -> httpx.Response:
         """Raises httpx.HTTPError, for an answer that is an error too."""
         return (await self._http.get(path)).raise_for_status()
 
+    async def describe(self) -> dict[str, Any]:
+        """The server's account of itself, with `default_sample_rate` and `languages`.
+
+        Of a server with the Open Inference Protocol alone those are 24 kHz and English. Raises
+        httpx.HTTPError.
+        """
+        response = await self._http.get("/v1/capabilities")
+        if response.status_code != httpx.codes.NOT_FOUND:
+            described: dict[str, Any] = response.raise_for_status().json()
+            return described
+        return {"default_sample_rate": 24_000, "languages": ["en"], **(await self.get("/v2")).json()}
+
     async def speak(self, ask: Ask) -> Outcome:
         """Never raises for what the server or the network does: that is an outcome."""
         pieces: list[Piece] = []
         began_s = time.perf_counter()
-        ears = self._hear_http if ask.protocol == "http" else self._hear_ws
+        compute_rtf: float | None = None
         try:
             async with asyncio.timeout(PATIENCE_S):
-                began_s, compute_rtf = await ears(ask, pieces)
+                if ask.protocol == "ws":
+                    began_s, compute_rtf = await self._hear_ws(ask, pieces)
+                else:
+                    audio = await self._audio(ask)
+                    began_s = time.perf_counter()
+                    async with aclosing(audio):
+                        async for data in audio:
+                            pieces.append(Piece(time.perf_counter(), data))
         except ServerAnswer as answer:
             status: Status = "refused" if answer.code in _REFUSALS else "failed"
             return Outcome(ask, status, began_s, time.perf_counter(), why=str(answer))
@@ -96,7 +136,28 @@ class Client:
             return self._failed(ask, began_s, pieces, f"nothing more within {PATIENCE_S:g} s")
         except (httpx.HTTPError, WebSocketException, OSError) as error:
             return self._failed(ask, began_s, pieces, f"cut off: {type(error).__name__} {error}")
+        if self.audio_dir is not None:
+            await asyncio.to_thread(self._write_audio, self.audio_dir, ask, pieces)
         return self._judged(ask, began_s, pieces, compute_rtf)
+
+    async def server_times(self, protocol: Protocol) -> dict[str, float]:
+        """What the server has counted so far: seconds of `queue` and `compute`, and requests as `count`.
+
+        Empty where it does not tell.
+        """
+        if protocol.startswith("kserve") and self.metrics_url is None:
+            from firstword.bench.inference_client import statistics_of
+
+            return await statistics_of(self._http, await self._inference_model())
+        response = await self._http.get(self.metrics_url or "/metrics")
+        if not response.is_success:
+            return {}
+        totals: dict[str, float] = {}
+        for family in text_string_to_metric_families(response.text):
+            for sample in family.samples:
+                if name := _SERVER_TIMES.get(sample.name):
+                    totals[name] = totals.get(name, 0.0) + sample.value
+        return totals
 
     @asynccontextmanager
     async def socket(self) -> AsyncIterator[ClientConnection]:
@@ -109,7 +170,8 @@ class Client:
     def start(self, ask: Ask, **more: Any) -> str:
         """The first message of a turn."""
         given = {"type": "start", "seed": ask.seed, **more}
-        return json.dumps(given | ({"speaker": self.speaker} if self.speaker else {}))
+        speaker = ask.speaker or self.speaker
+        return json.dumps(given | ({"speaker": speaker} if speaker else {}))
 
     @property
     def _headers(self) -> dict[str, str]:
@@ -130,17 +192,72 @@ class Client:
         now_s = time.perf_counter()
         return Outcome(ask, "failed", began_s, now_s, heard(pieces, began_s, self.sample_rate_hz), why)
 
-    async def _hear_http(self, ask: Ask, pieces: list[Piece]) -> tuple[float, None]:
-        body = {"text": ask.text, "format": "pcm", "seed": ask.seed, "sample_rate": self.sample_rate_hz}
-        body |= {"speaker": self.speaker} if self.speaker else {}
-        began_s = time.perf_counter()
-        async with self._http.stream("POST", "/tts", json=body) as response:
+    async def _audio(self, ask: Ask) -> AsyncGenerator[bytes, None]:
+        """The request, ready to go: it goes when the audio is asked for. Raises as the audio does."""
+        speech = self._speech(ask)
+        match ask.protocol:
+            case "http" | "openai":
+                return self._post(*self._http_body(ask.protocol, speech))
+            case "grpc":
+                return self._grpc_client().synthesize(speech)
+            case "kserve-grpc":
+                request_id = f"{self._run}-{self._num_asked}"
+                return self._grpc_client().infer(speech, await self._inference_model(), request_id)
+            case "kserve-http":
+                from firstword.bench.inference_client import generated
+
+                return generated(self._http, speech, await self._inference_model())
+            case _:
+                raise AssertionError(ask.protocol)
+
+    def _speech(self, ask: Ask) -> Speech:
+        self._num_asked += 1
+        speaker = ask.speaker or self.speaker
+        reference = ask.reference or (None if speaker else self.reference)
+        if reference is not None and self.is_cold:
+            transcript = f"{reference.transcript} {self._run} {self._num_asked}"
+            reference = replace(reference, transcript=transcript)
+        return Speech(ask.text, ask.seed, None if reference else speaker, reference)
+
+    def _http_body(self, protocol: str, speech: Speech) -> tuple[str, dict[str, Any]]:
+        """-> the path, and what is sent to it."""
+        body: dict[str, Any] = {"seed": speech.seed, "sample_rate": self.sample_rate_hz}
+        body |= {"speaker": speech.speaker} if speech.speaker else {}
+        if speech.reference is not None:
+            body["reference_audio"] = base64.b64encode(speech.reference.content).decode()
+            body["reference_text"] = speech.reference.transcript
+        if protocol == "openai":
+            return "/v1/audio/speech", {"input": speech.text, "response_format": "pcm", **body}
+        return "/tts", {"text": speech.text, "format": "pcm", **body}
+
+    async def _post(self, path: str, body: dict[str, Any]) -> AsyncGenerator[bytes, None]:
+        async with self._http.stream("POST", path, json=body) as response:
             if response.status_code != httpx.codes.OK:
                 await response.aread()
                 raise _answer(response)
             async for data in response.aiter_raw():
-                pieces.append(Piece(time.perf_counter(), data))
-        return began_s, None
+                yield data
+
+    def _grpc_client(self) -> "GrpcClient":
+        if self._grpc is None:
+            from firstword.bench.inference_client import GrpcClient
+
+            address = self.grpc_address or f"{httpx.URL(self.url).host}:{GRPC_PORT}"
+            self._grpc = GrpcClient(address, self.api_key, self.sample_rate_hz)
+        return self._grpc
+
+    async def _inference_model(self) -> str:
+        if not self._model:
+            from firstword.bench.inference_client import speaking_model
+
+            self._model = await speaking_model(self._http)
+        return self._model
+
+    def _write_audio(self, folder: Path, ask: Ask, pieces: list[Piece]) -> None:
+        path = folder / ask.protocol / f"{ask.name or ask.seed}.wav"
+        if pieces and not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            soundfile.write(path, samples_of(pieces), self.sample_rate_hz)
 
     async def _hear_ws(self, ask: Ask, pieces: list[Piece]) -> tuple[float, float | None]:
         try:

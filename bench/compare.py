@@ -22,8 +22,9 @@ from contextlib import ExitStack
 
 from firstword.app.settings import PREFIX
 from firstword.bench.arguments import count
-from firstword.bench.client import Ask, Client, Outcome, Protocol, ServerAnswer
+from firstword.bench.client import Ask, Client, Outcome, Protocol
 from firstword.bench.estimates import ratio_of_pairs
+from firstword.bench.hearing import ServerAnswer
 from firstword.bench.server import ServerDidNotStart, own_server
 from firstword.bench.terminal import progress_of, show_line
 from firstword.bench.texts import spoken_in

@@ -22,6 +22,14 @@ _PACE_S = {"en": (0.03, 0.2), "zh": (0.1, 0.6)}
 _PAUSES_S = 3.0  # beyond the pace: what a short text may have at its ends, and a number written in digits
 
 
+class ServerAnswer(Exception):
+    """The server would not, or could not; the message is its own."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """Bytes of s16le mono that arrived together."""
@@ -91,6 +99,8 @@ def flaw_of(text: str, language: str, found: Heard) -> Flaw | None:
     """What is wrong with the speech of `text`, however fast it came."""
     if found.ttfa_s is None:
         return "silent"
+    if language not in _PACE_S:
+        return None
     shortest_s, longest_s = _PACE_S[language]
     num_characters = sum(character.isalnum() for character in text)
     if found.audio_s < shortest_s * num_characters:

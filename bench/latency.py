@@ -11,7 +11,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,12 @@ import httpx
 
 from firstword.app.settings import LOCAL_URL
 from firstword.bench import arguments, cold_speakers
-from firstword.bench.client import Ask, Client, Protocol
-from firstword.bench.levels import Goal, Level, capacity_hz, goodput, level_of
+from firstword.bench.client import PROTOCOLS, Ask, Client, Protocol
+from firstword.bench.data_set import own_sentences, read_items, read_reference
+from firstword.bench.levels import Goal, Level, capacity_hz, goodput, level_of, server_times
 from firstword.bench.load import Load, asks, run_load, watched_lag
 from firstword.bench.plots import plot_latency
-from firstword.bench.terminal import Bar, level_table, progress_of, show, verdict_lines
-from firstword.bench.texts import spoken_in
+from firstword.bench.terminal import Bar, cosyvoice_table, level_table, progress_of, show, verdict_lines
 
 CAPACITY_SHARES = (0.3, 0.5, 0.7, 1.0, 2.0)
 MIN_REQUESTS = 12  # of a Poisson rate, on average: a low one takes up to twice as long for them
@@ -32,7 +32,10 @@ MIN_REQUESTS = 12  # of a Poisson rate, on average: a low one takes up to twice 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """rates_hz None: CAPACITY_SHARES of what the closed loop reached. seconds: of each load."""
+    """rates_hz None: CAPACITY_SHARES of what the closed loop reached. seconds: of each load.
+
+    The rest is as `Client` takes it; data: a JSON Lines file instead of our own sentences.
+    """
 
     url: str
     api_key: str | None = None
@@ -45,6 +48,30 @@ class Plan:
     seed: int = 0
     goal: Goal = field(default_factory=Goal)
     judges_speech: bool = True
+    grpc_address: str | None = None
+    data: Path | None = None
+    reference: Path | None = None
+    reference_text: str = ""
+    is_cold: bool = False
+    audio_dir: Path | None = None
+    metrics_url: str | None = None
+
+    def client(self) -> Client:
+        """Raises ValueError where the reference is no recording, and where it cannot be cold."""
+        if self.is_cold and not (self.reference and self.reference_text):
+            raise ValueError("a cold speaker is a recording with what is said in it; give both")
+        reference = read_reference(self.reference, self.reference_text) if self.reference else None
+        return Client(
+            self.url,
+            self.api_key,
+            self.speaker,
+            judges_speech=self.judges_speech,
+            grpc_address=self.grpc_address,
+            reference=reference,
+            is_cold=self.is_cold,
+            audio_dir=self.audio_dir,
+            metrics_url=self.metrics_url,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +90,10 @@ class Report:
     def as_json(self) -> dict[str, Any]:
         best = goodput(self.levels)
         return {
-            "plan": asdict(self.plan) | {"api_key": None},
+            "plan": {
+                name: str(value) if isinstance(value, Path) else value
+                for name, value in (asdict(self.plan) | {"api_key": None}).items()
+            },
             "server": self.server,
             "client": {
                 "machine": platform.machine(),
@@ -77,11 +107,11 @@ class Report:
 
 async def measure(plan: Plan) -> Report:
     """Raises httpx.HTTPError where no server answers, ValueError where no text is in a language it speaks."""
-    async with Client(plan.url, plan.api_key, plan.speaker, judges_speech=plan.judges_speech) as client:
-        server = (await client.get("/v1/capabilities")).json()
+    async with plan.client() as client:
+        server = await client.describe()
         client.sample_rate_hz = server["default_sample_rate"]
-        texts = spoken_in(tuple(server["languages"]))
-        wanted = {protocol: asks(texts, protocol) for protocol in plan.protocols}
+        items = read_items(plan.data) if plan.data else own_sentences(tuple(server["languages"]))
+        wanted = {protocol: asks(items, protocol) for protocol in plan.protocols}
         for protocol in plan.protocols:
             await client.speak(next(wanted[protocol]))  # connections and caches stand from here on
         levels: list[Level] = []
@@ -108,9 +138,13 @@ def write(report: Report, json_path: Path | None, plot_path: Path | None) -> Non
         plot_latency(report.levels, report.plan.goal, plot_path)
 
 
-def show_report(report: Report) -> None:
+def show_report(report: Report, table: str | None = None) -> None:
+    """table: "cosyvoice" shows a second one, of the layout of the published deployment's."""
     goal = report.plan.goal
     show(level_table(report.levels, goal), *verdict_lines(report.levels, goal))
+    if table == "cosyvoice":
+        sends_recordings = report.plan.reference is not None
+        show(*cosyvoice_table(report.levels, uses_speaker_cache=not sends_recordings))
 
 
 def main(words: Sequence[str]) -> int:
@@ -128,6 +162,13 @@ def main(words: Sequence[str]) -> int:
         given.seed,
         Goal(given.max_ttfa_ms / 1000, given.max_gap_ms / 1000),
         not given.any_speech,
+        given.grpc,
+        given.data,
+        given.reference,
+        given.reference_text,
+        given.cold,
+        given.wav,
+        given.metrics,
     )
     try:
         if given.cold_speakers:
@@ -137,17 +178,19 @@ def main(words: Sequence[str]) -> int:
     except (httpx.HTTPError, ValueError) as error:
         print(f"bench: {plan.url}: {error}", file=sys.stderr)
         return 1
-    show_report(report)
+    show_report(report, given.table)
     write(report, given.json, given.plot)
     return 0 if report.is_sound else 1
 
 
 async def _taken(client: Client, load: Load, plan: Plan, wanted: Iterator[Ask], bar: Bar) -> Level:
     bar.say(str(load))
+    before = await client.server_times(load.protocol)
     async with watched_lag() as lag:
         outcomes = await run_load(load, wanted, client.speak, plan.seed)
     bar.advance(plan.seconds)
-    return level_of(load, outcomes, plan.goal, lag.worst_s)
+    times = server_times(before, await client.server_times(load.protocol))
+    return replace(level_of(load, outcomes, plan.goal, lag.worst_s), server=times)
 
 
 def _poisson_loads(plan: Plan, capacity: float) -> list[Load]:
@@ -173,7 +216,20 @@ def _parser() -> argparse.ArgumentParser:
     add("--url", default=LOCAL_URL)
     add("--api-key", help="a key, if the server asks for one")
     add("--speaker")
-    add("--protocol", type=arguments.protocols, default=("http",), help="http, ws, or both: http,ws")
+    add(
+        "--protocol",
+        type=arguments.protocols,
+        default=("http",),
+        help="such as http,ws: " + ", ".join(PROTOCOLS),
+    )
+    add("--grpc", metavar="HOST:PORT", help="gRPC of the server; its host and port 8001 if left out")
+    add("--metrics", metavar="URL", help="of the engine behind tritonserver: http://HOST:PORT/metrics")
+    add("--data", type=Path, help="JSON Lines with the texts to say, as `firstword batch` reads them")
+    add("--reference", type=Path, help="a recording, whose voice speaks")
+    add("--reference-text", default="", help="what is said in it")
+    add("--cold", action="store_true", help="the server has not seen any request's recording before")
+    add("--wav", type=Path, metavar="DIRECTORY", help="write one file of each text there")
+    add("--table", choices=("cosyvoice",), help="also the table of the published deployment")
     add("--concurrency", type=arguments.counts, default=(1, 2, 4, 8), help="such as 1,2,4")
     add("--listeners", type=arguments.counts, default=(), help="who never stop listening: 1,2,3")
     add("--rates", type=arguments.rates, help="requests/s; auto, the default: up to twice the capacity")

@@ -1,8 +1,9 @@
 """What the requests of one load had, as figures; and the highest load that is still good."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import fmean
 from typing import Any, TypeVar
 
 from firstword.bench.client import Outcome
@@ -11,7 +12,7 @@ from firstword.bench.hearing import Heard
 from firstword.bench.load import Load
 
 Item = TypeVar("Item", Heard, Outcome)
-SHARES = (0.5, 0.95, 0.99)
+SHARES = (0.5, 0.9, 0.95, 0.99)
 GOOD_SHARE = 0.99
 
 
@@ -27,6 +28,24 @@ class Goal:
         if outcome.status != "ok" or found is None or found.ttfa_s is None:
             return False
         return found.ttfa_s <= self.max_ttfa_s and found.underrun_s <= self.max_gap_s
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTimes:
+    """Means of the requests of a load, by the server's own account. compute_s: of all stages together."""
+
+    queue_s: float
+    compute_s: float
+    num_requests: int
+
+
+def server_times(before: Mapping[str, float], after: Mapping[str, float]) -> ServerTimes | None:
+    """What was counted between two looks; None: nothing, or the server does not tell."""
+    count = round(after.get("count", 0) - before.get("count", 0))
+    if count <= 0:
+        return None
+    queue_s, compute_s = (after.get(name, 0) - before.get(name, 0) for name in ("queue", "compute"))
+    return ServerTimes(queue_s / count, compute_s / count, count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +76,8 @@ class Level:
     good: Interval | None  # share of all that asked; None: nobody did
     refused_after_s: float | None
     lag_s: float
+    mean_ttfb_s: float | None  # None: nobody was served
+    server: ServerTimes | None = None  # None: it does not tell
 
     @property
     def num_served(self) -> int:
@@ -94,6 +115,7 @@ def level_of(load: Load, outcomes: Sequence[Outcome], goal: Goal, lag_s: float) 
         good=share_interval(num_good, len(outcomes)) if outcomes else None,
         refused_after_s=max((one.ended_s - one.asked_s for one in refused), default=None),
         lag_s=lag_s,
+        mean_ttfb_s=fmean(one.ttfb_s for one in found) if found else None,
     )
 
 

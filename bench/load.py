@@ -3,12 +3,13 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from firstword.bench.client import Ask, Outcome, Protocol
+from firstword.bench.data_set import Item
 
 LoadKind = Literal["closed", "listeners", "poisson"]
 Speak = Callable[[Ask], Awaitable[Outcome]]
@@ -48,11 +49,11 @@ class Lag:
     worst_s: float = 0.0
 
 
-def asks(texts: list[tuple[str, str]], protocol: Protocol) -> Iterator[Ask]:
-    """The texts over and over, each with the same seed every time. texts: (language, text)."""
+def asks(items: Sequence[Item], protocol: Protocol) -> Iterator[Ask]:
+    """The texts over and over, each with the same seed every time."""
     while True:
-        for seed, (language, text) in enumerate(texts):
-            yield Ask(text, language, seed, protocol)
+        for item in items:
+            yield Ask(item.text, item.language, item.seed, protocol, item.name, item.speaker, item.reference)
 
 
 def poisson_times(rate_hz: float, seconds: float, seed: int) -> list[float]:

@@ -29,8 +29,8 @@ def plot_latency(levels: Sequence[Level], goal: Goal, path: Path) -> bool:
     rates = [level.load.amount for level in points]
     for name, style, values in (
         ("first byte, p50", "o-", [level.ttfb[0].value for level in points]),
-        ("first byte, p95", "o--", [level.ttfb[1].value for level in points]),
-        ("first sound, p95", "s:", [level.ttfa[1].value for level in points]),
+        ("first byte, p95", "o--", [level.ttfb[2].value for level in points]),
+        ("first sound, p95", "s:", [level.ttfa[2].value for level in points]),
     ):
         upper.plot(rates, [1000 * value for value in values], style, label=name)
     upper.axhline(1000 * goal.max_ttfa_s, color="grey", linewidth=0.8, label="goal for the first sound")

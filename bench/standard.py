@@ -18,10 +18,10 @@ from firstword.app.options import BUILTIN_CHECKPOINT
 from firstword.app.settings import load_settings
 from firstword.bench import cancels, constancy, latency, soak, stages
 from firstword.bench.arguments import amount, count
-from firstword.bench.client import ServerAnswer
 from firstword.bench.constancy import TooShort
 from firstword.bench.estimates import Interval, Quantile
 from firstword.bench.frames import frames_per_second_and_pass
+from firstword.bench.hearing import ServerAnswer
 from firstword.bench.levels import listeners_without_a_gap
 from firstword.bench.plots import plot_stages
 from firstword.bench.server import OwnServer, ServerDidNotStart, own_server

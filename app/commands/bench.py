@@ -17,14 +17,35 @@ def bench(
     ] = None,
     speaker: Annotated[str | None, typer.Option(help="Who speaks.")] = None,
     protocols: Annotated[
-        str, typer.Option("--protocol", help="http, ws, or both with a comma between.")
+        str,
+        typer.Option(
+            "--protocol", help="http, ws, openai, grpc, kserve-grpc, kserve-http; several with commas."
+        ),
     ] = "http",
+    grpc: Annotated[
+        str | None, typer.Option(help="HOST:PORT of its gRPC; the host of the URL and port 8001 if left out.")
+    ] = None,
     concurrency: Annotated[str, typer.Option(help="Requests at a time, load after load.")] = "1,2,4,8",
     rates: Annotated[
         str, typer.Option(help="Poisson rates, requests a second; auto: up to twice the capacity.")
     ] = "auto",
     seconds: Annotated[float, typer.Option(min=1, help="Of each load.")] = 30.0,
     json: Annotated[Path | None, typer.Option(help="Also write all figures here.")] = None,
+    metrics: Annotated[
+        str | None, typer.Option(help="Of the engine behind tritonserver: http://HOST:PORT/metrics.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="JSON Lines with the texts to say, as `firstword batch` reads them.")
+    ] = None,
+    reference: Annotated[Path | None, typer.Option(help="A recording, whose voice speaks.")] = None,
+    reference_text: Annotated[str, typer.Option(help="What is said in it.")] = "",
+    cold: Annotated[
+        bool, typer.Option("--cold", help="No request's recording was seen by the server before.")
+    ] = False,
+    wav: Annotated[Path | None, typer.Option(help="Directory for one file of each text.")] = None,
+    table: Annotated[
+        str | None, typer.Option(help="cosyvoice: also the table of the published deployment.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw latency against load here, as a PNG.")] = None,
 ) -> None:
     """Measure a running server: first audio, gaps, goodput. Exit code 1 if what it says is not sound."""
@@ -34,8 +55,12 @@ def bench(
     from firstword.bench import arguments
     from firstword.bench.latency import Plan, measure, show_report, write
 
+    if table not in (None, "cosyvoice"):
+        raise CommandFailed(f"--table {table!r}; expected cosyvoice")
     with open_client(url, api_key) as client:
-        ask(client, "GET", "/v1/capabilities")  # says in one line what is wrong with an address or a key
+        knows_only_inference = all(name.strip().startswith("kserve") for name in protocols.split(","))
+        path = "/v2" if knows_only_inference else "/v1/capabilities"
+        ask(client, "GET", path)  # says in one line what is wrong with an address or a key
     try:
         plan = Plan(
             url=url,
@@ -45,11 +70,18 @@ def bench(
             concurrency=arguments.counts(concurrency),
             rates_hz=arguments.rates(rates),
             seconds=seconds,
+            grpc_address=grpc,
+            data=data,
+            reference=reference,
+            reference_text=reference_text,
+            is_cold=cold,
+            audio_dir=wav,
+            metrics_url=metrics,
         )
         report = asyncio.run(measure(plan))
     except (httpx.HTTPError, ValueError) as error:
         raise CommandFailed(str(error)) from error
-    show_report(report)
+    show_report(report, table)
     write(report, json, plot)
     if not report.is_sound:
         raise typer.Exit(1)

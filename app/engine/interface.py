@@ -273,6 +273,10 @@ class TokenSession(Protocol):
     def close(self) -> None: ...
 
 
+MEL_FAMILIES: Final = frozenset({"cosyvoice3"})
+"""Whose flow and vocoder are asked apart."""
+
+
 class Stages(Protocol):
     """The networks of a checkpoint one by one, for those who put them together themselves."""
 

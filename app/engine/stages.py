@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from firstword.app.audio.dsp import Samples
 from firstword.app.clients import ANYBODY, Client
 from firstword.app.engine.admission import Admission, Slot
-from firstword.app.engine.interface import SpeechPrompt
+from firstword.app.engine.interface import MEL_FAMILIES, SpeechPrompt
 from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.errors import InvalidRequest
 from firstword.app.speakers.interface import PreparedSpeaker
@@ -59,7 +59,7 @@ class NetworkStages:
 
     @property
     def gives_mel(self) -> bool:
-        return self.family == "cosyvoice3"
+        return self.family in MEL_FAMILIES
 
     @property
     def lookahead_tokens(self) -> int:

@@ -130,6 +130,12 @@ class Qwen2Tokenizer:
         added = set(self._added.values())
         return tuple(mark for mark in QWEN2_MARKS if mark in added)
 
+    def with_tokens(self, tokens: Sequence[str]) -> str:
+        """Return it as a `tokenizer.json` in which these special tokens have the ids from its size on."""
+        whole = Tokenizer.from_str(self._tokenizer.to_str())
+        whole.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in tokens])
+        return str(whole.to_str())
+
     def encode_text(self, text: str) -> list[int]:
         ids: list[int] = []
         start = 0

@@ -13,6 +13,7 @@ def test_what_is_right_is_read() -> None:
     assert rates("auto") is None
     assert rates("0.5, 2") == (0.5, 2.0)
     assert protocols("ws,http") == ("http", "ws")
+    assert protocols("kserve-grpc, grpc") == ("grpc", "kserve-grpc")
 
 
 @pytest.mark.parametrize("word", ["0", "-1", "1.5", "x", ""])

@@ -2,25 +2,35 @@
 
 import asyncio
 import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
+import numpy as np
 import pytest
+import soundfile
 
+from firstword.app.api.dependencies import Services
 from firstword.app.errors import Overloaded, SynthesisFailed
 from firstword.bench import cold_speakers
-from firstword.bench.client import Ask, Client
+from firstword.bench.client import Ask, Client, Protocol
 from firstword.bench.cold_speakers import WAYS
-from firstword.bench.latency import Plan, measure, write
+from firstword.bench.data_set import Reference
+from firstword.bench.latency import Plan, measure, show_report, write
 from firstword.bench.levels import Goal
-from firstword.bench.terminal import level_table, verdict_lines
-from tests.support.fake_engine import INFO, FakeEngine
+from firstword.bench.terminal import cosyvoice_table, level_table, verdict_lines
+from tests.support.fake_engine import INFO, FakeEngine, speech
 from tests.support.fake_speakers import FakeSpeakers
+from tests.support.grpc_serving import grpc_serving
 from tests.support.serving import make_services, serving
 
 pytestmark = pytest.mark.anyio
 ENGLISH = replace(INFO, languages=("en",))  # the fake's 50 ms a character are too few for a Chinese one
 PROTOCOLS = pytest.mark.parametrize("protocol", ["http", "ws"])
+ALL_PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 TEXT = "The old clock on the tower has been late for years."
 
 
@@ -54,6 +64,90 @@ async def test_every_load_is_measured_over_both_protocols() -> None:
         assert 0 < level.ttfb[0].value <= level.ttfa[0].value <= 5
         assert level.realtime > 0
     assert level_table(report.levels, report.plan.goal).row_count == 7
+
+
+@asynccontextmanager
+async def both(services: Services) -> AsyncIterator[tuple[str, str]]:
+    """The URL and the gRPC address of one server."""
+    async with grpc_serving(services) as rpc, serving(services, inference=rpc.inference) as url:
+        yield url, rpc.address
+
+
+async def test_every_protocol_is_measured_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "texts.jsonl").write_text(f'{{"text": "{TEXT}", "name": "clock", "speaker": "anna"}}\n')
+    engine = FakeEngine(ENGLISH)
+    async with both(make_services(engine)) as (url, address):
+        report = await measure(
+            plan(
+                url,
+                protocols=ALL_PROTOCOLS,
+                concurrency=(1,),
+                rates_hz=(),
+                grpc_address=address,
+                data=tmp_path / "texts.jsonl",
+                audio_dir=tmp_path / "audio",
+            )
+        )
+    assert report.is_sound, verdict_lines(report.levels, report.plan.goal)
+    assert [level.load.protocol for level in report.levels] == list(ALL_PROTOCOLS)
+    wires = {one.request.wire for one in engine.streams}
+    assert wires == {"http", "websocket", "openai", "grpc", "kserve"}
+    assert {one.speaker for one in engine.streams} == {"anna"}
+    length = {soundfile.info(tmp_path / f"audio/{protocol}/clock.wav").frames for protocol in ALL_PROTOCOLS}
+    assert length == {len(speech(TEXT))}
+    for level in report.levels[-2:]:  # a fake waits for no slot, which the metrics count
+        assert level.server is not None
+        assert level.server.num_requests == level.num_served
+        assert 0 <= level.server.queue_s < 1
+    show_report(report, "cosyvoice")
+    shown = capsys.readouterr().out
+    assert "| Streaming, use_spk2info_cache=True, kserve-grpc | 1 |" in shown
+    assert len(re.findall(r"^\| Streaming.* \| 1 \| [\d.]+ \| [\d.]+ \| 0\.\d{4} \|$", shown, re.M)) == 6
+
+
+@pytest.mark.parametrize("is_cold", [False, True])
+async def test_recordings_are_sent_warm_or_cold(is_cold: bool, tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "voice.wav", np.zeros(24_000, np.float32), 24_000)
+    engine = FakeEngine(ENGLISH)
+    protocols: tuple[Protocol, ...] = ("http", "openai", "kserve-grpc", "kserve-http")
+    async with both(make_services(engine)) as (url, address):
+        voice = {"reference": tmp_path / "voice.wav", "reference_text": "Hum.", "is_cold": is_cold}
+        more = {"protocols": protocols, "concurrency": (1,), "rates_hz": (), "grpc_address": address}
+        report = await measure(plan(url, **more, **voice))
+    assert report.is_sound, verdict_lines(report.levels, report.plan.goal)
+    transcripts = [one.request.reference.transcript for one in engine.streams if one.request.reference]
+    assert len(transcripts) == len(engine.streams)
+    assert len(set(transcripts)) == (len(engine.streams) if is_cold else 1)
+    assert all(transcript.startswith("Hum.") for transcript in transcripts)
+    assert "use_spk2info_cache=False" in cosyvoice_table(report.levels, uses_speaker_cache=False)[1]
+
+
+async def test_what_a_protocol_or_a_recording_cannot_be_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="give both"):
+        Plan("http://localhost", is_cold=True).client()
+    (tmp_path / "voice.wav").write_bytes(b"no")
+    with pytest.raises(ValueError, match="no recording"):
+        Plan("http://localhost", reference=tmp_path / "voice.wav").client()
+    reference = Reference(b"", "Hum.")
+    async with (
+        both(make_services(FakeEngine())) as (url, address),
+        Client(url, grpc_address=address) as client,
+    ):
+        outcome = await client.speak(Ask(TEXT, "en", 0, "grpc", reference=reference))
+        assert (outcome.status, "kserve-grpc" in outcome.why) == ("failed", True)
+        refused = await client.speak(Ask("", "en", 0, "kserve-grpc"))
+        assert "`target_text` is empty" in refused.why
+
+
+async def test_refusals_over_grpc_are_no_faults() -> None:
+    engine = FakeEngine(refusal=Overloaded("full", 1))
+    async with both(make_services(engine)) as (url, address), Client(url, grpc_address=address) as client:
+        for protocol in ("grpc", "kserve-http"):
+            outcome = await client.speak(Ask(TEXT, "en", 0, protocol))
+            assert (outcome.status, outcome.why) == ("refused", "overloaded: full")
+    async with Client(url, grpc_address=address) as client:
+        gone = await client.speak(Ask(TEXT, "en", 0, "grpc"))
+        assert gone.status == "failed", "nobody is there to refuse"
 
 
 async def test_cold_speakers_are_compared_and_leave_nothing_behind() -> None:

@@ -7,12 +7,13 @@ from itertools import pairwise
 import pytest
 
 from firstword.bench.client import Ask, Outcome
+from firstword.bench.data_set import Item
 from firstword.bench.load import Load, LoadKind, asks, poisson_times, run_load
 from firstword.bench.texts import LANGUAGES, sentences, spoken_in
 from tests.bench.outcomes import outcome
 
 pytestmark = pytest.mark.anyio
-TEXTS = [("en", "One."), ("en", "Two.")]
+TEXTS = [Item("one", "One.", seed=0), Item("two", "Two.", seed=1)]
 
 
 class Server:

@@ -1,6 +1,7 @@
 """The instruments that start a server of their own, on the built-in voice: small, but whole."""
 
 import asyncio
+import json
 import os
 from pathlib import Path
 
@@ -16,7 +17,7 @@ pytestmark = [
 ]
 
 
-def test_short_streams_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_streams_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in [name for name in os.environ if name.startswith("FIRSTWORD_")]:
         monkeypatch.delenv(name)
     with own_server() as server:
@@ -33,8 +34,12 @@ def test_short_streams_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> 
         assert [one.num_values for one in gone] == [6, 6]
         assert counted(server.url)["tts_cancelled_total{reason=client_cancel}"] >= 6
 
-        result = run("bench", "--url", server.url, "--seconds", "2", "--concurrency", "2", "--rates", "")
+        load = ("--seconds", "2", "--concurrency", "2", "--rates", "", "--json", str(tmp_path / "found.json"))
+        result = run("bench", "--url", server.url, *load)
         assert result.exit_code == 0, result.output
+        (level,) = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))["levels"]
+        assert level["server"]["num_requests"] == level["num_asked"]
+        assert 0 <= level["server"]["queue_s"] < level["server"]["compute_s"] < 60
         assert footing(server).requests == 0
 
 

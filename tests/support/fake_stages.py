@@ -51,8 +51,10 @@ class FakeTokenSession:
     def __init__(self, stages: FakeStages) -> None:
         self._stages = stages
         self._held: list[int] = []
+        self.deadlines_s: list[float] = []
 
     async def step(self, tokens: Sequence[int], is_last: bool, deadline_s: float) -> NDArray[Any]:
+        self.deadlines_s.append(deadline_s)
         if any(token >= 6561 for token in tokens):
             raise InvalidRequest("no such token", "target_speech_tokens")
         self._held.extend(tokens)

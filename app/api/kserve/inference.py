@@ -15,6 +15,7 @@ from firstword.app.api.dependencies import Services
 from firstword.app.api.encoding import MIN_AUDIO_S
 from firstword.app.api.errors import invalid_request, rejections_counted
 from firstword.app.api.kserve.models import (
+    MEL_HZ,
     REFERENCE_HZ,
     SPEECH_TOKEN_OFFSET,
     Model,
@@ -67,6 +68,7 @@ class _Session:
     tokens: TokenSession
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     num_given: int = 0
+    deadline_s: float | None = None  # when its listener runs dry; None: has nothing yet
     timer: asyncio.TimerHandle | None = None  # None: a request is running
 
 
@@ -75,7 +77,8 @@ class Inference:
 
     def __init__(self, services: Services) -> None:
         self.services = services
-        self.models = models_of(services.stages)
+        stages = services.stages
+        self.models = models_of(stages.family, stages.gives_mel)
         self._sessions: dict[tuple[str, str], _Session] = {}  # of token2wav, by owner and request id
 
     @property
@@ -218,8 +221,11 @@ class Inference:
                     )
                 new = tokens[session.num_given :]
                 session.num_given = len(tokens)
-                deadline_s = self.services.clock()
+                clock, services = self.services.clock, self.services
+                deadline_s = clock() if session.deadline_s is None else session.deadline_s
                 output = await session.tokens.step(new, is_last, deadline_s)
+                rate_hz = MEL_HZ if services.stages.gives_mel else services.engine.info.sample_rate_hz
+                session.deadline_s = max(deadline_s, clock()) + output.shape[-1] / rate_hz
         except BaseException:
             self.free(key)
             raise

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from firstword.app.api.kserve.tensors import TensorSpec
-from firstword.app.engine.interface import Stages
 from firstword.app.errors import ModelNotFound
 
 VERSION: Final = "1"
 PLATFORM: Final = "firstword"
 EXTENSIONS: Final = ("binary_tensor_data", "model_configuration", "statistics", "generate")
 REFERENCE_HZ: Final = 16_000
+MEL_HZ: Final = 50
 SPEECH_TOKEN_OFFSET: Final = 151_663
 """What the published deployment adds to speech tokens: the language model's size without them."""
 
@@ -72,17 +72,17 @@ class Model:
         return next((spec for spec in self.inputs if spec.name == name), None)
 
 
-def models_of(stages: Stages) -> Mapping[str, Model]:
-    """By name; the first speaks texts."""
+def models_of(family: str, gives_mel: bool) -> Mapping[str, Model]:
+    """By name; the first speaks texts. gives_mel: as `Stages` says."""
     models = [
-        Model(stages.family, SPEECH_INPUTS, WAVEFORM, is_decoupled=True),
+        Model(family, SPEECH_INPUTS, WAVEFORM, is_decoupled=True),
         Model(
             "audio_tokenizer",
             (REFERENCE_WAV, REFERENCE_LENGTH),
             TensorSpec("prompt_speech_tokens", "INT32", (-1,)),
         ),
         Model("speaker_embedding", (REFERENCE_WAV,), TensorSpec("prompt_spk_embedding", "FP16", (-1,))),
-        Model("token2wav", TOKEN2WAV_INPUTS, MEL if stages.gives_mel else WAVEFORM),
+        Model("token2wav", TOKEN2WAV_INPUTS, MEL if gives_mel else WAVEFORM),
         Model("vocoder", (MEL, FINALIZE), TensorSpec("tts_speech", "FP32", (-1,))),
     ]
     return {model.name: model for model in models}

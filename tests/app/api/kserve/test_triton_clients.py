@@ -245,6 +245,19 @@ async def test_token2wav_goes_on_by_its_request_id_until_the_final_request() -> 
     assert stages.open_sessions == []
 
 
+async def test_token2wav_is_as_urgent_as_its_listener_needs_it() -> None:
+    stages = FakeStages()
+    async with grpc_serving(make_services(stages=stages)) as rpc:
+        ask = partial(inferred, rpc.address, "token2wav", output="waveform", request_id="a")
+        await in_thread(partial(ask, values=token_values(range(18), 0)))
+        (session,) = stages.open_sessions
+        await in_thread(partial(ask, values=token_values(range(43), 15)))
+        await in_thread(partial(ask, values=token_values(range(50), 40, is_last=True)))
+    first, second, third = session.deadlines_s
+    assert second - first == pytest.approx(15 * 0.04, abs=0.2), "when the first 15 tokens have been heard"
+    assert third - second == pytest.approx(25 * 0.04, abs=0.01)
+
+
 async def test_token2wav_frees_what_is_left_by_error_disconnect_or_time() -> None:
     stages = FakeStages()
     services = make_services(stages=stages, limits=Limits(slow_listener_timeout_s=0.2))

@@ -1,0 +1,1 @@
+"""The language model of CosyVoice 2 and 3 for TensorRT-LLM."""
