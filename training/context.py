@@ -3,15 +3,15 @@
 import argparse
 import statistics
 import time
+from typing import Literal
 
 import numpy as np
 from rich.console import Console
 
-from firstword.app.engine.interface import FlowContext
 from firstword.app.synthesizer import Synthesizer
 from training.text.corpus import evaluation_sentences
 
-CONTEXTS: tuple[FlowContext, FlowContext] = ("chunks", "full")
+CONTEXTS: tuple[Literal["chunks"], Literal["full"]] = ("chunks", "full")
 
 
 def main() -> None:
