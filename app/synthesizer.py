@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Final, Literal, Self, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -46,29 +46,8 @@ from firstword.app.speakers.enrolment import read_recording
 from firstword.app.speakers.interface import PreparedSpeaker
 from firstword.app.speech_options import checked_options
 from firstword.app.telemetry.metrics import Metrics
+from firstword.app.voice_options import Recording, Text, VoiceOptions
 from firstword.models.token2wav_step import StepInput
-
-Recording = str | Path | bytes | tuple[Samples, int]
-"""A file's path, its content, or mono float32 samples within ±1 with their sample rate in Hz."""
-
-Text = str | Iterable[str]
-"""A whole text, or the pieces of one in the order in which they come."""
-
-
-class VoiceOptions(TypedDict, total=False):
-    """Who speaks a text, and how; `Synthesizer.speak` says what each means."""
-
-    speaker: str | None
-    reference: Recording | PreparedSpeaker | None
-    transcript: str
-    mode: VoiceMode | None
-    instruct: str | None
-    language: str | None
-    normalize: bool
-    options: Mapping[str, object] | None
-    seed: int | None
-    context: FlowContext
-
 
 DEFAULT_MAX_STREAMS: Final = 4
 _ENDLESS_S: Final = 24 * 3600.0

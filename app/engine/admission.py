@@ -66,8 +66,8 @@ class Admission:
         self._played = _Line("streams", 1, max_queued, queue_timeout_s)
         self._files = _Line("files", _SLOTS_PER_FILE, max_queued_files, file_queue_timeout_s)
         self._background = _Line("background streams", _SLOTS_PER_FILE, MAX_BACKGROUND, None)
-        self._room = asyncio.Event()  # not every slot is taken by the others
-        self._room.set()
+        self._has_free_slot = asyncio.Event()  # not every slot is taken by the others
+        self._has_free_slot.set()
         self._is_draining = False
         self._idle = asyncio.Event()
         self._idle.set()
@@ -106,7 +106,7 @@ class Admission:
         if not line.waiters and self._has_slot(line):
             line.num_running += 1
             self._idle.clear()
-            self._note_room()
+            self._note_free_slot()
             return Slot(partial(self._release, line), self._clock)
         if len(line.waiters) >= line.max_waiting:
             why = f"{line.num_running} {line.what} run and {len(line.waiters)} wait"
@@ -141,15 +141,15 @@ class Admission:
     async def wait_until_idle(self) -> None:
         await self._idle.wait()
 
-    async def wait_for_room(self) -> None:
+    async def wait_for_free_slot(self) -> None:
         """Wait while streams that are not in the background take every slot."""
-        await self._room.wait()
+        await self._has_free_slot.wait()
 
-    def _note_room(self) -> None:
+    def _note_free_slot(self) -> None:
         if self._played.num_running + self._files.num_running < self.max_streams:
-            self._room.set()
+            self._has_free_slot.set()
         else:
-            self._room.clear()
+            self._has_free_slot.clear()
 
     def _has_slot(self, line: _Line) -> bool:
         num_others = 0 if line is self._played else self._played.num_running
@@ -171,7 +171,7 @@ class Admission:
                 if not waiter.done():
                     waiter.set_result(None)
                     waiting.num_running += 1
-        self._note_room()
+        self._note_free_slot()
         if self.num_running == 0:
             self._idle.set()
 

@@ -110,8 +110,8 @@ class SpeechEngine:
             request, parts.speakers, parts.admission, parts.text, parts.prompt_builder, parts.generator
         )
 
-    async def wait_for_room(self) -> None:
-        await self._admission.wait_for_room()
+    async def wait_for_free_slot(self) -> None:
+        await self._admission.wait_for_free_slot()
 
     async def read_text(self, request: SynthesisRequest) -> TextReport:
         assert request.text is not None, "a whole text"

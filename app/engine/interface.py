@@ -335,7 +335,7 @@ class Engine(Protocol):
         """
         ...
 
-    async def wait_for_room(self) -> None:
+    async def wait_for_free_slot(self) -> None:
         """Wait while streams that are not in the background take every slot."""
         ...
 

@@ -106,7 +106,7 @@ class FakeEngine:
         text = request.text or ""
         return TextReport((ReadPart(text, text, "en", tuple(map(ord, text))),), ())
 
-    async def wait_for_room(self) -> None:
+    async def wait_for_free_slot(self) -> None:
         """There is always some."""
 
     async def admit(self) -> None:

@@ -149,7 +149,7 @@ class BatchRunner:
                         await asyncio.to_thread(file.write, event.data)
                         num_samples += event.num_samples
                         session.record.audio_went(event.num_samples, output.sample_rate_hz)
-                    await self._services.engine.wait_for_room()
+                    await self._services.engine.wait_for_free_slot()
         return num_samples
 
     async def _client(self, owner: str) -> Client:

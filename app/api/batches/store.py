@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from firstword.app.errors import InvalidRequest, PathNotFound, StoreFull, StoreUnavailable
 
 MAX_UNFINISHED: Final = 20  # batches of one owner
-MAX_KEPT: Final = 200  # batches of one owner, with the finished ones
+MAX_BATCHES: Final = 200  # batches of one owner, with the finished ones
 SCHEMA_VERSION: Final = 1
 RETRY_AFTER_S: Final = 30
 
@@ -145,17 +145,17 @@ class BatchStore:
         """Raises InvalidRequest where the owner has too many, StoreFull where there is no room."""
         id = f"batch_{secrets.token_hex(12)}"
         with self._writing() as connection:
-            kept, unfinished = connection.execute(
+            num_batches, unfinished = connection.execute(
                 """SELECT count(*), total((SELECT count(*) FROM items i WHERE i.batch = b.number
                 AND i.state IN ('queued', 'running')) > 0) FROM batches b WHERE b.owner = ?""",
                 (owner,),
             ).fetchone()
-            if unfinished >= MAX_UNFINISHED or kept >= MAX_KEPT:
+            if unfinished >= MAX_UNFINISHED or num_batches >= MAX_BATCHES:
                 raise InvalidRequest(
-                    f"{kept} batches of this key are kept and {unfinished:.0f} of them are not finished; at "
-                    f"most {MAX_KEPT} and {MAX_UNFINISHED} may be: wait for some, or delete some"
+                    f"this key has {num_batches} batches, {unfinished:.0f} of them not finished; at "
+                    f"most {MAX_BATCHES} and {MAX_UNFINISHED} may be: wait for some, or delete some"
                 )
-            self._check_room(sum(len(item.request) for item in items))
+            self._check_space(sum(len(item.request) for item in items))
             row = connection.execute(
                 "INSERT INTO batches (id, owner, created_at) VALUES (?, ?, ?)", (id, owner, int(time.time()))
             )
@@ -222,7 +222,7 @@ class BatchStore:
             ).fetchone()
             if found is None:
                 return None
-            self._check_room(0)
+            self._check_space(0)
             id, owner, batch, number, request, suffix = found
             connection.execute(
                 "UPDATE items SET state = 'running' WHERE batch = ? AND number = ?", (batch, number)
@@ -313,7 +313,7 @@ class BatchStore:
     def _path(self, id: str, number: int, suffix: str) -> Path:
         return (self._directory or Path()) / id / f"{number}.{suffix}"
 
-    def _check_room(self, num_bytes: int) -> None:
+    def _check_space(self, num_bytes: int) -> None:
         """Raises StoreFull where so many bytes would be too many. Within a transaction."""
         assert self._connection is not None, "within a transaction"
         query = "SELECT total(num_bytes) + total(length(request)) FROM items"

@@ -195,9 +195,9 @@ async def test_what_is_in_the_background_has_free_slots_only_and_pauses_when_the
     assert [next_file.done(), waiting[0].done()] == [True, False]  # files go before
     (await next_file).release()
     background = await waiting[0]
-    await door.wait_for_room()
+    await door.wait_for_free_slot()
     others = [await door.acquire()]  # as if the one in the background were not there
-    pausing = asyncio.create_task(door.wait_for_room())
+    pausing = asyncio.create_task(door.wait_for_free_slot())
     await until_idle()
     assert not pausing.done()
     others.pop().release()

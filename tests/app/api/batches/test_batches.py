@@ -221,7 +221,7 @@ async def test_room_is_bounded_in_bytes_batches_and_items(
     kept.delete(full.id)
     kept.add("anna", [item])
     kept.add("anna", [item])
-    with pytest.raises(InvalidRequest, match="2 of them are not finished"):
+    with pytest.raises(InvalidRequest, match="2 of them not finished"):
         kept.add("anna", [item])
     kept.add("ben", [item])
     kept.close()
