@@ -37,7 +37,7 @@ TtsError
 from typing import Literal
 
 CancelReason = Literal["client_cancel", "disconnect", "timeout", "slow_listener", "shutdown"]
-Wire = Literal["http", "openai", "websocket", "grpc", "kserve", "cli"]
+Wire = Literal["http", "openai", "websocket", "grpc", "kserve", "batch", "cli"]
 
 
 class TtsError(Exception):

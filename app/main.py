@@ -7,6 +7,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from firstword.app.api.app import DrainingServer, build_app, metrics_server, raise_file_limit, server_config
+from firstword.app.api.batches.queue import Batches
+from firstword.app.api.batches.runner import BatchRunner
+from firstword.app.api.batches.store import BatchStore
 from firstword.app.api.dependencies import Services
 from firstword.app.api.keys import KeyRing, UrlSigner
 from firstword.app.api.kserve.inference import Inference
@@ -22,6 +25,7 @@ if TYPE_CHECKING:  # grpcio is an extra
     from firstword.app.api.grpc.server import GrpcServer
 
 USAGE_FILE = "usage.sqlite3"
+BATCH_DIRECTORY = "batches"
 
 
 @asynccontextmanager
@@ -47,12 +51,18 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
             max_bundle_bytes=max_bundle_bytes(settings.limits.max_upload_bytes),
         ) as running,
         Usage(settings.speakers.data_dir / USAGE_FILE, metrics) as usage,
+        AsyncExitStack() as stack,
     ):
+        directory = settings.speakers.data_dir / BATCH_DIRECTORY
+        batches = await asyncio.to_thread(BatchStore, directory, settings.speakers.batch_disk_mb << 20)
+        metrics.batch_items_waiting.set_function(lambda: float(batches.num_waiting))
         info = running.engine.info
+        stack.callback(batches.close)
         yield Services(
             engine=running.engine,
             speakers=running.speakers,
             consents=running.consents,
+            batches=Batches(batches),
             stages=running.stages,
             metrics=metrics,
             keys=keys,
@@ -96,6 +106,7 @@ async def serve(settings: Settings, announce: Callable[[str], None], on_drained:
     server_options, limits = settings.server, settings.limits
 
     async def drain() -> None:
+        await runner.stop()
         if grpc is not None:
             await grpc.refuse()
         await services.engine.drain(server_options.drain_timeout_s)
@@ -104,6 +115,7 @@ async def serve(settings: Settings, announce: Callable[[str], None], on_drained:
     grpc: GrpcServer | None = None
     raise_file_limit()
     async with running(settings) as services:
+        runner = BatchRunner(services)
         inference = Inference(services)
         app = build_app(
             services,
@@ -131,6 +143,8 @@ async def serve(settings: Settings, announce: Callable[[str], None], on_drained:
 
                 grpc, port = await stack.enter_async_context(grpc_server(server_options, inference))
                 announce(f"gRPC is on {server_options.host}:{port}.")
+            runner.start()
+            stack.push_async_callback(runner.stop)
             await server.serve()
 
 

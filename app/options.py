@@ -184,6 +184,9 @@ class Limits:
     max_reference_bytes: Annotated[
         int, Field(ge=1, description="One recording within a request, whose voice it borrows or converts")
     ] = 6 * _MIB
+    max_batch_bytes: Annotated[
+        int, Field(ge=1, description="JSON body of POST /v1/audio/batches, recordings included")
+    ] = 16 * _MIB
     max_bodies_bytes: Annotated[
         int,
         Field(ge=1, description="Bodies of all requests being received; beyond, they are refused with 503"),
@@ -318,6 +321,13 @@ class SpeakerOptions:
         str | None,
         Field(description="Speaker of requests that name none; empty is the checkpoint's first"),
     ] = None
+    batch_disk_mb: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="Disk for the audio of batches, and for what waits in them; 0 takes no batches",
+        ),
+    ] = 2048
     loudness_lufs: Annotated[
         float | None,
         Field(

@@ -238,14 +238,22 @@ class Token2Wav:
         return sound.take()
 
     def _solve(self, batch: Sequence[StepInput[StreamState]]) -> None:
-        """Solve every whole chunk; their mel frames wait in the states' sounds."""
+        """Solve every whole chunk, or utterance; their mel frames wait in the states' sounds."""
         check_batch(batch, self._vocab_size)
         for item in batch:
             item.state.flow.pending_tokens.extend(item.tokens)
             item.state.has_all_tokens |= item.is_last
         for item in batch:
-            if item.state.full_prompt is not None:
-                self._solve_whole(item.state, item.state.full_prompt)
+            state, prompt = item.state, item.state.full_prompt
+            if prompt is None:
+                continue
+            tokens = state.flow.pending_tokens[len(prompt.flow.pending_tokens) :]
+            if not self.tokens_wanted(state) or (state.has_all_tokens and not tokens):
+                state.full_prompt = None  # too long: it is solved in chunks after all
+            elif state.has_all_tokens:
+                mel = self._flow.solve_whole(prompt.whole_tokens, prompt.whole_mel, prompt.flow.spks, tokens)
+                state.flow.pending_tokens.clear()
+                state.sound.pending.append((mel, True))
         states = [item.state for item in batch if item.state.full_prompt is None]
         while True:
             found = [(s, self._flow.next_chunk(s.flow, s.has_all_tokens)) for s in states]
@@ -257,16 +265,6 @@ class Token2Wav:
                 is_end = state.has_all_tokens and not state.flow.pending_tokens
                 # Each chunk by itself: so a stream sounds the same however its tokens came.
                 state.sound.pending.append((mel, is_end))
-
-    def _solve_whole(self, state: StreamState, prompt: PromptState) -> None:
-        """Solve the utterance at once when its last token has come, or leave it to be solved in chunks."""
-        tokens = state.flow.pending_tokens[len(prompt.flow.pending_tokens) :]
-        if not self.tokens_wanted(state) or (state.has_all_tokens and not tokens):
-            state.full_prompt = None
-        elif state.has_all_tokens:
-            mel = self._flow.solve_whole(prompt.whole_tokens, prompt.whole_mel, prompt.flow.spks, tokens)
-            state.flow.pending_tokens.clear()
-            state.sound.pending.append((mel, True))
 
     @torch.inference_mode()
     def _measured_sound_bytes(self) -> int:

@@ -26,6 +26,7 @@ from firstword.app.api import (
     tokens,
     tts,
 )
+from firstword.app.api.batches import routes as batches
 from firstword.app.api.dependencies import Services
 from firstword.app.api.errors import install_error_handlers, not_found
 from firstword.app.api.kserve import http as inference_http
@@ -77,7 +78,7 @@ def build_app(
         *(tts.router, text.router, websocket.router, openai.router, conversion.router),
         *(openai_voices.router, openai_voices.form_router),
         *(tokens.router, tokens.form_router, speakers.router, operations.router, pages.router),
-        inference_http.router,
+        *(inference_http.router, batches.router),
     ]
     if metrics_on_main_port:
         routers.append(operations.metrics_router)
@@ -91,7 +92,7 @@ def build_app(
         metrics=services.metrics,
         body_limits=[
             limit
-            for routes in (tts, openai, openai_voices, speakers, conversion, tokens, inference_http)
+            for routes in (tts, openai, openai_voices, speakers, conversion, tokens, inference_http, batches)
             for limit in routes.body_limits(services.limits)
         ],
     )

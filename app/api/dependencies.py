@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
+from firstword.app.api.batches.queue import Batches
 from firstword.app.api.keys import KeyRing, UrlSigner
 from firstword.app.api.limits import Quotas
 from firstword.app.engine.interface import Engine, Stages
@@ -36,6 +37,7 @@ class Services:
     accepts_any_model: bool  # not only those of /v1/models
     clock: Clock
     consents: ConsentStore
+    batches: Batches
     tags_audio: bool = True  # whether files say that they are synthetic
     tracing: Tracing = NO_TRACING
 

@@ -134,6 +134,7 @@ HEADERS_WANTED = "send one as `Authorization: Bearer KEY` or `X-API-Key: KEY`"
 SCOPES_OF_ROUTES: Final[Mapping[KeyScope, re.Pattern[str]]] = {
     "speak": re.compile(
         r"(GET|POST) /tts|WEBSOCKET /tts/stream|"
+        r"(GET|POST|DELETE) /v1/audio/batches(/.*)?|"
         r"POST /v1/(audio/speech|signed-urls|speech-tokens|text|token2wav|tokens|voice-conversion)|"
         r"POST /v2/models/.*",
         re.DOTALL,

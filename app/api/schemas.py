@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, Field, WithJsonSchema, model_validator
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
 from firstword.app.api.errors import ErrorType
 from firstword.app.audio.formats import FORMATS, MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, AudioFormat
@@ -192,6 +192,14 @@ class VoiceFields(ReferenceFields, TimestampFields, SpeechOptions, AudioFields):
         if fields.get("speaker") is None:
             fields["speaker"] = voice
         return fields
+
+
+class SpeechBody(VoiceFields, FileFields):
+    """Fields of `POST /tts`; unknown ones are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str = Field(min_length=1, description="The text to speak.")
 
 
 _SHARED = (

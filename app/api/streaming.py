@@ -4,7 +4,7 @@ import asyncio
 import base64
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from firstword.app.api.dependencies import Services
@@ -74,7 +74,8 @@ class StreamSession:
         self._record = self._new_record()
         async with AsyncExitStack() as stack:
             stack.enter_context(self._recorded())
-            stack.enter_context(services.quotas.admitted(self._request.client.name))
+            if not self._request.is_background:  # a batch was one request, when it came
+                stack.enter_context(services.quotas.admitted(self._request.client.name))
             stream = await stack.enter_async_context(self.stream)
             self._stats = stream.stats
             self._record.named(self._request.request_id, stream.speaker)
@@ -180,6 +181,31 @@ class BodyAborted(Exception):
 
 class ClientTooSlow(Exception):
     """A write waited too long for the client to read."""
+
+
+class TimedStreamingResponse(StreamingResponse):
+    """A body as it is made, aborted where the client reads none of it for too long."""
+
+    def __init__(
+        self,
+        content: AsyncIterable[str] | Iterable[bytes],
+        send_timeout_s: float,
+        media_type: str,
+        headers: Mapping[str, str],
+    ) -> None:
+        self._send_timeout_s = send_timeout_s
+        super().__init__(content, media_type=media_type, headers=headers)
+
+    async def stream_response(self, send: Send) -> None:
+        async def send_in_time(message: Message) -> None:
+            try:
+                async with asyncio.timeout(self._send_timeout_s):
+                    await send(message)
+            except TimeoutError:
+                slow = ClientTooSlow(f"a write took longer than {self._send_timeout_s:g} s")
+                raise BodyAborted("a client did not read what it asked for") from slow
+
+        await super().stream_response(send_in_time)
 
 
 class AudioResponse(Response):

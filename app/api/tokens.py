@@ -1,6 +1,5 @@
 """Speech tokens over the wire: of a recording, of a text, and back into audio."""
 
-import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -11,8 +10,8 @@ from fastapi import APIRouter, Form, UploadFile
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
-from starlette.types import Message, Send
+from starlette.responses import Response
+from starlette.types import Send
 
 from firstword.app.api.dependencies import Services, ServicesHere
 from firstword.app.api.errors import error_body, rejections_counted
@@ -31,8 +30,7 @@ from firstword.app.api.schemas import (
 )
 from firstword.app.api.streaming import (
     AudioResponse,
-    BodyAborted,
-    ClientTooSlow,
+    TimedStreamingResponse,
     audio_response,
     http_synthesis_request,
 )
@@ -121,13 +119,13 @@ async def list_tokens(body: TokenRequestFields, request: Request, services: Serv
     return LinesResponse(first, lines, services.limits.slow_listener_timeout_s)
 
 
-class LinesResponse(StreamingResponse):
+class LinesResponse(TimedStreamingResponse):
     """JSON lines as they come. A client that leaves, or reads none for too long, ends them."""
 
     def __init__(self, first: str, rest: AsyncGenerator[str], send_timeout_s: float) -> None:
         self._rest = rest
-        self._send_timeout_s = send_timeout_s
-        super().__init__(self._all(first), media_type=JSON_LINES, headers={"Cache-Control": "no-store"})
+        headers = {"Cache-Control": "no-store"}
+        super().__init__(self._all(first), send_timeout_s, JSON_LINES, headers)
 
     async def _all(self, first: str) -> AsyncIterator[str]:
         yield first
@@ -135,16 +133,8 @@ class LinesResponse(StreamingResponse):
             yield line
 
     async def stream_response(self, send: Send) -> None:
-        async def send_in_time(message: Message) -> None:
-            try:
-                async with asyncio.timeout(self._send_timeout_s):
-                    await send(message)
-            except TimeoutError:
-                slow = ClientTooSlow(f"a write took longer than {self._send_timeout_s:g} s")
-                raise BodyAborted("a client did not read its tokens") from slow
-
         async with aclosing(self._rest):
-            await super().stream_response(send_in_time)
+            await super().stream_response(send)
 
 
 async def _lines(services: Services, request: SynthesisRequest) -> AsyncGenerator[str]:

@@ -14,7 +14,7 @@ from firstword.app.api.errors import unknown_field
 from firstword.app.api.forms import JsonOrFormRoute
 from firstword.app.api.keys import SIGNATURE_PARAMETERS
 from firstword.app.api.limits import BodyLimit, speech_body_bytes
-from firstword.app.api.schemas import AUDIO_ANSWERS, ERROR_ANSWERS, FileFields, VoiceFields
+from firstword.app.api.schemas import AUDIO_ANSWERS, ERROR_ANSWERS, SpeechBody
 from firstword.app.api.streaming import (
     AudioResponse,
     audio_response,
@@ -30,14 +30,6 @@ MAX_LIFETIME_S = 24 * 3600
 MAX_URL_CHARS = 60 * 1024  # with its headers a request may have 64 KiB
 
 router = APIRouter(tags=["speech"], responses=ERROR_ANSWERS, route_class=JsonOrFormRoute)
-
-
-class SpeechBody(VoiceFields, FileFields):
-    """Fields of `POST /tts`; unknown ones are refused."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    text: str = Field(min_length=1, description="The text to speak.")
 
 
 class SpeechQuery(SpeechBody):

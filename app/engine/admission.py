@@ -11,6 +11,7 @@ from firstword.app.errors import Draining, Overloaded
 
 _SMOOTHING = 0.9  # of the running mean of how long a slot is held
 _FIRST_ESTIMATE_S = 3.0
+MAX_BACKGROUND = 1000  # that wait
 _SLOTS_PER_FILE = 8  # how many run beside all slots, in what is left of the machine
 
 
@@ -36,7 +37,7 @@ class _Line:
     what: str
     slots_per_stream: int  # that there have to be for each after the first
     max_waiting: int
-    timeout_s: float
+    timeout_s: float | None  # None: there is none
     num_running: int = 0
     waiters: deque["asyncio.Future[None]"] = field(default_factory=deque)
     held_s: float = _FIRST_ESTIMATE_S  # running mean
@@ -48,7 +49,7 @@ class Admission:
     A file is a stream that nobody plays while it comes. Files wait in a line of their own, and one is begun
     only while a slot is free that no played stream wants; at most an eighth of the slots, or one, is given to
     files. Played streams are admitted as if there were no files: one that runs then goes on beside them, its
-    chunks computed after theirs.
+    chunks computed after theirs. What is in the background waits likewise, as long as it takes, behind files.
     """
 
     def __init__(
@@ -64,13 +65,20 @@ class Admission:
         self._clock = clock
         self._played = _Line("streams", 1, max_queued, queue_timeout_s)
         self._files = _Line("files", _SLOTS_PER_FILE, max_queued_files, file_queue_timeout_s)
+        self._background = _Line("background streams", _SLOTS_PER_FILE, MAX_BACKGROUND, None)
+        self._has_free_slot = asyncio.Event()  # not every slot is taken by the others
+        self._has_free_slot.set()
         self._is_draining = False
         self._idle = asyncio.Event()
         self._idle.set()
 
     @property
     def num_running(self) -> int:
-        return self._played.num_running + self._files.num_running
+        return sum(line.num_running for line in self._lines)
+
+    @property
+    def _lines(self) -> tuple[_Line, ...]:
+        return self._played, self._files, self._background
 
     @property
     def num_queued(self) -> int:
@@ -90,14 +98,15 @@ class Admission:
         line = self._played
         return line.num_running >= self.max_streams and len(line.waiters) >= line.max_waiting
 
-    async def acquire(self, is_file: bool = False) -> Slot:
+    async def acquire(self, is_file: bool = False, is_background: bool = False) -> Slot:
         """Raise Overloaded where the line is full or its deadline passes, Draining after `drain`."""
-        line = self._files if is_file else self._played
+        line = self._background if is_background else self._files if is_file else self._played
         if self._is_draining:
             raise self._draining(line)
         if not line.waiters and self._has_slot(line):
             line.num_running += 1
             self._idle.clear()
+            self._note_free_slot()
             return Slot(partial(self._release, line), self._clock)
         if len(line.waiters) >= line.max_waiting:
             why = f"{line.num_running} {line.what} run and {len(line.waiters)} wait"
@@ -123,7 +132,7 @@ class Admission:
     def drain(self) -> None:
         """Admit no more streams; those that wait are refused now."""
         self._is_draining = True
-        for line in (self._played, self._files):
+        for line in self._lines:
             while line.waiters:
                 waiter = line.waiters.popleft()
                 if not waiter.done():
@@ -132,8 +141,20 @@ class Admission:
     async def wait_until_idle(self) -> None:
         await self._idle.wait()
 
+    async def wait_for_free_slot(self) -> None:
+        """Wait while streams that are not in the background take every slot."""
+        await self._has_free_slot.wait()
+
+    def _note_free_slot(self) -> None:
+        if self._played.num_running + self._files.num_running < self.max_streams:
+            self._has_free_slot.set()
+        else:
+            self._has_free_slot.clear()
+
     def _has_slot(self, line: _Line) -> bool:
-        num_others = self._played.num_running if line is self._files else 0
+        num_others = 0 if line is self._played else self._played.num_running
+        if line is self._background:
+            num_others += self._files.num_running
         max_running = max(1, self.max_streams // line.slots_per_stream)
         return line.num_running < min(max_running, self.max_streams - num_others)
 
@@ -144,12 +165,13 @@ class Admission:
     def _end(self, line: _Line) -> None:
         """Give what is free to those that still wait for it, played streams first."""
         line.num_running -= 1
-        for waiting in (self._played, self._files):
+        for waiting in self._lines:
             while waiting.waiters and self._has_slot(waiting):
                 waiter = waiting.waiters.popleft()
                 if not waiter.done():
                     waiter.set_result(None)
                     waiting.num_running += 1
+        self._note_free_slot()
         if self.num_running == 0:
             self._idle.set()
 

@@ -92,7 +92,8 @@ class SpeechEngine:
 
     def open(self, request: SynthesisRequest, prepared: PreparedSpeaker | None = None) -> SpeechStream:
         """prepared: a speaker that is not registered, instead of the one that the request names."""
-        self.info.check_length(len(request.text or ""))
+        if not request.is_background:
+            self.info.check_length(len(request.text or ""))
         self.info.check(request)
         request = replace(request, language=self.info.language_of(request.language))
         if prepared is None and request.speaker is not None:
@@ -108,6 +109,9 @@ class SpeechEngine:
         return list_tokens(
             request, parts.speakers, parts.admission, parts.text, parts.prompt_builder, parts.generator
         )
+
+    async def wait_for_free_slot(self) -> None:
+        await self._admission.wait_for_free_slot()
 
     async def read_text(self, request: SynthesisRequest) -> TextReport:
         assert request.text is not None, "a whole text"

@@ -53,6 +53,7 @@ class SynthesisRequest:
     sampling: Sampling | None = None
     volume: float = 1.0  # a factor of the amplitude
     is_played: bool = True  # while it comes; False: a file, which may wait and gives way to those that are
+    is_background: bool = False  # an item of a batch: as long as it may be there, and behind all others
     trace: StreamTrace = NO_TRACE
     client: Client = field(kw_only=True)  # who asks; no default, so that no route can forget it
     pauses: tuple[int, ...] | None = None  # of the writer, of an earlier stream; None: as it pauses
@@ -336,6 +337,10 @@ class Engine(Protocol):
 
         Raises as `open` does, and iterating as a stream does.
         """
+        ...
+
+    async def wait_for_free_slot(self) -> None:
+        """Wait while streams that are not in the background take every slot."""
         ...
 
     async def read_text(self, request: SynthesisRequest) -> TextReport:

@@ -96,7 +96,7 @@ class SpeechStream:
                 self.stats.first.speaker_s = prepared_s - began_s
                 metrics.stage_seconds.labels(stage="speaker").observe(prepared_s - began_s)
                 with (metrics.file_queue_depth if is_file else metrics.queue_depth).track_inprogress():
-                    self._slot = await parts.admission.acquire(is_file)
+                    self._slot = await parts.admission.acquire(is_file, self.request.is_background)
         except BaseException as error:
             was_cancelled = self._has_ended and isinstance(error, TimeoutError)
             self._end()

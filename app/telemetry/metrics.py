@@ -185,6 +185,9 @@ class Metrics:
         self.phrase_cache_hits = counter("phrase_cache_hits", "Requests answered with kept audio")
         self.phrase_cache_misses = counter("phrase_cache_misses", "Requests whose audio was to be kept")
 
+        self.batch_items = counter("batch_items", "Items of batches that ended", ["outcome"])
+        self.batch_items_waiting = gauge("batch_items_waiting", "Items of batches that are not begun")
+
         self.engine_restarts = counter(
             "engine_restarts", "Times that vLLM's engine died and was started again"
         )
@@ -219,6 +222,7 @@ class Metrics:
             (self.rejected, [get_args(RejectReason)]),
             (self.cancelled, [get_args(CancelReason)]),
             (self.generation_anomalies, [get_args(Anomaly)]),
+            (self.batch_items, [("done", "failed")]),
         ]
         for family, values in label_sets:
             for labels in product(*values):

@@ -13,6 +13,8 @@ import httpx
 import uvicorn
 
 from firstword.app.api.app import DrainingServer, build_app, server_config
+from firstword.app.api.batches.queue import Batches
+from firstword.app.api.batches.store import BatchStore
 from firstword.app.api.dependencies import Clock, Services
 from firstword.app.api.keys import KeyRing, UrlSigner
 from firstword.app.api.kserve.inference import Inference
@@ -45,6 +47,7 @@ def make_services(
     stages: FakeStages | None = None,
     usage: Usage | None = None,
     now: Callable[[], float] = time.time,
+    batches: Batches | None = None,
 ) -> Services:
     """usage: one that is entered, where what it has written is to be read."""
     key_ring = keys if isinstance(keys, KeyRing) else KeyRing(keys)
@@ -53,6 +56,7 @@ def make_services(
         engine=engine or FakeEngine(),
         speakers=speakers or FakeSpeakers(),
         consents=ConsentStore(memory_store(), Path("memory")),
+        batches=batches or Batches(BatchStore(None, 1 << 20)),
         stages=stages or FakeStages(),
         metrics=metrics,
         keys=key_ring,

@@ -13,9 +13,8 @@ from firstword.app.api.errors import invalid_request, rejections_counted
 from firstword.app.api.grpc.call import Call, answered
 from firstword.app.api.grpc.messages import Handler, message
 from firstword.app.api.limits import upload_too_large
-from firstword.app.api.schemas import synthesis_request
+from firstword.app.api.schemas import SpeechBody, synthesis_request
 from firstword.app.api.streaming import StreamSession, resolve_output_format
-from firstword.app.api.tts import SpeechBody
 from firstword.app.api.ws import messages as ws
 from firstword.app.api.ws.context import Context
 from firstword.app.errors import InvalidRequest, TtsError

@@ -181,3 +181,28 @@ async def test_draining_refuses_files_that_wait() -> None:
         await file
     slot.release()
     await door.wait_until_idle()
+
+
+async def test_what_is_in_the_background_has_free_slots_only_and_pauses_when_there_are_none() -> None:
+    door = Admission(2, 2, 60.0, Clock(), 4, 60.0)
+    played, file = await door.acquire(), await door.acquire(is_file=True)
+    waiting = [asyncio.create_task(door.acquire(is_background=True)) for _ in range(2)]
+    next_file = asyncio.create_task(door.acquire(is_file=True))
+    await until_idle()
+    assert not any(task.done() for task in waiting)
+    file.release()
+    await until_idle()
+    assert [next_file.done(), waiting[0].done()] == [True, False]  # files go before
+    (await next_file).release()
+    background = await waiting[0]
+    await door.wait_for_free_slot()
+    others = [await door.acquire()]  # as if the one in the background were not there
+    pausing = asyncio.create_task(door.wait_for_free_slot())
+    await until_idle()
+    assert not pausing.done()
+    others.pop().release()
+    await pausing
+    background.release()
+    played.release()
+    (await waiting[1]).release()
+    assert door.num_running == 0

@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from firstword.app.telemetry.metrics import Metrics
 from tests.support.readings import samples, value
 
-PROTOCOLS = ["http", "openai", "websocket", "grpc", "kserve", "cli"]
+PROTOCOLS = ["http", "openai", "websocket", "grpc", "kserve", "batch", "cli"]
 STAGES = ["normalize", "speaker", "llm_first_token", "llm_first_hop", "flow", "vocoder", "encode"]
 
 # Written out by hand: the dashboard and the alerts ask for these.
@@ -28,6 +28,7 @@ COUNTERS = {
     "tts_speaker_cache_misses": {},
     "tts_phrase_cache_hits": {},
     "tts_phrase_cache_misses": {},
+    "tts_batch_items": {"outcome": ["done", "failed"]},
 }
 GAUGES = [
     "tts_requests_in_flight",
@@ -39,6 +40,7 @@ GAUGES = [
     "tts_event_loop_tasks",
     "tts_speakers",
     "tts_device_memory_bytes",
+    "tts_batch_items_waiting",
     "tts_ready",
 ]
 TTFB = ".03 .05 .075 .1 .125 .15 .2 .25 .3 .4 .5 .75 1 1.5 2 3 5 10"
