@@ -1,5 +1,6 @@
 """How intelligible speech is, by recognisers that never heard it: Whisper tiny.en and pocketsphinx."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -50,3 +51,20 @@ class Pocketsphinx:
         self._decoder.end_utt()
         hypothesis = self._decoder.hyp()
         return read_words(hypothesis.hypstr) if hypothesis else []
+
+    def word_starts(self, samples: NDArray[np.float32], sample_rate_hz: int, text: str) -> list[float]:
+        """When each word of the text starts, in seconds, by forced alignment; [] where it fails."""
+        words = ["".join(read_words(word)) for word in text.split() if read_words(word)]
+        if not all(self._decoder.lookup_word(word) for word in words):
+            return []
+        self._decoder.set_align_text(" ".join(words))
+        self(samples, sample_rate_hz)
+        segments = [
+            (re.sub(r"\(\d\)$", "", segment.word), segment.start_frame)
+            for segment in self._decoder.seg() or ()
+            if segment.word[0] not in "<["
+        ]
+        self._decoder.activate_search()
+        if [word for word, _ in segments] != words:
+            return []
+        return [frame / 100 - _MARGIN_S for _, frame in segments]
