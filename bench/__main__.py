@@ -18,6 +18,10 @@ MEASUREMENTS: Final = {
         "the chunks around second 60 of a stream against those around second 2",
     ),
     "cancels": ("firstword.bench.cancels", "how soon a cancelled stream is gone"),
+    "first_words": (
+        "firstword.bench.first_words",
+        "text that comes token by token: from its first token to the first sound",
+    ),
     "token_generators": ("firstword.bench.token_generators", "speech tokens a second: torch against vLLM"),
     "distances": ("firstword.bench.distances", "how far 8 bits move what the networks say"),
     "networks": ("firstword.bench.networks", "the networks at their published sizes, with random weights"),

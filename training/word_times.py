@@ -25,7 +25,8 @@ def main() -> None:
     parser.add_argument("--speakers", nargs="+", metavar="NAME", help="all if left out")
     parser.add_argument("--checkpoint", type=Path, help="model directory; the built-in voice if left out")
     parser.add_argument("--in-pieces", action="store_true", help="text word by word, as it is written")
-    parser.add_argument("--json", type=Path, help="file for the differences, for a plot")
+    parser.add_argument("--json", type=Path, help="file for the differences in milliseconds")
+    parser.add_argument("--plot", type=Path, help="file for their distribution")
     arguments = parser.parse_args()
     from training.judge.recognise import Pocketsphinx
 
@@ -49,6 +50,8 @@ def main() -> None:
     Console().print(table(differences))
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(differences))
+    if arguments.plot is not None:
+        plot(differences, arguments.plot)
 
 
 def text_words(text: str) -> list[str]:
@@ -73,6 +76,22 @@ def table(differences: dict[str, list[float]]) -> Table:
             f"{100 * np.mean(sizes <= _NEAR_MS):.1f} %",
         )
     return shown
+
+
+def plot(differences: dict[str, list[float]], path: Path) -> None:
+    """The share of words that start within so many milliseconds of the alignment's."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
+    for speaker, values in differences.items():
+        shares = 100 * np.arange(1, len(values) + 1) / len(values)
+        axes.step(np.sort(np.abs(values)), shares, where="post", label=speaker)
+    axes.set(xlabel="ms between the word's start and forced alignment's", ylabel="% of words", xlim=(0, 200))
+    axes.axvline(_NEAR_MS, color="grey", linewidth=0.8)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+    figure.savefig(path, dpi=90)
+    plt.close(figure)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from firstword.bench import cancels, constancy, soak
+from firstword.bench import cancels, constancy, first_words, soak
 from firstword.bench.server import ServerDidNotStart, counted, footing, own_server
 from tests.app.commands.typed import run
 
@@ -33,6 +33,10 @@ def test_short_streams_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch, tmp
         gone = asyncio.run(cancels.measure(server.url, num_cancels=6, at_a_time=2))
         assert [one.num_values for one in gone] == [6, 6]
         assert counted(server.url)["tts_cancelled_total{reason=client_cancel}"] >= 6
+
+        written = asyncio.run(first_words.measure(server.url, num_texts=1))
+        seconds = {speed: quantiles[0].value for speed, quantiles in written.items()}
+        assert 0.05 < seconds["50 tokens a second"] < seconds["3 words a second"] < 20
 
         load = ("--seconds", "2", "--concurrency", "2", "--rates", "", "--json", str(tmp_path / "found.json"))
         result = run("bench", "--url", server.url, *load)
