@@ -14,6 +14,7 @@ import numpy.typing as npt
 from firstword.app.engine.transcript import TimedWord, estimated_seconds
 from firstword.app.telemetry.stream_record import WordTimes
 from firstword.app.text.words import Word
+from firstword.models.lm.alignment import text_attention
 from firstword.models.lm.plan import TokenDetail
 
 LAG_TOKENS = 3  # the flow looks as far ahead
@@ -125,11 +126,12 @@ class UtteranceWords:
         details: of all tokens that were made into audio. num_trimmed: samples cut off before the first that
         was given out. num_samples: of the utterance, given out so far. is_last: they are all.
         """
-        for detail in details[self._num_tokens :]:
-            if detail.attention is None:
-                self.found = "estimated"
-            elif self.found == "aligned":
-                self._aligner.add_token(detail.attention)
+        queries = [detail.query for detail in details[self._num_tokens :]]
+        if None in queries:
+            self.found = "estimated"
+        if self.found == "aligned":
+            for attention in text_attention([query for query in queries if query is not None]):
+                self._aligner.add_token(attention)
         self._num_tokens = len(details)
         if self.found == "estimated":
             bounds = self._estimated(num_samples, is_last)

@@ -9,6 +9,7 @@ import torch
 
 from firstword.models.checkpoint.open import Checkpoint
 from firstword.models.config import AlignmentHeads, CheckpointError
+from firstword.models.lm.alignment import text_attention
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder
 from firstword.models.lm.plan import OfflinePlan, TextAttention
 from firstword.models.lm.qwen2 import Qwen2LM
@@ -109,5 +110,5 @@ def _attention(lm: Qwen2LM, plan: OfflinePlan, seed: int) -> TextAttention:
     decoder.add(RowRequest(plan, seed, wants_attention=True))
     rows = []
     while decoder.rows:
-        rows += [event.detail.attention for event in decoder.step() if isinstance(event, Emitted)]
-    return np.array(rows)
+        rows += [event.detail.query for event in decoder.step() if isinstance(event, Emitted)]
+    return np.array(text_attention([row for row in rows if row is not None]))

@@ -5,36 +5,54 @@ so). Read at the position whose logits a speech token is drawn from.
 """
 
 from collections.abc import Sequence
+from itertools import groupby
 
 import numpy as np
 
 from firstword.models.config import AlignmentHeads
 from firstword.models.lm.kv_cache import CachePass, KeyValueCache
-from firstword.models.lm.plan import TextAttention
+from firstword.models.lm.plan import TextAttention, TextKeys, TextQuery
 
 
-def text_attention(
-    cache: KeyValueCache,
-    cache_pass: CachePass,
-    heads: AlignmentHeads,
-    row: int,
-    index: int,
-    text_positions: Sequence[int],
-) -> TextAttention:
-    """Return the heads' attention over the text positions alone.
-
-    row: of the cache. index: of the position that attends, among those that the pass ran for the row.
-    """
-    attention: TextAttention = np.empty((len(heads), len(text_positions)), np.float32)
+def text_keys(
+    cache: KeyValueCache, heads: AlignmentHeads, row: int, text_positions: Sequence[int]
+) -> TextKeys:
+    """Return a copy of what each head looks at: (heads, text tokens, D). row: of the cache."""
     if not text_positions:  # what is spoken is still the prompt's
-        return attention
-    first, last = text_positions[0], text_positions[-1]
-    has_speech_between = len(text_positions) <= last - first
-    for number, (layer, head) in enumerate(heads):
-        query = cache_pass.query_of[layer](row - cache_pass.rows.start, index, head)  # (D,)
-        scores = cache.watched_keys(layer, row, head, first, last + 1) @ query  # (last + 1 - first,)
-        if has_speech_between:
-            scores = scores[np.asarray(text_positions) - first]
-        weights = np.exp((scores - scores.max()) * len(query) ** -0.5, out=attention[number])
-        weights /= weights.sum()
-    return attention
+        return np.empty((len(heads), 0, 0), np.float32)
+    first = text_positions[0]
+    chosen = np.asarray(text_positions) - first
+    keys = (cache.watched_keys(layer, row, head, first, text_positions[-1] + 1) for layer, head in heads)
+    return np.stack([of_head[chosen] for of_head in keys])
+
+
+def text_query(
+    cache_pass: CachePass, heads: AlignmentHeads, row: int, index: int, keys: TextKeys
+) -> TextQuery:
+    """row: of the pass. index: of the position that attends, among those that the pass ran for the row."""
+    queries = np.array([cache_pass.query_of[layer](row, index, head) for layer, head in heads])
+    if cache_pass.rotation is None:
+        return TextQuery(queries, keys)
+    return TextQuery(queries, keys, cache_pass.rotation[:, cache_pass.starts[row] + index])
+
+
+def text_attention(queries: Sequence[TextQuery]) -> list[TextAttention]:
+    """Return each one's attention (heads, text tokens) over the text alone; each head's sum to 1."""
+    found: list[TextAttention] = []
+    for _, group in groupby(queries, key=lambda query: id(query.keys)):
+        alike = list(group)
+        keys = alike[0].keys
+        if not keys.shape[1]:
+            found += [np.empty(keys.shape[:2], np.float32)] * len(alike)
+            continue
+        asked = np.stack([query.queries for query in alike], axis=1)  # (heads, n, D)
+        rotations = [query.rotation for query in alike if query.rotation is not None]
+        if rotations:
+            cos, sin = np.stack(rotations, axis=1)  # (n, D)
+            half = asked.shape[-1] // 2
+            asked = asked * cos + np.roll(asked, half, axis=-1) * sin
+        scores = asked @ keys.transpose(0, 2, 1)  # (heads, n, T)
+        weights = np.exp((scores - scores.max(-1, keepdims=True)) * asked.shape[-1] ** -0.5)
+        weights /= weights.sum(-1, keepdims=True)
+        found += list(weights.transpose(1, 0, 2))
+    return found

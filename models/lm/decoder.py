@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from firstword.models.config import AlignmentHeads, SamplingConfig
-from firstword.models.lm.alignment import text_attention
+from firstword.models.lm.alignment import text_keys, text_query
 from firstword.models.lm.kv_cache import CachePass, KeyValueCache, to_device
 from firstword.models.lm.plan import (
     Action,
@@ -21,7 +21,8 @@ from firstword.models.lm.plan import (
     Run,
     Stop,
     StopReason,
-    TextAttention,
+    TextKeys,
+    TextQuery,
     TokenDetail,
     Vocabulary,
     WaitForText,
@@ -83,6 +84,7 @@ class Row:
     arrival: int  # how many joined before it
     generator: torch.Generator = field(init=False)
     uniform: float | None = field(default=None, init=False)  # of the next draw, once that was asked for
+    text_keys: TextKeys | None = field(default=None, init=False)  # of the text run so far, where asked for
 
     def __post_init__(self) -> None:
         self.generator = torch.Generator().manual_seed(self.request.seed)
@@ -217,7 +219,7 @@ class SpeechDecoder:
         with self._cache.all_or_nothing():
             runs = [self._run(group) for group in groups]
             hidden = torch.cat([hidden for hidden, _ in runs])  # (R, C)
-            attentions = [attention for _, attentions in runs for attention in attentions]
+            queries = [query for _, asked in runs for query in asked]
             logits = self._model.logits(hidden)  # (R, V)
             rules = [row.plan.forbidden for row in rows]
             forbidden = self._masks[to_device(rules, device)]
@@ -250,11 +252,11 @@ class SpeechDecoder:
         for row in rows:
             row.uniform = None
             row.plan.mark_run()
-        details = [TokenDetail(*detail) for detail in zip(logprobs, attentions, strict=True)]
+        details = [TokenDetail(*detail) for detail in zip(logprobs, queries, strict=True)]
         return list(zip(rows, ids, details, strict=True))
 
-    def _run(self, group: Sequence[_Pending]) -> tuple[Tensor, list[TextAttention | None]]:
-        """Run the network. -> of each row's last id the hidden state (rows of the group, C) and attention."""
+    def _run(self, group: Sequence[_Pending]) -> tuple[Tensor, list[TextQuery | None]]:
+        """Run the network. -> of each row's last id the hidden state (rows of the group, C) and query."""
         indices = [one.row.index for one in group]
         rows = range(min(indices), max(indices) + 1)  # the pass covers all from first to last
         if self._cache.lengths[rows.start] == 0 and len(group) == 1:
@@ -274,14 +276,20 @@ class SpeechDecoder:
         cache_pass.commit()
         lasts = [counts[index - rows.start] - 1 for index in indices]
         index = to_device([[index - rows.start for index in indices], lasts], hidden.device)
-        heads = self._model.alignment_heads
-        attentions = [
-            text_attention(self._cache, cache_pass, heads, one.row.index, last, one.row.plan.text_positions)
-            if heads and one.row.request.wants_attention
-            else None
+        queries = [
+            self._text_query(cache_pass, one.row, last) if one.row.request.wants_attention else None
             for one, last in zip(group, lasts, strict=True)
         ]
-        return hidden[index[0], index[1]], attentions
+        return hidden[index[0], index[1]], queries
+
+    def _text_query(self, cache_pass: CachePass, row: Row, index: int) -> TextQuery | None:
+        heads = self._model.alignment_heads
+        if not heads:
+            return None
+        positions = row.plan.text_positions
+        if row.text_keys is None or row.text_keys.shape[1] != len(positions):
+            row.text_keys = text_keys(self._cache, heads, row.index, positions)
+        return text_query(cache_pass, heads, row.index - cache_pass.rows.start, index, row.text_keys)
 
     def _stop(self, row: Row, reason: StopReason | Literal["not_finite"]) -> Stopped:
         self.remove(row)

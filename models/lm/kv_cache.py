@@ -15,7 +15,7 @@ from firstword.models.layers import masked_softmax, rotate, sinusoids
 
 Array = npt.NDArray[np.float32]
 QueryOf = Callable[[int, int, int], Array]
-"""A row of a pass, one of its new positions and a head -> the query there (D,), rotated."""
+"""A row of a pass, one of its new positions and a head -> the query there (D,); `rotation` is still to do."""
 
 Numbers = Sequence[int] | Sequence[float] | Sequence[bool] | Sequence[Sequence[int]]
 
@@ -164,6 +164,7 @@ class CachePass:
         self.ends = [start + count for start, count in zip(starts, counts, strict=True)]  # after the pass
         self.num_visible = max(end for end, count in zip(self.ends, counts, strict=True) if count)
         self.query_of: dict[int, QueryOf] = {}  # by watched layer, of what this pass ran
+        self.rotation: Array | None = None  # (2, positions, D): turns those queries, if they are not
         self._positions: Tensor | None = None  # (B, T)
         self._mask: Tensor | None = None  # (B, 1, T, visible)
         self._own_table: Tensor | None = None  # (B, 1, T, W)

@@ -243,15 +243,29 @@ class Plan(Protocol):
 TextAttention = npt.NDArray[np.float32]  # (heads, text tokens run so far); each head's sum to 1
 
 
+TextKeys = npt.NDArray[np.float32]  # (heads, text tokens run so far, D)
+
+
+class TextQuery(NamedTuple):
+    """What alignment heads look for in the text: queries (heads, D), keys that tokens drawn meanwhile share.
+
+    rotation: (2, D), the cosines and signed sines by which the queries are still to be turned; None: by none.
+    """
+
+    queries: npt.NDArray[np.float32]
+    keys: TextKeys
+    rotation: npt.NDArray[np.float32] | None = None
+
+
 class TokenDetail(NamedTuple):
     """What is known of a drawn speech token beside its id.
 
-    logprob: by the model's distribution over what it may draw, where it was asked for. attention: what text
-    it is about, where the model has alignment heads.
+    logprob: by the model's distribution over what it may draw, where it was asked for. query: by
+    which `text_attention` finds what text it is about, where that was asked for and the model has such heads.
     """
 
     logprob: float | None = None
-    attention: TextAttention | None = None
+    query: TextQuery | None = None
 
 
 @dataclass(frozen=True, slots=True)

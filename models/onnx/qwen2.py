@@ -8,7 +8,6 @@ T > 1 behind a past needs B = 1. query_i (B, T, H D), of layers with alignment h
 """
 
 import threading
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -183,7 +182,8 @@ class OnnxQwen2LM:
                 outputs |= {f"keys_{layer}": keys, f"values_{layer}": values}
             self._decoder.run(inputs, outputs)
         for layer, (_, array) in queries.items():
-            context.query_of[layer] = partial(_rotated, array, context.starts, self._own.rotation_array)
+            context.query_of[layer] = partial(_query, array)
+            context.rotation = self._own.rotation_array
         return hidden
 
     def _query_buffers(self, shape: tuple[int, ...]) -> dict[int, tuple[Tensor, Array]]:
@@ -205,14 +205,7 @@ class OnnxQwen2LM:
         return logits
 
 
-def _rotated(
-    queries: Array, starts: Sequence[int], rotation: Array, row: int, index: int, head: int
-) -> Array:
-    """queries (B, T, H, D), rotation (2, positions, D), as `rotary_table` has it -> a query (D,), rotated."""
-    query = queries[row, index, head]
-    cos, sin = rotation[:, starts[row] + index]
-    half = len(query) // 2
-    rotated: Array = query * cos
-    rotated[:half] += query[half:] * sin[:half]
-    rotated[half:] += query[:half] * sin[half:]
-    return rotated
+def _query(queries: Array, row: int, index: int, head: int) -> Array:
+    """queries (B, T, H, D) -> one (D,)."""
+    found: Array = queries[row, index, head]
+    return found

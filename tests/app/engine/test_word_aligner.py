@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from firstword.app.engine.transcript import TimedWord
 from firstword.app.engine.word_aligner import LAG_TOKENS, UtteranceWords, WordAligner
 from firstword.app.text.words import Word
-from firstword.models.lm.plan import TokenDetail
+from firstword.models.lm.plan import TextQuery, TokenDetail
 
 Way = list[int]
 
@@ -138,8 +138,9 @@ def in_chunks(
 
 
 def details_of(way: Way) -> list[TokenDetail]:
-    rows = attention(way, 5, 0.1)
-    return [TokenDetail(None, row) for row in rows]
+    """As the language model gives them: keys that stand upright, queries that find the rows."""
+    keys = np.stack([np.eye(5, dtype=np.float32) * 5**0.5] * 2)
+    return [TokenDetail(None, TextQuery(np.log(row + 1e-9), keys)) for row in attention(way, 5, 0.1)]
 
 
 @pytest.mark.parametrize("hop", [1, 4, 7, 100])
@@ -166,7 +167,7 @@ def test_a_word_that_was_not_said_is_given_all_the_same() -> None:
 
 def test_tokens_before_any_text_came_are_of_the_first_word() -> None:
     words = UtteranceWords(PER_TOKEN, RATE_HZ, 1.0)
-    nothing = TokenDetail(None, np.zeros((2, 0), np.float32))
+    nothing = TokenDetail(None, TextQuery(np.zeros((2, 5), np.float32), np.zeros((2, 0, 5), np.float32)))
     assert words.take_ended([nothing] * 5, 0, 200, is_last=False) == []
     words.add(SOURCE, WORDS, 5, char_start=0)
     found = words.take_ended([nothing] * 5 + details_of([0, 0, 1, 2, 3, 4]), 0, 1100, is_last=True)

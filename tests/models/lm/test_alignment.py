@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from firstword.models.config import Qwen2LMConfig
+from firstword.models.lm.alignment import text_attention
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, SpeechLM
 from firstword.models.lm.plan import BistreamPlan, LengthRatios, OfflinePlan, Plan, TextAttention
 from firstword.models.lm.qwen2 import Qwen2LM
@@ -82,8 +83,8 @@ def spoken(lm: SpeechLM) -> tuple[list[list[int]], list[list[TextAttention]], li
     while decoder.rows:
         for event in decoder.step():
             if isinstance(event, Emitted):
-                assert event.detail.attention is not None
-                attentions[event.row.arrival].append(event.detail.attention)
+                assert event.detail.query is not None
+                attentions[event.row.arrival] += text_attention([event.detail.query])
     return run, attentions, [list(row.plan.text_positions) for row in rows]
 
 
@@ -131,4 +132,4 @@ def test_a_model_without_alignment_heads_tells_nothing() -> None:
     decoder.add(RowRequest(OfflinePlan(lm.vocabulary, [1, 2], ratios=RATIOS), 0, wants_attention=True))
     events = [event for _ in range(5) for event in decoder.step() if isinstance(event, Emitted)]
     assert events
-    assert all(event.detail.attention is None for event in events)
+    assert all(event.detail.query is None for event in events)
