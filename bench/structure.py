@@ -116,7 +116,7 @@ WALKS = {
             "*Generator.push_text",
             # Nobody asked for `context: full`, nor when its words sound.
             *("*:*.solve_whole", "*:*._solve_whole"),
-            *(f"*:{name}" for name in ("find_words", "in_source", "UtteranceWords*", "text_attention")),
+            *(f"*:{name}" for name in ("find_words", "in_source", "UtteranceWords*", "*._text_query")),
             *(f"*:{name}" for name in ("TimestampFields*", "*TimedResponse*", "AudioResponse.timed")),
             # It has text, and the voice of a speaker; no audio of it is kept.
             *(f"*:{name}" for name in ("TextTask._speak_tokens", "ReferenceFields.reference")),
