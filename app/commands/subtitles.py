@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 from typing import Final
 
@@ -49,7 +50,7 @@ def write_subtitles(path: Path, text: str, words: Sequence[TimedWord], samples_p
             )
         else:
             content = "WEBVTT\n\n" + "\n".join(
-                f"{_time(start, '.')} --> {_time(end, '.')}\n{_escaped(written)}\n"
+                f"{_time(start, '.')} --> {_time(end, '.')}\n{escape(written, quote=False)}\n"
                 for _, start, end, written in cues
             )
     path.write_text(content, encoding="utf-8")
@@ -74,8 +75,3 @@ def _lines(text: str, words: Sequence[TimedWord]) -> list[tuple[Sequence[TimedWo
 def _time(seconds: float, point: str) -> str:
     ms = round(1000 * seconds)
     return f"{ms // 3_600_000:02}:{ms // 60_000 % 60:02}:{ms // 1000 % 60:02}{point}{ms % 1000:03}"
-
-
-def _escaped(text: str) -> str:
-    """WebVTT reads tags."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -182,7 +182,7 @@ class OnnxQwen2LM:
                 outputs |= {f"keys_{layer}": keys, f"values_{layer}": values}
             self._decoder.run(inputs, outputs)
         for layer, (_, array) in queries.items():
-            context.query_of[layer] = partial(_query, array)
+            context.query_of[layer] = partial(query_at, array)
             context.rotation = self._own.rotation_array
         return hidden
 
@@ -205,7 +205,7 @@ class OnnxQwen2LM:
         return logits
 
 
-def _query(queries: Array, row: int, index: int, head: int) -> Array:
+def query_at(queries: Array, row: int, index: int, head: int) -> Array:
     """queries (B, T, H, D) -> one (D,)."""
-    found: Array = queries[row, index, head]
-    return found
+    query: Array = queries[row, index, head]
+    return query
