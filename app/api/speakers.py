@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, Query, UploadFile
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -16,7 +16,7 @@ from firstword.app.api.schemas import ERROR_ANSWERS, binary_answers
 from firstword.app.clients import Access, Client
 from firstword.app.errors import MissingScope
 from firstword.app.options import Limits
-from firstword.app.speakers.interface import SpeakerInfo, max_bundle_bytes
+from firstword.app.speakers.interface import SpeakerInfo, checked_lexicon, max_bundle_bytes
 
 router = APIRouter(prefix="/speakers", tags=["speakers"], responses=ERROR_ANSWERS)
 
@@ -38,6 +38,7 @@ class Enrolment(StrictForm):
     transcript: str = ""
     language: str | None = None
     access: Access | None = None
+    lexicon: str = Field("", description='What it says for a word, as JSON: {"Nguyen": "win"}.')
 
 
 class Import(StrictForm):
@@ -52,6 +53,7 @@ class Change(StrictForm):
     transcript: str | None = None
     language: str | None = None
     access: Access | None = None
+    lexicon: dict[str, str] | None = None
 
 
 def client_or_owner(
@@ -96,6 +98,7 @@ async def enrol(
             form.language,
             client=request.state.client,
             access=form.access,
+            lexicon=checked_lexicon(form.lexicon),
         )
 
 
@@ -116,8 +119,9 @@ async def import_speaker(
 async def update_speaker(
     name: str, change: Change, client: ClientOrOwner, services: ServicesHere
 ) -> SpeakerInfo:
+    lexicon = None if change.lexicon is None else checked_lexicon(change.lexicon)
     return await services.speakers.update(
-        name, change.transcript, change.language, client=client, access=change.access
+        name, change.transcript, change.language, client=client, access=change.access, lexicon=lexicon
     )
 
 

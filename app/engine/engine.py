@@ -96,26 +96,36 @@ class SpeechEngine:
             self.info.check_length(len(request.text or ""))
         self.info.check(request)
         request = replace(request, language=self.info.language_of(request.language))
-        if prepared is None and request.speaker is not None:
-            self._parts.speakers.get(request.speaker, request.client)
+        if prepared is None:
+            request = self._with_lexicon(request)
         return SpeechStream(request, prepared, self._parts, self._streams)
 
     def list_tokens(self, request: SynthesisRequest) -> AsyncGenerator[ListedTokens]:
         self.info.check_length(len(request.text or ""))
         self.info.check(request)
-        if request.speaker is not None:
-            self._parts.speakers.get(request.speaker, request.client)
+        request = self._with_lexicon(request)
         parts = self._parts
         return list_tokens(
             request, parts.speakers, parts.admission, parts.text, parts.prompt_builder, parts.generator
         )
 
+    def _with_lexicon(self, request: SynthesisRequest) -> SynthesisRequest:
+        """With that of the request's speaker. Raises SpeakerNotFound."""
+        if request.reference is not None:
+            return request
+        name, client = request.speaker, request.client
+        if name is None:
+            name, client = self.info.default_speaker, ANYBODY
+        lexicon = self._parts.speakers.get(name, client).lexicon
+        return replace(request, reading=replace(request.reading, speaker_lexicon=lexicon))
+
     async def wait_for_free_slot(self) -> None:
         await self._admission.wait_for_free_slot()
 
     async def read_text(self, request: SynthesisRequest) -> TextReport:
+        self.info.check_length(len(request.text or ""))
+        request = self._with_lexicon(request)
         assert request.text is not None, "a whole text"
-        self.info.check_length(len(request.text))
         text, warnings = self._parts.text, list[str]()
         feed = await asyncio.to_thread(text.open, "whole", request.language, request.reading, warnings)
         parts: list[ReadPart] = []

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -224,13 +224,17 @@ class SpeakerRegistry:
         *,
         client: Client = STRANGER,
         access: Access | None = None,
+        lexicon: Mapping[str, str] | None = None,
     ) -> SpeakerInfo:
         """Raises, beside what the Protocol names, Overloaded. A caller who leaves before the speaker is
         written leaves nothing behind; of two who want one name the first to be written wins."""
         transcript, language = checked_transcript(transcript), checked_language(language)
         self._check_free(checked_name(name), client)
         return await self._register(
-            partial(self._enrolment.enrol_recording, name, recording, transcript, language), client, access
+            partial(self._enrolment.enrol_recording, name, recording, transcript, language),
+            client,
+            access,
+            lexicon,
         )
 
     async def import_bundle(
@@ -254,8 +258,9 @@ class SpeakerRegistry:
         *,
         client: Client = STRANGER,
         access: Access | None = None,
+        lexicon: Mapping[str, str] | None = None,
     ) -> SpeakerInfo:
-        """An empty language removes it."""
+        """An empty language or lexicon removes it."""
         found = self._changeable(name, "changed", client)
         if access is not None and not client.may_share(found.owner):
             raise SpeakerNotYours(
@@ -263,7 +268,8 @@ class SpeakerRegistry:
             )
         new_transcript = None if transcript is None else checked_transcript(transcript)
         new_language = language and checked_language(language)
-        row = await asyncio.to_thread(self._store.update, found.key, new_transcript, new_language, access)
+        changes = (new_transcript, new_language, access, lexicon)
+        row = await asyncio.to_thread(self._store.update, found.key, *changes)
         if row is None:
             raise _unknown(name)
         return self._info(row)
@@ -355,11 +361,13 @@ class SpeakerRegistry:
         enrol: Callable[[], tuple[StoredSpeaker, PreparedSpeaker]],
         client: Client,
         access: Access | None,
+        lexicon: Mapping[str, str] | None = None,
     ) -> SpeakerInfo:
         with self._waiting():
             stored, prepared = await self._compute(enrol)
             self._check_free(stored.row.name, client)
             owned = replace(stored.row, owner=client.name, access=access or client.access)
+            owned = owned if lexicon is None else replace(owned, lexicon=lexicon)
             row = await asyncio.to_thread(self._store.insert, replace(stored, row=owned))
         self._cache.put(row.id, prepared)
         self._on_registered(_identity_of(row), prepared)
@@ -448,6 +456,7 @@ class SpeakerRegistry:
             damaged=row.id in self._store.damaged,
             owner=row.owner or None,
             access=row.access,
+            lexicon=row.lexicon,
         )
 
     def _builtin_info(self, name: str) -> SpeakerInfo:
