@@ -111,14 +111,18 @@ async def list_tokens(body: TokenRequestFields, request: Request, services: Serv
         body, state.request_id, state.client, "http", text=body.text, reference=reference
     )
     with rejections_counted(services.metrics):
-        lines = _lines(services, synthesis)
+        warnings: list[str] = []
+        lines = _lines(services, synthesis, warnings)
         try:
             first = await anext(lines)  # what fails before it has its real status
         except StopAsyncIteration:
             raise InvalidRequest(
                 "the text has nothing that can be spoken; give at least one word", "text"
             ) from None
-    return LinesResponse(first, lines, services.limits.slow_listener_timeout_s)
+    response = LinesResponse(first, lines, services.limits.slow_listener_timeout_s)
+    if warnings:
+        response.headers["X-Firstword-Warnings"] = "; ".join(warnings)
+    return response
 
 
 class LinesResponse(TimedStreamingResponse):
@@ -139,14 +143,15 @@ class LinesResponse(TimedStreamingResponse):
             await super().stream_response(send)
 
 
-async def _lines(services: Services, request: SynthesisRequest) -> AsyncGenerator[str]:
-    """An error after the first line is the last one."""
+async def _lines(services: Services, request: SynthesisRequest, warnings: list[str]) -> AsyncGenerator[str]:
+    """An error after the first line is the last one. warnings: filled before it."""
     has_begun = False
     with services.quotas.admitted(request.client.name):
         async with aclosing(services.engine.list_tokens(request)) as listed:
             try:
                 async for tokens in listed:
                     if not has_begun:
+                        warnings += tokens.warnings
                         services.usage.count(request.client.name, len(request.text or ""), 0.0)
                     yield _lines_of(tokens)
                     has_begun = True

@@ -155,8 +155,9 @@ class Speakers(Protocol):
 class PreparedSpeakers(Protocol):
     """The speakers as the engine sees them."""
 
-    def get(self, name: str, client: Client) -> SpeakerInfo:
-        """Raises SpeakerNotFound."""
+    def get(self, name: str | None, client: Client, takes_alias: bool = False) -> SpeakerInfo:
+        """name None: the default one, whoever owns it. takes_alias: one of OpenAI's voices is a name too,
+        where no speaker has it. Raises SpeakerNotFound."""
         ...
 
     async def prepared(

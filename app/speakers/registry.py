@@ -6,7 +6,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -164,6 +164,7 @@ class SpeakerRegistry:
         on_registered: Callable[[str, PreparedSpeaker], object] = lambda identity, speaker: None,
     ) -> None:
         self._on_registered = on_registered
+        self.aliases: Mapping[str, str] = {}  # OpenAI's voices, to speakers
         self.default_speaker = default_speaker or next(iter(networks.builtin), None)
         self._store = store
         self._networks = networks
@@ -210,7 +211,14 @@ class SpeakerRegistry:
         names = tuple(row.name for row in rows if row.id in damaged and row.access != "private")
         return StoreHealth(self._store.is_in_place(), names)
 
-    def get(self, name: str, client: Client = STRANGER) -> SpeakerInfo:
+    def get(self, name: str | None, client: Client = STRANGER, takes_alias: bool = False) -> SpeakerInfo:
+        """name None: the default one. takes_alias: one of `aliases` is a name where no speaker has it."""
+        if name is None:
+            name, client = self.default_speaker or "", ANYBODY
+        if takes_alias and name in self.aliases:
+            with suppress(SpeakerNotFound):
+                return self.get(name, client)
+            name = self.aliases[name]
         if name in self._networks.builtin:
             return self._builtin_info(name)
         return self._info(self._row(name, client))

@@ -180,6 +180,8 @@ def _checked_items(given: Sequence[dict[str, Any]], client: Client, services: Se
                 "into one file; make several items of it",
                 "items",
             )
+        if item.wants_words:
+            raise InvalidRequest(f"items[{index}]: timestamps are not kept; leave them out", "items")
         name = _file_name(index, item)
         if name in names:
             raise InvalidRequest(f"items[{index}]: the name {name!a} came before; give each its own", "items")
