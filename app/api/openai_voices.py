@@ -18,7 +18,8 @@ from firstword.app.audio.decode import RecordingTooLong, UndecodableAudio, decod
 from firstword.app.errors import AudioTooLong, BadAudio, InvalidRequest
 from firstword.app.options import Limits
 from firstword.app.speakers.consents import Consent
-from firstword.app.speakers.interface import checked_language, checked_lexicon
+from firstword.app.speakers.interface import checked_language
+from firstword.app.speakers.lexicon import checked_lexicon
 
 MAX_CONSENT_S = 120.0
 

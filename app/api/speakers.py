@@ -16,7 +16,8 @@ from firstword.app.api.schemas import ERROR_ANSWERS, binary_answers
 from firstword.app.clients import Access, Client
 from firstword.app.errors import MissingScope
 from firstword.app.options import Limits
-from firstword.app.speakers.interface import SpeakerInfo, checked_lexicon, max_bundle_bytes
+from firstword.app.speakers.interface import SpeakerInfo, max_bundle_bytes
+from firstword.app.speakers.lexicon import checked_lexicon
 
 router = APIRouter(prefix="/speakers", tags=["speakers"], responses=ERROR_ANSWERS)
 

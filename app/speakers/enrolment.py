@@ -41,10 +41,10 @@ from firstword.app.speakers.interface import (
     PreparedSpeaker,
     Quality,
     checked_language,
-    checked_lexicon,
     checked_name,
     checked_transcript,
 )
+from firstword.app.speakers.lexicon import checked_lexicon
 from firstword.app.speakers.store import SpeakerRow, SpeakerStore, StoredSpeaker
 from firstword.app.speakers.transcript_check import transcript_fit
 from firstword.models.checkpoint.open import Checkpoint, fingerprint

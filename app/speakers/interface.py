@@ -1,6 +1,5 @@
 """Speakers as the routes and the engine see them, and the checks of what a client says about one."""
 
-import json
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
@@ -9,8 +8,6 @@ from typing import Any, Literal, Protocol
 
 from firstword.app.clients import Access, Client
 from firstword.app.errors import InvalidRequest
-from firstword.app.text.lexicon import MAX_SPOKEN_CHARS, MAX_WORD_CHARS
-from firstword.app.text.marks import MAX_LEXICON_ENTRIES
 
 MAX_FEATURES_BYTES = 2 << 20  # what a bundle holds beside its recording, at the very most
 
@@ -231,30 +228,6 @@ def checked_language(language: str | None) -> str | None:
             f"language {_shown(language)}; expected a tag such as en, zh or pt-BR", param="language"
         )
     return language
-
-
-def checked_lexicon(given: Mapping[str, str] | str) -> dict[str, str]:
-    """given: also as JSON, "" for an empty one. What the checkpoint cannot say is found when it is spoken."""
-    entries: Any = given
-    if isinstance(given, str):
-        try:
-            entries = json.loads(given or "{}")
-        except (ValueError, RecursionError):
-            entries = None
-    if not isinstance(entries, Mapping) or not all(isinstance(spoken, str) for spoken in entries.values()):
-        raise InvalidRequest('lexicon: expected a JSON object such as {"Nguyen": "win"}', "lexicon")
-    if len(entries) > MAX_LEXICON_ENTRIES:
-        raise InvalidRequest(
-            f"a lexicon of {len(entries)} entries; expected {MAX_LEXICON_ENTRIES} at most", "lexicon"
-        )
-    for word, spoken in entries.items():
-        if not (0 < len(word.strip()) <= MAX_WORD_CHARS and 0 < len(spoken.strip()) <= MAX_SPOKEN_CHARS):
-            raise InvalidRequest(
-                f"lexicon: {_shown(word)} is {_shown(spoken)}; expected a word of 1 to {MAX_WORD_CHARS} "
-                f"characters, and 1 to {MAX_SPOKEN_CHARS} that are spoken for it",
-                "lexicon",
-            )
-    return dict(entries)
 
 
 def _shown(text: str) -> str:

@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 
 from firstword.app.errors import InvalidRequest
-from firstword.app.speakers.interface import checked_lexicon
+from firstword.app.speakers.lexicon import checked_lexicon
 from firstword.app.text.marks import MAX_LEXICON_ENTRIES
 from tests.app.speakers.recordings import recording
 from tests.app.speakers.servers import Servers
