@@ -58,6 +58,7 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
         metrics.batch_items_waiting.set_function(lambda: float(batches.num_waiting))
         info = running.engine.info
         stack.callback(batches.close)
+        voices = running.speakers.aliases = settings.server.voices(info.default_speaker)
         yield Services(
             engine=running.engine,
             speakers=running.speakers,
@@ -71,7 +72,7 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
             limits=settings.limits,
             quotas=Quotas(settings.limits, clock),
             model_id=info.checkpoint,
-            voices=settings.server.voices(info.default_speaker),
+            voices=voices,
             accepts_any_model=settings.server.openai_models == "any",
             clock=clock,
             tags_audio=settings.server.tag_audio,

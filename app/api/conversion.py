@@ -16,7 +16,6 @@ from firstword.app.api.schemas import (
     ERROR_ANSWERS,
     FileFields,
     sent_recording,
-    synthesis_request,
 )
 from firstword.app.api.streaming import AudioResponse, audio_response
 from firstword.app.options import Limits
@@ -45,16 +44,14 @@ async def convert_voice(
     if form.reference_audio is not None:
         content = await form.reference_audio.read()
         reference = await sent_recording(content, "", max_bytes, "reference_audio")
-    synthesis = synthesis_request(
+    return await audio_response(
         form,
-        request.state.request_id,
-        request.state.client,
-        "http",
+        request,
+        services,
         mode="tokens",
         reference=reference,
         speech=await sent_recording(await form.audio.read(), "", max_bytes, "audio"),
     )
-    return audio_response(form, request, services, synthesis)
 
 
 def body_limits(limits: Limits) -> list[BodyLimit]:

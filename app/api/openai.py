@@ -22,12 +22,12 @@ from firstword.app.api.schemas import (
     SampleRate,
     Seed,
     TimestampFields,
+    synthesis_request,
 )
 from firstword.app.api.streaming import (
     AudioResponse,
     CompleteAudioResponse,
     EventStreamResponse,
-    http_synthesis_request,
     resolve_output_format,
 )
 from firstword.app.audio.formats import MAX_SPEED, MIN_SPEED, AudioFormat
@@ -95,12 +95,13 @@ async def create_speech(body: SpeechRequest, request: Request, services: Service
     if body.model is not None:
         _check_model(body.model, services)
     info = services.engine.info
-    synthesis = await http_synthesis_request(
+    synthesis = synthesis_request(
         body,
-        request,
-        services,
-        wire="openai",
+        request.state.request_id,
+        request.state.client,
+        "openai",
         text=body.input,
+        reference=await body.reference(services.limits.max_reference_bytes),
         speaker=None
         if body.speaker is None and body.reference_audio
         else _speaker(body, request.state.client, services),

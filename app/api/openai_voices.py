@@ -19,6 +19,7 @@ from firstword.app.errors import AudioTooLong, BadAudio, InvalidRequest
 from firstword.app.options import Limits
 from firstword.app.speakers.consents import Consent
 from firstword.app.speakers.interface import checked_language
+from firstword.app.speakers.lexicon import checked_lexicon
 
 MAX_CONSENT_S = 120.0
 
@@ -29,7 +30,7 @@ form_router = APIRouter(
 
 
 class VoiceFields(RequestFields):
-    """Other fields are ignored; `transcript` and `language` are ours."""
+    """Other fields are ignored; `transcript`, `language` and `lexicon` (JSON) are ours."""
 
     name: str
     type: Literal["audio_sample", "prompt"] = "audio_sample"
@@ -37,6 +38,7 @@ class VoiceFields(RequestFields):
     consent: str | None = Field(None, max_length=64)
     transcript: str = ""
     language: str | None = None
+    lexicon: str = ""
 
 
 class CustomVoice(BaseModel):
@@ -112,6 +114,7 @@ async def create_voice(body: VoiceFields, request: Request, services: ServicesHe
             body.transcript,
             body.language or consent.language,
             client=request.state.client,
+            lexicon=checked_lexicon(body.lexicon),
         )
         await asyncio.to_thread(consents.attach, consent.id, info.name)
     created_at = int(datetime.fromisoformat(info.created_at).timestamp())

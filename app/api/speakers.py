@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, Query, UploadFile
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -17,6 +17,7 @@ from firstword.app.clients import Access, Client
 from firstword.app.errors import MissingScope
 from firstword.app.options import Limits
 from firstword.app.speakers.interface import SpeakerInfo, max_bundle_bytes
+from firstword.app.speakers.lexicon import checked_lexicon
 
 router = APIRouter(prefix="/speakers", tags=["speakers"], responses=ERROR_ANSWERS)
 
@@ -38,6 +39,7 @@ class Enrolment(StrictForm):
     transcript: str = ""
     language: str | None = None
     access: Access | None = None
+    lexicon: str = Field("", description='What it says for a word, as JSON: {"Nguyen": "win"}.')
 
 
 class Import(StrictForm):
@@ -52,6 +54,7 @@ class Change(StrictForm):
     transcript: str | None = None
     language: str | None = None
     access: Access | None = None
+    lexicon: dict[str, str] | None = None
 
 
 def client_or_owner(
@@ -96,6 +99,7 @@ async def enrol(
             form.language,
             client=request.state.client,
             access=form.access,
+            lexicon=checked_lexicon(form.lexicon),
         )
 
 
@@ -116,8 +120,9 @@ async def import_speaker(
 async def update_speaker(
     name: str, change: Change, client: ClientOrOwner, services: ServicesHere
 ) -> SpeakerInfo:
+    lexicon = None if change.lexicon is None else checked_lexicon(change.lexicon)
     return await services.speakers.update(
-        name, change.transcript, change.language, client=client, access=change.access
+        name, change.transcript, change.language, client=client, access=change.access, lexicon=lexicon
     )
 
 

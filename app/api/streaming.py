@@ -21,7 +21,7 @@ from firstword.app.api.errors import INTERNAL, error_body, outcome_of, row_of
 from firstword.app.api.schemas import FileFields, ReferenceFields, TimestampFields, synthesis_request
 from firstword.app.audio.formats import FORMATS, AudioFormat, OutputFormat, sample_rate_of
 from firstword.app.engine.interface import SynthesisRequest, SynthesisStream
-from firstword.app.errors import CancelReason, Draining, InvalidRequest, Wire
+from firstword.app.errors import CancelReason, Draining, InvalidRequest
 from firstword.app.telemetry.stream_record import StreamRecord, StreamStats
 
 SYNTHETIC = "X-Firstword-Synthetic"  # a header of every answer with speech
@@ -405,20 +405,18 @@ class EventStreamResponse(AudioResponse):
         await self.end_with(error, _event({"type": "speech.audio.error", **error_body(error)}), send)
 
 
-async def http_synthesis_request(
-    fields: ReferenceFields, request: Request, services: Services, wire: Wire = "http", **own: Any
-) -> SynthesisRequest:
-    """`synthesis_request`, the recording read. Raises InvalidRequest and UploadTooLarge."""
-    reference = await fields.reference(services.limits.max_reference_bytes)
-    state = request.state
-    return synthesis_request(fields, state.request_id, state.client, wire, reference=reference, **own)
-
-
-def audio_response(
-    fields: FileFields, request: Request, services: Services, synthesis: SynthesisRequest
+async def audio_response(
+    fields: FileFields, request: Request, services: Services, **own: Any
 ) -> AudioResponse:
-    """Answer with the audio as it is made, or with all of it. Raises InvalidRequest for a bad sample rate."""
+    """Answer with the audio of a `synthesis_request`, as it is made or all of it.
+
+    own: as that takes it. Raises InvalidRequest and UploadTooLarge.
+    """
     output = resolve_output_format(fields.format, fields.sample_rate, fields.speed, services)
+    if isinstance(fields, ReferenceFields):
+        own["reference"] = await fields.reference(services.limits.max_reference_bytes)
+    state = request.state
+    synthesis = synthesis_request(fields, state.request_id, state.client, "http", **own)
     timestamps = fields if isinstance(fields, TimestampFields) and fields.wants_words else None
     kind: type[AudioResponse]
     if timestamps is not None:

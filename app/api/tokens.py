@@ -27,12 +27,12 @@ from firstword.app.api.schemas import (
     ReferenceFields,
     Seed,
     sent_recording,
+    synthesis_request,
 )
 from firstword.app.api.streaming import (
     AudioResponse,
     TimedStreamingResponse,
     audio_response,
-    http_synthesis_request,
 )
 from firstword.app.engine.interface import MAX_SPEECH_TOKENS, ListedTokens, SynthesisRequest
 from firstword.app.errors import InvalidRequest, TtsError, UploadTooLarge
@@ -99,24 +99,30 @@ async def read_speech_tokens(
 @router.post("/v1/token2wav", response_class=Response, responses=AUDIO_ANSWERS)
 async def speak_tokens(body: TokenSpeech, request: Request, services: ServicesHere) -> AudioResponse:
     """Turn speech tokens into audio with a speaker's voice, by flow and vocoder alone."""
-    speech = tuple(body.tokens)
-    synthesis = await http_synthesis_request(body, request, services, mode="tokens", speech=speech)
-    return audio_response(body, request, services, synthesis)
+    return await audio_response(body, request, services, mode="tokens", speech=tuple(body.tokens))
 
 
 @router.post("/v1/tokens", response_class=Response, responses=LINES_ANSWERS)
 async def list_tokens(body: TokenRequestFields, request: Request, services: ServicesHere) -> Response:
     """Give the speech tokens of a text as they are drawn, with their log-probabilities, a line each."""
-    synthesis = await http_synthesis_request(body, request, services, text=body.text)
+    state = request.state
+    reference = await body.reference(services.limits.max_reference_bytes)
+    synthesis = synthesis_request(
+        body, state.request_id, state.client, "http", text=body.text, reference=reference
+    )
     with rejections_counted(services.metrics):
-        lines = _lines(services, synthesis)
+        warnings: list[str] = []
+        lines = _lines(services, synthesis, warnings)
         try:
             first = await anext(lines)  # what fails before it has its real status
         except StopAsyncIteration:
             raise InvalidRequest(
                 "the text has nothing that can be spoken; give at least one word", "text"
             ) from None
-    return LinesResponse(first, lines, services.limits.slow_listener_timeout_s)
+    response = LinesResponse(first, lines, services.limits.slow_listener_timeout_s)
+    if warnings:
+        response.headers["X-Firstword-Warnings"] = "; ".join(warnings)
+    return response
 
 
 class LinesResponse(TimedStreamingResponse):
@@ -137,14 +143,15 @@ class LinesResponse(TimedStreamingResponse):
             await super().stream_response(send)
 
 
-async def _lines(services: Services, request: SynthesisRequest) -> AsyncGenerator[str]:
-    """An error after the first line is the last one."""
+async def _lines(services: Services, request: SynthesisRequest, warnings: list[str]) -> AsyncGenerator[str]:
+    """An error after the first line is the last one. warnings: filled before it."""
     has_begun = False
     with services.quotas.admitted(request.client.name):
         async with aclosing(services.engine.list_tokens(request)) as listed:
             try:
                 async for tokens in listed:
                     if not has_begun:
+                        warnings += tokens.warnings
                         services.usage.count(request.client.name, len(request.text or ""), 0.0)
                     yield _lines_of(tokens)
                     has_begun = True

@@ -18,7 +18,6 @@ from firstword.app.api.schemas import AUDIO_ANSWERS, ERROR_ANSWERS, SpeechBody
 from firstword.app.api.streaming import (
     AudioResponse,
     audio_response,
-    http_synthesis_request,
     resolve_output_format,
 )
 from firstword.app.errors import InvalidRequest, TextTooLong
@@ -41,8 +40,7 @@ class SpeechQuery(SpeechBody):
 @router.post("/tts", response_class=Response, responses=AUDIO_ANSWERS)
 async def speak(body: SpeechBody, request: Request, services: ServicesHere) -> AudioResponse:
     """Speak a text. The status line comes with the first audio."""
-    synthesis = await http_synthesis_request(body, request, services, text=body.text, is_played=body.stream)
-    return audio_response(body, request, services, synthesis)
+    return await audio_response(body, request, services, text=body.text, is_played=body.stream)
 
 
 @router.get("/tts", response_class=Response, responses=AUDIO_ANSWERS)

@@ -27,6 +27,9 @@ def add(
     recording: Annotated[Path, typer.Argument(help="wav, flac, mp3 or ogg, 1 to 30 s of one voice.")],
     transcript: Annotated[str, typer.Option(help="What is said in it, word for word.")] = "",
     language: Annotated[str | None, typer.Option(help="Such as en.")] = None,
+    lexicon: Annotated[
+        typer.FileText | None, typer.Option(help="JSON file of what it says for a word.")
+    ] = None,
     access: OtherAccess = None,
     url: Url = LOCAL_URL,
     api_key: ApiKey = None,
@@ -34,6 +37,7 @@ def add(
     """Register a speaker from a recording."""
     form = {"name": name, "transcript": transcript} | ({"language": language} if language else {})
     form |= {"access": access} if access else {}
+    form |= {"lexicon": lexicon.read()} if lexicon else {}
     _show(_sent(url, api_key, "/speakers", form, "audio", recording))
 
 

@@ -96,15 +96,15 @@ class SpeechEngine:
             self.info.check_length(len(request.text or ""))
         self.info.check(request)
         request = replace(request, language=self.info.language_of(request.language))
-        if prepared is None and request.speaker is not None:
-            self._parts.speakers.get(request.speaker, request.client)
+        if prepared is None and request.reference is None:
+            request = request.with_lexicon(self._parts.speakers.get(request.speaker, request.client).lexicon)
         return SpeechStream(request, prepared, self._parts, self._streams)
 
     def list_tokens(self, request: SynthesisRequest) -> AsyncGenerator[ListedTokens]:
         self.info.check_length(len(request.text or ""))
         self.info.check(request)
-        if request.speaker is not None:
-            self._parts.speakers.get(request.speaker, request.client)
+        if request.reference is None:
+            request = request.with_lexicon(self._parts.speakers.get(request.speaker, request.client).lexicon)
         parts = self._parts
         return list_tokens(
             request, parts.speakers, parts.admission, parts.text, parts.prompt_builder, parts.generator
@@ -114,8 +114,10 @@ class SpeechEngine:
         await self._admission.wait_for_free_slot()
 
     async def read_text(self, request: SynthesisRequest) -> TextReport:
+        self.info.check_length(len(request.text or ""))
+        if request.reference is None:
+            request = request.with_lexicon(self._parts.speakers.get(request.speaker, request.client).lexicon)
         assert request.text is not None, "a whole text"
-        self.info.check_length(len(request.text))
         text, warnings = self._parts.text, list[str]()
         feed = await asyncio.to_thread(text.open, "whole", request.language, request.reading, warnings)
         parts: list[ReadPart] = []
@@ -128,9 +130,11 @@ class SpeechEngine:
                 case Pause():
                     parts.append(ReadPart(item.source, pause_s=item.seconds))
                 case Voice():
-                    if item.name is not None:
-                        self._parts.speakers.get(item.name, request.client)
-                    parts.append(ReadPart(speaker=item.name or request.speaker or self.info.default_speaker))
+                    name = item.name or request.speaker
+                    speaker = self._parts.speakers.get(
+                        name, request.client, takes_alias=item.name is not None
+                    )
+                    parts.append(ReadPart(speaker=speaker.name))
                 case Rate():
                     parts.append(ReadPart(rate=item.rate))
         return TextReport(tuple(parts), tuple(warnings))

@@ -1,8 +1,8 @@
 """The engine as the API sees it: a request goes in, a stream of audio comes out."""
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Final, Literal, Protocol
 
@@ -64,6 +64,10 @@ class SynthesisRequest:
     def __post_init__(self) -> None:
         assert (self.text is not None) == (self.mode == "whole"), "a whole text comes with its request"
         assert (self.speech is not None) == (self.mode == "tokens"), "only mode tokens speaks without text"
+
+    def with_lexicon(self, lexicon: Mapping[str, str]) -> "SynthesisRequest":
+        """lexicon: its speaker's."""
+        return replace(self, reading=replace(self.reading, speaker_lexicon=lexicon))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,6 +164,7 @@ class ListedTokens:
     ids: tuple[int, ...]
     logprobs: tuple[float | None, ...]  # by the language model's own distribution; None: vLLM tells none
     reason: str | None  # why the segment ended; None: it goes on
+    warnings: tuple[str, ...] = ()  # of the whole text
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,8 +163,11 @@ class TextTask:
             command = await self._next_command()
             is_mark = isinstance(command, Mark)
             items = await self._in_thread(feed.read, "" if is_mark else command, is_mark)
-            for name in [item.name for item in items if isinstance(item, Voice) and item.name is not None]:
-                parts.speakers.get(name, request.client)  # before anything is spoken
+            names = {  # before anything is spoken
+                item.name: parts.speakers.get(item.name, request.client, takes_alias=True).name
+                for item in items
+                if isinstance(item, Voice) and item.name is not None
+            }
             for item in items:
                 if not isinstance(item, Segment):
                     self._finish_open()
@@ -182,8 +185,9 @@ class TextTask:
                     case Voice(name=None):
                         self._speaker, self._gain = state.speaker, state.gain
                     case Voice():
-                        self._speaker = await parts.speakers.prepared(item.name, request.client)
-                        self._gain = await state.gain_of(item.name, self._speaker)
+                        name = names[item.name or ""]
+                        self._speaker = await parts.speakers.prepared(name, request.client)
+                        self._gain = await state.gain_of(name, self._speaker)
                     case Rate():
                         self._rate = item.rate
                 if isinstance(item, Segment | Pause):  # the source of the others goes with what follows

@@ -37,11 +37,16 @@ async def list_tokens(
     seed = secrets.randbits(31) if request.seed is None else request.seed
     slot = await admission.acquire()
     try:
-        feed = await asyncio.to_thread(text.open, "whole", request.language, request.reading, [])
+        warnings: list[str] = []
+        feed = await asyncio.to_thread(text.open, "whole", request.language, request.reading, warnings)
         voice, number, num_seeds = speaker, -1, 0
-        for item in await asyncio.to_thread(feed.read, request.text, True):
+        items = await asyncio.to_thread(feed.read, request.text, True)
+        for item in items:
             if isinstance(item, Voice):
-                voice = speaker if item.name is None else await speakers.prepared(item.name, request.client)
+                voice = speaker
+                if item.name is not None:
+                    name = speakers.get(item.name, request.client, takes_alias=True).name
+                    voice = await speakers.prepared(name, request.client)
             num_seeds += isinstance(item, Segment | Pause)  # as where it is spoken
             if not isinstance(item, Segment):
                 continue
@@ -61,6 +66,7 @@ async def list_tokens(
                         tuple(tokens.ids[position:end]),
                         tuple(detail.logprob for detail in tokens.details[position:end]),
                         tokens.reason if tokens.has_ended else None,
+                        tuple(warnings),
                     )
                     position = end
             finally:

@@ -34,6 +34,7 @@ class Bundle:
     fingerprint: str  # of the checkpoint that read the recording
     recording: bytes  # as uploaded
     features: Tensors
+    lexicon: str = "{}"  # JSON; releases that know none leave it out
 
 
 def write_bundle(bundle: Bundle) -> bytes:
@@ -47,6 +48,7 @@ def write_bundle(bundle: Bundle) -> bytes:
             "transcript": bundle.transcript,
             "language": bundle.language or "",
             "fingerprint": bundle.fingerprint,
+            "lexicon": bundle.lexicon,
         },
     )
 
@@ -82,6 +84,7 @@ def read_bundle(content: bytes, max_bytes: int, fingerprint: str) -> Bundle:
         fingerprint=made_with,
         recording=recording.tobytes(),
         features=tensors,
+        lexicon=metadata.get("lexicon", "{}"),
     )
 
 

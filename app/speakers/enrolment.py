@@ -3,6 +3,7 @@
 Everything here is slow and blocking: call it on a worker thread.
 """
 
+import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -43,6 +44,7 @@ from firstword.app.speakers.interface import (
     checked_name,
     checked_transcript,
 )
+from firstword.app.speakers.lexicon import checked_lexicon
 from firstword.app.speakers.store import SpeakerRow, SpeakerStore, StoredSpeaker
 from firstword.app.speakers.transcript_check import transcript_fit
 from firstword.models.checkpoint.open import Checkpoint, fingerprint
@@ -307,12 +309,14 @@ class Enrolment:
         name = checked_name(bundle.name if name is None else name)
         transcript = checked_transcript(bundle.transcript)
         language = checked_language(bundle.language)
+        lexicon = checked_lexicon(bundle.lexicon)
         try:
             features = self._networks.features_from(bundle.features)
             samples, sample_rate_hz = decode_upload(bundle.recording)
         except (ValueError, BadAudio) as error:
             raise invalid_bundle(str(error)) from error
         row = self._row(name, transcript, language, features, samples, sample_rate_hz)
+        row = replace(row, lexicon=lexicon)
         stored = StoredSpeaker(row, bundle.recording, pack(self._networks.tensors_of(features)))
         return stored, self._networks.with_prompt_state(features, transcript)
 
@@ -328,6 +332,7 @@ class Enrolment:
                 row.fingerprint,
                 stored.recording,
                 self._networks.tensors_of(features),
+                json.dumps(dict(row.lexicon)),
             )
         )
 

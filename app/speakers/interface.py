@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -45,6 +45,7 @@ class SpeakerInfo:
     damaged: bool = False  # what is stored of it cannot be used; it can be deleted
     owner: str | None = None  # the name of the key that registered it
     access: Access = "shared"
+    lexicon: Mapping[str, str] = field(default_factory=dict, hash=False)  # what it says for a word
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +106,11 @@ class Speakers(Protocol):
         *,
         client: Client,
         access: Access | None = None,
+        lexicon: Mapping[str, str] | None = None,
     ) -> SpeakerInfo:
         """Return when the speaker is durable and its prompt state is computed.
 
-        recording: the file as uploaded. access None: as the client's key says.
+        recording: the file as uploaded. access None: as the client's key says. lexicon: a checked one.
 
         Raises InvalidRequest (name), SpeakerExists, BadAudio and kin.
         """
@@ -122,6 +124,7 @@ class Speakers(Protocol):
         *,
         client: Client,
         access: Access | None = None,
+        lexicon: Mapping[str, str] | None = None,
     ) -> SpeakerInfo:
         """Change a field unless it is None. Raises InvalidRequest for a built-in speaker, and SpeakerExists
         where the name is taken among those who would see it now."""
@@ -149,8 +152,9 @@ class Speakers(Protocol):
 class PreparedSpeakers(Protocol):
     """The speakers as the engine sees them."""
 
-    def get(self, name: str, client: Client) -> SpeakerInfo:
-        """Raises SpeakerNotFound."""
+    def get(self, name: str | None, client: Client, takes_alias: bool = False) -> SpeakerInfo:
+        """name None: the default one, whoever owns it. takes_alias: one of OpenAI's voices is a name too,
+        where no speaker has it. Raises SpeakerNotFound."""
         ...
 
     async def prepared(

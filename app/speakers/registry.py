@@ -4,9 +4,9 @@ import asyncio
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -164,6 +164,7 @@ class SpeakerRegistry:
         on_registered: Callable[[str, PreparedSpeaker], object] = lambda identity, speaker: None,
     ) -> None:
         self._on_registered = on_registered
+        self.aliases: Mapping[str, str] = {}  # OpenAI's voices, to speakers
         self.default_speaker = default_speaker or next(iter(networks.builtin), None)
         self._store = store
         self._networks = networks
@@ -210,7 +211,14 @@ class SpeakerRegistry:
         names = tuple(row.name for row in rows if row.id in damaged and row.access != "private")
         return StoreHealth(self._store.is_in_place(), names)
 
-    def get(self, name: str, client: Client = STRANGER) -> SpeakerInfo:
+    def get(self, name: str | None, client: Client = STRANGER, takes_alias: bool = False) -> SpeakerInfo:
+        """name None: the default one. takes_alias: one of `aliases` is a name where no speaker has it."""
+        if name is None:
+            name, client = self.default_speaker or "", ANYBODY
+        if takes_alias and name in self.aliases:
+            with suppress(SpeakerNotFound):
+                return self.get(name, client)
+            name = self.aliases[name]
         if name in self._networks.builtin:
             return self._builtin_info(name)
         return self._info(self._row(name, client))
@@ -224,13 +232,17 @@ class SpeakerRegistry:
         *,
         client: Client = STRANGER,
         access: Access | None = None,
+        lexicon: Mapping[str, str] | None = None,
     ) -> SpeakerInfo:
         """Raises, beside what the Protocol names, Overloaded. A caller who leaves before the speaker is
         written leaves nothing behind; of two who want one name the first to be written wins."""
         transcript, language = checked_transcript(transcript), checked_language(language)
         self._check_free(checked_name(name), client)
         return await self._register(
-            partial(self._enrolment.enrol_recording, name, recording, transcript, language), client, access
+            partial(self._enrolment.enrol_recording, name, recording, transcript, language),
+            client,
+            access,
+            lexicon,
         )
 
     async def import_bundle(
@@ -254,8 +266,9 @@ class SpeakerRegistry:
         *,
         client: Client = STRANGER,
         access: Access | None = None,
+        lexicon: Mapping[str, str] | None = None,
     ) -> SpeakerInfo:
-        """An empty language removes it."""
+        """An empty language or lexicon removes it."""
         found = self._changeable(name, "changed", client)
         if access is not None and not client.may_share(found.owner):
             raise SpeakerNotYours(
@@ -263,7 +276,8 @@ class SpeakerRegistry:
             )
         new_transcript = None if transcript is None else checked_transcript(transcript)
         new_language = language and checked_language(language)
-        row = await asyncio.to_thread(self._store.update, found.key, new_transcript, new_language, access)
+        changes = (new_transcript, new_language, access, lexicon)
+        row = await asyncio.to_thread(self._store.update, found.key, *changes)
         if row is None:
             raise _unknown(name)
         return self._info(row)
@@ -355,11 +369,13 @@ class SpeakerRegistry:
         enrol: Callable[[], tuple[StoredSpeaker, PreparedSpeaker]],
         client: Client,
         access: Access | None,
+        lexicon: Mapping[str, str] | None = None,
     ) -> SpeakerInfo:
         with self._waiting():
             stored, prepared = await self._compute(enrol)
             self._check_free(stored.row.name, client)
             owned = replace(stored.row, owner=client.name, access=access or client.access)
+            owned = owned if lexicon is None else replace(owned, lexicon=lexicon)
             row = await asyncio.to_thread(self._store.insert, replace(stored, row=owned))
         self._cache.put(row.id, prepared)
         self._on_registered(_identity_of(row), prepared)
@@ -448,6 +464,7 @@ class SpeakerRegistry:
             damaged=row.id in self._store.damaged,
             owner=row.owner or None,
             access=row.access,
+            lexicon=row.lexicon,
         )
 
     def _builtin_info(self, name: str) -> SpeakerInfo:

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from firstword.app.clients import Access
@@ -31,8 +31,9 @@ from firstword.app.speakers.store_file import (
 logger = logging.getLogger(__name__)
 
 COLUMNS = "id, name, created_at, transcript, language, duration_s, quality, prompt_tokens, fingerprint"
-ROWS = f"""SELECT {COLUMNS}, coalesce(owner, '') AS owner, coalesce(access, 'shared') AS access
-FROM speakers LEFT JOIN owners USING (id)"""
+ROWS = f"""SELECT {COLUMNS}, coalesce(owner, '') AS owner, coalesce(access, 'shared') AS access,
+coalesce(lexicon, '{{}}') AS lexicon
+FROM speakers LEFT JOIN owners USING (id) LEFT JOIN lexicons USING (id)"""
 READ_TIMEOUT_S = 1.0  # only while another process recovers the file is a reader kept waiting
 WRITE_TIMEOUT_S = 10.0
 MAX_CHECK_S = 5.0  # of a start; what is left of the check goes on beside the service
@@ -52,6 +53,7 @@ class SpeakerRow:
     fingerprint: str  # of the checkpoint whose features are kept
     owner: str = ""  # the name of the client's key; "" of nobody
     access: Access = "shared"
+    lexicon: Mapping[str, str] = field(default_factory=dict, hash=False)
     id: int = 0
 
     @property
@@ -184,12 +186,18 @@ class SpeakerStore:
                 raise _taken(row)
             self._keep_digest(id, digest_of(speaker.recording, speaker.features))
             self._keep_owner(id, row)
+            self._keep_lexicon(id, row.lexicon)
         return replace(row, id=id)
 
     def update(
-        self, key: str, transcript: str | None, language: str | None, access: Access | None = None
+        self,
+        key: str,
+        transcript: str | None,
+        language: str | None,
+        access: Access | None = None,
+        lexicon: Mapping[str, str] | None = None,
     ) -> SpeakerRow | None:
-        """Change a field unless it is None; an empty language removes it. None: no such speaker.
+        """Change a field unless it is None; an empty one removes it. None: no such speaker.
 
         Raises SpeakerDamaged: a change would move what is damaged; SpeakerExists where `access` gives it
         another key, which is taken.
@@ -208,6 +216,8 @@ class SpeakerStore:
             )
             if id is not None and access is not None:
                 self._keep_owner(id, changed)
+            if id is not None and lexicon is not None:
+                self._keep_lexicon(id, lexicon)
         updated = self.row(changed.key)
         if id is None and updated is not None:
             raise _taken(row)
@@ -250,6 +260,7 @@ class SpeakerStore:
             return self._delete_damaged(row)
         with self._writing():
             self._writer.execute("DELETE FROM owners WHERE id = ?", (row.id,))
+            self._keep_lexicon(row.id, {})
             id = self._execute("DELETE FROM speakers WHERE id = :id", {"id": row.id})
         return None if id is None else row
 
@@ -267,6 +278,7 @@ class SpeakerStore:
                 damaged = frozenset(id for (id,) in ids if not self._is_whole(id))
                 rebuild(self._writer, row.id, damaged)
             self._writer.execute("DELETE FROM owners WHERE id = ?", (row.id,))
+            self._keep_lexicon(row.id, {})
         self._damaged -= {row.id}
         return row
 
@@ -379,6 +391,11 @@ class SpeakerStore:
     def _keep_owner(self, id: int, row: SpeakerRow) -> None:
         self._writer.execute("INSERT OR REPLACE INTO owners VALUES (?, ?, ?)", (id, row.owner, row.access))
 
+    def _keep_lexicon(self, id: int, lexicon: Mapping[str, str]) -> None:
+        self._writer.execute("DELETE FROM lexicons WHERE id = ?", (id,))
+        if lexicon:
+            self._writer.execute("INSERT INTO lexicons VALUES (?, ?)", (id, json.dumps(dict(lexicon))))
+
     def _open_connections(self) -> tuple[sqlite3.Connection, sqlite3.Connection]:
         """Return one to look up and one to write; a full disk frees the reserve for the journal."""
         try:
@@ -396,12 +413,15 @@ class SpeakerStore:
 
 def _row(values: tuple[object, ...]) -> SpeakerRow:
     """values: those of ROWS."""
-    named = dict(zip((*COLUMNS.split(", "), "owner", "access"), values, strict=True))
+    named = dict(zip((*COLUMNS.split(", "), "owner", "access", "lexicon"), values, strict=True))
     named["name"] = str(named["name"]).rpartition("/")[2]
     try:
         named["quality"] = Quality(**json.loads(str(named["quality"])))
+        named["lexicon"] = json.loads(str(named["lexicon"]))
     except (TypeError, ValueError) as error:
-        raise sqlite3.DatabaseError(f"the quality of speaker {named['name']!r} is malformed") from error
+        raise sqlite3.DatabaseError(
+            f"the quality or the lexicon of speaker {named['name']!r} is malformed"
+        ) from error
     return SpeakerRow(**named)  # type: ignore[arg-type]
 
 

@@ -58,6 +58,10 @@ TRIGGERS = tuple(
 OWNERS_TABLE = """
 CREATE TABLE IF NOT EXISTS owners (id INTEGER PRIMARY KEY, owner TEXT NOT NULL, access TEXT NOT NULL) STRICT
 """
+# What a speaker says for a word, as a JSON object; nothing of its own where there is no row.
+LEXICONS_TABLE = """
+CREATE TABLE IF NOT EXISTS lexicons (id INTEGER PRIMARY KEY, lexicon TEXT NOT NULL) STRICT
+"""
 
 RESERVE_BYTES = 1 << 20  # to delete a speaker on a full disk takes a tenth of it
 RETRY_AFTER_S = 30
@@ -89,7 +93,7 @@ def open_store_file(path: Path, timeout_s: float) -> sqlite3.Connection:
                     "release that wrote it"
                 )
             connection.execute("PRAGMA synchronous = FULL")  # a commit is on the disk before it returns
-            for statement in (DIGESTS_TABLE, OWNERS_TABLE, *TRIGGERS):
+            for statement in (DIGESTS_TABLE, OWNERS_TABLE, LEXICONS_TABLE, *TRIGGERS):
                 connection.execute(statement)
             if version != SCHEMA_VERSION:
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")

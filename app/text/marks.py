@@ -86,13 +86,15 @@ class Reading:
     """How a text is to be read.
 
     normalize: write numbers and the like in words. marks: False, marks are text. ssml: None, the text is
-    SSML where it begins with `<speak` and marks are read. lexicon: word to what is spoken for it.
+    SSML where it begins with `<speak` and marks are read. lexicon: word to what is spoken for it;
+    speaker_lexicon: the speaker's, behind that.
     """
 
     normalize: bool = True
     marks: bool = True
     ssml: bool | None = None
     lexicon: Mapping[str, str] = field(default_factory=dict, hash=False)
+    speaker_lexicon: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 class PartReader(Protocol):

@@ -98,7 +98,8 @@ class FakeEngine:
             if self.failure is not None and number >= self.fails_after_chunks:
                 raise self.failure
             reason = "eos" if number == len(text) - 1 else None
-            yield ListedTokens(0, text, (ord(character),), (-0.5,), reason)
+            warnings = ("a mark is left out",) if "[breath]" in text else ()
+            yield ListedTokens(0, text, (ord(character),), (-0.5,), reason, warnings)
 
     async def read_text(self, request: SynthesisRequest) -> TextReport:
         """A segment of all of it, a token for each character."""

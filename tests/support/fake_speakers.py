@@ -1,5 +1,6 @@
 """Speakers without recordings, for tests of the transport."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from firstword.app.clients import Access, Client
@@ -53,6 +54,7 @@ class FakeSpeakers:
         *,
         client: Client,
         access: Access | None = None,
+        lexicon: Mapping[str, str] | None = None,
     ) -> SpeakerInfo:
         if self.failure is not None:
             raise self.failure
@@ -60,7 +62,15 @@ class FakeSpeakers:
             raise SpeakerExists(f"A speaker is named {name!r} already; take another name or delete it first.")
         owner, access = client.name or None, access or client.access
         return self._keep(
-            replace(ANNA, name=name, transcript=transcript, language=language, owner=owner, access=access)
+            replace(
+                ANNA,
+                name=name,
+                transcript=transcript,
+                language=language,
+                owner=owner,
+                access=access,
+                lexicon=lexicon or {},
+            )
         )
 
     async def update(
@@ -71,6 +81,7 @@ class FakeSpeakers:
         *,
         client: Client,
         access: Access | None = None,
+        lexicon: Mapping[str, str] | None = None,
     ) -> SpeakerInfo:
         old = self._registered(name)
         return self._keep(
@@ -79,6 +90,7 @@ class FakeSpeakers:
                 transcript=old.transcript if transcript is None else transcript,
                 language=old.language if language is None else language,
                 access=access or old.access,
+                lexicon=old.lexicon if lexicon is None else lexicon,
             )
         )
 

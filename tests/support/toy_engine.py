@@ -140,7 +140,7 @@ class ToySpeakers:
     def __init__(self) -> None:
         self.clients: list[Client] = []
 
-    def get(self, name: str | None, client: Client) -> SpeakerInfo:
+    def get(self, name: str | None, client: Client, takes_alias: bool = False) -> SpeakerInfo:
         self.clients.append(client)
         if name not in (None, "hum"):
             raise SpeakerNotFound(f"no speaker is named {name!r}")

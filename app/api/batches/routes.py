@@ -49,14 +49,15 @@ async def create_batch(body: NewBatch, request: Request, services: ServicesHere)
     client: Client = request.state.client
     with rejections_counted(services.metrics):
         services.quotas.charge(client.name)
-        items = await asyncio.to_thread(_checked_items, body.items, client, services)
+        items, new = await asyncio.to_thread(_checked_items, body.items, client, services)
         for index, item in enumerate(items):
             if item.speaker is not None:
                 services.speakers.get(item.speaker, client)
-            if item.reference_audio is not None or item.reference_text:
-                await _reference(index, item, services)
+            try:
+                await item.reference(services.limits.max_reference_bytes)
+            except InvalidRequest as error:
+                raise InvalidRequest(f"items[{index}]: {error.message}", "items") from None
         batches = services.batches
-        new = await asyncio.to_thread(_new_items, items)
         batch = await batches.run(batches.store.add, client.name, new)
         batches.changed.set()
     return batch_answer(batch)
@@ -159,19 +160,13 @@ async def _own_batch(id: str, request: Request, services: Services) -> Batch:
     return batch
 
 
-async def _reference(index: int, item: ItemFields, services: Services) -> None:
-    """Raises InvalidRequest and UploadTooLarge for a recording that cannot be one."""
-    try:
-        await item.reference(services.limits.max_reference_bytes)
-    except InvalidRequest as error:
-        raise InvalidRequest(f"items[{index}]: {error.message}", "items") from None
-
-
-def _checked_items(given: Sequence[dict[str, Any]], client: Client, services: Services) -> list[ItemFields]:
-    """Raises InvalidRequest and TextTooLong that name the item."""
+def _checked_items(
+    given: Sequence[dict[str, Any]], client: Client, services: Services
+) -> tuple[list[ItemFields], list[NewItem]]:
+    """Return the items, and as they are stored. Raises InvalidRequest and TextTooLong that name the item."""
     items = parsed_items(list(given))
     num_chars = 0
-    names: set[str] = set()
+    new: dict[str, NewItem] = {}  # by name
     for index, item in enumerate(items):
         num_chars += len(item.text)
         if len(item.text) > MAX_ITEM_CHARS:
@@ -180,10 +175,12 @@ def _checked_items(given: Sequence[dict[str, Any]], client: Client, services: Se
                 "into one file; make several items of it",
                 "items",
             )
-        name = _file_name(index, item)
-        if name in names:
+        if item.wants_words:
+            raise InvalidRequest(f"items[{index}]: timestamps are not kept; leave them out", "items")
+        name = item.name or f"{index + 1:05}"
+        if name in new:
             raise InvalidRequest(f"items[{index}]: the name {name!a} came before; give each its own", "items")
-        names.add(name)
+        new[name] = NewItem(name, item.format, item.model_dump_json(exclude_unset=True))
         try:
             resolve_output_format(item.format, item.sample_rate, item.speed, services)
             info = services.engine.info
@@ -197,18 +194,7 @@ def _checked_items(given: Sequence[dict[str, Any]], client: Client, services: Se
             "several batches of them",
             "items",
         )
-    return items
-
-
-def _file_name(index: int, item: ItemFields) -> str:
-    return item.name or f"{index + 1:05}"
-
-
-def _new_items(items: Sequence[ItemFields]) -> list[NewItem]:
-    return [
-        NewItem(_file_name(index, item), item.format, item.model_dump_json(exclude_unset=True))
-        for index, item in enumerate(items)
-    ]
+    return items, list(new.values())
 
 
 class _Sink:

@@ -28,6 +28,7 @@ FIELDS = {
     "damaged",
     "owner",
     "access",
+    "lexicon",
 }
 
 
@@ -51,11 +52,12 @@ async def test_speakers_are_listed_with_all_that_is_known_of_them() -> None:
 async def test_a_recording_makes_a_speaker() -> None:
     speakers = FakeSpeakers()
     async with in_process(make_services(speakers=speakers)) as client:
-        fields = {"name": "bo", "transcript": "Ich heiße Bo.", "language": "de"}
+        fields = {"name": "bo", "transcript": "Ich heiße Bo.", "language": "de", "lexicon": '{"Bo": "Boh"}'}
         answer = await client.post(
             "/speakers", data=fields, files={"audio": ("bo.wav", b"RIFF", "audio/wav")}
         )
     assert answer.status_code == 201
+    assert answer.json()["lexicon"] == {"Bo": "Boh"}
     assert (answer.json()["name"], answer.json()["transcript"]) == ("bo", "Ich heiße Bo.")
     assert speakers.get("bo").language == "de"
 
@@ -134,9 +136,13 @@ async def test_what_is_no_form_is_refused(content_type: str, body: bytes) -> Non
 async def test_a_speaker_can_be_changed_in_part() -> None:
     async with in_process(make_services()) as client:
         answer = await client.patch("/speakers/anna", json={"language": "de"})
+        worded = await client.patch("/speakers/anna", json={"lexicon": {"SQL": "sequel"}})
+        wrong = await client.patch("/speakers/anna", json={"lexicon": {"": "sequel"}})
         refused = await client.patch("/speakers/anna", json={"name": "anne"})
     assert (answer.json()["transcript"], answer.json()["language"]) == ("I am Anna.", "de")
     assert (refused.status_code, error_of(refused)["param"]) == (400, "name")
+    assert (worded.json()["language"], worded.json()["lexicon"]) == ("de", {"SQL": "sequel"})
+    assert (wrong.status_code, error_of(wrong)["param"]) == (400, "lexicon")
 
 
 async def test_a_speaker_can_be_removed() -> None:

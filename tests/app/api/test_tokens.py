@@ -75,3 +75,11 @@ async def test_float_samples_are_those_of_the_engine(stream: bool) -> None:
     assert answer.headers["content-type"] == "audio/pcm;encoding=float32"
     np.testing.assert_array_equal(np.frombuffer(answer.content, "<f4"), speech(HELLO))
     assert len(doubled.content) == pytest.approx(2 * len(answer.content), abs=64)
+
+
+async def test_what_of_a_text_has_no_tokens_is_said_in_the_answer() -> None:
+    async with in_process(make_services()) as client:
+        marked = await client.post("/v1/tokens", json={"text": "[breath]Hi."})
+        plain = await client.post("/v1/tokens", json={"text": "Hi."})
+    assert marked.headers["x-firstword-warnings"] == "a mark is left out"
+    assert "x-firstword-warnings" not in plain.headers

@@ -48,9 +48,12 @@ async def refused_beside(*words: str) -> str:
 @pytest.mark.usefixtures("_found_by_environment")
 async def test_speaker_comes_is_shown_and_goes(known: FakeSpeakers, tmp_path: Path) -> None:
     (tmp_path / "bob.wav").write_bytes(b"a recording")
-    added = await run_beside("add", "bob", "bob.wav", "--transcript", "I am [Bob].", "--language", "en")
+    (tmp_path / "words.json").write_text('{"SQL": "sequel"}')
+    options = ("--transcript", "I am [Bob].", "--language", "en", "--lexicon", "words.json")
+    added = await run_beside("add", "bob", "bob.wav", *options)
     assert added.exit_code == 0, added.output
     bob = replace(ANNA, name="bob", transcript="I am [Bob].", language="en", owner="tester")
+    bob = replace(bob, lexicon={"SQL": "sequel"})
     assert known.speakers["bob"] == bob
 
     shown = await run_beside("show", "bob")

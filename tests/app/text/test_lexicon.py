@@ -13,7 +13,7 @@ from firstword.app.errors import InvalidRequest
 from firstword.app.text.lexicon import Lexicon, LexiconError, LexiconFile, LexiconReader, read_lexicon
 from firstword.app.text.marks import MAX_LEXICON_ENTRIES, MarkReader, Part, Reading, Span, SpeechMarks
 from firstword.app.text.normalize import Normalizer
-from firstword.app.text.segment import SegmentLimits
+from firstword.app.text.segment import Segment, SegmentLimits
 from firstword.app.text.stream import TextFrontend
 from tests.app.text.marked import joined, speech_marks
 
@@ -151,3 +151,15 @@ def test_a_file_is_read_again_when_it_changes(tmp_path: Path, caplog: pytest.Log
     assert caplog.text.count("the lexicon stays as it was") == 1
     path.write_text(json.dumps({"a": "three"}))
     assert file.current() is not second
+
+
+def test_a_speakers_words_stand_behind_the_requests_and_bad_ones_are_left_out(normalizer: Normalizer) -> None:
+    frontend = TextFrontend(normalizer, NO_MARKS, SegmentLimits(), 30)
+    reading = Reading(lexicon={"one": "uno"}, speaker_lexicon={"one": "ein", "two": "zwei", "six": "ipa:s"})
+    warnings: list[str] = []
+    items = frontend.open("whole", "en", reading, warnings).read("Say one two six.", True)
+    assert [item.spoken for item in items if isinstance(item, Segment)] == ["Say uno zwei six."]
+    (warning,) = warnings
+    assert warning.startswith(
+        "of the speaker's lexicon an entry is left out: 'six': this checkpoint takes no"
+    )
