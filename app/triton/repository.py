@@ -68,7 +68,10 @@ def config_text(model: Model, options: RepositoryOptions) -> str:
         inputs=",".join(_tensor(spec, is_input=True) for spec in model.inputs),
         outputs=_tensor(model.output, is_input=False),
         instances=options.num_instances if model.is_decoupled else 1,
-        parameters=",".join(_parameter(item) for item in parameters.items()),
+        parameters=",".join(
+            f'\n  {{ key: "{name}" value: {{ string_value: {json.dumps(value)} }} }}'
+            for name, value in parameters.items()
+        ),
     )
 
 
@@ -86,8 +89,3 @@ def _tensor(spec: TensorSpec, is_input: bool) -> str:
     if spec.is_optional:
         fields += " optional: true"
     return f"\n  {{ {fields} }}"
-
-
-def _parameter(item: tuple[str, str]) -> str:
-    name, value = item
-    return f'\n  {{ key: "{name}" value: {{ string_value: {json.dumps(value)} }} }}'

@@ -70,16 +70,16 @@ def export(directory: Path, out: Path, dtype: Dtype) -> MergedIds:
     vocabulary = lm.vocabulary
     ids = MergedIds.of(vocabulary, tokenizer.vocab_size)
     out.mkdir(parents=True, exist_ok=True)
-    save_file(_merged_tensors(lm, ids), out / WEIGHTS_FILE, metadata={"format": "pt"})
-    save_file({"embedding_bias": _bias(lm, ids)}, out / BIAS_FILE)
-    _write_json(out / "config.json", _config(lm.config, ids, dtype))
+    save_file(merged_tensors(lm, ids), out / WEIGHTS_FILE, metadata={"format": "pt"})
+    save_file({"embedding_bias": embedding_bias(lm, ids)}, out / BIAS_FILE)
+    _write_json(out / "config.json", hugging_face_config(lm.config, ids, dtype))
     _write_json(out / IDS_FILE, asdict(ids))
-    (out / "tokenizer.json").write_text(tokenizer.with_tokens(_names(vocabulary)), encoding="utf-8")
+    (out / "tokenizer.json").write_text(tokenizer.with_tokens(token_names(vocabulary)), encoding="utf-8")
     _write_json(out / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
     return ids
 
 
-def _merged_tensors(lm: Qwen2LM, ids: MergedIds) -> dict[str, Tensor]:
+def merged_tensors(lm: Qwen2LM, ids: MergedIds) -> dict[str, Tensor]:
     """By the names of a Qwen2ForCausalLM."""
     tensors = tensors_of(lm)
     tensors.pop("lm_head.bias", None)
@@ -93,7 +93,7 @@ def _merged_tensors(lm: Qwen2LM, ids: MergedIds) -> dict[str, Tensor]:
     return {**tensors, "model.embed_tokens.weight": merged, "lm_head.weight": outputs}
 
 
-def _bias(lm: Qwen2LM, ids: MergedIds) -> Tensor:
+def embedding_bias(lm: Qwen2LM, ids: MergedIds) -> Tensor:
     """(num_ids,) float32."""
     bias = torch.full((ids.num_ids,), NEVER)
     head = lm.head.bias
@@ -102,7 +102,7 @@ def _bias(lm: Qwen2LM, ids: MergedIds) -> Tensor:
     return bias
 
 
-def _config(config: Qwen2LMConfig, ids: MergedIds, dtype: Dtype) -> dict[str, Any]:
+def hugging_face_config(config: Qwen2LMConfig, ids: MergedIds, dtype: Dtype) -> dict[str, Any]:
     plain = {name: value for name, value in config_of(config, dtype).items() if name != EXTRA_KEY}
     theta = config.qwen2.rope_theta
     return {
@@ -115,7 +115,7 @@ def _config(config: Qwen2LMConfig, ids: MergedIds, dtype: Dtype) -> dict[str, An
     }
 
 
-def _names(vocabulary: Vocabulary) -> list[str]:
+def token_names(vocabulary: Vocabulary) -> list[str]:
     """Of the ids behind the tokenizer's, in their order."""
     named = {vocabulary.sos: "<|sos|>", vocabulary.task: "<|task_id|>", vocabulary.eos: "<|eos1|>"}
     num_eos, names = 1, []

