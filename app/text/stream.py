@@ -80,7 +80,18 @@ class TextFrontend(Segmenter):
             if message not in warnings and len(warnings) < MAX_WARNINGS:
                 warnings.append(message)
 
-        lexicons = self._lexicons(reading, warn)
+        try:
+            lexicons = [Lexicon(reading.lexicon, self.marks)] if reading.lexicon else []
+        except LexiconError as error:
+            raise InvalidRequest(f"lexicon: {error}", "lexicon") from None
+        if reading.speaker_lexicon:
+            left_out = "of the speaker's lexicon an entry is left out: "
+            speakers = Lexicon(
+                reading.speaker_lexicon, self.marks, lambda why: warn(left_out + ascii(why)[1:-1])
+            )
+            lexicons.append(speakers)
+        if self._lexicon_file is not None:
+            lexicons.append(self._lexicon_file.current())
 
         def ssml() -> PartReader:
             reader = SsmlReader(self.marks, reading.marks, warn, mode == "whole")
@@ -94,24 +105,6 @@ class TextFrontend(Segmenter):
         feed = FEEDS[mode](self, language, reading.normalize)
         held = "" if reading.ssml is None and reading.marks else None
         return MarkedFeed(self, mode, reading, language, language, reader, ssml, held, feed, finds_words)
-
-    def _lexicons(self, reading: Reading, warn: Callable[[str], None]) -> list[Lexicon]:
-        """Return the request's, the speaker's and the server's.
-
-        Raise InvalidRequest for an entry of the request that cannot be used; of the speaker, which others may
-        have made, such an entry is left out.
-        """
-        try:
-            lexicons = [Lexicon(reading.lexicon, self.marks)] if reading.lexicon else []
-        except LexiconError as error:
-            raise InvalidRequest(f"lexicon: {error}", "lexicon") from None
-        if reading.speaker_lexicon:
-            left_out = "of the speaker's lexicon an entry is left out: "
-            speakers = Lexicon(
-                reading.speaker_lexicon, self.marks, lambda why: warn(left_out + ascii(why)[1:-1])
-            )
-            lexicons.append(speakers)
-        return lexicons if self._lexicon_file is None else [*lexicons, self._lexicon_file.current()]
 
 
 @dataclass(slots=True, eq=False)
