@@ -1,9 +1,11 @@
 """The Python interface: the service's own parts without a server, sync and async, freed at the end."""
 
 import asyncio
+import re
 import shutil
 import threading
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ import soundfile
 import firstword
 from firstword import AsyncSynthesizer, Synthesizer
 from firstword.app.audio.dsp import Samples, to_pcm16
+from firstword.app.engine.interface import Audio
 from firstword.app.errors import AudioTooShort, BadAudio, InvalidRequest, SpeakerNotFound
 from firstword.models.config import CheckpointError, Family
 from tests.support.checkpoints import small_checkpoint
@@ -41,6 +44,26 @@ def test_pieces_are_the_whole(synthesizer: Synthesizer) -> None:
     whole = synthesizer.speak(TEXT, seed=1, stream=False)
     np.testing.assert_array_equal(np.concatenate(pieces), whole)
     assert 1.5 < len(whole) / synthesizer.sample_rate_hz < 6
+
+
+def check_words(spoken: list[Audio]) -> None:
+    """Every word of TEXT, in order, within the audio that had come by then."""
+    words = [word for audio in spoken for word in audio.words]
+    assert [word.text for word in words] == re.findall(r"\w+", TEXT)
+    assert [TEXT[word.char_start : word.char_end] for word in words] == [word.text for word in words]
+    assert all(word.start <= word.end for word in words)
+    assert all(one.end <= other.start for one, other in pairwise(words))
+    num_samples = 0
+    for audio in spoken:
+        num_samples += len(audio.samples)
+        assert all(word.end <= num_samples for word in audio.words)
+
+
+def test_words_come_with_the_samples(synthesizer: Synthesizer) -> None:
+    spoken = list(synthesizer.timed(TEXT, seed=1))
+    check_words(spoken)
+    whole = synthesizer.speak(TEXT, seed=1, stream=False)
+    np.testing.assert_array_equal(np.concatenate([audio.samples for audio in spoken]), whole)
 
 
 def test_speakers_sound_different(synthesizer: Synthesizer) -> None:
@@ -104,6 +127,9 @@ def test_the_other_families_convert_too(family: Family, recording: Samples) -> N
                 synthesizer.convert(source)
         converted = synthesizer.convert(source, reference=source)
         seconds = len(converted) / synthesizer.sample_rate_hz
+        check_words(
+            list(synthesizer.timed(TEXT, reference=source, seed=1))
+        )  # estimated: the weights are random
     assert seconds == pytest.approx(len(recording) / 24_000, abs=0.15)
 
 
