@@ -56,7 +56,7 @@ class SynthesisRequest:
     is_background: bool = False  # an item of a batch: as long as it may be there, and behind all others
     trace: StreamTrace = NO_TRACE
     client: Client = field(kw_only=True)  # who asks; no default, so that no route can forget it
-    pauses: tuple[int, ...] | None = None  # of the writer, of an earlier stream; None: as it pauses
+    pauses: frozenset[int] | None = None  # of the writer, of an earlier stream; None: as it pauses
     wants_words: bool = False  # with the times when each sounds
     context: FlowContext = "chunks"
     cache: bool | None = None  # whether finished audio may be kept and given again; None: with a seed

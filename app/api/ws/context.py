@@ -92,7 +92,7 @@ class Context:
             wire,
             mode=start.mode or ("continuous" if info.can_continue_text else "segments"),
             reference=reference,
-            pauses=None if start.pauses is None else tuple(start.pauses),
+            pauses=None if start.pauses is None else frozenset(start.pauses),
         )
         info.check(self._request)
         self._start = start

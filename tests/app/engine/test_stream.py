@@ -474,7 +474,7 @@ async def test_words_that_came_are_spoken_where_the_writer_pauses() -> None:
             late = await heard(stream)
             assert stream.stats.pauses == [3]
         paused = letters_of(early + late)
-        async with toy.engine.open(asked_in_pieces("continuous", seed=3, pauses=(3,))) as stream:
+        async with toy.engine.open(asked_in_pieces("continuous", seed=3, pauses=frozenset({3}))) as stream:
             for piece in ("Hi ", "three."):
                 stream.push_text(piece)
             stream.finish_text()
