@@ -179,7 +179,7 @@ async def test_what_a_text_becomes_is_told_without_speaking_it(server: Server) -
 
 async def test_examples_of_the_page_run(server: Server, tmp_path: Path) -> None:
     page = (ROOT / "docs/api.md").read_text(encoding="utf-8")
-    section = page[page.index("## Marks in the text") : page.index("## Text that is still being written")]
+    section = page[page.index("## Marks in the text") : page.index("## When each word sounds")]
     for block in re.findall(r"```sh\n(.*?)```", section, flags=re.DOTALL):
         script = block.replace("localhost:8000", server.url).replace("curl -s", "curl -sf")
         script = re.sub(r"--json '", "-H 'Content-Type: application/json' -d '", script)  # of older curls

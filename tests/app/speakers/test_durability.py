@@ -92,7 +92,7 @@ store.insert(replace(stored, row=replace(stored.row, name="late")))
 """
 
 
-@pytest.mark.parametrize(("statement", "place"), [("BEGIN IMMEDIATE", 1), ("COMMIT", 5)])
+@pytest.mark.parametrize(("statement", "place"), [("BEGIN IMMEDIATE", 1), ("COMMIT", 6)])
 def test_a_kill_before_the_commit_leaves_nothing(tmp_path: Path, statement: str, place: int) -> None:
     path = tmp_path / "speakers.sqlite"
     killed_on_its_way(path, 0, random.Random(1))
