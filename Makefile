@@ -83,7 +83,7 @@ test: setup
 
 # Under a minute on two cores: what one runs while working.
 test-fast: setup
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -p no:schemathesis -m 'not slow and not server and not vllm and not triton' $(TESTS)
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -p no:schemathesis -m 'not slow and not server and not vllm and not triton' $(TESTS)
 
 # The standard set on the built-in voice, a quarter of an hour on two cores; `python -m bench` names its parts.
 bench: setup

@@ -12,6 +12,8 @@ from firstword.models.token2wav import Token2Wav
 from firstword.models.token2wav_step import StepInput
 from tests.models.networks import FLOWS, UNGUIDED_FLOWS, random_ids, small_flow, small_hift, small_speaker
 
+pytestmark = pytest.mark.slow
+
 NUM_PROMPT = 33
 TOKENS = random_ids(7, 90)
 

@@ -18,7 +18,7 @@ from firstword.app.api import protocols
 from tests.support.serving import HELLO, PATIENCE_S, draining_server, make_services, serving
 from tests.support.ws_client import ws_client
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 UPGRADE = (

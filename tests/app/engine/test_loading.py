@@ -30,6 +30,7 @@ def test_int8_is_for_the_cpu() -> None:
         find_precision("int8", "cuda")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("precision", "uses_onnx"), [("int8", True), ("float32", True), ("bfloat16", False)])
 def test_a_cpu_runs_graphs_but_in_bfloat16(precision: str, uses_onnx: bool) -> None:
     networks = load_networks(

@@ -14,7 +14,7 @@ from firstword.models.lm.plan import BistreamPlan
 from tests.support.decode_engine import ToyDecodeEngine, until
 from tests.support.small_lm import TEXT, finished, new_generator, small_lm, utterance
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 MAX_MODEL_LEN = 1000
 
