@@ -61,7 +61,8 @@ async def test_a_text_is_heard_soon_after_its_first_byte(server: Server, browser
             found = re.search(r"ttfb;dur=([\d.]+)", timing or "")
             assert found, timing
             await until(page, "window.heardAt > 0")
-            await until(page, "document.querySelector('#speak-words .now') !== null")
+            for word in ("Hello", "sentence"):  # marked one after the other
+                await until(page, f"document.querySelector('#speak-words .now')?.textContent === '{word}'")
             await until_says(page, "#speak-status", "Spoken")
             heard_ms = await page.evaluate("window.heardAt - window.clickedAt")
             ratios.append(heard_ms / float(found[1]))

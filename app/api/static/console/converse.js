@@ -246,7 +246,8 @@ function heardOf({ times, text, player, spokenChars, heardChars }) {
 }
 
 function showTurn() {
-  const { heard, now } = heardOf(turn);
+  const { heard, now: sounding } = heardOf(turn);
+  const now = turn.player.isPlaying ? sounding : null;
   const isInterrupted = turn.state === "ended" && !turn.isDone;
   const isOver = turn.isDone && turn.state === "ended" && turn.player.position >= turn.player.duration - 0.05;
   for (const { element, end } of turn.words) {

@@ -20,6 +20,7 @@ let kind = "curl";
 
 export function start() {
   view = new PlayerView($("speak-player"), "Position in the audio");
+  view.onFrame = () => timed?.show(player.position, player.isPlaying);
   onVoices((capabilities, speakers) => {
     fillSpeakers($("speak-speaker"), speakers, capabilities.default_speaker);
     const languages = [new Option("Found in the text", ""), ...capabilities.languages.map((tag) => new Option(tag, tag))];
@@ -152,7 +153,6 @@ async function receive(response, mine, startedAt) {
 function changed(mine) {
   if (mine !== player) return;
   view.changed();
-  timed?.show(mine.position, mine.isPlaying);
   $("speak-stop").disabled = abort === null && !mine.isPlaying;
 }
 
