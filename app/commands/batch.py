@@ -178,7 +178,7 @@ async def _speak_all(
                     path = output / f"{item.name}.{format}"
                     row = await _speak(synthesizer.stream, item, path, format, at_once)
                     rows.append(row)
-                    await asyncio.to_thread(_add_row, output / TABLE, row)
+                    _add_row(output / TABLE, row)  # in no thread: two of them would both write the header
                     progress.advance(task)
 
             async with asyncio.TaskGroup() as tasks:
