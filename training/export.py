@@ -39,6 +39,8 @@ from training.trainer import load_average
 from training.vocoder_adversarial import load_vocoder
 
 PROMPT_TEXT = "Hello, my voice was made on a small machine, so please be kind."
+FORMER_SPEAKERS = {"rms": "alder", "slt": "wren", "awb": "flint", "kal16": "alder"}
+"""Who answers, for one release, to the names of the voice before this one."""
 _FAMILY: Family = "cosyvoice2"
 TRAITS = Traits(
     languages=("en",),
@@ -89,7 +91,10 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
     (directory / "cosyvoice2.yaml").write_text(yaml)
     traits = PHONEME_TRAITS if settings.language_model.reads == "phonemes" else TRAITS
     heads = language_model.alignment_heads(settings.language_model)
-    traits = replace(traits, default_speaker=next(iter(recordings)), alignment_heads=heads)
+    former = {name: now for name, now in FORMER_SPEAKERS.items() if now in recordings}
+    traits = replace(
+        traits, default_speaker=next(iter(recordings)), former_speakers=former, alignment_heads=heads
+    )
     write_traits(directory / TRAITS_FILE, traits)
     if traits.reads_sounds:
         (directory / PRONUNCIATION_FOLDER).mkdir(exist_ok=True)

@@ -135,6 +135,8 @@ class SpeakerNetworks:
     ) -> None:
         self.fingerprint = fingerprint(checkpoint.directory)
         self.builtin = _builtin_speakers(checkpoint, tokenizer)
+        former = checkpoint.traits.former_speakers
+        self.builtin_names = {**former, **{name: name for name in self.builtin}}  # what is said -> who speaks
         self._reader = checkpoint.load_prompt_reader(num_threads)
         self._tokenizer = tokenizer
         self._prompt_states = prompt_states

@@ -194,16 +194,15 @@ class SpeakerRegistry:
         await self._close()
 
     def list(self, client: Client = STRANGER) -> list[SpeakerInfo]:
-        builtin = self._networks.builtin
-        rows = [row for row in self._store.rows() if row.name not in builtin]
+        rows = [row for row in self._store.rows() if row.name not in self._networks.builtin_names]
         stored = [self._info(row) for row in rows if client.sees(row.owner, row.access)]
         if client == STRANGER:  # who need not know the names of keys
             stored = [replace(info, owner=None) for info in stored]
-        return [*map(self._builtin_info, sorted(builtin)), *stored]
+        return [*map(self._builtin_info, sorted(self._networks.builtin)), *stored]
 
     def count(self) -> int:
-        builtin = self._networks.builtin
-        return len(builtin) + sum(row.name not in builtin for row in self._store.rows())
+        names = self._networks.builtin_names
+        return len(self._networks.builtin) + sum(row.name not in names for row in self._store.rows())
 
     def health(self) -> StoreHealth:
         damaged = self._store.damaged
@@ -219,8 +218,8 @@ class SpeakerRegistry:
             with suppress(SpeakerNotFound):
                 return self.get(name, client)
             name = self.aliases[name]
-        if name in self._networks.builtin:
-            return self._builtin_info(name)
+        if builtin := self._networks.builtin_names.get(name):
+            return self._builtin_info(builtin)
         return self._info(self._row(name, client))
 
     async def enrol(
@@ -291,8 +290,8 @@ class SpeakerRegistry:
 
     async def export(self, name: str, *, client: Client = STRANGER) -> bytes:
         """A built-in speaker can be exported too, for a server that is to have it under another name."""
-        if name in self._networks.builtin:
-            return await self._compute(self._enrolment.export_builtin, name)
+        if builtin := self._networks.builtin_names.get(name):
+            return await self._compute(self._enrolment.export_builtin, builtin)
         found = self._changeable(name, "exported", client)
         return await self._compute(self._enrolment.export_bundle, found.id)
 
@@ -318,8 +317,8 @@ class SpeakerRegistry:
             name, client = self.default_speaker, ANYBODY
         if name is None:
             raise SpeakerNotFound("there is no default speaker; register one and name it")
-        if name in self._networks.builtin:
-            return await self._cache.get(name, partial(self._compute_builtin, name), on_miss)
+        if builtin := self._networks.builtin_names.get(name):
+            return await self._cache.get(builtin, partial(self._compute_builtin, builtin), on_miss)
         row = self._row(name, client)
         compute = partial(self._compute, self._enrolment.restore, row.id)
         prepared = await self._cache.get(row.id, compute, on_miss)
@@ -334,8 +333,8 @@ class SpeakerRegistry:
             return (await asyncio.to_thread(self._digest, reference)).hex()
         if name is None:
             name, client = self.default_speaker, ANYBODY
-        if name is None or name in self._networks.builtin:
-            return f"built-in {name}"
+        if name is None or name in self._networks.builtin_names:
+            return f"built-in {self._networks.builtin_names.get(name or '', name)}"
         return _identity_of(self._row(name, client))
 
     async def source_tokens(self, recording: SentRecording) -> tuple[int, ...]:
@@ -434,14 +433,14 @@ class SpeakerRegistry:
 
     def _check_free(self, name: str, client: Client) -> None:
         """Look before the work begins; the store checks again when the speaker is written."""
-        if name in self._networks.builtin:
+        if name in self._networks.builtin_names:
             raise SpeakerExists(f"{name!r} is a built-in speaker; choose another name")
         if self._store.row(key_of(name, client.name)) or self._store.row(name):
             raise SpeakerExists(f"there is a speaker {name!r} already; choose another name, or delete it")
 
     def _changeable(self, name: str, verb: str, client: Client) -> SpeakerRow:
         """Return the row of a registered speaker that the client may change, export and delete."""
-        if name in self._networks.builtin:
+        if name in self._networks.builtin_names:
             raise InvalidRequest(f"{name!r} is a built-in speaker and cannot be {verb}", param="name")
         row = self._row(name, client)
         if not client.may_change(row.owner, row.access):

@@ -176,14 +176,16 @@ class Checkpoint:
             except FrontendError as error:
                 raise CheckpointError(str(error)) from error
         default = self.traits.default_speaker
-        if default is None:
-            return speakers
-        if default not in speakers:
-            raise CheckpointError(
-                f"{self.directory / TRAITS_FILE}: default_speaker is {default!r}; expected one of "
-                f"{SPEAKER_TABLE_FILE}: {', '.join(speakers) or 'there is none'}"
-            )
-        return {default: speakers[default], **speakers}
+        for field, name in [
+            ("default_speaker", default),
+            *((f"former_speakers.{former}", name) for former, name in self.traits.former_speakers.items()),
+        ]:
+            if name is not None and name not in speakers:
+                raise CheckpointError(
+                    f"{self.directory / TRAITS_FILE}: {field} is {name!r}; expected one of "
+                    f"{SPEAKER_TABLE_FILE}: {', '.join(speakers) or 'there is none'}"
+                )
+        return speakers if default is None else {default: speakers[default], **speakers}
 
     @property
     def ratios(self) -> LengthRatios:

@@ -341,6 +341,13 @@ class Fields:
             raise self.error(f"{name} is {value!r:.80}; expected text")
         return value
 
+    def text_map(self, name: str) -> dict[str, str]:
+        """Texts by name; {} where it is not there."""
+        values = self._values.pop(name, {})
+        if not isinstance(values, dict) or not all(isinstance(one, str) for one in values.values()):
+            raise self.error(f"{name} is {values!r:.80}; expected texts by name")
+        return values
+
     def choice(self, name: str, *accepted: Any) -> Any:
         """One of the values that this implementation computes; the first where the field is not there."""
         value = self._take(name, accepted[0])

@@ -71,6 +71,8 @@ def test_fields_left_out_keep_their_defaults(tmp_path: Path) -> None:
         ({"segment_max_length": 50}, "segment_min_length 60 and segment_max_length 50; expected each"),
         ({"ends_cut_segments_in_stop": "yes"}, "ends_cut_segments_in_stop is 'yes'; expected true or false"),
         ({"default_speaker": ""}, "default_speaker is ''; expected text"),
+        ({"former_speakers": ["rms"]}, r"former_speakers is \['rms'\]; expected texts by name"),
+        ({"former_speakers": {"rms": 1}}, "former_speakers is {'rms': 1}; expected texts by name"),
         ([], "top level: expected named values, found"),
     ],
 )
@@ -108,6 +110,14 @@ def test_the_default_speaker_comes_first(tmp_path: Path) -> None:
     write_traits(directory / TRAITS_FILE, Traits(default_speaker=names[-1]))
 
     assert list(open_checkpoint(directory).load_speakers()) == [names[-1], *names[:-1]]
+
+
+def test_a_former_name_of_a_speaker_who_is_not_there_is_named(tmp_path: Path) -> None:
+    directory = copied_checkpoint(tmp_path)
+    write_traits(directory / TRAITS_FILE, Traits(former_speakers={"rms": "nobody"}))
+
+    with pytest.raises(CheckpointError, match=r"former_speakers\.rms is 'nobody'; expected one of"):
+        open_checkpoint(directory).load_speakers()
 
 
 def test_a_default_speaker_who_is_not_there_is_named(tmp_path: Path) -> None:

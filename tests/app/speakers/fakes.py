@@ -41,6 +41,7 @@ class FakeNetworks:
 
     checkpoint: int = 1
     builtin: dict[str, FakeBuiltin] = field(default_factory=lambda: builtin("ann", "bob"))
+    former: dict[str, str] = field(default_factory=dict)
     reads: int = 0
     prepares: int = 0
     failure: Exception | None = None  # of the next prompt state
@@ -50,6 +51,10 @@ class FakeNetworks:
 
     def __post_init__(self) -> None:
         self.gate.set()
+
+    @property
+    def builtin_names(self) -> dict[str, str]:
+        return {**self.former, **{name: name for name in self.builtin}}
 
     @property
     def fingerprint(self) -> str:

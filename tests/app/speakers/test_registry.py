@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from firstword.app.clients import ANYBODY
 from firstword.app.errors import AudioTooLong, BadAudio, InvalidRequest, SpeakerExists, SpeakerNotFound
 from tests.app.speakers.fakes import FakeNetworks, builtin
 from tests.app.speakers.recordings import RATE_HZ, recording, voice, wav
@@ -36,6 +37,20 @@ async def test_the_first_speaker_is_the_default_and_all_are_listed_by_name(
 
     assert registry.default_speaker == "bob"
     assert [speaker.name for speaker in registry.list()] == ["ann", "bob"]
+
+
+async def test_a_former_name_of_a_built_in_speaker_is_understood_and_taken(servers: Servers) -> None:
+    registry = await servers.open(FakeNetworks(former={"old-bob": "bob"}))
+
+    assert [speaker.name for speaker in registry.list()] == ["ann", "bob"]
+    assert registry.count() == 2
+    assert registry.get("old-bob") == registry.get("bob")
+    assert await registry.prepared("old-bob") is await registry.prepared("bob")
+    assert await registry.identity("old-bob", ANYBODY) == await registry.identity("bob", ANYBODY)
+    with pytest.raises(SpeakerExists, match="'old-bob' is a built-in speaker"):
+        await registry.enrol("old-bob", recording(2.0))
+    with pytest.raises(InvalidRequest, match="'old-bob' is a built-in speaker and cannot be deleted"):
+        await registry.delete("old-bob")
 
 
 async def test_an_enrolled_speaker_is_listed_warm_and_durable(servers: Servers) -> None:
