@@ -1,10 +1,12 @@
 """gRPC and the Open Inference Protocol of a real server with the built-in voice."""
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
@@ -46,6 +48,35 @@ async def test_a_seeded_text_is_the_same_over_grpc_kserve_and_http(
         exposition = (await http.get("/metrics")).text
     assert measured(exposition, "tts_requests_total", protocol="grpc", outcome="ok") >= 1
     assert measured(exposition, "tts_requests_total", protocol="kserve", outcome="ok") >= 2
+
+
+async def test_the_times_of_words_are_those_of_http(server: Server, channel: grpc.aio.Channel) -> None:
+    async with client(server) as http:
+        answer = await http.post("/tts", json={"text": TEXT, "seed": 7, "timestamps": "word", "speed": 1.25})
+    lines = [json.loads(line) for line in answer.text.splitlines()]
+    expected = [word for line in lines for word in line.get("words", ())]
+    assert [word["text"] for word in expected] == TEXT.replace(".", "").replace(",", "").split()
+    request = message("firstword.v1.SynthesizeRequest")(
+        text=TEXT, voice={"seed": 7, "speed": 1.25}, timestamps="word"
+    )
+    whole = [event async for event in method_of(channel, SPEECH, "Synthesize")(request)]
+    assert [as_dict(word) for event in whole for word in event.audio.words] == expected
+    assert whole[-1].done.word_times == lines[-1]["word_times"] == "attention"
+
+    Request = message("firstword.v1.ConverseRequest")
+    call = method_of(channel, SPEECH, "Converse")()
+    await call.write(Request(start={"timestamps": "word", "voice": {"seed": 7}}))
+    for word in TEXT.split():
+        await call.write(Request(text=f"{word} "))
+    await call.write(Request(end={}))
+    texts = []
+    while (event := await call.read()) is not grpc.aio.EOF:
+        texts += [word.text for word in event.audio.words]
+    assert texts == [word["text"] for word in expected]
+
+
+def as_dict(word: Any) -> dict[str, Any]:
+    return {field.name: getattr(word, field.name) for field in word.DESCRIPTOR.fields}
 
 
 async def test_words_are_spoken_while_they_come(channel: grpc.aio.Channel) -> None:

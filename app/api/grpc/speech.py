@@ -13,7 +13,7 @@ from firstword.app.api.errors import invalid_request, rejections_counted
 from firstword.app.api.grpc.call import Call, answered
 from firstword.app.api.grpc.messages import Handler, message
 from firstword.app.api.limits import upload_too_large
-from firstword.app.api.schemas import SpeechBody, synthesis_request
+from firstword.app.api.schemas import SpeechBody, SpokenWord, synthesis_request
 from firstword.app.api.streaming import StreamSession, resolve_output_format
 from firstword.app.api.ws import messages as ws
 from firstword.app.api.ws.context import Context
@@ -55,6 +55,8 @@ class SpeechService:
         given = {"text": request.text, **_voice_fields(request.voice)}
         if request.HasField("normalize"):
             given["normalize"] = request.normalize
+        if request.timestamps:
+            given["timestamps"] = request.timestamps
         body = _validated(SpeechBody, given)
         output = resolve_output_format(body.format, body.sample_rate, body.speed, services)
         synthesis = synthesis_request(body, call.request_id, call.client, "grpc", text=body.text)
@@ -72,7 +74,8 @@ class SpeechService:
                             continue
                         if not num_sent:
                             await call.write(_started(call.request_id, output.format, rate_hz))
-                        await call.write(_audio(event.data, num_sent, event.num_samples, rate_hz))
+                        words = body.spoken(event.words, session.stream.sample_rate_hz * output.speed)
+                        await call.write(_audio(event.data, num_sent, event.num_samples, rate_hz, words))
                         num_sent += event.num_samples
                         session.record.audio_went(event.num_samples, rate_hz)
             record, counts = session.record, session.stream.stats
@@ -84,6 +87,7 @@ class SpeechService:
                         rtf=record.rtf(counts),
                         speech_tokens=counts.speech_tokens,
                         characters=counts.characters,
+                        word_times=counts.word_times,
                     )
                 )
             )
@@ -162,8 +166,9 @@ class Conversation:
             if kind == "start":
                 if self._context is not None:
                     raise InvalidRequest("`start` came twice; it is the first message of a call", "start")
-                mode = {"mode": request.start.mode} if request.start.mode else {}
-                self._open(_validated(ws.Start, {**_voice_fields(request.start.voice), **mode}))
+                given = {**_voice_fields(request.start.voice), **_set_fields(request.start)}
+                given.pop("voice", None)
+                self._open(_validated(ws.Start, given))
                 continue
             context = self._opened()
             if kind is None or not context.takes_text:
@@ -222,14 +227,17 @@ class EventSender:
             before_write()
         match message:
             case ws.AudioFrame():
-                audio = Audio(data=frame, start_ms=message.start_ms, duration_ms=message.duration_ms)
+                words = [word.model_dump() for word in message.words or ()]
+                audio = Audio(
+                    data=frame, start_ms=message.start_ms, duration_ms=message.duration_ms, words=words
+                )
                 event = SpeechEvent(audio=audio)
             case ws.Started():
                 event = _started(message.request_id, message.format, message.sample_rate)
             case ws.FlushDone():
                 event = SpeechEvent(flushed=Flushed())
             case ws.Done():
-                counts = message.stats.model_dump(exclude={"first_byte", "pauses", "word_times"})
+                counts = message.stats.model_dump(exclude={"first_byte", "pauses"})
                 event = SpeechEvent(done=Done(**counts))
             case ws.TextWarning():
                 return
@@ -247,19 +255,25 @@ def _started(request_id: str, format: str, sample_rate_hz: int) -> Any:
     return SpeechEvent(started=started)
 
 
-def _audio(data: bytes, num_before: int, num_samples: int, sample_rate_hz: int) -> Any:
+def _audio(
+    data: bytes, num_before: int, num_samples: int, sample_rate_hz: int, words: list[SpokenWord] | None
+) -> Any:
     audio = Audio(
         data=data,
         start_ms=1000 * num_before / sample_rate_hz,
         duration_ms=1000 * num_samples / sample_rate_hz,
+        words=[word.model_dump() for word in words or ()],
     )
     return SpeechEvent(audio=audio)
 
 
 def _voice_fields(voice: Any) -> dict[str, Any]:
     """What was set of a voice; the rest has the defaults of the other protocols, and of the format pcm."""
-    fields = {descriptor.name: value for descriptor, value in voice.ListFields()}
-    return {"format": "pcm", **fields}
+    return {"format": "pcm", **_set_fields(voice)}
+
+
+def _set_fields(message: Any) -> dict[str, Any]:
+    return {descriptor.name: value for descriptor, value in message.ListFields()}
 
 
 def _validated(kind: type[Fields], given: Mapping[str, Any]) -> Fields:

@@ -106,6 +106,7 @@ async def test_formats_and_voices_are_those_of_http() -> None:
         ({"text": "a", "voice": {"speaker": "eve"}}, grpc.StatusCode.NOT_FOUND, "speaker_not_found"),
         ({"text": "a", "voice": {"format": "midi"}}, grpc.StatusCode.INVALID_ARGUMENT, "invalid_request"),
         ({"text": "a", "voice": {"sample_rate": 1}}, grpc.StatusCode.INVALID_ARGUMENT, "invalid_request"),
+        ({"text": "a", "timestamps": "bar"}, grpc.StatusCode.INVALID_ARGUMENT, "invalid_request"),
     ],
 )
 async def test_bad_values_get_the_status_and_code_of_the_table(
