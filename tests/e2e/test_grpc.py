@@ -61,7 +61,7 @@ async def test_the_times_of_words_are_those_of_http(server: Server, channel: grp
     )
     whole = [event async for event in method_of(channel, SPEECH, "Synthesize")(request)]
     assert [as_dict(word) for event in whole for word in event.audio.words] == expected
-    assert whole[-1].done.word_times == lines[-1]["word_times"] == "attention"
+    assert whole[-1].done.word_times == lines[-1]["word_times"] == "aligned"
 
     Request = message("firstword.v1.ConverseRequest")
     call = method_of(channel, SPEECH, "Converse")()
