@@ -226,6 +226,7 @@ async def _start_generator(
         max_streams,
         directory,
         networks.num_threads,
+        networks.device,
         on_restart=metrics.engine_restarts.inc,
     )
 

@@ -29,7 +29,9 @@ from firstword.app.engine.tokens.vllm_options import (
 from firstword.app.options import PrecisionChoice, VllmOptions
 from firstword.models.checkpoint.open import Checkpoint, lm_fingerprint
 from firstword.models.config import Qwen2LMConfig
+from firstword.models.lm.alignment import AlignmentReader
 from firstword.models.lm.plan import Vocabulary
+from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.vllm.export import WEIGHTS_FILE, export
 from firstword.models.vllm.plugin import ENGINE_VARIABLE
 
@@ -55,11 +57,13 @@ async def start_generator(
     max_streams: int,
     directory: Path,
     num_threads: int,
+    device: Device,
     on_restart: Callable[[], None],
 ) -> VllmTokenGenerator:
     """Convert the language model where that was not done yet, and start vLLM with it.
 
-    directory: for the converted language models. num_threads: of its arithmetic on a CPU.
+    directory: for the converted language models. num_threads: of its arithmetic on a CPU. device: of the
+    other networks, where the layers run that find word times.
 
     Raises BackendError and CheckpointError.
     """
@@ -81,7 +85,13 @@ async def start_generator(
         lambda: VllmProcess.open(arguments, Vocabulary.of(config)), on_restart=on_restart
     )
     await supervisor.start()
-    return VllmTokenGenerator(supervisor, config, options.max_model_len)
+    alignment = None
+    if config.alignment_heads:
+        dtype = torch.float32 if device == "cpu" else torch.bfloat16
+        lm = await asyncio.to_thread(checkpoint.load_lm, dtype, device)
+        assert isinstance(lm, Qwen2LM), lm
+        alignment = AlignmentReader(lm)
+    return VllmTokenGenerator(supervisor, config, options.max_model_len, alignment=alignment)
 
 
 def engine_arguments(

@@ -4,15 +4,27 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from firstword.app.engine.tokens.interface import TokenRequest, TokenStream
 from firstword.app.engine.tokens.prompt import plan_of, sampling_of
 from firstword.app.errors import Restarting, SynthesisFailed, TextTooLong, TtsError
 from firstword.models.config import Qwen2LMConfig, SamplingConfig
-from firstword.models.lm.plan import BistreamPlan, ForceFill, Plan, Run, Stop, Vocabulary, WaitForText
+from firstword.models.lm.alignment import AlignmentReader, AlignmentStream
+from firstword.models.lm.plan import (
+    BistreamPlan,
+    ForceFill,
+    Plan,
+    Run,
+    Stop,
+    TokenDetail,
+    Vocabulary,
+    WaitForText,
+)
 from firstword.models.lm.silence import silent_ids
 from firstword.models.vllm.sampling_state import SamplingState
 
@@ -139,17 +151,24 @@ class _VllmStream(TokenStream):
         self.num_drawn = 0
         self.text_came = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
+        self.alignment: AlignmentStream | None = None  # where word times are wanted and can be had
 
 
 class VllmTokenGenerator:
     """A decode request ends where the plan asks for anything but running the id that was drawn."""
 
     def __init__(
-        self, supervisor: EngineSupervisor, config: Qwen2LMConfig, max_model_len: int, is_greedy: bool = False
+        self,
+        supervisor: EngineSupervisor,
+        config: Qwen2LMConfig,
+        max_model_len: int,
+        is_greedy: bool = False,
+        alignment: AlignmentReader | None = None,
     ) -> None:
         """supervisor: started; it is closed with the generator. max_model_len: ids of one utterance.
 
-        is_greedy: take the most probable id instead of a draw, for comparisons.
+        is_greedy: take the most probable id instead of a draw, for comparisons. alignment: what text a token
+        is about, which vLLM does not say; None: the model has no alignment heads.
         """
         self._supervisor = supervisor
         self._vocabulary = Vocabulary.of(config)
@@ -157,6 +176,8 @@ class VllmTokenGenerator:
         self._config = config
         self._max_model_len = max_model_len
         self._is_greedy = is_greedy
+        self._alignment = alignment
+        self._reading = ThreadPoolExecutor(max_workers=1, thread_name_prefix="alignment")
         self._running: set[_VllmStream] = set()
         self._tasks: set[asyncio.Task[None]] = set()  # until they are done; stopped ones too
         self._num_requests = 0  # that the engine runs
@@ -170,6 +191,8 @@ class VllmTokenGenerator:
         plan = plan_of(request, self._vocabulary, self._config)
         sampling = sampling_of(request, self._config.sampling)
         stream = _VllmStream(plan, request.seed, self._silent_ids, sampling)
+        if request.wants_attention and self._alignment is not None:
+            stream.alignment = self._alignment.open()
         if self._is_closing:
             stream.fail(SynthesisFailed("the server is stopping"))
             return stream
@@ -206,6 +229,7 @@ class VllmTokenGenerator:
             self.stop(stream)
         if self._tasks:
             await asyncio.wait(self._tasks)
+        await asyncio.to_thread(self._reading.shutdown, cancel_futures=True)
         await self._supervisor.aclose()
 
     async def _run(self, stream: _VllmStream) -> None:
@@ -254,8 +278,10 @@ class VllmTokenGenerator:
             async with aclosing(self._supervisor.engine.run(request)) as pieces:
                 async for ids in pieces:
                     now_s = time.perf_counter()
-                    speech_ids, is_over = self._accepted(stream, ids)
-                    stream.deliver(speech_ids, (now_s - came_s) / self._num_requests)
+                    text_positions = tuple(stream.plan.text_positions)
+                    speech_ids, positions, is_over = self._accepted(stream, ids)
+                    details = await self._details(stream, positions, text_positions)
+                    stream.deliver(speech_ids, (now_s - came_s) / self._num_requests, details)
                     came_s = now_s
                     if is_over or stream.has_ended:
                         return
@@ -263,9 +289,24 @@ class VllmTokenGenerator:
             self._num_requests -= 1
         raise self._too_long()
 
-    def _accepted(self, stream: _VllmStream, ids: Sequence[int]) -> tuple[list[int], bool]:
-        """-> the speech tokens among ids, and whether the request is over; ids behind its end are dropped."""
+    async def _details(
+        self, stream: _VllmStream, positions: Sequence[int], text_positions: Sequence[int]
+    ) -> Sequence[TokenDetail]:
+        """What the alignment heads look for at the positions where speech tokens were drawn."""
+        if stream.alignment is None or not positions:
+            return ()
+        unread = stream.context[stream.alignment.num_read : positions[-1] + 1]
+        read = partial(stream.alignment.read, unread, positions, text_positions)
+        queries = await asyncio.get_running_loop().run_in_executor(self._reading, read)
+        return [TokenDetail(query=query) for query in queries]
+
+    def _accepted(self, stream: _VllmStream, ids: Sequence[int]) -> tuple[list[int], list[int], bool]:
+        """-> the speech tokens among ids, the positions that each was drawn in, whether the request is over.
+
+        Ids behind its end are dropped.
+        """
         speech_ids: list[int] = []
+        positions: list[int] = []
         for id in ids:
             if id >= self._vocabulary.num_classes:
                 raise SynthesisFailed("the language model's answer was not finite")
@@ -273,11 +314,12 @@ class VllmTokenGenerator:
             stream.plan.accept(id)
             if id < self._vocabulary.num_speech_ids:
                 speech_ids.append(id)
+                positions.append(len(stream.context) - 1)
             if stream.plan.next_action() != Run((id,)):
-                return speech_ids, True
+                return speech_ids, positions, True
             stream.context.append(id)  # the engine runs it by itself
             stream.plan.mark_run()
-        return speech_ids, False
+        return speech_ids, positions, False
 
     def _too_long(self) -> TextTooLong:
         return TextTooLong(

@@ -3,12 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from copy import deepcopy
+from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
+from firstword.app.engine.tokens.interface import TokenGenerator, TokenStream
 from firstword.app.engine.tokens.prompt import plan_of
+from firstword.app.engine.tokens.torch_generator import TorchTokenGenerator
 from firstword.app.engine.tokens.vllm_generator import EngineSupervisor, VllmTokenGenerator
 from firstword.app.errors import InvalidRequest, Restarting, SynthesisFailed, TextTooLong
+from firstword.models.lm.alignment import AlignmentReader, text_attention
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder
 from firstword.models.lm.plan import BistreamPlan
 from tests.support.decode_engine import ToyDecodeEngine, until
@@ -21,7 +28,7 @@ MAX_MODEL_LEN = 1000
 
 @asynccontextmanager
 async def generating(
-    engine: ToyDecodeEngine, max_model_len: int = MAX_MODEL_LEN
+    engine: ToyDecodeEngine, max_model_len: int = MAX_MODEL_LEN, alignment: AlignmentReader | None = None
 ) -> AsyncIterator[VllmTokenGenerator]:
     async def opened() -> ToyDecodeEngine:
         return engine
@@ -31,7 +38,7 @@ async def generating(
 
     supervisor = EngineSupervisor(opened, sleep=never)
     await supervisor.start()
-    generator = VllmTokenGenerator(supervisor, small_lm().config, max_model_len)
+    generator = VllmTokenGenerator(supervisor, small_lm().config, max_model_len, alignment=alignment)
     try:
         yield generator
     finally:
@@ -88,6 +95,40 @@ async def test_pushed_text_is_spoken_as_in_torch_request_by_request(ids_at_a_tim
     for earlier, later in zip(engine.requests, engine.requests[1:], strict=False):
         assert later.prompt_ids[: len(earlier.prompt_ids)] == earlier.prompt_ids
         assert later.sampling.num_drawn > earlier.sampling.num_drawn
+
+
+@pytest.mark.parametrize("ids_at_a_time", [1, 4])
+async def test_text_that_tokens_are_about_is_found_as_in_torch(ids_at_a_time: int) -> None:
+    lm, reader = deepcopy(small_lm()), deepcopy(small_lm())
+    heads = ((0, 1), (1, 0))
+    lm.config = reader.config = replace(lm.config, alignment_heads=heads)
+
+    def attention(stream: TokenStream) -> list[npt.NDArray[np.float32]]:
+        queries = [detail.query for detail in stream.details]
+        return text_attention([query for query in queries if query is not None])
+
+    def pushed(generator: TokenGenerator) -> TokenStream:
+        stream = generator.start(replace(utterance(None), wants_attention=True))
+        generator.push_text(stream, TEXT * 2)
+        generator.finish_text(stream)
+        return stream
+
+    def whole(generator: TokenGenerator) -> TokenStream:
+        return generator.start(replace(utterance(), wants_attention=True))
+
+    engine = ToyDecodeEngine(small_lm(), ids_at_a_time)
+    in_torch = TorchTokenGenerator(lm, lm.config)
+    async with generating(engine, alignment=AlignmentReader(reader)) as generator:
+        for speak in (whole, pushed):
+            expected, found = speak(in_torch), speak(generator)
+            assert await finished(found) == await finished(expected)
+            assert len(attention(found)) == len(found.ids) > 10
+            for ours, theirs in zip(attention(found), attention(expected), strict=True):
+                np.testing.assert_allclose(ours, theirs, atol=1e-5)
+        plain = generator.start(utterance())
+        await finished(plain)
+        assert {detail.query for detail in plain.details} == {None}
+    await in_torch.aclose()
 
 
 async def test_speech_begins_before_the_text_has_ended() -> None:
