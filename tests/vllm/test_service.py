@@ -1,6 +1,7 @@
 """A real server over vLLM, as its users meet it; at last its engine is killed."""
 
 import asyncio
+import base64
 import json
 import os
 import signal
@@ -68,6 +69,27 @@ async def test_text_that_comes_word_by_word_is_spoken_as_it_comes(server: Server
         heard, _ = await heard_before_the_end(socket)
     assert heard / 2 / 24_000 > 2.0
     assert measured(await metrics_of(server), "vllm:prefix_cache_hits_total") > hits
+
+
+async def test_times_of_words_come_from_the_model_and_change_no_sample(server: Server) -> None:
+    async with client(server) as http:
+        body = {"text": TEXT, "format": "pcm", "seed": 1}
+        plain = await http.post("/tts", json=body)
+        timed = await http.post("/tts", json={**body, "timestamps": "word"})
+    lines = [json.loads(line) for line in timed.text.splitlines()]
+    assert lines[-1] == {"word_times": "aligned"}
+    audio = b"".join(base64.b64decode(line["audio"]) for line in lines[:-1])
+    assert np.abs(np.subtract(pcm_of(audio), pcm_of(plain.content))).max() <= 2
+    words = [word for line in lines[:-1] for word in line.get("words", ())]
+    assert [TEXT[word["char_start"] : word["char_end"]] for word in words] == [word["text"] for word in words]
+    starts = [word["start_ms"] for word in words]
+    assert len(words) == len(TEXT.split())
+    assert starts == sorted(starts)
+    assert starts[-1] < len(audio) / 48
+
+
+def pcm_of(audio: bytes) -> list[int]:
+    return np.frombuffer(audio, "<i2").astype(int).tolist()
 
 
 async def test_a_client_who_leaves_leaves_nothing_in_the_engine(server: Server) -> None:
