@@ -59,7 +59,7 @@ PHONEME_TRAITS = replace(  # a text token is a sound: five to a word, with the s
     segment_min_length=80,
     segment_merge_length=26,
     reads_sounds=True,
-    min_token_ratio=0.5,
+    min_token_ratio=1.2,  # 1.4 to 6.7 in the corpus
     max_token_ratio=8.0,
 )
 
@@ -93,7 +93,11 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
     heads = language_model.alignment_heads(settings.language_model)
     former = {name: now for name, now in FORMER_SPEAKERS.items() if now in recordings}
     traits = replace(
-        traits, default_speaker=next(iter(recordings)), former_speakers=former, alignment_heads=heads
+        traits,
+        default_speaker=next(iter(recordings)),
+        former_speakers=former,
+        transcripts=dict.fromkeys(recordings, PROMPT_TEXT) if traits.reads_sounds else {},
+        alignment_heads=heads,
     )
     write_traits(directory / TRAITS_FILE, traits)
     if traits.reads_sounds:

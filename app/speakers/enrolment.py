@@ -134,7 +134,7 @@ class SpeakerNetworks:
         lm: SpeechLM | None = None,
     ) -> None:
         self.fingerprint = fingerprint(checkpoint.directory)
-        self.builtin = _builtin_speakers(checkpoint, tokenizer)
+        self.builtin = builtin_speakers(checkpoint, tokenizer)
         former = checkpoint.traits.former_speakers
         self.builtin_names = {**former, **{name: name for name in self.builtin}}  # what is said -> who speaks
         self._reader = checkpoint.load_prompt_reader(num_threads)
@@ -242,8 +242,9 @@ def _frontend_errors(samples: NDArray[np.float32], sample_rate_hz: int) -> Itera
         raise SynthesisFailed("the networks that read recordings failed; see the server's log") from error
 
 
-def _builtin_speakers(checkpoint: Checkpoint, tokenizer: TextTokenizer) -> Mapping[str, BuiltinSpeaker]:
-    """By name, the default speaker first. Their table has text tokens for what a prompt says."""
+def builtin_speakers(checkpoint: Checkpoint, tokenizer: TextTokenizer) -> Mapping[str, BuiltinSpeaker]:
+    """By name, the default speaker first. Their table has text tokens for what a prompt says, which a
+    checkpoint that reads sounds cannot turn back into text."""
     speakers = checkpoint.load_speakers()
     if not speakers:
         return {}
@@ -251,7 +252,9 @@ def _builtin_speakers(checkpoint: Checkpoint, tokenizer: TextTokenizer) -> Mappi
     created_at = datetime.fromtimestamp(made_s, UTC).isoformat(timespec="seconds")
     found = {}
     for name, features in speakers.items():
-        transcript = tokenizer.decode(features.prompt_text_ids or ())
+        transcript = checkpoint.traits.transcripts.get(name) or tokenizer.decode(
+            features.prompt_text_ids or ()
+        )
         duration_s = len(features.prompt_mel) / FRAME_RATE_HZ
         quality = estimate_quality(features.prompt_mel.numpy())
         if quality is not None:

@@ -44,6 +44,7 @@ class Traits:
     ends_cut_segments_in_stop: bool = False  # for a language model trained on whole sentences only
     default_speaker: str | None = None  # of the speaker table; None: its first
     former_speakers: Mapping[str, str] = field(default_factory=dict)  # earlier names -> speakers
+    transcripts: Mapping[str, str] = field(default_factory=dict)  # of speakers whose text tokens are sounds
     reads_sounds: bool = False  # words are written as ARPAbet tokens first, by the folder `pronunciation`
     prompt_before_blocks: bool = False  # where text is pushed, the prompt stands whole before its blocks
     min_token_ratio: float = 2.0  # speech tokens per text token: the fewest that may end an utterance
@@ -76,6 +77,7 @@ def read_traits(path: Path, family: Family) -> Traits:
         ends_cut_segments_in_stop=fields.flag("ends_cut_segments_in_stop", default.ends_cut_segments_in_stop),
         default_speaker=fields.optional_text("default_speaker"),
         former_speakers=fields.text_map("former_speakers"),
+        transcripts=fields.text_map("transcripts"),
         reads_sounds=fields.flag("reads_sounds", default.reads_sounds),
         prompt_before_blocks=fields.flag("prompt_before_blocks", default.prompt_before_blocks),
         min_token_ratio=fields.number("min_token_ratio", default.min_token_ratio),

@@ -9,6 +9,7 @@ import pytest
 import safetensors.torch
 import torch
 
+from firstword.app.speakers.enrolment import builtin_speakers
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.config import Qwen2LMConfig
 from tests.training.recipe import hum, tiny_settings, write_corpus, write_words
@@ -25,6 +26,7 @@ from training import (
     vocoder,
     vocoder_adversarial,
 )
+from training.export import PROMPT_TEXT
 from training.networks.flow import folded
 from training.networks.speech_tokenizer import NUM_CODES
 from training.offline import OfflineToken2Wav
@@ -85,7 +87,13 @@ def test_the_yaml_says_what_was_trained(directory: Path, settings: Settings) -> 
     assert config.lm.mix_ratio == (10, 13)
     assert config.lm.prompt_before_blocks
     assert config.lm.alignment_heads == language_model.alignment_heads(settings.language_model)
-    assert open_checkpoint(directory).traits.reads_sounds
+    checkpoint = open_checkpoint(directory)
+    assert checkpoint.traits.reads_sounds
+    speakers = builtin_speakers(checkpoint, checkpoint.load_tokenizer())
+    assert {name: one.transcript for name, one in speakers.items()} == {
+        "high": PROMPT_TEXT,
+        "low": PROMPT_TEXT,
+    }
     assert config.flow == flow.config(settings)
     assert config.hift == vocoder.config(settings)
     assert config.mel == features.MEL
