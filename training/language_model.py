@@ -36,9 +36,13 @@ _COMMAS = 0.5  # of their joins: the sentence goes on behind a comma
 _CHAIN_TOKENS = (250, 700)
 _INTERLEAVED = 0.4
 _PHONE_WEIGHT = 0.3
-_GUIDE_WEIGHTS = (0.3, 0.06)  # in the first and the second half
+_GUIDE_WEIGHTS = (0.3, 0.1)  # in the first and the second half
 _POOL = 1500  # rows sorted by length together
+_SILENCE, _R, *_BEFORE_R = map(PHONES.index, "_ɹəɜɚ")
 _SPOKEN = re.compile(rf"(?:\[[A-Z]{{1,2}}[0-2]?\])+|{WORD.pattern}")
+
+
+NOT_KNOWN = (0, -1)  # what text a speech token says
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +53,7 @@ class Line:
     text: NDArray[np.int64]  # (X,) text ids
     text_words: NDArray[np.int64]  # (X,), the word a text id is of; -1: of none
     tokens: NDArray[np.int64]  # (T,)
-    words: NDArray[np.int64]  # (T,), the word a speech token is of; -1: not known
+    about: NDArray[np.int64]  # (T, 2), the first and the last text id that a speech token says; NOT_KNOWN
     phones: NDArray[np.int64]  # (T,)
 
 
@@ -137,12 +141,12 @@ def as_line(
 ) -> Line:
     ids = tokenizer.encode(written(one.text))
     spoken = read_words(one.text)
-    words = one.words[1::2].astype(np.int64)
+    text_words = words_of_ids([tokenizer.decode([id]) for id in ids])
+    about = ids_of_frames(one.words, one.phones, text_words)[1::2]
     if one.num_words != len(spoken):
-        words = np.full(len(tokens), -1)
-    pieces = [tokenizer.decode([id]) for id in ids]
+        about = np.tile(NOT_KNOWN, (len(tokens), 1))
     phones = one.phones[1::2].astype(np.int64)
-    return Line(one.speaker, np.array(ids), words_of_ids(pieces), tokens, words, phones)
+    return Line(one.speaker, np.array(ids), text_words, tokens, about, phones)
 
 
 def words_of_ids(pieces: list[str]) -> NDArray[np.int64]:
@@ -153,6 +157,33 @@ def words_of_ids(pieces: list[str]) -> NDArray[np.int64]:
         words[match.start() : match.end()] = number
     ends = np.cumsum([len(piece) for piece in pieces])
     return np.array([words[end - len(piece) : end].max() for piece, end in zip(pieces, ends, strict=True)])
+
+
+def ids_of_frames(
+    words: NDArray[np.int16], phones: NDArray[np.uint8], text_words: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The first and the last text id that each frame says, (F, 2): of its word, as far as its phone is in it.
+
+    words, phones (F,): those of the frames; a silence goes with the word after it. text_words (X,): the word
+    of each text id. Where a word has as many ids as phones, each phone is one of them.
+    """
+    about = np.tile(NOT_KNOWN, (len(words), 1))
+    for word in np.unique(words):
+        places, frames = np.flatnonzero(text_words == word), np.flatnonzero(words == word)
+        sounds = frames[phones[frames] != _SILENCE]
+        if not len(places) or not len(sounds):
+            continue
+        about[frames] = places[-1]
+        about[frames[frames < sounds[0]]] = places[0]
+        heard = phones[sounds]
+        begins = np.append(False, heard[1:] != heard[:-1])
+        if begins.sum() + 1 != len(places):  # `[ER0]` is two of the teachers' phones
+            begins[1:] &= ~((heard[1:] == _R) & np.isin(heard[:-1], _BEFORE_R))
+        phone = np.cumsum(begins)
+        num_phones = phone[-1] + 1
+        first, stop = phone * len(places) // num_phones, -(-(phone + 1) * len(places) // num_phones)
+        about[sounds] = np.stack([places[first], places[stop - 1]], axis=1)
+    return about
 
 
 def as_batch(
@@ -177,8 +208,9 @@ def as_batch(
         answers = np.flatnonzero((row_targets >= 0) & (row_targets < vocabulary.num_speech_ids))
         phones[row, answers] = whole.phones
         text = np.flatnonzero(row_ids >= vocabulary.first_text)
-        about = (whole.words[:, None] == whole.text_words) & (whole.words >= 0)[:, None]
-        read[np.ix_(np.array([row]), answers, text)] = about & (text <= answers[:, None])
+        first, last = whole.about.T[:, :, None]
+        said = (first <= np.arange(len(text))) & (np.arange(len(text)) <= last)
+        read[np.ix_(np.array([row]), answers, text)] = said & (text <= answers[:, None])
     return LMBatch(*(torch.from_numpy(part) for part in (ids, targets, phones, read)))
 
 
@@ -199,14 +231,14 @@ def _layout(
 
 
 def _joined(prompt: Line, line: Line) -> Line:
-    shift = max(prompt.text_words.max(initial=-1), prompt.words.max(initial=-1)) + 1
-    moved = [np.where(words >= 0, words + shift, -1) for words in (line.text_words, line.words)]
+    num_words = prompt.text_words.max(initial=-1) + 1
+    text_words = np.where(line.text_words >= 0, line.text_words + num_words, -1)
     return Line(
         line.speaker,
         np.concatenate([prompt.text, line.text]),
-        np.concatenate([prompt.text_words, moved[0]]),
+        np.concatenate([prompt.text_words, text_words]),
         np.concatenate([prompt.tokens, line.tokens]),
-        np.concatenate([prompt.words, moved[1]]),
+        np.concatenate([prompt.about, line.about + len(prompt.text)]),
         np.concatenate([prompt.phones, line.phones]),
     )
 

@@ -1,5 +1,7 @@
 """What the language model is shown of an utterance, and its loss."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,9 +9,10 @@ import torch.nn.functional as F
 
 from firstword.models.config import Qwen2Config, Qwen2LMConfig
 from firstword.models.lm.plan import IGNORED, Vocabulary
-from training.language_model import Line, as_batch, words_of_ids
+from training.language_model import NOT_KNOWN, Line, as_batch, ids_of_frames, words_of_ids
 from training.networks.language_model import TokenCrossEntropy
 from training.settings import read_settings
+from training.teachers.spoken import PHONES
 
 PLAN = read_settings().language_model
 VOCABULARY = Vocabulary.of(Qwen2LMConfig(6561, Qwen2Config(100, 32, 32, 2, 2, 1), False, (5, 13)))
@@ -17,12 +20,13 @@ VOCABULARY = Vocabulary.of(Qwen2LMConfig(6561, Qwen2Config(100, 32, 32, 2, 2, 1)
 
 def line(first: int, num_text: int, num_tokens: int) -> Line:
     """Text id k is word k; word k is spoken for as many tokens as any other."""
+    words = np.arange(num_tokens) * num_text // num_tokens
     return Line(
         "slt",
         np.arange(first, first + num_text),
         np.arange(num_text),
         np.arange(num_tokens) + 100 * first,
-        np.arange(num_tokens) * num_text // num_tokens,
+        np.stack([words, words], axis=1),
         np.arange(num_tokens) % 41,
     )
 
@@ -38,7 +42,7 @@ def test_every_token_is_shown_the_text_of_its_word(is_interleaved: bool) -> None
     shown = 0
     for number, place in enumerate(spoken):
         whole = prompt if number < 30 else said
-        word = int(whole.words[number if number < 30 else number - 30])
+        word = int(whole.about[number if number < 30 else number - 30, 0])
         places = batch.read[0, place].nonzero()[:, 0].tolist()
         assert all(other <= place for other in places)
         wanted = VOCABULARY.first_text + int(whole.text[word])
@@ -50,13 +54,30 @@ def test_every_token_is_shown_the_text_of_its_word(is_interleaved: bool) -> None
 
 def test_a_row_without_known_words_is_shown_nothing() -> None:
     said = line(20, 8, 40)
-    unknown = Line("slt", said.text, said.text_words, said.tokens, np.full(40, -1), said.phones)
+    unknown = replace(said, about=np.tile(NOT_KNOWN, (40, 1)))
     assert not as_batch([(None, unknown)], [False], VOCABULARY, PLAN).read.any()
 
 
 def test_pieces_of_a_word_know_which_word_it_is() -> None:
     pieces = ["he", "llo", ",", " h", "ow", " are", " you", "'", "re", "?"]
     assert words_of_ids(pieces).tolist() == [0, 0, -1, 1, 1, 2, 3, 3, 3, -1]
+
+
+def test_a_sound_is_about_its_own_part_of_the_word() -> None:
+    text_words = np.array([0, 0, 0, -1, 1, 1, -1])  # [K][AE1][T] [AE1][T].
+    words = np.array([0, 0, 0, 0, 0, 1, 1, 1, 1], np.int16)
+    phones = np.array([0, 3, 4, 4, 5, 0, 4, 5, 0], np.uint8)
+    about = ids_of_frames(words, phones, text_words)
+    assert about[:, 0].tolist() == about[:, 1].tolist() == [0, 0, 1, 1, 2, 4, 4, 5, 5]
+
+    after = np.array([PHONES.index(phone) for phone in "æfftəəɹ"], np.uint8)
+    words = np.zeros(len(after), np.int16)
+    assert ids_of_frames(words, after, np.zeros(4, np.int64))[:, 0].tolist() == [0, 1, 1, 2, 3, 3, 3]
+    assert ids_of_frames(words, after, np.zeros(5, np.int64))[:, 0].tolist() == [0, 1, 1, 2, 3, 3, 4]
+
+    two_for_three = ids_of_frames(words[:4], np.array([3, 3, 4, 4], np.uint8), text_words)
+    assert two_for_three.tolist() == [[0, 1], [0, 1], [1, 2], [1, 2]]
+    assert ids_of_frames(np.array([7], np.int16), phones[1:2], text_words).tolist() == [[*NOT_KNOWN]]
 
 
 def test_the_loss_is_the_cross_entropy() -> None:
