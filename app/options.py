@@ -261,9 +261,16 @@ class EngineOptions:
         Field(
             ge=0,
             description="Streams that speak at once, more of them wait; 0 is what the machine was found at "
-            "its start to speak in real time",
+            "its first start to speak in real time",
         ),
     ] = 0
+    remeasure: Annotated[
+        bool,
+        Field(
+            description="Measure at this start how many streams run at once; else the figure of an earlier "
+            "start with the same checkpoint, machine, settings and versions is taken"
+        ),
+    ] = False
     max_queued: Annotated[
         int, Field(ge=0, description="Requests that wait for a slot; more are refused with 503")
     ] = 16

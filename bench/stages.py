@@ -19,7 +19,7 @@ import torch
 from rich.table import Table
 
 from firstword.app.audio.encode import AudioEncoder
-from firstword.app.engine.startup import Networks, load_networks, set_threads, text_frontend
+from firstword.app.engine.startup import Networks, load_networks, set_threads, text_frontend, warm_normalizer
 from firstword.app.settings import InvalidSettings, Settings, load_settings
 from firstword.bench.arguments import count
 from firstword.bench.checkpoints import checkpoint_at
@@ -101,7 +101,9 @@ class Stages:
         self.networks = load_networks(replace(settings.networks, backend="torch"))
         assert self.networks.lm is not None, "asked to run here"
         self._lm = self.networks.lm
-        self._text = text_frontend(self.networks.prompt_builder.tokenizer, self.networks.checkpoint.traits)
+        self._text = text_frontend(
+            self.networks.prompt_builder.tokenizer, self.networks.checkpoint.traits, warm_normalizer()
+        )
         speakers = self.networks.checkpoint.load_speakers()
         name = settings.speakers.default_speaker or next(iter(speakers), None)
         if name not in speakers:

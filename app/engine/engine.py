@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from firstword.app.audio.dsp import Samples
 from firstword.app.clients import ANYBODY
+from firstword.app.engine.capacity import MAX_STREAMS, measured_capacity
 from firstword.app.engine.interface import (
     Audio,
     EngineInfo,
@@ -28,29 +28,8 @@ from firstword.app.speakers.interface import PreparedSpeaker
 from firstword.app.text.marks import Pause, Rate, Voice
 from firstword.app.text.segment import Segment
 
-FIRST_STREAMS = 4  # of a measurement; twice as many while the machine could run them twice over
-MAX_STREAMS = 256
-USED_SHARE = 0.8  # of the capacity; the rest keeps chunks that come at the same time from being late
 _WARM_UP_TEXT = "Good morning. Everything is ready now, and the first listener will not have to wait."
 _log = logging.getLogger(__name__)
-
-
-async def measured_capacity(
-    speak: Callable[[], Coroutine[Any, Any, float]], clock: Callable[[], float]
-) -> int:
-    """Return how many streams the machine speaks in real time.
-
-    speak: one stream from its start to its end, as fast as it goes; returns its seconds of audio.
-    """
-    count = FIRST_STREAMS
-    while True:
-        began_s = clock()
-        async with asyncio.TaskGroup() as tasks:
-            streams = [tasks.create_task(speak()) for _ in range(count)]
-        speed = sum(stream.result() for stream in streams) / (clock() - began_s)
-        if speed < 2 * count or count >= MAX_STREAMS:
-            return max(1, round(USED_SHARE * speed))
-        count *= 2
 
 
 class SpeechEngine:
@@ -147,8 +126,13 @@ class SpeechEngine:
         modes: list[Mode] = ["whole"]
         if self.info.can_continue_text:
             modes.append("continuous")
-        for mode in modes:
-            await self._speak_warm_up(mode)
+        if self.max_streams >= len(modes):
+            async with asyncio.TaskGroup() as tasks:
+                for mode in modes:
+                    tasks.create_task(self._speak_warm_up(mode))
+        else:
+            for mode in modes:
+                await self._speak_warm_up(mode)
         if measures:
             self._admission.max_streams = MAX_STREAMS
             self._admission.max_streams = await measured_capacity(self._speak_warm_up, self._parts.clock)

@@ -1,6 +1,7 @@
 """Start the engine: load the networks, assemble the parts around them, warm up, measure capacity."""
 
 import asyncio
+import logging
 import os
 import sys
 import time
@@ -14,6 +15,7 @@ import torch
 
 from firstword.app.engine.admission import Admission
 from firstword.app.engine.backend import Backend, Device, choose_backend
+from firstword.app.engine.capacity import CapacityFile, capacity_key
 from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.interface import EngineInfo
 from firstword.app.engine.loudness import Loudness
@@ -55,11 +57,13 @@ from firstword.models.tokenizer import PHONEME_MARKS, SPEECH_MARKS, TextTokenize
 
 SPEAKERS_FILE = "speakers.sqlite3"
 LOUDNESS_FILE = "loudness.json"
+CAPACITY_FILE = "capacity.json"
 VLLM_DIRECTORY = "vllm"  # of the language models as vLLM reads them
 FIRST_SEGMENT_TOKENS = 20  # a short first sentence is a segment by itself, so that audio starts sooner
 MAX_CHUNKS_IN_BATCH = 8  # on a GPU
 MAX_WORKERS = 8
 _SWITCH_INTERVAL_S = 1e-4
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,7 +120,7 @@ async def running_engine(
         set_threads(network_options)  # here: a thread that has used torch before keeps its own number
         return load_networks(network_options)
 
-    networks = await asyncio.to_thread(load)
+    networks, normalizer = await asyncio.gather(asyncio.to_thread(load), asyncio.to_thread(warm_normalizer))
     tokenizer = networks.prompt_builder.tokenizer
     speaker_networks = await asyncio.to_thread(
         SpeakerNetworks, networks.checkpoint, tokenizer, networks.prompt_states, 1, networks.lm
@@ -137,7 +141,7 @@ async def running_engine(
     async with speakers:
         info = _engine_info(networks, speakers.default_speaker, engine_options.max_text_chars)
         text = await asyncio.to_thread(
-            text_frontend, tokenizer, networks.checkpoint.traits, engine_options.lexicon
+            text_frontend, tokenizer, networks.checkpoint.traits, normalizer, engine_options.lexicon
         )
         generator = await _start_generator(
             networks,
@@ -153,8 +157,14 @@ async def running_engine(
             1 if networks.device == "cpu" else MAX_CHUNKS_IN_BATCH,
             lambda size, times: _observe_batch(metrics, size, times),
         )
+        key = capacity_key(speaker_networks.fingerprint, network_options, vllm_options, networks.backend.name)
+        capacity = CapacityFile(speaker_options.data_dir / CAPACITY_FILE, key)
+        max_streams = engine_options.max_streams
+        if not max_streams and not engine_options.remeasure and (known := capacity.read()):
+            max_streams = known
+            _log.info("%d streams run at once, as an earlier start measured", max_streams)
         admission = Admission(
-            engine_options.max_streams or 1,
+            max_streams or 1,
             engine_options.max_queued,
             engine_options.queue_timeout_s,
             clock,
@@ -185,7 +195,9 @@ async def running_engine(
         engine = SpeechEngine(parts)
         try:
             _describe(metrics, info, networks, speakers)
-            await engine.warm_up(measures=not engine_options.max_streams)
+            await engine.warm_up(measures=not max_streams)
+            if not max_streams:
+                capacity.write(engine.max_streams)
             stages = NetworkStages(
                 networks.checkpoint.config.family,
                 networks.checkpoint.config.flow.vocab_size,
@@ -322,13 +334,20 @@ def set_threads(options: NetworkOptions) -> None:
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
 
 
-def text_frontend(tokenizer: TextTokenizer, traits: Traits, lexicon: Path | None = None) -> TextFrontend:
-    """Build the text step of a checkpoint, the languages' rules loaded.
+def warm_normalizer() -> Normalizer:
+    """The languages' rules loaded."""
+    normalizer = Normalizer()
+    normalizer.warm_up()
+    return normalizer
+
+
+def text_frontend(
+    tokenizer: TextTokenizer, traits: Traits, normalizer: Normalizer, lexicon: Path | None = None
+) -> TextFrontend:
+    """Build the text step of a checkpoint.
 
     Raises InvalidOptions for a file of pronunciations that cannot be used.
     """
-    normalizer = Normalizer()
-    normalizer.warm_up()
     marks = SpeechMarks(
         tokenizer.encode_text,
         tokenizer.encode,

@@ -5,13 +5,14 @@ not at all: everything that is wrong with a file stands in one CheckpointError.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from firstword.models.checkpoint import config_parser
 from firstword.models.checkpoint import yaml as hyperyaml
@@ -224,7 +225,7 @@ class Checkpoint:
         path = _weights_file(self.directory, part.stem)
         tensors = read_tensors(path)
         try:
-            with torch.device("meta"):
+            with torch.device("meta"), _WithoutInitialValues():
                 network = part.build()
         except (ValueError, RuntimeError) as error:  # groups that do not divide channels, and the like
             raise CheckpointError(
@@ -237,6 +238,18 @@ class Checkpoint:
                 raise CheckpointError(f"{path}: holds tensors both with and without the prefix generator.")
             tensors = fold_weight_norm(renamed, shapes)
         return network, tensors, path
+
+
+class _WithoutInitialValues(TorchFunctionMode):
+    """No random values for new modules: to draw some on "meta", torch loads its compiler, for a second."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        named = kwargs or {}
+        if func.__name__ in {"normal_", "uniform_", "kaiming_uniform_"}:
+            return args[0] if args else named["tensor"]
+        return func(*args, **named)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from firstword.app.engine.tokens.vllm_options import (
 from firstword.app.options import PrecisionChoice, VllmOptions
 from firstword.models.checkpoint.open import Checkpoint, lm_fingerprint
 from firstword.models.config import Qwen2LMConfig
-from firstword.models.lm.alignment import AlignmentReader
+from firstword.models.lm.alignment_reader import AlignmentReader
 from firstword.models.lm.plan import Vocabulary
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.vllm.export import WEIGHTS_FILE, export

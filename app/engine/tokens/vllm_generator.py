@@ -14,7 +14,7 @@ from firstword.app.engine.tokens.interface import TokenRequest, TokenStream
 from firstword.app.engine.tokens.prompt import plan_of, sampling_of
 from firstword.app.errors import Restarting, SynthesisFailed, TextTooLong, TtsError
 from firstword.models.config import Qwen2LMConfig, SamplingConfig
-from firstword.models.lm.alignment import AlignmentReader, AlignmentStream
+from firstword.models.lm.alignment_reader import AlignmentReader, AlignmentStream
 from firstword.models.lm.plan import (
     BistreamPlan,
     ForceFill,

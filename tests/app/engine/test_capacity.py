@@ -1,10 +1,13 @@
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from firstword.app.engine.engine import MAX_STREAMS, measured_capacity
+from firstword.app.engine.capacity import MAX_STREAMS, CapacityFile, capacity_key, measured_capacity
+from firstword.app.options import NetworkOptions, VllmOptions
 from tests.support.toy_engine import ToyEngine
 
 pytestmark = pytest.mark.anyio
@@ -48,6 +51,36 @@ async def test_as_many_streams_as_are_spoken_in_real_time(
     machine = Machine(speed)
     assert await measured_capacity(machine.speak, machine.clock) == expected
     assert machine.counts == counts
+
+
+async def test_what_was_measured_is_kept_for_the_same_key(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "capacity.json"
+    assert CapacityFile(path, "a").read() is None
+    CapacityFile(path, "a").write(7)
+    assert CapacityFile(path, "a").read() == 7
+    assert CapacityFile(path, "b").read() is None
+    assert not caplog.records
+    for content in ("{", "[]", '{"key": "a"}', '{"key": "a", "max_streams": 0}'):
+        path.write_text(content)
+        assert CapacityFile(path, "a").read() is None
+    assert "cannot be read and is written anew" in caplog.text
+
+
+def test_the_key_is_of_everything_that_the_capacity_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    options, vllm = NetworkOptions(), VllmOptions()
+    keys = {
+        capacity_key("one", options, vllm, "torch"),
+        capacity_key("other", options, vllm, "torch"),
+        capacity_key("one", replace(options, window_s=5), vllm, "torch"),
+        capacity_key("one", options, replace(vllm, max_num_seqs=2), "torch"),
+        capacity_key("one", options, vllm, "vllm"),
+    }
+    assert capacity_key("one", NetworkOptions(), VllmOptions(), "torch") in keys
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0})
+    keys.add(capacity_key("one", options, vllm, "torch"))
+    assert len(keys) == 6
 
 
 async def test_a_measured_engine_admits_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,8 @@ from firstword.app.engine.tokens.prompt import plan_of
 from firstword.app.engine.tokens.torch_generator import TorchTokenGenerator
 from firstword.app.engine.tokens.vllm_generator import EngineSupervisor, VllmTokenGenerator
 from firstword.app.errors import InvalidRequest, Restarting, SynthesisFailed, TextTooLong
-from firstword.models.lm.alignment import AlignmentReader, text_attention
+from firstword.models.lm.alignment import text_attention
+from firstword.models.lm.alignment_reader import AlignmentReader
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder
 from firstword.models.lm.plan import BistreamPlan
 from tests.support.decode_engine import ToyDecodeEngine, until

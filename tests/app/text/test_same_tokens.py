@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from firstword.app.engine.startup import text_frontend
+from firstword.app.engine.startup import text_frontend, warm_normalizer
 from firstword.app.options import BUILTIN_CHECKPOINT
 from firstword.app.text.marks import Reading
 from firstword.app.text.stream import Mode
@@ -36,7 +36,7 @@ def digest(*values: object) -> str:
 def test_text_tokens_are_those_of_before(name: str) -> None:
     directory = BUILTIN_CHECKPOINT if name == "built-in" else small_checkpoint(name)  # type: ignore[arg-type]
     checkpoint = open_checkpoint(Path(directory))
-    frontend = text_frontend(checkpoint.load_tokenizer(), checkpoint.traits)
+    frontend = text_frontend(checkpoint.load_tokenizer(), checkpoint.traits, warm_normalizer())
     found = hashlib.sha256()
     for text in [text for texts in SENTENCES.values() for text in texts] + random_texts(300):
         for normalize in (True, False):
