@@ -279,15 +279,16 @@ class PagedKVCache(ChunkKVCache):
         return chunks * self.chunk_frames
 
 
-FIRST_GROWTH_CHUNKS = 4  # the ring starts with the one chunk that the first audio needs
+MIN_GROWTH_CHUNKS = 4  # the ring starts with the one chunk that the first audio needs
 
 
 class RingKVCache(ChunkKVCache):
     """Keeps a layer's keys and values in one buffer: the prompt's, then the ring's.
 
     A graph writes the current chunk in place and attends to the whole buffer, with a mask over what is not
-    visible. A buffer grows in steps, so that a short stream does not attend to the empty space of a long one.
-    What was never written is 0.
+    visible. A buffer grows in steps, so that a short stream does not attend to the empty space of a long one;
+    those of different solver steps grow at different chunks, so that no chunk is late. What was never written
+    is 0.
     """
 
     copies_prompt = True
@@ -319,7 +320,8 @@ class RingKVCache(ChunkKVCache):
                 _GrowingBuffer(shared.values, self._capacity),
             )
         is_scratch = self.num_ring_chunks == 1 and self._prompt.num_chunks > 0
-        keys, values = (buffer.resize(self._num_frames, is_scratch) for buffer in self._layers[slot])
+        num_frames = self._num_frames(slot[0])
+        keys, values = (buffer.resize(num_frames, is_scratch) for buffer in self._layers[slot])
         return [KeyValues(keys, values)]
 
     def position_buffers(self, width: int) -> list[Tensor]:
@@ -327,7 +329,7 @@ class RingKVCache(ChunkKVCache):
             shared = self._prompt.positions
             shared = self._like.new_empty(0, width) if shared is None else shared
             self._positions = _GrowingBuffer(shared, self._capacity)
-        return [self._positions.resize(self._num_frames)]
+        return [self._positions.resize(self._num_frames(0))]
 
     @property
     def current(self) -> tuple[int, int]:
@@ -350,12 +352,11 @@ class RingKVCache(ChunkKVCache):
         }
         return layers, [] if self._positions is None else [self._positions.stored]
 
-    @property
-    def _num_frames(self) -> int:
-        """Frames of the buffers: those of the chunks in use, and some more."""
+    def _num_frames(self, step: int) -> int:
+        """Frames of the buffers of a solver step: those of the chunks in use, and some more."""
         chunks = 1
         while chunks < self.num_ring_chunks:
-            chunks = FIRST_GROWTH_CHUNKS if chunks == 1 else chunks + max(FIRST_GROWTH_CHUNKS, chunks // 2)
+            chunks += step % MIN_GROWTH_CHUNKS + 1 if chunks == 1 else max(MIN_GROWTH_CHUNKS, chunks // 2)
         if self._max_ring_chunks is not None:
             chunks = min(chunks, self._max_ring_chunks)
         return self._prompt_frames + chunks * self.chunk_frames
@@ -390,24 +391,24 @@ class _GrowingBuffer:
         if frames == num_frames:
             return self.stored
         shape = (*outer, num_frames, size)
-        parts = [self.stored if self._memory is None else self.stored.clone()]
+        if self._memory is not None:
+            self.stored = _spread(self._memory, self.stored, shape)
+            return self.stored
         if is_scratch or self._capacity is None:
             resized = self._prompt.new_empty(shape)
         else:
-            if self._memory is None:
-                self._memory = self._prompt.new_empty(math.prod((*outer, self._capacity, size)))
+            self._memory = self._prompt.new_empty(math.prod((*outer, self._capacity, size)))
             resized = self._memory[: math.prod(shape)].view(shape)
+        start = 0
+        for part in (self.stored, self._first_chunk):
+            if part is not None:
+                resized[..., start : start + part.shape[-2], :] = part
+                start += part.shape[-2]
+        resized[..., start:, :] = 0
         if is_scratch:
             self._scratch = resized
         else:
-            if self._first_chunk is not None:
-                parts.append(self._first_chunk)
             self.stored, self._first_chunk = resized, None
-        start = 0
-        for part in parts:
-            resized[..., start : start + part.shape[-2], :] = part
-            start += part.shape[-2]
-        resized[..., start:, :] = 0
         return resized
 
     def commit(self) -> None:
@@ -415,3 +416,15 @@ class _GrowingBuffer:
         if self._scratch is not None:
             self._first_chunk = self._scratch[..., self._prompt.shape[-2] :, :].clone()
             self._scratch = None
+
+
+def _spread(memory: Tensor, stored: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Move (..., frames, D) from the start of memory to where the larger `shape` has it, then zeros."""
+    frames, size = stored.shape[-2:]
+    blocks = stored.view(-1, frames, size)
+    resized = memory[: math.prod(shape)].view(shape)
+    spread = resized.view(-1, shape[-2], size)
+    for number in reversed(range(len(blocks))):  # the last has the longest way
+        spread[number, :frames] = blocks[number].clone()  # the two may overlap
+        spread[number, frames:] = 0
+    return resized

@@ -1,5 +1,7 @@
 """The flow's caches, and attention over keys that lie in several buffers."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -17,6 +19,7 @@ from firstword.models.flow.kv_cache import (
 from firstword.models.layers import FullContext, chunk_mask
 
 SIZES = [7, 1, 50]
+CHUNK = 4
 
 
 @pytest.mark.parametrize("has_bias", [False, True])
@@ -100,6 +103,31 @@ def test_solver_steps_have_slots_of_their_own(cache_class: type[ChunkKVCache]) -
     for step in (0, 1):
         joined = torch.cat([part.keys for part in seen[step]], dim=2)
         assert torch.equal(joined, torch.cat([keys[step], keys[step]], dim=2))
+
+
+def test_no_chunk_pays_for_the_growth_of_all_steps_at_once() -> None:
+    cache = RingKVCache(CacheWindow(CHUNK, window_chunks=12), PromptCache())
+    written: dict[int, torch.Tensor] = {}
+    sizes: list[list[int]] = []
+    for chunk in range(16):
+        sizes.append([])
+        for step in range(8):
+            (buffer,) = cache.buffers((step, 0), (2, 3, 4))
+            sizes[-1].append(buffer.num_frames)
+            _, start = cache.current
+            for _, first, stop in cache.visible(CHUNK):
+                assert buffer.keys[:, :, first:stop].isfinite().all()
+            if 0 < chunk < 12:  # what was written stays where it was, by its frame
+                assert buffer.keys[:, :, :start].equal(written[step])
+            assert chunk >= 12 or not buffer.keys[:, :, start:].any()
+            buffer.keys[:, :, start : start + CHUNK] = torch.randn(2, 3, CHUNK, 4)
+            written[step] = buffer.keys[:, :, : start + CHUNK].clone()
+            cache.commit_layer((step, 0))
+        cache.commit()
+    grown = [sum(a < b for a, b in zip(*pair, strict=True)) for pair in pairwise(sizes)]
+    assert grown[0] == 8  # from the one chunk of the first audio
+    assert max(grown[1:]) == 2
+    assert set(sizes[-1]) == {13 * CHUNK}
 
 
 @CACHES
