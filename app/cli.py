@@ -14,6 +14,7 @@ from firstword.app.commands.keys import keys
 from firstword.app.commands.say import say
 from firstword.app.commands.serve import serve, settings
 from firstword.app.commands.speakers import speakers
+from firstword.app.commands.tensorrt import tensorrt
 from firstword.app.commands.tensorrt_llm import tensorrt_llm
 from firstword.app.commands.top import top
 from firstword.app.commands.triton import triton
@@ -25,7 +26,8 @@ cli: Final = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,  # they may hold keys, and text that people speak
 )
-for command in (serve, say, batch, doctor, top, download, settings, bench, alignment_heads, tensorrt_llm):
+commands = (serve, say, batch, doctor, top, download, settings, bench, alignment_heads)
+for command in (*commands, tensorrt, tensorrt_llm):
     cli.command()(command)
 cli.add_typer(speakers)
 cli.add_typer(keys)

@@ -65,6 +65,7 @@ TextMap = Annotated[dict[str, str], BeforeValidator(_pairs)]
 LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)]
 
 BackendChoice = Literal["auto", "torch", "vllm"]
+FlowBackendChoice = Literal["auto", "torch", "onnx", "tensorrt"]
 DeviceChoice = Literal["auto", "cpu", "cuda"]
 PrecisionChoice = Literal["auto", "float32", "bfloat16", "int8"]
 
@@ -207,6 +208,13 @@ class NetworkOptions:
         BackendChoice,
         Field(
             description="What runs the language model; auto is vLLM where it and a GPU are there, else torch"
+        ),
+    ] = "auto"
+    flow_backend: Annotated[
+        FlowBackendChoice,
+        Field(
+            description="What runs flow and vocoder; auto is ONNX Runtime on a CPU, but for bfloat16, else "
+            "torch; tensorrt needs engines that `firstword tensorrt` built"
         ),
     ] = "auto"
     device: Annotated[

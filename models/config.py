@@ -35,6 +35,8 @@ YAML_FILES: dict[str, Family] = {
 }
 LM_FILES = ("llm.safetensors", "llm.pt")
 FLOW_FILES = ("flow.safetensors", "flow.pt")
+HIFT_FILES = ("hift.safetensors", "hift.pt")
+ESTIMATOR_FILE = "flow.decoder.estimator.fp32.onnx"  # of the published estimator, where a directory has it
 SPEECH_TOKENIZER_FILES: dict[Family, str] = {
     "cosyvoice1": "speech_tokenizer_v1.onnx",
     "cosyvoice2": "speech_tokenizer_v2.onnx",

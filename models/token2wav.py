@@ -30,6 +30,7 @@ from firstword.models.flow.incremental import (
 from firstword.models.frontend.speaker import SpeakerFeatures, align_prompt
 from firstword.models.hift.hift import Generate, HiFT
 from firstword.models.hift.streaming import (
+    CausalGenerate,
     CausalVocoder,
     Sound,
     Vocoder,
@@ -93,8 +94,8 @@ class Token2Wav:
     window_s: how much of its own past a stream attends to, beside its prompt; None: all of it.
     max_state_bytes: memory budget of one stream. Where the window does not fit, it is shortened, and
     the stream's state says so; without any window a stream has the least it can.
-    estimator, front, generate: run instead of those of `flow` and `hift`; a causal HiFT always runs by
-    itself.
+    estimator, front, generate, causal_generate: run instead of those of `flow` and `hift`; generate of a HiFT
+    that is not causal, causal_generate of one that is.
     """
 
     def __init__(
@@ -106,10 +107,12 @@ class Token2Wav:
         estimator: OtherEstimator | None = None,
         generate: Generate | None = None,
         front: OtherFront | None = None,
+        causal_generate: CausalGenerate | None = None,
     ):
         self._flow = IncrementalFlow(flow, estimator, front)
+        is_causal = hift.config.is_causal
         self.vocoder: Vocoder[Any] = (
-            CausalVocoder(hift) if hift.config.is_causal else WindowedVocoder(hift, generate)
+            CausalVocoder(hift, causal_generate) if is_causal else WindowedVocoder(hift, generate)
         )
         self._device = next(hift.parameters()).device
         self._vocab_size = flow.config.vocab_size

@@ -41,6 +41,7 @@ SLOW = (
     "guards/",
     "models/lm/test_decoder",
     "models/onnx/",
+    "models/tensorrt/",
     "models/tensorrt_llm/",
     "models/test_alignment_heads.py",
     "models/test_checkpoint.py",

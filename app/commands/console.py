@@ -78,10 +78,11 @@ def _is_of_the_world(error: Exception) -> bool:
     from firstword.app.speakers.store_file import SpeakerStoreError
     from firstword.models.config import CheckpointError
     from firstword.models.frontend.features import FrontendError
+    from firstword.models.tensorrt.library import TensorRTError
 
     known = (
         *(CommandFailed, InvalidOptions, BackendError, TtsError),
-        *(SpeakerStoreError, CheckpointError, FrontendError),
+        *(SpeakerStoreError, CheckpointError, FrontendError, TensorRTError),
     )
     # A broken pipe is no error here: whoever read our output has enough.
     return isinstance(error, (*known, OSError)) and not isinstance(error, BrokenPipeError)

@@ -85,6 +85,31 @@ def check_backend(settings: Settings) -> Finding:
     return Finding("backend", "ok", f"{backend.name} runs the language model: {backend.reason}")
 
 
+def check_flow_backend(settings: Settings) -> Finding:
+    """Of TensorRT, whether its library and the checkpoint's engines are there."""
+    from firstword.app.engine.backend import BackendError, choose_flow_backend
+    from firstword.app.engine.startup import ENGINES_DIRECTORY, engine_dtype, find_device
+    from firstword.models.checkpoint.open import open_checkpoint
+    from firstword.models.config import CheckpointError
+    from firstword.models.tensorrt.engines import find_plans
+    from firstword.models.tensorrt.library import TensorRTError
+
+    networks, subject, variable = settings.networks, "flow backend", variable_of("flow_backend")
+    try:
+        checkpoint, device = open_checkpoint(networks.checkpoint), find_device(networks.device)
+        name = choose_flow_backend(
+            networks.flow_backend, device, networks.precision, checkpoint.config.family
+        )
+        if name == "tensorrt":
+            directory = settings.speakers.data_dir / ENGINES_DIRECTORY
+            find_plans(checkpoint, engine_dtype(networks.precision), networks.window_s or None, directory)
+    except (BackendError, TensorRTError) as error:
+        return Finding(subject, "wrong", str(error), f"what it says, or set {variable}=auto")
+    except (CheckpointError, OSError, ValueError):
+        return Finding(subject, "note", "chosen once checkpoint and device are there")
+    return Finding(subject, "ok", f"{name} runs flow and vocoder")
+
+
 def check_checkpoint(settings: Settings, *, is_whole: bool = False) -> Finding:
     """is_whole: every file is read as `serve` will read it, but for the weights' values."""
     from firstword.models.checkpoint.open import open_checkpoint
@@ -180,6 +205,7 @@ def check_vllm(settings: Settings) -> Finding:
 
 ESSENTIAL: Final[tuple[Check, ...]] = (
     check_backend,
+    check_flow_backend,
     check_keys,
     check_port,
     check_metrics_port,
@@ -194,7 +220,9 @@ def findings(settings: Settings) -> list[Finding]:
     """Everything, in the order in which one would fix it."""
     torch = check_torch(settings)
     check_files: Check = partial(check_checkpoint, is_whole=True)
-    needs_torch = [check_device, check_backend, check_files] if torch.state == "ok" else []
+    needs_torch = (
+        [check_device, check_backend, check_flow_backend, check_files] if torch.state == "ok" else []
+    )
     ports = [check_port, check_metrics_port, check_grpc]
     others = [*needs_torch, check_data_dir, *ports, check_keys, check_vllm]
     return [check_python(settings), torch, *(check(settings) for check in others)]

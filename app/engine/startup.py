@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from firstword.app.engine.admission import Admission
-from firstword.app.engine.backend import Backend, Device, choose_backend
+from firstword.app.engine.backend import Backend, BackendError, Device, choose_backend, choose_flow_backend
 from firstword.app.engine.capacity import CapacityFile, capacity_key
 from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.interface import EngineInfo
@@ -47,10 +47,17 @@ from firstword.app.text.segment import FamilyRules, SegmentLimits
 from firstword.app.text.stream import TextFrontend
 from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
 from firstword.models.checkpoint.traits import Traits
+from firstword.models.config import Dtype
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
+from firstword.models.flow.flow import Flow
+from firstword.models.flow.incremental import OtherEstimator, OtherFront
 from firstword.models.flow.unet import CausalUNet
+from firstword.models.hift.hift import Generate, HiFT
+from firstword.models.hift.streaming import CausalGenerate
 from firstword.models.lm.decoder import SpeechLM
 from firstword.models.onnx.build import onnx_estimator, onnx_front, onnx_generator, onnx_lm
+from firstword.models.tensorrt.engines import EngineNetworks, find_plans, load_engines
+from firstword.models.tensorrt.library import TensorRTError
 from firstword.models.token2wav import CosyVoice1Token2Wav, Token2Wav
 from firstword.models.token2wav_step import StepTimes
 from firstword.models.tokenizer import PHONEME_MARKS, SPEECH_MARKS, TextTokenizer
@@ -59,6 +66,7 @@ SPEAKERS_FILE = "speakers.sqlite3"
 LOUDNESS_FILE = "loudness.json"
 CAPACITY_FILE = "capacity.json"
 VLLM_DIRECTORY = "vllm"  # of the language models as vLLM reads them
+ENGINES_DIRECTORY = "tensorrt"  # of the plans that `firstword tensorrt` builds
 FIRST_SEGMENT_TOKENS = 20  # a short first sentence is a segment by itself, so that audio starts sooner
 MAX_CHUNKS_IN_BATCH = 8  # on a GPU
 MAX_WORKERS = 8
@@ -118,7 +126,7 @@ async def running_engine(
 
     def load() -> Networks:
         set_threads(network_options)  # here: a thread that has used torch before keeps its own number
-        return load_networks(network_options)
+        return load_networks(network_options, speaker_options.data_dir / ENGINES_DIRECTORY)
 
     networks, normalizer = await asyncio.gather(asyncio.to_thread(load), asyncio.to_thread(warm_normalizer))
     tokenizer = networks.prompt_builder.tokenizer
@@ -243,10 +251,11 @@ async def _start_generator(
     )
 
 
-def load_networks(options: NetworkOptions) -> Networks:
+def load_networks(options: NetworkOptions, engines_directory: Path | None = None) -> Networks:
     """Load what `options.checkpoint` holds for `options.device` and its precision.
 
     In float32 and int8 a CPU runs the networks as ONNX Runtime graphs, with as many threads as torch has.
+    engines_directory: where TensorRT's plans are; None: there are none.
     Raises CheckpointError, BackendError and InvalidOptions.
     """
     device = find_device(options.device)
@@ -255,11 +264,13 @@ def load_networks(options: NetworkOptions) -> Networks:
     runs_onnx = device == "cpu" and dtype == torch.float32
     num_threads = torch.get_num_threads()
     checkpoint = open_checkpoint(options.checkpoint)
-    backend = choose_backend(options.backend, device, checkpoint.config.family)
+    family = checkpoint.config.family
+    backend = choose_backend(options.backend, device, family)
+    flow_backend = choose_flow_backend(options.flow_backend, device, options.precision, family)
 
     flow = checkpoint.load_flow(dtype, device)
     hift = checkpoint.load_hift(dtype, device)
-    generate = onnx_generator(hift, num_threads) if runs_onnx else None
+    generate: Generate | None = onnx_generator(hift, num_threads) if flow_backend == "onnx" else None
     token2wav: StreamingToken2Wav
     prompt_states: PromptStates
     if isinstance(flow, CosyVoice1Flow):
@@ -270,14 +281,26 @@ def load_networks(options: NetworkOptions) -> Networks:
         is_int8 = precision == "int8" and (
             options.precision == "int8" or isinstance(flow.estimator, CausalUNet)
         )
+        estimator: OtherEstimator | None = None
+        front: OtherFront | None = None
+        causal_generate: CausalGenerate | None = None
+        if flow_backend == "onnx":
+            estimator = onnx_estimator(flow, is_int8, num_threads)
+            front = onnx_front(flow, num_threads)
+        elif flow_backend == "tensorrt":
+            by_engines = _engine_networks(options, checkpoint, flow, hift, engines_directory)
+            estimator = by_engines.estimator
+            generate = by_engines.generate
+            causal_generate = by_engines.causal_generate
         token2wav = incremental = Token2Wav(
             flow,
             hift,
             options.window_s or None,
             options.max_state_bytes,
-            estimator=onnx_estimator(flow, is_int8, num_threads) if runs_onnx else None,
+            estimator=estimator,
             generate=generate,
-            front=onnx_front(flow, num_threads) if runs_onnx else None,
+            front=front,
+            causal_generate=causal_generate,
         )
         prompt_states = FirstHopPromptStates(incremental, options.first_hop_tokens)
 
@@ -295,6 +318,24 @@ def load_networks(options: NetworkOptions) -> Networks:
         prompt_states=prompt_states,
         prompt_builder=PromptBuilder(checkpoint.config, checkpoint.load_tokenizer(), checkpoint.ratios),
     )
+
+
+def _engine_networks(
+    options: NetworkOptions, checkpoint: Checkpoint, flow: Flow, hift: HiFT, directory: Path | None
+) -> EngineNetworks:
+    """A context for each of the threads that may run an engine. Raises BackendError."""
+    assert directory is not None, "engines were asked for"
+    num_contexts = choose_num_workers(options.num_workers, "cuda")
+    try:
+        found = find_plans(checkpoint, engine_dtype(options.precision), options.window_s or None, directory)
+        return load_engines(found, flow, hift, num_contexts)
+    except (TensorRTError, OSError) as error:
+        raise BackendError(f"FIRSTWORD_FLOW_BACKEND is tensorrt, but {error}") from error
+
+
+def engine_dtype(choice: PrecisionChoice) -> Dtype:
+    """Number format of TensorRT's engines. Raises InvalidOptions for int8."""
+    return "bfloat16" if find_precision(choice, "cuda") == "bfloat16" else "float32"
 
 
 def find_device(choice: DeviceChoice) -> Device:

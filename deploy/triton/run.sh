@@ -33,7 +33,12 @@ if runs 0 && [ "$checkpoint" != builtin ]; then
     firstword download "$model" --to "$checkpoint" --if-missing
 fi
 if runs 1; then
-    echo 'Engines: nothing to build, the networks run as they are in the checkpoint.'
+    if [ "${FIRSTWORD_FLOW_BACKEND:-}" = tensorrt ]; then
+        [ "$checkpoint" = builtin ] || export FIRSTWORD_CHECKPOINT=$checkpoint
+        firstword tensorrt
+    else
+        echo 'Engines: nothing to build; with FIRSTWORD_FLOW_BACKEND=tensorrt there is.'
+    fi
 fi
 if runs 2; then
     firstword triton init "$checkpoint" "$repository" ${init[@]+"${init[@]}"}

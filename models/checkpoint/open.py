@@ -36,7 +36,9 @@ from firstword.models.checkpoint.weights import (
 )
 from firstword.models.checkpoint.yaml import Fields
 from firstword.models.config import (
+    ESTIMATOR_FILE,
     FLOW_FILES,
+    HIFT_FILES,
     LM_FILES,
     SPEAKER_ENCODER_FILE,
     SPEAKER_TABLE_FILE,
@@ -88,8 +90,7 @@ CHECKPOINT_FILES = (
     *TOKENIZER_FILES,
     *LM_FILES,
     *FLOW_FILES,
-    "hift.safetensors",
-    "hift.pt",
+    *HIFT_FILES,
     SPEAKER_ENCODER_FILE,
     *SPEECH_TOKENIZER_FILES.values(),
     SPEAKER_TABLE_FILE,
@@ -363,6 +364,11 @@ def fingerprint(directory: Path) -> str:
 def lm_fingerprint(directory: Path) -> str:
     """Return the same of all that the language model depends on: yaml, config.json and its weights."""
     return _fingerprint(directory, [_yaml_name(directory), QWEN2_CONFIG_FILE, *LM_FILES])
+
+
+def token2wav_fingerprint(directory: Path) -> str:
+    """Return the same of all that engines of flow and vocoder are built of."""
+    return _fingerprint(directory, [_yaml_name(directory), *FLOW_FILES, *HIFT_FILES, ESTIMATOR_FILE])
 
 
 def _fingerprint(directory: Path, names: Iterable[str]) -> str:

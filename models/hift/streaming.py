@@ -130,22 +130,37 @@ class BatchedConvState:
 
     def extend(self, index: int, x: Tensor, frames: int, dim: int = 2) -> Tensor:
         assert index not in self.next[0], f"two convolutions have the index {index}"
-        if self._left[0]:
-            left = torch.stack([row[index] for row in self._left])
-            extended = torch.cat([left, x], dim=dim)
-        else:
-            extended = pad_left(x, frames, dim)
-        start = extended.shape[dim] - frames
-        for next_left, row in zip(self.next, extended.narrow(dim, start, frames), strict=True):
-            next_left[index] = row.clone()
+        extended = torch.cat([self.left(index), x], dim=dim) if self._left[0] else pad_left(x, frames, dim)
+        self.keep(index, extended.narrow(dim, extended.shape[dim] - frames, frames))
         return extended
+
+    def left(self, index: int) -> Tensor:
+        """What the streams, none of them at its start, kept of a convolution: (B, C, frames)."""
+        return torch.stack([row[index] for row in self._left])
+
+    def keep(self, index: int, left: Tensor) -> None:
+        """Keep a copy of (B, C, frames)."""
+        for next_left, row in zip(self.next, left, strict=True):
+            next_left[index] = row.clone()
+
+
+class CausalGenerate(Protocol):
+    """A causal generator that runs instead of the HiFT's own."""
+
+    def __call__(
+        self, mel: Tensor, source_spectrum: Tensor, context: BatchedConvState, is_start: bool
+    ) -> Tensor:
+        """As `firstword.models.hift.hift.Generator.forward`."""
+        ...
 
 
 class CausalVocoder:
     """Holds the weights; the states hold the streams."""
 
-    def __init__(self, hift: HiFT):
+    def __init__(self, hift: HiFT, generate: CausalGenerate | None = None):
+        """generate: used instead of the HiFT's own generator."""
         self.hift = hift
+        self._generate: CausalGenerate = generate or hift.generator
 
     def start(self, seed: int) -> CausalState:
         """The noise is fixed, so that `seed` has no effect."""
@@ -185,7 +200,7 @@ class CausalVocoder:
         context = BatchedConvState([chunk.state.generator_left for chunk in chunks])
         dtype = self.hift.generator.conv_pre.weight.dtype
         padded = F.pad(buffered, (0, lookahead if shape.is_last else 0)).to(dtype)
-        made = self.hift.generator(padded, spectrum.to(dtype), context, shape.is_first)
+        made = self._generate(padded, spectrum.to(dtype), context, shape.is_first)
         sums, counts = self.hift.stft.overlap_add(made)
         done = []
         for index, chunk in enumerate(chunks):

@@ -5,12 +5,13 @@ each resnet adds (resnets, C). The DiT's: of each block the shift, scale and gat
 feed-forward, at the end the last norm's shift and scale (parts, C); a scale has its 1 added.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, cat
+from torch import Tensor, cat, nn
 
 from firstword.models.flow.batched_cache import BatchedCache
 from firstword.models.flow.dit import (
@@ -34,7 +35,7 @@ from firstword.models.flow.unet import (
     TransformerBlock,
 )
 from firstword.models.layers import GeluFeedForward
-from firstword.models.onnx.graph import CONTRIB, GraphWriter, Product, float32, mish
+from firstword.models.onnx.graph import GraphWriter, Product, float32
 from firstword.models.onnx.session import OrtSession, each
 from firstword.models.onnx.state import StateInputs, StateSpec
 
@@ -98,74 +99,137 @@ class OnnxEstimator:
 
 def unet_estimator(unet: CausalUNet, block_product: Product) -> EstimatorGraph:
     """block_product: of the transformer blocks, whose inputs are normed; convolutions stay float32."""
-    resnets = [part for part in unet.modules() if isinstance(part, CausalResnet)]
-    resnets.sort(key=lambda resnet: resnet.index)
-    assert [resnet.index for resnet in resnets] == list(range(len(resnets))), "an index is taken twice"
-
-    @torch.inference_mode()
-    def times(t: float) -> Tensor:
-        """What each resnet adds at a time: (resnets, C), by their index."""
-        time = F.mish(unet.time(torch.tensor([t])))
-        return cat([resnet.time(time) for resnet in resnets])
-
-    writer = _UNetWriter(unet, block_product)
+    writer = GraphWriter("unet", float32)
+    state = StateInputs(writer, unet.config.num_heads, unet.config.head_dim)
+    h = writer.input("h", ["rows", "length", unet.config.in_channels])
+    given = writer.input("times", ["resnets", "channels"])
+    times = [writer.node("Gather", given, writer.integers(index), axis=0) for index in range(num_times(unet))]
+    velocity = UNetWriter(unet, writer, state, block_product).velocity(h, times)
+    writer.output("velocity", velocity, ["rows", "length", unet.out.out_channels])
     return EstimatorGraph(
         model=writer.model(),
-        inputs=("x", "mu", "spks", "cond"),
-        state=writer.state.spec,
+        inputs=STACKED[CausalUNet],
+        state=state.spec,
         out_channels=unet.out.out_channels,
-        times=times,
+        times=lambda t: estimator_times(unet, t),
         has_positions=False,
     )
 
 
-class _EstimatorWriter:
-    """What both estimators' graphs have: state inputs, and transformer blocks in `block_product`."""
+def dit_estimator(dit: DiT, block_product: Product) -> EstimatorGraph:
+    """block_product: of the blocks, whose inputs are normed; what is before and behind them is float32."""
+    writer = GraphWriter("dit", float32)
+    state = StateInputs(writer, dit.config.num_heads, dit.config.head_dim)
+    cos, sin = (writer.input(name, ["length", dit.config.head_dim // 2]) for name in ("cos", "sin"))
+    h = writer.input("h", ["rows", "length", dit.input.linear.in_features])
+    count, width = num_times(dit), dit.config.dim
+    parts = writer.nodes("Split", count, writer.input("times", [count, width]), axis=0)  # (1, C) each
+    times = [writer.node("Reshape", part, writer.integers(width)) for part in parts]
+    velocity = DiTWriter(dit, writer, state, block_product, (cos, sin)).velocity(h, times)
+    writer.output("velocity", velocity, ["rows", "length", dit.out.out_features])
+    return EstimatorGraph(
+        model=writer.model(),
+        inputs=STACKED[DiT],
+        state=state.spec,
+        out_channels=dit.out.out_features,
+        times=lambda t: estimator_times(dit, t),
+        has_positions=True,
+    )
 
-    def __init__(self, name: str, num_heads: int, head_dim: int, block_product: Product):
-        self._writer, self._block_product = GraphWriter(name, float32), block_product
-        self.state = StateInputs(self._writer, num_heads, head_dim)
+
+STACKED: dict[type[nn.Module], tuple[str, str, str, str]] = {
+    CausalUNet: ("x", "mu", "spks", "cond"),
+    DiT: ("x", "cond", "mu", "spks"),
+}
+"""What an estimator's h is stacked of, in this order."""
+
+_BLOCK_PARTS = 6
+_LAST_PARTS = 2
+
+
+def resnets_of(unet: CausalUNet) -> list[CausalResnet]:
+    """By their index."""
+    resnets = [part for part in unet.modules() if isinstance(part, CausalResnet)]
+    resnets.sort(key=lambda resnet: resnet.index)
+    assert [resnet.index for resnet in resnets] == list(range(len(resnets))), "an index is taken twice"
+    return resnets
+
+
+def num_times(estimator: CausalUNet | DiT) -> int:
+    """Rows of `times`."""
+    if isinstance(estimator, CausalUNet):
+        return len(resnets_of(estimator))
+    return _BLOCK_PARTS * estimator.config.depth + _LAST_PARTS
+
+
+@torch.inference_mode()
+def estimator_times(estimator: CausalUNet | DiT, t: float) -> Tensor:
+    """Return what depends on the time alone: (parts, C), on the estimator's device."""
+    time = estimator.time(torch.tensor([t], device=estimator.out.weight.device))
+    if isinstance(estimator, CausalUNet):
+        return cat([resnet.time(F.mish(time)) for resnet in resnets_of(estimator)])
+    time = F.silu(time)
+    rows = [block.modulation(time).view(_BLOCK_PARTS, -1) for block in each(DiTBlock, estimator.blocks)]
+    for block in rows:
+        block[1::3] += 1
+    scale, shift = estimator.modulation(time).view(_LAST_PARTS, -1)
+    return cat([*rows, torch.stack([shift, scale + 1])])
+
+
+class StateWriter(Protocol):
+    """Writes what a network sees beside the frames it is given."""
+
+    def extend(self, index: int, x: str, frames: int, channels: int) -> str:
+        """x (G, T, C) -> (G, frames + T, C). index: of the convolution in its network."""
+        ...
+
+    def attend(self, layer: int, query: str, key: str, value: str) -> str:
+        """query, key, value (G, T, H D) -> (G, T, H D). layer: the attention's index in its network."""
+        ...
+
+
+class _EstimatorWriter:
+    """What both estimators' graphs have: a state, and transformer blocks in `block_product`."""
+
+    def __init__(self, writer: GraphWriter, state: StateWriter, block_product: Product):
+        self._writer, self._state, self._block_product = writer, state, block_product
 
     def _block_linear(self, x: str, weight: Tensor, bias: Tensor | None) -> str:
         return self._writer.linear(x, weight, bias, self._block_product)
 
     def _attended(self, attention: Attention | RotaryAttention, query: str, key: str, value: str) -> str:
         """query, key, value (G, T, H D) -> (G, T, C)."""
-        y = self.state.attend(attention.layer, query, key, value)
+        y = self._state.attend(attention.layer, query, key, value)
         return self._block_linear(y, attention.out.weight, attention.out.bias)
 
     def _feedforward(self, feedforward: GeluFeedForward, x: str) -> str:
         writer, up, down = self._writer, feedforward.up, feedforward.down
         if feedforward.has_tanh_gelu:
-            hidden = self._block_linear(x, up.weight, None)
-            hidden = writer.node("FastGelu", hidden, writer.constant(up.bias), domain=CONTRIB)
+            hidden = writer.tanh_gelu(self._block_linear(x, up.weight, None), up.bias)
         else:
-            hidden = writer.node("Gelu", self._block_linear(x, up.weight, up.bias), domain=CONTRIB)
+            hidden = writer.gelu(self._block_linear(x, up.weight, up.bias))
         return self._block_linear(hidden, down.weight, down.bias)
 
 
-class _UNetWriter(_EstimatorWriter):
-    def __init__(self, unet: CausalUNet, block_product: Product):
-        super().__init__("unet", unet.config.num_heads, unet.config.head_dim, block_product)
+class UNetWriter(_EstimatorWriter):
+    def __init__(self, unet: CausalUNet, writer: GraphWriter, state: StateWriter, block_product: Product):
+        super().__init__(writer, state, block_product)
         self._unet = unet
 
-    def model(self) -> bytes:
-        unet, writer = self._unet, self._writer
-        h = writer.input("h", ["rows", "length", unet.config.in_channels])
-        times = writer.input("times", ["resnets", "channels"])
+    def velocity(self, h: str, times: Sequence[str]) -> str:
+        """h (G, T, 4 M), what each resnet adds (..., C) -> (G, T, M)."""
+        unet = self._unet
         (down,), mid, (up,) = (each(CausalStage, part) for part in (unet.down, unet.mid, unet.up))
         skip, h = self._stage(down, h, times)
         for stage in mid:
             _, h = self._stage(stage, h, times)
-        _, h = self._stage(up, writer.node("Concat", h, skip, axis=2), times)
-        velocity = self._pointwise(unet.out, self._block(unet.final, h))
-        writer.output("velocity", velocity, ["rows", "length", unet.out.out_channels])
-        return writer.model()
+        _, h = self._stage(up, self._writer.node("Concat", h, skip, axis=2), times)
+        return self._pointwise(unet.out, self._block(unet.final, h))
 
-    def _stage(self, stage: CausalStage, x: str, times: str) -> tuple[str, str]:
+    def _stage(self, stage: CausalStage, x: str, times: Sequence[str]) -> tuple[str, str]:
         writer, resnet = self._writer, stage.resnet
-        time = writer.node("Gather", times, writer.integers(resnet.index), axis=0)  # (1, C)
-        h = self._block(resnet.block2, writer.node("Add", self._block(resnet.block1, x), time))
+        h = writer.node("Add", self._block(resnet.block1, x), times[resnet.index])
+        h = self._block(resnet.block2, h)
         x = writer.node("Add", h, self._pointwise(resnet.residual, x))
         for block in each(TransformerBlock, stage.blocks):
             y = self._attention(block.attention, writer.layer_norm(block.attention_norm, x))
@@ -175,10 +239,10 @@ class _UNetWriter(_EstimatorWriter):
         return x, x if stage.conv is None else self._conv(stage.conv, x)
 
     def _block(self, block: CausalBlock, x: str) -> str:
-        return mish(self._writer, self._writer.layer_norm(block.norm, self._conv(block.conv, x)))
+        return self._writer.mish(self._writer.layer_norm(block.norm, self._conv(block.conv, x)))
 
     def _conv(self, conv: CausalConv1d, x: str) -> str:
-        extended = self.state.extend(conv.index, x, _LEFT_FRAMES, conv.in_channels)
+        extended = self._state.extend(conv.index, x, _LEFT_FRAMES, conv.in_channels)
         return self._writer.unfolded_conv(conv, extended)
 
     def _attention(self, attention: Attention, x: str) -> str:
@@ -192,64 +256,36 @@ class _UNetWriter(_EstimatorWriter):
         return self._writer.linear(x, weight[:, :, 0], conv.bias)
 
 
-_BLOCK_PARTS = 6
-_LAST_PARTS = 2
+class DiTWriter(_EstimatorWriter):
+    """rotation: cosines and sines (T, D / 2) of where the frames stand."""
 
+    def __init__(
+        self,
+        dit: DiT,
+        writer: GraphWriter,
+        state: StateWriter,
+        block_product: Product,
+        rotation: tuple[str, str],
+    ):
+        super().__init__(writer, state, block_product)
+        self._dit, self._rotation = dit, rotation
 
-def dit_estimator(dit: DiT, block_product: Product) -> EstimatorGraph:
-    """block_product: of the blocks, whose inputs are normed; what is before and behind them is float32."""
-
-    @torch.inference_mode()
-    def times(t: float) -> Tensor:
-        """Every block's parts and the last norm's at a time: (parts, C)."""
-        time = F.silu(dit.time(torch.tensor([t])))
-        rows = [block.modulation(time).view(_BLOCK_PARTS, -1) for block in each(DiTBlock, dit.blocks)]
-        for block in rows:
-            block[1::3] += 1
-        scale, shift = dit.modulation(time).view(_LAST_PARTS, -1)
-        return cat([*rows, torch.stack([shift, scale + 1])])
-
-    writer = _DiTWriter(dit, block_product)
-    return EstimatorGraph(
-        model=writer.model(),
-        inputs=("x", "cond", "mu", "spks"),
-        state=writer.state.spec,
-        out_channels=dit.out.out_features,
-        times=times,
-        has_positions=True,
-    )
-
-
-class _DiTWriter(_EstimatorWriter):
-    def __init__(self, dit: DiT, block_product: Product):
-        super().__init__("dit", dit.config.num_heads, dit.config.head_dim, block_product)
-        self._dit = dit
-        half = dit.config.head_dim // 2
-        self._rotation = [self._writer.input(name, ["length", half]) for name in ("cos", "sin")]
-
-    def model(self) -> bytes:
+    def velocity(self, h: str, times: Sequence[str]) -> str:
+        """h (G, T, 4 M), the parts of `estimator_times` (..., C) each -> (G, T, M)."""
         dit, writer = self._dit, self._writer
-        blocks = each(DiTBlock, dit.blocks)
-        width = dit.config.dim
-        x = writer.input("h", ["rows", "length", dit.input.linear.in_features])
-        count = _BLOCK_PARTS * len(blocks) + _LAST_PARTS
-        times = writer.nodes("Split", count, writer.input("times", [count, width]), axis=0)  # (1, C) each
-        times = [writer.node("Reshape", part, writer.integers(width)) for part in times]
-        x = writer.linear(x, dit.input.linear.weight, dit.input.linear.bias)
+        x = writer.linear(h, dit.input.linear.weight, dit.input.linear.bias)
         x = writer.node("Add", x, self._position(x))
-        for index, block in enumerate(blocks):
+        for index, block in enumerate(each(DiTBlock, dit.blocks)):
             x = self._block(block, x, times[_BLOCK_PARTS * index :][:_BLOCK_PARTS])
         shift, scale = times[-_LAST_PARTS:]
-        velocity = writer.linear(self._norm(x, shift, scale), dit.out.weight, dit.out.bias)
-        writer.output("velocity", velocity, ["rows", "length", dit.out.out_features])
-        return writer.model()
+        return writer.linear(self._norm(x, shift, scale), dit.out.weight, dit.out.bias)
 
     def _position(self, x: str) -> str:
         writer = self._writer
         position = self._dit.input.position
         for index, conv in enumerate((position.conv1, position.conv2)):
             assert conv.bias is not None
-            extended = self.state.extend(index, x, POSITION_KERNEL_SIZE - 1, conv.in_channels)
+            extended = self._state.extend(index, x, POSITION_KERNEL_SIZE - 1, conv.in_channels)
             y = writer.node(
                 "Conv",
                 writer.node("Transpose", extended, perm=[0, 2, 1]),
@@ -258,10 +294,10 @@ class _DiTWriter(_EstimatorWriter):
                 kernel_shape=[POSITION_KERNEL_SIZE],
                 group=conv.groups,
             )
-            x = mish(writer, writer.node("Transpose", y, perm=[0, 2, 1]))
+            x = writer.mish(writer.node("Transpose", y, perm=[0, 2, 1]))
         return x
 
-    def _block(self, block: DiTBlock, x: str, times: list[str]) -> str:
+    def _block(self, block: DiTBlock, x: str, times: Sequence[str]) -> str:
         shift_a, scale_a, gate_a, shift_m, scale_m, gate_m = times
         y = self._attention(block.attention, self._norm(x, shift_a, scale_a))
         x = self._writer.node("Add", x, self._writer.node("Mul", y, gate_a))
@@ -280,21 +316,11 @@ class _DiTWriter(_EstimatorWriter):
         stacked = self._block_linear(x, weight, bias)
         sizes = writer.integers(2 * size, rest, rest, rest + size)
         first, query, key, value = writer.nodes("Split", 4, stacked, sizes, axis=2)
-        turned = writer.node(
-            "RotaryEmbedding",
-            first,
-            writer.integers(0),
-            *self._rotation,
-            domain=CONTRIB,
-            interleaved=1,
-            num_heads=2,
-            rotary_embedding_dim=0,
-        )
-        firsts = writer.nodes("Split", 2, turned, axis=2)
+        firsts = writer.nodes("Split", 2, writer.turned(first, *self._rotation), axis=2)
         query, key = (
             writer.node("Concat", one, other, axis=2) for one, other in zip(firsts, (query, key), strict=True)
         )
         return self._attended(attention, query, key, value)
 
     def _norm(self, x: str, shift: str, scale: str) -> str:
-        return self._writer.node("LayerNormalization", x, scale, shift, axis=-1, epsilon=NORM_EPS)
+        return self._writer.scaled_norm(x, scale, shift, self._dit.config.dim, NORM_EPS)

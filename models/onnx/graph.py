@@ -12,6 +12,8 @@ OPSET = 17
 IR_VERSION = 10
 CONTRIB = "com.microsoft"  # the operators that ONNX Runtime adds
 
+_MISH_LIMIT = 20.0  # where mish(x) is x in float32, and exp(x) squared still a number
+
 Shape = Sequence[int | str]  # a name stands for a free size
 Matrix = npt.NDArray[np.float32]
 Product = Callable[["GraphWriter", str, Matrix], str]
@@ -24,27 +26,32 @@ See `models.onnx.quantization`.
 class GraphWriter:
     """A value is named by the node that makes it; only inputs and outputs have names of their own."""
 
-    def __init__(self, name: str, product: Product):
-        """product: how `linear` multiplies."""
+    opset = OPSET
+
+    def __init__(self, name: str, product: Product, element: int = TensorProto.FLOAT):
+        """product: how `linear` multiplies. element: of inputs, outputs and constants that are floats."""
         self._name, self._product = name, product
+        self.element = element
         self._nodes: list[NodeProto] = []
         self._constants: list[TensorProto] = []
         self._inputs: list[ValueInfoProto] = []
         self._outputs: list[ValueInfoProto] = []
         self._names: dict[str, str] = {}  # of outputs, by value
 
-    def input(self, name: str, shape: Shape, dtype: int = TensorProto.FLOAT) -> str:
-        self._inputs.append(helper.make_tensor_value_info(name, dtype, shape))
+    def input(self, name: str, shape: Shape, dtype: int | None = None) -> str:
+        self._inputs.append(helper.make_tensor_value_info(name, dtype or self.element, shape))
         return name
 
-    def output(self, name: str, value: str, shape: Shape) -> None:
-        """What a node made, float32, is handed out as `name`."""
+    def output(self, name: str, value: str, shape: Shape, dtype: int | None = None) -> None:
+        """What a node made is handed out as `name`."""
         self._names[value] = name
-        self._outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
+        self._outputs.append(helper.make_tensor_value_info(name, dtype or self.element, shape))
 
-    def constant(self, values: Tensor | npt.NDArray[np.generic]) -> str:
-        """A tensor becomes float32."""
+    def constant(self, values: Tensor | npt.NDArray[np.generic], dtype: int | None = None) -> str:
+        """Floats become `dtype`, or the writer's element type."""
         array = values.detach().float().cpu().numpy() if isinstance(values, Tensor) else values
+        if array.dtype == np.float32:
+            array = array.astype(helper.tensor_dtype_to_np_dtype(dtype or self.element))
         name = f"constant_{len(self._constants)}"
         self._constants.append(numpy_helper.from_array(np.array(array, order="C"), name))
         return name
@@ -64,10 +71,14 @@ class GraphWriter:
         self._nodes.append(helper.make_node(operator, inputs, outputs, domain=domain, **attributes))
         return outputs
 
-    def sliced(self, x: str, start: int, stop: int | None) -> str:
-        """Frames [start, stop) of x (B, T, C), counted from the end where negative."""
+    def cast(self, x: str, element: int) -> str:
+        """x, of the writer's element type, as `element`."""
+        return x if element == self.element else self.node("Cast", x, to=element)
+
+    def sliced(self, x: str, start: int, stop: int | None, axis: int = 1) -> str:
+        """Frames [start, stop) of x (B, T, C), counted from the end where negative. axis: where time is."""
         end = np.iinfo(np.int64).max if stop is None else stop
-        return self.node("Slice", x, *map(self.integers, (start, end, 1)))
+        return self.node("Slice", x, *map(self.integers, (start, end, axis)))
 
     def linear(
         self, x: str, weight: Tensor, bias: Tensor | None = None, product: Product | None = None
@@ -90,6 +101,38 @@ class GraphWriter:
         weights = self.constant(norm.weight), self.constant(norm.bias)
         return self.node("LayerNormalization", x, *weights, axis=-1, epsilon=norm.eps)
 
+    def scaled_norm(self, x: str, scale: str, shift: str, width: int, eps: float) -> str:
+        """x (B, T, width); scale, shift (width,), not constant."""
+        return self.node("LayerNormalization", x, scale, shift, axis=-1, epsilon=eps)
+
+    def mish(self, x: str) -> str:
+        """x tanh(log(1 + e^x)) = x n / (n + 2), n = e^x (e^x + 2)."""
+        two, limit = (self.constant(np.array(value, np.float32)) for value in (2, _MISH_LIMIT))
+        exponential = self.node("Exp", self.node("Min", x, limit))
+        n = self.node("Mul", exponential, self.node("Add", exponential, two))
+        return self.node("Mul", x, self.node("Div", n, self.node("Add", n, two)))
+
+    def gelu(self, x: str) -> str:
+        return self.node("Gelu", x, domain=CONTRIB)
+
+    def tanh_gelu(self, x: str, bias: Tensor) -> str:
+        """Of x + bias."""
+        return self.node("FastGelu", x, self.constant(bias), domain=CONTRIB)
+
+    def turned(self, x: str, cos: str, sin: str) -> str:
+        """x (B, T, 2 D): two heads, their neighboring channels turned in pairs; cos, sin (T, D / 2)."""
+        return self.node(
+            "RotaryEmbedding",
+            x,
+            self.integers(0),
+            cos,
+            sin,
+            domain=CONTRIB,
+            interleaved=1,
+            num_heads=2,
+            rotary_embedding_dim=0,
+        )
+
     def model(self) -> bytes:
         """Serialize all that was written. Call it once, at the end."""
         for node in self._nodes:
@@ -98,20 +141,10 @@ class GraphWriter:
         graph: GraphProto = helper.make_graph(
             self._nodes, self._name, self._inputs, self._outputs, initializer=self._constants
         )
-        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIB, 1)]
+        domains = {node.domain for node in self._nodes} - {""}
+        opsets = [helper.make_opsetid("", self.opset), *(helper.make_opsetid(name, 1) for name in domains)]
         model: ModelProto = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
         return model.SerializeToString()
-
-
-_MISH_LIMIT = 20.0  # where mish(x) is x in float32, and exp(x) squared still a number
-
-
-def mish(writer: GraphWriter, x: str) -> str:
-    """x tanh(log(1 + e^x)) = x n / (n + 2), n = e^x (e^x + 2)."""
-    two, limit = (writer.constant(np.array(value, np.float32)) for value in (2, _MISH_LIMIT))
-    exponential = writer.node("Exp", writer.node("Min", x, limit))
-    n = writer.node("Mul", exponential, writer.node("Add", exponential, two))
-    return writer.node("Mul", x, writer.node("Div", n, writer.node("Add", n, two)))
 
 
 BLOCK = 32  # weights, and activations, that share a scale

@@ -63,6 +63,17 @@ def test_a_backend_that_is_not_installed_is_wrong(monkeypatch: pytest.MonkeyPatc
     assert "fix: set FIRSTWORD_BACKEND=torch" in result.output
 
 
+def test_a_flow_backend_that_cannot_run_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "ok    flow backend: onnx runs flow and vocoder" in run("doctor").output
+    monkeypatch.setenv("FIRSTWORD_FLOW_BACKEND", "tensorrt")
+    monkeypatch.setenv("FIRSTWORD_DEVICE", "cpu")
+    result = run("doctor")
+    assert result.exit_code == 1
+    assert (
+        "WRONG flow backend: FIRSTWORD_FLOW_BACKEND is tensorrt, which needs an NVIDIA GPU" in result.output
+    )
+
+
 def test_doctor_says_which_backend_runs_and_why() -> None:
     assert "ok    backend: torch runs the language model: the networks run on the CPU" in run("doctor").output
 

@@ -3,8 +3,8 @@
 import pytest
 
 from firstword.app.engine import backend
-from firstword.app.engine.backend import BackendError, Device, choose_backend
-from firstword.app.options import BackendChoice
+from firstword.app.engine.backend import BackendError, Device, choose_backend, choose_flow_backend
+from firstword.app.options import BackendChoice, FlowBackendChoice, PrecisionChoice
 from firstword.models.config import Family
 
 
@@ -52,3 +52,52 @@ def test_vllm_that_cannot_run_here_is_refused_in_one_line(
     with pytest.raises(BackendError, match=said) as raised:
         choose_backend("vllm", device, family)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("asked", "device", "precision", "found"),
+    [
+        ("auto", "cpu", "auto", "onnx"),
+        ("auto", "cpu", "int8", "onnx"),
+        ("auto", "cpu", "float32", "onnx"),
+        ("auto", "cpu", "bfloat16", "torch"),
+        ("auto", "cuda", "auto", "torch"),
+        ("torch", "cpu", "auto", "torch"),
+        ("onnx", "cpu", "int8", "onnx"),
+        ("tensorrt", "cuda", "bfloat16", "tensorrt"),
+    ],
+)
+def test_flow_backend_is_chosen(
+    monkeypatch: pytest.MonkeyPatch,
+    asked: FlowBackendChoice,
+    device: Device,
+    precision: PrecisionChoice,
+    found: str,
+) -> None:
+    monkeypatch.setattr(backend, "installed_modules", lambda: ["tensorrt"])
+    assert choose_flow_backend(asked, device, precision, "cosyvoice2") == found
+
+
+@pytest.mark.parametrize(
+    ("asked", "device", "precision", "family", "modules", "said"),
+    [
+        ("onnx", "cuda", "auto", "cosyvoice2", [], "runs on a CPU in float32 and int8, .* on a GPU; set"),
+        ("onnx", "cpu", "bfloat16", "cosyvoice2", [], "the networks run in bfloat16; set"),
+        ("torch", "cpu", "int8", "cosyvoice2", [], "which has no int8"),
+        ("tensorrt", "cpu", "auto", "cosyvoice2", ["tensorrt"], "needs an NVIDIA GPU"),
+        ("tensorrt", "cuda", "auto", "cosyvoice1", ["tensorrt"], "the checkpoint is a CosyVoice 1"),
+        ("tensorrt", "cuda", "auto", "cosyvoice3", [], "TensorRT is not installed; pip install"),
+    ],
+)
+def test_flow_backend_that_cannot_run_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+    asked: FlowBackendChoice,
+    device: Device,
+    precision: PrecisionChoice,
+    family: Family,
+    modules: list[str],
+    said: str,
+) -> None:
+    monkeypatch.setattr(backend, "installed_modules", lambda: modules)
+    with pytest.raises(BackendError, match=f"^FIRSTWORD_FLOW_BACKEND is {asked}.*{said}"):
+        choose_flow_backend(asked, device, precision, family)

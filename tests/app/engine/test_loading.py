@@ -1,12 +1,21 @@
 """What of a checkpoint's networks runs how, on this machine's CPU."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
 from firstword.app.engine import startup
+from firstword.app.engine.backend import BackendError
 from firstword.app.engine.startup import find_precision, load_networks
 from firstword.app.options import NetworkOptions
+from firstword.models.flow.unet import CausalUNet
 from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.onnx.estimator import OnnxEstimator
 from firstword.models.onnx.qwen2 import OnnxQwen2LM
+from firstword.models.tensorrt import engines
+from firstword.models.tensorrt.library import Library
+from firstword.models.token2wav import Token2Wav
 from tests.support.checkpoints import small_checkpoint
 
 
@@ -37,6 +46,34 @@ def test_a_cpu_runs_graphs_but_in_bfloat16(precision: str, uses_onnx: bool) -> N
         NetworkOptions(small_checkpoint("cosyvoice2"), device="cpu", precision=precision)  # type: ignore[arg-type]
     )
     assert isinstance(networks.lm, OnnxQwen2LM if uses_onnx else Qwen2LM)
+    assert isinstance(networks.token2wav, Token2Wav)
+    assert isinstance(networks.token2wav._flow._estimator, OnnxEstimator if uses_onnx else CausalUNet)
+
+
+@pytest.mark.slow
+def test_flow_and_vocoder_can_run_in_torch_alone() -> None:
+    networks = load_networks(
+        NetworkOptions(small_checkpoint("cosyvoice2"), device="cpu", flow_backend="torch")
+    )
+    assert isinstance(networks.lm, OnnxQwen2LM)
+    assert isinstance(networks.token2wav, Token2Wav)
+    assert isinstance(networks.token2wav._flow._estimator, CausalUNet)
+
+
+@pytest.mark.slow
+def test_engines_that_are_not_there_are_refused_at_the_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The GPU and the library are only said to be there."""
+    monkeypatch.setattr(startup, "choose_flow_backend", lambda *given: "tensorrt")
+    monkeypatch.setattr(
+        engines, "find_library", lambda: Library(SimpleNamespace(__version__="10.9"), "tensorrt")
+    )
+    options = NetworkOptions(small_checkpoint("cosyvoice2"), device="cpu", flow_backend="tensorrt")
+    with pytest.raises(
+        BackendError, match=r"^FIRSTWORD_FLOW_BACKEND is tensorrt, but .* build them: firstword tensor"
+    ):
+        load_networks(options, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Estimator and vocoder as TensorRT engines: export to standard ONNX, build, run."""
