@@ -3,7 +3,8 @@
 `python -m bench networks --family cosyvoice2 --precision int8` prints one table: language model
 milliseconds a token, chunk cost at second 2 and 60 (timed alternately, so that a noisy machine hits both
 alike), first audio and real-time factor that follow, bytes a stream keeps, parameters. On a CPU, in the
-same form as the server runs them; bfloat16 and `--plain` are torch's own calls.
+same form as the server runs them; bfloat16 and `--plain` are torch's own calls. It fails where a chunk after
+the first takes much longer than those beside it.
 """
 
 import argparse
@@ -32,12 +33,15 @@ from firstword.models.lm.decoder import RowRequest, SpeechDecoder
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.onnx.build import onnx_estimator, onnx_front, onnx_generator, onnx_lm
-from firstword.models.token2wav import StreamState, Token2Wav
+from firstword.models.token2wav import PromptState, StreamState, Token2Wav
 from firstword.models.token2wav_step import StepInput
 
 TEXT_TOKENS = 20
 VOCODER_PIECES = 5
 FIRST_HOPS = 3
+EVEN_CHUNKS = 16  # of the streams whose every chunk is compared with its neighbors
+EVEN_STREAMS = 3  # of which the quickest counts, chunk by chunk
+MAX_OVER_NEIGHBORS = 1.3
 PRECISIONS = ("float32", "bfloat16", "int8")
 
 Network = TypeVar("Network", bound=nn.Module)
@@ -102,6 +106,11 @@ def main(words: Sequence[str]) -> None:
         print(f"{name:32} {value:.4g}" if isinstance(value, float) else f"{name:32} {value}")
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    if results["worst_over_neighbors"] > MAX_OVER_NEIGHBORS:
+        raise SystemExit(
+            f"a chunk takes {results['worst_over_neighbors']:.2f} times the median of those beside it; "
+            f"at most {MAX_OVER_NEIGHBORS} is expected"
+        )
 
 
 def totals(results: Mapping[str, float]) -> dict[str, float]:
@@ -161,6 +170,7 @@ def measure_token2wav(
     prompt = session.compute_prompt_state(speaker)
     prepare_s = time.perf_counter() - started
     first_hops = [begin(session, session.start(prompt)) for _ in range(FIRST_HOPS)]
+    every_chunk = even_chunks(session, prompt)
     late = session.start(prompt)
     begin(session, late)
     chunk_times = [chunk(session, late) for _ in range(late_second - 1)]
@@ -181,6 +191,8 @@ def measure_token2wav(
         "first_hop_tokens": prompt.first_hop_tokens,
         "lookahead_tokens": session.lookahead_tokens,
         "first_hop_s": median(first_hops),
+        "chunks_s": " ".join(f"{seconds:.2g}" for seconds in every_chunk),
+        "worst_over_neighbors": worst_over_neighbors(every_chunk),
         "chunk_at_2_s_s": median(early_times),
         f"chunk_at_{late_second}_s_s": median(late_times),
         "late_over_early": median([b / a for a, b in zip(early_times, late_times, strict=True)]),
@@ -191,6 +203,24 @@ def measure_token2wav(
         "stream_state_mb": late.state_bytes / 1e6,
         "stream_state_mb_per_second": session.bytes_per_chunk / 1e6 / chunk_s,
     }
+
+
+def even_chunks(session: Token2Wav, prompt: PromptState) -> list[float]:
+    """Seconds of each chunk after the first, the quickest of some streams."""
+    streams = []
+    for _ in range(EVEN_STREAMS):
+        state = session.start(prompt)
+        begin(session, state)
+        streams.append([chunk(session, state) for _ in range(EVEN_CHUNKS)])
+    return [min(times) for times in zip(*streams, strict=True)]
+
+
+def worst_over_neighbors(times: Sequence[float]) -> float:
+    """The largest part of a chunk's time over the median of the two before it and the two behind it."""
+    return max(
+        time / statistics.median([*times[max(0, place - 2) : place], *times[place + 1 : place + 3]])
+        for place, time in enumerate(times)
+    )
 
 
 def vocoder_rtf(session: Token2Wav, hift: HiFT) -> float:
