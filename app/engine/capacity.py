@@ -23,11 +23,12 @@ _log = logging.getLogger(__name__)
 
 
 async def measured_capacity(
-    speak: Callable[[], Coroutine[Any, Any, float]], clock: Callable[[], float]
+    speak: Callable[[], Coroutine[Any, Any, float]], clock: Callable[[], float], num_at_once: int
 ) -> int:
     """Return how many streams the machine speaks in real time.
 
     speak: one stream from its start to its end, as fast as it goes; returns its seconds of audio.
+    num_at_once: chunks that are computed at the same time; twice as many streams keep it busy.
     """
     count = FIRST_STREAMS
     while True:
@@ -35,7 +36,7 @@ async def measured_capacity(
         async with asyncio.TaskGroup() as tasks:
             streams = [tasks.create_task(speak()) for _ in range(count)]
         speed = sum(stream.result() for stream in streams) / (clock() - began_s)
-        if speed < 2 * count or count >= MAX_STREAMS:
+        if speed < 2 * count or count >= min(2 * num_at_once, MAX_STREAMS):
             return max(1, round(USED_SHARE * speed))
         count *= 2
 

@@ -135,7 +135,9 @@ class SpeechEngine:
                 await self._speak_warm_up(mode)
         if measures:
             self._admission.max_streams = MAX_STREAMS
-            self._admission.max_streams = await measured_capacity(self._speak_warm_up, self._parts.clock)
+            self._admission.max_streams = await measured_capacity(
+                self._speak_warm_up, self._parts.clock, self._parts.pool.num_at_once
+            )
             _log.info("%d streams run at once, as measured", self.max_streams)
         self._is_warm = True
         if self._parts.loudness is not None:

@@ -67,6 +67,7 @@ class Token2WavPool:
         """on_batch: called from a worker thread with the size of a batch and the time it took."""
         assert num_workers >= 1, num_workers
         assert max_batch >= 1, max_batch
+        self.num_at_once = num_workers * max_batch  # chunks that it computes
         self._token2wav = token2wav
         self._max_batch = max_batch
         self._on_batch = on_batch

@@ -37,19 +37,20 @@ class Machine:
 
 
 @pytest.mark.parametrize(
-    ("speed", "expected", "counts"),
+    ("speed", "num_at_once", "expected", "counts"),
     [
-        pytest.param(lambda count: 5.0, 4, [4], id="two cores"),
-        pytest.param(lambda count: 0.5, 1, [4], id="slower than speech"),
-        pytest.param(lambda count: min(10.0 * count, 100.0), 80, [4, 8, 16, 32, 64], id="saturates"),
-        pytest.param(lambda count: 1e6, 800_000, [4, 8, 16, 32, 64, 128, MAX_STREAMS], id="endless"),
+        pytest.param(lambda count: 5.0, 8, 4, [4], id="two cores"),
+        pytest.param(lambda count: 0.5, 8, 1, [4], id="slower than speech"),
+        pytest.param(lambda count: min(10.0 * count, 100.0), 64, 80, [4, 8, 16, 32, 64], id="saturates"),
+        pytest.param(lambda count: 1e6, 2, 800_000, [4], id="busy with four"),
+        pytest.param(lambda count: 1e6, 1000, 800_000, [4, 8, 16, 32, 64, 128, MAX_STREAMS], id="endless"),
     ],
 )
 async def test_as_many_streams_as_are_spoken_in_real_time(
-    speed: Callable[[int], float], expected: int, counts: list[int]
+    speed: Callable[[int], float], num_at_once: int, expected: int, counts: list[int]
 ) -> None:
     machine = Machine(speed)
-    assert await measured_capacity(machine.speak, machine.clock) == expected
+    assert await measured_capacity(machine.speak, machine.clock, num_at_once) == expected
     assert machine.counts == counts
 
 
