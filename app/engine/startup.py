@@ -47,9 +47,14 @@ from firstword.app.text.segment import FamilyRules, SegmentLimits
 from firstword.app.text.stream import TextFrontend
 from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
 from firstword.models.checkpoint.traits import Traits
+from firstword.models.exports.directory import Exports, open_exports
+from firstword.models.exports.formats import ExportError
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
+from firstword.models.flow.incremental import OtherEstimator
 from firstword.models.flow.unet import CausalUNet
+from firstword.models.graphs.build import graphed_estimator, graphed_generator, graphed_lm
 from firstword.models.lm.decoder import SpeechLM
+from firstword.models.lm.transformer_lm import TransformerLM
 from firstword.models.onnx.build import onnx_estimator, onnx_front, onnx_generator, onnx_lm
 from firstword.models.token2wav import CosyVoice1Token2Wav, Token2Wav
 from firstword.models.token2wav_step import StepTimes
@@ -146,7 +151,7 @@ async def running_engine(
         generator = await _start_generator(
             networks,
             vllm_options,
-            network_options.precision,
+            find_precision(network_options.precision, networks.device),
             engine_options.max_streams,
             speaker_options.data_dir / VLLM_DIRECTORY,
             metrics,
@@ -250,8 +255,10 @@ def load_networks(options: NetworkOptions) -> Networks:
     Raises CheckpointError, BackendError and InvalidOptions.
     """
     device = find_device(options.device)
+    if options.cuda_graphs and device != "cuda":
+        raise InvalidOptions(f"FIRSTWORD_CUDA_GRAPHS is on, which needs a GPU, but the device is {device}")
     precision = find_precision(options.precision, device)
-    dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
+    dtype = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(precision, torch.float32)
     runs_onnx = device == "cpu" and dtype == torch.float32
     num_threads = torch.get_num_threads()
     checkpoint = open_checkpoint(options.checkpoint)
@@ -259,10 +266,17 @@ def load_networks(options: NetworkOptions) -> Networks:
 
     flow = checkpoint.load_flow(dtype, device)
     hift = checkpoint.load_hift(dtype, device)
-    generate = onnx_generator(hift, num_threads) if runs_onnx else None
+    exports = None if options.exports is None else _open_exports(options.exports, checkpoint, dtype, device)
+    generate = None if exports is None else exports.generator(hift)
+    if generate is None and runs_onnx:
+        generate = onnx_generator(hift, num_threads)
+    if generate is None and options.cuda_graphs:
+        generate = graphed_generator(hift)
     token2wav: StreamingToken2Wav
     prompt_states: PromptStates
     if isinstance(flow, CosyVoice1Flow):
+        if exports is not None:
+            exports.use_flow(flow)
         token2wav = cosyvoice1 = CosyVoice1Token2Wav(flow, hift, generate=generate)
         prompt_states = cosyvoice1
     else:
@@ -270,12 +284,17 @@ def load_networks(options: NetworkOptions) -> Networks:
         is_int8 = precision == "int8" and (
             options.precision == "int8" or isinstance(flow.estimator, CausalUNet)
         )
+        estimator: OtherEstimator | None = None
+        if runs_onnx:
+            estimator = onnx_estimator(flow, is_int8, num_threads)
+        elif options.cuda_graphs:
+            estimator = graphed_estimator(flow)
         token2wav = incremental = Token2Wav(
             flow,
             hift,
             options.window_s or None,
             options.max_state_bytes,
-            estimator=onnx_estimator(flow, is_int8, num_threads) if runs_onnx else None,
+            estimator=estimator,
             generate=generate,
             front=onnx_front(flow, num_threads) if runs_onnx else None,
         )
@@ -284,7 +303,12 @@ def load_networks(options: NetworkOptions) -> Networks:
     lm: SpeechLM | None = None
     if backend.name == "torch":
         torch_lm = checkpoint.load_lm(dtype, device)
-        lm = onnx_lm(torch_lm, precision == "int8", num_threads) if runs_onnx else torch_lm
+        if exports is not None and isinstance(torch_lm, TransformerLM):
+            exports.use_lm(torch_lm)
+        if runs_onnx:
+            lm = onnx_lm(torch_lm, precision == "int8", num_threads)
+        else:
+            lm = graphed_lm(torch_lm) if options.cuda_graphs else torch_lm
     return Networks(
         device=device,
         num_threads=num_threads,
@@ -295,6 +319,13 @@ def load_networks(options: NetworkOptions) -> Networks:
         prompt_states=prompt_states,
         prompt_builder=PromptBuilder(checkpoint.config, checkpoint.load_tokenizer(), checkpoint.ratios),
     )
+
+
+def _open_exports(directory: Path, checkpoint: Checkpoint, dtype: torch.dtype, device: Device) -> Exports:
+    try:
+        return open_exports(directory, checkpoint, dtype, device)
+    except ExportError as error:
+        raise InvalidOptions(f"FIRSTWORD_EXPORTS cannot be used: {error}") from None
 
 
 def find_device(choice: DeviceChoice) -> Device:
@@ -311,11 +342,15 @@ def find_device(choice: DeviceChoice) -> Device:
 def find_precision(choice: PrecisionChoice, device: Device) -> PrecisionChoice:
     """Raises InvalidOptions where the device cannot have it."""
     if choice == "auto":
-        return "int8" if device == "cpu" else "float32"
+        if device == "cpu":
+            return "int8"
+        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float16"
     if choice == "int8" and device != "cpu":
         raise InvalidOptions(
             f"precision int8 was asked for on {device}; it is for the CPU: use bfloat16 or float32"
         )
+    if choice == "float16" and device == "cpu":
+        raise InvalidOptions("precision float16 was asked for on cpu; it is for a GPU: use int8 or float32")
     return choice
 
 

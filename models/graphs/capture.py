@@ -15,7 +15,7 @@ def captured(run: Run, device: torch.device) -> Run:
     """Return what replays `run`: of a GPU's its output always lies in the same memory.
 
     `run` is called a few times here, so it has to leave nothing behind that a later run would not overwrite.
-    Nobody else may use the GPU while it is recorded.
+    Other threads may use the GPU meanwhile.
     """
     if device.type != "cuda":
         return run
@@ -26,7 +26,7 @@ def captured(run: Run, device: torch.device) -> Run:
             run()
     torch.cuda.current_stream(device).wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         output = run()
 
     def replay() -> Tensor:

@@ -1,12 +1,17 @@
 """One step of the language model of CosyVoice 2 and 3 at a fixed shape: a token of each row."""
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from firstword.models.lm.kv_cache import attend_grouped
-from firstword.models.lm.qwen2 import Qwen2Decoder
+from firstword.models.config import AlignmentHeads
+from firstword.models.graphs.buckets import BATCHES, MAX_RECORDED, bucket, doubled
+from firstword.models.graphs.capture import Run, captured
+from firstword.models.lm.kv_cache import FIRST_LENGTH, CachePass, attend_grouped
+from firstword.models.lm.qwen2 import Qwen2Decoder, Qwen2LM
 
 
 class FixedTokenContext:
@@ -67,3 +72,73 @@ class DecoderStep(nn.Module):
         """x (B, 1, C), position (B,) of the new token, is_active (B,) -> hidden (B, 1, C)."""
         context = FixedTokenContext(self._keys, self._values, position, is_active, self._num_visible)
         return self.decoder(x, context)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Recorded:
+    """A run, and where its inputs are to be written."""
+
+    run: Run
+    x: Tensor  # (B, 1, C)
+    position: Tensor  # (B,)
+    is_active: Tensor  # (B,)
+
+
+class GraphedLM:
+    """A `SpeechLM` whose steps of one token are CUDA graphs; a prompt runs as the given one runs it.
+
+    Rows are padded to a number of BATCHES and positions to a power of two. A graph belongs to the cache's
+    memory: where that grew, it is recorded anew. Used by one thread at a time, which holds the one cache. A
+    model with alignment heads, whose queries are looked at between layers, runs without graphs.
+    """
+
+    def __init__(self, lm: Qwen2LM):
+        self._lm = lm
+        self.vocabulary = lm.vocabulary
+        self.new_cache = lm.new_cache
+        self.prompt_embeddings = lm.prompt_embeddings
+        self.embed = lm.embed
+        self.logits: Callable[[Tensor], Tensor] = lm.logits
+        self._memory: tuple[int, ...] = ()  # of the cache that `_recorded` is of
+        self._recorded: OrderedDict[tuple[int, int], _Recorded] = OrderedDict()
+
+    @property
+    def alignment_heads(self) -> AlignmentHeads:
+        return self._lm.alignment_heads
+
+    def __call__(self, x: Tensor, context: CachePass) -> Tensor:
+        """x (B, T, C) -> hidden (B, T, C) after the final norm."""
+        keys, values = context.cache_buffers
+        rows = bucket(BATCHES, context.rows.stop)
+        if x.shape[1] > 1 or self.alignment_heads or rows is None:
+            return self._lm(x, context)
+        rows, visible = min(rows, keys[0].shape[0]), doubled(FIRST_LENGTH, context.num_visible)
+        one = self._recorded_for(keys, values, rows, min(visible, keys[0].shape[2]))
+        part = slice(context.rows.start, context.rows.stop)
+        one.x[part] = x
+        position, is_active = [0] * rows, [False] * rows
+        position[part], is_active[part] = context.starts, [count > 0 for count in context.counts]
+        one.position.copy_(torch.tensor(position), non_blocking=True)
+        one.is_active.copy_(torch.tensor(is_active), non_blocking=True)
+        return one.run()[part].clone()
+
+    def _recorded_for(
+        self, keys: Sequence[Tensor], values: Sequence[Tensor], rows: int, visible: int
+    ) -> _Recorded:
+        memory = (keys[0].data_ptr(), values[0].data_ptr(), *keys[0].shape)
+        if memory != self._memory:
+            self._recorded.clear()
+            self._memory = memory
+        key = rows, visible
+        if key not in self._recorded:
+            if len(self._recorded) == MAX_RECORDED:
+                self._recorded.popitem(last=False)
+            device = keys[0].device
+            step = DecoderStep(self._lm.decoder, keys, values, visible)
+            x = keys[0].new_zeros(rows, 1, self._lm.config.qwen2.hidden_size)
+            position = torch.zeros(rows, dtype=torch.long, device=device)
+            is_active = torch.zeros(rows, dtype=torch.bool, device=device)  # so that recording writes nothing
+            run = captured(lambda: step(x, position, is_active), device)
+            self._recorded[key] = _Recorded(run, x, position, is_active)
+        self._recorded.move_to_end(key)
+        return self._recorded[key]
