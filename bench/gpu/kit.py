@@ -20,11 +20,12 @@ from typing import get_args
 
 import torch
 
+from firstword.app.settings import SETTINGS
 from firstword.bench import arguments
 from firstword.bench.gpu.measured import Form, Row, append_row, read_rows
 from firstword.bench.gpu.networks import FORMS, Subject, measure
 from firstword.bench.gpu.report import Part, Result, show_result, write_result
-from firstword.bench.gpu.service import measure_service
+from firstword.bench.gpu.service import Loads, measure_service
 from firstword.bench.random_checkpoint import Size
 from firstword.models.config import Family
 
@@ -118,7 +119,11 @@ def run_part(given: argparse.Namespace, device: str, precision: str) -> int:
 
     if kind == SERVICE:
         measure_service(
-            family, given.size, device, precision, given.concurrency, given.rates, given.seconds, on_row
+            family,
+            given.size,
+            {"device": device, "precision": precision, **dict(given.setting)},
+            Loads(given.concurrency, given.rates, given.seconds),
+            on_row,
         )
         return 0
     batches, forms = given.batches, tuple(form for form in given.forms if form != "compiled")
@@ -136,6 +141,13 @@ def device_name(device: str) -> str:
     if device == "cuda":
         return f"{torch.cuda.get_device_name()}, torch {torch.__version__}"
     return f"CPU, {torch.get_num_threads()} threads, torch {torch.__version__}"
+
+
+def _setting(word: str) -> tuple[str, str]:
+    name, sign, value = word.partition("=")
+    if name not in SETTINGS or not sign:
+        raise argparse.ArgumentTypeError(f"{word!r}; expected a setting such as cuda_graphs=true")
+    return name, value
 
 
 def _choices(words: str, known: Sequence[str], what: str) -> tuple[str, ...]:
@@ -161,6 +173,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--concurrency", type=arguments.counts, default=(1, 2, 4, 8, 10, 16), help="requests at a time")
     add("--rates", type=arguments.rates, default=(1, 2, 4, 6, 8, 10, 15, 20), help="requests/s, Poisson")
     add("--seconds", type=arguments.amount, default=5.0, help="of each load")
+    add("--setting", type=_setting, action="append", default=[], help="of the service: cuda_graphs=true")
     add("--minutes", type=arguments.amount, default=MINUTES, help="of all")
     add("--out", type=Path, default=Path("build/bench/gpu"), help="folder of gpu.json, gpu.md and gpu.png")
     add("--part", help=argparse.SUPPRESS)

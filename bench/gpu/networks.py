@@ -77,7 +77,7 @@ def measure(subject: Subject, on_row: OnRow) -> None:
     with tempfile.TemporaryDirectory() as folder:
         config = write_configuration(Path(folder), subject.family, subject.size)
     for measure_network in (_measure_lm, _measure_flow, _measure_vocoder):
-        with torch.inference_mode():
+        with torch.no_grad():  # compilers want ordinary tensors
             measure_network(subject, config, on_row)
         if subject.device.type == "cuda":
             torch.cuda.empty_cache()

@@ -3,7 +3,8 @@
 import asyncio
 import json
 import tempfile
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from firstword.bench.data_set import own_sentences
@@ -20,38 +21,35 @@ CHARACTERS_PER_S = 15  # of English as it is spoken
 MAX_STREAMS = 32  # so that the highest load of the published table waits for the GPU, not for a slot
 
 
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """concurrency: requests at a time. rates_hz: of Poisson arrivals; None: by the capacity. seconds: of each load."""
+
+    concurrency: tuple[int, ...]
+    rates_hz: tuple[float, ...] | None
+    seconds: float
+
+
 def measure_service(
-    family: Family,
-    size: Size,
-    device: str,
-    precision: str,
-    concurrency: tuple[int, ...],
-    rates_hz: tuple[float, ...],
-    seconds: float,
-    on_row: OnRow,
+    family: Family, size: Size, settings: Mapping[str, object], loads: Loads, on_row: OnRow
 ) -> None:
-    """Start a server, ask it by HTTP, load after load. seconds: of each load.
+    """Start a server with these settings, device and precision among them, and ask it by HTTP.
 
     Raises ServerDidNotStart, and httpx.HTTPError where it does not answer any more.
     """
+    device, precision = str(settings["device"]), str(settings["precision"])
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = Path(folder) / f"random-{family}-{size}"
         write_random_checkpoint(checkpoint, family, size, weights_format="safetensors", device=device)
         texts = write_texts(Path(folder) / "texts.jsonl")
         speak_as_long_as_people(checkpoint, texts)
-        settings = {
-            "checkpoint": checkpoint,
-            "device": device,
-            "precision": precision,
-            "backend": "torch",
-            "max_streams": MAX_STREAMS,
-        }
-        with own_server(settings) as server:
+        own = {"checkpoint": checkpoint, "backend": "torch", "max_streams": MAX_STREAMS}
+        with own_server(own | dict(settings)) as server:
             plan = Plan(
                 server.url,
-                concurrency=concurrency,
-                rates_hz=rates_hz,
-                seconds=seconds,
+                concurrency=loads.concurrency,
+                rates_hz=loads.rates_hz,
+                seconds=loads.seconds,
                 judges_speech=False,
                 data=texts,
             )

@@ -94,20 +94,18 @@ def test_llm_continues_a_past_that_it_returned(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("family", "name"), [("cosyvoice1", "flow.encoder"), ("cosyvoice2", "flow.decoder.estimator")]
-)
 @pytest.mark.skipif(
     not (shutil.which("g++") or shutil.which("clang++")), reason="AOTInductor needs a C++ compiler"
 )
-def test_aot_inductor_equals_the_networks(family: Family, name: str, tmp_path: Path) -> None:
-    part = next(part for part in parts(family) if part.name == name)
+def test_aot_inductor_equals_the_networks(tmp_path: Path) -> None:
+    """The encoder of CosyVoice 1's flow: its compilation takes half a minute of a CPU already."""
+    part = next(part for part in parts("cosyvoice1") if part.name == "flow.encoder")
     write_part(part, "aoti", tmp_path / "part.pt2")
     compare(part, load_part("aoti", tmp_path / "part.pt2", "cpu"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("family", "name"), [("cosyvoice2", "flow.encoder"), ("cosyvoice3", "hift")])
+@pytest.mark.parametrize(("family", "name"), [("cosyvoice2", "flow.encoder")])
 def test_onnx_equals_the_networks(family: Family, name: str, tmp_path: Path) -> None:
     import onnxruntime
 
