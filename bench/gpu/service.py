@@ -23,7 +23,7 @@ MAX_STREAMS = 32  # so that the highest load of the published table waits for th
 
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """concurrency: requests at a time. rates_hz: of Poisson arrivals; None: by the capacity. seconds: of each load."""
+    """concurrency: requests at a time. rates_hz: Poisson; None: by the capacity. seconds: of each load."""
 
     concurrency: tuple[int, ...]
     rates_hz: tuple[float, ...] | None
