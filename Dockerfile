@@ -20,9 +20,9 @@ COPY bench bench
 COPY models models
 RUN pip --python /opt/firstword/bin/python install --no-deps --force-reinstall .
 
-# The ordinary torch brings CUDA's libraries with it; the host brings the driver.
+# The ordinary torch brings CUDA's libraries with it, vLLM its kernels; the host brings the driver.
 FROM dependencies AS packages-cuda
-RUN pip --python /opt/firstword/bin/python install -c constraints.txt '.[otel]'
+RUN pip --python /opt/firstword/bin/python install -c constraints.txt '.[otel,vllm]'
 COPY firstword firstword
 COPY app app
 COPY bench bench
@@ -50,8 +50,18 @@ sys.exit(server.getresponse().status != 200)"]
 ENTRYPOINT ["firstword"]
 CMD ["serve"]
 
+# Triton, in vLLM and in torch, builds its launchers with a C compiler when it first runs.
 FROM service AS cuda
-ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
+USER root
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends gcc libc6-dev \
+    && rm -rf /var/lib/apt/lists/*
+USER 10001
+ENV NVIDIA_VISIBLE_DEVICES=all \
+    NVIDIA_DRIVER_CAPABILITIES=compute,utility \
+    XDG_CACHE_HOME=/data/cache \
+    TRITON_CACHE_DIR=/data/cache/triton \
+    TORCHINDUCTOR_CACHE_DIR=/data/cache/inductor
 COPY --from=packages-cuda /opt/firstword /opt/firstword
 
 # The last one is what `docker build .` makes.

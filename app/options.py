@@ -67,7 +67,7 @@ LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidat
 BackendChoice = Literal["auto", "torch", "vllm"]
 FlowBackendChoice = Literal["auto", "torch", "onnx", "tensorrt"]
 DeviceChoice = Literal["auto", "cpu", "cuda"]
-PrecisionChoice = Literal["auto", "float32", "bfloat16", "int8"]
+PrecisionChoice = Literal["auto", "float32", "bfloat16", "float16", "int8"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,10 +223,25 @@ class NetworkOptions:
     precision: Annotated[
         PrecisionChoice,
         Field(
-            description="float32, bfloat16, or int8, a CPU's: language model and transformer blocks in 8 "
-            "bits; auto is int8 on a CPU, but for CosyVoice 3's flow, else float32"
+            description="float32, bfloat16, float16 (a GPU's), or int8 (a CPU's): language model and "
+            "transformer blocks in 8 bits; auto is int8 on a CPU, but for CosyVoice 3's flow; on a GPU "
+            "bfloat16 where it has that, else float16"
         ),
     ] = "auto"
+    cuda_graphs: Annotated[
+        bool,
+        Field(
+            description="Run the language model's steps, the flow's solver and CosyVoice 2's vocoder as CUDA "
+            "graphs, padded to few shapes; needs a GPU"
+        ),
+    ] = False
+    exports: Annotated[
+        HomePath | None,
+        Field(
+            description="Directory of `firstword export`, whose programs run instead of the networks' own "
+            "where they can; only one that you made yourself; empty is none"
+        ),
+    ] = None
     first_hop_tokens: Annotated[
         int,
         Field(
@@ -364,7 +379,7 @@ class VllmOptions:
 
     dtype: Annotated[
         Literal["auto", "float32", "bfloat16", "float16"],
-        Field(description="Number format in vLLM; auto is bfloat16 where the precision is, else float32"),
+        Field(description="Number format in vLLM; auto is that of the precision"),
     ] = "auto"
     quantization: Annotated[
         Literal["none", "fp8"],

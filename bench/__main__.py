@@ -25,6 +25,10 @@ MEASUREMENTS: Final = {
     "token_generators": ("firstword.bench.token_generators", "speech tokens a second: torch against vLLM"),
     "distances": ("firstword.bench.distances", "how far 8 bits move what the networks say"),
     "networks": ("firstword.bench.networks", "the networks at their published sizes, with random weights"),
+    "gpu": (
+        "firstword.bench.gpu.kit",
+        "everything of a GPU in one run of nine minutes, beside the published H100 table",
+    ),
     "structure": (
         "firstword.bench.structure",
         "files, functions and imports that a reader meets, for any checkout",

@@ -10,7 +10,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -105,8 +105,11 @@ class Report:
         }
 
 
-async def measure(plan: Plan) -> Report:
-    """Raises httpx.HTTPError where no server answers, ValueError where no text is in a language it speaks."""
+async def measure(plan: Plan, on_level: Callable[[Level], None] = lambda level: None) -> Report:
+    """on_level: called with each load's figures as soon as they are there.
+
+    Raises httpx.HTTPError where no server answers, ValueError where no text is in a language it speaks.
+    """
     async with plan.client() as client:
         server = await client.describe()
         client.sample_rate_hz = server["default_sample_rate"]
@@ -120,6 +123,7 @@ async def measure(plan: Plan) -> Report:
             async def take(loads: Sequence[Load]) -> None:
                 for load in loads:
                     levels.append(level := await _taken(client, load, plan, wanted[load.protocol], bar))
+                    on_level(level)
                     if load.kind == "listeners" and level.num_stalled:
                         return  # more of them would stall more
 

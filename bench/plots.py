@@ -8,6 +8,7 @@ from firstword.bench.levels import Goal, Level, goodput
 from firstword.bench.terminal import show_line
 
 if TYPE_CHECKING:
+    from firstword.bench.gpu.measured import LoadRow
     from firstword.bench.stages import ChunkCost
 
 _HOW_TO = "no plot: matplotlib is not installed (pip install 'firstword[training]')"
@@ -70,6 +71,36 @@ def plot_stages(chunks: "Sequence[ChunkCost]", title: str, path: Path) -> bool:
     axes.set(xlabel="second of the utterance", ylabel="ms a chunk", title=title)
     axes.legend(fontsize=8, loc="upper right")
     axes.grid(alpha=0.3, axis="y")
+    _save(figure, path)
+    return True
+
+
+def plot_first_bytes(rows: "Sequence[LoadRow]", path: Path) -> bool:
+    """First byte, p50 and p95, against requests at a time and Poisson rates, the published beside it."""
+    from firstword.bench.gpu.published import CLOSED, POISSON, SOURCE
+
+    pyplot = _pyplot()
+    if pyplot is None:
+        return False
+    figure, panels = pyplot.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
+    for axes, (load, label, table) in zip(
+        panels,
+        (("closed", "requests at a time", CLOSED), ("poisson", "requests a second, Poisson", POISSON)),
+        strict=True,
+    ):
+        for family in dict.fromkeys(row.family for row in rows):
+            own = [row for row in rows if row.load == load and row.family == family and row.ttfb_p50_ms]
+            amounts = [row.amount for row in own]
+            (line,) = axes.plot(amounts, [row.ttfb_p50_ms for row in own], "o-", label=f"{family}, p50")
+            axes.plot(amounts, [row.ttfb_p95_ms for row in own], "o--", color=line.get_color(), label="p95")
+        axes.plot(
+            [*table], [one.p50_ms for one in table.values()], "s-", color="grey", label=f"{SOURCE}, p50"
+        )
+        axes.plot([*table], [one.p95_ms for one in table.values()], "s--", color="grey", label="p95")
+        axes.set(xlabel=label, yscale="log")
+        axes.legend(fontsize=7)
+        axes.grid(alpha=0.3)
+    panels[0].set(ylabel="first byte, ms")
     _save(figure, path)
     return True
 

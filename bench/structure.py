@@ -66,6 +66,7 @@ class Walk:
 _NOT_TAKEN = (
     # Other backends and model families, text that comes piece by piece.
     "models/vllm/*",
+    "models/graphs/*",
     "models/tensorrt/*",
     "models/random_checkpoint/*",
     *(f"*:*{word}*" for word in ("Vllm", "TensorRt", "Trt", "Leg", "EngineKeeper", "Supervisor")),

@@ -76,7 +76,7 @@ class FullContext:
     ) -> Tensor:
         if distance_query is None:
             return F.scaled_dot_product_attention(
-                q, k, v, attn_mask=self._mask, enable_gqa=k.shape[1] != q.shape[1]
+                q, k, v, attn_mask=self._mask, enable_gqa=bool(k.shape[1] != q.shape[1])
             )
         length, width = distance_query.shape[-2:]
         if self._table is None or self._table.shape != (length, width):

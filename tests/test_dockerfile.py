@@ -44,6 +44,8 @@ def parse(text: str) -> dict[str, Stage]:
 STAGES = parse((ROOT / "Dockerfile").read_text(encoding="utf-8"))
 KEPT = set(re.findall(r"^!(\S+)", (ROOT / ".dockerignore").read_text(encoding="utf-8"), flags=re.MULTILINE))
 
+COMPILER = "gcc libc6-dev"  # for Triton's launchers
+
 images = pytest.mark.parametrize("image", ["cpu", "cuda"])
 
 
@@ -77,7 +79,15 @@ def test_image_has_its_packages_from_a_stage_that_is_left_behind(image: str) -> 
     assert any(
         "uninstall" in run and "pip" in run for stage in lineage(image) for run in stage.arguments("RUN")
     )
-    assert not any("apt" in run for stage in lineage(image) for run in stage.arguments("RUN"))
+    by_apt = [run for stage in lineage(image) for run in stage.arguments("RUN") if "apt" in run]
+    installed = [re.findall(r"--no-install-recommends ([\w -]+\w)", run) for run in by_apt]
+    assert installed == ([[COMPILER]] if image == "cuda" else [])
+
+
+def test_cuda_image_has_vllm_and_what_its_kernels_are_built_with() -> None:
+    assert any("'.[otel,vllm]'" in run for run in STAGES["packages-cuda"].arguments("RUN"))
+    (given,) = STAGES["cuda"].arguments("ENV")
+    assert {"XDG_CACHE_HOME=/data/cache", "TRITON_CACHE_DIR=/data/cache/triton"} <= set(given.split())
 
 
 @images

@@ -48,13 +48,17 @@ from firstword.app.text.stream import TextFrontend
 from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
 from firstword.models.checkpoint.traits import Traits
 from firstword.models.config import Dtype
+from firstword.models.exports.directory import Exports, open_exports
+from firstword.models.exports.formats import ExportError
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import OtherEstimator, OtherFront
 from firstword.models.flow.unet import CausalUNet
+from firstword.models.graphs.build import graphed_estimator, graphed_generator, graphed_lm
 from firstword.models.hift.hift import Generate, HiFT
 from firstword.models.hift.streaming import CausalGenerate
 from firstword.models.lm.decoder import SpeechLM
+from firstword.models.lm.transformer_lm import TransformerLM
 from firstword.models.onnx.build import onnx_estimator, onnx_front, onnx_generator, onnx_lm
 from firstword.models.tensorrt.engines import EngineNetworks, find_plans, load_engines
 from firstword.models.tensorrt.library import TensorRTError
@@ -154,7 +158,7 @@ async def running_engine(
         generator = await _start_generator(
             networks,
             vllm_options,
-            network_options.precision,
+            find_precision(network_options.precision, networks.device),
             engine_options.max_streams,
             speaker_options.data_dir / VLLM_DIRECTORY,
             metrics,
@@ -259,8 +263,10 @@ def load_networks(options: NetworkOptions, engines_directory: Path | None = None
     Raises CheckpointError, BackendError and InvalidOptions.
     """
     device = find_device(options.device)
+    if options.cuda_graphs and device != "cuda":
+        raise InvalidOptions(f"FIRSTWORD_CUDA_GRAPHS is on, which needs a GPU, but the device is {device}")
     precision = find_precision(options.precision, device)
-    dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
+    dtype = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(precision, torch.float32)
     runs_onnx = device == "cpu" and dtype == torch.float32
     num_threads = torch.get_num_threads()
     checkpoint = open_checkpoint(options.checkpoint)
@@ -270,10 +276,17 @@ def load_networks(options: NetworkOptions, engines_directory: Path | None = None
 
     flow = checkpoint.load_flow(dtype, device)
     hift = checkpoint.load_hift(dtype, device)
-    generate: Generate | None = onnx_generator(hift, num_threads) if flow_backend == "onnx" else None
+    exports = None if options.exports is None else _open_exports(options.exports, checkpoint, dtype, device)
+    generate: Generate | None = None if exports is None else exports.generator(hift)
+    if generate is None and flow_backend == "onnx":
+        generate = onnx_generator(hift, num_threads)
+    if generate is None and options.cuda_graphs:
+        generate = graphed_generator(hift)
     token2wav: StreamingToken2Wav
     prompt_states: PromptStates
     if isinstance(flow, CosyVoice1Flow):
+        if exports is not None:
+            exports.use_flow(flow)
         token2wav = cosyvoice1 = CosyVoice1Token2Wav(flow, hift, generate=generate)
         prompt_states = cosyvoice1
     else:
@@ -292,6 +305,8 @@ def load_networks(options: NetworkOptions, engines_directory: Path | None = None
             estimator = by_engines.estimator
             generate = by_engines.generate
             causal_generate = by_engines.causal_generate
+        elif options.cuda_graphs:
+            estimator = graphed_estimator(flow)
         token2wav = incremental = Token2Wav(
             flow,
             hift,
@@ -307,7 +322,12 @@ def load_networks(options: NetworkOptions, engines_directory: Path | None = None
     lm: SpeechLM | None = None
     if backend.name == "torch":
         torch_lm = checkpoint.load_lm(dtype, device)
-        lm = onnx_lm(torch_lm, precision == "int8", num_threads) if runs_onnx else torch_lm
+        if exports is not None and isinstance(torch_lm, TransformerLM):
+            exports.use_lm(torch_lm)
+        if runs_onnx:
+            lm = onnx_lm(torch_lm, precision == "int8", num_threads)
+        else:
+            lm = graphed_lm(torch_lm) if options.cuda_graphs else torch_lm
     return Networks(
         device=device,
         num_threads=num_threads,
@@ -335,7 +355,15 @@ def _engine_networks(
 
 def engine_dtype(choice: PrecisionChoice) -> Dtype:
     """Number format of TensorRT's engines. Raises InvalidOptions for int8."""
-    return "bfloat16" if find_precision(choice, "cuda") == "bfloat16" else "float32"
+    precision = find_precision(choice, "cuda")
+    return precision if precision == "bfloat16" or precision == "float16" else "float32"
+
+
+def _open_exports(directory: Path, checkpoint: Checkpoint, dtype: torch.dtype, device: Device) -> Exports:
+    try:
+        return open_exports(directory, checkpoint, dtype, device)
+    except ExportError as error:
+        raise InvalidOptions(f"FIRSTWORD_EXPORTS cannot be used: {error}") from None
 
 
 def find_device(choice: DeviceChoice) -> Device:
@@ -352,11 +380,16 @@ def find_device(choice: DeviceChoice) -> Device:
 def find_precision(choice: PrecisionChoice, device: Device) -> PrecisionChoice:
     """Raises InvalidOptions where the device cannot have it."""
     if choice == "auto":
-        return "int8" if device == "cpu" else "float32"
+        if device == "cpu":
+            return "int8"
+        has_bfloat16 = torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
+        return "bfloat16" if has_bfloat16 else "float16"
     if choice == "int8" and device != "cpu":
         raise InvalidOptions(
             f"precision int8 was asked for on {device}; it is for the CPU: use bfloat16 or float32"
         )
+    if choice == "float16" and device == "cpu":
+        raise InvalidOptions("precision float16 was asked for on cpu; it is for a GPU: use int8 or float32")
     return choice
 
 

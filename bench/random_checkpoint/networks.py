@@ -56,7 +56,9 @@ TIED_HEAD = "llm.model.lm_head.weight"
 G_SUFFIX, V_SUFFIX = ".parametrizations.weight.original0", ".parametrizations.weight.original1"
 
 
-def write_networks(directory: Path, config: ModelConfig, seed: int, weights_format: WeightsFormat) -> None:
+def write_networks(
+    directory: Path, config: ModelConfig, seed: int, weights_format: WeightsFormat, device: str = "cpu"
+) -> None:
     """Write weights as torch initializes each layer. Holds one network in memory at a time."""
     parts: list[tuple[str, Callable[[ModelConfig], Tensors]]] = [
         ("llm", lm_tensors),
@@ -64,7 +66,7 @@ def write_networks(directory: Path, config: ModelConfig, seed: int, weights_form
         ("hift", hift_tensors),
     ]
     for index, (stem, make) in enumerate(parts):
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), torch.device(device):
             torch.manual_seed(len(parts) * seed + index)
             _save(make(config), directory / f"{stem}.{weights_format}")
 

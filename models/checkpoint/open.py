@@ -371,6 +371,12 @@ def token2wav_fingerprint(directory: Path) -> str:
     return _fingerprint(directory, [_yaml_name(directory), *FLOW_FILES, *HIFT_FILES, ESTIMATOR_FILE])
 
 
+def weights_fingerprint(directory: Path) -> str:
+    """Return the same of all three networks: yaml, config.json and their weights."""
+    names = (*LM_FILES, *FLOW_FILES, *HIFT_FILES)
+    return _fingerprint(directory, [_yaml_name(directory), QWEN2_CONFIG_FILE, *names])
+
+
 def _fingerprint(directory: Path, names: Iterable[str]) -> str:
     digest = hashlib.sha256(_SCHEME)
     try:

@@ -21,7 +21,7 @@ def resolve_options(
     options: VllmOptions, precision: PrecisionChoice, max_streams: int, build: Device
 ) -> VllmOptions:
     """Choose what is left to the program: the number format, the size of a step, compiled graphs."""
-    auto_dtype: Dtype = "bfloat16" if precision == "bfloat16" else "float32"
+    auto_dtype: Dtype = precision if precision in ("bfloat16", "float16") else "float32"
     return replace(
         options,
         dtype=auto_dtype if options.dtype == "auto" else options.dtype,

@@ -23,13 +23,28 @@ from tests.support.checkpoints import small_checkpoint
     ("asked", "device", "found"),
     [
         ("auto", "cpu", "int8"),
-        ("auto", "cuda", "float32"),
         ("bfloat16", "cpu", "bfloat16"),
         ("int8", "cpu", "int8"),
     ],
 )
 def test_precision(asked: str, device: str, found: str) -> None:
     assert find_precision(asked, device) == found  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("has_bfloat16", "found"), [(True, "bfloat16"), (False, "float16")])
+def test_half_precision_of_a_gpu(monkeypatch: pytest.MonkeyPatch, has_bfloat16: bool, found: str) -> None:
+    monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda including_emulation: has_bfloat16)
+    assert find_precision("auto", "cuda") == found
+    assert find_precision("float32", "cuda") == "float32"
+
+
+def test_float16_and_cuda_graphs_are_for_a_gpu() -> None:
+    with pytest.raises(
+        ValueError, match="float16 was asked for on cpu; it is for a GPU: use int8 or float32"
+    ):
+        find_precision("float16", "cpu")
+    with pytest.raises(ValueError, match="CUDA_GRAPHS is on, which needs a GPU, but the device is cpu"):
+        load_networks(NetworkOptions(device="cpu", cuda_graphs=True))
 
 
 def test_int8_is_for_the_cpu() -> None:

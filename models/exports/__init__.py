@@ -1,0 +1,1 @@
+"""Parts of the networks as programs of their own: TorchScript, AOTInductor, ONNX."""

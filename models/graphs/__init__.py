@@ -1,0 +1,1 @@
+"""The networks at fixed shapes, inputs and caches in memory that stays: for CUDA graphs and compilers."""

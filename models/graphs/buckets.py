@@ -1,0 +1,22 @@
+"""The few shapes that runs are padded to, so that each is recorded once."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+BATCHES = (1, 2, 4, 8, 16, 32, 64)
+"""Streams at once."""
+
+MAX_RECORDED = 16  # shapes of one network; the one that was not used for longest makes room for another
+
+
+def bucket(sizes: Sequence[int], size: int) -> int | None:
+    """Return the smallest of the sorted `sizes` that holds `size`; None: it is larger than all."""
+    index = bisect_left(sizes, size)
+    return sizes[index] if index < len(sizes) else None
+
+
+def doubled(first: int, size: int) -> int:
+    """Return the first of first, 2 first, 4 first, … that holds `size`."""
+    while first < size:
+        first *= 2
+    return first
