@@ -33,6 +33,7 @@ def test_precision(asked: str, device: str, found: str) -> None:
 
 @pytest.mark.parametrize(("has_bfloat16", "found"), [(True, "bfloat16"), (False, "float16")])
 def test_half_precision_of_a_gpu(monkeypatch: pytest.MonkeyPatch, has_bfloat16: bool, found: str) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda including_emulation: has_bfloat16)
     assert find_precision("auto", "cuda") == found
     assert find_precision("float32", "cuda") == "float32"
