@@ -77,6 +77,10 @@ class TokenStream:
         if self._error is not None:
             raise self._error
 
+    def wakes_with(self, num_more: int) -> bool:
+        """Whether a task waits that so many more tokens are enough for."""
+        return self._waiter is not None and len(self.ids) + num_more >= self._num_wanted
+
     async def wait_until_ended(self) -> None:
         """Return when it has ended or failed; any number of tasks may wait."""
         await self._ended.wait()

@@ -64,6 +64,7 @@ class DecodeEngine(Protocol):
 
 FIRST_DELAY_S = 1.0
 MAX_DELAY_S = 60.0
+MAX_UNREAD = 25  # tokens that wait for their second pass
 STABLE_AFTER_S = 300.0  # a death after that is taken for a new trouble: the delay starts anew
 _log = logging.getLogger(__name__)
 
@@ -260,7 +261,10 @@ class VllmTokenGenerator:
             self._running.discard(stream)
 
     async def _decode(self, stream: _VllmStream, new_ids: tuple[int, ...]) -> None:
-        """Run the new ids and draw behind them. Compute time is divided among the requests that run."""
+        """Run the new ids and draw behind them. Compute time is divided among the requests that run.
+
+        Where word times are wanted, tokens are delivered once as many are there as somebody waits for.
+        """
         span = stream.plan.sampling_span
         history = tuple(stream.plan.history[-(stream.sampling or self._config.sampling).win_size :])
         stream.context += new_ids
@@ -274,15 +278,25 @@ class VllmTokenGenerator:
         request = DecodeRequest(tuple(stream.context), sampling, min(span.num_ids, num_free))
         self._num_requests += 1
         came_s = time.perf_counter()
+        drawn: list[int] = []  # speech tokens that are not delivered yet
+        positions: list[int] = []
+        compute_s = 0.0
+        text_positions = tuple(stream.plan.text_positions)
         try:
             async with aclosing(self._supervisor.engine.run(request)) as pieces:
                 async for ids in pieces:
                     now_s = time.perf_counter()
-                    text_positions = tuple(stream.plan.text_positions)
-                    speech_ids, positions, is_over = self._accepted(stream, ids)
-                    details = await self._details(stream, positions, text_positions)
-                    stream.deliver(speech_ids, (now_s - came_s) / self._num_requests, details)
+                    compute_s += (now_s - came_s) / self._num_requests
                     came_s = now_s
+                    speech_ids, came_in, is_over = self._accepted(stream, ids)
+                    drawn += speech_ids
+                    positions += came_in
+                    is_due = is_over or len(drawn) >= MAX_UNREAD or stream.wakes_with(len(drawn))
+                    if stream.alignment is not None and not is_due:
+                        continue  # a second pass over many tokens costs little more than over one
+                    details = await self._details(stream, positions, text_positions)
+                    stream.deliver(drawn, compute_s, details)
+                    drawn, positions, compute_s = [], [], 0.0
                     if is_over or stream.has_ended:
                         return
         finally:
