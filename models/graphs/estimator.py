@@ -1,9 +1,9 @@
 """One pass of an estimator over a chunk of each stream at a fixed shape, its caches in fixed buffers."""
 
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +13,7 @@ from firstword.models.flow.batched_cache import BatchedCache, StreamChunk
 from firstword.models.flow.dit import DiT
 from firstword.models.flow.kv_cache import KeyValues, RingKVCache
 from firstword.models.flow.unet import CausalUNet
-from firstword.models.graphs.buckets import BATCHES, MAX_RECORDED, bucket
+from firstword.models.graphs.buckets import BATCHES, LastUsed, bucket
 from firstword.models.graphs.capture import Run, captured
 from firstword.models.layers import FullContext
 
@@ -162,7 +162,7 @@ class GraphedEstimator:
         self._estimator, self._frames, self._rows = estimator, chunk_frames, rows_per_stream
         self._num_mels, self._like = num_mels, next(estimator.parameters())
         self._shapes = state_shapes(estimator, num_mels)
-        self._recorded: OrderedDict[tuple[int, int], _Recorded] = OrderedDict()
+        self._recorded: LastUsed[tuple[int, int], _Recorded] = LastUsed()
         self._lock = threading.Lock()
 
     def __call__(
@@ -177,7 +177,8 @@ class GraphedEstimator:
         longest = max(one.num_frames for of_stream in layers for one in of_stream.values())
         step = BUFFER_CHUNKS * self._frames
         with self._lock:
-            one = self._recorded_for(num_streams, -(-longest // step) * step)
+            sizes = num_streams, -(-longest // step) * step
+            one = self._recorded.get(sizes, partial(self._record, *sizes))
             rows = len(x)
             for given, memory in zip((x, mu, t, spks, cond), one.inputs, strict=False):
                 memory[:rows].narrow(-1, 0, given.shape[-1]).copy_(given)
@@ -229,21 +230,15 @@ class GraphedEstimator:
             for index, left in one.buffers.conv_left.items():
                 stream.cache.conv_state.keep((stream.step, index), left[rows])
 
-    def _recorded_for(self, num_streams: int, buffer_frames: int) -> _Recorded:
-        key = num_streams, buffer_frames
-        if key not in self._recorded:
-            if len(self._recorded) == MAX_RECORDED:
-                self._recorded.popitem(last=False)
-            rows, like = num_streams * self._rows, self._like
-            buffers = ChunkBuffers.empty(self._shapes, rows, buffer_frames, like)
-            mel = [like.new_zeros(rows, self._num_mels, self._frames) for _ in range(3)]
-            start, slot = (torch.zeros(rows, dtype=torch.long, device=like.device) for _ in range(2))
-            inputs = (
-                *(mel[0], mel[1], torch.zeros(rows, device=like.device)),
-                *(like.new_zeros(rows, self._num_mels), mel[2], start, slot),
-                torch.ones(rows, buffer_frames, dtype=torch.bool, device=like.device),
-            )
-            step = EstimatorStep(self._estimator, buffers)
-            self._recorded[key] = _Recorded(captured(lambda: step(*inputs), like.device), inputs, buffers)
-        self._recorded.move_to_end(key)
-        return self._recorded[key]
+    def _record(self, num_streams: int, buffer_frames: int) -> _Recorded:
+        rows, like = num_streams * self._rows, self._like
+        buffers = ChunkBuffers.empty(self._shapes, rows, buffer_frames, like)
+        mel = [like.new_zeros(rows, self._num_mels, self._frames) for _ in range(3)]
+        start, slot = (torch.zeros(rows, dtype=torch.long, device=like.device) for _ in range(2))
+        inputs = (
+            *(mel[0], mel[1], torch.zeros(rows, device=like.device)),
+            *(like.new_zeros(rows, self._num_mels), mel[2], start, slot),
+            torch.ones(rows, buffer_frames, dtype=torch.bool, device=like.device),
+        )
+        step = EstimatorStep(self._estimator, buffers)
+        return _Recorded(captured(lambda: step(*inputs), like.device), inputs, buffers)

@@ -1,14 +1,14 @@
 """One step of the language model of CosyVoice 2 and 3 at a fixed shape: a token of each row."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from firstword.models.config import AlignmentHeads
-from firstword.models.graphs.buckets import BATCHES, MAX_RECORDED, bucket, doubled
+from firstword.models.graphs.buckets import BATCHES, LastUsed, bucket, doubled
 from firstword.models.graphs.capture import Run, captured
 from firstword.models.lm.kv_cache import FIRST_LENGTH, CachePass, attend_grouped
 from firstword.models.lm.qwen2 import Qwen2Decoder, Qwen2LM
@@ -100,7 +100,7 @@ class GraphedLM:
         self.embed = lm.embed
         self.logits: Callable[[Tensor], Tensor] = lm.logits
         self._memory: tuple[int, ...] = ()  # of the cache that `_recorded` is of
-        self._recorded: OrderedDict[tuple[int, int], _Recorded] = OrderedDict()
+        self._recorded: LastUsed[tuple[int, int], _Recorded] = LastUsed()
 
     @property
     def alignment_heads(self) -> AlignmentHeads:
@@ -129,16 +129,13 @@ class GraphedLM:
         if memory != self._memory:
             self._recorded.clear()
             self._memory = memory
-        key = rows, visible
-        if key not in self._recorded:
-            if len(self._recorded) == MAX_RECORDED:
-                self._recorded.popitem(last=False)
-            device = keys[0].device
-            step = DecoderStep(self._lm.decoder, keys, values, visible)
-            x = keys[0].new_zeros(rows, 1, self._lm.config.qwen2.hidden_size)
-            position = torch.zeros(rows, dtype=torch.long, device=device)
-            is_active = torch.zeros(rows, dtype=torch.bool, device=device)  # so that recording writes nothing
-            run = captured(lambda: step(x, position, is_active), device)
-            self._recorded[key] = _Recorded(run, x, position, is_active)
-        self._recorded.move_to_end(key)
-        return self._recorded[key]
+        return self._recorded.get((rows, visible), partial(self._record, keys, values, rows, visible))
+
+    def _record(self, keys: Sequence[Tensor], values: Sequence[Tensor], rows: int, visible: int) -> _Recorded:
+        device = keys[0].device
+        step = DecoderStep(self._lm.decoder, keys, values, visible)
+        x = keys[0].new_zeros(rows, 1, self._lm.config.qwen2.hidden_size)
+        position = torch.zeros(rows, dtype=torch.long, device=device)
+        is_active = torch.zeros(rows, dtype=torch.bool, device=device)  # so that recording writes nothing
+        run = captured(lambda: step(x, position, is_active), device)
+        return _Recorded(run, x, position, is_active)

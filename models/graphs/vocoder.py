@@ -2,11 +2,13 @@
 
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from torch import Tensor
 
-from firstword.models.graphs.buckets import BATCHES, MAX_RECORDED, bucket
+from firstword.models.graphs.buckets import BATCHES, LastUsed, bucket
 from firstword.models.graphs.capture import Run, captured
 from firstword.models.hift.hift import Generator
 from firstword.models.layers import FullContext
@@ -31,7 +33,7 @@ class GraphedGenerator:
     def __init__(self, generator: Generator):
         self._generator = generator
         self._seen: OrderedDict[int, None] = OrderedDict()
-        self._recorded: OrderedDict[tuple[int, int], _Recorded] = OrderedDict()
+        self._recorded: LastUsed[tuple[int, int], _Recorded] = LastUsed()
         self._lock = threading.Lock()
 
     def __call__(self, mel: Tensor, source_spectrum: Tensor) -> Tensor:
@@ -40,7 +42,8 @@ class GraphedGenerator:
         with self._lock:
             if rows is None or not self._comes_again(mel.shape[2]):
                 return self._generator(mel.to(dtype), source_spectrum.to(dtype), FullContext())
-            one = self._recorded_for(rows, mel, source_spectrum)
+            record = partial(self._record, rows, mel.shape[1:], source_spectrum.shape[1:])
+            one = self._recorded.get((rows, mel.shape[2]), record)
             one.mel[: len(mel)] = mel
             one.spectrum[: len(mel)] = source_spectrum
             return one.run()[: len(mel)].clone()
@@ -54,14 +57,9 @@ class GraphedGenerator:
         self._seen[length] = None
         return False
 
-    def _recorded_for(self, rows: int, mel: Tensor, spectrum: Tensor) -> _Recorded:
-        key = rows, mel.shape[2]
-        if key not in self._recorded:
-            if len(self._recorded) == MAX_RECORDED:
-                self._recorded.popitem(last=False)
-            like = self._generator.conv_pre.weight
-            own_mel, own_spectrum = (like.new_zeros(rows, *one.shape[1:]) for one in (mel, spectrum))
-            run = captured(lambda: self._generator(own_mel, own_spectrum, FullContext()), like.device)
-            self._recorded[key] = _Recorded(run, own_mel, own_spectrum)
-        self._recorded.move_to_end(key)
-        return self._recorded[key]
+    def _record(self, rows: int, mel_shape: Sequence[int], spectrum_shape: Sequence[int]) -> _Recorded:
+        """Shapes of one row."""
+        like = self._generator.conv_pre.weight
+        mel, spectrum = (like.new_zeros(rows, *shape) for shape in (mel_shape, spectrum_shape))
+        run = captured(lambda: self._generator(mel, spectrum, FullContext()), like.device)
+        return _Recorded(run, mel, spectrum)
