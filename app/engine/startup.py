@@ -356,7 +356,7 @@ def _engine_networks(
 def engine_dtype(choice: PrecisionChoice) -> Dtype:
     """Number format of TensorRT's engines. Raises InvalidOptions for int8."""
     precision = find_precision(choice, "cuda")
-    return precision if precision == "bfloat16" or precision == "float16" else "float32"
+    return precision if precision in ("bfloat16", "float16") else "float32"
 
 
 def _open_exports(directory: Path, checkpoint: Checkpoint, dtype: torch.dtype, device: Device) -> Exports:

@@ -52,12 +52,7 @@ class SpeechService:
 
     async def _synthesize(self, request: Any, call: Call) -> None:
         services = self._services
-        given = {"text": request.text, **_voice_fields(request.voice)}
-        if request.HasField("normalize"):
-            given["normalize"] = request.normalize
-        if request.timestamps:
-            given["timestamps"] = request.timestamps
-        body = _validated(SpeechBody, given)
+        body = _validated(SpeechBody, {"text": "", **_set_fields(request)})
         output = resolve_output_format(body.format, body.sample_rate, body.speed, services)
         synthesis = synthesis_request(body, call.request_id, call.client, "grpc", text=body.text)
         session = StreamSession(services, synthesis, call.received_s)
@@ -75,7 +70,10 @@ class SpeechService:
                         if not num_sent:
                             await call.write(_started(call.request_id, output.format, rate_hz))
                         words = body.spoken(event.words, session.stream.sample_rate_hz * output.speed)
-                        await call.write(_audio(event.data, num_sent, event.num_samples, rate_hz, words))
+                        start_ms, duration_ms = (
+                            1000 * count / rate_hz for count in (num_sent, event.num_samples)
+                        )
+                        await call.write(_audio(event.data, start_ms, duration_ms, words))
                         num_sent += event.num_samples
                         session.record.audio_went(event.num_samples, rate_hz)
             record, counts = session.record, session.stream.stats
@@ -166,9 +164,7 @@ class Conversation:
             if kind == "start":
                 if self._context is not None:
                     raise InvalidRequest("`start` came twice; it is the first message of a call", "start")
-                given = {**_voice_fields(request.start.voice), **_set_fields(request.start)}
-                given.pop("voice", None)
-                self._open(_validated(ws.Start, given))
+                self._open(_validated(ws.Start, _set_fields(request.start)))
                 continue
             context = self._opened()
             if kind is None or not context.takes_text:
@@ -227,11 +223,7 @@ class EventSender:
             before_write()
         match message:
             case ws.AudioFrame():
-                words = [word.model_dump() for word in message.words or ()]
-                audio = Audio(
-                    data=frame, start_ms=message.start_ms, duration_ms=message.duration_ms, words=words
-                )
-                event = SpeechEvent(audio=audio)
+                event = _audio(frame, message.start_ms, message.duration_ms, message.words)
             case ws.Started():
                 event = _started(message.request_id, message.format, message.sample_rate)
             case ws.FlushDone():
@@ -255,25 +247,17 @@ def _started(request_id: str, format: str, sample_rate_hz: int) -> Any:
     return SpeechEvent(started=started)
 
 
-def _audio(
-    data: bytes, num_before: int, num_samples: int, sample_rate_hz: int, words: list[SpokenWord] | None
-) -> Any:
-    audio = Audio(
-        data=data,
-        start_ms=1000 * num_before / sample_rate_hz,
-        duration_ms=1000 * num_samples / sample_rate_hz,
-        words=[word.model_dump() for word in words or ()],
-    )
-    return SpeechEvent(audio=audio)
+def _audio(data: bytes, start_ms: float, duration_ms: float, words: list[SpokenWord] | None) -> Any:
+    timed = [word.model_dump() for word in words or ()]
+    return SpeechEvent(audio=Audio(data=data, start_ms=start_ms, duration_ms=duration_ms, words=timed))
 
 
-def _voice_fields(voice: Any) -> dict[str, Any]:
-    """What was set of a voice; the rest has the defaults of the other protocols, and of the format pcm."""
-    return {"format": "pcm", **_set_fields(voice)}
-
-
-def _set_fields(message: Any) -> dict[str, Any]:
-    return {descriptor.name: value for descriptor, value in message.ListFields()}
+def _set_fields(request: Any) -> dict[str, Any]:
+    """What was set of a request and its voice; the rest has the defaults of the other protocols, and of the
+    format pcm."""
+    fields = {descriptor.name: value for descriptor, value in request.ListFields()}
+    fields.pop("voice", None)
+    return {"format": "pcm", **{field.name: value for field, value in request.voice.ListFields()}, **fields}
 
 
 def _validated(kind: type[Fields], given: Mapping[str, Any]) -> Fields:
