@@ -16,10 +16,11 @@ from pathlib import Path
 import torch
 from prometheus_client import REGISTRY
 
+from firstword.app.engine.tokens.decode_engine import DecodeRequest, EngineSupervisor
+from firstword.app.engine.tokens.engine_generator import EngineTokenGenerator
 from firstword.app.engine.tokens.interface import TokenGenerator, TokenRequest, TokenStream
 from firstword.app.engine.tokens.torch_generator import TorchTokenGenerator
 from firstword.app.engine.tokens.vllm_engine import VllmProcess, engine_arguments, set_environment
-from firstword.app.engine.tokens.vllm_generator import DecodeRequest, EngineSupervisor, VllmTokenGenerator
 from firstword.app.options import BUILTIN_CHECKPOINT, VllmOptions
 from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
 from firstword.models.config import Qwen2LMConfig
@@ -59,7 +60,7 @@ async def measure(arguments: argparse.Namespace) -> None:
     keepers = await _keepers(arguments, checkpoint, config)
     generators: dict[str, TokenGenerator] = {
         "torch": TorchTokenGenerator(checkpoint.load_lm(), config),
-        "vllm": VllmTokenGenerator(keepers[True], config, max_model_len=2048),
+        "vllm": EngineTokenGenerator(keepers[True], config, max_model_len=2048),
     }
     await _compare(generators, arguments)
     if not arguments.speed_only:

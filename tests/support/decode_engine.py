@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 
 import torch
 
-from firstword.app.engine.tokens.vllm_generator import DecodeRequest, EngineDied
+from firstword.app.engine.tokens.decode_engine import DecodeRequest, EngineDied
 from firstword.models.layers import FullContext, chunk_mask
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.lm.sampling import class_masks, sample

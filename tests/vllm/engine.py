@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from firstword.app.engine.tokens.decode_engine import DecodeRequest, EngineSupervisor
+from firstword.app.engine.tokens.engine_generator import EngineTokenGenerator
 from firstword.app.engine.tokens.interface import TokenRequest, TokenStream
-from firstword.app.engine.tokens.vllm_generator import DecodeRequest, EngineSupervisor, VllmTokenGenerator
 from firstword.app.options import VllmOptions
 from firstword.models.lm.plan import Vocabulary
 from firstword.models.lm.qwen2 import Qwen2LM
@@ -34,8 +35,8 @@ class VllmEngine:
     case: Case
     lm: Qwen2LM
     supervisor: EngineSupervisor
-    generator: VllmTokenGenerator
-    greedy: VllmTokenGenerator
+    generator: EngineTokenGenerator
+    greedy: EngineTokenGenerator
     loop: asyncio.AbstractEventLoop
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
@@ -53,7 +54,7 @@ async def finished(stream: TokenStream) -> list[int]:
     return stream.ids
 
 
-async def spoken(generator: VllmTokenGenerator, utterance: TokenRequest) -> list[int]:
+async def spoken(generator: EngineTokenGenerator, utterance: TokenRequest) -> list[int]:
     return await finished(generator.start(utterance))
 
 
@@ -103,8 +104,8 @@ async def _build(case: Case, lm: Qwen2LM, directory: Path, loop: asyncio.Abstrac
     arguments = engine_arguments(directory, case.name, lm.config, options, "cpu")
     supervisor = EngineSupervisor(lambda: VllmProcess.open(arguments, Vocabulary.of(lm.config)))
     await supervisor.start()
-    drawing = VllmTokenGenerator(supervisor, lm.config, MAX_MODEL_LEN)
-    greedy = VllmTokenGenerator(supervisor, lm.config, MAX_MODEL_LEN, is_greedy=True)
+    drawing = EngineTokenGenerator(supervisor, lm.config, MAX_MODEL_LEN)
+    greedy = EngineTokenGenerator(supervisor, lm.config, MAX_MODEL_LEN, is_greedy=True)
     return VllmEngine(case, lm, supervisor, drawing, greedy, loop)
 
 

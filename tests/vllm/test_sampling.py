@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from firstword.app.engine.tokens.vllm_generator import DecodeRequest
+from firstword.app.engine.tokens.decode_engine import DecodeRequest
 from firstword.models.layers import FullContext, chunk_mask
 from firstword.models.lm.plan import Forbidden, Run
 from firstword.models.lm.sampling import class_masks, repetition_aware_probabilities

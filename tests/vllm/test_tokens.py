@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from firstword.app.engine.tokens.engine_generator import EngineTokenGenerator
 from firstword.app.engine.tokens.interface import TokenRequest, TokenStream
-from firstword.app.engine.tokens.vllm_generator import VllmTokenGenerator
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder
 from firstword.models.lm.plan import Plan
 from tests.support.reference_lm import bistream_plan, decode_pieces, ids, offline_plan
@@ -32,7 +32,7 @@ def handed_on(expected: Sequence[int]) -> list[int]:
 
 
 async def spoken_in_pieces(
-    generator: VllmTokenGenerator, utterance: TokenRequest, text: Sequence[int], lengths: Sequence[int]
+    generator: EngineTokenGenerator, utterance: TokenRequest, text: Sequence[int], lengths: Sequence[int]
 ) -> list[int]:
     """Each piece comes when all that could be said of the last ones has been."""
     stream, start = generator.start(utterance), 0

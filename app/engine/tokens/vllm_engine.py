@@ -13,12 +13,8 @@ from typing import Any
 import torch
 
 from firstword.app.engine.backend import BackendError, Device, vllm_build
-from firstword.app.engine.tokens.vllm_generator import (
-    DecodeRequest,
-    EngineDied,
-    EngineSupervisor,
-    VllmTokenGenerator,
-)
+from firstword.app.engine.tokens.decode_engine import DecodeRequest, EngineDied, EngineSupervisor
+from firstword.app.engine.tokens.engine_generator import EngineTokenGenerator
 from firstword.app.engine.tokens.vllm_options import (
     DeviceMemory,
     check_options,
@@ -59,7 +55,7 @@ async def start_generator(
     num_threads: int,
     device: Device,
     on_restart: Callable[[], None],
-) -> VllmTokenGenerator:
+) -> EngineTokenGenerator:
     """Convert the language model where that was not done yet, and start vLLM with it.
 
     directory: for the converted language models. num_threads: of its arithmetic on a CPU. device: of the
@@ -91,7 +87,7 @@ async def start_generator(
         lm = await asyncio.to_thread(checkpoint.load_lm, dtype, device)
         assert isinstance(lm, Qwen2LM), lm
         alignment = AlignmentReader(lm)
-    return VllmTokenGenerator(supervisor, config, options.max_model_len, alignment=alignment)
+    return EngineTokenGenerator(supervisor, config, options.max_model_len, alignment=alignment)
 
 
 def engine_arguments(

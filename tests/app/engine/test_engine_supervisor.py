@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 from prometheus_client import Counter
 
-from firstword.app.engine.tokens.vllm_generator import FIRST_DELAY_S, STABLE_AFTER_S, EngineSupervisor
+from firstword.app.engine.tokens.decode_engine import FIRST_DELAY_S, STABLE_AFTER_S, EngineSupervisor
 from firstword.app.errors import Restarting
 from tests.support.clock import Clock
 from tests.support.decode_engine import ToyDecodeEngine, until
@@ -85,7 +85,7 @@ async def test_only_engines_that_follow_a_dead_one_count_as_restarts() -> None:
 
 async def test_a_start_that_fails_is_tried_again_and_told(caplog: pytest.LogCaptureFixture) -> None:
     starts = Starts()
-    with caplog.at_level(logging.CRITICAL, "firstword.app.engine.tokens.vllm_generator"):
+    with caplog.at_level(logging.CRITICAL, "firstword.app.engine.tokens.decode_engine"):
         async with kept(starts, Clock()) as supervisor:
             reasons: list[str] = []
 
@@ -111,7 +111,7 @@ async def test_a_dead_engine_that_cannot_be_closed_is_followed_by_another(
     async def broken() -> None:
         raise OSError("no such process")
 
-    with caplog.at_level(logging.CRITICAL, "firstword.app.engine.tokens.vllm_generator"):
+    with caplog.at_level(logging.CRITICAL, "firstword.app.engine.tokens.decode_engine"):
         async with kept(starts, Clock()) as supervisor:
             starts.engines[-1].aclose = broken  # type: ignore[method-assign]
             starts.engines[-1].die()

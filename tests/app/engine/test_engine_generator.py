@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from firstword.app.engine.tokens.decode_engine import EngineSupervisor
+from firstword.app.engine.tokens.engine_generator import EngineTokenGenerator
 from firstword.app.engine.tokens.interface import TokenGenerator, TokenStream
 from firstword.app.engine.tokens.prompt import plan_of
 from firstword.app.engine.tokens.torch_generator import TorchTokenGenerator
-from firstword.app.engine.tokens.vllm_generator import EngineSupervisor, VllmTokenGenerator
 from firstword.app.errors import InvalidRequest, Restarting, SynthesisFailed, TextTooLong
 from firstword.models.lm.alignment import text_attention
 from firstword.models.lm.alignment_reader import AlignmentReader
@@ -30,7 +31,7 @@ MAX_MODEL_LEN = 1000
 @asynccontextmanager
 async def generating(
     engine: ToyDecodeEngine, max_model_len: int = MAX_MODEL_LEN, alignment: AlignmentReader | None = None
-) -> AsyncIterator[VllmTokenGenerator]:
+) -> AsyncIterator[EngineTokenGenerator]:
     async def opened() -> ToyDecodeEngine:
         return engine
 
@@ -39,7 +40,7 @@ async def generating(
 
     supervisor = EngineSupervisor(opened, sleep=never)
     await supervisor.start()
-    generator = VllmTokenGenerator(supervisor, small_lm().config, max_model_len, alignment=alignment)
+    generator = EngineTokenGenerator(supervisor, small_lm().config, max_model_len, alignment=alignment)
     try:
         yield generator
     finally:

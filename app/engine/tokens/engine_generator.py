@@ -1,15 +1,14 @@
-"""Speech tokens from vLLM: decode requests to an engine process, and the supervisor that restarts it."""
+"""Speech tokens from an engine in a process of its own, vLLM's or TensorRT-LLM's, by decode requests."""
 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
-from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
+from firstword.app.engine.tokens.decode_engine import DecodeRequest, EngineDied, EngineSupervisor
 from firstword.app.engine.tokens.interface import TokenRequest, TokenStream
 from firstword.app.engine.tokens.prompt import plan_of, sampling_of
 from firstword.app.errors import Restarting, SynthesisFailed, TextTooLong, TtsError
@@ -28,117 +27,11 @@ from firstword.models.lm.plan import (
 from firstword.models.lm.silence import silent_ids
 from firstword.models.vllm.sampling_state import SamplingState
 
-
-class EngineDied(Exception):
-    """The engine's process is gone, and all that ran in it."""
-
-
-@dataclass(frozen=True, slots=True)
-class DecodeRequest:
-    """Prefill `prompt_ids`, then decode up to `max_ids` ids, up to the first of the stop set.
-
-    The ids of an utterance's earlier requests are a prefix of these, which the engine's cache still has.
-    """
-
-    prompt_ids: tuple[int, ...]
-    sampling: SamplingState
-    max_ids: int
-
-
-class DecodeEngine(Protocol):
-    """Used within one event loop."""
-
-    def run(self, request: DecodeRequest) -> AsyncGenerator[Sequence[int], None]:
-        """Yield the ids as they are drawn, one or several at a time. Closed early, it frees its memory.
-
-        Raises EngineDied.
-        """
-        ...
-
-    async def wait_until_dead(self) -> None:
-        """Return when its process is gone, for whatever reason."""
-        ...
-
-    async def aclose(self) -> None: ...
-
-
-FIRST_DELAY_S = 1.0
-MAX_DELAY_S = 60.0
 MAX_UNREAD = 25  # tokens that wait for their second pass
-STABLE_AFTER_S = 300.0  # a death after that is taken for a new trouble: the delay starts anew
 _log = logging.getLogger(__name__)
 
 
-class EngineSupervisor:
-    """Supervises the engine process: restarts it when it dies, with exponential back-off.
-
-    Used within one event loop. `unready_reason` says in one line why there is no engine.
-    """
-
-    def __init__(
-        self,
-        open_engine: Callable[[], Awaitable[DecodeEngine]],
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        clock: Callable[[], float] = time.monotonic,
-        on_restart: Callable[[], None] = lambda: None,
-    ) -> None:
-        """on_restart: called when an engine runs in place of one that died."""
-        self._open_engine, self._sleep, self._clock = open_engine, sleep, clock
-        self._on_restart = on_restart
-        self._engine: DecodeEngine | None = None
-        self._task: asyncio.Task[None] | None = None
-        self.unready_reason = "the language model's engine starts"
-
-    async def start(self) -> None:
-        """Raises what `open_engine` raises: a first start is not tried again."""
-        self._engine = await self._open_engine()
-        self.unready_reason = ""
-        self._task = asyncio.create_task(self._watch(self._engine), name="engine supervisor")
-
-    @property
-    def engine(self) -> DecodeEngine:
-        """Raises Restarting while there is none."""
-        if self._engine is None:
-            raise Restarting(self.unready_reason)
-        return self._engine
-
-    async def aclose(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-        if self._engine is not None:
-            engine, self._engine = self._engine, None
-            await engine.aclose()
-
-    async def _watch(self, engine: DecodeEngine) -> None:
-        num_deaths = 0
-        while True:
-            began = self._clock()
-            await engine.wait_until_dead()
-            lived_s = self._clock() - began
-            num_deaths = 1 if lived_s > STABLE_AFTER_S else num_deaths + 1
-            self._engine = None
-            self.unready_reason = "the language model's engine died; it is started again"
-            _log.error("the language model's engine died after %.0f s; it is started again", lived_s)
-            try:
-                await engine.aclose()
-            except Exception:  # it is dead: nothing of it may keep the next one from starting
-                _log.exception("what was left of the language model's engine could not be closed")
-            while self._engine is None:
-                await self._sleep(min(MAX_DELAY_S, FIRST_DELAY_S * 2 ** (num_deaths - 1)))
-                try:
-                    self._engine = engine = await self._open_engine()
-                except Exception as error:  # whatever it was may pass; until then /readyz tells it
-                    num_deaths += 1
-                    why = " ".join(str(error).split())
-                    self.unready_reason = f"the language model's engine died, and did not start again: {why}"
-                    _log.exception("the language model's engine did not start (attempt %d)", num_deaths)
-            self.unready_reason = ""
-            self._on_restart()
-            _log.warning("the language model's engine runs again")
-
-
-class _VllmStream(TokenStream):
+class _EngineStream(TokenStream):
     """An utterance of this generator, with its plan and the task that runs it."""
 
     def __init__(
@@ -155,7 +48,7 @@ class _VllmStream(TokenStream):
         self.alignment: AlignmentStream | None = None  # where word times are wanted and can be had
 
 
-class VllmTokenGenerator:
+class EngineTokenGenerator:
     """A decode request ends where the plan asks for anything but running the id that was drawn."""
 
     def __init__(
@@ -169,7 +62,7 @@ class VllmTokenGenerator:
         """supervisor: started; it is closed with the generator. max_model_len: ids of one utterance.
 
         is_greedy: take the most probable id instead of a draw, for comparisons. alignment: what text a token
-        is about, which vLLM does not say; None: the model has no alignment heads.
+        is about, which the engine does not say; None: the model has no alignment heads.
         """
         self._supervisor = supervisor
         self._vocabulary = Vocabulary.of(config)
@@ -179,7 +72,7 @@ class VllmTokenGenerator:
         self._is_greedy = is_greedy
         self._alignment = alignment
         self._reading = ThreadPoolExecutor(max_workers=1, thread_name_prefix="alignment")
-        self._running: set[_VllmStream] = set()
+        self._running: set[_EngineStream] = set()
         self._tasks: set[asyncio.Task[None]] = set()  # until they are done; stopped ones too
         self._num_requests = 0  # that the engine runs
         self._is_closing = False
@@ -191,7 +84,7 @@ class VllmTokenGenerator:
     def start(self, request: TokenRequest) -> TokenStream:
         plan = plan_of(request, self._vocabulary, self._config)
         sampling = sampling_of(request, self._config.sampling)
-        stream = _VllmStream(plan, request.seed, self._silent_ids, sampling)
+        stream = _EngineStream(plan, request.seed, self._silent_ids, sampling)
         if request.wants_attention and self._alignment is not None:
             stream.alignment = self._alignment.open()
         if self._is_closing:
@@ -216,7 +109,7 @@ class VllmTokenGenerator:
             stream.text_came.set()
 
     def stop(self, stream: TokenStream) -> None:
-        assert isinstance(stream, _VllmStream), "a stream of another generator"
+        assert isinstance(stream, _EngineStream), "a stream of another generator"
         stream.end("stopped")
         if stream in self._running:
             self._running.discard(stream)
@@ -233,7 +126,7 @@ class VllmTokenGenerator:
         await asyncio.to_thread(self._reading.shutdown, cancel_futures=True)
         await self._supervisor.aclose()
 
-    async def _run(self, stream: _VllmStream) -> None:
+    async def _run(self, stream: _EngineStream) -> None:
         try:
             while not stream.has_ended:
                 match stream.plan.next_action():
@@ -260,7 +153,7 @@ class VllmTokenGenerator:
         finally:
             self._running.discard(stream)
 
-    async def _decode(self, stream: _VllmStream, new_ids: tuple[int, ...]) -> None:
+    async def _decode(self, stream: _EngineStream, new_ids: tuple[int, ...]) -> None:
         """Run the new ids and draw behind them. Compute time is divided among the requests that run.
 
         Where word times are wanted, tokens are delivered once as many are there as somebody waits for.
@@ -304,7 +197,7 @@ class VllmTokenGenerator:
         raise self._too_long()
 
     async def _details(
-        self, stream: _VllmStream, positions: Sequence[int], text_positions: Sequence[int]
+        self, stream: _EngineStream, positions: Sequence[int], text_positions: Sequence[int]
     ) -> Sequence[TokenDetail]:
         """What the alignment heads look for at the positions where speech tokens were drawn."""
         if stream.alignment is None or not positions:
@@ -314,7 +207,7 @@ class VllmTokenGenerator:
         queries = await asyncio.get_running_loop().run_in_executor(self._reading, read)
         return [TokenDetail(query=query) for query in queries]
 
-    def _accepted(self, stream: _VllmStream, ids: Sequence[int]) -> tuple[list[int], list[int], bool]:
+    def _accepted(self, stream: _EngineStream, ids: Sequence[int]) -> tuple[list[int], list[int], bool]:
         """-> the speech tokens among ids, the positions that each was drawn in, whether the request is over.
 
         Ids behind its end are dropped.
@@ -343,7 +236,7 @@ class VllmTokenGenerator:
         )
 
 
-def _bistream(stream: TokenStream) -> tuple[_VllmStream, BistreamPlan]:
-    assert isinstance(stream, _VllmStream), "a stream of another generator"
+def _bistream(stream: TokenStream) -> tuple[_EngineStream, BistreamPlan]:
+    assert isinstance(stream, _EngineStream), "a stream of another generator"
     assert isinstance(stream.plan, BistreamPlan), "text pushed to an utterance that has all its text"
     return stream, stream.plan
