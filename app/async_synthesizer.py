@@ -32,10 +32,10 @@ from firstword.app.options import (
     BackendChoice,
     DeviceChoice,
     EngineOptions,
+    LMEngineOptions,
     NetworkOptions,
     PrecisionChoice,
     SpeakerOptions,
-    VllmOptions,
 )
 from firstword.app.speakers.enrolment import read_recording
 from firstword.app.speakers.interface import PreparedSpeaker
@@ -84,14 +84,14 @@ class AsyncSynthesizer:
         networks: NetworkOptions,
         engine: EngineOptions,
         speakers: SpeakerOptions,
-        vllm: VllmOptions | None = None,
+        lm_engines: LMEngineOptions | None = None,
         *,
         keeps_data: bool = True,
     ) -> None:
         """keeps_data: False works in a temporary directory instead of `speakers.data_dir`."""
         self._options = networks, engine
         self._speaker_options = speakers
-        self._vllm_options = vllm or VllmOptions()
+        self._lm_options = lm_engines or LMEngineOptions()
         self._keeps_data = keeps_data
         self._metrics = Metrics()
         self._stack = AsyncExitStack()
@@ -133,7 +133,7 @@ class AsyncSynthesizer:
                 directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="firstword-"))
                 speakers = replace(speakers, data_dir=Path(directory))
             self._running = await stack.enter_async_context(
-                running_engine(*self._options, speakers, self._vllm_options, self._metrics)
+                running_engine(*self._options, speakers, self._lm_options, self._metrics)
             )
             self._stack = stack.pop_all()
         return self

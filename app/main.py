@@ -45,7 +45,7 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
             settings.networks,
             settings.engine,
             settings.speakers,
-            settings.vllm,
+            settings.lm_engines,
             metrics,
             clock=clock,
             max_bundle_bytes=max_bundle_bytes(settings.limits.max_upload_bytes),

@@ -64,7 +64,7 @@ SecretList = Annotated[tuple[SecretStr, ...], BeforeValidator(_split)]
 TextMap = Annotated[dict[str, str], BeforeValidator(_pairs)]
 LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)]
 
-BackendChoice = Literal["auto", "torch", "vllm"]
+BackendChoice = Literal["auto", "torch", "vllm", "trtllm"]
 FlowBackendChoice = Literal["auto", "torch", "onnx", "tensorrt"]
 DeviceChoice = Literal["auto", "cpu", "cuda"]
 PrecisionChoice = Literal["auto", "float32", "bfloat16", "float16", "int8"]
@@ -416,6 +416,46 @@ class VllmOptions:
             "only"
         ),
     ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrtllmOptions:
+    """The language model in TensorRT-LLM. Their variables begin with FIRSTWORD_TRTLLM_."""
+
+    url: Annotated[
+        str,
+        Field(
+            pattern=r"^(https?://\S+)?$",
+            description="Address of a running trtllm-serve with the merged model; empty starts a server here",
+        ),
+    ] = ""
+    engine: Annotated[
+        HomePath | None,
+        Field(description="Directory of an engine that trtllm-build made; empty is the merged model itself"),
+    ] = None
+    dtype: Annotated[
+        Literal["auto", "float32", "bfloat16", "float16"],
+        Field(description="Number format in TensorRT-LLM; auto is that of the precision"),
+    ] = "auto"
+    max_model_len: Annotated[
+        int,
+        Field(ge=256, le=32768, description="Tokens of one utterance in TensorRT-LLM, all together"),
+    ] = 8192
+    memory_share: Annotated[
+        float,
+        Field(gt=0, lt=1, description="Share of the GPU's free memory that TensorRT-LLM takes for its cache"),
+    ] = 0.2
+    tensor_parallel_size: Annotated[
+        int, Field(ge=1, description="GPUs that TensorRT-LLM spreads the language model over")
+    ] = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LMEngineOptions:
+    """Of the engines in processes of their own, one of which may run the language model."""
+
+    vllm: VllmOptions = VllmOptions()
+    trtllm: TrtllmOptions = TrtllmOptions()
 
 
 @dataclass(frozen=True, slots=True)

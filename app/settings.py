@@ -20,10 +20,12 @@ from firstword.app.options import (
     EngineOptions,
     InvalidOptions,
     Limits,
+    LMEngineOptions,
     LogOptions,
     NetworkOptions,
     ServerOptions,
     SpeakerOptions,
+    TrtllmOptions,
     VllmOptions,
 )
 
@@ -62,7 +64,12 @@ class Settings(BaseSettings):
     engine: EngineOptions = EngineOptions()
     speakers: SpeakerOptions = SpeakerOptions()
     vllm: VllmOptions = VllmOptions()
+    trtllm: TrtllmOptions = TrtllmOptions()
     log: LogOptions = LogOptions()
+
+    @property
+    def lm_engines(self) -> LMEngineOptions:
+        return LMEngineOptions(self.vllm, self.trtllm)
 
     @classmethod
     def settings_customise_sources(
@@ -101,7 +108,7 @@ def _settings() -> Iterator[Setting]:
         options = info.annotation
         assert isinstance(options, type)
         hints = get_type_hints(options, include_extras=True)
-        prefix = "vllm_" if group == "vllm" else ""
+        prefix = f"{group}_" if group in ("vllm", "trtllm") else ""
         for field in fields(options):
             default = field.default if field.default_factory is MISSING else field.default_factory()
             (described,) = (value for value in hints[field.name].__metadata__ if isinstance(value, FieldInfo))

@@ -69,7 +69,10 @@ _NOT_TAKEN = (
     "models/graphs/*",
     "models/tensorrt/*",
     "models/random_checkpoint/*",
-    *(f"*:*{word}*" for word in ("Vllm", "TensorRt", "Trt", "Leg", "EngineKeeper", "Supervisor")),
+    *(
+        f"*:*{word}*"
+        for word in ("Vllm", "EngineTokenGenerator", "EngineStream", "TensorRt", "Trt", "Leg", "Supervisor")
+    ),
     *(f"*:*{word}*" for word in ("Regulated", "CosyVoice1", "CosyVoice3", "Interleaved", "Bistream")),
     *(
         f"*:{name}*"

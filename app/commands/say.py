@@ -147,7 +147,7 @@ async def _say(
     from firstword.app.errors import SpeakerNotFound, TextTooLong
 
     async with AsyncSynthesizer(
-        settings.networks, settings.engine, settings.speakers, settings.vllm
+        settings.networks, settings.engine, settings.speakers, settings.lm_engines
     ) as synthesizer:
         on_loaded()
         sample_rate_hz = synthesizer.sample_rate_hz

@@ -1,4 +1,4 @@
-"""Which engine runs the language model, which flow and vocoder. Imports neither vLLM nor TensorRT."""
+"""Which engine runs the language model, which flow and vocoder. Imports none of their runtimes."""
 
 import importlib.util
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from firstword.app.options import BackendChoice, FlowBackendChoice, PrecisionCho
 from firstword.models.config import Family
 from firstword.models.tensorrt.library import INSTALL, installed_modules
 
-BackendName = Literal["torch", "vllm"]
+BackendName = Literal["torch", "vllm", "trtllm"]
 FlowBackendName = Literal["torch", "onnx", "tensorrt"]
 Device = Literal["cpu", "cuda"]
 
@@ -39,6 +39,10 @@ def vllm_build() -> Device | None:
     return "cuda"  # one built from its source
 
 
+def has_tensorrt_llm() -> bool:
+    return importlib.util.find_spec("tensorrt_llm") is not None
+
+
 def choose_backend(asked: BackendChoice, device: Device, family: Family) -> Backend:
     """device: where the networks run. Raises BackendError."""
     build = vllm_build()
@@ -47,6 +51,10 @@ def choose_backend(asked: BackendChoice, device: Device, family: Family) -> Back
     if asked == "vllm":
         _check_vllm(build, device, family)
         return Backend("vllm", "as set")
+    if asked == "trtllm":
+        if family == "cosyvoice1":
+            raise BackendError(_only_qwen2("trtllm"))
+        return Backend("trtllm", "as set")
     if device == "cpu":
         return Backend("torch", "the networks run on the CPU, where vLLM is used only if it is asked for")
     if build != "cuda":
@@ -68,10 +76,14 @@ def _check_vllm(build: Device | None, device: Device, family: Family) -> None:
             f"is built for {build}; set FIRSTWORD_DEVICE={build}, or install the other build"
         )
     if family == "cosyvoice1":
-        raise BackendError(
-            "FIRSTWORD_BACKEND is vllm, which runs the language models of CosyVoice 2 and 3, and the "
-            "checkpoint is a CosyVoice 1; set FIRSTWORD_BACKEND=torch"
-        )
+        raise BackendError(_only_qwen2("vllm"))
+
+
+def _only_qwen2(backend: BackendName) -> str:
+    return (
+        f"FIRSTWORD_BACKEND is {backend}, which runs the language models of CosyVoice 2 and 3, and the "
+        "checkpoint is a CosyVoice 1; set FIRSTWORD_BACKEND=torch"
+    )
 
 
 def choose_flow_backend(

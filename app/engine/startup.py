@@ -30,10 +30,10 @@ from firstword.app.options import (
     DeviceChoice,
     EngineOptions,
     InvalidOptions,
+    LMEngineOptions,
     NetworkOptions,
     PrecisionChoice,
     SpeakerOptions,
-    VllmOptions,
 )
 from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.enrolment import FirstHopPromptStates, PromptStates, SpeakerNetworks
@@ -69,7 +69,6 @@ from firstword.models.tokenizer import PHONEME_MARKS, SPEECH_MARKS, TextTokenize
 SPEAKERS_FILE = "speakers.sqlite3"
 LOUDNESS_FILE = "loudness.json"
 CAPACITY_FILE = "capacity.json"
-VLLM_DIRECTORY = "vllm"  # of the language models as vLLM reads them
 ENGINES_DIRECTORY = "tensorrt"  # of the plans that `firstword tensorrt` builds
 FIRST_SEGMENT_TOKENS = 20  # a short first sentence is a segment by itself, so that audio starts sooner
 MAX_CHUNKS_IN_BATCH = 8  # on a GPU
@@ -89,7 +88,7 @@ class Networks:
     num_threads: int
     checkpoint: Checkpoint
     backend: Backend
-    lm: SpeechLM | None  # None: it runs in vLLM
+    lm: SpeechLM | None  # None: it runs in a process of its own
     token2wav: StreamingToken2Wav
     prompt_states: PromptStates
     prompt_builder: PromptBuilder
@@ -117,7 +116,7 @@ async def running_engine(
     network_options: NetworkOptions,
     engine_options: EngineOptions,
     speaker_options: SpeakerOptions,
-    vllm_options: VllmOptions,
+    lm_options: LMEngineOptions,
     metrics: Metrics,
     *,
     clock: Callable[[], float] = time.perf_counter,
@@ -155,13 +154,9 @@ async def running_engine(
         text = await asyncio.to_thread(
             text_frontend, tokenizer, networks.checkpoint.traits, normalizer, engine_options.lexicon
         )
+        precision = find_precision(network_options.precision, networks.device)
         generator = await _start_generator(
-            networks,
-            vllm_options,
-            find_precision(network_options.precision, networks.device),
-            engine_options.max_streams,
-            speaker_options.data_dir / VLLM_DIRECTORY,
-            metrics,
+            networks, lm_options, precision, engine_options.max_streams, speaker_options.data_dir, metrics
         )
         pool = Token2WavPool(
             networks.token2wav,
@@ -169,7 +164,7 @@ async def running_engine(
             1 if networks.device == "cpu" else MAX_CHUNKS_IN_BATCH,
             lambda size, times: _observe_batch(metrics, size, times),
         )
-        key = capacity_key(speaker_networks.fingerprint, network_options, vllm_options, networks.backend.name)
+        key = capacity_key(speaker_networks.fingerprint, network_options, lm_options, networks.backend.name)
         capacity = CapacityFile(speaker_options.data_dir / CAPACITY_FILE, key)
         max_streams = engine_options.max_streams
         if not max_streams and not engine_options.remeasure and (known := capacity.read()):
@@ -227,31 +222,32 @@ async def running_engine(
 
 async def _start_generator(
     networks: Networks,
-    options: VllmOptions,
+    options: LMEngineOptions,
     precision: PrecisionChoice,
     max_streams: int,
-    directory: Path,
+    data_dir: Path,
     metrics: Metrics,
 ) -> TokenGenerator:
-    """Start torch's generator of tokens, or vLLM and its own. directory: of models as vLLM reads them."""
+    """Start torch's generator of tokens, or an engine in a process of its own and that one's."""
+    checkpoint, device = networks.checkpoint, networks.device
     if networks.lm is not None:
         return TorchTokenGenerator(
             networks.lm,
-            networks.checkpoint.config.lm,
+            checkpoint.config.lm,
             on_step=lambda num_rows, seconds: metrics.batch_size.labels(stage="llm").observe(num_rows),
         )
-    from firstword.app.engine.tokens.vllm_engine import start_generator
+    directory = data_dir / networks.backend.name  # of the language models as that engine reads them
+    on_restart = metrics.engine_restarts.inc
+    if networks.backend.name == "trtllm":
+        from firstword.app.engine.tokens.trtllm_engine import start_trtllm
+
+        return await start_trtllm(checkpoint, options.trtllm, precision, directory, device, on_restart)
+    from firstword.app.engine.tokens.vllm_engine import start_vllm
 
     metrics.show_families_of("vllm:")
-    return await start_generator(
-        networks.checkpoint,
-        options,
-        precision,
-        max_streams,
-        directory,
-        networks.num_threads,
-        networks.device,
-        on_restart=metrics.engine_restarts.inc,
+    threads = networks.num_threads
+    return await start_vllm(
+        checkpoint, options.vllm, precision, max_streams, directory, threads, device, on_restart
     )
 
 

@@ -24,6 +24,7 @@ from firstword.models.vllm.export import DTYPES, EXTRA_KEY, WEIGHTS_FILE, config
 
 BIAS_FILE: Final = "embedding_bias.safetensors"
 IDS_FILE: Final = "ids.json"
+SAMPLING_FILE: Final = "sampling.json"
 NEVER: Final = -1e4  # added to a logit; float16 holds it
 PADDED_TO: Final = 64  # rows of the vocabulary, so that it can be split over GPUs
 
@@ -54,9 +55,20 @@ class MergedIds:
             num_ids=-(-num_used // PADDED_TO) * PADDED_TO,
         )
 
+    def merged(self, id: int, vocabulary: Vocabulary) -> int:
+        """Ours -> that of the merged vocabulary."""
+        return self.speech + id if id < vocabulary.first_text else id - vocabulary.first_text
+
+    def ours(self, id: int, vocabulary: Vocabulary) -> int:
+        """That of the merged vocabulary -> ours."""
+        return vocabulary.first_text + id if id < self.speech else id - self.speech
+
 
 def export(directory: Path, out: Path, dtype: Dtype) -> MergedIds:
-    """Write weights, config, tokenizer, the bias and the ids. Raises CheckpointError and OSError."""
+    """Write weights, config, tokenizer, the bias, the ids and the rules of drawing.
+
+    Raises CheckpointError and OSError.
+    """
     checkpoint = open_checkpoint(directory)
     if not isinstance(checkpoint.config.lm, Qwen2LMConfig):
         raise CheckpointError(
@@ -74,6 +86,8 @@ def export(directory: Path, out: Path, dtype: Dtype) -> MergedIds:
     save_file({"embedding_bias": embedding_bias(lm, ids)}, out / BIAS_FILE)
     _write_json(out / "config.json", hugging_face_config(lm.config, ids, dtype))
     _write_json(out / IDS_FILE, asdict(ids))
+    rules = {"vocabulary": asdict(vocabulary), "sampling": asdict(checkpoint.config.lm.sampling)}
+    _write_json(out / SAMPLING_FILE, rules)
     (out / "tokenizer.json").write_text(tokenizer.with_tokens(token_names(vocabulary)), encoding="utf-8")
     _write_json(out / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
     return ids

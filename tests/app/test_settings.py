@@ -95,7 +95,7 @@ def test_unknown_argument_is_refused() -> None:
         ("FIRSTWORD_PORT", "eight", "valid integer"),
         ("FIRSTWORD_PORT", "70000", "less than or equal to 65535"),
         ("FIRSTWORD_METRICS_PORT", "0", "greater than or equal to 1"),
-        ("FIRSTWORD_BACKEND", "tensorrt", "'auto', 'torch' or 'vllm'"),
+        ("FIRSTWORD_BACKEND", "tensorrt", "'auto', 'torch', 'vllm' or 'trtllm'"),
         ("FIRSTWORD_DEVICE", "gpu", "'auto', 'cpu' or 'cuda'"),
         ("FIRSTWORD_PRECISION", "float8", "'float16' or 'int8'"),
         ("FIRSTWORD_MAX_STREAMS", "-1", "greater than or equal to 0"),

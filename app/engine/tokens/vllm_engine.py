@@ -46,7 +46,7 @@ _QUIET_ENVIRONMENT = {
 }
 
 
-async def start_generator(
+async def start_vllm(
     checkpoint: Checkpoint,
     options: VllmOptions,
     precision: PrecisionChoice,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from firstword.app.engine.capacity import MAX_STREAMS, CapacityFile, capacity_key, measured_capacity
-from firstword.app.options import NetworkOptions, VllmOptions
+from firstword.app.options import LMEngineOptions, NetworkOptions, VllmOptions
 from tests.support.toy_engine import ToyEngine
 
 pytestmark = pytest.mark.anyio
@@ -70,17 +70,17 @@ async def test_what_was_measured_is_kept_for_the_same_key(
 
 
 def test_the_key_is_of_everything_that_the_capacity_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    options, vllm = NetworkOptions(), VllmOptions()
+    options, engines = NetworkOptions(), LMEngineOptions()
     keys = {
-        capacity_key("one", options, vllm, "torch"),
-        capacity_key("other", options, vllm, "torch"),
-        capacity_key("one", replace(options, window_s=5), vllm, "torch"),
-        capacity_key("one", options, replace(vllm, max_num_seqs=2), "torch"),
-        capacity_key("one", options, vllm, "vllm"),
+        capacity_key("one", options, engines, "torch"),
+        capacity_key("other", options, engines, "torch"),
+        capacity_key("one", replace(options, window_s=5), engines, "torch"),
+        capacity_key("one", options, LMEngineOptions(VllmOptions(max_num_seqs=2)), "torch"),
+        capacity_key("one", options, engines, "vllm"),
     }
-    assert capacity_key("one", NetworkOptions(), VllmOptions(), "torch") in keys
+    assert capacity_key("one", NetworkOptions(), LMEngineOptions(), "torch") in keys
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0})
-    keys.add(capacity_key("one", options, vllm, "torch"))
+    keys.add(capacity_key("one", options, engines, "torch"))
     assert len(keys) == 6
 
 
