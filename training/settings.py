@@ -46,7 +46,10 @@ class VoiceSettings:
 
 @dataclass(frozen=True, slots=True)
 class TrainSettings:
-    """How a network is trained: AdamW, a rate that rises, stays and falls, gradients clipped to a norm."""
+    """How a network is trained: AdamW, a rate that rises, stays and falls, gradients clipped to a norm.
+
+    muon: the matrices inside by Muon, tables, the first and the last layers by AdamW as before.
+    """
 
     steps: int
     batch: int
@@ -59,6 +62,7 @@ class TrainSettings:
     clip: float
     bf16: bool
     threads: int
+    muon: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,11 +16,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from training.muon import Muon
 from training.progress import Progress
 from training.settings import Settings, TrainSettings
 
 _AVERAGE_DECAY = 0.999
 _SAVE_EVERY_S = 240.0
+# Parts of the names of matrices that are no maps from features to features: tables, first and last layers.
+_AT_THE_EDGE = (
+    *("embedding", "head", "phones", "table", "projection", "time", "bias", "estimator.out"),
+    *("conv_pre", "conv_post", "classifier", "f0.layers.0"),
+)
 
 Values = TypeVar("Values")
 Losses = dict[str, Tensor]  # "loss" is what is minimised, the others are logged beside it
@@ -83,13 +90,7 @@ def train(
     if device().type != "cpu":
         model.to(device())
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    matrices = [parameter for parameter in parameters if parameter.ndim > 1]
-    vectors = [parameter for parameter in parameters if parameter.ndim <= 1]
-    groups = [
-        {"params": matrices, "weight_decay": plan.weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
-    ]
-    optimizer = torch.optim.AdamW(groups, plan.rate, betas=(plan.beta1, plan.beta2), fused=True)
+    optimizers = _optimizers(model, plan)
     average = _Average(model)
     done = 0
     if path.exists():
@@ -97,7 +98,8 @@ def train(
         average.values = state["average"]
         model.load_state_dict(state.get("model", average.values))
         if "step" in state:  # else weights to begin from
-            optimizer.load_state_dict(state["optimizer"])
+            for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
+                optimizer.load_state_dict(saved)
             dice.restore(state["dice"])  # which rows come next is drawn anew, so it is another run
             done = state["step"]
     with Progress(settings, stage, plan.steps) as progress:
@@ -105,26 +107,28 @@ def train(
         progress.at(done)
         saved_at = time.monotonic()
         for step in range(done, plan.steps):
-            for group in optimizer.param_groups:
-                group["lr"] = plan.rate * schedule(step, plan)
+            rate = plan.rate * schedule(step, plan)
+            for group in chain.from_iterable(optimizer.param_groups for optimizer in optimizers):
+                group["lr"] = rate
             model.train()
             with torch.autocast(device().type, torch.bfloat16, enabled=plan.bf16):
                 losses = losses_of(step / plan.steps)
-            optimizer.zero_grad(set_to_none=True)
+            model.zero_grad(set_to_none=True)
             losses["loss"].backward()
             norm = nn.utils.clip_grad_norm_(parameters, plan.clip)
             if norm.isfinite():
-                optimizer.step()
+                for optimizer in optimizers:
+                    optimizer.step()
                 average.update(model, step)
             values = {name: float(value.detach()) for name, value in losses.items()}
             if time.monotonic() - saved_at > _SAVE_EVERY_S or step + 1 == plan.steps:
                 saved_at = time.monotonic()
-                _save(path, model, average, optimizer, dice, step + 1)
+                _save(path, model, average, optimizers, dice, step + 1)
                 if after is not None:
                     with average.in_place(model), torch.no_grad():
                         model.eval()
                         progress.note("  ".join(f"{k} {v:.4g}" for k, v in after(step + 1).items()))
-            progress.step(**values, norm=float(norm), rate=optimizer.param_groups[0]["lr"])
+            progress.step(**values, norm=float(norm), rate=rate)
     model.load_state_dict(average.values)
     model.cpu().eval()
 
@@ -183,13 +187,40 @@ class _Average:
             model.load_state_dict(kept)
 
 
+def _optimizers(model: nn.Module, plan: TrainSettings) -> list[torch.optim.Optimizer]:
+    named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+    matrices = {name: parameter for name, parameter in named if parameter.ndim > 1}
+    inner = {
+        name: matrix
+        for name, matrix in matrices.items()
+        if plan.muon and not any(part in name for part in _AT_THE_EDGE)
+    }
+    groups = [
+        {
+            "params": [matrix for name, matrix in matrices.items() if name not in inner],
+            "weight_decay": plan.weight_decay,
+        },
+        {"params": [parameter for _, parameter in named if parameter.ndim <= 1], "weight_decay": 0.0},
+    ]
+    betas = (plan.beta1, plan.beta2)
+    optimizers: list[torch.optim.Optimizer] = [torch.optim.AdamW(groups, plan.rate, betas=betas, fused=True)]
+    if inner:
+        optimizers.append(Muon(inner.values(), plan.rate, plan.weight_decay))
+    return optimizers
+
+
 def _save(
-    path: Path, model: nn.Module, average: _Average, optimizer: torch.optim.Optimizer, dice: Dice, step: int
+    path: Path,
+    model: nn.Module,
+    average: _Average,
+    optimizers: list[torch.optim.Optimizer],
+    dice: Dice,
+    step: int,
 ) -> None:
     state = {
         "model": model.state_dict(),
         "average": average.values,
-        "optimizer": optimizer.state_dict(),
+        "optimizers": [optimizer.state_dict() for optimizer in optimizers],
         "dice": dice.state(),
         "step": step,
     }
