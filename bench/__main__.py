@@ -29,6 +29,10 @@ MEASUREMENTS: Final = {
         "firstword.bench.gpu.kit",
         "everything of a GPU in one run of nine minutes, beside the published H100 table",
     ),
+    "upstream": (
+        "firstword.bench.upstream",
+        "the published code beside this program: one checkpoint, one text, in turn",
+    ),
     "structure": (
         "firstword.bench.structure",
         "files, functions and imports that a reader meets, for any checkout",
