@@ -70,7 +70,7 @@ def check_device(settings: Settings) -> Finding:
 
 def check_backend(settings: Settings) -> Finding:
     """What the checkpoint is belongs to it; a checkpoint that cannot be opened is another check's finding."""
-    from firstword.app.engine.backend import BackendError, choose_backend
+    from firstword.app.engine.backend import BackendError, check_tensorrt_llm, choose_backend
     from firstword.app.engine.startup import find_device
     from firstword.models.checkpoint.open import open_checkpoint
     from firstword.models.config import CheckpointError
@@ -78,6 +78,8 @@ def check_backend(settings: Settings) -> Finding:
     try:
         family = open_checkpoint(settings.networks.checkpoint).config.family
         backend = choose_backend(settings.networks.backend, find_device(settings.networks.device), family)
+        if backend.name == "trtllm":
+            check_tensorrt_llm(settings.trtllm.url)
     except BackendError as error:
         return Finding("backend", "wrong", str(error), f"set {variable_of('backend')}=torch")
     except (CheckpointError, OSError, ValueError):

@@ -39,8 +39,13 @@ def vllm_build() -> Device | None:
     return "cuda"  # one built from its source
 
 
-def has_tensorrt_llm() -> bool:
-    return importlib.util.find_spec("tensorrt_llm") is not None
+def check_tensorrt_llm(url: str) -> None:
+    """url: of a server that runs already; empty starts one here. Raises BackendError."""
+    if not url and importlib.util.find_spec("tensorrt_llm") is None:
+        raise BackendError(
+            "FIRSTWORD_BACKEND is trtllm, but TensorRT-LLM is not installed; install it beside this "
+            "program, or set FIRSTWORD_TRTLLM_URL to a running trtllm-serve"
+        )
 
 
 def choose_backend(asked: BackendChoice, device: Device, family: Family) -> Backend:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import httpx
 import torch
 
-from firstword.app.engine.backend import BackendError, Device, has_tensorrt_llm
+from firstword.app.engine.backend import BackendError, Device, check_tensorrt_llm
 from firstword.app.engine.tokens.decode_engine import DecodeRequest, EngineDied, EngineSupervisor
 from firstword.app.engine.tokens.engine_generator import EngineTokenGenerator
 from firstword.app.errors import SynthesisFailed
@@ -58,6 +58,7 @@ async def start_trtllm(
 
     Raises BackendError and CheckpointError.
     """
+    check_tensorrt_llm(options.url)
     config, tokenizer = checkpoint.config.lm, checkpoint.load_tokenizer()
     assert isinstance(config, Qwen2LMConfig), config
     assert isinstance(tokenizer, Qwen2Tokenizer), tokenizer
@@ -72,11 +73,6 @@ async def start_trtllm(
         url = options.url.rstrip("/")
         supervisor = EngineSupervisor(lambda: CompletionsEngine.open(url, names), on_restart=on_restart)
     else:
-        if not has_tensorrt_llm():
-            raise BackendError(
-                "FIRSTWORD_BACKEND is trtllm, but TensorRT-LLM is not installed; install it beside this "
-                "program, or set FIRSTWORD_TRTLLM_URL to a running trtllm-serve"
-            )
         merged = await asyncio.to_thread(_merged_model, checkpoint, options, precision, directory)
         supervisor = EngineSupervisor(
             lambda: StartedServer.open(server_command(merged, options), names), on_restart=on_restart

@@ -63,6 +63,13 @@ def test_a_backend_that_is_not_installed_is_wrong(monkeypatch: pytest.MonkeyPatc
     assert "fix: set FIRSTWORD_BACKEND=torch" in result.output
 
 
+def test_tensorrt_llm_is_installed_or_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRSTWORD_BACKEND", "trtllm")
+    assert "WRONG backend: FIRSTWORD_BACKEND is trtllm, but TensorRT-LLM is not inst" in run("doctor").output
+    monkeypatch.setenv("FIRSTWORD_TRTLLM_URL", "http://gpu:8100")
+    assert "ok    backend: trtllm runs the language model: as set" in run("doctor").output
+
+
 def test_a_flow_backend_that_cannot_run_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "ok    flow backend: onnx runs flow and vocoder" in run("doctor").output
     monkeypatch.setenv("FIRSTWORD_FLOW_BACKEND", "tensorrt")
