@@ -34,6 +34,8 @@ _ALONE_WORDS = 2
 _CHAINED = 0.5  # of the rows say several utterances as one: long sentences are rare in the corpus
 _COMMAS = 0.5  # of their joins: the sentence goes on behind a comma
 _CHAIN_TOKENS = (250, 700)
+_MAX_WRONG = 0.3  # of the speech tokens that a row shows
+_WRONG_SINCE = 10  # tokens: how far back the wrong ones come from that were said
 _INTERLEAVED = 0.4
 _PHONE_WEIGHT = 0.3
 _GUIDE_WEIGHTS = (0.3, 0.1)  # in the first and the second half
@@ -214,6 +216,21 @@ def as_batch(
     return LMBatch(*(torch.from_numpy(part) for part in (ids, targets, phones, read)))
 
 
+def misdrawn(batch: LMBatch, vocabulary: Vocabulary, rng: np.random.Generator) -> LMBatch:
+    """The same answers behind speech tokens some of which are wrong: any other one, or one said shortly before.
+
+    What it will read of its own draws has faults too, and so the text is to tell it more than they do.
+    """
+    ids = batch.ids.numpy()
+    is_wrong = rng.random(ids.shape) < rng.uniform(0, _MAX_WRONG, (len(ids), 1))
+    column = np.arange(ids.shape[1]) - rng.integers(1, _WRONG_SINCE + 1, ids.shape)
+    before = np.take_along_axis(ids, np.maximum(column, 0), axis=1)
+    is_repeat = (rng.random(ids.shape) < 0.5) & (before < vocabulary.num_speech_ids)
+    wrong = np.where(is_repeat, before, rng.integers(0, vocabulary.num_speech_ids, ids.shape))
+    is_speech = ids < vocabulary.num_speech_ids
+    return replace(batch, ids=torch.from_numpy(np.where(is_wrong & is_speech, wrong, ids)))
+
+
 def _layout(
     vocabulary: Vocabulary, prompt: Line | None, line: Line, mix_ratio: tuple[int, int], is_interleaved: bool
 ) -> Layout:
@@ -277,7 +294,7 @@ class _Rows(Iterator[LMBatch]):
             self._waiting = self._pool()
         pairs = self._waiting.pop()
         chosen = (self._rng.random(len(pairs)) < _INTERLEAVED).tolist()
-        return as_batch(pairs, chosen, self._vocabulary, self._plan)
+        return misdrawn(as_batch(pairs, chosen, self._vocabulary, self._plan), self._vocabulary, self._rng)
 
     def _pool(self) -> list[list[tuple[Line | None, Line]]]:
         pairs = [self._pair() for _ in range(_POOL)]

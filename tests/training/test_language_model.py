@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from firstword.models.config import Qwen2Config, Qwen2LMConfig
 from firstword.models.lm.plan import IGNORED, Vocabulary
-from training.language_model import NOT_KNOWN, Line, as_batch, ids_of_frames, words_of_ids
+from training.language_model import NOT_KNOWN, Line, as_batch, ids_of_frames, misdrawn, words_of_ids
 from training.networks.language_model import TokenCrossEntropy
 from training.settings import read_settings
 from training.teachers.spoken import PHONES
@@ -94,3 +94,16 @@ def test_the_loss_is_the_cross_entropy() -> None:
     theirs = torch.autograd.grad(3 * wanted, (hidden, table, bias))
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_wrong_tokens_are_shown_and_the_right_ones_asked_for() -> None:
+    lines = [line(20, 8, 40), line(28, 8, 400)]
+    clean = as_batch([(None, one) for one in lines], [False, False], VOCABULARY, PLAN)
+    batch = misdrawn(clean, VOCABULARY, np.random.default_rng(1))
+    assert batch.targets.equal(clean.targets)
+    assert batch.read.equal(clean.read)
+    is_speech = clean.ids < VOCABULARY.num_speech_ids
+    assert batch.ids[~is_speech].equal(clean.ids[~is_speech])
+    assert (batch.ids[is_speech] < VOCABULARY.num_speech_ids).all()
+    share = (batch.ids != clean.ids)[is_speech].float().mean()
+    assert 0.01 < share < 0.3
