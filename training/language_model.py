@@ -217,7 +217,7 @@ def as_batch(
 
 
 def misdrawn(batch: LMBatch, vocabulary: Vocabulary, rng: np.random.Generator) -> LMBatch:
-    """The same answers behind speech tokens some of which are wrong: any other one, or one said shortly before.
+    """The same answers behind speech tokens some of which are wrong: any other, or one said shortly before.
 
     What it will read of its own draws has faults too, and so the text is to tell it more than they do.
     """
