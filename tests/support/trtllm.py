@@ -92,7 +92,7 @@ def plain_app(runtime: MergedRuntime, form: str) -> FastAPI:
         asked = await request.json()
         unknown = asked.keys() - {
             *("model", "prompt", "max_tokens", "stream", "detokenize", "stop_token_ids", "logit_bias"),
-            *("seed", "top_k", "top_p", "temperature"),
+            *("seed", "top_k", "top_p", "temperature", "skip_special_tokens"),
         }
         if unknown or any(abs(bias) > 100 for bias in asked["logit_bias"].values()):
             return JSONResponse({"message": f"not permitted: {unknown}"}, 400)

@@ -175,7 +175,7 @@ class CompletionsEngine:
     @classmethod
     async def open(cls, url: str, names: MergedNames) -> "CompletionsEngine":
         """Raises BackendError where nothing answers there as a server of completions does."""
-        client = httpx.AsyncClient(base_url=url, timeout=_ANSWER_TIMEOUT_S, trust_env=False)
+        client = _client(url)
         try:
             answer = await client.get("/v1/models")
             answer.raise_for_status()
@@ -206,9 +206,8 @@ class CompletionsEngine:
         while not self._gone.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._gone.wait(), POLL_S)
-            try:
-                (await self._client.get("/health")).raise_for_status()
-            except httpx.HTTPError:
+                return
+            if not await _is_healthy(self._client):
                 return
 
     async def aclose(self) -> None:
@@ -217,8 +216,14 @@ class CompletionsEngine:
 
     def _parts(self, request: DecodeRequest) -> list[tuple[dict[str, Any], int]]:
         """The completions to ask for one after the other, without their prompts, and the ids of each."""
-        state, common = request.sampling, {"model": self._model, "stream": True, "detokenize": False}
-        common["stop_token_ids"] = self._names.stop_ids
+        state = request.sampling
+        common = {
+            "model": self._model,
+            "stream": True,
+            "stop_token_ids": self._names.stop_ids,
+            "detokenize": False,
+            "skip_special_tokens": False,  # where a server writes text all the same
+        }
         if self._is_exact:
             drawing = {KEY: state.written()[KEY], "max_tokens": request.max_ids}
             return [({**common, **drawing}, request.max_ids)]
@@ -269,30 +274,24 @@ class StartedServer(CompletionsEngine):
         """command: without its port. Raises BackendError where it does not come up."""
         port = _free_port()
         process = await asyncio.create_subprocess_exec(*command, "--port", str(port))
-        client = httpx.AsyncClient(
-            base_url=f"http://127.0.0.1:{port}", timeout=_ANSWER_TIMEOUT_S, trust_env=False
-        )
+        client = _client(f"http://127.0.0.1:{port}")
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
-                while True:
+                while not await _is_healthy(client):
                     if process.returncode is not None:
                         raise BackendError(
                             f"TensorRT-LLM's server ended with {process.returncode} before it answered. The "
                             "log lines above are its own"
                         )
-                    with suppress(httpx.TransportError):
-                        if (await client.get("/health")).is_success:
-                            break
                     await asyncio.sleep(POLL_S)
-        except TimeoutError as error:
-            await _end(process)
-            raise BackendError(
-                f"TensorRT-LLM's server did not answer within {START_TIMEOUT_S:.0f} s; docs/nvidia.md has "
-                "what to do where importing it hangs"
-            ) from error
-        except BaseException:
+        except BaseException as error:
             await _end(process)
             await client.aclose()
+            if isinstance(error, TimeoutError):
+                raise BackendError(
+                    f"TensorRT-LLM's server did not answer within {START_TIMEOUT_S:.0f} s; docs/nvidia.md "
+                    "has what to do where importing it hangs"
+                ) from error
             raise
         engine = cls(client, names, "", is_exact=True)
         engine.process = process
@@ -304,6 +303,18 @@ class StartedServer(CompletionsEngine):
     async def aclose(self) -> None:
         await super().aclose()
         await _end(self.process)
+
+
+def _client(url: str) -> httpx.AsyncClient:
+    limits = httpx.Limits(max_connections=None)  # each utterance has one
+    return httpx.AsyncClient(base_url=url, timeout=_ANSWER_TIMEOUT_S, limits=limits, trust_env=False)
+
+
+async def _is_healthy(client: httpx.AsyncClient) -> bool:
+    try:
+        return (await client.get("/health")).is_success
+    except httpx.TransportError:
+        return False
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
