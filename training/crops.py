@@ -10,7 +10,7 @@ from training.ragged import Array
 class Crops:
     """utterances: speaker and columns of each; rates: how many entries of a column one speech token takes.
 
-    A speaker comes as often as the root of how much it says: rare voices are not lost, common ones lead.
+    A speaker comes as often as the fourth root of how much it says: some teachers are a hundred times faster.
     """
 
     def __init__(self, utterances: Sequence[tuple[str, tuple[Array, ...]]], rates: tuple[int, ...]) -> None:
@@ -19,7 +19,7 @@ class Crops:
         for speaker in dict.fromkeys(name for name, _ in utterances):
             mine = [columns for name, columns in utterances if name == speaker]
             self.streams.append((speaker, [np.concatenate(one) for one in zip(*mine, strict=True)]))
-        lengths = np.sqrt([len(columns[0]) for _, columns in self.streams])
+        lengths = np.array([len(columns[0]) for _, columns in self.streams]) ** 0.25
         self._shares = lengths / lengths.sum()
 
     def draw(

@@ -59,7 +59,8 @@ PHONEME_TRAITS = replace(  # a text token is a sound: five to a word, with the s
     segment_min_length=80,
     segment_merge_length=26,
     reads_sounds=True,
-    min_token_ratio=1.2,  # 1.4 to 6.7 in the corpus
+    continues_prompts=False,  # a recording's speech tokens are of another voice than those it learnt from
+    min_token_ratio=1.2,  # 1.2 to 6.4 in the corpus
     max_token_ratio=8.0,
 )
 

@@ -27,7 +27,7 @@ from training.text_tokenizer import read_tokenizer
 
 STAGE = "language_model"
 _HELD = 96  # utterances kept from the training, to see how it goes
-_PROMPTED = 0.6  # of the rows continue another utterance of their speaker
+_PROMPTED = 0.1  # of the rows continue another utterance of their speaker, as zero_shot asks for
 _PROMPT_TOKENS = (40, 220)
 _ALONE = 0.4  # of the rows say a word or two: without them "No." comes twice; a seventh of the positions
 _ALONE_WORDS = 2

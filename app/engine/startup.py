@@ -332,7 +332,12 @@ def load_networks(options: NetworkOptions, engines_directory: Path | None = None
         lm=lm,
         token2wav=token2wav,
         prompt_states=prompt_states,
-        prompt_builder=PromptBuilder(checkpoint.config, checkpoint.load_tokenizer(), checkpoint.ratios),
+        prompt_builder=PromptBuilder(
+            checkpoint.config,
+            checkpoint.load_tokenizer(),
+            checkpoint.ratios,
+            checkpoint.traits.continues_prompts,
+        ),
     )
 
 

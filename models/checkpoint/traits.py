@@ -46,6 +46,7 @@ class Traits:
     former_speakers: Mapping[str, str] = field(default_factory=dict)  # earlier names -> speakers
     transcripts: Mapping[str, str] = field(default_factory=dict)  # of speakers whose text tokens are sounds
     reads_sounds: bool = False  # words are written as ARPAbet tokens first, by the folder `pronunciation`
+    continues_prompts: bool = True  # else only where zero_shot is asked for: what is natural is cross_lingual
     prompt_before_blocks: bool = False  # where text is pushed, the prompt stands whole before its blocks
     min_token_ratio: float = 2.0  # speech tokens per text token: the fewest that may end an utterance
     max_token_ratio: float = 20.0  # and the most it may have
@@ -79,6 +80,7 @@ def read_traits(path: Path, family: Family) -> Traits:
         former_speakers=fields.text_map("former_speakers"),
         transcripts=fields.text_map("transcripts"),
         reads_sounds=fields.flag("reads_sounds", default.reads_sounds),
+        continues_prompts=fields.flag("continues_prompts", default.continues_prompts),
         prompt_before_blocks=fields.flag("prompt_before_blocks", default.prompt_before_blocks),
         min_token_ratio=fields.number("min_token_ratio", default.min_token_ratio),
         max_token_ratio=fields.number("max_token_ratio", default.max_token_ratio),

@@ -39,11 +39,17 @@ class ModelInput:
 
 
 def choose_mode(
-    family: Family, speaker: SpeakerFeatures, has_instruction: bool, wanted: Mode | None = None
+    family: Family,
+    speaker: SpeakerFeatures,
+    has_instruction: bool,
+    wanted: Mode | None = None,
+    *,
+    continues_prompts: bool = True,
 ) -> Mode:
     """Return the mode in which a speaker is spoken with: an instruction first, then the prompt it has.
 
-    wanted: instead, with "instruct" for both modes of that kind. Raises ModeError where it cannot be had.
+    wanted: instead, with "instruct" for both modes of that kind. continues_prompts False: the language model
+    is given a prompt only where zero_shot is wanted. Raises ModeError where the mode cannot be had.
     """
     if wanted == "sft" and speaker.has_prompt and family != "cosyvoice1":
         raise ModeError(
@@ -56,7 +62,8 @@ def choose_mode(
         return "instruct" if family == "cosyvoice1" else "instruct2"
     if not speaker.has_prompt:
         return "sft"
-    return "zero_shot" if speaker.prompt_text or speaker.prompt_text_ids else "cross_lingual"
+    has_text = bool(speaker.prompt_text or speaker.prompt_text_ids)
+    return "zero_shot" if has_text and continues_prompts else "cross_lingual"
 
 
 def uses_flow_prompt(mode: Mode) -> bool:

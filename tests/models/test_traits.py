@@ -62,6 +62,7 @@ def test_fields_left_out_keep_their_defaults(tmp_path: Path) -> None:
         ({"languages": ["English"]}, "languages holds 'English'; expected codes such as en, zh or yue"),
         ({"languages": ["en", "en"]}, "languages holds a code twice"),
         ({"takes_instruct": 1}, "takes_instruct is 1; expected true or false"),
+        ({"continues_prompts": "no"}, "continues_prompts is 'no'; expected true or false"),
         ({"takes_instruct": None}, "takes_instruct is None; expected true or false"),
         ({"min_token_ratio": 9, "max_token_ratio": 8}, "min_token_ratio 9 and max_token_ratio 8; expected"),
         ({"max_token_ratio": 1000}, "max_token_ratio 1000; expected"),

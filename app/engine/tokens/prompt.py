@@ -35,6 +35,7 @@ class PromptBuilder:
     config: ModelConfig
     tokenizer: TextTokenizer
     ratios: LengthRatios = DEFAULT_RATIOS
+    continues_prompts: bool = True  # of speakers with a transcript, unless a mode is asked for
 
     @property
     def can_continue_text(self) -> bool:
@@ -55,7 +56,9 @@ class PromptBuilder:
         ids = text_ids or ()
         family, tokenizer = self.config.family, self.tokenizer
         try:
-            chosen = choose_mode(family, speaker, instruction is not None, mode)
+            chosen = choose_mode(
+                family, speaker, instruction is not None, mode, continues_prompts=self.continues_prompts
+            )
             match chosen:
                 case "instruct":
                     given = instruct(family, speaker, ids, instruction or "", tokenizer)
@@ -89,9 +92,16 @@ class PromptBuilder:
         Raises InvalidRequest for a mode that the speaker cannot have.
         """
         try:
-            return uses_flow_prompt(choose_mode(self.config.family, speaker, instruction is not None, mode))
+            chosen = choose_mode(
+                self.config.family,
+                speaker,
+                instruction is not None,
+                mode,
+                continues_prompts=self.continues_prompts,
+            )
         except ModeError as error:
             raise InvalidRequest(str(error), "voice_mode") from error
+        return uses_flow_prompt(chosen)
 
 
 def sampling_of(request: TokenRequest, config: SamplingConfig) -> SamplingConfig | None:

@@ -64,3 +64,14 @@ def test_mode_that_is_asked_for_is_taken_or_refused(family: Family) -> None:
     else:
         with pytest.raises(InvalidRequest, match="sft is for speakers without"):
             builder.uses_flow_prompt(speaker, None, "sft")
+
+
+def test_a_checkpoint_may_keep_prompts_from_its_language_model_unless_asked() -> None:
+    builder, speaker = built("cosyvoice2")
+    speaker = replace(speaker, prompt_text_ids=(7, 8, 9))
+    builder = replace(builder, continues_prompts=False)
+    text = hello(builder)
+    alone = builder.utterance(speaker, text, None, seed=1)
+    assert (alone.prompt_text_ids, alone.prompt_speech_ids) == ((), ())
+    assert alone.uses_flow_prompt
+    assert builder.utterance(speaker, text, None, 1, "zero_shot").prompt_text_ids == (7, 8, 9)
