@@ -16,7 +16,7 @@ from firstword.models.lm.plan import offline_layout
 
 NUM_PARTS = 3
 MIN_TEXT_TOKENS = 9  # fewer are too few for three parts
-MIN_KNOWN = 0.3  # of the surprise of tokens drawn at random; below, the model does not recognize the speech
+MIN_KNOWN = 0.05  # of the surprise of tokens drawn at random; below, the model does not recognize the speech
 
 
 @torch.inference_mode()
@@ -37,12 +37,14 @@ def transcript_fit(
     if num_ids < MIN_TEXT_TOKENS or not num_speech:
         return None
     cut = num_ids // NUM_PARTS
-    whole, *parts = (
+    ends = text[num_ids // 2 :], text[num_ids - cut :]  # a model that reads in order knows an end by its own
+    whole, without_first, without_last, *others = (
         _log_likelihood(lm, ids, speech_ids, prefix_ids, speaker)
-        for ids in (text, text[cut:], text[: num_ids - cut])
+        for ids in (text, text[cut:], text[: num_ids - cut], *ends)
     )
+    parts = without_first, without_last
     uniform = -num_speech * math.log(lm.vocabulary.num_speech_ids)
-    if 1 - max(whole, *parts) / uniform < MIN_KNOWN:
+    if 1 - max(whole, *parts, *others) / uniform < MIN_KNOWN:
         return None
     return (whole - max(parts)) * NUM_PARTS / num_speech
 

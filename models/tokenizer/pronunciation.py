@@ -128,12 +128,12 @@ class PronouncingTokenizer:
         return self._tokenizer.encode(self.pronunciation.write(text))
 
     def encode_text(self, text: str) -> list[int]:
+        """Marks in the text are read as the words in them."""
         ids: list[int] = []
         start = 0
         for found in _MARK.finditer(text):
-            as_text = self._tokenizer.encode_text(found[0])
-            if as_text != self._tokenizer.encode(found[0]):
-                ids += self.encode(text[start : found.start()]) + as_text
+            if self._tokenizer.encode_text(found[0]) != self._tokenizer.encode(found[0]):
+                ids += self.encode(text[start : found.start()]) + self.encode(found[0].strip("[]<>/"))
                 start = found.end()
         return ids + self.encode(text[start:])
 

@@ -120,6 +120,9 @@ def test_a_tokenizer_reads_words_as_their_sounds(pronunciation: Pronunciation, t
     assert tokenizer.encode("Hello, world!") == inner.encode("[HH][AH0][L][OW1], [W][ER1][L][D]!")
     assert tokenizer.encode("Hello") + tokenizer.encode(" world") == tokenizer.encode("Hello world")
     assert tokenizer.decode(tokenizer.encode("Hello")) == "[HH][AH0][L][OW1]"
+    assert tokenizer.encode_text("So [laughter] world<|endofprompt|>") == tokenizer.encode(
+        "So laughter world|endofprompt|"
+    )
     assert (tokenizer.vocab_size, tokenizer.end_of_prompt_id) == (inner.vocab_size, inner.end_of_prompt_id)
 
 
