@@ -87,7 +87,7 @@ class Pronunciation:
             if unit[0] in "[<":
                 return unit
             word = unit if unit.isascii() else _without_accents(unit)
-            return "".join(self.sounds_of(word)) if word.isascii() else unit
+            return "".join(self.sounds_of(word)) if word.isascii() and letters_of(word) else unit
 
         return _UNIT.sub(written, text.replace("\u2019", "'"))
 
@@ -105,8 +105,10 @@ class Pronunciation:
         parts = (plain[start : start + _MAX_LETTERS] for start in range(0, len(plain), _MAX_LETTERS))
         return tuple(sound for part in parts for sound in self._read_letters(part))
 
-    def _read_letters(self, letters: str) -> tuple[str, ...]:
-        (logits,) = self._network.run(None, {"letters": np.array([letters_of(letters)], np.int64)})
+    def _read_letters(self, word: str) -> tuple[str, ...]:
+        if not (letters := letters_of(word)):
+            return ()
+        (logits,) = self._network.run(None, {"letters": np.array([letters], np.int64)})
         return collapse(logits[0].argmax(-1).tolist())
 
 

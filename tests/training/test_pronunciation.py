@@ -119,6 +119,8 @@ def test_a_tokenizer_reads_words_as_their_sounds(pronunciation: Pronunciation, t
     tokenizer = PronouncingTokenizer(inner, pronunciation)
     assert tokenizer.encode("Hello, world!") == inner.encode("[HH][AH0][L][OW1], [W][ER1][L][D]!")
     assert tokenizer.encode("Hello") + tokenizer.encode(" world") == tokenizer.encode("Hello world")
+    assert tokenizer.encode("Hello \u00b2, \u2460!") == inner.encode("[HH][AH0][L][OW1] \u00b2, \u2460!")
+    assert tokenizer.encode("hello" + 70 * "\u00b2") == tokenizer.encode("hello\u00b2")
     assert tokenizer.decode(tokenizer.encode("Hello")) == "[HH][AH0][L][OW1]"
     assert tokenizer.encode_text("So [laughter] world<|endofprompt|>") == tokenizer.encode(
         "So laughter world|endofprompt|"
