@@ -33,6 +33,10 @@ MEASUREMENTS: Final = {
         "firstword.bench.upstream",
         "the published code beside this program: one checkpoint, one text, in turn",
     ),
+    "peers": (
+        "firstword.bench.peers",
+        "other engines on the same texts in turn: first audio, compute, words, sound, memory",
+    ),
     "structure": (
         "firstword.bench.structure",
         "files, functions and imports that a reader meets, for any checkout",
