@@ -45,7 +45,7 @@ def _pairs(given: object) -> object:
     for part in parts:
         name, sign, value = (piece.strip() for piece in part.partition("="))
         if not (name and sign and value) or "=" in value:
-            raise ValueError("expected name=speaker pairs with commas between, such as alloy=slt,onyx=rms")
+            raise ValueError("expected name=speaker pairs with commas between, such as alloy=alder,onyx=wren")
         pairs[name] = value
     return pairs
 

@@ -32,6 +32,7 @@ from training.voice import Voice
 SINGLE_WORDS = ("Hello.", "Yes.", "Seven.", "Okay.", "No.", "Thank you.", "Goodbye.", "Tomorrow.")
 WORD_DRAWS = 4  # of each
 ENROLMENTS = 5  # of each teacher
+FEWEST_SENTENCES = 4 * ENROLMENTS  # each enrolled speaker says four
 _SILENT_DB = -45.0
 
 
@@ -223,6 +224,8 @@ def main() -> None:
         "--output", type=Path, default=Path("docs"), help="folder of voice.json and voice.png"
     )
     arguments = parser.parse_args()
+    if arguments.sentences < FEWEST_SENTENCES:
+        parser.error(f"--sentences {arguments.sentences}; expected {FEWEST_SENTENCES} or more, to enroll by")
     settings = read_settings(arguments.settings)
     checkpoint = open_checkpoint(arguments.checkpoint)
     speakers = checkpoint.load_speakers()

@@ -117,7 +117,7 @@ def test_bad_value_is_named_with_what_was_expected(
     assert "\n" not in message
 
 
-@pytest.mark.parametrize("pairs", ["alloy", "=slt", "alloy=", "alloy=slt=rms", "alloy=slt,onyx"])
+@pytest.mark.parametrize("pairs", ["alloy", "=alder", "alloy=", "alloy=alder=wren", "alloy=alder,onyx"])
 def test_voice_map_that_is_no_map_is_refused(monkeypatch: pytest.MonkeyPatch, pairs: str) -> None:
     monkeypatch.setenv("FIRSTWORD_OPENAI_VOICES", pairs)
     assert "FIRSTWORD_OPENAI_VOICES: expected name=speaker pairs" in refusal()
@@ -134,9 +134,9 @@ def test_all_mistakes_come_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_openai_voice_is_the_default_speaker_unless_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(set(OPENAI_VOICES)) == 13
-    monkeypatch.setenv("FIRSTWORD_OPENAI_VOICES", " alloy = slt, narrator=rms,")
-    voices = load_settings().server.voices("kal16")
-    assert voices == dict.fromkeys(OPENAI_VOICES, "kal16") | {"alloy": "slt", "narrator": "rms"}
+    monkeypatch.setenv("FIRSTWORD_OPENAI_VOICES", " alloy = alder, narrator=wren,")
+    voices = load_settings().server.voices("flint")
+    assert voices == dict.fromkeys(OPENAI_VOICES, "flint") | {"alloy": "alder", "narrator": "wren"}
 
 
 def test_keys_and_origins_are_split_at_commas(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def synthesizer() -> Iterator[Synthesizer]:
 
 @pytest.fixture(scope="module")
 def recording(synthesizer: Synthesizer) -> Samples:
-    return synthesizer.speak("Here is a voice to copy.", speaker="slt", seed=5, stream=False)
+    return synthesizer.speak("Here is a voice to copy.", speaker="alder", seed=5, stream=False)
 
 
 def test_pieces_are_the_whole(synthesizer: Synthesizer) -> None:
@@ -67,17 +67,19 @@ def test_words_come_with_the_samples(synthesizer: Synthesizer) -> None:
 
 
 def test_speakers_sound_different(synthesizer: Synthesizer) -> None:
-    assert {"rms", "slt"} <= set(synthesizer.speakers)
-    rms, slt = (synthesizer.speak("Hello.", speaker=name, seed=1, stream=False) for name in ("rms", "slt"))
-    assert rms.shape != slt.shape or not np.allclose(rms, slt)
-    np.testing.assert_array_equal(synthesizer.speak("Hello.", seed=1, stream=False), rms)  # the default
+    assert {"wren", "alder"} <= set(synthesizer.speakers)
+    wren, alder = (
+        synthesizer.speak("Hello.", speaker=name, seed=1, stream=False) for name in ("wren", "alder")
+    )
+    assert wren.shape != alder.shape or not np.allclose(wren, alder)
+    np.testing.assert_array_equal(synthesizer.speak("Hello.", seed=1, stream=False), wren)  # the default
 
 
 @pytest.mark.parametrize("suffix", [".wav", ".flac", ".ogg", ".mp3"])
 def test_saved_file_holds_the_speech(synthesizer: Synthesizer, tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"hello{suffix}"
-    synthesizer.save(path, "Hello.", speaker="slt", seed=3)
-    speech = synthesizer.speak("Hello.", speaker="slt", seed=3, stream=False)
+    synthesizer.save(path, "Hello.", speaker="alder", seed=3)
+    speech = synthesizer.speak("Hello.", speaker="alder", seed=3, stream=False)
     samples, sample_rate_hz = soundfile.read(path, dtype="int16")
     assert sample_rate_hz == synthesizer.sample_rate_hz
     if suffix in (".wav", ".flac"):
@@ -111,10 +113,10 @@ def test_reference_may_be_samples_a_path_bytes_or_prepared(
 
 def test_conversion_keeps_the_pace_and_takes_the_voice(synthesizer: Synthesizer, recording: Samples) -> None:
     source = (recording, synthesizer.sample_rate_hz)
-    converted = synthesizer.convert(source, "rms", seed=1)
+    converted = synthesizer.convert(source, "wren", seed=1)
     assert converted.dtype == np.float32
     assert len(converted) == pytest.approx(len(recording), abs=0.1 * synthesizer.sample_rate_hz)
-    np.testing.assert_array_equal(synthesizer.convert(source, seed=1), converted)  # rms is the default
+    np.testing.assert_array_equal(synthesizer.convert(source, seed=1), converted)  # wren is the default
     assert not np.allclose(synthesizer.convert(source, reference=source, seed=1), converted)
 
 
@@ -148,7 +150,7 @@ def test_refusals_say_what_to_do(synthesizer: Synthesizer, recording: Samples, t
     with pytest.raises(InvalidRequest, match="takes no instructions"):
         synthesizer.speak("Hello.", instruct="Whisper.", stream=False)
     with pytest.raises(ValueError, match="speaker and reference were both given"):
-        synthesizer.speak("Hello.", speaker="slt", reference=b"", stream=False)
+        synthesizer.speak("Hello.", speaker="alder", reference=b"", stream=False)
     with pytest.raises(BadAudio):
         synthesizer.speak("Hello.", reference=b"no audio", stream=False)
     with pytest.raises(AudioTooShort):

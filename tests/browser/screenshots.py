@@ -71,7 +71,7 @@ async def take(browser: "Browser", url: str, name: str, theme: str, width: int, 
 async def main() -> None:
     PICTURES.mkdir(exist_ok=True)
     with TemporaryDirectory() as data, serving(Path(data)) as server:
-        body = {"text": SENTENCE, "speaker": "slt", "seed": 3, "stream": False, "sample_rate": 48_000}
+        body = {"text": SENTENCE, "speaker": "alder", "seed": 3, "stream": False, "sample_rate": 48_000}
         async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
             recording = (await client.post("/tts", json=body)).content
             form = {"name": "anna", "transcript": SENTENCE, "language": "en"}

@@ -39,7 +39,7 @@ async def browser(
 ) -> AsyncIterator["Browser"]:
     """Its microphone hears the built-in voice, over and over."""
     recording = tmp_path_factory.mktemp("microphone") / "recording.wav"
-    body = {"text": SENTENCE, "speaker": "slt", "seed": 3, "stream": False, "sample_rate": 48_000}
+    body = {"text": SENTENCE, "speaker": "alder", "seed": 3, "stream": False, "sample_rate": 48_000}
     recording.write_bytes((await client.post("/tts", json=body)).content)
     async with chromium(f"--use-file-for-fake-audio-capture={recording}") as browser:
         yield browser

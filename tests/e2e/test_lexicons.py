@@ -40,8 +40,8 @@ async def test_a_speaker_says_its_own_words_and_a_request_overrides_them(server:
 
 
 async def test_marks_take_openais_voices_where_no_speaker_has_the_name(server: Server) -> None:
-    named = await spoken(server, text="One dog. [voice:rms]Two cats.", speaker="slt")
-    aliased = await spoken(server, text="One dog. [voice:alloy]Two cats.", speaker="slt")
+    named = await spoken(server, text="One dog. [voice:wren]Two cats.", speaker="alder")
+    aliased = await spoken(server, text="One dog. [voice:alloy]Two cats.", speaker="alder")
     np.testing.assert_array_equal(aliased, named)
     async with client(server) as http:
         unknown = await http.post("/tts", json={"text": "One dog. [voice:nobody]Two cats."})
@@ -49,6 +49,6 @@ async def test_marks_take_openais_voices_where_no_speaker_has_the_name(server: S
         tokens = await http.post("/v1/tokens", json={"text": "One dog. [voice:alloy]Two.", "seed": 1})
         speaker = await http.post("/tts", json={"text": "One dog.", "speaker": "alloy"})
     assert unknown.status_code == 404
-    assert [part["speaker"] for part in read.json()["parts"] if part["speaker"]] == ["rms"]
+    assert [part["speaker"] for part in read.json()["parts"] if part["speaker"]] == ["wren"]
     assert tokens.status_code == 200
     assert speaker.status_code == 404  # only OpenAI's route and marks take them

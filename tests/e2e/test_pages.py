@@ -92,8 +92,8 @@ def test_tables_of_the_voice_page_are_those_of_its_figures() -> None:
     head, _, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.strip().splitlines()]
     assert head == ["word error rate", *(result["speaker"] for result in results), "all"]
     for path, *cells in rows:
-        errors = [sum(result["errors"][path]) for result in results]
-        words = [sum(result["words"][path]) for result in results]
+        errors = [sum(result["paths"][path]["errors"]) for result in results]
+        words = [sum(result["paths"][path]["words"]) for result in results]
         rates = [wrong / said for wrong, said in zip(errors, words, strict=True)]
         assert cells == [f"{rate:.3f}" for rate in [*rates, sum(errors) / sum(words)]], path
 

@@ -19,7 +19,7 @@ SENTENCE = "Here is a voice to copy for a moment."
 
 async def test_reference_is_read_once_and_sounds_the_same_on_every_surface(server: Server) -> None:
     recording = io.BytesIO()
-    soundfile.write(recording, await spoken(server, text=SENTENCE, speaker="slt"), 24_000, format="WAV")
+    soundfile.write(recording, await spoken(server, text=SENTENCE, speaker="alder"), 24_000, format="WAV")
     content = recording.getvalue()
     fields = {"text": "Hello there.", "format": "pcm", "seed": "7", "reference_text": SENTENCE}
     async with client(server) as http:
@@ -81,14 +81,14 @@ async def test_cancel_says_what_was_played_and_what_remains(server: Server) -> N
 
 
 async def test_conversion_keeps_the_pace_and_takes_the_voice(server: Server) -> None:
-    source = await spoken(server, text=SENTENCE, speaker="slt")
+    source = await spoken(server, text=SENTENCE, speaker="alder")
     recording = io.BytesIO()
     soundfile.write(recording, source, 24_000, format="WAV")
     files = {"audio": recording.getvalue()}
     async with client(server) as http:
         url = "/v1/voice-conversion"
-        streamed = await http.post(url, data={"format": "pcm", "seed": 1, "speaker": "rms"}, files=files)
-        whole = await http.post(url, data={"stream": "false", "seed": 1, "speaker": "rms"}, files=files)
+        streamed = await http.post(url, data={"format": "pcm", "seed": 1, "speaker": "wren"}, files=files)
+        whole = await http.post(url, data={"stream": "false", "seed": 1, "speaker": "wren"}, files=files)
         bad = await http.post(url, files={"audio": b"no audio"})
         sft = await http.post("/tts", json={"text": "Hello.", "mode": "sft"})
     assert streamed.status_code == 200, streamed.text

@@ -18,7 +18,7 @@ from training.teachers.spoken import SAMPLE_RATE_HZ, Samples, Spoken
 from training.text.corpus import read_words
 from training.voice import Voice
 
-SPEAKERS = ["awb", "kal16", "rms", "slt"]
+SPEAKERS = ["alder", "flint", "iris", "lark", "linnet", "wren"]
 TOKEN_SAMPLES = 960
 
 
@@ -34,7 +34,7 @@ def test_it_is_small_and_has_its_card() -> None:
     assert "# " in (BUILTIN / "MODEL_CARD.md").read_text()
 
 
-def test_it_has_four_speakers(voice: Voice) -> None:
+def test_it_has_six_speakers(voice: Voice) -> None:
     assert sorted(voice.synthesizer.speakers) == SPEAKERS
     assert all(speaker.has_prompt for speaker in open_checkpoint(BUILTIN).load_speakers().values())
 
@@ -98,7 +98,7 @@ def test_every_path_of_the_evaluation_is_heard(voice: Voice, monkeypatch: pytest
         monkeypatch.setattr(evaluate, name, few)
     monkeypatch.setattr(evaluate, "evaluation_sentences", lambda: ["Hello there.", "Good morning to you."])
     monkeypatch.setattr(evaluate, "hard_sentences", lambda: ["Seven."])
-    result = evaluate.Examiner(voice, BUILTIN, read_settings(), "rms", 2).run()
+    result = evaluate.Examiner(voice, BUILTIN, read_settings(), "wren", 2).run()
     heard = {path: len(scores.words) for path, scores in result.paths.items()}
     every = dict.fromkeys(("teacher", "copy", "tokens", "offline", "streamed"), 2)
     assert heard == {**every, "by words": 1, "hard, teacher": 1, "hard": 1, "enrolled": 2}

@@ -22,7 +22,7 @@ def line(first: int, num_text: int, num_tokens: int) -> Line:
     """Text id k is word k; word k is spoken for as many tokens as any other."""
     words = np.arange(num_tokens) * num_text // num_tokens
     return Line(
-        "slt",
+        "alder",
         np.arange(first, first + num_text),
         np.arange(num_text),
         np.arange(num_tokens) + 100 * first,

@@ -48,7 +48,7 @@ def networks(token2wav: Token2Wav) -> SpeakerNetworks:
 @pytest.fixture(scope="module")
 def speech(networks: SpeakerNetworks, token2wav: Token2Wav) -> NDArray[np.float32]:
     """A built-in speaker says its own prompt again."""
-    features = networks.builtin["slt"].features
+    features = networks.builtin["alder"].features
     prepared = networks.with_prompt_state(features, "")
     return spoken(token2wav, prepared.prompt_state, features.prompt_tokens.tolist())
 
@@ -90,9 +90,9 @@ async def test_built_in_speaker_is_exported_and_speaks_the_same_under_another_na
 ) -> None:
     store = await asyncio.to_thread(SpeakerStore, tmp_path / "speakers.sqlite")
     async with SpeakerRegistry(store, networks, max_cache_bytes=1 << 30) as registry:
-        builtin = registry.get("slt")
-        imported = await registry.import_bundle(await registry.export("slt"), "slt2")
-        one, other = [await registry.prepared(name) for name in ("slt", "slt2")]
+        builtin = registry.get("alder")
+        imported = await registry.import_bundle(await registry.export("alder"), "alder2")
+        one, other = [await registry.prepared(name) for name in ("alder", "alder2")]
     assert (imported.transcript, imported.prompt_tokens) == (builtin.transcript, builtin.prompt_tokens)
     assert imported.duration_s == pytest.approx(builtin.duration_s)
     tokens = list(range(40))
@@ -112,17 +112,17 @@ async def test_built_in_speaker_is_exported_and_speaks_the_same_under_another_na
 async def test_built_in_speaker_without_a_prompt_has_nothing_to_export(
     tmp_path: Path, networks: SpeakerNetworks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bare = SpeakerFeatures.without_prompt(networks.builtin["slt"].features.embedding)
+    bare = SpeakerFeatures.without_prompt(networks.builtin["alder"].features.embedding)
     monkeypatch.setitem(
         networks.builtin,  # type: ignore[arg-type]
-        "slt",
-        replace(networks.builtin["slt"], features=bare, quality=estimate_quality(bare.prompt_mel.numpy())),
+        "alder",
+        replace(networks.builtin["alder"], features=bare, quality=estimate_quality(bare.prompt_mel.numpy())),
     )
     store = await asyncio.to_thread(SpeakerStore, tmp_path / "speakers.sqlite")
     async with SpeakerRegistry(store, networks, max_cache_bytes=1 << 30) as registry:
-        assert registry.get("slt").quality is None
-        with pytest.raises(InvalidRequest, match="'slt' has no prompt, so there is nothing to export"):
-            await registry.export("slt")
+        assert registry.get("alder").quality is None
+        with pytest.raises(InvalidRequest, match="'alder' has no prompt, so there is nothing to export"):
+            await registry.export("alder")
 
 
 def test_the_built_in_speakers_say_what_their_prompt_says(networks: SpeakerNetworks) -> None:
@@ -161,7 +161,7 @@ def test_a_transcript_that_is_not_all_said_is_found(checking: SpeakerNetworks) -
 async def test_a_recording_of_half_its_transcript_is_registered_with_a_warning(
     tmp_path: Path, checking: SpeakerNetworks, speech: NDArray[np.float32]
 ) -> None:
-    transcript = checking.builtin["slt"].transcript
+    transcript = checking.builtin["alder"].transcript
     store = await asyncio.to_thread(SpeakerStore, tmp_path / "speakers.sqlite")
     async with SpeakerRegistry(store, checking, max_cache_bytes=1 << 30) as registry:
         whole = await registry.enrol("whole", wav(speech), transcript)
@@ -173,7 +173,7 @@ async def test_a_recording_of_half_its_transcript_is_registered_with_a_warning(
 
 
 def test_the_bytes_of_a_prepared_speaker_are_counted(networks: SpeakerNetworks) -> None:
-    prepared = networks.with_prompt_state(networks.builtin["slt"].features, "")
+    prepared = networks.with_prompt_state(networks.builtin["alder"].features, "")
 
     assert prepared.state_bytes > prepared.prompt_state.state_bytes > 1_000_000
 
@@ -213,7 +213,7 @@ def test_a_network_that_fails_is_our_fault_and_shows_no_path(
 
 
 def test_features_come_back_as_they_were(networks: SpeakerNetworks) -> None:
-    speaker = replace(networks.builtin["slt"].features, prompt_text_ids=None)
+    speaker = replace(networks.builtin["alder"].features, prompt_text_ids=None)
 
     tensors, _ = unpack(pack(networks.tensors_of(speaker)))
     again = networks.features_from(tensors)
@@ -265,7 +265,8 @@ def test_features_that_no_recording_gives_are_refused(
     networks: SpeakerNetworks, change: Callable[[dict[str, Any]], None], reason: str
 ) -> None:
     features = {
-        name: np.array(value) for name, value in networks.tensors_of(networks.builtin["slt"].features).items()
+        name: np.array(value)
+        for name, value in networks.tensors_of(networks.builtin["alder"].features).items()
     }
     change(features)
 
@@ -288,7 +289,7 @@ async def test_a_bundle_with_a_foreign_token_is_refused(
 
 
 def test_a_transcript_can_be_changed_without_computing_again(networks: SpeakerNetworks) -> None:
-    features = replace(networks.builtin["slt"].features, prompt_text_ids=None)
+    features = replace(networks.builtin["alder"].features, prompt_text_ids=None)
     prepared = networks.with_prompt_state(features, "")
 
     changed_one = networks.with_transcript(prepared, "Hello.")

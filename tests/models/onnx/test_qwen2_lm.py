@@ -109,10 +109,11 @@ def test_more_positions_than_there_was_room_for_at_first() -> None:
 
 def test_the_builtin_voice_in_8_bits_keeps_its_distributions() -> None:
     """KL per step against float32, teacher-forced on what the float32 network says."""
-    lm = open_checkpoint(BUILTIN).load_lm()
+    checkpoint = open_checkpoint(BUILTIN)
+    lm = checkpoint.load_lm()
     assert isinstance(lm, Qwen2LM)
     graph = onnx_lm(deepcopy(lm), has_int8=True, num_threads=1)
-    text = [297, 534, 11, 403, 78, 268, 512, 13]  # "the man, who came."
+    text = checkpoint.load_tokenizer().encode("The man, who came.")
     plan = OfflinePlan(lm.vocabulary, text, (), (), LengthRatios(8, 8))
     said = spoken(lm, [plan], is_greedy=False)[0]
     prompt = [lm.vocabulary.sos, *(lm.vocabulary.first_text + id for id in text), lm.vocabulary.task]
