@@ -15,8 +15,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 from rich.table import Table
@@ -73,14 +72,6 @@ class Engine:
         if "missing" in ready:
             self.close()
             raise Missing(ready["missing"])
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def speak(self, text: str, path: Path) -> dict[str, Any]:
         """Write a .npy of what was said; return the times and the memory. Raises EOFError."""

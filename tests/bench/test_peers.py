@@ -1,5 +1,6 @@
 """`bench peers`: the processes, the order, and what stands in the table; with engines that cost nothing."""
 
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -90,7 +91,7 @@ def test_the_plot_is_a_picture(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_this_program_is_one_of_the_engines(tmp_path: Path) -> None:
-    with peers.Engine("firstword", 1) as engine:
+    with closing(peers.Engine("firstword", 1)) as engine:
         told = engine.speak("Good morning.", tmp_path / "said.npz")
     samples = np.load(tmp_path / "said.npz")["samples"]
     assert 0 < told["first_s"] <= told["all_s"]
