@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import onnx
 import torch
 from torch import Tensor, nn
 
@@ -25,3 +26,14 @@ def export_onnx(
     )
     assert program is not None, path
     program.save(str(path), external_data=False)
+    onnx.save(without_traces(onnx.load(path)), path)
+
+
+def without_traces(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Without where in whose Python each operation came from."""
+    for node in model.graph.node:
+        del node.metadata_props[:]
+    for value in (*model.graph.value_info, *model.graph.input, *model.graph.output, *model.graph.initializer):
+        del value.metadata_props[:]
+    del model.graph.metadata_props[:]
+    return model
