@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 Samples = NDArray[np.float32]
 Speak = Callable[[str], Iterable[Samples]]
-KIB_OF_MIB: Final = 1024
 
 
 class Missing(Exception):
@@ -30,6 +29,7 @@ class Missing(Exception):
 
 
 def firstword(threads: int) -> tuple[Speak, int]:
+    """As the server runs it, which counts the machine's cores itself."""
     from firstword.app.synthesizer import Synthesizer
 
     voice = Synthesizer.open(max_streams=1)
@@ -75,11 +75,11 @@ def kokoro(threads: int) -> tuple[Speak, int]:
 
 
 def flite(threads: int) -> tuple[Speak, int]:
-    return _command("flite", ["-voice", "rms", "-t", "{text}", "-o", "{path}"]), 16_000
+    return _command("flite", ["-voice", "rms", "-t", "{text}", "-o", "{path}"])
 
 
 def espeak(threads: int) -> tuple[Speak, int]:
-    return _command("espeak-ng", ["-v", "en-us", "-w", "{path}", "{text}"]), 22_050
+    return _command("espeak-ng", ["-v", "en-us", "-w", "{path}", "{text}"])
 
 
 ENGINES: Final[dict[str, Callable[[int], tuple[Speak, int]]]] = {
@@ -91,20 +91,21 @@ ENGINES: Final[dict[str, Callable[[int], tuple[Speak, int]]]] = {
 }
 
 
-def _command(name: str, words: list[str]) -> Speak:
+def _command(name: str, words: list[str]) -> tuple[Speak, int]:
     """A command that writes a file: its first audio is there when it ends."""
     if shutil.which(name) is None:
         raise Missing(f"there is no command {name}: apt-get install {name}")
     import soundfile
 
-    def speak(text: str) -> Iterator[Samples]:
+    def run(text: str) -> tuple[Samples, int]:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "said.wav"
             filled = [word.format(text=text, path=path) for word in words]
             subprocess.run([name, *filled], check=True, capture_output=True)
-            yield soundfile.read(path, dtype="float32")[0]
+            samples, rate_hz = soundfile.read(path, dtype="float32")
+            return samples, rate_hz
 
-    return speak
+    return lambda text: [run(text)[0]], run("Hello.")[1]
 
 
 def spoken(speak: Speak, text: str) -> tuple[Samples, float, float]:
@@ -117,9 +118,9 @@ def spoken(speak: Speak, text: str) -> tuple[Samples, float, float]:
 
 
 def memory_mb() -> float:
-    """At most, of this process and of the largest that it ran."""
+    """In MiB, at most, of this process and of the largest that it ran."""
     peaks = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(peaks) / KIB_OF_MIB
+    return sum(peaks) / 1024  # of KiB
 
 
 def main() -> int:

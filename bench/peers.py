@@ -11,10 +11,10 @@ import json
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +22,7 @@ from rich.table import Table
 
 from firstword.bench.arguments import count
 from firstword.bench.peer_side import ENGINES, Missing
+from firstword.bench.plots import plot_engines
 from firstword.bench.terminal import show
 
 SIDE: Final = "firstword.bench.peer_side"
@@ -74,7 +75,7 @@ class Engine:
             raise Missing(ready["missing"])
 
     def speak(self, text: str, path: Path) -> dict[str, Any]:
-        """Write a .npy of what was said; return the times and the memory. Raises EOFError."""
+        """Write an .npz of the samples; return the times and the memory. Raises EOFError."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps([text, str(path)]) + "\n")
         self._process.stdin.flush()
@@ -102,21 +103,24 @@ def main(words: Sequence[str]) -> int:
         from training.judge.recognise import Whisper
         from training.judge.words import fewest_errors
         from training.text.corpus import evaluation_sentences
+
+        whisper = Whisper()
     except ImportError as error:
         print(f"bench: {error}; it needs a checkout and the extra `voice`", file=sys.stderr)
         return 1
     texts = evaluation_sentences()[: given.texts]
-    results, missing = measure(given.engines, texts, given.threads, given.out)
-    whisper = Whisper()
-    for name, result in results.items():
-        for place, text in enumerate(texts):
-            samples, rate_hz = read(given.out, name, place)
-            wrong, num_words = fewest_errors(text, whisper(samples, rate_hz))
-            score = quality(samples, rate_hz)
-            result.errors.append(wrong)
-            result.words.append(num_words)
-            result.p808.append(score.p808)
-            result.overall.append(score.overall)
+    with TemporaryDirectory() as directory:
+        out = given.out or Path(directory)
+        results, missing = measure(given.engines, texts, given.threads, out)
+        for name, result in results.items():
+            for place, text in enumerate(texts):
+                samples, rate_hz = read(out, name, place)
+                wrong, num_words = fewest_errors(text, whisper(samples, rate_hz))
+                score = quality(samples, rate_hz)
+                result.errors.append(wrong)
+                result.words.append(num_words)
+                result.p808.append(score.p808)
+                result.overall.append(score.overall)
     rows = {name: result.row() for name, result in results.items()}
     if rows:
         show(as_table(rows))
@@ -127,7 +131,7 @@ def main(words: Sequence[str]) -> int:
     if given.json:
         given.json.write_text(json.dumps({"rows": rows, "missing": missing}, indent=1) + "\n")
     if given.plot and rows:
-        plot(rows, given.plot)
+        plot_engines(rows, given.plot)
     return 0 if rows else 1
 
 
@@ -176,32 +180,12 @@ def as_table(rows: dict[str, dict[str, float]]) -> Table:
     return table
 
 
-def plot(rows: dict[str, dict[str, float]], path: Path) -> None:
-    """Sound over the time to the first audio, a point an engine."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(6, 4))
-    for name, row in rows.items():
-        at = row["first audio, ms"], row["P.808"]
-        axes.scatter(*at, s=30)
-        axes.annotate(f"{name} ({row['compute over audio']:.2f})", at, (5, 5), textcoords="offset points")
-    axes.set_xscale("log")
-    axes.set_xlabel("first audio, ms (in brackets: compute over audio)")
-    axes.set_ylabel("DNSMOS P.808")
-    figure.tight_layout()
-    figure.savefig(path, dpi=80)
-    plt.close(figure)
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench peers", description=__doc__)
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=[*ENGINES])
     parser.add_argument("--texts", type=count, default=40, help="of the 200 of the evaluation")
     parser.add_argument("--threads", type=count, default=2)
-    parser.add_argument("--out", type=Path, default=Path(tempfile.mkdtemp()), help="folder of the samples")
+    parser.add_argument("--out", type=Path, help="folder for the samples; thrown away without it")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path, help="a .png")
     return parser

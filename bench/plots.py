@@ -1,6 +1,6 @@
 """The plots, where matplotlib is installed; nowhere else is it imported."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +101,21 @@ def plot_first_bytes(rows: "Sequence[LoadRow]", path: Path) -> bool:
         axes.legend(fontsize=7)
         axes.grid(alpha=0.3)
     panels[0].set(ylabel="first byte, ms")
+    _save(figure, path)
+    return True
+
+
+def plot_engines(rows: Mapping[str, Mapping[str, float]], path: Path) -> bool:
+    """Sound over the time to the first audio, a point an engine."""
+    pyplot = _pyplot()
+    if pyplot is None:
+        return False
+    figure, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
+    for name, row in rows.items():
+        at = row["first audio, ms"], row["P.808"]
+        axes.scatter(*at, s=30)
+        axes.annotate(f"{name} ({row['compute over audio']:.2f})", at, (5, 5), textcoords="offset points")
+    axes.set(xscale="log", xlabel="first audio, ms (in brackets: compute over audio)", ylabel="DNSMOS P.808")
     _save(figure, path)
     return True
 

@@ -10,7 +10,8 @@ from training.ragged import Array
 class Crops:
     """utterances: speaker and columns of each; rates: how many entries of a column one speech token takes.
 
-    A speaker comes as often as the fourth root of how much it says: some teachers are a hundred times faster.
+    A speaker comes as often as the fourth root of how much it says, since some teachers are a hundred times
+    faster than others and the corpus has that much more of them.
     """
 
     def __init__(self, utterances: Sequence[tuple[str, tuple[Array, ...]]], rates: tuple[int, ...]) -> None:

@@ -32,7 +32,7 @@ from training.voice import Voice
 SINGLE_WORDS = ("Hello.", "Yes.", "Seven.", "Okay.", "No.", "Thank you.", "Goodbye.", "Tomorrow.")
 WORD_DRAWS = 4  # of each
 ENROLMENTS = 5  # of each teacher
-FEWEST_SENTENCES = 4 * ENROLMENTS  # each enrolled speaker says four
+ENROLLED_SENTENCES = 4  # that each of them says
 _SILENT_DB = -45.0
 
 
@@ -185,7 +185,7 @@ class Examiner:
             samples = self.teacher.speak(recorded).waveform
             speaker = self.voice.enroll(samples, recorded)
             said = []
-            for text in self.sentences[4 * place : 4 * place + 4]:
+            for text in self.sentences[place * ENROLLED_SENTENCES :][:ENROLLED_SENTENCES]:
                 said.append(np.concatenate(self.voice.speak(text, seed=place, reference=speaker)))
                 self._listen("enrolled", text, said[-1])
             embedding = self._embed(np.concatenate(said))
@@ -224,8 +224,10 @@ def main() -> None:
         "--output", type=Path, default=Path("docs"), help="folder of voice.json and voice.png"
     )
     arguments = parser.parse_args()
-    if arguments.sentences < FEWEST_SENTENCES:
-        parser.error(f"--sentences {arguments.sentences}; expected {FEWEST_SENTENCES} or more, to enroll by")
+    if arguments.sentences < (fewest := ENROLMENTS * ENROLLED_SENTENCES):
+        parser.error(
+            f"--sentences {arguments.sentences}; expected {fewest} or more, for the enrolled speakers"
+        )
     settings = read_settings(arguments.settings)
     checkpoint = open_checkpoint(arguments.checkpoint)
     speakers = checkpoint.load_speakers()

@@ -25,15 +25,8 @@ def export_onnx(
         verbose=False,
     )
     assert program is not None, path
-    program.save(str(path), external_data=False)
-    onnx.save(without_traces(onnx.load(path)), path)
-
-
-def without_traces(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Without where in whose Python each operation came from."""
-    for node in model.graph.node:
-        del node.metadata_props[:]
-    for value in (*model.graph.value_info, *model.graph.input, *model.graph.output, *model.graph.initializer):
-        del value.metadata_props[:]
-    del model.graph.metadata_props[:]
-    return model
+    model = program.model_proto
+    graph = model.graph
+    for part in (*graph.node, *graph.value_info, *graph.input, *graph.output, *graph.initializer, graph):
+        part.ClearField("metadata_props")  # in which file each operation was traced
+    onnx.save(model, path)

@@ -2,7 +2,9 @@
 
 The model is asked how likely the recording's speech tokens are after the transcript, and after the transcript
 without its first or its last third. Words that are said make the tokens much likelier; a third that makes no
-difference is not in the recording.
+difference is not in the recording. A model that recognizes nothing of the speech cannot tell: where none of
+these texts made the tokens likelier than chance, the transcript's ends alone are tried too, since a model
+that reads in order may know the last words by themselves only.
 """
 
 import math
@@ -36,17 +38,16 @@ def transcript_fit(
     text, num_ids, num_speech = [*text_ids], len(text_ids), len(speech_ids)
     if num_ids < MIN_TEXT_TOKENS or not num_speech:
         return None
-    cut = num_ids // NUM_PARTS
-    ends = text[num_ids // 2 :], text[num_ids - cut :]  # a model that reads in order knows an end by its own
-    whole, without_first, without_last, *others = (
-        _log_likelihood(lm, ids, speech_ids, prefix_ids, speaker)
-        for ids in (text, text[cut:], text[: num_ids - cut], *ends)
-    )
-    parts = without_first, without_last
-    uniform = -num_speech * math.log(lm.vocabulary.num_speech_ids)
-    if 1 - max(whole, *parts, *others) / uniform < MIN_KNOWN:
+
+    def fit(ids: Sequence[int]) -> float:
+        return _log_likelihood(lm, ids, speech_ids, prefix_ids, speaker)
+
+    third = num_ids // NUM_PARTS
+    whole, best_part = fit(text), max(fit(text[third:]), fit(text[:-third]))
+    known = -num_speech * math.log(lm.vocabulary.num_speech_ids) * (1 - MIN_KNOWN)
+    if max(whole, best_part) < known and max(fit(text[num_ids // 2 :]), fit(text[-third:])) < known:
         return None
-    return (whole - max(parts)) * NUM_PARTS / num_speech
+    return (whole - best_part) * NUM_PARTS / num_speech
 
 
 def _log_likelihood(

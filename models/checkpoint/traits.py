@@ -46,7 +46,9 @@ class Traits:
     former_speakers: Mapping[str, str] = field(default_factory=dict)  # earlier names -> speakers
     transcripts: Mapping[str, str] = field(default_factory=dict)  # of speakers whose text tokens are sounds
     reads_sounds: bool = False  # words are written as ARPAbet tokens first, by the folder `pronunciation`
-    continues_prompts: bool = True  # else only where zero_shot is asked for: what is natural is cross_lingual
+    continues_prompts: bool = (
+        True  # speakers with a transcript: zero_shot; else cross_lingual, where none is asked
+    )
     prompt_before_blocks: bool = False  # where text is pushed, the prompt stands whole before its blocks
     min_token_ratio: float = 2.0  # speech tokens per text token: the fewest that may end an utterance
     max_token_ratio: float = 20.0  # and the most it may have

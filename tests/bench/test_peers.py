@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from firstword.bench import peer_side, peers
+from firstword.bench import peer_side, peers, plots
 from firstword.bench.peer_side import Missing
 
 TEXTS = ("One sentence.", "Another one.", "A third.")
@@ -85,7 +85,7 @@ def test_the_row_of_an_engine() -> None:
 def test_the_plot_is_a_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the picture needs the extra `training`")
     row = {"first audio, ms": 20.0, "compute over audio": 0.1, "P.808": 3.0}
-    peers.plot({"one": row, "two": row}, tmp_path / "plot.png")
+    assert plots.plot_engines({"one": row, "two": row}, tmp_path / "plot.png")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
