@@ -1,9 +1,9 @@
 """How far 8 bits move what the networks say, against float32 on the same inputs.
 
 `python -m bench distances --checkpoint DIR` prints, of the language model, the Kullback-Leibler divergence
-of each step's distribution (nats); of the flow, the difference of the natural log-mel; of the speech, the
-difference of the log-mel of the two waveforms. With `--random` the weights are random: then only a large
-distance tells something.
+of each step's distribution (nats); of the flow, the difference of the natural log-mel; of the speech, and of
+the vocoder alone, the difference of the log-mel of the two waveforms. With `--random` the weights are random:
+then only a large distance tells something.
 """
 
 import argparse
@@ -31,10 +31,12 @@ from firstword.models.flow.incremental import IncrementalFlow
 from firstword.models.frontend.features import MelExtractor
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.hift.hift import HiFT
+from firstword.models.hift.streaming import MelChunk, WindowedVocoder
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, SpeechLM
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.onnx.build import onnx_estimator, onnx_front, onnx_lm
+from firstword.models.onnx.hift import OnnxGenerator
 from firstword.models.token2wav import Token2Wav
 from firstword.models.token2wav_step import StepInput
 
@@ -111,10 +113,22 @@ def flow_distances(
         state = session.start(session.compute_prompt_state(speaker))
         waves.append(session.step([StepInput(state, ids, is_last=True)])[0])
     log_mel = MelExtractor(mel)
-    return {
+    found = {
         "flow, log-mel": (mels[1] - mels[0]).abs(),
         "waveform, log-mel": (log_mel(waves[1]) - log_mel(waves[0])).abs(),
     }
+    if not hift.config.is_causal:
+        float32, int8 = (_vocoded(hift, mels[0], has_int8) for has_int8 in (False, True))
+        found["vocoder, log-mel"] = (log_mel(int8) - log_mel(float32)).abs()
+    return found
+
+
+def _vocoded(hift: HiFT, mel: Tensor, has_int8: bool) -> Tensor:
+    """mel (M, T) -> samples (N,). 8 bits also where the service has float32, since they gain nothing."""
+    generator = OnnxGenerator(hift.generator, has_int8, torch.get_num_threads())
+    vocoder = WindowedVocoder(hift, generator)
+    ((samples, _),) = vocoder.step([MelChunk(vocoder.start(0), mel, is_last=True)])
+    return samples
 
 
 def _mel(flow: IncrementalFlow, speaker: SpeakerFeatures, ids: list[int]) -> Tensor:

@@ -162,7 +162,7 @@ def measure_token2wav(
         hift,
         estimator=estimator,
         front=onnx_front(flow, num_threads) if form.uses_onnx else None,
-        generate=onnx_generator(hift, num_threads) if form.uses_onnx else None,
+        generate=onnx_generator(hift, form.has_int8, num_threads) if form.uses_onnx else None,
     )
     speaker = random_speaker(flow_config.vocab_size, prompt_tokens)
     session.compute_prompt_state(speaker)  # the first call of anything is slower

@@ -275,7 +275,7 @@ def load_networks(options: NetworkOptions, engines_directory: Path | None = None
     exports = None if options.exports is None else _open_exports(options.exports, checkpoint, dtype, device)
     generate: Generate | None = None if exports is None else exports.generator(hift)
     if generate is None and flow_backend == "onnx":
-        generate = onnx_generator(hift, num_threads)
+        generate = onnx_generator(hift, precision == "int8", num_threads)
     if generate is None and options.cuda_graphs:
         generate = graphed_generator(hift)
     token2wav: StreamingToken2Wav

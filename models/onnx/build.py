@@ -16,7 +16,7 @@ from firstword.models.lm.transformer_lm import TransformerLM
 from firstword.models.onnx.encoder import OnnxFront
 from firstword.models.onnx.estimator import OnnxEstimator, dit_estimator, unet_estimator
 from firstword.models.onnx.graph import float32, int8_blockwise, int8_per_tensor
-from firstword.models.onnx.hift import OnnxGenerator
+from firstword.models.onnx.hift import OnnxGenerator, is_wide
 from firstword.models.onnx.qwen2 import HEAD_DIM_STEP, OnnxQwen2LM
 
 
@@ -54,10 +54,13 @@ def onnx_front(flow: Flow, num_threads: int) -> OtherFront | None:
     return graph
 
 
-def onnx_generator(hift: HiFT, num_threads: int) -> Generate | None:
-    """None for CosyVoice 3: there is no graph of the causal generator."""
+def onnx_generator(hift: HiFT, has_int8: bool, num_threads: int) -> Generate | None:
+    """None for CosyVoice 3: there is no graph of the causal generator.
+
+    has_int8: for the convolutions of its residual blocks, where they are wide enough to gain by it.
+    """
     if hift.config.is_causal:
         return None
-    graph = OnnxGenerator(hift.generator, num_threads)
+    graph = OnnxGenerator(hift.generator, has_int8 and is_wide(hift.config), num_threads)
     hift.generator.to("meta")
     return graph

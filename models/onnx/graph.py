@@ -97,6 +97,37 @@ class GraphWriter:
         weight = conv.weight.transpose(1, 2).flatten(1)
         return self.linear(self.node("Concat", *unfolded, axis=2), weight, conv.bias)
 
+    def counted(self, x: str) -> str:
+        """x (B, T, C) -> 0 to T - 1, (T, 1) int32."""
+        frames = self.node("Cast", self.sliced(self.node("Shape", x), 1, 2, axis=0), to=TensorProto.INT32)
+        zero, one = (self.constant(np.array(value, np.int32)) for value in (0, 1))
+        steps = self.node("Range", zero, self.node("Squeeze", frames), one)
+        return self.node("Unsqueeze", steps, self.integers(1))
+
+    def int8_conv(self, conv: nn.Conv1d, x: str, taps: str) -> str:
+        """x (B, T, C), in one scale for all of it -> (B, T, C_out): padded with zeros to keep its length.
+
+        taps (T, kernel): which frames of the padded x each frame of the result is made of.
+        """
+        assert conv.bias is not None
+        reach = conv.dilation[0] * (conv.kernel_size[0] - 1)
+        quantized, scale, zero = self.nodes("DynamicQuantizeLinear", 3, x)
+        padded = self.node("Pad", quantized, self.integers(0, reach // 2, 0, 0, reach // 2, 0), zero)
+        unfolded = self.node("Gather", padded, taps, axis=1)  # (B, T, kernel, C)
+        matrix = conv.weight.transpose(1, 2).flatten(1).detach().float().cpu().numpy()
+        weights, scales = quantized_rows(matrix)
+        return self.node(
+            "MatMulIntegerToFloat",
+            self.node("Reshape", unfolded, self.integers(0, 0, matrix.shape[1])),
+            self.constant(np.ascontiguousarray(weights.T)),
+            scale,
+            self.constant(scales),
+            zero,
+            self.constant(np.zeros(len(scales), np.int8)),
+            self.constant(conv.bias),
+            domain=CONTRIB,
+        )
+
     def layer_norm(self, norm: nn.LayerNorm, x: str) -> str:
         weights = self.constant(norm.weight), self.constant(norm.bias)
         return self.node("LayerNormalization", x, *weights, axis=-1, epsilon=norm.eps)
@@ -182,10 +213,15 @@ def int8_per_tensor(writer: GraphWriter, x: str, matrix: Matrix) -> str:
 
     For many rows of one stream, where arithmetic is the cost: three to five times as fast as float32.
     """
-    scales = np.maximum(np.abs(matrix).max(axis=1), np.finfo(np.float32).tiny) / 127
-    quantized = np.rint(matrix / scales[:, None]).astype(np.int8)
-    constants = np.ascontiguousarray(quantized.T), scales.astype(np.float32), np.zeros(len(matrix), np.int8)
+    quantized, scales = quantized_rows(matrix)
+    constants = np.ascontiguousarray(quantized.T), scales, np.zeros(len(matrix), np.int8)
     return writer.node("DynamicQuantizeMatMul", x, *map(writer.constant, constants), domain=CONTRIB)
+
+
+def quantized_rows(matrix: Matrix) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
+    """matrix (N, K) -> 8-bit weights (N, K) and their scales (N,)."""
+    scales = np.maximum(np.abs(matrix).max(axis=1), np.finfo(np.float32).tiny) / 127
+    return np.rint(matrix / scales[:, None]).astype(np.int8), scales.astype(np.float32)
 
 
 def quantized_blocks(matrix: Matrix) -> tuple[npt.NDArray[np.uint8], Matrix]:

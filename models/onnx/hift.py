@@ -15,6 +15,7 @@ import torch
 from onnx import TensorProto
 from torch import Tensor, nn
 
+from firstword.models.config import HiFTConfig
 from firstword.models.hift.hift import (
     MAX_MAGNITUDE,
     POST_SLOPE,
@@ -30,12 +31,13 @@ from firstword.models.onnx.graph import GraphWriter, Shape, float32
 from firstword.models.onnx.session import OrtSession, each
 
 
-def generator_graph(generator: Generator) -> bytes:
+def generator_graph(generator: Generator, has_int8: bool = False) -> bytes:
     config, writer = generator.config, GraphWriter("generator", float32)
     assert not config.is_causal, "a causal generator keeps what is left of each convolution"
     shape: Shape = ["rows", config.istft_n_fft + 2, "spectra"]
     mel = writer.input("mel", ["rows", config.num_mels, "frames"])
-    spectrum = GeneratorWriter(generator, writer).spectrum(mel, writer.input("source", shape))
+    kind = Int8GeneratorWriter if has_int8 else GeneratorWriter
+    spectrum = kind(generator, writer).spectrum(mel, writer.input("source", shape))
     writer.output("spectrum", spectrum, shape)
     return writer.model()
 
@@ -67,9 +69,8 @@ class GeneratorWriter:
             )
             if index == len(ups) - 1 and self._is_start:
                 x = writer.node("Pad", x, writer.integers(0, 0, 1, 0, 0, 0), mode="reflect")
-            x = writer.node("Add", x, self._resblock(resblock, self._down(down, source)))
             blocks = resblocks[index * per_stage : (index + 1) * per_stage]
-            x = writer.node("Mean", *(self._resblock(block, x) for block in blocks))
+            x = self._stage(x, self._down(down, source), resblock, blocks)
         x = self._conv(generator.conv_post, writer.node("LeakyRelu", x, alpha=POST_SLOPE))
         log_magnitude, phase = writer.nodes("Split", 2, writer.cast(x, TensorProto.FLOAT), axis=1)
         limit = writer.constant(np.array(MAX_MAGNITUDE, np.float32), TensorProto.FLOAT)
@@ -95,22 +96,35 @@ class GeneratorWriter:
                 source = self._writer.sliced(source, 1, None, axis=2)
         return self._conv(down, source)
 
+    def _stage(self, x: str, source: str, source_block: ResBlock, blocks: list[ResBlock]) -> str:
+        """x, source (B, C, T) -> (B, C, T)."""
+        x = self._writer.node("Add", x, self._resblock(source_block, source))
+        return self._writer.node("Mean", *(self._resblock(block, x) for block in blocks))
+
     def _resblock(self, block: ResBlock, x: str) -> str:
         snakes = zip(each(Snake, block.snakes1), each(Snake, block.snakes2), strict=True)
         convs = zip(each(Conv, block.convs1), each(Conv, block.convs2), strict=True)
         for (snake1, snake2), (conv1, conv2) in zip(snakes, convs, strict=True):
-            y = self._conv(conv1, self._snake(snake1, x))
-            x = self._writer.node("Add", x, self._conv(conv2, self._snake(snake2, y)))
+            y = self._inner_conv(conv1, self._snake(snake1, x))
+            x = self._writer.node("Add", x, self._inner_conv(conv2, self._snake(snake2, y)))
         return x
 
+    def _inner_conv(self, conv: Conv, x: str) -> str:
+        """Of a residual block."""
+        return self._conv(conv, x)
+
     def _snake(self, snake: Snake, x: str) -> str:
-        writer, alpha = self._writer, snake.alpha.float()[:, None]
+        writer, alpha = self._writer, self._by_channel(snake.alpha.float())
         sine = writer.node("Sin", writer.node("Mul", x, writer.constant(alpha)))
         scale = (alpha + SNAKE_EPS).reciprocal()
         if writer.element == TensorProto.FLOAT16:
             scale = scale.clamp(max=torch.finfo(torch.float16).max)
         scaled = writer.node("Mul", writer.node("Mul", sine, sine), writer.constant(scale))
         return writer.node("Add", x, scaled)
+
+    def _by_channel(self, values: Tensor) -> Tensor:
+        """values (C,), as they multiply a residual block's x."""
+        return values[:, None]
 
     def _conv(self, conv: nn.Conv1d | nn.ConvTranspose1d, x: str) -> str:
         assert conv.bias is not None
@@ -132,15 +146,51 @@ class GeneratorWriter:
         )
 
 
+MIN_INT8_CHANNELS = 256
+
+
+def is_wide(config: HiFTConfig) -> bool:
+    """Whether 8 bits save time: else the time is in what stands around the products."""
+    return config.base_channels >= MIN_INT8_CHANNELS
+
+
+class Int8GeneratorWriter(GeneratorWriter):
+    """The residual blocks' convolutions in 8 bits, channels last: x (B, T, C).
+
+    Of a generator that is not causal.
+    """
+
+    def _stage(self, x: str, source: str, source_block: ResBlock, blocks: list[ResBlock]) -> str:
+        x, source = self._swapped(x), self._swapped(source)
+        self._frames, self._taps = self._writer.counted(x), {}
+        return self._swapped(super()._stage(x, source, source_block, blocks))
+
+    def _inner_conv(self, conv: Conv, x: str) -> str:
+        reached = range(0, conv.dilation[0] * conv.kernel_size[0], conv.dilation[0])
+        if reached not in self._taps:
+            offsets = self._writer.constant(np.array(reached, np.int32))
+            self._taps[reached] = self._writer.node("Add", self._frames, offsets)
+        return self._writer.int8_conv(conv, x, self._taps[reached])
+
+    def _by_channel(self, values: Tensor) -> Tensor:
+        return values
+
+    def _swapped(self, x: str) -> str:
+        return self._writer.node("Transpose", x, perm=[0, 2, 1])
+
+
 class OnnxGenerator:
     """Runs the generator's graph, as a `firstword.models.hift.hift.Generate`."""
 
-    def __init__(self, generator: Generator, num_threads: int):
-        self._session = OrtSession(generator_graph(generator), num_threads)
+    def __init__(self, generator: Generator, has_int8: bool, num_threads: int):
+        self._session = OrtSession(generator_graph(generator, has_int8), num_threads)
+        self._rows = 1 if has_int8 else None  # in a run: 8 bits have one scale for all
 
     def __call__(self, mel: Tensor, source_spectrum: Tensor) -> Tensor:
         """mel (B, M, T), source_spectrum (B, n_fft + 2, U T + 1) -> spectrum of the same shape."""
         spectrum = torch.empty(source_spectrum.shape)
-        inputs = {"mel": mel.contiguous(), "source": source_spectrum.contiguous()}
-        self._session.run(inputs, {"spectrum": spectrum})
+        rows = self._rows or len(mel)
+        parts = (part.contiguous().split(rows) for part in (mel, source_spectrum, spectrum))
+        for mel_rows, source_rows, spectrum_rows in zip(*parts, strict=True):
+            self._session.run({"mel": mel_rows, "source": source_rows}, {"spectrum": spectrum_rows})
         return spectrum

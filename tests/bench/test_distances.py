@@ -16,8 +16,9 @@ def test_eight_bits_are_another_thing_than_float32_but_not_far(
     words = ["--random", family, "--size", "small", "--tokens", "30", "--json", str(report)]
     distances.main(words)
     found = json.loads(report.read_text())
-    assert found.keys() == EVERY
-    assert all(0 < found[name]["mean"] <= found[name]["max"] for name in EVERY)
+    every = EVERY | {"vocoder, log-mel"} if family == "cosyvoice2" else EVERY
+    assert found.keys() == every
+    assert all(0 < found[name]["mean"] <= found[name]["max"] for name in every)
     assert found["flow, log-mel"]["mean"] < 0.05
     printed = capsys.readouterr().out
-    assert all(name in printed for name in EVERY)
+    assert all(name in printed for name in every)
