@@ -67,7 +67,8 @@ LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidat
 BackendChoice = Literal["auto", "torch", "vllm", "trtllm"]
 FlowBackendChoice = Literal["auto", "torch", "onnx", "tensorrt"]
 DeviceChoice = Literal["auto", "cpu", "cuda"]
-PrecisionChoice = Literal["auto", "float32", "bfloat16", "float16", "int8"]
+PrecisionChoice = Literal["auto", "float32", "bfloat16", "float16", "int8", "int4"]
+FEW_BITS: Final[dict[str, Literal["int8", "int4"]]] = {"int8": "int8", "int4": "int4"}  # a CPU's
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +224,9 @@ class NetworkOptions:
     precision: Annotated[
         PrecisionChoice,
         Field(
-            description="float32, bfloat16, float16 (a GPU's), or int8 (a CPU's): language model and "
-            "transformer blocks in 8 bits; auto is int8 on a CPU, but for CosyVoice 3's flow; on a GPU "
-            "bfloat16 where it has that, else float16"
+            description="float32, bfloat16, float16 (a GPU's), or a CPU's int8 and int4: language model and "
+            "transformer blocks in 8 bits, or most of the language model's weights in 4; auto is int8 on a "
+            "CPU, but for CosyVoice 3's flow; on a GPU bfloat16 where it has that, else float16"
         ),
     ] = "auto"
     cuda_graphs: Annotated[

@@ -1,4 +1,4 @@
-"""How far 8 bits move what the networks say, against float32 on the same inputs.
+"""How far 8 and 4 bits move what the networks say, against float32 on the same inputs.
 
 `python -m bench distances --checkpoint DIR` prints, of the language model, the Kullback-Leibler divergence
 of each step's distribution (nats); of the flow, the difference of the natural log-mel; of the speech, and of
@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from rich.table import Table
 from torch import Tensor
 
-from firstword.app.options import BUILTIN_CHECKPOINT
+from firstword.app.options import BUILTIN_CHECKPOINT, FEW_BITS
 from firstword.bench.arguments import count
 from firstword.bench.checkpoints import checkpoint_at
 from firstword.bench.networks import random_speaker
@@ -59,12 +59,12 @@ def main(words: Sequence[str]) -> None:
         speaker = next(iter(checkpoint.load_speakers().values()), None)
         lm = checkpoint.load_lm()
         assert isinstance(lm, Qwen2LM), "CosyVoice 1 is not measured here"
-        ids, divergence = lm_divergence(lm, given.tokens)
+        ids, divergences = lm_divergences(lm, given.tokens)
         del lm
         flow = checkpoint.load_flow()
         assert isinstance(flow, Flow), "CosyVoice 1 is not measured here"
         speaker = speaker or random_speaker(flow.config.vocab_size, PROMPT_TOKENS)
-        found = {"language model, nats a step": divergence}
+        found = {f"language model in {name}, nats a step": values for name, values in divergences.items()}
         found |= flow_distances(flow, checkpoint.load_hift(), checkpoint.config.mel, speaker, ids)
     _show(found)
     if given.json:
@@ -73,20 +73,25 @@ def main(words: Sequence[str]) -> None:
 
 
 @torch.inference_mode()
-def lm_divergence(lm: Qwen2LM, num_tokens: int) -> tuple[list[int], Tensor]:
-    """Speech tokens by float32 for some text, and how far 8 bits are from it at each step: (num_tokens,)."""
-    forms = [onnx_lm(deepcopy(lm), has_int8, torch.get_num_threads()) for has_int8 in (False, True)]
+def lm_divergences(lm: Qwen2LM, num_tokens: int) -> tuple[list[int], Distances]:
+    """Speech tokens by float32 for some text, and how far fewer bits are from it at each: (num_tokens,)."""
+    num_threads = torch.get_num_threads()
+    exact = onnx_lm(deepcopy(lm), "float32", num_threads)
+    forms = [onnx_lm(deepcopy(lm), precision, num_threads) for precision in FEW_BITS.values()]
     ratio = (num_tokens + 0.5) / len(TEXT_IDS)
     plan = OfflinePlan(lm.vocabulary, TEXT_IDS, (), (), LengthRatios(ratio, ratio))
-    decoder = SpeechDecoder(forms[0], lm.config.sampling)
+    decoder = SpeechDecoder(exact, lm.config.sampling)
     decoder.add(RowRequest(plan, seed=0))
     speech_ids: list[int] = []
     while decoder.rows:
         speech_ids += [event.speech_id for event in decoder.step() if isinstance(event, Emitted)]
     vocabulary = lm.vocabulary
     prompt = [vocabulary.sos, *(vocabulary.first_text + id for id in TEXT_IDS), vocabulary.task]
-    expected, found = (_log_probabilities(form, prompt, speech_ids) for form in forms)
-    return speech_ids, F.kl_div(found, expected, log_target=True, reduction="none").sum(-1)
+    expected, *found = (_log_probabilities(form, prompt, speech_ids) for form in (exact, *forms))
+    return speech_ids, {
+        name: F.kl_div(one, expected, log_target=True, reduction="none").sum(-1)
+        for name, one in zip(FEW_BITS, found, strict=True)
+    }
 
 
 def _log_probabilities(lm: SpeechLM, prompt: list[int], speech_ids: list[int]) -> Tensor:
@@ -146,7 +151,7 @@ def _mel(flow: IncrementalFlow, speaker: SpeakerFeatures, ids: list[int]) -> Ten
 
 
 def _show(found: Distances) -> None:
-    table = Table(title="int8 against float32", title_justify="left", box=None, pad_edge=False)
+    table = Table(title="few bits against float32", title_justify="left", box=None, pad_edge=False)
     for name in ("", "mean", "max"):
         table.add_column(name, justify="left" if not name else "right")
     for name, values in found.items():

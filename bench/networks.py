@@ -15,11 +15,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from firstword.app.options import FEW_BITS
 from firstword.bench.random_checkpoint import write_configuration
 from firstword.models.config import TOKEN_RATE_HZ, DiTFlowConfig, ModelConfig, Qwen2LMConfig, UNetFlowConfig
 from firstword.models.flow.batched_cache import BatchedCache
@@ -42,7 +43,7 @@ FIRST_HOPS = 3
 EVEN_CHUNKS = 16  # of the streams whose every chunk is compared with its neighbors
 EVEN_STREAMS = 3  # of which the quickest counts, chunk by chunk
 MAX_OVER_NEIGHBORS = 1.3
-PRECISIONS = ("float32", "bfloat16", "int8")
+PRECISIONS: Final = ("float32", "bfloat16", *FEW_BITS)
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -60,7 +61,7 @@ class Form:
 
     @property
     def has_int8(self) -> bool:
-        return self.precision == "int8"
+        return self.precision in FEW_BITS
 
 
 class CountedEstimator:
@@ -95,8 +96,10 @@ def main(words: Sequence[str]) -> None:
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as folder:
         config = write_configuration(Path(folder), arguments.family, arguments.size)
-    if arguments.precision == "int8" and arguments.plain:
-        parser.error("torch's own calls have no int8; take --precision float32 with --plain")
+    if arguments.precision in FEW_BITS and arguments.plain:
+        parser.error(
+            f"torch's own calls have no {arguments.precision}; take --precision float32 with --plain"
+        )
     form = Form(arguments.precision, uses_onnx=not arguments.plain and arguments.precision != "bfloat16")
     results: dict[str, Any] = {"family": arguments.family, "size": arguments.size, **asdict(form)}
     results |= measure_lm(config, form, arguments.prompt_tokens, arguments.tokens)
@@ -129,7 +132,11 @@ def measure_lm(config: ModelConfig, form: Form, prompt_tokens: int, num_tokens: 
     assert isinstance(lm_config, Qwen2LMConfig), "CosyVoice 1 is not measured here"
     lm = ready(lambda: Qwen2LM(lm_config), form.dtype)
     num_parameters = count_parameters(lm)
-    model = onnx_lm(lm, form.has_int8, torch.get_num_threads()) if form.uses_onnx else lm
+    model = (
+        onnx_lm(lm, FEW_BITS.get(form.precision, "float32"), torch.get_num_threads())
+        if form.uses_onnx
+        else lm
+    )
     decoder = SpeechDecoder(model, lm_config.sampling)
     text, prompt = list(range(TEXT_TOKENS)), list(range(prompt_tokens))
     endless = LengthRatios(minimum=num_tokens, maximum=num_tokens)

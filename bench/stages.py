@@ -336,7 +336,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--random", choices=get_args(Family), help="a checkpoint with random weights instead")
     parser.add_argument("--size", choices=get_args(Size), default="full", help="of the random one")
     parser.add_argument("--device", help="auto, cpu or cuda")
-    parser.add_argument("--precision", help="auto, float32, bfloat16 or int8")
+    parser.add_argument("--precision", help="auto, float32, bfloat16, int8 or int4")
     parser.add_argument(
         "--threads", type=int, help="of one network's arithmetic; 0 chooses as the server does"
     )

@@ -26,7 +26,7 @@ def serve(
     port: Annotated[int | None, typer.Option(help="TCP port; 0 takes a free one.")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Model directory.")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu or cuda.")] = None,
-    precision: Annotated[str | None, typer.Option(help="float32, bfloat16, float16 or int8.")] = None,
+    precision: Annotated[str | None, typer.Option(help="float32, bfloat16, float16, int8 or int4.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Directory of all that is written.")] = None,
     max_streams: Annotated[int | None, typer.Option(help="Streams that speak at once.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,

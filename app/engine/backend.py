@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
-from firstword.app.options import BackendChoice, FlowBackendChoice, PrecisionChoice
+from firstword.app.options import FEW_BITS, BackendChoice, FlowBackendChoice, PrecisionChoice
 from firstword.models.config import Family
 from firstword.models.tensorrt.library import INSTALL, installed_modules
 
@@ -101,13 +101,13 @@ def choose_flow_backend(
     if asked == "onnx" and not has_onnx:
         where = "in bfloat16" if device == "cpu" else "on a GPU"
         raise BackendError(
-            f"FIRSTWORD_FLOW_BACKEND is onnx, which runs on a CPU in float32 and int8, and the "
-            f"networks run {where}; set FIRSTWORD_FLOW_BACKEND=auto"
+            f"FIRSTWORD_FLOW_BACKEND is onnx, which runs on a CPU in float32, int8 and int4, and "
+            f"the networks run {where}; set FIRSTWORD_FLOW_BACKEND=auto"
         )
-    if asked == "torch" and precision == "int8":
+    if asked == "torch" and precision in FEW_BITS:
         raise BackendError(
-            "FIRSTWORD_FLOW_BACKEND is torch, which has no int8, and FIRSTWORD_PRECISION is int8; set one "
-            "of them to auto"
+            f"FIRSTWORD_FLOW_BACKEND is torch, which has no {precision}, and FIRSTWORD_PRECISION is "
+            f"{precision}; set one of them to auto"
         )
     if asked == "tensorrt":
         _check_tensorrt(device, family)

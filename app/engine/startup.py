@@ -27,6 +27,7 @@ from firstword.app.engine.tokens.interface import TokenGenerator
 from firstword.app.engine.tokens.prompt import PromptBuilder
 from firstword.app.engine.tokens.torch_generator import TorchTokenGenerator
 from firstword.app.options import (
+    FEW_BITS,
     DeviceChoice,
     EngineOptions,
     InvalidOptions,
@@ -254,7 +255,7 @@ async def _start_generator(
 def load_networks(options: NetworkOptions, engines_directory: Path | None = None) -> Networks:
     """Load what `options.checkpoint` holds for `options.device` and its precision.
 
-    In float32 and int8 a CPU runs the networks as ONNX Runtime graphs, with as many threads as torch has.
+    In float32 and few bits a CPU runs the networks as ONNX Runtime graphs, with as many threads as torch.
     engines_directory: where TensorRT's plans are; None: there are none.
     Raises CheckpointError, BackendError and InvalidOptions.
     """
@@ -275,7 +276,7 @@ def load_networks(options: NetworkOptions, engines_directory: Path | None = None
     exports = None if options.exports is None else _open_exports(options.exports, checkpoint, dtype, device)
     generate: Generate | None = None if exports is None else exports.generator(hift)
     if generate is None and flow_backend == "onnx":
-        generate = onnx_generator(hift, precision == "int8", num_threads)
+        generate = onnx_generator(hift, precision in FEW_BITS, num_threads)
     if generate is None and options.cuda_graphs:
         generate = graphed_generator(hift)
     token2wav: StreamingToken2Wav
@@ -287,8 +288,8 @@ def load_networks(options: NetworkOptions, engines_directory: Path | None = None
         prompt_states = cosyvoice1
     else:
         # "auto" takes int8 only for the flows whose int8 was compared on trained weights.
-        is_int8 = precision == "int8" and (
-            options.precision == "int8" or isinstance(flow.estimator, CausalUNet)
+        is_int8 = precision in FEW_BITS and (
+            options.precision in FEW_BITS or isinstance(flow.estimator, CausalUNet)
         )
         estimator: OtherEstimator | None = None
         front: OtherFront | None = None
@@ -321,7 +322,7 @@ def load_networks(options: NetworkOptions, engines_directory: Path | None = None
         if exports is not None and isinstance(torch_lm, TransformerLM):
             exports.use_lm(torch_lm)
         if runs_onnx:
-            lm = onnx_lm(torch_lm, precision == "int8", num_threads)
+            lm = onnx_lm(torch_lm, FEW_BITS.get(precision, "float32"), num_threads)
         else:
             lm = graphed_lm(torch_lm) if options.cuda_graphs else torch_lm
     return Networks(
@@ -385,9 +386,9 @@ def find_precision(choice: PrecisionChoice, device: Device) -> PrecisionChoice:
             return "int8"
         has_bfloat16 = torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
         return "bfloat16" if has_bfloat16 else "float16"
-    if choice == "int8" and device != "cpu":
+    if choice in FEW_BITS and device != "cpu":
         raise InvalidOptions(
-            f"precision int8 was asked for on {device}; it is for the CPU: use bfloat16 or float32"
+            f"precision {choice} was asked for on {device}; it is for the CPU: use bfloat16 or float32"
         )
     if choice == "float16" and device == "cpu":
         raise InvalidOptions("precision float16 was asked for on cpu; it is for a GPU: use int8 or float32")

@@ -4,6 +4,8 @@ A graph has its own copy of the weights: the network it is built from gives its 
 any more.
 """
 
+from typing import Final, Literal
+
 from firstword.models.flow.encoder import ConformerFront
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import OtherEstimator, OtherFront
@@ -15,19 +17,26 @@ from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.lm.transformer_lm import TransformerLM
 from firstword.models.onnx.encoder import OnnxFront
 from firstword.models.onnx.estimator import OnnxEstimator, dit_estimator, unet_estimator
-from firstword.models.onnx.graph import float32, int8_blockwise, int8_per_tensor
+from firstword.models.onnx.graph import float32, int4_blockwise, int8_blockwise, int8_per_tensor
 from firstword.models.onnx.hift import OnnxGenerator, is_wide
-from firstword.models.onnx.qwen2 import HEAD_DIM_STEP, OnnxQwen2LM
+from firstword.models.onnx.qwen2 import HEAD_DIM_STEP, OnnxQwen2LM, Products
+
+LMPrecision = Literal["float32", "int8", "int4"]
+_PRODUCTS: Final[dict[LMPrecision, Products]] = {
+    "float32": Products(float32, float32),
+    "int8": Products(int8_blockwise, int8_blockwise),
+    "int4": Products(int4_blockwise, int8_blockwise),
+}
 
 
-def onnx_lm(lm: Qwen2LM | TransformerLM, has_int8: bool, num_threads: int) -> SpeechLM:
+def onnx_lm(lm: Qwen2LM | TransformerLM, precision: LMPrecision, num_threads: int) -> SpeechLM:
     """Return `lm` itself for CosyVoice 1, and for heads that the graph's attention does not support.
 
-    has_int8: weights and activations of all linear layers.
+    precision: of the weights of all linear layers; int8 and int4 have activations in 8 bits.
     """
     if isinstance(lm, TransformerLM) or lm.config.qwen2.head_dim % HEAD_DIM_STEP:
         return lm
-    graph = OnnxQwen2LM(lm, int8_blockwise if has_int8 else float32, num_threads)
+    graph = OnnxQwen2LM(lm, _PRODUCTS[precision], num_threads)
     lm.decoder.to("meta")
     return graph
 

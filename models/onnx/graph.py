@@ -1,4 +1,4 @@
-"""Writes ONNX graphs node by node, with matrix products in float32, block-wise int8 and per-tensor int8."""
+"""Writes ONNX graphs node by node, with matrix products in float32, and in 8 and 4 bits."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -193,16 +193,32 @@ def int8_blockwise(writer: GraphWriter, x: str, matrix: Matrix) -> str:
 
     For few rows, where reading the weights is the cost.
     """
-    quantized, scales = quantized_blocks(matrix)
+    return _by_blocks(writer, x, matrix.shape, 8, *quantized_blocks(matrix))
+
+
+def int4_blockwise(writer: GraphWriter, x: str, matrix: Matrix) -> str:
+    """As `int8_blockwise` with weights of 4 bits, which are read in half the time."""
+    return _by_blocks(writer, x, matrix.shape, 4, *quantized_nibbles(matrix))
+
+
+def _by_blocks(
+    writer: GraphWriter,
+    x: str,
+    shape: tuple[int, ...],
+    bits: int,
+    weights: npt.NDArray[np.uint8],
+    scales: Matrix,
+) -> str:
+    """shape: (N, K)."""
     return writer.node(
         "MatMulNBits",
         x,
-        writer.constant(quantized),
+        writer.constant(weights),
         writer.constant(scales),
         domain=CONTRIB,
-        N=matrix.shape[0],
-        K=matrix.shape[1],
-        bits=8,
+        N=shape[0],
+        K=shape[1],
+        bits=bits,
         block_size=BLOCK,
         accuracy_level=INT8_ACTIVATIONS,
     )
@@ -214,8 +230,9 @@ def int8_per_tensor(writer: GraphWriter, x: str, matrix: Matrix) -> str:
     For many rows of one stream, where arithmetic is the cost: three to five times as fast as float32.
     """
     quantized, scales = quantized_rows(matrix)
-    constants = np.ascontiguousarray(quantized.T), scales, np.zeros(len(matrix), np.int8)
-    return writer.node("DynamicQuantizeMatMul", x, *map(writer.constant, constants), domain=CONTRIB)
+    weights, zeros = np.ascontiguousarray(quantized.T), np.zeros(len(matrix), np.int8)
+    constants = [writer.constant(values) for values in (weights, scales, zeros)]
+    return writer.node("DynamicQuantizeMatMul", x, *constants, domain=CONTRIB)
 
 
 def quantized_rows(matrix: Matrix) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
@@ -229,8 +246,47 @@ def quantized_blocks(matrix: Matrix) -> tuple[npt.NDArray[np.uint8], Matrix]:
 
     A row's last block is filled up with zeros.
     """
-    size, width = matrix.shape
-    blocks = np.pad(matrix, ((0, 0), (0, -width % BLOCK))).reshape(size, -1, BLOCK)
+    blocks = _blocks(matrix)
     scales = np.abs(blocks).max(axis=-1) / 127
     steps = blocks / np.where(scales > 0, scales, 1)[..., None]
     return (np.rint(steps) + 128).astype(np.uint8), scales.astype(np.float32)
+
+
+_NIBBLE_SHARES = (0.76, 0.83, 0.9, 0.97, 1.04)  # of a block's largest weight, that its lowest step is
+_NIBBLE_ROWS = 64  # quantized at a time: what fits the processor's cache
+
+
+def quantized_nibbles(matrix: Matrix) -> tuple[npt.NDArray[np.uint8], Matrix]:
+    """matrix (N, K) -> 4-bit weights, two in a byte, 8 meaning 0 (N, blocks, 16), and scales (N, blocks).
+
+    Each block has the scale of the least squared error among those tried.
+    """
+    blocks = _blocks(matrix)
+    nibbles = np.empty(blocks.shape, np.uint8)
+    scales = np.empty(blocks.shape[:2], np.float32)
+    for row in range(0, len(blocks), _NIBBLE_ROWS):
+        rows = slice(row, row + _NIBBLE_ROWS)
+        steps, scales[rows] = _nearest_steps(blocks[rows])
+        nibbles[rows] = steps + 8
+    packed: npt.NDArray[np.uint8] = nibbles[..., 0::2] | (nibbles[..., 1::2] << np.uint8(4))
+    return packed, scales
+
+
+def _nearest_steps(blocks: Matrix) -> tuple[Matrix, Matrix]:
+    """blocks (N, blocks, 32) -> whole steps from -8 to 7, and their scales (N, blocks)."""
+    largest = np.take_along_axis(blocks, np.abs(blocks).argmax(axis=-1)[..., None], axis=-1)
+    scales, steps, errors = largest, blocks, np.full_like(largest, np.inf)
+    for share in _NIBBLE_SHARES:
+        tried = np.where(largest == 0, np.float32(1), largest * np.float32(-share / 8))  # there is no step 8
+        rounded = np.clip(np.rint(blocks / tried), -8, 7)
+        error = np.square(rounded * tried - blocks).sum(axis=-1, keepdims=True)
+        is_better = error < errors
+        scales, errors = np.where(is_better, tried, scales), np.where(is_better, error, errors)
+        steps = np.where(is_better, rounded, steps)
+    return steps, scales[..., 0]
+
+
+def _blocks(matrix: Matrix) -> Matrix:
+    """matrix (N, K) -> (N, blocks, 32), the last one filled up with zeros."""
+    size, width = matrix.shape
+    return np.pad(matrix, ((0, 0), (0, -width % BLOCK))).reshape(size, -1, BLOCK)

@@ -162,7 +162,8 @@ class Int8GeneratorWriter(GeneratorWriter):
 
     def _stage(self, x: str, source: str, source_block: ResBlock, blocks: list[ResBlock]) -> str:
         x, source = self._swapped(x), self._swapped(source)
-        self._frames, self._taps = self._writer.counted(x), {}
+        self._frames = self._writer.counted(x)
+        self._taps: dict[range, str] = {}  # by what a convolution reaches
         return self._swapped(super()._stage(x, source, source_block, blocks))
 
     def _inner_conv(self, conv: Conv, x: str) -> str:

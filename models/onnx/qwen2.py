@@ -9,6 +9,7 @@ T > 1 behind a past needs B = 1. query_i (B, T, H D), of layers with alignment h
 
 import threading
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -30,9 +31,16 @@ from firstword.models.onnx.session import OrtSession, each
 HEAD_DIM_STEP = 16  # GroupQueryAttention with rotary positions takes multiples of that
 
 
-def decoder_graph(decoder: Qwen2Decoder, product: Product, watched_layers: frozenset[int]) -> bytes:
+class Products(NamedTuple):
+    """How a language model multiplies. outer: by query, key, value and head, which lose most by few bits."""
+
+    inner: Product
+    outer: Product
+
+
+def decoder_graph(decoder: Qwen2Decoder, products: Products, watched_layers: frozenset[int]) -> bytes:
     """watched_layers: whose queries are an output."""
-    config, writer = decoder.config, GraphWriter("qwen2", product)
+    config, writer = decoder.config, GraphWriter("qwen2", products.inner)
     x = writer.input("x", ["rows", "length", config.hidden_size])
     positions = [
         writer.input("last", ["rows"], TensorProto.INT32),
@@ -51,7 +59,7 @@ def decoder_graph(decoder: Qwen2Decoder, product: Product, watched_layers: froze
     )
     for layer, norm in zip(layers, norms, strict=True):
         is_watched = layer.attention.layer in watched_layers
-        attended = _attention(writer, layer.attention, normed, positions, is_watched)
+        attended = _attention(writer, layer.attention, normed, positions, products.outer, is_watched)
         normed, x = _normed_sum(writer, attended, x, layer.mlp_norm)
         gate = writer.linear(normed, layer.mlp.gate.weight)
         silu = writer.node("QuickGelu", gate, domain=CONTRIB, alpha=1.0)
@@ -70,13 +78,20 @@ def head_graph(head: nn.Linear, product: Product) -> bytes:
 
 
 def _attention(
-    writer: GraphWriter, attention: Qwen2Attention, x: str, positions: list[str], is_watched: bool
+    writer: GraphWriter,
+    attention: Qwen2Attention,
+    x: str,
+    positions: list[str],
+    product: Product,
+    is_watched: bool,
 ) -> str:
+    """product: by query, key and value."""
     parts, size = (attention.query, attention.key, attention.value), attention.head_dim
     num_heads, num_key_heads = (part.out_features // size for part in parts[:2])
     shape: Shape = ["rows", num_key_heads, "capacity", size]
     past = [writer.input(f"past_{what}_{attention.layer}", shape) for what in ("keys", "values")]
-    projected = writer.linear(x, cat([part.weight for part in parts]), cat([part.bias for part in parts]))
+    weight, bias = cat([part.weight for part in parts]), cat([part.bias for part in parts])
+    projected = writer.linear(x, weight, bias, product)
     if is_watched:
         width = num_heads * size
         query = writer.node("Slice", projected, *map(writer.integers, (0, width, -1)))
@@ -126,13 +141,13 @@ class _ThreadBuffers(threading.local):
 class OnnxQwen2LM:
     """A `SpeechLM` that embeds as the given one does and decodes by graphs of it. Threads may share it."""
 
-    def __init__(self, lm: Qwen2LM, product: Product, num_threads: int):
+    def __init__(self, lm: Qwen2LM, products: Products, num_threads: int):
         """Of `lm` the embeddings and the cache's shape are still used, the decoder no more."""
         self._lm = lm
         self._config = lm.config.qwen2
         self._watched = frozenset(layer for layer, _ in lm.alignment_heads)
-        self._decoder = OrtSession(decoder_graph(lm.decoder, product, self._watched), num_threads)
-        self._head = OrtSession(head_graph(lm.head, product), num_threads)
+        self._decoder = OrtSession(decoder_graph(lm.decoder, products, self._watched), num_threads)
+        self._head = OrtSession(head_graph(lm.head, products.outer), num_threads)
         self.vocabulary = lm.vocabulary
         self.new_cache = lm.new_cache
         self.prompt_embeddings = lm.prompt_embeddings

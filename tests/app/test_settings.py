@@ -97,7 +97,7 @@ def test_unknown_argument_is_refused() -> None:
         ("FIRSTWORD_METRICS_PORT", "0", "greater than or equal to 1"),
         ("FIRSTWORD_BACKEND", "tensorrt", "'auto', 'torch', 'vllm' or 'trtllm'"),
         ("FIRSTWORD_DEVICE", "gpu", "'auto', 'cpu' or 'cuda'"),
-        ("FIRSTWORD_PRECISION", "float8", "'float16' or 'int8'"),
+        ("FIRSTWORD_PRECISION", "float8", "'int8' or 'int4'"),
         ("FIRSTWORD_MAX_STREAMS", "-1", "greater than or equal to 0"),
         ("FIRSTWORD_MAX_QUEUED", "-1", "greater than or equal to 0"),
         ("FIRSTWORD_FIRST_HOP_TOKENS", "26", "less than or equal to 25"),

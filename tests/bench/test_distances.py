@@ -5,7 +5,12 @@ import pytest
 
 from firstword.bench import distances
 
-EVERY = {"language model, nats a step", "flow, log-mel", "waveform, log-mel"}
+EVERY = {
+    "language model in int8, nats a step",
+    "language model in int4, nats a step",
+    "flow, log-mel",
+    "waveform, log-mel",
+}
 
 
 @pytest.mark.parametrize("family", ["cosyvoice2", "cosyvoice3"])

@@ -59,6 +59,7 @@ def test_vllm_that_cannot_run_here_is_refused_in_one_line(
     [
         ("auto", "cpu", "auto", "onnx"),
         ("auto", "cpu", "int8", "onnx"),
+        ("auto", "cpu", "int4", "onnx"),
         ("auto", "cpu", "float32", "onnx"),
         ("auto", "cpu", "bfloat16", "torch"),
         ("auto", "cuda", "auto", "torch"),
@@ -81,9 +82,17 @@ def test_flow_backend_is_chosen(
 @pytest.mark.parametrize(
     ("asked", "device", "precision", "family", "modules", "said"),
     [
-        ("onnx", "cuda", "auto", "cosyvoice2", [], "runs on a CPU in float32 and int8, .* on a GPU; set"),
+        (
+            "onnx",
+            "cuda",
+            "auto",
+            "cosyvoice2",
+            [],
+            "runs on a CPU in float32, int8 and int4, .* on a GPU; set",
+        ),
         ("onnx", "cpu", "bfloat16", "cosyvoice2", [], "the networks run in bfloat16; set"),
         ("torch", "cpu", "int8", "cosyvoice2", [], "which has no int8"),
+        ("torch", "cpu", "int4", "cosyvoice2", [], "which has no int4"),
         ("tensorrt", "cpu", "auto", "cosyvoice2", ["tensorrt"], "needs an NVIDIA GPU"),
         ("tensorrt", "cuda", "auto", "cosyvoice1", ["tensorrt"], "the checkpoint is a CosyVoice 1"),
         ("tensorrt", "cuda", "auto", "cosyvoice3", [], "TensorRT is not installed; pip install"),

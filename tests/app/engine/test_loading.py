@@ -8,7 +8,7 @@ import pytest
 from firstword.app.engine import startup
 from firstword.app.engine.backend import BackendError
 from firstword.app.engine.startup import find_precision, load_networks
-from firstword.app.options import NetworkOptions
+from firstword.app.options import NetworkOptions, PrecisionChoice
 from firstword.models.flow.unet import CausalUNet
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.onnx.estimator import OnnxEstimator
@@ -25,6 +25,7 @@ from tests.support.checkpoints import small_checkpoint
         ("auto", "cpu", "int8"),
         ("bfloat16", "cpu", "bfloat16"),
         ("int8", "cpu", "int8"),
+        ("int4", "cpu", "int4"),
     ],
 )
 def test_precision(asked: str, device: str, found: str) -> None:
@@ -48,15 +49,17 @@ def test_float16_and_cuda_graphs_are_for_a_gpu() -> None:
         load_networks(NetworkOptions(device="cpu", cuda_graphs=True))
 
 
-def test_int8_is_for_the_cpu() -> None:
-    with pytest.raises(
-        ValueError, match="int8 was asked for on cuda; it is for the CPU: use bfloat16 or float32"
-    ):
-        find_precision("int8", "cuda")
+@pytest.mark.parametrize("precision", ["int8", "int4"])
+def test_few_bits_are_for_the_cpu(precision: PrecisionChoice) -> None:
+    expected = f"{precision} was asked for on cuda; it is for the CPU: use bfloat16 or float32"
+    with pytest.raises(ValueError, match=expected):
+        find_precision(precision, "cuda")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("precision", "uses_onnx"), [("int8", True), ("float32", True), ("bfloat16", False)])
+@pytest.mark.parametrize(
+    ("precision", "uses_onnx"), [("int8", True), ("int4", True), ("float32", True), ("bfloat16", False)]
+)
 def test_a_cpu_runs_graphs_but_in_bfloat16(precision: str, uses_onnx: bool) -> None:
     networks = load_networks(
         NetworkOptions(small_checkpoint("cosyvoice2"), device="cpu", precision=precision)  # type: ignore[arg-type]

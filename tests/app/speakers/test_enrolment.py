@@ -137,7 +137,7 @@ def test_the_built_in_speakers_say_what_their_prompt_says(networks: SpeakerNetwo
 @pytest.fixture(scope="module")
 def checking(token2wav: Token2Wav) -> SpeakerNetworks:
     checkpoint = open_checkpoint(BUILTIN)
-    lm = onnx_lm(checkpoint.load_lm(), has_int8=True, num_threads=1)
+    lm = onnx_lm(checkpoint.load_lm(), "int8", num_threads=1)
     return SpeakerNetworks(checkpoint, checkpoint.load_tokenizer(), token2wav, 1, lm)
 
 

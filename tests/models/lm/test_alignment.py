@@ -115,7 +115,7 @@ def test_attention_of_draws_equals_one_pass(family: str) -> None:
 
 @pytest.mark.parametrize("family", ["cosyvoice2", "cosyvoice3"])
 def test_graphs_see_what_torch_sees(family: str) -> None:
-    graph = onnx_lm(small_lm(family), has_int8=False, num_threads=1)
+    graph = onnx_lm(small_lm(family), "float32", num_threads=1)
     torch_run, torch_seen, _ = spoken(small_lm(family))
     graph_run, graph_seen, _ = spoken(graph)
     assert graph_run == torch_run
