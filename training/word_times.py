@@ -19,7 +19,6 @@ from rich.table import Table
 
 from firstword.app.engine.transcript import TimedWord
 from firstword.app.engine.word_aligner import UtteranceWords
-from firstword.app.options import BUILTIN_CHECKPOINT
 from firstword.app.synthesizer import Synthesizer
 from firstword.app.text.words import find_words
 from firstword.models.checkpoint.open import open_checkpoint
@@ -28,7 +27,7 @@ from firstword.models.lm.alignment_reader import AlignmentReader
 from firstword.models.lm.plan import IGNORED, TokenDetail, offline_layout
 from firstword.models.lm.qwen2 import Qwen2LM
 from training import corpus
-from training.settings import DEFAULT, Settings, read_settings
+from training.settings import BUILTIN, DEFAULT, Settings, read_settings
 from training.teachers import open_teacher
 from training.teachers.spoken import SAMPLE_RATE_HZ, Samples, Spoken
 from training.text.corpus import evaluation_sentences
@@ -43,7 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m training.word_times", description=__doc__.split("\n")[0])
     parser.add_argument("--sentences", type=int, default=50, help="for each speaker")
     parser.add_argument("--speakers", nargs="+", metavar="NAME", help="all if left out")
-    parser.add_argument("--checkpoint", type=Path, default=BUILTIN_CHECKPOINT, help="model directory")
+    parser.add_argument("--checkpoint", type=Path, default=BUILTIN, help="model directory")
     parser.add_argument("--in-pieces", action="store_true", help="text word by word, as it is written")
     parser.add_argument("--teachers", action="store_true", help="their speech, not the generated")
     parser.add_argument("--settings", type=Path, default=DEFAULT, help="which say each speaker's teacher")
