@@ -166,8 +166,9 @@ def ids_of_frames(
 ) -> NDArray[np.int64]:
     """The first and the last text id that each frame says, (F, 2): of its word, as far as its phone is in it.
 
-    words, phones (F,): those of the frames; a silence goes with the word after it. text_words (X,): the word
-    of each text id. Where a word has as many ids as phones, each phone is one of them.
+    words, phones (F,): those of the frames, in which a silence has the word after it. text_words (X,): the
+    word of each text id. Where a word has as many ids as phones, each phone is one of them. A silence says
+    what stands between the words, where something does.
     """
     about = np.tile(NOT_KNOWN, (len(words), 1))
     for word in np.unique(words):
@@ -176,7 +177,9 @@ def ids_of_frames(
         if not len(places) or not len(sounds):
             continue
         about[frames] = places[-1]
-        about[frames[frames < sounds[0]]] = places[0]
+        before = np.flatnonzero(text_words[: places[0]] >= 0)
+        between = (before[-1] + 1, places[0] - 1) if len(before) else NOT_KNOWN
+        about[frames[frames < sounds[0]]] = between if between[0] <= between[1] else places[0]
         heard = phones[sounds]
         begins = np.append(False, heard[1:] != heard[:-1])
         if begins.sum() + 1 != len(places):  # `[ER0]` is two of the teachers' phones

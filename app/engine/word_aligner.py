@@ -20,6 +20,7 @@ from firstword.models.lm.plan import TokenDetail
 LAG_TOKENS = 3  # the flow looks as far ahead
 _FLOOR = 1e-3  # of the attention on a word
 _SKIP = 8.0  # nats a word that has no token
+_BEGINS_AT = 0.25  # of a word's first token: a token is of the word that sounds at three quarters of it
 
 Scores = npt.NDArray[np.float64]
 
@@ -115,8 +116,9 @@ class UtteranceWords:
             text = source[word.start : word.end]
             self._words.append((text, char_start + word.start, char_start + word.end))
             self._seconds.append(estimated_seconds(text + " ") / self._rate)
+            self._aligner.add_ids(word.num_before)  # a pause goes with what was said before it
             self._aligner.add_word(word.num_ids)
-        self._aligner.add_ids(num_ids - sum(word.num_ids for word in words))
+        self._aligner.add_ids(num_ids - sum(word.num_before + word.num_ids for word in words))
 
     def take_ended(
         self, details: Sequence[TokenDetail], num_trimmed: int, num_samples: int, is_last: bool
@@ -152,10 +154,12 @@ class UtteranceWords:
             while len(self._starts) <= word:
                 self._starts.append(index)
         self._num_decided = len(self._aligner.words)
-        starts = [round(start * self._samples_per_token - num_trimmed) for start in self._starts]
+        tokens = [start + _BEGINS_AT if start else 0.0 for start in self._starts]
+        starts = [round(token * self._samples_per_token - num_trimmed) for token in tokens]
         if is_last:  # a word without a token of its own is at the end
             starts += [num_samples] * (len(self._words) + 1 - len(starts))
-        return [min(max(0, start), num_samples) for start in starts]
+            return [min(max(0, start), num_samples) for start in starts]
+        return [max(0, start) for start in starts if start <= num_samples]
 
     def _estimated(self, num_samples: int, is_last: bool) -> list[int]:
         """As `_decided`. A word is due when about its length was given out; the rest share what is left."""

@@ -23,12 +23,14 @@ Bounds = tuple[int, int]
 class Word:
     """start, end: in characters of the source, the punctuation around it left out.
 
-    num_ids: how many text tokens say it, those of the punctuation beside it included.
+    num_ids: how many text tokens say it, those of the punctuation beside it included. num_before: how many
+    say the pause before it, where a blank is a text token of its own.
     """
 
     start: int
     end: int
     num_ids: int
+    num_before: int = 0
 
 
 def find_words(written: str, spoken: str, num_ids: int, encode: Callable[[str], Sequence[int]]) -> list[Word]:
@@ -41,11 +43,18 @@ def find_words(written: str, spoken: str, num_ids: int, encode: Callable[[str], 
         return []
     blanks = [(spoken.rfind(" ", end, start), start) for (_, end), (start, _) in pairwise(says)]
     cuts = [start if blank < 0 else blank for blank, start in blanks]
-    lengths = accumulate(len(encode(spoken[cut:next])) for cut, next in pairwise([0, *cuts, len(spoken)]))
-    total = [*lengths]
+    parts = [encode(spoken[cut:next]) for cut, next in pairwise([0, *cuts, len(spoken)])]
+    blank = [*encode(" ")]
+    pauses = [int(len(blank) == 1 and [*part[:1]] == blank) for part in parts]
+    total = [*accumulate(map(len, parts))]
     ends = [0, *(round(length * num_ids / total[-1]) for length in total)]
     return [
-        Word(sources[first][0], sources[last - 1][1], ends[spoken_last] - ends[spoken_first])
+        Word(
+            sources[first][0],
+            sources[last - 1][1],
+            ends[spoken_last] - ends[spoken_first] - pauses[spoken_first],
+            pauses[spoken_first],
+        )
         for (first, last), (spoken_first, spoken_last) in _paired(
             [written[start:end].casefold() for start, end in sources],
             [spoken[start:end].casefold() for start, end in says],
@@ -73,12 +82,13 @@ def in_source(words: Iterable[Word], spans: Sequence[Span]) -> list[Word]:
             start += word.start - written[first]
         if spans[last].is_plain:
             end -= written[last + 1] - word.end
-        num_ids = word.num_ids
+        num_ids, num_before = word.num_ids, word.num_before
         if found and start < found[-1].end:
-            num_ids += found[-1].num_ids
-            start = found.pop().start
+            begun = found.pop()
+            num_ids += num_before + begun.num_ids
+            start, num_before = begun.start, begun.num_before
         if start < end:
-            found.append(Word(start, end, num_ids))
+            found.append(Word(start, end, num_ids, num_before))
     return found
 
 

@@ -68,7 +68,7 @@ def test_a_sound_is_about_its_own_part_of_the_word() -> None:
     words = np.array([0, 0, 0, 0, 0, 1, 1, 1, 1], np.int16)
     phones = np.array([0, 3, 4, 4, 5, 0, 4, 5, 0], np.uint8)
     about = ids_of_frames(words, phones, text_words)
-    assert about[:, 0].tolist() == about[:, 1].tolist() == [0, 0, 1, 1, 2, 4, 4, 5, 5]
+    assert about[:, 0].tolist() == about[:, 1].tolist() == [0, 0, 1, 1, 2, 3, 4, 5, 5]
 
     after = np.array([PHONES.index(phone) for phone in "æfftəəɹ"], np.uint8)
     words = np.zeros(len(after), np.int16)

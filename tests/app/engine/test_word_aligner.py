@@ -147,10 +147,10 @@ def details_of(way: Way) -> list[TokenDetail]:
 def test_words_are_given_out_when_they_have_sounded_and_never_change(hop: int) -> None:
     details = details_of([0, 0, 0, 1, 1, 2, 2, 2, 2, 3, 3, 4])
     assert in_chunks(utterance(), details, hop, trimmed=150) == [
-        TimedWord("One", 10, 13, 5000, 5150),
-        TimedWord("two", 14, 17, 5150, 5350),
-        TimedWord("three", 18, 23, 5350, 5750),
-        TimedWord("four", 24, 28, 5750, 6050),
+        TimedWord("One", 10, 13, 5000, 5175),
+        TimedWord("two", 14, 17, 5175, 5375),
+        TimedWord("three", 18, 23, 5375, 5775),
+        TimedWord("four", 24, 28, 5775, 6050),
     ]
 
 
@@ -158,9 +158,9 @@ def test_a_word_that_was_not_said_is_given_all_the_same() -> None:
     found = in_chunks(utterance(), details_of([0, 0, 2, 2, 2]), 2)
     assert [word.text for word in found] == ["One", "two", "three", "four"]
     assert [(word.start, word.end) for word in found] == [
-        (5000, 5100),
-        (5100, 5200),
-        (5200, 5500),
+        (5000, 5125),
+        (5125, 5225),
+        (5225, 5500),
         (5500, 5500),
     ]
 
@@ -171,13 +171,13 @@ def test_tokens_before_any_text_came_are_of_the_first_word() -> None:
     assert words.take_ended([nothing] * 5, 0, 200, is_last=False) == []
     words.add(SOURCE, WORDS, 5, char_start=0)
     found = words.take_ended([nothing] * 5 + details_of([0, 0, 1, 2, 3, 4]), 0, 1100, is_last=True)
-    assert [word.start for word in found] == [0, 700, 800, 900]
+    assert [word.start for word in found] == [0, 725, 825, 925]
 
 
 def test_a_faster_rate_makes_times_shorter() -> None:
     words = utterance(rate=2.0)
     found = words.take_ended(details_of([0, 0, 1, 1, 2, 2, 3, 3]), 0, 400, is_last=True)
-    assert [word.start for word in found] == [5000, 5100, 5200, 5300]
+    assert [word.start for word in found] == [5000, 5112, 5212, 5312]
 
 
 def test_without_attention_times_are_estimated_and_share_the_audio() -> None:

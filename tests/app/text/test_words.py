@@ -79,6 +79,22 @@ def test_a_word_has_the_tokens_of_all_that_is_said_for_it(normalizer: Normalizer
     assert said(normalizer, "... — !") == {}
 
 
+def test_a_blank_of_its_own_is_a_pause_before_the_word() -> None:
+    def letters(text: str) -> Sequence[int]:
+        return [*map(ord, text)]
+
+    def joined(text: str) -> Sequence[int]:
+        """A blank is part of the text token behind it."""
+        return [ord(word[-1]) for word in text.split()]
+
+    text = "Yes, it is."
+    words = find_words(text, text, len(text), letters)
+    assert [(word.num_before, word.num_ids) for word in words] == [(0, 4), (1, 2), (1, 3)]
+    (word,) = find_words(" it", " it", 3, letters)  # a piece of text that goes on
+    assert (word.num_before, word.num_ids) == (1, 2)
+    assert [(word.num_before, word.num_ids) for word in find_words(text, text, 3, joined)] == [(0, 1)] * 3
+
+
 @given(text=TEXTS)
 def test_words_are_in_order_and_share_all_tokens(normalizer: Normalizer, text: str) -> None:
     spoken = normalizer(text, "en")
@@ -104,7 +120,8 @@ def test_words_of_marked_text_are_those_of_the_client(frontend: TextFrontend, mo
     for item in items:
         if isinstance(item, Segment):
             found += [text[position + word.start : position + word.end] for word in item.words]
-            assert sum(word.num_ids for word in item.words) in (len(item.text_ids), 0)
+            num_ids = sum(word.num_before + word.num_ids for word in item.words)
+            assert num_ids in (len(item.text_ids), 0)
         if hasattr(item, "seconds") or isinstance(item, Segment):
             position += len(item.source)
     assert found == ["Hi", "Nguyen", "it", "is", "7:30", "Ok", "[x]", "bye"]
