@@ -68,6 +68,7 @@ BackendChoice = Literal["auto", "torch", "vllm", "trtllm"]
 FlowBackendChoice = Literal["auto", "torch", "onnx", "tensorrt"]
 DeviceChoice = Literal["auto", "cpu", "cuda"]
 PrecisionChoice = Literal["auto", "float32", "bfloat16", "float16", "int8", "int4"]
+StatePrecisionChoice = Literal["auto", "float32", "int8"]
 FEW_BITS: Final[dict[str, Literal["int8", "int4"]]] = {"int8": "int8", "int4": "int4"}  # a CPU's
 
 
@@ -255,6 +256,12 @@ class NetworkOptions:
         float,
         Field(ge=0, description="How much of its own past a stream attends to; 0 is all, and costs grow"),
     ] = 10
+    state_precision: Annotated[
+        StatePrecisionChoice,
+        Field(
+            description="Format of a stream's past in ONNX Runtime's flow; auto is int8 for wide ones in int8"
+        ),
+    ] = "auto"
     max_state_mb: Annotated[
         int | None,
         Field(ge=1, description="Memory of one stream, its window shortened to fit; empty is no budget"),

@@ -37,6 +37,7 @@ from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.onnx.build import onnx_estimator, onnx_front, onnx_lm
 from firstword.models.onnx.hift import OnnxGenerator
+from firstword.models.onnx.state import StatePrecision
 from firstword.models.token2wav import Token2Wav
 from firstword.models.token2wav_step import StepInput
 
@@ -109,18 +110,25 @@ def flow_distances(
     flow: Flow, hift: HiFT, mel: MelConfig, speaker: SpeakerFeatures, ids: list[int]
 ) -> Distances:
     mels, waves = [], []
-    for has_int8 in (False, True):
+    forms: list[tuple[bool, StatePrecision]] = [
+        (False, "float32"),
+        (True, "float32"),
+        (False, "int8"),
+    ]
+    for has_int8, state_precision in forms:
         own = deepcopy(flow)
         num_threads = torch.get_num_threads()
-        estimator, front = onnx_estimator(own, has_int8, num_threads), onnx_front(own, num_threads)
+        estimator = onnx_estimator(own, has_int8, num_threads, state_precision)
+        front = onnx_front(own, num_threads)
         mels.append(_mel(IncrementalFlow(own, estimator, front), speaker, ids))
         session = Token2Wav(own, hift, estimator=estimator, front=front)
-        state = session.start(session.compute_prompt_state(speaker))
-        waves.append(session.step([StepInput(state, ids, is_last=True)])[0])
+        stream = session.start(session.compute_prompt_state(speaker))
+        waves.append(session.step([StepInput(stream, ids, is_last=True)])[0])
     log_mel = MelExtractor(mel)
     found = {
         "flow, log-mel": (mels[1] - mels[0]).abs(),
         "waveform, log-mel": (log_mel(waves[1]) - log_mel(waves[0])).abs(),
+        "flow's state in int8, log-mel": (mels[2] - mels[0]).abs(),
     }
     if not hift.config.is_causal:
         float32, int8 = (_vocoded(hift, mels[0], has_int8) for has_int8 in (False, True))

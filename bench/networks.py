@@ -15,18 +15,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
 
-from firstword.app.options import FEW_BITS
+from firstword.app.options import FEW_BITS, StatePrecisionChoice
 from firstword.bench.random_checkpoint import write_configuration
 from firstword.models.config import TOKEN_RATE_HZ, DiTFlowConfig, ModelConfig, Qwen2LMConfig, UNetFlowConfig
 from firstword.models.flow.batched_cache import BatchedCache
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import Estimator
-from firstword.models.flow.kv_cache import ChunkKVCache, PagedKVCache, RingKVCache
+from firstword.models.flow.kv_cache import ChunkKVCache, PagedKVCache
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.hift.hift import HiFT
 from firstword.models.hift.streaming import MelChunk
@@ -54,6 +54,7 @@ class Form:
 
     precision: str
     uses_onnx: bool
+    state_precision: StatePrecisionChoice
 
     @property
     def dtype(self) -> torch.dtype:
@@ -84,6 +85,7 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--family", choices=["cosyvoice2", "cosyvoice3"], default="cosyvoice2")
     parser.add_argument("--size", choices=["full", "small"], default="full")
     parser.add_argument("--precision", choices=PRECISIONS, default="int8")
+    parser.add_argument("--state-precision", choices=get_args(StatePrecisionChoice), default="auto")
     parser.add_argument("--plain", action="store_true", help="torch calls, no graphs")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=int, default=60, help="where the late chunks are timed")
@@ -100,7 +102,8 @@ def main(words: Sequence[str]) -> None:
         parser.error(
             f"torch's own calls have no {arguments.precision}; take --precision float32 with --plain"
         )
-    form = Form(arguments.precision, uses_onnx=not arguments.plain and arguments.precision != "bfloat16")
+    uses_onnx = not arguments.plain and arguments.precision != "bfloat16"
+    form = Form(arguments.precision, uses_onnx, arguments.state_precision)
     results: dict[str, Any] = {"family": arguments.family, "size": arguments.size, **asdict(form)}
     results |= measure_lm(config, form, arguments.prompt_tokens, arguments.tokens)
     results |= measure_token2wav(config, form, arguments.prompt_tokens, arguments.seconds, arguments.pairs)
@@ -161,7 +164,8 @@ def measure_token2wav(
     sizes = {"flow_parameters": count_parameters(flow), "hift_parameters": count_parameters(hift)}
     num_threads = torch.get_num_threads()
     if form.uses_onnx:
-        estimator = CountedEstimator(onnx_estimator(flow, form.has_int8, num_threads), RingKVCache)
+        graph = onnx_estimator(flow, form.has_int8, num_threads, form.state_precision)
+        estimator = CountedEstimator(graph, graph.cache_class)
     else:
         estimator = CountedEstimator(flow.estimator)
     session = Token2Wav(

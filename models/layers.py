@@ -276,10 +276,14 @@ class GeluFeedForward(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class CacheSizes:
-    """Values that a stream keeps for one network: of each token and frame, and left of convolutions."""
+    """Values that a stream keeps for one network: of each token and frame, and left of convolutions.
+
+    heads_per_frame: keys and values are vectors of one head each.
+    """
 
     values_per_token: int = 0
     values_per_frame: int = 0
+    heads_per_frame: int = 0
     left_values: int = 0
 
 

@@ -5,7 +5,13 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
-from firstword.app.options import FEW_BITS, BackendChoice, FlowBackendChoice, PrecisionChoice
+from firstword.app.options import (
+    FEW_BITS,
+    BackendChoice,
+    FlowBackendChoice,
+    PrecisionChoice,
+    StatePrecisionChoice,
+)
 from firstword.models.config import Family
 from firstword.models.tensorrt.library import INSTALL, installed_modules
 
@@ -92,9 +98,29 @@ def _only_qwen2(backend: BackendName) -> str:
 
 
 def choose_flow_backend(
+    asked: FlowBackendChoice,
+    device: Device,
+    precision: PrecisionChoice,
+    family: Family,
+    state_precision: StatePrecisionChoice = "auto",
+) -> FlowBackendName:
+    """precision, state_precision: as asked for.
+
+    Raises BackendError; TensorRT's plans are looked for when they are loaded.
+    """
+    found = _flow_backend(asked, device, precision, family)
+    if state_precision != "auto" and (found != "onnx" or family == "cosyvoice1"):
+        what = "the checkpoint is a CosyVoice 1" if found == "onnx" else f"the flow runs in {found}"
+        raise BackendError(
+            f"FIRSTWORD_STATE_PRECISION is {state_precision}, which the flows of CosyVoice 2 and 3 have in "
+            f"ONNX Runtime on a CPU, and {what}; set FIRSTWORD_STATE_PRECISION=auto"
+        )
+    return found
+
+
+def _flow_backend(
     asked: FlowBackendChoice, device: Device, precision: PrecisionChoice, family: Family
 ) -> FlowBackendName:
-    """precision: as asked for. Raises BackendError; TensorRT's plans are looked for when they are loaded."""
     has_onnx = device == "cpu" and precision != "bfloat16"
     if asked == "auto":
         return "onnx" if has_onnx else "torch"

@@ -269,7 +269,9 @@ def load_networks(options: NetworkOptions, engines_directory: Path | None = None
     checkpoint = open_checkpoint(options.checkpoint)
     family = checkpoint.config.family
     backend = choose_backend(options.backend, device, family)
-    flow_backend = choose_flow_backend(options.flow_backend, device, options.precision, family)
+    flow_backend = choose_flow_backend(
+        options.flow_backend, device, options.precision, family, options.state_precision
+    )
 
     flow = checkpoint.load_flow(dtype, device)
     hift = checkpoint.load_hift(dtype, device)
@@ -295,7 +297,7 @@ def load_networks(options: NetworkOptions, engines_directory: Path | None = None
         front: OtherFront | None = None
         causal_generate: CausalGenerate | None = None
         if flow_backend == "onnx":
-            estimator = onnx_estimator(flow, is_int8, num_threads)
+            estimator = onnx_estimator(flow, is_int8, num_threads, options.state_precision)
             front = onnx_front(flow, num_threads)
         elif flow_backend == "tensorrt":
             by_engines = _engine_networks(options, checkpoint, flow, hift, engines_directory)

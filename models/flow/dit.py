@@ -128,7 +128,10 @@ class DiT(nn.Module):
         self.out = nn.Linear(config.dim, config.num_mels)
 
     def cache_sizes(self) -> CacheSizes:
-        return CacheSizes(values_per_frame=2 * self._inner * self.num_layers, left_values=left_values(self))
+        heads = 2 * self.config.num_heads * self.num_layers
+        return CacheSizes(
+            values_per_frame=heads * self._head_dim, heads_per_frame=heads, left_values=left_values(self)
+        )
 
     def forward(
         self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, context: NetworkContext

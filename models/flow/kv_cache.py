@@ -7,13 +7,14 @@ chunks that hold the rest of the prompt (pinned). Attention does not depend on t
 nothing in a ring is ever moved.
 
 `ChunkKVCache` has two implementations: `PagedKVCache` shares the prompt and takes memory in pages;
-`RingKVCache` keeps each layer's keys and values in one buffer, which an ONNX graph writes in place.
+`RingKVCache` keeps each layer's keys and values in one buffer, which an ONNX graph writes in place, and so
+does `Int8RingKVCache` in 8 bits.
 """
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
 import torch
@@ -28,21 +29,32 @@ Span = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class KeyValues:
-    """Keys and values of one attention: (G, H, frames, D) each."""
+    """Keys and values of one attention: (G, H, frames, D) each.
+
+    In 8 bits with what each frame's are multiplied by: (G, H, frames, 1) each, float32.
+    """
 
     keys: Tensor
     values: Tensor
+    key_scales: Tensor | None = None
+    value_scales: Tensor | None = None
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """By name, those that there are."""
+        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: tensor for name, tensor in named.items() if tensor is not None}
 
     @property
     def num_bytes(self) -> int:
-        return self.keys.nbytes + self.values.nbytes
+        return sum(tensor.nbytes for tensor in self.tensors.values())
 
     @property
     def num_frames(self) -> int:
         return self.keys.shape[2]
 
     def part(self, start: int, stop: int) -> "KeyValues":
-        return KeyValues(self.keys[:, :, start:stop], self.values[:, :, start:stop])
+        return KeyValues(**{name: tensor[:, :, start:stop] for name, tensor in self.tensors.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +142,11 @@ class ChunkKVCache(ABC):
         """Position of the current chunk's first frame, counted from the prompt's."""
         return (self._prompt.num_chunks + self.num_chunks) * self.chunk_frames
 
+    @classmethod
+    def bytes_of(cls, num_values: int, num_heads: int, element_bytes: int) -> int:
+        """Bytes that keys and values take, of so many heads' frames."""
+        return num_values * element_bytes
+
     @property
     @abstractmethod
     def num_bytes(self) -> int:
@@ -182,8 +199,10 @@ class ChunkKVCache(ABC):
         stored, tables = self.stored_buffers()
         layers = {
             slot: KeyValues(
-                _copied_prefix([part.keys for part in parts], frames),
-                _copied_prefix([part.values for part in parts], frames),
+                **{
+                    name: _copied_prefix([part.tensors[name] for part in parts], frames)
+                    for name in parts[0].tensors
+                }
             )
             for slot, parts in stored.items()
         }
@@ -295,7 +314,7 @@ class RingKVCache(ChunkKVCache):
 
     def __init__(self, window: CacheWindow, prompt: PromptCache, like: Tensor | None = None):
         super().__init__(window, prompt, like)
-        self._layers: dict[CacheSlot, tuple[_GrowingBuffer, _GrowingBuffer]] = {}  # keys, values
+        self._layers: dict[CacheSlot, dict[str, _GrowingBuffer]] = {}  # by the names of `KeyValues`
         self._positions: _GrowingBuffer | None = None
         self._prompt_frames = prompt.num_chunks * self.chunk_frames
         ring_chunks = self._max_ring_chunks
@@ -306,23 +325,20 @@ class RingKVCache(ChunkKVCache):
     @property
     def num_bytes(self) -> int:
         table = 0 if self._positions is None else self._positions.num_bytes
-        layers = sum(keys.num_bytes + values.num_bytes for keys, values in self._layers.values())
+        layers = sum(buffer.num_bytes for layer in self._layers.values() for buffer in layer.values())
         return table + layers + self.conv_state.num_bytes
 
     def buffers(self, slot: CacheSlot, sizes: tuple[int, int, int]) -> list[KeyValues]:
         if slot not in self._layers:
             self._check_slot(slot)
-            rows, heads, size = sizes
-            empty = self._like.new_empty(rows, heads, 0, size)
-            shared = self._prompt.key_values.get(slot, KeyValues(empty, empty))
-            self._layers[slot] = (
-                _GrowingBuffer(shared.keys, self._capacity),
-                _GrowingBuffer(shared.values, self._capacity),
-            )
+            shared = self._prompt.key_values.get(slot) or self.no_frames(sizes)
+            self._layers[slot] = {
+                name: _GrowingBuffer(tensor, self._capacity) for name, tensor in shared.tensors.items()
+            }
         is_scratch = self.num_ring_chunks == 1 and self._prompt.num_chunks > 0
         num_frames = self._num_frames(slot[0])
-        keys, values = (buffer.resize(num_frames, is_scratch) for buffer in self._layers[slot])
-        return [KeyValues(keys, values)]
+        layer = self._layers[slot]
+        return [KeyValues(**{name: layer[name].resize(num_frames, is_scratch) for name in layer})]
 
     def position_buffers(self, width: int) -> list[Tensor]:
         if self._positions is None:
@@ -343,14 +359,21 @@ class RingKVCache(ChunkKVCache):
         return [before, (0, following, stop)] if following < stop else [before]
 
     def commit_layer(self, slot: CacheSlot) -> None:
-        for buffer in self._layers[slot]:
+        for buffer in self._layers[slot].values():
             buffer.commit()
 
     def stored_buffers(self) -> tuple[Mapping[CacheSlot, list[KeyValues]], list[Tensor]]:
         layers = {
-            slot: [KeyValues(keys.stored, values.stored)] for slot, (keys, values) in self._layers.items()
+            slot: [KeyValues(**{name: buffer.stored for name, buffer in layer.items()})]
+            for slot, layer in self._layers.items()
         }
         return layers, [] if self._positions is None else [self._positions.stored]
+
+    def no_frames(self, sizes: tuple[int, int, int]) -> KeyValues:
+        """Keys and values of nothing, in the cache's number format."""
+        rows, heads, size = sizes
+        empty = self._like.new_empty(rows, heads, 0, size)
+        return KeyValues(empty, empty)
 
     def _num_frames(self, step: int) -> int:
         """Frames of the buffers of a solver step: those of the chunks in use, and some more."""
@@ -360,6 +383,19 @@ class RingKVCache(ChunkKVCache):
         if self._max_ring_chunks is not None:
             chunks = min(chunks, self._max_ring_chunks)
         return self._prompt_frames + chunks * self.chunk_frames
+
+
+class Int8RingKVCache(RingKVCache):
+    """In 8 bits, each frame of a head with a scale of its own."""
+
+    @classmethod
+    def bytes_of(cls, num_values: int, num_heads: int, element_bytes: int) -> int:
+        return num_values + 4 * num_heads
+
+    def no_frames(self, sizes: tuple[int, int, int]) -> KeyValues:
+        rows, heads, size = sizes
+        steps, scales = torch.empty(rows, heads, 0, size, dtype=torch.int8), torch.empty(rows, heads, 0, 1)
+        return KeyValues(steps, steps, scales, scales)
 
 
 class _GrowingBuffer:

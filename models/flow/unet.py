@@ -167,8 +167,12 @@ class CausalUNet(nn.Module):
         self.out = PointwiseConv1d(width, config.out_channels)
 
     def cache_sizes(self) -> CacheSizes:
-        inner = self.config.num_heads * self.config.head_dim
-        return CacheSizes(values_per_frame=2 * inner * self.num_layers, left_values=left_values(self))
+        heads = 2 * self.config.num_heads * self.num_layers
+        return CacheSizes(
+            values_per_frame=heads * self.config.head_dim,
+            heads_per_frame=heads,
+            left_values=left_values(self),
+        )
 
     def forward(
         self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, context: NetworkContext

@@ -20,6 +20,7 @@ from firstword.models.onnx.estimator import OnnxEstimator, dit_estimator, unet_e
 from firstword.models.onnx.graph import float32, int4_blockwise, int8_blockwise, int8_per_tensor
 from firstword.models.onnx.hift import OnnxGenerator, is_wide
 from firstword.models.onnx.qwen2 import HEAD_DIM_STEP, OnnxQwen2LM, Products
+from firstword.models.onnx.state import StatePrecision
 
 LMPrecision = Literal["float32", "int8", "int4"]
 _PRODUCTS: Final[dict[LMPrecision, Products]] = {
@@ -41,13 +42,25 @@ def onnx_lm(lm: Qwen2LM | TransformerLM, precision: LMPrecision, num_threads: in
     return graph
 
 
-def onnx_estimator(flow: Flow, has_int8: bool, num_threads: int) -> OtherEstimator:
-    """has_int8: for the linear layers of its transformer blocks."""
+MIN_INT8_STATE_WIDTH = 512  # of keys: below, converting costs more than the memory is worth
+
+
+def onnx_estimator(
+    flow: Flow, has_int8: bool, num_threads: int, state_precision: StatePrecision | Literal["auto"] = "auto"
+) -> OtherEstimator:
+    """has_int8: for the linear layers of its transformer blocks.
+
+    state_precision: of the keys and values that a stream keeps; auto is int8 beside 8-bit products where they
+    are many, else float32.
+    """
     product, estimator = int8_per_tensor if has_int8 else float32, flow.estimator
+    if state_precision == "auto":
+        width = estimator.config.num_heads * estimator.config.head_dim
+        state_precision = "int8" if has_int8 and width >= MIN_INT8_STATE_WIDTH else "float32"
     if isinstance(estimator, CausalUNet):
-        graph = unet_estimator(estimator, product)
+        graph = unet_estimator(estimator, product, state_precision)
     else:
-        graph = dit_estimator(estimator, product)
+        graph = dit_estimator(estimator, product, state_precision)
     made = OnnxEstimator(graph, [t for t, _ in time_steps(flow.config.cfm.num_steps)], num_threads)
     estimator.to("meta")
     return made

@@ -22,7 +22,6 @@ from firstword.models.flow.dit import (
     RotaryAttention,
     rotary_table,
 )
-from firstword.models.flow.kv_cache import RingKVCache
 from firstword.models.flow.unet import (
     KERNEL_SIZE,
     Attention,
@@ -37,7 +36,7 @@ from firstword.models.flow.unet import (
 from firstword.models.layers import GeluFeedForward
 from firstword.models.onnx.graph import GraphWriter, Product, float32
 from firstword.models.onnx.session import OrtSession, each
-from firstword.models.onnx.state import StateInputs, StateSpec
+from firstword.models.onnx.state import StateInputs, StatePrecision, StateSpec
 
 _LEFT_FRAMES = KERNEL_SIZE - 1
 
@@ -65,10 +64,9 @@ class OnnxEstimator:
     times: those of the solver's steps; it can be called for no others.
     """
 
-    cache_class = RingKVCache
-
     def __init__(self, graph: EstimatorGraph, times: Iterable[float], num_threads: int):
         self._plan = graph
+        self.cache_class = graph.state.cache_class
         self._session = OrtSession(graph.model, num_threads)
         self._times = {t: graph.times(t) for t in times}
 
@@ -97,10 +95,12 @@ class OnnxEstimator:
         return velocity.mT
 
 
-def unet_estimator(unet: CausalUNet, block_product: Product) -> EstimatorGraph:
+def unet_estimator(
+    unet: CausalUNet, block_product: Product, state_precision: StatePrecision
+) -> EstimatorGraph:
     """block_product: of the transformer blocks, whose inputs are normed; convolutions stay float32."""
     writer = GraphWriter("unet", float32)
-    state = StateInputs(writer, unet.config.num_heads, unet.config.head_dim)
+    state = StateInputs(writer, unet.config.num_heads, unet.config.head_dim, precision=state_precision)
     h = writer.input("h", ["rows", "length", unet.config.in_channels])
     given = writer.input("times", ["resnets", "channels"])
     times = [writer.node("Gather", given, writer.integers(index), axis=0) for index in range(num_times(unet))]
@@ -116,10 +116,10 @@ def unet_estimator(unet: CausalUNet, block_product: Product) -> EstimatorGraph:
     )
 
 
-def dit_estimator(dit: DiT, block_product: Product) -> EstimatorGraph:
+def dit_estimator(dit: DiT, block_product: Product, state_precision: StatePrecision) -> EstimatorGraph:
     """block_product: of the blocks, whose inputs are normed; what is before and behind them is float32."""
     writer = GraphWriter("dit", float32)
-    state = StateInputs(writer, dit.config.num_heads, dit.config.head_dim)
+    state = StateInputs(writer, dit.config.num_heads, dit.config.head_dim, precision=state_precision)
     cos, sin = (writer.input(name, ["length", dit.config.head_dim // 2]) for name in ("cos", "sin"))
     h = writer.input("h", ["rows", "length", dit.input.linear.in_features])
     count, width = num_times(dit), dit.config.dim

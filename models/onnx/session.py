@@ -36,6 +36,7 @@ def each(kind: type[Part], modules: nn.Module) -> list[Part]:
 
 _TYPES: dict[torch.dtype, type[np.generic]] = {
     torch.float32: np.float32,
+    torch.int8: np.int8,
     torch.int32: np.int32,
     torch.int64: np.int64,
 }
@@ -52,7 +53,7 @@ class OrtSession:
     def run(self, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor]) -> None:
         """Writes into `outputs`, which may lie where an input does if the graph allows that.
 
-        All float32, int32 or int64, contiguous, of the shapes the graph declares.
+        All contiguous, of the types above, of the shapes the graph declares.
         """
         binding = self._session.io_binding()
         for bind, tensors in ((binding.bind_input, inputs), (binding.bind_output, outputs)):

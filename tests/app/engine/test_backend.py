@@ -110,3 +110,19 @@ def test_flow_backend_that_cannot_run_is_refused(
     monkeypatch.setattr(backend, "installed_modules", lambda: modules)
     with pytest.raises(BackendError, match=f"^FIRSTWORD_FLOW_BACKEND is {asked}.*{said}"):
         choose_flow_backend(asked, device, precision, family)
+
+
+@pytest.mark.parametrize(
+    ("flow_backend", "device", "family", "said"),
+    [
+        ("auto", "cuda", "cosyvoice2", "the flow runs in torch"),
+        ("torch", "cpu", "cosyvoice3", "the flow runs in torch"),
+        ("auto", "cpu", "cosyvoice1", "the checkpoint is a CosyVoice 1"),
+    ],
+)
+def test_a_state_s_precision_that_nothing_keeps_is_refused(
+    flow_backend: FlowBackendChoice, device: Device, family: Family, said: str
+) -> None:
+    choose_flow_backend(flow_backend, device, "auto", family, "auto")
+    with pytest.raises(BackendError, match=f"^FIRSTWORD_STATE_PRECISION is int8.*{said}"):
+        choose_flow_backend(flow_backend, device, "auto", family, "int8")
