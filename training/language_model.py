@@ -97,14 +97,13 @@ def run(settings: Settings) -> None:
 
 def build(settings: Settings, text_vocab_size: int) -> LanguageModelTrainer:
     lm = Qwen2LM(config(settings.language_model, text_vocab_size))
-    guided_layers = tuple(layer for layer, _ in alignment_heads(settings.language_model))
-    return LanguageModelTrainer(lm, len(PHONES), guided_layers, settings.language_model.layers // 2)
+    middle = settings.language_model.layers // 2
+    return LanguageModelTrainer(lm, len(PHONES), (middle - 1, middle), middle)
 
 
 def alignment_heads(plan: LanguageModelSettings) -> AlignmentHeads:
-    """The heads that are shown which text a speech token is about: the first of two layers in the middle."""
-    middle = plan.layers // 2
-    return ((middle - 1, 0), (middle, 0))
+    """The earlier of the heads that are shown which text a speech token is about; the later looks ahead."""
+    return ((plan.layers // 2 - 1, 0),)
 
 
 def config(plan: LanguageModelSettings, text_vocab_size: int) -> Qwen2LMConfig:
