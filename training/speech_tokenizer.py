@@ -17,7 +17,7 @@ from training.teachers.spoken import PHONES
 
 STAGE = "speech_tokenizer"
 _GAIN = 0.25  # louder or softer by up to this, in the units of whisper's log-mel (10 dB)
-_PHONE_WEIGHT = 0.5
+_PHONE_WEIGHT = 1.0
 
 
 def run(settings: Settings) -> None:

@@ -10,6 +10,7 @@ EVERY = {
     "language model in int4, nats a step",
     "flow, log-mel",
     "waveform, log-mel",
+    "flow's state in int8, log-mel",
 }
 
 

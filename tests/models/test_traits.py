@@ -32,7 +32,7 @@ BUILTIN_TRAITS = Traits(
     prompt_before_blocks=True,
     min_token_ratio=1.3,
     max_token_ratio=8.0,
-    alignment_heads=((2, 0), (3, 0)),
+    alignment_heads=((2, 0),),
 )
 
 
