@@ -132,7 +132,7 @@ class BatchRunner:
         self._batches.stops[job.batch, job.number] = stop
         try:
             async with session:
-                with await asyncio.to_thread(path.open, "wb") as file:
+                with path.open("wb") as file:  # not in a thread, whose file a cancel would leave open
                     num_samples = await self._encode(session, output, file)
                     await asyncio.to_thread(_complete, file, session, output, num_samples)
         finally:
