@@ -259,7 +259,7 @@ class NetworkOptions:
     state_precision: Annotated[
         StatePrecisionChoice,
         Field(
-            description="Format of a stream's past in ONNX Runtime's flow; auto is int8 for wide ones in int8"
+            description="Format of keys and values in a CPU's flow; auto: int8 where a large flow is in int8"
         ),
     ] = "auto"
     max_state_mb: Annotated[

@@ -121,6 +121,8 @@ def flow_distances(
         estimator = onnx_estimator(own, has_int8, num_threads, state_precision)
         front = onnx_front(own, num_threads)
         mels.append(_mel(IncrementalFlow(own, estimator, front), speaker, ids))
+        if state_precision != "float32":
+            continue
         session = Token2Wav(own, hift, estimator=estimator, front=front)
         stream = session.start(session.compute_prompt_state(speaker))
         waves.append(session.step([StepInput(stream, ids, is_last=True)])[0])

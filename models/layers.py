@@ -278,12 +278,12 @@ class GeluFeedForward(nn.Module):
 class CacheSizes:
     """Values that a stream keeps for one network: of each token and frame, and left of convolutions.
 
-    heads_per_frame: keys and values are vectors of one head each.
+    vectors_per_frame: the values of a frame are so many keys and values of one head.
     """
 
     values_per_token: int = 0
     values_per_frame: int = 0
-    heads_per_frame: int = 0
+    vectors_per_frame: int = 0
     left_values: int = 0
 
 

@@ -177,8 +177,8 @@ def ids_of_frames(
             continue
         about[frames] = places[-1]
         before = np.flatnonzero(text_words[: places[0]] >= 0)
-        between = (before[-1] + 1, places[0] - 1) if len(before) else NOT_KNOWN
-        about[frames[frames < sounds[0]]] = between if between[0] <= between[1] else places[0]
+        behind = before[-1] + 1 if len(before) else places[0]
+        about[frames[frames < sounds[0]]] = (behind, places[0] - 1) if behind < places[0] else places[0]
         heard = phones[sounds]
         begins = np.append(False, heard[1:] != heard[:-1])
         if begins.sum() + 1 != len(places):  # `[ER0]` is two of the teachers' phones

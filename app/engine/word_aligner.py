@@ -20,7 +20,7 @@ from firstword.models.lm.plan import TokenDetail
 LAG_TOKENS = 3  # the flow looks as far ahead
 _FLOOR = 1e-3  # of the attention on a word
 _SKIP = 8.0  # nats a word that has no token
-_BEGINS_AT = 0.25  # of a word's first token: a token is of the word that sounds at three quarters of it
+_BEGINS_AT = 0.25  # of a word's first token: in training a token is of what sounds at three quarters of it
 
 Scores = npt.NDArray[np.float64]
 
@@ -154,12 +154,12 @@ class UtteranceWords:
             while len(self._starts) <= word:
                 self._starts.append(index)
         self._num_decided = len(self._aligner.words)
-        tokens = [start + _BEGINS_AT if start else 0.0 for start in self._starts]
-        starts = [round(token * self._samples_per_token - num_trimmed) for token in tokens]
-        if is_last:  # a word without a token of its own is at the end
-            starts += [num_samples] * (len(self._words) + 1 - len(starts))
-            return [min(max(0, start), num_samples) for start in starts]
-        return [max(0, start) for start in starts if start <= num_samples]
+        begins = [start + _BEGINS_AT if start else 0.0 for start in self._starts]
+        starts = [max(0, round(begin * self._samples_per_token - num_trimmed)) for begin in begins]
+        if not is_last:
+            return [start for start in starts if start <= num_samples]
+        starts += [num_samples] * (len(self._words) + 1 - len(starts))  # words without a token of their own
+        return [min(start, num_samples) for start in starts]
 
     def _estimated(self, num_samples: int, is_last: bool) -> list[int]:
         """As `_decided`. A word is due when about its length was given out; the rest share what is left."""

@@ -44,11 +44,11 @@ def find_words(written: str, spoken: str, num_ids: int, encode: Callable[[str], 
     blanks = [(spoken.rfind(" ", end, start), start) for (_, end), (start, _) in pairwise(says)]
     cuts = [start if blank < 0 else blank for blank, start in blanks]
     parts = [encode(spoken[cut:next]) for cut, next in pairwise([0, *cuts, len(spoken)])]
-    blank = [*encode(" ")]
+    blank_ids = [*encode(" ")]
     total = [*accumulate(map(len, parts))]
     ends = [0, *(round(length * num_ids / total[-1]) for length in total)]
     pauses = [
-        int(end > begin and len(blank) == 1 and [*part[:1]] == blank)
+        int(end > begin and len(blank_ids) == 1 and [*part[:1]] == blank_ids)
         for part, (begin, end) in zip(parts, pairwise(ends), strict=True)
     ]
     return [

@@ -128,9 +128,11 @@ class DiT(nn.Module):
         self.out = nn.Linear(config.dim, config.num_mels)
 
     def cache_sizes(self) -> CacheSizes:
-        heads = 2 * self.config.num_heads * self.num_layers
+        vectors = 2 * self.config.num_heads * self.num_layers
         return CacheSizes(
-            values_per_frame=heads * self._head_dim, heads_per_frame=heads, left_values=left_values(self)
+            values_per_frame=vectors * self._head_dim,
+            vectors_per_frame=vectors,
+            left_values=left_values(self),
         )
 
     def forward(

@@ -195,7 +195,9 @@ class IncrementalFlow:
         passes = cfm.rows_per_stream * cfm.num_steps
         front, estimator = self.flow.front.cache_sizes(), self.flow.estimator.cache_sizes()
         fixed = front.left_values + passes * estimator.left_values
-        of_step = self._estimator_cache.bytes_of(estimator.values_per_frame, estimator.heads_per_frame, size)
+        of_step = self._estimator_cache.bytes_of(
+            estimator.values_per_frame, estimator.vectors_per_frame, size
+        )
         frame = passes * of_step + front.values_per_frame * size
         per_chunk = self.chunk_tokens * (front.values_per_token * size + FRAMES_PER_TOKEN * frame)
         return fixed * size, per_chunk

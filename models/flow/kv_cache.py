@@ -42,7 +42,7 @@ class KeyValues:
     @property
     def tensors(self) -> dict[str, Tensor]:
         """By name, those that there are."""
-        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        named = {one.name: getattr(self, one.name) for one in fields(self)}
         return {name: tensor for name, tensor in named.items() if tensor is not None}
 
     @property
@@ -143,8 +143,8 @@ class ChunkKVCache(ABC):
         return (self._prompt.num_chunks + self.num_chunks) * self.chunk_frames
 
     @classmethod
-    def bytes_of(cls, num_values: int, num_heads: int, element_bytes: int) -> int:
-        """Bytes that keys and values take, of so many heads' frames."""
+    def bytes_of(cls, num_values: int, num_vectors: int, element_bytes: int) -> int:
+        """Bytes of keys and values. num_vectors: each is the key or the value of a frame and a head."""
         return num_values * element_bytes
 
     @property
@@ -337,8 +337,8 @@ class RingKVCache(ChunkKVCache):
             }
         is_scratch = self.num_ring_chunks == 1 and self._prompt.num_chunks > 0
         num_frames = self._num_frames(slot[0])
-        layer = self._layers[slot]
-        return [KeyValues(**{name: layer[name].resize(num_frames, is_scratch) for name in layer})]
+        layer = self._layers[slot].items()
+        return [KeyValues(**{name: buffer.resize(num_frames, is_scratch) for name, buffer in layer})]
 
     def position_buffers(self, width: int) -> list[Tensor]:
         if self._positions is None:
@@ -389,8 +389,8 @@ class Int8RingKVCache(RingKVCache):
     """In 8 bits, each frame of a head with a scale of its own."""
 
     @classmethod
-    def bytes_of(cls, num_values: int, num_heads: int, element_bytes: int) -> int:
-        return num_values + 4 * num_heads
+    def bytes_of(cls, num_values: int, num_vectors: int, element_bytes: int) -> int:
+        return num_values + 4 * num_vectors
 
     def no_frames(self, sizes: tuple[int, int, int]) -> KeyValues:
         rows, heads, size = sizes

@@ -167,10 +167,10 @@ class CausalUNet(nn.Module):
         self.out = PointwiseConv1d(width, config.out_channels)
 
     def cache_sizes(self) -> CacheSizes:
-        heads = 2 * self.config.num_heads * self.num_layers
+        vectors = 2 * self.config.num_heads * self.num_layers
         return CacheSizes(
-            values_per_frame=heads * self.config.head_dim,
-            heads_per_frame=heads,
+            values_per_frame=vectors * self.config.head_dim,
+            vectors_per_frame=vectors,
             left_values=left_values(self),
         )
 
