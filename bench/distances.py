@@ -96,13 +96,15 @@ def lm_divergences(lm: Qwen2LM, num_tokens: int) -> tuple[list[int], Distances]:
 
 
 def _log_probabilities(lm: SpeechLM, prompt: list[int], speech_ids: list[int]) -> Tensor:
-    """Log-probabilities before each of the speech tokens: (N, V)."""
+    """Log-probabilities before each of the speech tokens, read one by one as they are when drawn: (N, V)."""
     cache = lm.new_cache()
     cache.add_row()
-    ids = [*prompt, *speech_ids[:-1]]
-    context = cache.open_pass(range(1), [len(ids)])
-    hidden = lm(lm.embed(torch.tensor([ids])), context)[0, len(prompt) - 1 :]
-    return lm.logits(hidden).log_softmax(-1)
+    last = []
+    for ids in (prompt, *([id] for id in speech_ids[:-1])):
+        context = cache.open_pass(range(1), [len(ids)])
+        last.append(lm(lm.embed(torch.tensor([ids])), context)[0, -1:])
+        context.commit()
+    return lm.logits(torch.cat(last)).log_softmax(-1)
 
 
 @torch.inference_mode()

@@ -17,7 +17,7 @@ from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.lm.transformer_lm import TransformerLM
 from firstword.models.onnx.encoder import OnnxFront
 from firstword.models.onnx.estimator import OnnxEstimator, dit_estimator, unet_estimator
-from firstword.models.onnx.graph import float32, int4_blockwise, int8_blockwise, int8_per_tensor
+from firstword.models.onnx.graph import float32, int4_blockwise, int8_blockwise, int8_per_row, int8_per_tensor
 from firstword.models.onnx.hift import OnnxGenerator, is_wide
 from firstword.models.onnx.qwen2 import HEAD_DIM_STEP, OnnxQwen2LM, Products
 from firstword.models.onnx.state import StatePrecision
@@ -25,15 +25,16 @@ from firstword.models.onnx.state import StatePrecision
 LMPrecision = Literal["float32", "int8", "int4"]
 _PRODUCTS: Final[dict[LMPrecision, Products]] = {
     "float32": Products(float32, float32),
-    "int8": Products(int8_blockwise, int8_blockwise),
-    "int4": Products(int4_blockwise, int8_blockwise),
+    "int8": Products(int8_blockwise, int8_blockwise, int8_per_row),
+    "int4": Products(int4_blockwise, int8_blockwise, int8_per_row),
 }
 
 
 def onnx_lm(lm: Qwen2LM | TransformerLM, precision: LMPrecision, num_threads: int) -> SpeechLM:
     """Return `lm` itself for CosyVoice 1, and for heads that the graph's attention does not support.
 
-    precision: of the weights of all linear layers; int8 and int4 have activations in 8 bits.
+    precision: of the weights of all linear layers; int8 and int4 have activations in 8 bits, and read prompts
+    by a second copy of the weights, in 8 bits.
     """
     if isinstance(lm, TransformerLM) or lm.config.qwen2.head_dim % HEAD_DIM_STEP:
         return lm

@@ -37,6 +37,7 @@ class GraphWriter:
         self._inputs: list[ValueInfoProto] = []
         self._outputs: list[ValueInfoProto] = []
         self._names: dict[str, str] = {}  # of outputs, by value
+        self._quantized: dict[str, tuple[str, str]] = {}  # activations in 8 bits and their scales, by value
 
     def input(self, name: str, shape: Shape, dtype: int | None = None) -> str:
         self._inputs.append(helper.make_tensor_value_info(name, dtype or self.element, shape))
@@ -127,6 +128,18 @@ class GraphWriter:
             self.constant(conv.bias),
             domain=CONTRIB,
         )
+
+    def quantized_activations(self, x: str) -> tuple[str, str]:
+        """x (..., K) -> steps (..., K), 128 meaning 0, and their scales (..., 1); written once for each x."""
+        if x not in self._quantized:
+            largest = self.node("ReduceMax", self.node("Abs", x), axes=[-1], keepdims=1)
+            least, step = (self.constant(np.array(value, np.float32)) for value in (1e-30, 1 / 127))
+            scales = self.node("Mul", self.node("Max", largest, least), step)
+            steps = self.node("Round", self.node("Div", x, scales))
+            middle = self.constant(np.array(128, np.float32))
+            steps = self.node("Cast", self.node("Add", steps, middle), to=TensorProto.UINT8)
+            self._quantized[x] = (steps, scales)
+        return self._quantized[x]
 
     def layer_norm(self, norm: nn.LayerNorm, x: str) -> str:
         weights = self.constant(norm.weight), self.constant(norm.bias)
@@ -233,6 +246,27 @@ def int8_per_tensor(writer: GraphWriter, x: str, matrix: Matrix) -> str:
     weights, zeros = np.ascontiguousarray(quantized.T), np.zeros(len(matrix), np.int8)
     constants = [writer.constant(values) for values in (weights, scales, zeros)]
     return writer.node("DynamicQuantizeMatMul", x, *constants, domain=CONTRIB)
+
+
+def int8_per_row(writer: GraphWriter, x: str, matrix: Matrix) -> str:
+    """Per-row dynamic int8: weights scaled by output, activations by a scale for each row.
+
+    A row's result does not depend on other rows.
+
+    For many rows, where arithmetic is the cost: prompts.
+    """
+    quantized, weight_scales = quantized_rows(matrix)
+    steps, scales = writer.quantized_activations(x)
+    y = writer.node(
+        "MatMulIntegerToFloat",
+        steps,
+        writer.constant(np.ascontiguousarray(quantized.T)),
+        writer.constant(np.ones((), np.float32)),
+        writer.constant(weight_scales),
+        writer.constant(np.array(128, np.uint8)),
+        domain=CONTRIB,
+    )
+    return writer.node("Mul", y, scales)
 
 
 def quantized_rows(matrix: Matrix) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:

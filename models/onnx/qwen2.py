@@ -31,11 +31,18 @@ from firstword.models.onnx.session import OrtSession, each
 HEAD_DIM_STEP = 16  # GroupQueryAttention with rotary positions takes multiples of that
 
 
+MANY_ROWS = 8  # new tokens of a stream, from which on the product of prompts is the faster one
+
+
 class Products(NamedTuple):
-    """How a language model multiplies. outer: by query, key, value and head, which lose most by few bits."""
+    """How a language model multiplies. outer: by query, key, value and head, which lose most by few bits.
+
+    prompt: of many new tokens at once, a second copy of the weights; None has no such copy.
+    """
 
     inner: Product
     outer: Product
+    prompt: Product | None = None
 
 
 def decoder_graph(decoder: Qwen2Decoder, products: Products, watched_layers: frozenset[int]) -> bytes:
@@ -147,6 +154,10 @@ class OnnxQwen2LM:
         self._config = lm.config.qwen2
         self._watched = frozenset(layer for layer, _ in lm.alignment_heads)
         self._decoder = OrtSession(decoder_graph(lm.decoder, products, self._watched), num_threads)
+        self._prompt_decoder = self._decoder
+        if (prompt := products.prompt) is not None:
+            graph = decoder_graph(lm.decoder, Products(prompt, prompt), self._watched)
+            self._prompt_decoder = OrtSession(graph, num_threads)
         self._head = OrtSession(head_graph(lm.head, products.outer), num_threads)
         self.vocabulary = lm.vocabulary
         self.new_cache = lm.new_cache
@@ -195,7 +206,8 @@ class OnnxQwen2LM:
             for layer, (keys, values) in enumerate(own_layers):
                 inputs |= {f"past_keys_{layer}": keys, f"past_values_{layer}": values}
                 outputs |= {f"keys_{layer}": keys, f"values_{layer}": values}
-            self._decoder.run(inputs, outputs)
+            decoder = self._prompt_decoder if count >= MANY_ROWS else self._decoder
+            decoder.run(inputs, outputs)
         for layer, (_, array) in queries.items():
             context.query_of[layer] = partial(query_at, array)
             context.rotation = self._own.rotation_array

@@ -15,6 +15,7 @@ from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, Spee
 from firstword.models.lm.plan import BistreamPlan, LengthRatios, OfflinePlan, Plan
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.onnx.build import LMPrecision, onnx_lm
+from firstword.models.onnx.qwen2 import MANY_ROWS
 from tests.models.lm.networks import COSYVOICE2, FAMILIES, make_model
 
 FAMILY = pytest.mark.parametrize("family", ["cosyvoice2", "cosyvoice3"])
@@ -100,6 +101,21 @@ def test_a_row_does_not_depend_on_its_neighbours(precision: LMPrecision) -> None
     assert together[0] == alone[0]
 
 
+def test_a_prompt_in_8_bits_does_not_depend_on_what_it_is_read_with() -> None:
+    """One scale for all rows would let a large one blur the others."""
+    lm = small_lm()
+    graph = onnx_lm(deepcopy(lm), "int8", num_threads=1)
+    x = lm.embed(torch.arange(2 * MANY_ROWS)[None])
+    louder = x.clone()
+    louder[:, -1] *= 1000
+    first, second = (
+        graph(one, added(graph).open_pass(range(1), [one.shape[1]]))[0, :-1] for one in (x, louder)
+    )
+    assert torch.equal(first, second)
+    expected = lm(x, added(lm).open_pass(range(1), [x.shape[1]]))[0, :-1]
+    assert 0 < (first - expected).norm() / expected.norm() < 0.05
+
+
 def test_more_positions_than_there_was_room_for_at_first() -> None:
     lm, graph = both("cosyvoice2")
     plans = [[one_way(one, 1, num_tokens=60)] for one in (lm, graph)]
@@ -118,15 +134,17 @@ def test_the_builtin_voice_in_few_bits_keeps_its_distributions(precision: LMPrec
     plan = OfflinePlan(lm.vocabulary, text, (), (), LengthRatios(8, 8))
     said = spoken(lm, [plan], is_greedy=False)[0]
     prompt = [lm.vocabulary.sos, *(lm.vocabulary.first_text + id for id in text), lm.vocabulary.task]
-    rows = [run(one, added(one), [*prompt, *said]) for one in (lm, graph)]
-    expected, found = (
-        one.logits(hidden[0, len(prompt) - 1 :]).log_softmax(-1)
-        for one, hidden in zip((lm, graph), rows, strict=True)
-    )
+    expected, found = (one.logits(read_in_turn(one, prompt, said)).log_softmax(-1) for one in (lm, graph))
     divergence = F.kl_div(found, expected, log_target=True, reduction="none").sum(-1)
     largest, mean = DIVERGENCES[precision]
     assert divergence.max() < largest
     assert mean / 1000 < divergence.mean() < mean
+
+
+def read_in_turn(lm: SpeechLM, prompt: list[int], said: list[int]) -> Tensor:
+    """The last hidden states (N, C): of the prompt, read at once, and of each token behind it."""
+    cache = added(lm)
+    return torch.cat([run(lm, cache, ids)[0, -1:] for ids in (prompt, *([id] for id in said))])
 
 
 def added(lm: SpeechLM):
