@@ -191,7 +191,8 @@ class GraphWriter:
         return model.SerializeToString()
 
 
-BLOCK = 32  # weights, and activations, that share a scale
+BLOCK = 32  # weights in 8 bits, and activations, that share a scale
+NIBBLE_BLOCK = 128  # weights in 4 bits; of fewer a product takes a third longer
 INT8_ACTIVATIONS = 4  # MatMulNBits' accuracy level that has them
 
 
@@ -206,23 +207,24 @@ def int8_blockwise(writer: GraphWriter, x: str, matrix: Matrix) -> str:
 
     For few rows, where reading the weights is the cost.
     """
-    return _by_blocks(writer, x, matrix.shape, 8, *quantized_blocks(matrix))
+    return _by_blocks(writer, x, matrix.shape, (8, BLOCK), *quantized_blocks(matrix))
 
 
 def int4_blockwise(writer: GraphWriter, x: str, matrix: Matrix) -> str:
-    """As `int8_blockwise` with weights of 4 bits, which are read in half the time."""
-    return _by_blocks(writer, x, matrix.shape, 4, *quantized_nibbles(matrix))
+    """As `int8_blockwise` with weights of 4 bits in blocks of 128, which are read in half the time."""
+    return _by_blocks(writer, x, matrix.shape, (4, NIBBLE_BLOCK), *quantized_nibbles(matrix))
 
 
 def _by_blocks(
     writer: GraphWriter,
     x: str,
     shape: tuple[int, ...],
-    bits: int,
+    form: tuple[int, int],
     weights: npt.NDArray[np.uint8],
     scales: Matrix,
 ) -> str:
-    """shape: (N, K)."""
+    """shape: (N, K). form: bits of a weight, and weights of a block."""
+    bits, block = form
     return writer.node(
         "MatMulNBits",
         x,
@@ -232,7 +234,7 @@ def _by_blocks(
         N=shape[0],
         K=shape[1],
         bits=bits,
-        block_size=BLOCK,
+        block_size=block,
         accuracy_level=INT8_ACTIVATIONS,
     )
 
@@ -280,7 +282,7 @@ def quantized_blocks(matrix: Matrix) -> tuple[npt.NDArray[np.uint8], Matrix]:
 
     A row's last block is filled up with zeros.
     """
-    blocks = _blocks(matrix)
+    blocks = _blocks(matrix, BLOCK)
     scales = np.abs(blocks).max(axis=-1) / 127
     steps = blocks / np.where(scales > 0, scales, 1)[..., None]
     return (np.rint(steps) + 128).astype(np.uint8), scales.astype(np.float32)
@@ -291,11 +293,11 @@ _NIBBLE_ROWS = 64  # quantized at a time: what fits the processor's cache
 
 
 def quantized_nibbles(matrix: Matrix) -> tuple[npt.NDArray[np.uint8], Matrix]:
-    """matrix (N, K) -> 4-bit weights, two in a byte, 8 meaning 0 (N, blocks, 16), and scales (N, blocks).
+    """matrix (N, K) -> 4-bit weights, two in a byte, 8 meaning 0 (N, blocks, 64), and scales (N, blocks).
 
     Each block has the scale of the least squared error among those tried.
     """
-    blocks = _blocks(matrix)
+    blocks = _blocks(matrix, NIBBLE_BLOCK)
     nibbles = np.empty(blocks.shape, np.uint8)
     scales = np.empty(blocks.shape[:2], np.float32)
     for row in range(0, len(blocks), _NIBBLE_ROWS):
@@ -307,7 +309,7 @@ def quantized_nibbles(matrix: Matrix) -> tuple[npt.NDArray[np.uint8], Matrix]:
 
 
 def _nearest_steps(blocks: Matrix) -> tuple[Matrix, Matrix]:
-    """blocks (N, blocks, 32) -> whole steps from -8 to 7, and their scales (N, blocks)."""
+    """blocks (N, blocks, 128) -> whole steps from -8 to 7, and their scales (N, blocks)."""
     largest = np.take_along_axis(blocks, np.abs(blocks).argmax(axis=-1)[..., None], axis=-1)
     scales, steps, errors = largest, blocks, np.full_like(largest, np.inf)
     for share in _NIBBLE_SHARES:
@@ -320,7 +322,7 @@ def _nearest_steps(blocks: Matrix) -> tuple[Matrix, Matrix]:
     return steps, scales[..., 0]
 
 
-def _blocks(matrix: Matrix) -> Matrix:
-    """matrix (N, K) -> (N, blocks, 32), the last one filled up with zeros."""
+def _blocks(matrix: Matrix, block: int) -> Matrix:
+    """matrix (N, K) -> (N, blocks, block), the last one filled up with zeros."""
     size, width = matrix.shape
-    return np.pad(matrix, ((0, 0), (0, -width % BLOCK))).reshape(size, -1, BLOCK)
+    return np.pad(matrix, ((0, 0), (0, -width % block))).reshape(size, -1, block)
