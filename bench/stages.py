@@ -20,7 +20,6 @@ from rich.table import Table
 
 from firstword.app.audio.encode import AudioEncoder
 from firstword.app.engine.startup import (
-    ENGINES_DIRECTORY,
     Networks,
     load_networks,
     set_threads,
@@ -105,9 +104,7 @@ class Stages:
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         """Raises InvalidSettings, and CheckpointError, for a speaker that it does not bring as well."""
         set_threads(settings.networks)
-        self.networks = load_networks(
-            replace(settings.networks, backend="torch"), settings.speakers.data_dir / ENGINES_DIRECTORY
-        )
+        self.networks = load_networks(replace(settings.networks, backend="torch"), settings.speakers.data_dir)
         assert self.networks.lm is not None, "asked to run here"
         self._lm = self.networks.lm
         self._text = text_frontend(

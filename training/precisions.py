@@ -83,11 +83,14 @@ def main() -> None:
     with ProcessPoolExecutor(given.processes) as pool:
         for found in pool.map(partial(errors_of, tuple(given.precisions)), parts):
             rows += found
-            words, first, second = np.array(rows).sum(0)
+            words, *errors = np.array(rows).sum(0)
+            rates = ", ".join(
+                f"{name} {count / words:.4f}" for name, count in zip(given.precisions, errors, strict=True)
+            )
             change, low, high = difference(rows)
             console.print(
-                f"{len(rows)} sentences, {words} words: {given.precisions[0]} {first / words:.4f}, "
-                f"{given.precisions[1]} {second / words:.4f}, difference {change:.4f} ({low:.4f} to {high:.4f})"
+                f"{len(rows)} sentences, {words} words: {rates}, "
+                f"difference {change:.4f} ({low:.4f} to {high:.4f})"
             )
             if given.json:
                 given.json.write_text(json.dumps(rows) + "\n", encoding="utf-8")

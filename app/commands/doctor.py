@@ -17,6 +17,7 @@ import typer
 from rich.text import Text
 
 from firstword.app.commands.console import to_stdout, waiting
+from firstword.app.options import InvalidOptions
 from firstword.app.settings import InvalidSettings, Settings, load_settings, variable_of
 
 MIN_PYTHON: Final = (3, 11)
@@ -71,7 +72,7 @@ def check_device(settings: Settings) -> Finding:
 def check_backend(settings: Settings) -> Finding:
     """What the checkpoint is belongs to it; a checkpoint that cannot be opened is another check's finding."""
     from firstword.app.engine.backend import BackendError, check_tensorrt_llm, choose_backend
-    from firstword.app.engine.startup import find_device
+    from firstword.app.engine.precision import find_device
     from firstword.models.checkpoint.open import open_checkpoint
     from firstword.models.config import CheckpointError
 
@@ -90,7 +91,8 @@ def check_backend(settings: Settings) -> Finding:
 def check_flow_backend(settings: Settings) -> Finding:
     """Of TensorRT, whether its library and the checkpoint's engines are there."""
     from firstword.app.engine.backend import BackendError, choose_flow_backend
-    from firstword.app.engine.startup import ENGINES_DIRECTORY, engine_dtype, find_device
+    from firstword.app.engine.precision import engine_dtype, find_device
+    from firstword.app.engine.startup import ENGINES_DIRECTORY
     from firstword.models.checkpoint.open import open_checkpoint
     from firstword.models.config import CheckpointError
     from firstword.models.tensorrt.engines import find_plans
@@ -110,6 +112,31 @@ def check_flow_backend(settings: Settings) -> Finding:
     except (CheckpointError, OSError, ValueError):
         return Finding(subject, "note", "chosen once checkpoint and device are there")
     return Finding(subject, "ok", f"{name} runs flow and vocoder")
+
+
+def check_precision(settings: Settings) -> Finding:
+    """On a CPU; measures what no start has measured yet, and keeps it where there is a data directory."""
+    from firstword.app.engine.precision import cpu_formats, find_device, find_precision, stored_products
+    from firstword.app.engine.startup import threads_of
+    from firstword.models.checkpoint.open import open_checkpoint
+    from firstword.models.config import CheckpointError
+
+    networks, subject = settings.networks, "precision"
+    try:
+        device = find_device(networks.device)
+        precision = find_precision(networks.precision, device)
+        if device != "cpu" or precision == "bfloat16":
+            return Finding(subject, "ok", precision)
+        lm = open_checkpoint(networks.checkpoint).config.lm
+        data_dir = settings.speakers.data_dir if settings.speakers.data_dir.is_dir() else None
+        formats = cpu_formats(networks.precision, lm, lambda: stored_products(threads_of(networks), data_dir))
+    except InvalidOptions as error:
+        return Finding(subject, "wrong", str(error), f"set {variable_of('precision')}=auto")
+    except (CheckpointError, OSError, ValueError):
+        return Finding(subject, "note", "chosen once checkpoint and device are there")
+    flow = "int8" if formats.is_int8 else "float32"
+    message = f"language model in {formats.lm}, products of the flow in {flow}: {formats.reason}"
+    return Finding(subject, "ok", message)
 
 
 def check_checkpoint(settings: Settings, *, is_whole: bool = False) -> Finding:
@@ -222,9 +249,8 @@ def findings(settings: Settings) -> list[Finding]:
     """Everything, in the order in which one would fix it."""
     torch = check_torch(settings)
     check_files: Check = partial(check_checkpoint, is_whole=True)
-    needs_torch = (
-        [check_device, check_backend, check_flow_backend, check_files] if torch.state == "ok" else []
-    )
+    of_networks = [check_device, check_backend, check_flow_backend, check_precision, check_files]
+    needs_torch = of_networks if torch.state == "ok" else []
     ports = [check_port, check_metrics_port, check_grpc]
     others = [*needs_torch, check_data_dir, *ports, check_keys, check_vllm]
     return [check_python(settings), torch, *(check(settings) for check in others)]

@@ -27,7 +27,8 @@ def tensorrt(
 
     What is there already is not built again.
     """
-    from firstword.app.engine.startup import ENGINES_DIRECTORY, engine_dtype
+    from firstword.app.engine.precision import engine_dtype
+    from firstword.app.engine.startup import ENGINES_DIRECTORY
     from firstword.models.checkpoint.open import open_checkpoint
     from firstword.models.config import ESTIMATOR_FILE
     from firstword.models.flow.flow import Flow

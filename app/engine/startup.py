@@ -15,11 +15,19 @@ import torch
 
 from firstword.app.engine.admission import Admission
 from firstword.app.engine.backend import Backend, BackendError, Device, choose_backend, choose_flow_backend
-from firstword.app.engine.capacity import CapacityFile, capacity_key
+from firstword.app.engine.capacity import capacity_key, is_capacity
 from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.interface import EngineInfo
 from firstword.app.engine.loudness import Loudness
+from firstword.app.engine.measurement import MeasurementFile
 from firstword.app.engine.phrase_cache import PhraseCache
+from firstword.app.engine.precision import (
+    cpu_formats,
+    engine_dtype,
+    find_device,
+    find_precision,
+    stored_products,
+)
 from firstword.app.engine.stages import NetworkStages
 from firstword.app.engine.text_task import EngineParts
 from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
@@ -28,7 +36,6 @@ from firstword.app.engine.tokens.prompt import PromptBuilder
 from firstword.app.engine.tokens.torch_generator import TorchTokenGenerator
 from firstword.app.options import (
     FEW_BITS,
-    DeviceChoice,
     EngineOptions,
     InvalidOptions,
     LMEngineOptions,
@@ -48,7 +55,6 @@ from firstword.app.text.segment import FamilyRules, SegmentLimits
 from firstword.app.text.stream import TextFrontend
 from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
 from firstword.models.checkpoint.traits import Traits
-from firstword.models.config import Dtype
 from firstword.models.exports.directory import Exports, open_exports
 from firstword.models.exports.formats import ExportError
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
@@ -130,7 +136,7 @@ async def running_engine(
 
     def load() -> Networks:
         set_threads(network_options)  # here: a thread that has used torch before keeps its own number
-        return load_networks(network_options, speaker_options.data_dir / ENGINES_DIRECTORY)
+        return load_networks(network_options, speaker_options.data_dir)
 
     networks, normalizer = await asyncio.gather(asyncio.to_thread(load), asyncio.to_thread(warm_normalizer))
     tokenizer = networks.prompt_builder.tokenizer
@@ -166,9 +172,9 @@ async def running_engine(
             lambda size, times: _observe_batch(metrics, size, times),
         )
         key = capacity_key(speaker_networks.fingerprint, network_options, lm_options, networks.backend.name)
-        capacity = CapacityFile(speaker_options.data_dir / CAPACITY_FILE, key)
+        capacity = MeasurementFile(speaker_options.data_dir / CAPACITY_FILE, key)
         max_streams = engine_options.max_streams
-        if not max_streams and not engine_options.remeasure and (known := capacity.read()):
+        if not max_streams and not engine_options.remeasure and is_capacity(known := capacity.read()):
             max_streams = known
             _log.info("%d streams run at once, as an earlier start measured", max_streams)
         admission = Admission(
@@ -252,11 +258,11 @@ async def _start_generator(
     )
 
 
-def load_networks(options: NetworkOptions, engines_directory: Path | None = None) -> Networks:
+def load_networks(options: NetworkOptions, data_dir: Path | None = None) -> Networks:
     """Load what `options.checkpoint` holds for `options.device` and its precision.
 
     In float32 and few bits a CPU runs the networks as ONNX Runtime graphs, with as many threads as torch.
-    engines_directory: where TensorRT's plans are; None: there are none.
+    data_dir: where TensorRT's plans are, and what was measured is kept; None: there are none, and it is not.
     Raises CheckpointError, BackendError and InvalidOptions.
     """
     device = find_device(options.device)
@@ -264,7 +270,6 @@ def load_networks(options: NetworkOptions, engines_directory: Path | None = None
         raise InvalidOptions(f"FIRSTWORD_CUDA_GRAPHS is on, which needs a GPU, but the device is {device}")
     precision = find_precision(options.precision, device)
     dtype = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(precision, torch.float32)
-    runs_onnx = device == "cpu" and dtype == torch.float32
     num_threads = torch.get_num_threads()
     checkpoint = open_checkpoint(options.checkpoint)
     family = checkpoint.config.family
@@ -272,13 +277,18 @@ def load_networks(options: NetworkOptions, engines_directory: Path | None = None
     flow_backend = choose_flow_backend(
         options.flow_backend, device, options.precision, family, options.state_precision
     )
-
+    formats = cpu_formats(
+        options.precision if device == "cpu" else "float32",
+        checkpoint.config.lm,
+        lambda: stored_products(num_threads, data_dir),
+    )
+    _log.info("on a CPU the language model is in %s, %s", formats.lm, formats.reason)
     flow = checkpoint.load_flow(dtype, device)
     hift = checkpoint.load_hift(dtype, device)
     exports = None if options.exports is None else _open_exports(options.exports, checkpoint, dtype, device)
     generate: Generate | None = None if exports is None else exports.generator(hift)
     if generate is None and flow_backend == "onnx":
-        generate = onnx_generator(hift, precision in FEW_BITS, num_threads)
+        generate = onnx_generator(hift, formats.is_int8, num_threads)
     if generate is None and options.cuda_graphs:
         generate = graphed_generator(hift)
     token2wav: StreamingToken2Wav
@@ -290,7 +300,7 @@ def load_networks(options: NetworkOptions, engines_directory: Path | None = None
         prompt_states = cosyvoice1
     else:
         # "auto" takes int8 only for the flows whose int8 was compared on trained weights.
-        is_int8 = precision in FEW_BITS and (
+        is_int8 = formats.is_int8 and (
             options.precision in FEW_BITS or isinstance(flow.estimator, CausalUNet)
         )
         estimator: OtherEstimator | None = None
@@ -300,7 +310,7 @@ def load_networks(options: NetworkOptions, engines_directory: Path | None = None
             estimator = onnx_estimator(flow, is_int8, num_threads, options.state_precision)
             front = onnx_front(flow, num_threads)
         elif flow_backend == "tensorrt":
-            by_engines = _engine_networks(options, checkpoint, flow, hift, engines_directory)
+            by_engines = _engine_networks(options, checkpoint, flow, hift, data_dir)
             estimator = by_engines.estimator
             generate = by_engines.generate
             causal_generate = by_engines.causal_generate
@@ -323,8 +333,8 @@ def load_networks(options: NetworkOptions, engines_directory: Path | None = None
         torch_lm = checkpoint.load_lm(dtype, device)
         if exports is not None and isinstance(torch_lm, TransformerLM):
             exports.use_lm(torch_lm)
-        if runs_onnx:
-            lm = onnx_lm(torch_lm, FEW_BITS.get(precision, "float32"), num_threads)
+        if device == "cpu" and dtype == torch.float32:
+            lm = onnx_lm(torch_lm, formats.lm, num_threads)
         else:
             lm = graphed_lm(torch_lm) if options.cuda_graphs else torch_lm
     return Networks(
@@ -345,22 +355,17 @@ def load_networks(options: NetworkOptions, engines_directory: Path | None = None
 
 
 def _engine_networks(
-    options: NetworkOptions, checkpoint: Checkpoint, flow: Flow, hift: HiFT, directory: Path | None
+    options: NetworkOptions, checkpoint: Checkpoint, flow: Flow, hift: HiFT, data_dir: Path | None
 ) -> EngineNetworks:
     """A context for each of the threads that may run an engine. Raises BackendError."""
-    assert directory is not None, "engines were asked for"
+    assert data_dir is not None, "engines were asked for"
+    directory = data_dir / ENGINES_DIRECTORY
     num_contexts = choose_num_workers(options.num_workers, "cuda")
     try:
         found = find_plans(checkpoint, engine_dtype(options.precision), options.window_s or None, directory)
         return load_engines(found, flow, hift, num_contexts)
     except (TensorRTError, OSError) as error:
         raise BackendError(f"FIRSTWORD_FLOW_BACKEND is tensorrt, but {error}") from error
-
-
-def engine_dtype(choice: PrecisionChoice) -> Dtype:
-    """Number format of TensorRT's engines. Raises InvalidOptions for int8."""
-    precision = find_precision(choice, "cuda")
-    return precision if precision in ("bfloat16", "float16") else "float32"
 
 
 def _open_exports(directory: Path, checkpoint: Checkpoint, dtype: torch.dtype, device: Device) -> Exports:
@@ -370,36 +375,15 @@ def _open_exports(directory: Path, checkpoint: Checkpoint, dtype: torch.dtype, d
         raise InvalidOptions(f"FIRSTWORD_EXPORTS cannot be used: {error}") from None
 
 
-def find_device(choice: DeviceChoice) -> Device:
-    """Raises InvalidOptions where CUDA is asked for and there is none."""
-    if choice == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if choice == "cuda" and not torch.cuda.is_available():
-        raise InvalidOptions(
-            "device cuda was asked for, but torch finds none; use cpu or auto, or fix the driver installation"
-        )
-    return choice
-
-
-def find_precision(choice: PrecisionChoice, device: Device) -> PrecisionChoice:
-    """Raises InvalidOptions where the device cannot have it."""
-    if choice == "auto":
-        if device == "cpu":
-            return "int8"
-        has_bfloat16 = torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
-        return "bfloat16" if has_bfloat16 else "float16"
-    if choice in FEW_BITS and device != "cpu":
-        raise InvalidOptions(
-            f"precision {choice} was asked for on {device}; it is for the CPU: use bfloat16 or float32"
-        )
-    if choice == "float16" and device == "cpu":
-        raise InvalidOptions("precision float16 was asked for on cpu; it is for a GPU: use int8 or float32")
-    return choice
-
-
 def choose_num_workers(num_workers: int, device: Device) -> int:
     """0: as many as there are cores on a CPU, where each computes for one stream at a time; else one."""
     return num_workers or (min(_num_cores(), MAX_WORKERS) if device == "cpu" else 1)
+
+
+def threads_of(options: NetworkOptions) -> int:
+    """Of one network's arithmetic."""
+    num_workers = choose_num_workers(options.num_workers, find_device(options.device))
+    return options.num_threads or max(1, _num_cores() // num_workers)
 
 
 def set_threads(options: NetworkOptions) -> None:
@@ -407,8 +391,7 @@ def set_threads(options: NetworkOptions) -> None:
 
     The default interval of 5 ms makes the threads of the pool wait for each other far too long.
     """
-    num_workers = choose_num_workers(options.num_workers, find_device(options.device))
-    torch.set_num_threads(options.num_threads or max(1, _num_cores() // num_workers))
+    torch.set_num_threads(threads_of(options))
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from firstword.app.engine.capacity import MAX_STREAMS, CapacityFile, capacity_key, measured_capacity
+from firstword.app.engine.capacity import MAX_STREAMS, capacity_key, is_capacity, measured_capacity
+from firstword.app.engine.measurement import MeasurementFile
 from firstword.app.options import LMEngineOptions, NetworkOptions, VllmOptions
 from tests.support.toy_engine import ToyEngine
 
@@ -57,16 +58,17 @@ async def test_as_many_streams_as_are_spoken_in_real_time(
 async def test_what_was_measured_is_kept_for_the_same_key(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = tmp_path / "capacity.json"
-    assert CapacityFile(path, "a").read() is None
-    CapacityFile(path, "a").write(7)
-    assert CapacityFile(path, "a").read() == 7
-    assert CapacityFile(path, "b").read() is None
+    path = tmp_path / "data" / "capacity.json"
+    assert MeasurementFile(path, "a").read() is None
+    MeasurementFile(path, "a").write(7)
+    assert MeasurementFile(path, "a").read() == 7
+    assert MeasurementFile(path, "b").read() is None
     assert not caplog.records
-    for content in ("{", "[]", '{"key": "a"}', '{"key": "a", "max_streams": 0}'):
+    for content in ("{", "[]", '{"key": "a"}'):
         path.write_text(content)
-        assert CapacityFile(path, "a").read() is None
+        assert MeasurementFile(path, "a").read() is None
     assert "cannot be read and is written anew" in caplog.text
+    assert [is_capacity(kept) for kept in (1, 0, True, "7", None)] == [True, False, False, False, False]
 
 
 def test_the_key_is_of_everything_that_the_capacity_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from firstword.app.engine import startup
 from firstword.app.engine.backend import BackendError
-from firstword.app.engine.startup import find_precision, load_networks
+from firstword.app.engine.precision import find_precision
+from firstword.app.engine.startup import load_networks
 from firstword.app.options import NetworkOptions, PrecisionChoice
 from firstword.models.flow.unet import CausalUNet
 from firstword.models.lm.qwen2 import Qwen2LM

@@ -1,0 +1,115 @@
+"""In which number format the networks compute here: as it is set, else as this machine is fastest."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from firstword.app.engine.backend import Device
+from firstword.app.engine.measurement import MeasurementFile, measurement_key
+from firstword.app.options import FEW_BITS, DeviceChoice, InvalidOptions, PrecisionChoice
+from firstword.models.config import Dtype, LMConfig, Qwen2LMConfig
+from firstword.models.onnx.build import LMPrecision
+from firstword.models.onnx.speed import ProductTimes, measure_products
+
+PRODUCTS_FILE = "products.json"
+MIN_INT4_WIDTH = 512  # of a language model: a smaller one's weights are read from the processor's cache
+_WORTH_IT = 0.9  # of the time that more bits take
+
+
+@dataclass(frozen=True, slots=True)
+class CpuFormats:
+    """lm: of the language model's weights. is_int8: whether flow and vocoder have products in 8 bits."""
+
+    lm: LMPrecision
+    is_int8: bool
+    reason: str
+
+
+def find_device(choice: DeviceChoice) -> Device:
+    """Raises InvalidOptions where CUDA is asked for and there is none."""
+    if choice == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if choice == "cuda" and not torch.cuda.is_available():
+        raise InvalidOptions(
+            "device cuda was asked for, but torch finds none; use cpu or auto, or fix the driver installation"
+        )
+    return choice
+
+
+def find_precision(choice: PrecisionChoice, device: Device) -> PrecisionChoice:
+    """Raises InvalidOptions where the device cannot have it."""
+    if choice == "auto":
+        if device == "cpu":
+            return "int8"
+        has_bfloat16 = torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
+        return "bfloat16" if has_bfloat16 else "float16"
+    if choice in FEW_BITS and device != "cpu":
+        raise InvalidOptions(
+            f"precision {choice} was asked for on {device}; it is for the CPU: use bfloat16 or float32"
+        )
+    if choice == "float16" and device == "cpu":
+        raise InvalidOptions("precision float16 was asked for on cpu; it is for a GPU: use int8 or float32")
+    return choice
+
+
+def engine_dtype(choice: PrecisionChoice) -> Dtype:
+    """Number format of TensorRT's engines. Raises InvalidOptions for int8."""
+    precision = find_precision(choice, "cuda")
+    return precision if precision in ("bfloat16", "float16") else "float32"
+
+
+def cpu_formats(asked: PrecisionChoice, lm: LMConfig, measured: Callable[[], ProductTimes]) -> CpuFormats:
+    """measured: asked only where the machine is to decide.
+
+    Raises InvalidOptions where ONNX Runtime cannot have what is asked for.
+    """
+    if asked == "float32" or asked not in (*FEW_BITS, "auto"):
+        return CpuFormats("float32", False, f"FIRSTWORD_PRECISION is {asked}")
+    times = measured()
+    if asked in FEW_BITS:
+        wanted = FEW_BITS[asked]
+        if wanted not in times.token or "int8" not in times.chunk:
+            raise InvalidOptions(
+                f"FIRSTWORD_PRECISION is {asked}, which the ONNX Runtime that is installed cannot compute "
+                "on this machine; set FIRSTWORD_PRECISION=auto"
+            )
+        return CpuFormats(wanted, True, f"FIRSTWORD_PRECISION is {asked}")
+    is_wide = isinstance(lm, Qwen2LMConfig) and lm.qwen2.hidden_size >= MIN_INT4_WIDTH
+    token = {name: time for name, time in times.token.items() if is_wide or name != "int4"}
+    chosen: LMPrecision = "float32"
+    for name in FEW_BITS.values():
+        if token.get(name, float("inf")) < _WORTH_IT * token[chosen]:
+            chosen = name
+    is_int8 = times.chunk.get("int8", float("inf")) < _WORTH_IT * times.chunk["float32"]
+    reason = f"a product of a token takes {_shown(token)}, of a chunk {_shown(times.chunk)}"
+    missing = [name for name in FEW_BITS if name not in times.token]
+    if missing:
+        reason += f"; the ONNX Runtime that is installed has no {' and '.join(missing)}"
+    return CpuFormats(chosen, is_int8, reason)
+
+
+def stored_products(num_threads: int, data_dir: Path | None) -> ProductTimes:
+    """Measured at the first start; data_dir: where that is kept, None keeps nothing."""
+    if data_dir is None:
+        return measure_products(num_threads)
+    file = MeasurementFile(data_dir / PRODUCTS_FILE, measurement_key("products", num_threads))
+    stored = file.read()
+    if isinstance(stored, dict) and all(_is_times(stored.get(name)) for name in ("token", "chunk")):
+        return ProductTimes(stored["token"], stored["chunk"])
+    times = measure_products(num_threads)
+    file.write(asdict(times))
+    return times
+
+
+def _is_times(stored: object) -> bool:
+    return (
+        isinstance(stored, dict)
+        and "float32" in stored
+        and all(isinstance(time, int | float) and time > 0 for time in stored.values())
+    )
+
+
+def _shown(times: Mapping[str, float]) -> str:
+    return ", ".join(f"{time:.2f} ms in {name}" for name, time in times.items())
