@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, helper
 from torch import Tensor, nn
 
 OPSET = 17
@@ -30,32 +30,34 @@ class GraphWriter:
 
     def __init__(self, name: str, product: Product, element: int = TensorProto.FLOAT):
         """product: how `linear` multiplies. element: of inputs, outputs and constants that are floats."""
-        self._name, self._product = name, product
+        self._product = product
         self.element = element
-        self._nodes: list[NodeProto] = []
-        self._constants: list[TensorProto] = []
-        self._inputs: list[ValueInfoProto] = []
-        self._outputs: list[ValueInfoProto] = []
+        self._model = ModelProto(ir_version=IR_VERSION)  # written in place: copies of weights take seconds
+        self._graph = self._model.graph
+        self._graph.name = name
         self._names: dict[str, str] = {}  # of outputs, by value
         self._quantized: dict[str, tuple[str, str]] = {}  # activations in 8 bits and their scales, by value
 
     def input(self, name: str, shape: Shape, dtype: int | None = None) -> str:
-        self._inputs.append(helper.make_tensor_value_info(name, dtype or self.element, shape))
+        self._graph.input.append(helper.make_tensor_value_info(name, dtype or self.element, shape))
         return name
 
     def output(self, name: str, value: str, shape: Shape, dtype: int | None = None) -> None:
         """What a node made is handed out as `name`."""
         self._names[value] = name
-        self._outputs.append(helper.make_tensor_value_info(name, dtype or self.element, shape))
+        self._graph.output.append(helper.make_tensor_value_info(name, dtype or self.element, shape))
 
     def constant(self, values: Tensor | npt.NDArray[np.generic], dtype: int | None = None) -> str:
         """Floats become `dtype`, or the writer's element type."""
         array = values.detach().float().cpu().numpy() if isinstance(values, Tensor) else values
         if array.dtype == np.float32:
             array = array.astype(helper.tensor_dtype_to_np_dtype(dtype or self.element))
-        name = f"constant_{len(self._constants)}"
-        self._constants.append(numpy_helper.from_array(np.array(array, order="C"), name))
-        return name
+        constant = self._graph.initializer.add()
+        constant.name = f"constant_{len(self._graph.initializer)}"
+        constant.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+        constant.dims.extend(array.shape)
+        constant.raw_data = array.tobytes()
+        return constant.name
 
     def integers(self, *values: int) -> str:
         return self.constant(np.array(values, dtype=np.int64))
@@ -68,8 +70,8 @@ class GraphWriter:
         self, operator: str, count: int, *inputs: str, domain: str = "", **attributes: Any
     ) -> list[str]:
         """One node; -> its `count` outputs."""
-        outputs = [f"{operator}_{len(self._nodes)}_{index}" for index in range(count)]
-        self._nodes.append(helper.make_node(operator, inputs, outputs, domain=domain, **attributes))
+        outputs = [f"{operator}_{len(self._graph.node)}_{index}" for index in range(count)]
+        self._graph.node.append(helper.make_node(operator, inputs, outputs, domain=domain, **attributes))
         return outputs
 
     def cast(self, x: str, element: int) -> str:
@@ -179,16 +181,16 @@ class GraphWriter:
 
     def model(self) -> bytes:
         """Serialize all that was written. Call it once, at the end."""
-        for node in self._nodes:
+        nodes = self._graph.node
+        for node in nodes:
             node.input[:] = [self._names.get(value, value) for value in node.input]
             node.output[:] = [self._names.get(value, value) for value in node.output]
-        graph: GraphProto = helper.make_graph(
-            self._nodes, self._name, self._inputs, self._outputs, initializer=self._constants
-        )
-        domains = {node.domain for node in self._nodes} - {""}
-        opsets = [helper.make_opsetid("", self.opset), *(helper.make_opsetid(name, 1) for name in domains)]
-        model: ModelProto = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
-        return model.SerializeToString()
+        domains = {node.domain for node in nodes} - {""}
+        versions = [("", self.opset), *((domain, 1) for domain in sorted(domains))]
+        self._model.opset_import.extend(helper.make_opsetid(*version) for version in versions)
+        model: bytes = self._model.SerializeToString()
+        self._model.Clear()
+        return model
 
 
 BLOCK = 32  # weights in 8 bits, and activations, that share a scale
