@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import BeforeValidator, Field, SecretStr
+from pydantic import Field
+
+from firstword.app.option_values import HomePath, LogLevel, SecretList, TextList, TextMap
 
 BUILTIN_CHECKPOINT: Final = Path(__file__).parent.parent / "models" / "builtin"
 OPENAI_VOICES: Final = (
@@ -16,59 +18,18 @@ OPENAI_VOICES: Final = (
     *("marin", "nova", "onyx", "sage", "shimmer", "verse"),
 )
 _MIB = 1024 * 1024
-# What "$A,$B" is with both empty: of keys it would let everybody in.
-_ONLY_SEPARATORS = "there is nothing between the commas; give a value, or leave the setting empty"
 
 
 class InvalidOptions(ValueError):
     """Options that this machine or this checkpoint cannot serve; the message says what to set instead."""
 
 
-def _split(given: object) -> object:
-    """ "a, b" -> ("a", "b"). Anything but text is left for the type check."""
-    if not isinstance(given, str):
-        return given
-    parts = tuple(part.strip() for part in given.split(",") if part.strip())
-    if given and not parts:
-        raise ValueError(_ONLY_SEPARATORS)
-    return parts
-
-
-def _pairs(given: object) -> object:
-    """ "a=b, c=d" -> {"a": "b", "c": "d"}."""
-    if not isinstance(given, str):
-        return given
-    pairs: dict[str, str] = {}
-    parts = [part for part in given.split(",") if part.strip()]
-    if given and not parts:
-        raise ValueError(_ONLY_SEPARATORS)
-    for part in parts:
-        name, sign, value = (piece.strip() for piece in part.partition("="))
-        if not (name and sign and value) or "=" in value:
-            raise ValueError("expected name=speaker pairs with commas between, such as alloy=alder,onyx=wren")
-        pairs[name] = value
-    return pairs
-
-
-def _lower(given: object) -> object:
-    return given.lower() if isinstance(given, str) else given
-
-
-def _expand_home(given: object) -> object:
-    return Path(given).expanduser() if isinstance(given, str | Path) else given
-
-
-HomePath = Annotated[Path, BeforeValidator(_expand_home)]
-TextList = Annotated[tuple[str, ...], BeforeValidator(_split)]
-SecretList = Annotated[tuple[SecretStr, ...], BeforeValidator(_split)]
-TextMap = Annotated[dict[str, str], BeforeValidator(_pairs)]
-LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)]
-
 BackendChoice = Literal["auto", "torch", "vllm", "trtllm"]
 FlowBackendChoice = Literal["auto", "torch", "onnx", "tensorrt"]
 DeviceChoice = Literal["auto", "cpu", "cuda"]
 PrecisionChoice = Literal["auto", "float32", "bfloat16", "float16", "int8", "int4"]
 StatePrecisionChoice = Literal["auto", "float32", "int8"]
+HopStrategy = Literal["fixed", "growing", "time_based"]
 FEW_BITS: Final[dict[str, Literal["int8", "int4"]]] = {"int8": "int8", "int4": "int4"}  # a CPU's
 
 
@@ -225,9 +186,9 @@ class NetworkOptions:
     precision: Annotated[
         PrecisionChoice,
         Field(
-            description="float32, bfloat16, float16 (a GPU's), or a CPU's int8 and int4: language model and "
-            "transformer blocks in 8 bits, or most of the language model's weights in 4; auto is int8 on a "
-            "CPU, but for CosyVoice 3's flow; on a GPU bfloat16 where it has that, else float16"
+            description="float32, bfloat16, float16 (a GPU's), or a CPU's int8 and int4: large products in 8 "
+            "bits, or the language model's in 4; auto is bfloat16 on a GPU, or float16; on a CPU what it "
+            "multiplies fastest by, as `firstword doctor` tells, but CosyVoice 3's flow in float32"
         ),
     ] = "auto"
     cuda_graphs: Annotated[
@@ -297,10 +258,7 @@ class EngineOptions:
     ] = 0
     remeasure: Annotated[
         bool,
-        Field(
-            description="Measure at this start how many streams run at once; else the figure of an earlier "
-            "start with the same checkpoint, machine, settings and versions is taken"
-        ),
+        Field(description="Measure anew how many streams run at once; else an earlier start's figure counts"),
     ] = False
     max_queued: Annotated[
         int, Field(ge=0, description="Requests that wait for a slot; more are refused with 503")
@@ -321,6 +279,13 @@ class EngineOptions:
     listener_buffer_s: Annotated[
         float, Field(gt=0, description="Audio made ahead of one listener before its stream pauses")
     ] = 10
+    hop_strategy: Annotated[
+        HopStrategy,
+        Field(
+            description="Speech made at once behind a stream's first piece: fixed, a second; growing, 1, 2, "
+            "4 seconds; time_based, half of what its listener has ahead, 4 at most. The sound is the same"
+        ),
+    ] = "fixed"
     writer_pause_ms: Annotated[
         int,
         Field(

@@ -118,7 +118,7 @@ class Token2Wav:
         self._vocab_size = flow.config.vocab_size
         self._max_state_bytes = max_state_bytes
         self._sound_bytes = 0 if max_state_bytes is None else self._measured_sound_bytes()
-        self.chunk_tokens = self._flow.chunk_tokens
+        self.chunk_tokens = self.hop_tokens = self._flow.chunk_tokens
         self.lookahead_tokens = self._flow.lookahead_tokens
         self.sample_rate_hz = hift.config.sample_rate_hz
         self.samples_per_token = FRAMES_PER_TOKEN * hift.config.samples_per_frame
@@ -365,7 +365,7 @@ class CosyVoice1Token2Wav:
             raise ValueError(f"hop_tokens is {hop_tokens}, expected at least 1")
         self._flow = flow
         self._vocoder = WindowedVocoder(hift, generate)
-        self._hop_tokens = hop_tokens
+        self.hop_tokens = hop_tokens
         self.lookahead_tokens = OVERLAP_TOKENS
         self.sample_rate_hz = hift.config.sample_rate_hz
 
@@ -396,7 +396,7 @@ class CosyVoice1Token2Wav:
         uses_prompt: False gives the flow the speaker's embedding alone (mode `instruct`). has_full_context: a
         chunk is as long as MAX_FULL_TOKENS with the prompt allow, and so usually the whole utterance.
         """
-        chunk_tokens = self._hop_tokens + OVERLAP_TOKENS
+        chunk_tokens = self.hop_tokens + OVERLAP_TOKENS
         if has_full_context:
             chunk_tokens = max(chunk_tokens, MAX_FULL_TOKENS - prompt.tokens.shape[1])
         if not uses_prompt:

@@ -11,15 +11,17 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
 import numpy as np
 from rich.console import Console
 
-from firstword.app.options import BUILTIN_CHECKPOINT, PrecisionChoice
 from firstword.app.synthesizer import Synthesizer
+from training.settings import BUILTIN
 from training.text import prose
 from training.text.corpus import KeptOut, evaluation_sentences, read_words
+
+Precision = Literal["float32", "int8", "int4"]
 
 _WORDS = range(5, 16)  # of a sentence that is not of the evaluation's
 _RESAMPLES = 10_000
@@ -35,7 +37,7 @@ def sentences(number: int) -> list[str]:
     return wanted[:number]
 
 
-def errors_of(precisions: Sequence[PrecisionChoice], said: Sequence[tuple[int, str]]) -> list[list[int]]:
+def errors_of(precisions: Sequence[Precision], said: Sequence[tuple[int, str]]) -> list[list[int]]:
     """said: seeds and texts -> of each its words, and the errors in each precision."""
     from training.judge.recognise import Whisper
     from training.judge.words import fewest_errors
@@ -43,7 +45,7 @@ def errors_of(precisions: Sequence[PrecisionChoice], said: Sequence[tuple[int, s
     whisper = Whisper()
     columns = []
     for precision in precisions:
-        with Synthesizer.open(BUILTIN_CHECKPOINT, precision=precision, max_streams=1) as voice:
+        with Synthesizer.open(BUILTIN, precision=precision, max_streams=1) as voice:
             spoken = [np.concatenate(list(voice.speak(text, seed=seed))) for seed, text in said]
             rate_hz = voice.sample_rate_hz
         found = [
@@ -74,8 +76,8 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--json", type=Path, help="also write the rows here")
     given = parser.parse_args()
-    if len(given.precisions) != 2 or not set(given.precisions) <= set(get_args(PrecisionChoice)):
-        parser.error(f"expected two of {', '.join(get_args(PrecisionChoice))}, got {given.precisions}")
+    if len(given.precisions) != 2 or not set(given.precisions) <= set(get_args(Precision)):
+        parser.error(f"expected two of {', '.join(get_args(Precision))}, got {given.precisions}")
     said = list(enumerate(sentences(given.sentences)))
     parts = [said[start : start + _ROWS_AT_ONCE] for start in range(0, len(said), _ROWS_AT_ONCE)]
     console = Console()

@@ -197,6 +197,7 @@ async def running_engine(
             metrics=metrics,
             clock=clock,
             listener_buffer_s=engine_options.listener_buffer_s,
+            hop_strategy=engine_options.hop_strategy,
             writer_pause_s=engine_options.writer_pause_ms / 1000,
             trims_silence=engine_options.trim_silence,
             loudness=loudness,

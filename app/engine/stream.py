@@ -14,6 +14,7 @@ from types import TracebackType
 from firstword.app.audio.dsp import LeadingSilence
 from firstword.app.engine.admission import Slot
 from firstword.app.engine.audio_queue import AudioQueue
+from firstword.app.engine.hops import Hops
 from firstword.app.engine.interface import Audio, Flushed, StreamEvent, SynthesisRequest
 from firstword.app.engine.phrase_cache import Phrase
 from firstword.app.engine.shaping import UtteranceShaper
@@ -313,10 +314,12 @@ async def _speak(state: StreamState, utterance: Utterance, silence: LeadingSilen
     words = utterance.words
     if words is not None:
         words.first_sample = state.num_samples
+    hops = Hops(parts.hop_strategy, token2wav.hop_tokens / parts.info.token_rate_hz)
     position = 0  # tokens given to token2wav
     is_last = False
     while not is_last:
-        due = position + token2wav.tokens_wanted(token2wav_state)
+        num_more = hops.next_chunks(state.audio.playout_deadline_s - parts.clock()) - 1
+        due = position + token2wav.tokens_wanted(token2wav_state) + num_more * token2wav.hop_tokens
         await tokens.wait_for(due)
         new = tokens.ids[position:due]
         position += len(new)

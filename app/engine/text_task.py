@@ -16,6 +16,7 @@ from firstword.app.engine.tokens.interface import TokenGenerator, TokenStream
 from firstword.app.engine.tokens.prompt import PromptBuilder
 from firstword.app.engine.transcript import Silence, UtteranceTranscript
 from firstword.app.engine.word_aligner import UtteranceWords
+from firstword.app.options import HopStrategy
 from firstword.app.speakers.interface import PreparedSpeaker, PreparedSpeakers, SentRecording
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.stream_record import StreamStats
@@ -68,6 +69,7 @@ class EngineParts:
     metrics: Metrics
     clock: Callable[[], float]
     listener_buffer_s: float
+    hop_strategy: HopStrategy
     writer_pause_s: float  # 0: what came is not spoken before its sentence has ended
     trims_silence: bool  # before a stream's first sound
     phrases: PhraseCache

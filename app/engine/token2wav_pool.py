@@ -23,6 +23,7 @@ class StreamingToken2Wav(Protocol):
 
     sample_rate_hz: int
     lookahead_tokens: int
+    hop_tokens: int  # of the hops behind the first
 
     def start(
         self, prompt: Any, seed: int = 0, uses_prompt: bool = True, has_full_context: bool = False

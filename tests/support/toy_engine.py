@@ -17,6 +17,7 @@ from firstword.app.engine.text_task import EngineParts
 from firstword.app.engine.token2wav_pool import Token2WavPool
 from firstword.app.engine.tokens.interface import EndReason, TokenRequest, TokenStream
 from firstword.app.errors import InvalidRequest, SpeakerNotFound
+from firstword.app.options import HopStrategy
 from firstword.app.speakers.interface import PreparedSpeaker, SentRecording, SpeakerInfo
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.text.marks import Reading
@@ -86,6 +87,7 @@ class ToyToken2Wav:
 
     sample_rate_hz = RATE_HZ
     lookahead_tokens = LOOKAHEAD
+    hop_tokens = HOP
 
     def __init__(self) -> None:
         self.failure: Exception | None = None
@@ -212,6 +214,7 @@ class ToyEngine:
         max_streams: int = 2,
         max_queued: int = 2,
         listener_buffer_s: float = 60.0,
+        hop_strategy: HopStrategy = "fixed",
         writer_pause_s: float = 0.0,
         can_do_all: bool = True,
         trims_silence: bool = False,
@@ -238,6 +241,7 @@ class ToyEngine:
             metrics=self.metrics,
             clock=self.clock,
             listener_buffer_s=listener_buffer_s,
+            hop_strategy=hop_strategy,
             writer_pause_s=writer_pause_s,
             trims_silence=trims_silence,
             phrases=PhraseCache(phrase_cache_bytes),
