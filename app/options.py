@@ -258,7 +258,10 @@ class EngineOptions:
     ] = 0
     remeasure: Annotated[
         bool,
-        Field(description="Measure anew how many streams run at once; else an earlier start's figure counts"),
+        Field(
+            description="Measure anew how many streams run at once and what the machine multiplies fastest "
+            "by; else an earlier start's figures count"
+        ),
     ] = False
     max_queued: Annotated[
         int, Field(ge=0, description="Requests that wait for a slot; more are refused with 503")

@@ -22,6 +22,7 @@ from firstword.app.engine.loudness import Loudness
 from firstword.app.engine.measurement import MeasurementFile
 from firstword.app.engine.phrase_cache import PhraseCache
 from firstword.app.engine.precision import (
+    PRODUCTS_FILE,
     cpu_formats,
     engine_dtype,
     find_device,
@@ -136,6 +137,8 @@ async def running_engine(
 
     def load() -> Networks:
         set_threads(network_options)  # here: a thread that has used torch before keeps its own number
+        if engine_options.remeasure:
+            (speaker_options.data_dir / PRODUCTS_FILE).unlink(missing_ok=True)
         return load_networks(network_options, speaker_options.data_dir)
 
     networks, normalizer = await asyncio.gather(asyncio.to_thread(load), asyncio.to_thread(warm_normalizer))
