@@ -127,16 +127,16 @@ def check_precision(settings: Settings) -> Finding:
         precision = find_precision(networks.precision, device)
         if device != "cpu" or precision == "bfloat16":
             return Finding(subject, "ok", precision)
-        lm = open_checkpoint(networks.checkpoint).config.lm
+        config = open_checkpoint(networks.checkpoint).config
         data_dir = settings.speakers.data_dir if settings.speakers.data_dir.is_dir() else None
-        formats = cpu_formats(networks.precision, lm, lambda: stored_products(threads_of(networks), data_dir))
+        formats = cpu_formats(
+            networks.precision, config, lambda: stored_products(threads_of(networks), data_dir)
+        )
     except InvalidOptions as error:
         return Finding(subject, "wrong", str(error), f"set {variable_of('precision')}=auto")
     except (CheckpointError, OSError, ValueError):
         return Finding(subject, "note", "chosen once checkpoint and device are there")
-    flow = "int8" if formats.is_int8 else "float32"
-    message = f"language model in {formats.lm}, products of the flow in {flow}: {formats.reason}"
-    return Finding(subject, "ok", message)
+    return Finding(subject, "ok", str(formats))
 
 
 def check_checkpoint(settings: Settings, *, is_whole: bool = False) -> Finding:

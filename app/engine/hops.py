@@ -1,7 +1,7 @@
 """How much speech a stream hands out at once, behind its first hop.
 
-Chunks are solved one by one whatever is chosen, so the sound is the same; fewer, larger pieces are fewer runs
-of the vocoder and fewer messages. Measured on a CPU in docs/LOG.md.
+Chunks are solved one by one whatever is chosen, so the sound is the same; fewer, larger pieces are fewer
+messages, and fewer turns in the pool.
 """
 
 from dataclasses import dataclass

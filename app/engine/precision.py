@@ -9,7 +9,7 @@ import torch
 from firstword.app.engine.backend import Device
 from firstword.app.engine.measurement import MeasurementFile, measurement_key
 from firstword.app.options import FEW_BITS, DeviceChoice, InvalidOptions, PrecisionChoice
-from firstword.models.config import Dtype, LMConfig, Qwen2LMConfig
+from firstword.models.config import DiTFlowConfig, Dtype, ModelConfig, Qwen2LMConfig, UNetFlowConfig
 from firstword.models.onnx.build import LMPrecision
 from firstword.models.onnx.speed import ProductTimes, measure_products
 
@@ -20,11 +20,21 @@ _WORTH_IT = 0.9  # of the time that more bits take
 
 @dataclass(frozen=True, slots=True)
 class CpuFormats:
-    """lm: of the language model's weights. is_int8: whether flow and vocoder have products in 8 bits."""
+    """lm: of the language model's weights. has_int8_flow, has_int8_vocoder: whether they have products in it."""
 
     lm: LMPrecision
-    is_int8: bool
+    has_int8_flow: bool
+    has_int8_vocoder: bool
     reason: str
+
+    def __str__(self) -> str:
+        eight = [
+            name
+            for name, has_int8 in (("flow", self.has_int8_flow), ("vocoder", self.has_int8_vocoder))
+            if has_int8
+        ]
+        products = f"large products of {' and '.join(eight)} in int8" if eight else "all else in float32"
+        return f"language model in {self.lm}, {products}: {self.reason}"
 
 
 def find_device(choice: DeviceChoice) -> Device:
@@ -60,13 +70,15 @@ def engine_dtype(choice: PrecisionChoice) -> Dtype:
     return precision if precision in ("bfloat16", "float16") else "float32"
 
 
-def cpu_formats(asked: PrecisionChoice, lm: LMConfig, measured: Callable[[], ProductTimes]) -> CpuFormats:
-    """measured: asked only where the machine is to decide.
+def cpu_formats(
+    asked: PrecisionChoice, config: ModelConfig, measured: Callable[[], ProductTimes]
+) -> CpuFormats:
+    """measured: called where the machine has to say something to it. What torch runs is in float32.
 
     Raises InvalidOptions where ONNX Runtime cannot have what is asked for.
     """
-    if asked == "float32" or asked not in (*FEW_BITS, "auto"):
-        return CpuFormats("float32", False, f"FIRSTWORD_PRECISION is {asked}")
+    if asked != "auto" and asked not in FEW_BITS:
+        return CpuFormats("float32", False, False, f"FIRSTWORD_PRECISION is {asked}")
     times = measured()
     if asked in FEW_BITS:
         wanted = FEW_BITS[asked]
@@ -75,19 +87,32 @@ def cpu_formats(asked: PrecisionChoice, lm: LMConfig, measured: Callable[[], Pro
                 f"FIRSTWORD_PRECISION is {asked}, which the ONNX Runtime that is installed cannot compute "
                 "on this machine; set FIRSTWORD_PRECISION=auto"
             )
-        return CpuFormats(wanted, True, f"FIRSTWORD_PRECISION is {asked}")
-    is_wide = isinstance(lm, Qwen2LMConfig) and lm.qwen2.hidden_size >= MIN_INT4_WIDTH
-    token = {name: time for name, time in times.token.items() if is_wide or name != "int4"}
+        fast, has_int8, reason = wanted, True, f"FIRSTWORD_PRECISION is {asked}"
+    else:
+        is_wide = isinstance(config.lm, Qwen2LMConfig) and config.lm.qwen2.hidden_size >= MIN_INT4_WIDTH
+        token = {name: time for name, time in times.token.items() if is_wide or name != "int4"}
+        fast = _fastest(token)
+        has_int8 = _fastest(times.chunk) == "int8"
+        reason = f"a product of a token takes {_shown(token)}, of a chunk {_shown(times.chunk)}"
+        if missing := [name for name in FEW_BITS if name not in times.token]:
+            reason += f"; the ONNX Runtime that is installed has no {' and '.join(missing)}"
+    return CpuFormats(
+        lm=fast if isinstance(config.lm, Qwen2LMConfig) else "float32",
+        # "auto" takes int8 only for the flows whose int8 was compared on trained weights.
+        has_int8_flow=has_int8
+        and isinstance(config.flow, UNetFlowConfig if asked == "auto" else UNetFlowConfig | DiTFlowConfig),
+        has_int8_vocoder=has_int8 and not config.hift.is_causal,
+        reason=reason,
+    )
+
+
+def _fastest(times: Mapping[str, float]) -> LMPrecision:
+    """Fewer bits have to be worth it."""
     chosen: LMPrecision = "float32"
     for name in FEW_BITS.values():
-        if token.get(name, float("inf")) < _WORTH_IT * token[chosen]:
+        if times.get(name, float("inf")) < _WORTH_IT * times[chosen]:
             chosen = name
-    is_int8 = times.chunk.get("int8", float("inf")) < _WORTH_IT * times.chunk["float32"]
-    reason = f"a product of a token takes {_shown(token)}, of a chunk {_shown(times.chunk)}"
-    missing = [name for name in FEW_BITS if name not in times.token]
-    if missing:
-        reason += f"; the ONNX Runtime that is installed has no {' and '.join(missing)}"
-    return CpuFormats(chosen, is_int8, reason)
+    return chosen
 
 
 def stored_products(num_threads: int, data_dir: Path | None) -> ProductTimes:

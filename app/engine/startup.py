@@ -36,7 +36,6 @@ from firstword.app.engine.tokens.interface import TokenGenerator
 from firstword.app.engine.tokens.prompt import PromptBuilder
 from firstword.app.engine.tokens.torch_generator import TorchTokenGenerator
 from firstword.app.options import (
-    FEW_BITS,
     EngineOptions,
     InvalidOptions,
     LMEngineOptions,
@@ -61,7 +60,6 @@ from firstword.models.exports.formats import ExportError
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import OtherEstimator, OtherFront
-from firstword.models.flow.unet import CausalUNet
 from firstword.models.graphs.build import graphed_estimator, graphed_generator, graphed_lm
 from firstword.models.hift.hift import Generate, HiFT
 from firstword.models.hift.streaming import CausalGenerate
@@ -283,16 +281,17 @@ def load_networks(options: NetworkOptions, data_dir: Path | None = None) -> Netw
     )
     formats = cpu_formats(
         options.precision if device == "cpu" else "float32",
-        checkpoint.config.lm,
+        checkpoint.config,
         lambda: stored_products(num_threads, data_dir),
     )
-    _log.info("on a CPU the language model is in %s, %s", formats.lm, formats.reason)
+    if device == "cpu":
+        _log.info("%s", formats)
     flow = checkpoint.load_flow(dtype, device)
     hift = checkpoint.load_hift(dtype, device)
     exports = None if options.exports is None else _open_exports(options.exports, checkpoint, dtype, device)
     generate: Generate | None = None if exports is None else exports.generator(hift)
     if generate is None and flow_backend == "onnx":
-        generate = onnx_generator(hift, formats.is_int8, num_threads)
+        generate = onnx_generator(hift, formats.has_int8_vocoder, num_threads)
     if generate is None and options.cuda_graphs:
         generate = graphed_generator(hift)
     token2wav: StreamingToken2Wav
@@ -303,15 +302,11 @@ def load_networks(options: NetworkOptions, data_dir: Path | None = None) -> Netw
         token2wav = cosyvoice1 = CosyVoice1Token2Wav(flow, hift, generate=generate)
         prompt_states = cosyvoice1
     else:
-        # "auto" takes int8 only for the flows whose int8 was compared on trained weights.
-        is_int8 = formats.is_int8 and (
-            options.precision in FEW_BITS or isinstance(flow.estimator, CausalUNet)
-        )
         estimator: OtherEstimator | None = None
         front: OtherFront | None = None
         causal_generate: CausalGenerate | None = None
         if flow_backend == "onnx":
-            estimator = onnx_estimator(flow, is_int8, num_threads, options.state_precision)
+            estimator = onnx_estimator(flow, formats.has_int8_flow, num_threads, options.state_precision)
             front = onnx_front(flow, num_threads)
         elif flow_backend == "tensorrt":
             by_engines = _engine_networks(options, checkpoint, flow, hift, data_dir)

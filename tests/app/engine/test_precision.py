@@ -1,72 +1,89 @@
 """The machine decides in which number formats it computes, and what it was decided by is kept."""
 
 import json
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from firstword.app.engine import precision
-from firstword.app.engine.precision import PRODUCTS_FILE, CpuFormats, cpu_formats, stored_products
+from firstword.app.engine.precision import PRODUCTS_FILE, cpu_formats, stored_products
 from firstword.app.options import InvalidOptions, PrecisionChoice
-from firstword.models.config import Qwen2LMConfig
+from firstword.bench.random_checkpoint import Size, write_configuration
+from firstword.models.config import Family, ModelConfig
 from firstword.models.onnx import speed
 from firstword.models.onnx.graph import GraphWriter, Matrix
 from firstword.models.onnx.speed import ProductTimes, measure_products
-from tests.models.lm.networks import COSYVOICE2
 
-NARROW = COSYVOICE2
-WIDE = replace(COSYVOICE2, qwen2=replace(COSYVOICE2.qwen2, hidden_size=896))
 VNNI = ProductTimes({"float32": 0.7, "int8": 0.2, "int4": 0.1}, {"float32": 0.5, "int8": 0.2})
 OLD = ProductTimes({"float32": 0.7, "int8": 0.3, "int4": 0.28}, {"float32": 0.5, "int8": 0.48})
 NO_KERNELS = ProductTimes({"float32": 0.7}, {"float32": 0.5})
 
 
+@pytest.fixture
+def config_of(tmp_path: Path) -> Callable[[Family, Size], ModelConfig]:
+    return lambda family, size: write_configuration(tmp_path, family, size)
+
+
 @pytest.mark.parametrize(
-    ("asked", "lm", "times", "expected"),
+    ("asked", "family", "size", "times", "lm", "has_int8_flow", "has_int8_vocoder"),
     [
-        ("auto", WIDE, VNNI, ("int4", True)),
-        ("auto", NARROW, VNNI, ("int8", True)),
-        ("auto", WIDE, OLD, ("int8", False)),
-        ("auto", WIDE, NO_KERNELS, ("float32", False)),
-        ("int8", WIDE, OLD, ("int8", True)),
-        ("int4", NARROW, OLD, ("int4", True)),
-        ("float32", WIDE, VNNI, ("float32", False)),
+        ("auto", "cosyvoice2", "full", VNNI, "int4", True, True),
+        ("auto", "cosyvoice2", "small", VNNI, "int8", True, True),
+        ("auto", "cosyvoice3", "full", VNNI, "int4", False, False),
+        ("auto", "cosyvoice1", "full", VNNI, "float32", False, True),
+        ("auto", "cosyvoice2", "full", OLD, "int8", False, False),
+        ("auto", "cosyvoice2", "full", NO_KERNELS, "float32", False, False),
+        ("int8", "cosyvoice2", "full", OLD, "int8", True, True),
+        ("int8", "cosyvoice3", "full", OLD, "int8", True, False),
+        ("int4", "cosyvoice2", "small", OLD, "int4", True, True),
+        ("float32", "cosyvoice2", "full", VNNI, "float32", False, False),
     ],
 )
 def test_what_is_set_counts_and_else_what_is_faster(
-    asked: PrecisionChoice, lm: Qwen2LMConfig, times: ProductTimes, expected: tuple[str, bool]
+    config_of: Callable[[Family, Size], ModelConfig],
+    asked: PrecisionChoice,
+    family: Family,
+    size: Size,
+    times: ProductTimes,
+    lm: str,
+    has_int8_flow: bool,
+    has_int8_vocoder: bool,
 ) -> None:
-    found = cpu_formats(asked, lm, lambda: times)
-    assert (found.lm, found.is_int8) == expected
+    found = cpu_formats(asked, config_of(family, size), lambda: times)
+    assert (found.lm, found.has_int8_flow, found.has_int8_vocoder) == (lm, has_int8_flow, has_int8_vocoder)
 
 
-def test_the_reason_tells_what_was_measured_and_what_is_missing() -> None:
-    assert cpu_formats("auto", WIDE, lambda: VNNI) == CpuFormats(
-        "int4",
-        True,
+def test_it_says_what_was_measured_and_what_is_missing(
+    config_of: Callable[[Family, Size], ModelConfig],
+) -> None:
+    config = config_of("cosyvoice2", "full")
+    assert str(cpu_formats("auto", config, lambda: VNNI)) == (
+        "language model in int4, large products of flow and vocoder in int8: "
         "a product of a token takes 0.70 ms in float32, 0.20 ms in int8, 0.10 ms in int4, "
-        "of a chunk 0.50 ms in float32, 0.20 ms in int8",
+        "of a chunk 0.50 ms in float32, 0.20 ms in int8"
     )
-    reason = cpu_formats("auto", WIDE, lambda: NO_KERNELS).reason
-    assert reason.endswith("; the ONNX Runtime that is installed has no int8 and int4")
+    assert str(cpu_formats("auto", config, lambda: NO_KERNELS)) == (
+        "language model in float32, all else in float32: a product of a token takes 0.70 ms in float32, "
+        "of a chunk 0.50 ms in float32; the ONNX Runtime that is installed has no int8 and int4"
+    )
 
 
 @pytest.mark.parametrize("asked", ["int8", "int4"])
-def test_what_cannot_be_computed_is_refused(asked: PrecisionChoice) -> None:
-    with pytest.raises(
-        InvalidOptions, match=f"{asked}, which the ONNX Runtime .* set FIRSTWORD_PRECISION=auto"
-    ):
-        cpu_formats(asked, WIDE, lambda: NO_KERNELS)
+def test_what_cannot_be_computed_is_refused(
+    config_of: Callable[[Family, Size], ModelConfig], asked: PrecisionChoice
+) -> None:
+    expected = f"{asked}, which the ONNX Runtime .* set FIRSTWORD_PRECISION=auto"
+    with pytest.raises(InvalidOptions, match=expected):
+        cpu_formats(asked, config_of("cosyvoice2", "full"), lambda: NO_KERNELS)
 
 
-def test_float32_is_not_measured() -> None:
+def test_float32_is_not_measured(config_of: Callable[[Family, Size], ModelConfig]) -> None:
     def never() -> ProductTimes:
         raise AssertionError("measured")
 
-    assert cpu_formats("float32", WIDE, never) == CpuFormats(
-        "float32", False, "FIRSTWORD_PRECISION is float32"
-    )
+    found = cpu_formats("float32", config_of("cosyvoice2", "full"), never)
+    assert found.reason == "FIRSTWORD_PRECISION is float32"
 
 
 def test_a_measurement_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
