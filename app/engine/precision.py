@@ -20,7 +20,7 @@ _WORTH_IT = 0.9  # of the time that more bits take
 
 @dataclass(frozen=True, slots=True)
 class CpuFormats:
-    """lm: of the language model's weights. has_int8_flow, has_int8_vocoder: whether they have products in it."""
+    """lm: of the language model's weights. has_int8_...: whether its large products are in 8 bits."""
 
     lm: LMPrecision
     has_int8_flow: bool
@@ -79,6 +79,7 @@ def cpu_formats(
     """
     if asked != "auto" and asked not in FEW_BITS:
         return CpuFormats("float32", False, False, f"FIRSTWORD_PRECISION is {asked}")
+    fast: LMPrecision
     times = measured()
     if asked in FEW_BITS:
         wanted = FEW_BITS[asked]
@@ -101,7 +102,7 @@ def cpu_formats(
         # "auto" takes int8 only for the flows whose int8 was compared on trained weights.
         has_int8_flow=has_int8
         and isinstance(config.flow, UNetFlowConfig if asked == "auto" else UNetFlowConfig | DiTFlowConfig),
-        has_int8_vocoder=has_int8 and not config.hift.is_causal,
+        has_int8_vocoder=has_int8 and not config.hift.is_causal and is_wide(config.hift),
         reason=reason,
     )
 

@@ -29,14 +29,14 @@ def config_of(tmp_path: Path) -> Callable[[Family, Size], ModelConfig]:
     ("asked", "family", "size", "times", "lm", "has_int8_flow", "has_int8_vocoder"),
     [
         ("auto", "cosyvoice2", "full", VNNI, "int4", True, True),
-        ("auto", "cosyvoice2", "small", VNNI, "int8", True, True),
+        ("auto", "cosyvoice2", "small", VNNI, "int8", True, False),
         ("auto", "cosyvoice3", "full", VNNI, "int4", False, False),
         ("auto", "cosyvoice1", "full", VNNI, "float32", False, True),
         ("auto", "cosyvoice2", "full", OLD, "int8", False, False),
         ("auto", "cosyvoice2", "full", NO_KERNELS, "float32", False, False),
         ("int8", "cosyvoice2", "full", OLD, "int8", True, True),
         ("int8", "cosyvoice3", "full", OLD, "int8", True, False),
-        ("int4", "cosyvoice2", "small", OLD, "int4", True, True),
+        ("int4", "cosyvoice2", "small", OLD, "int4", True, False),
         ("float32", "cosyvoice2", "full", VNNI, "float32", False, False),
     ],
 )
