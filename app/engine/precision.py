@@ -11,6 +11,7 @@ from firstword.app.engine.measurement import MeasurementFile, measurement_key
 from firstword.app.options import FEW_BITS, DeviceChoice, InvalidOptions, PrecisionChoice
 from firstword.models.config import DiTFlowConfig, Dtype, ModelConfig, Qwen2LMConfig, UNetFlowConfig
 from firstword.models.onnx.build import LMPrecision
+from firstword.models.onnx.hift import is_wide
 from firstword.models.onnx.speed import ProductTimes, measure_products
 
 PRODUCTS_FILE = "products.json"
@@ -90,8 +91,8 @@ def cpu_formats(
             )
         fast, has_int8, reason = wanted, True, f"FIRSTWORD_PRECISION is {asked}"
     else:
-        is_wide = isinstance(config.lm, Qwen2LMConfig) and config.lm.qwen2.hidden_size >= MIN_INT4_WIDTH
-        token = {name: time for name, time in times.token.items() if is_wide or name != "int4"}
+        is_large = isinstance(config.lm, Qwen2LMConfig) and config.lm.qwen2.hidden_size >= MIN_INT4_WIDTH
+        token = {name: time for name, time in times.token.items() if is_large or name != "int4"}
         fast = _fastest(token)
         has_int8 = _fastest(times.chunk) == "int8"
         reason = f"a product of a token takes {_shown(token)}, of a chunk {_shown(times.chunk)}"
