@@ -19,13 +19,8 @@ import torch
 from rich.table import Table
 
 from firstword.app.audio.encode import AudioEncoder
-from firstword.app.engine.startup import (
-    Networks,
-    load_networks,
-    set_threads,
-    text_frontend,
-    warm_normalizer,
-)
+from firstword.app.engine.startup import Networks, load_networks, set_threads
+from firstword.app.engine.text_frontend import text_frontend, warm_normalizer
 from firstword.app.settings import InvalidSettings, Settings, load_settings
 from firstword.bench.arguments import count
 from firstword.bench.checkpoints import checkpoint_at

@@ -23,7 +23,7 @@ import torch
 from rich.table import Table
 
 from firstword.app.async_synthesizer import AsyncSynthesizer
-from firstword.app.engine.startup import text_frontend, warm_normalizer
+from firstword.app.engine.text_frontend import text_frontend, warm_normalizer
 from firstword.bench.arguments import count
 from firstword.bench.stages import TEXT
 from firstword.bench.terminal import show

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -14,7 +15,14 @@ from pathlib import Path
 import torch
 
 from firstword.app.engine.admission import Admission
-from firstword.app.engine.backend import Backend, BackendError, Device, choose_backend, choose_flow_backend
+from firstword.app.engine.backend import (
+    Backend,
+    BackendError,
+    Device,
+    FlowBackendName,
+    choose_backend,
+    choose_flow_backend,
+)
 from firstword.app.engine.capacity import capacity_key, is_capacity
 from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.interface import EngineInfo
@@ -23,6 +31,7 @@ from firstword.app.engine.measurement import MeasurementFile
 from firstword.app.engine.phrase_cache import PhraseCache
 from firstword.app.engine.precision import (
     PRODUCTS_FILE,
+    CpuFormats,
     cpu_formats,
     engine_dtype,
     find_device,
@@ -30,6 +39,7 @@ from firstword.app.engine.precision import (
     stored_products,
 )
 from firstword.app.engine.stages import NetworkStages
+from firstword.app.engine.text_frontend import text_frontend, warm_normalizer
 from firstword.app.engine.text_task import EngineParts
 from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.engine.tokens.interface import TokenGenerator
@@ -48,13 +58,7 @@ from firstword.app.speakers.enrolment import FirstHopPromptStates, PromptStates,
 from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
 from firstword.app.telemetry.metrics import Metrics
-from firstword.app.text.lexicon import LexiconError, LexiconFile
-from firstword.app.text.marks import SpeechMarks
-from firstword.app.text.normalize import Normalizer
-from firstword.app.text.segment import FamilyRules, SegmentLimits
-from firstword.app.text.stream import TextFrontend
 from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
-from firstword.models.checkpoint.traits import Traits
 from firstword.models.exports.directory import Exports, open_exports
 from firstword.models.exports.formats import ExportError
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
@@ -70,13 +74,11 @@ from firstword.models.tensorrt.engines import EngineNetworks, find_plans, load_e
 from firstword.models.tensorrt.library import TensorRTError
 from firstword.models.token2wav import CosyVoice1Token2Wav, Token2Wav
 from firstword.models.token2wav_step import StepTimes
-from firstword.models.tokenizer import PHONEME_MARKS, SPEECH_MARKS, TextTokenizer
 
 SPEAKERS_FILE = "speakers.sqlite3"
 LOUDNESS_FILE = "loudness.json"
 CAPACITY_FILE = "capacity.json"
 ENGINES_DIRECTORY = "tensorrt"  # of the plans that `firstword tensorrt` builds
-FIRST_SEGMENT_TOKENS = 20  # a short first sentence is a segment by itself, so that audio starts sooner
 MAX_CHUNKS_IN_BATCH = 8  # on a GPU
 MAX_WORKERS = 8
 _SWITCH_INTERVAL_S = 1e-4
@@ -284,58 +286,15 @@ def load_networks(options: NetworkOptions, data_dir: Path | None = None) -> Netw
         checkpoint.config,
         lambda: stored_products(num_threads, data_dir),
     )
-    if device == "cpu":
+    if device == "cpu" and dtype == torch.float32:
         _log.info("%s", formats)
-    flow = checkpoint.load_flow(dtype, device)
-    hift = checkpoint.load_hift(dtype, device)
     exports = None if options.exports is None else _open_exports(options.exports, checkpoint, dtype, device)
-    generate: Generate | None = None if exports is None else exports.generator(hift)
-    if generate is None and flow_backend == "onnx":
-        generate = onnx_generator(hift, formats.has_int8_vocoder, num_threads)
-    if generate is None and options.cuda_graphs:
-        generate = graphed_generator(hift)
-    token2wav: StreamingToken2Wav
-    prompt_states: PromptStates
-    if isinstance(flow, CosyVoice1Flow):
-        if exports is not None:
-            exports.use_flow(flow)
-        token2wav = cosyvoice1 = CosyVoice1Token2Wav(flow, hift, generate=generate)
-        prompt_states = cosyvoice1
-    else:
-        estimator: OtherEstimator | None = None
-        front: OtherFront | None = None
-        causal_generate: CausalGenerate | None = None
-        if flow_backend == "onnx":
-            estimator = onnx_estimator(flow, formats.has_int8_flow, num_threads, options.state_precision)
-            front = onnx_front(flow, num_threads)
-        elif flow_backend == "tensorrt":
-            by_engines = _engine_networks(options, checkpoint, flow, hift, data_dir)
-            estimator = by_engines.estimator
-            generate = by_engines.generate
-            causal_generate = by_engines.causal_generate
-        elif options.cuda_graphs:
-            estimator = graphed_estimator(flow)
-        token2wav = incremental = Token2Wav(
-            flow,
-            hift,
-            options.window_s or None,
-            options.max_state_bytes,
-            estimator=estimator,
-            generate=generate,
-            front=front,
-            causal_generate=causal_generate,
-        )
-        prompt_states = FirstHopPromptStates(incremental, options.first_hop_tokens)
-
-    lm: SpeechLM | None = None
-    if backend.name == "torch":
-        torch_lm = checkpoint.load_lm(dtype, device)
-        if exports is not None and isinstance(torch_lm, TransformerLM):
-            exports.use_lm(torch_lm)
-        if device == "cpu" and dtype == torch.float32:
-            lm = onnx_lm(torch_lm, formats.lm, num_threads)
-        else:
-            lm = graphed_lm(torch_lm) if options.cuda_graphs else torch_lm
+    loading = _Loading(options, checkpoint, device, dtype, num_threads, formats, exports)
+    with ThreadPoolExecutor(1, "language model") as pool:
+        lm_of = loading.lm if backend.name == "torch" else lambda: None
+        future = pool.submit(lm_of) if device == "cpu" else None  # a GPU has one queue of work
+        token2wav, prompt_states = loading.token2wav(flow_backend, data_dir)
+        lm = lm_of() if future is None else future.result()
     return Networks(
         device=device,
         num_threads=num_threads,
@@ -351,6 +310,70 @@ def load_networks(options: NetworkOptions, data_dir: Path | None = None) -> Netw
             checkpoint.traits.continues_prompts,
         ),
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Loading:
+    """How a checkpoint's networks are loaded; its methods may run at the same time."""
+
+    options: NetworkOptions
+    checkpoint: Checkpoint
+    device: Device
+    dtype: torch.dtype
+    num_threads: int
+    formats: CpuFormats
+    exports: Exports | None
+
+    def lm(self) -> SpeechLM:
+        lm = self.checkpoint.load_lm(self.dtype, self.device)
+        if self.exports is not None and isinstance(lm, TransformerLM):
+            self.exports.use_lm(lm)
+        if self.device == "cpu" and self.dtype == torch.float32:
+            return onnx_lm(lm, self.formats.lm, self.num_threads)
+        return graphed_lm(lm) if self.options.cuda_graphs else lm
+
+    def token2wav(
+        self, backend: FlowBackendName, data_dir: Path | None
+    ) -> tuple[StreamingToken2Wav, PromptStates]:
+        """Flow and vocoder, and what computes their prompt states."""
+        options, exports, formats = self.options, self.exports, self.formats
+        flow = self.checkpoint.load_flow(self.dtype, self.device)
+        hift = self.checkpoint.load_hift(self.dtype, self.device)
+        generate: Generate | None = None if exports is None else exports.generator(hift)
+        if generate is None and backend == "onnx":
+            generate = onnx_generator(hift, formats.has_int8_vocoder, self.num_threads)
+        if generate is None and options.cuda_graphs:
+            generate = graphed_generator(hift)
+        if isinstance(flow, CosyVoice1Flow):
+            if exports is not None:
+                exports.use_flow(flow)
+            cosyvoice1 = CosyVoice1Token2Wav(flow, hift, generate=generate)
+            return cosyvoice1, cosyvoice1
+        estimator: OtherEstimator | None = None
+        front: OtherFront | None = None
+        causal_generate: CausalGenerate | None = None
+        if backend == "onnx":
+            precision = options.state_precision
+            estimator = onnx_estimator(flow, formats.has_int8_flow, self.num_threads, precision)
+            front = onnx_front(flow, self.num_threads)
+        elif backend == "tensorrt":
+            by_engines = _engine_networks(options, self.checkpoint, flow, hift, data_dir)
+            estimator = by_engines.estimator
+            generate = by_engines.generate
+            causal_generate = by_engines.causal_generate
+        elif options.cuda_graphs:
+            estimator = graphed_estimator(flow)
+        incremental = Token2Wav(
+            flow,
+            hift,
+            options.window_s or None,
+            options.max_state_bytes,
+            estimator=estimator,
+            generate=generate,
+            front=front,
+            causal_generate=causal_generate,
+        )
+        return incremental, FirstHopPromptStates(incremental, options.first_hop_tokens)
 
 
 def _engine_networks(
@@ -392,43 +415,6 @@ def set_threads(options: NetworkOptions) -> None:
     """
     torch.set_num_threads(threads_of(options))
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-
-
-def warm_normalizer() -> Normalizer:
-    """The languages' rules loaded."""
-    normalizer = Normalizer()
-    normalizer.warm_up()
-    return normalizer
-
-
-def text_frontend(
-    tokenizer: TextTokenizer, traits: Traits, normalizer: Normalizer, lexicon: Path | None = None
-) -> TextFrontend:
-    """Build the text step of a checkpoint.
-
-    Raises InvalidOptions for a file of pronunciations that cannot be used.
-    """
-    marks = SpeechMarks(
-        tokenizer.encode_text,
-        tokenizer.encode,
-        tokenizer.speech_marks if traits.takes_speech_marks or traits.reads_sounds else (),
-        SPEECH_MARKS,
-        PHONEME_MARKS,
-    )
-    try:
-        lexicon_file = None if lexicon is None else LexiconFile(lexicon, marks)
-    except (LexiconError, OSError) as error:
-        raise InvalidOptions(f"FIRSTWORD_LEXICON cannot be used: {error}") from None
-    return TextFrontend(
-        normalizer,
-        marks,
-        limits=SegmentLimits(
-            traits.segment_max_length, traits.segment_min_length, traits.segment_merge_length
-        ),
-        first_max_length=FIRST_SEGMENT_TOKENS,
-        family_rules=FamilyRules(stops_cuts=traits.ends_cut_segments_in_stop),
-        lexicon_file=lexicon_file,
-    )
 
 
 def _loudness(options: SpeakerOptions, checkpoint: Checkpoint, fingerprint: str) -> Loudness | None:

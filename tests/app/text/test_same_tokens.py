@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from firstword.app.engine.startup import text_frontend, warm_normalizer
+from firstword.app.engine.text_frontend import text_frontend, warm_normalizer
 from firstword.app.options import BUILTIN_CHECKPOINT
 from firstword.app.text.marks import Reading
 from firstword.app.text.stream import Mode
@@ -18,10 +18,10 @@ from tests.support.small_lm import finished, new_generator, utterance
 
 MODES: tuple[Mode, ...] = ("whole", "segments", "continuous")
 SMALL = "7a9209dd3d179f3246b204997878b33ff98cdb673cb1caec4662185c2d89c9e4"
-# Taken on commit d1bd301, the built-in one with its weights: of the segments of every text, and of the
-# speech tokens of three seeds.
+# Taken on commit d1bd301, the built-in one with its weights and dictionary: of the segments of every text,
+# and of the speech tokens of three seeds.
 SEGMENTS = {
-    "built-in": "6994157fa4e492f6044dc51ee27966a93c9e2088a8d8ac6a002eb14af20dfd3b",
+    "built-in": "2e1a370fd2b97c1ce9afa7b5699c4f15262934a4a57517797f4faa7e33895ce4",
     "cosyvoice1": SMALL,
     "cosyvoice2": SMALL,
     "cosyvoice3": SMALL,

@@ -1,0 +1,51 @@
+"""The text step of a checkpoint: its rules, its marks and its file of pronunciations."""
+
+from pathlib import Path
+
+from firstword.app.options import InvalidOptions
+from firstword.app.text.lexicon import LexiconError, LexiconFile
+from firstword.app.text.marks import SpeechMarks
+from firstword.app.text.normalize import Normalizer
+from firstword.app.text.segment import FamilyRules, SegmentLimits
+from firstword.app.text.stream import TextFrontend
+from firstword.models.checkpoint.traits import Traits
+from firstword.models.tokenizer import PHONEME_MARKS, SPEECH_MARKS, TextTokenizer
+
+FIRST_SEGMENT_TOKENS = 20  # a short first sentence is a segment by itself, so that audio starts sooner
+
+
+def warm_normalizer() -> Normalizer:
+    """The languages' rules loaded."""
+    normalizer = Normalizer()
+    normalizer.warm_up()
+    return normalizer
+
+
+def text_frontend(
+    tokenizer: TextTokenizer, traits: Traits, normalizer: Normalizer, lexicon: Path | None = None
+) -> TextFrontend:
+    """Build the text step of a checkpoint.
+
+    Raises InvalidOptions for a file of pronunciations that cannot be used.
+    """
+    marks = SpeechMarks(
+        tokenizer.encode_text,
+        tokenizer.encode,
+        tokenizer.speech_marks if traits.takes_speech_marks or traits.reads_sounds else (),
+        SPEECH_MARKS,
+        PHONEME_MARKS,
+    )
+    try:
+        lexicon_file = None if lexicon is None else LexiconFile(lexicon, marks)
+    except (LexiconError, OSError) as error:
+        raise InvalidOptions(f"FIRSTWORD_LEXICON cannot be used: {error}") from None
+    return TextFrontend(
+        normalizer,
+        marks,
+        limits=SegmentLimits(
+            traits.segment_max_length, traits.segment_min_length, traits.segment_merge_length
+        ),
+        first_max_length=FIRST_SEGMENT_TOKENS,
+        family_rules=FamilyRules(stops_cuts=traits.ends_cut_segments_in_stop),
+        lexicon_file=lexicon_file,
+    )
