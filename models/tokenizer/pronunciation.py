@@ -38,14 +38,25 @@ _SIBILANT = frozenset(("[S]", "[Z]", "[SH]", "[ZH]", "[CH]", "[JH]"))
 
 
 def read_dictionary(path: Path) -> Dictionary:
+    """Raises TokenizerError."""
+    return {word: decoded(codes) for word, codes in read_codes(path).items()}
+
+
+def decoded(codes: str) -> tuple[str, ...]:
+    """The sounds that a dictionary's characters stand for."""
+    return tuple(SOUNDS[ord(code) - FIRST_CODE] for code in codes)
+
+
+def read_codes(path: Path) -> dict[str, str]:
     """One word a line, a tab, its sounds as a character each. Raises TokenizerError."""
     try:
         with gzip.open(path) as file:
             content = file.read(MAX_FILE_BYTES + 1)
         if len(content) > MAX_FILE_BYTES:
             raise TokenizerError(f"{path}: larger than {MAX_FILE_BYTES} bytes; is it the checkpoint's file?")
-        pairs = (line.split("\t") for line in content.decode().splitlines())
-        return {word: tuple(SOUNDS[ord(code) - FIRST_CODE] for code in codes) for word, codes in pairs}
+        words: dict[str, str] = dict(line.split("\t") for line in content.decode().splitlines())
+        decoded("".join(set("".join(words.values()))))  # here, to find a damaged file at the start
+        return words
     except (OSError, EOFError, zlib.error) as error:
         raise TokenizerError(f"{path}: cannot be read ({error})") from error
     except (ValueError, IndexError) as error:
@@ -68,7 +79,7 @@ class Pronunciation:
 
     def __init__(self, folder: Path) -> None:
         """Raises TokenizerError, naming the file at fault."""
-        self._words = read_dictionary(folder / DICTIONARY_FILE)
+        self._codes = read_codes(folder / DICTIONARY_FILE)  # decoded when looked up: they are many
         path = folder / NETWORK_FILE
         try:
             self._network = onnxruntime.InferenceSession(
@@ -95,13 +106,13 @@ class Pronunciation:
         """Letters and apostrophes, at least one letter -> sounds."""
         word = word.strip("'") or word
         for form in (word, word.lower(), word.capitalize()):
-            if form in self._words:
-                return self._words[form]
+            if form in self._codes:
+                return decoded(self._codes[form])
         if word.lower().endswith("'s"):
             return _with_s(self.sounds_of(word[:-2]))
         plain = word.replace("'", "")
         if plain.isupper() and len(plain) <= _LONGEST_INITIALS:
-            return tuple(sound for letter in plain for sound in self._words.get(letter, ()))
+            return tuple(sound for letter in plain for sound in decoded(self._codes.get(letter, "")))
         parts = (plain[start : start + _MAX_LETTERS] for start in range(0, len(plain), _MAX_LETTERS))
         return tuple(sound for part in parts for sound in self._read_letters(part))
 
