@@ -26,5 +26,5 @@ class Hops:
         if self.strategy == "fixed" or self.num_hops == 1:
             return 1
         if self.strategy == "growing":
-            return min(1 << min(self.num_hops - 2, MAX_CHUNKS), MAX_CHUNKS)
+            return min(1 << (self.num_hops - 2), MAX_CHUNKS)
         return max(1, min(int(_LEAD_SHARE * lead_s / self.chunk_s), MAX_CHUNKS))

@@ -29,12 +29,8 @@ class CpuFormats:
     reason: str
 
     def __str__(self) -> str:
-        eight = [
-            name
-            for name, has_int8 in (("flow", self.has_int8_flow), ("vocoder", self.has_int8_vocoder))
-            if has_int8
-        ]
-        products = f"large products of {' and '.join(eight)} in int8" if eight else "all else in float32"
+        in_int8 = ["flow"] * self.has_int8_flow + ["vocoder"] * self.has_int8_vocoder
+        products = f"large products of {' and '.join(in_int8)} in int8" if in_int8 else "all else in float32"
         return f"language model in {self.lm}, {products}: {self.reason}"
 
 
@@ -74,22 +70,21 @@ def engine_dtype(choice: PrecisionChoice) -> Dtype:
 def cpu_formats(
     asked: PrecisionChoice, config: ModelConfig, measured: Callable[[], ProductTimes]
 ) -> CpuFormats:
-    """measured: called where the machine has to say something to it. What torch runs is in float32.
+    """measured: called where ONNX Runtime shall run in few bits. What torch runs is in float32.
 
     Raises InvalidOptions where ONNX Runtime cannot have what is asked for.
     """
     if asked != "auto" and asked not in FEW_BITS:
         return CpuFormats("float32", False, False, f"FIRSTWORD_PRECISION is {asked}")
-    fast: LMPrecision
     times = measured()
     if asked in FEW_BITS:
-        wanted = FEW_BITS[asked]
-        if wanted not in times.token or "int8" not in times.chunk:
+        fast: LMPrecision = FEW_BITS[asked]
+        if fast not in times.token or "int8" not in times.chunk:
             raise InvalidOptions(
                 f"FIRSTWORD_PRECISION is {asked}, which the ONNX Runtime that is installed cannot compute "
                 "on this machine; set FIRSTWORD_PRECISION=auto"
             )
-        fast, has_int8, reason = wanted, True, f"FIRSTWORD_PRECISION is {asked}"
+        has_int8, reason = True, f"FIRSTWORD_PRECISION is {asked}"
     else:
         is_large = isinstance(config.lm, Qwen2LMConfig) and config.lm.qwen2.hidden_size >= MIN_INT4_WIDTH
         token = {name: time for name, time in times.token.items() if is_large or name != "int4"}

@@ -290,22 +290,23 @@ def load_networks(options: NetworkOptions, data_dir: Path | None = None) -> Netw
         _log.info("%s", formats)
     exports = None if options.exports is None else _open_exports(options.exports, checkpoint, dtype, device)
     loading = _Loading(options, checkpoint, device, dtype, num_threads, formats, exports)
-    with ThreadPoolExecutor(1, "language model") as pool:
-        lm_of = loading.lm if backend.name == "torch" else lambda: None
-        future = pool.submit(lm_of) if device == "cpu" else None  # a GPU has one queue of work
-        token2wav, prompt_states = loading.token2wav(flow_backend, data_dir)
-        lm = lm_of() if future is None else future.result()
+    at_once = 2 if device == "cpu" else 1  # CUDA graphs are recorded while nothing else computes
+    with ThreadPoolExecutor(at_once, "loading") as pool:
+        acoustic = pool.submit(loading.token2wav, flow_backend, data_dir)
+        lm = pool.submit(loading.lm) if backend.name == "torch" else None  # else a process of its own has it
+        tokenizer = pool.submit(checkpoint.load_tokenizer)
+    token2wav, prompt_states = acoustic.result()
     return Networks(
         device=device,
         num_threads=num_threads,
         checkpoint=checkpoint,
         backend=backend,
-        lm=lm,
+        lm=None if lm is None else lm.result(),
         token2wav=token2wav,
         prompt_states=prompt_states,
         prompt_builder=PromptBuilder(
             checkpoint.config,
-            checkpoint.load_tokenizer(),
+            tokenizer.result(),
             checkpoint.ratios,
             checkpoint.traits.continues_prompts,
         ),

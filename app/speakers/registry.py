@@ -178,8 +178,8 @@ class SpeakerRegistry:
 
     async def __aenter__(self) -> Self:
         try:
-            for name in self._networks.builtin:
-                self._cache.put(name, await self._compute_builtin(name))
+            names = iter(self._networks.builtin)
+            await asyncio.gather(self._fill_cache(names), self._fill_cache(names))  # the start waits for it
         except BaseException:
             await self._close()
             raise
@@ -402,6 +402,12 @@ class SpeakerRegistry:
     async def _compute_builtin(self, name: str) -> PreparedSpeaker:
         builtin = self._networks.builtin[name]
         return await self._compute(self._networks.with_prompt_state, builtin.features, builtin.transcript)
+
+    async def _fill_cache(self, names: Iterator[str]) -> None:
+        for name in names:
+            builtin = self._networks.builtin[name]
+            compute = partial(self._networks.with_prompt_state, builtin.features, builtin.transcript)
+            self._cache.put(name, await asyncio.to_thread(compute))
 
     async def _close(self) -> None:
         await self._cache.close()

@@ -8,9 +8,11 @@ import gzip
 import re
 import unicodedata
 import zlib
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
+from string import ascii_letters
 
 import numpy as np
 import onnxruntime
@@ -29,6 +31,9 @@ SOUNDS = tuple(token for token in ARPABET_TOKENS if f"{token[:-1]}0]" not in ARP
 
 Dictionary = dict[str, tuple[str, ...]]
 
+_OF_DICTIONARIES = f"{ascii_letters}'\t\n".encode() + bytes(
+    range(FIRST_CODE, FIRST_CODE + len(SOUNDS))
+)  # what may stand in their files
 _UNIT = re.compile(r"\[[^\]\s]*\]|<[^>\s]*>|'*[^\W\d_](?:[^\W\d_]|')*")
 _MARK = re.compile(r"\[[^\]\s]*\]|<[^>\s]*>")
 _LONGEST_INITIALS = 5
@@ -39,28 +44,46 @@ _SIBILANT = frozenset(("[S]", "[Z]", "[SH]", "[ZH]", "[CH]", "[JH]"))
 
 def read_dictionary(path: Path) -> Dictionary:
     """Raises TokenizerError."""
-    return {word: decoded(codes) for word, codes in read_codes(path).items()}
+    return dict(SortedDictionary(path).items())
 
 
-def decoded(codes: str) -> tuple[str, ...]:
-    """The sounds that a dictionary's characters stand for."""
-    return tuple(SOUNDS[ord(code) - FIRST_CODE] for code in codes)
+class SortedDictionary:
+    """A dictionary's file: one word a line, a tab, its sounds as a character each, in the words' order.
 
+    Looked up where it stands, because splitting hundreds of thousands of lines takes longer than a start may.
+    """
 
-def read_codes(path: Path) -> dict[str, str]:
-    """One word a line, a tab, its sounds as a character each. Raises TokenizerError."""
-    try:
-        with gzip.open(path) as file:
-            content = file.read(MAX_FILE_BYTES + 1)
+    def __init__(self, path: Path) -> None:
+        """Raises TokenizerError."""
+        try:
+            with gzip.open(path) as file:
+                content = file.read(MAX_FILE_BYTES + 1)
+        except (OSError, EOFError, zlib.error) as error:
+            raise TokenizerError(f"{path}: cannot be read ({error})") from error
         if len(content) > MAX_FILE_BYTES:
             raise TokenizerError(f"{path}: larger than {MAX_FILE_BYTES} bytes; is it the checkpoint's file?")
-        words: dict[str, str] = dict(line.split("\t") for line in content.decode().splitlines())
-        decoded("".join(set("".join(words.values()))))  # here, to find a damaged file at the start
-        return words
-    except (OSError, EOFError, zlib.error) as error:
-        raise TokenizerError(f"{path}: cannot be read ({error})") from error
-    except (ValueError, IndexError) as error:
-        raise TokenizerError(f"{path}: expected a word, a tab and sounds a line ({error})") from error
+        lines = content.decode(errors="replace").splitlines()
+        if content.count(b"\t") != len(lines) or content.translate(None, _OF_DICTIONARIES):
+            raise TokenizerError(f"{path}: expected a word, a tab and sounds a line")
+        if lines != sorted(lines):
+            raise TokenizerError(f"{path}: expected its lines in the order of their characters")
+        self._lines = lines
+
+    def get(self, word: str) -> tuple[str, ...] | None:
+        key = f"{word}\t"
+        place = bisect_left(self._lines, key)
+        if place == len(self._lines) or not self._lines[place].startswith(key):
+            return None
+        return _decoded(self._lines[place].removeprefix(key))
+
+    def items(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        for line in self._lines:
+            word, codes = line.split("\t")
+            yield word, _decoded(codes)
+
+
+def _decoded(codes: str) -> tuple[str, ...]:
+    return tuple(SOUNDS[ord(code) - FIRST_CODE] for code in codes)
 
 
 def letters_of(word: str) -> list[int]:
@@ -79,7 +102,7 @@ class Pronunciation:
 
     def __init__(self, folder: Path) -> None:
         """Raises TokenizerError, naming the file at fault."""
-        self._codes = read_codes(folder / DICTIONARY_FILE)  # decoded when looked up: they are many
+        self._dictionary = SortedDictionary(folder / DICTIONARY_FILE)
         path = folder / NETWORK_FILE
         try:
             self._network = onnxruntime.InferenceSession(
@@ -106,13 +129,13 @@ class Pronunciation:
         """Letters and apostrophes, at least one letter -> sounds."""
         word = word.strip("'") or word
         for form in (word, word.lower(), word.capitalize()):
-            if form in self._codes:
-                return decoded(self._codes[form])
+            if (sounds := self._dictionary.get(form)) is not None:
+                return sounds
         if word.lower().endswith("'s"):
             return _with_s(self.sounds_of(word[:-2]))
         plain = word.replace("'", "")
         if plain.isupper() and len(plain) <= _LONGEST_INITIALS:
-            return tuple(sound for letter in plain for sound in decoded(self._codes.get(letter, "")))
+            return tuple(sound for letter in plain for sound in self._dictionary.get(letter) or ())
         parts = (plain[start : start + _MAX_LETTERS] for start in range(0, len(plain), _MAX_LETTERS))
         return tuple(sound for part in parts for sound in self._read_letters(part))
 

@@ -14,6 +14,7 @@ from firstword.models.tokenizer.pronunciation import (
     SOUNDS,
     PronouncingTokenizer,
     Pronunciation,
+    SortedDictionary,
     collapse,
     letters_of,
     read_dictionary,
@@ -72,6 +73,30 @@ def test_a_dictionary_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert (tmp_path / "one.gz").read_bytes() == (tmp_path / "two.gz").read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param(b"a\t!\nb\t\xff\n", "expected a word, a tab and sounds a line", id="no sound"),
+        pytest.param(b"a\t!\nb!\n", "expected a word, a tab and sounds a line", id="no tab"),
+        pytest.param(b"b\t!\na\t!\n", "expected its lines in the order of their characters", id="no order"),
+    ],
+)
+def test_a_damaged_dictionary_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "dictionary.gz"
+    path.write_bytes(gzip.compress(content))
+    with pytest.raises(TokenizerError, match=f"{path}: {message}"):
+        SortedDictionary(path)
+
+
+def test_a_word_that_a_dictionary_does_not_have_is_not_its_neighbor(tmp_path: Path) -> None:
+    path = tmp_path / "dictionary.gz"
+    path.write_bytes(gzip.compress(b"an\t!\nand\t!!\n"))
+    dictionary = SortedDictionary(path)
+    assert dictionary.get("an") == SOUNDS[:1]
+    assert dictionary.get("and") == SOUNDS[:1] * 2
+    assert [dictionary.get(word) for word in ("a", "any", "zoo", "")] == [None] * 4
+
+
 def test_names_are_in_the_shipped_dictionary_and_initials_stay_initials() -> None:
     shipped = Pronunciation(BUILTIN / PRONUNCIATION_FOLDER)
     read = {word: "".join(shipped.sounds_of(word)) for word in ("Gutierrez", "Kowalski", "UN", "GDP", "PhD")}
@@ -84,7 +109,7 @@ def test_names_are_in_the_shipped_dictionary_and_initials_stay_initials() -> Non
     }
 
 
-def test_a_word_of_three_letters_is_taken_from_cmu_where_itis_spelled() -> None:
+def test_a_word_of_three_letters_is_taken_from_cmu_where_it_is_spelled() -> None:
     letters = {"G": ("[JH]", "[IY1]"), "D": ("[D]", "[IY1]"), "P": ("[P]", "[IY1]")}
     assert is_spelled("gdp", ("[JH]", "[IY2]", "[D]", "[IY0]", "[P]", "[IY1]"), letters)
     assert not is_spelled("gdp", ("[G]", "[IY1]", "[D]", "[IY1]", "[P]", "[IY1]"), letters)
