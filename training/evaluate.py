@@ -2,8 +2,8 @@
 
 Of each speaker, on unseen sentences: the teacher; its mel through the vocoder; its speech tokens spoken
 again, as a stream and in one piece; text spoken as the service speaks it, whole and word by word; hard
-sentences; speakers enrolled from a recording; single words; a sentence of 60 words. Judged by Whisper
-tiny.en, DNSMOS and pocketsphinx.
+sentences; speakers enrolled from a recording; single words; a sentence of 60 words. Then what
+`training.unseen` does. Judged by Whisper tiny.en, DNSMOS and pocketsphinx.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from rich.progress import track
 
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.frontend.features import MelExtractor
-from training import corpus, report
+from training import corpus, report, unseen
 from training.features import MEL
 from training.offline import OfflineToken2Wav, vocode
 from training.settings import BUILTIN, DEFAULT, Settings, read_settings
@@ -239,15 +239,18 @@ def main() -> None:
         jobs = [
             pool.submit(examine, arguments.checkpoint, settings, name, arguments.sentences) for name in names
         ]
+        strangers = pool.submit(unseen.listen_to, arguments.checkpoint, settings)
         results = [job.result() for job in track(jobs, "speakers")]
     arguments.output.mkdir(parents=True, exist_ok=True)
     (arguments.output / "voice.json").write_text(
         json.dumps([asdict(result) for result in results], separators=(",", ":")) + "\n"
     )
-    report.print_tables(results, default)
+    report.show(report.markdown(results, default))
+    report.show(unseen.markdown(strangers.result()))
     with Voice(arguments.checkpoint) as voice:
         report.draw(voice, settings, arguments.output / "voice.png")
-    missed = [must.name for must in report.musts(results, default) if not must.is_met]
+    musts = report.musts(results, default) + unseen.musts(strangers.result())
+    missed = [must.name for must in musts if not must.is_met]
     if missed:
         raise SystemExit("missed: " + "; ".join(missed))
 

@@ -37,8 +37,9 @@ def num_errors(wanted: str, heard: str) -> int:
     return fewest_errors(wanted, heard)[0]
 
 
-def print_tables(results: list[Result], default: str) -> None:
-    Console(soft_wrap=True).print(markdown(results, default), markup=False, highlight=False)
+def show(text: str) -> None:
+    """On the terminal, its lines as long as they are."""
+    Console(soft_wrap=True).print(text, markup=False, highlight=False)
 
 
 def markdown(results: list[Result], default: str) -> str:
@@ -57,9 +58,7 @@ def markdown(results: list[Result], default: str) -> str:
             lines.append(f"| {path}, {title} | " + " | ".join(cells) + " |")
     lines += ["", "| streamed speech | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
     lines += [f"| {name} | " + " | ".join(row(one) for one in results) + " |" for name, row in _ROWS.items()]
-    lines += ["", "| must | reached | met |", "|---|---|---|"]
-    met = musts(results, default)
-    lines += [f"| {one.name} | {one.reached} | {'yes' if one.is_met else 'no'} |" for one in met]
+    lines += ["", *table_of_musts(musts(results, default))]
     faults = [f"- {one.speaker}: {fault}" for one in results for fault in one.faults]
     return "\n".join([*lines, "", f"Faults: {len(faults)}", *faults])
 
@@ -68,6 +67,11 @@ class Must(NamedTuple):
     name: str
     reached: str
     is_met: bool
+
+
+def table_of_musts(musts: list[Must]) -> list[str]:
+    rows = [f"| {one.name} | {one.reached} | {'yes' if one.is_met else 'no'} |" for one in musts]
+    return ["| must | reached | met |", "|---|---|---|", *rows]
 
 
 def musts(results: list[Result], default: str) -> list[Must]:

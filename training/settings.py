@@ -115,6 +115,7 @@ class FlowSettings:
     head_dim: int
     mid_blocks: int
     solver_steps: int  # of the exported checkpoint
+    disguised: float  # share of the rows that sound as if somebody else had spoken
     train: TrainSettings  # its batch: speech tokens, not rows
 
 
@@ -148,6 +149,7 @@ class Settings:
     seed: int
     processes: int
     voices: tuple[VoiceSettings, ...]
+    unseen: tuple[str, ...]  # teachers that nothing is trained with: registered speakers are judged by them
     corpus: CorpusSettings
     speech_tokenizer: SpeechTokenizerSettings
     pronunciation: PronunciationSettings

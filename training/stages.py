@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from rich.console import Console
 from rich.progress import track
 from torch import Tensor
 
@@ -23,6 +22,7 @@ from training.export import PROMPT_TEXT
 from training.features import MEL
 from training.networks.flow import folded
 from training.offline import vocode
+from training.report import show
 from training.settings import DEFAULT, Settings, VoiceSettings, read_settings
 from training.teachers import open_teacher
 from training.teachers.spoken import SAMPLE_RATE_HZ, Samples, Spoken
@@ -155,7 +155,7 @@ def main() -> None:
     with ProcessPoolExecutor(settings.processes) as pool:
         jobs = [pool.submit(judge, settings, voice, texts, arguments.stages) for voice in chosen]
         results = [one for job in track(jobs, "voices") for one in job.result()]
-    Console(soft_wrap=True).print("\n".join(table(results)), markup=False, highlight=False)
+    show("\n".join(table(results)))
     if arguments.output:
         arguments.output.write_text(json.dumps([asdict(one) for one in results], indent=1) + "\n")
 

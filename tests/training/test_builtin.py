@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 
 from firstword.models.checkpoint.open import open_checkpoint
 from tests.training.recipe import hum
-from training import evaluate
+from training import evaluate, unseen
 from training.judge.recognise import Pocketsphinx
 from training.judge.words import word_errors
 from training.settings import BUILTIN, read_settings
@@ -107,3 +108,12 @@ def test_every_path_of_the_evaluation_is_heard(voice: Voice, monkeypatch: pytest
     assert result.enrolled_right == [True]
     assert result.single_words == {"No.": ["hello"]}
     assert result.long_errors > 50
+
+
+def test_unseen_voices_are_registered_and_speak(voice: Voice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("training.judge.likeness.SpeakerJudge", Judge)
+    monkeypatch.setattr(unseen, "open_teacher", lambda call: Teacher())
+    monkeypatch.setattr(unseen, "evaluation_sentences", lambda: ["Hello there.", "Good morning to you."])
+    heard = unseen.listen(voice, replace(read_settings(), unseen=("one",)))
+    assert heard.voices == ("one",)
+    assert heard.own.tolist() == [1.0]
