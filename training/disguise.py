@@ -15,7 +15,8 @@ from training.features import MEL
 
 _STRETCH = 0.25  # of the frequencies, the logarithm of the most
 _STRETCHED_TO_HZ = 6000.0  # above, the frequencies between there and the highest share what is left
-_TILTS = (0.5, 0.7, 0.6, 0.4, 0.3, 0.3)  # standard deviations of cosines over the bands, in nepers
+# Standard deviations of cosines over the bands, in nepers.
+_TILTS = (0.7, 0.7, 0.7, 0.6, 0.5, 0.5, 0.4, 0.4, 0.3, 0.3)
 _FLOOR = float(np.log(1e-5))  # of a log-mel
 _HIGHEST_HZ = 8000.0  # of a mel
 

@@ -71,10 +71,10 @@ class SortedDictionary:
 
     def get(self, word: str) -> tuple[str, ...] | None:
         key = f"{word}\t"
-        place = bisect_left(self._lines, key)
-        if place == len(self._lines) or not self._lines[place].startswith(key):
+        index = bisect_left(self._lines, key)
+        if index == len(self._lines) or not self._lines[index].startswith(key):
             return None
-        return _decoded(self._lines[place].removeprefix(key))
+        return _decoded(self._lines[index].removeprefix(key))
 
     def items(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         for line in self._lines:

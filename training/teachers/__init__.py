@@ -4,8 +4,7 @@ from training.teachers.spoken import Teacher, TeacherError
 
 
 def open_teacher(call: str) -> Teacher:
-    """call: hibari, shifted PITCH FORMANTS [RANGE [TILT [NOISE]]], kokoro [british] STYLE[:SHARE] ..., or
-    flite VOICE.
+    """call: hibari, shifted PITCH FORMANTS [RANGE], kokoro [british] STYLE[:SHARE] ... or flite VOICE.
 
     Teachers' packages are imported here: each is needed only where its teacher is asked for. Raises
     TeacherError for a call that names none.
@@ -16,7 +15,7 @@ def open_teacher(call: str) -> Teacher:
             from training.teachers.hibari import Hibari
 
             return Hibari()
-        if kind == "shifted" and 2 <= len(words) <= 5:
+        if kind == "shifted" and 2 <= len(words) <= 3:
             from training.teachers.shifted import Shifted
 
             return Shifted(*(float(word) for word in words))

@@ -20,21 +20,16 @@ else:  # pyworld asks it for its own version; setuptools 81 dropped it
 
 _PERIOD_S = 0.01
 _LOWEST_HZ = 71.0  # of the analysis
-_LEVEL_BELOW_HZ = 200.0  # a tilt stays what it is there
 _UNVOICED_HZ = 500.0  # how fast WORLD lets its pulses come where there is no pitch
 
 
 class Shifted:
     knows_phase = True
 
-    def __init__(
-        self, pitch: float, formants: float, range_: float = 1.0, tilt_db: float = 0.0, noise: float = 1.0
-    ) -> None:
-        """pitch, formants, range_: what the pitch, the frequencies of the formants and the pitch's range (of
-        its logarithm) become in parts of hibari's. tilt_db: added to the spectrum an octave above 1 kHz and
-        taken away below. noise: the power its breathiness is raised to; above 1 it buzzes more."""
+    def __init__(self, pitch: float, formants: float, range_: float = 1.0) -> None:
+        """What the pitch, the frequencies of the formants and the pitch's range (of its logarithm) become
+        in parts of hibari's."""
         self._pitch, self._formants, self._range = pitch, formants, range_
-        self._tilt_db, self._noise = tilt_db, noise
         self._teacher = Hibari()
 
     def speak(self, text: str) -> Spoken:
@@ -51,12 +46,10 @@ class Shifted:
         noise = pyworld.d4c(samples, f0_hz, times, SAMPLE_RATE_HZ)
         bins = np.minimum((np.arange(envelope.shape[1]) / self._formants).astype(int), envelope.shape[1] - 1)
         moved = self._moved(f0_hz)
-        hz = np.linspace(0.0, SAMPLE_RATE_HZ / 2, envelope.shape[1])
-        gain = 10 ** (self._tilt_db / 10 * np.log2(np.maximum(hz, _LEVEL_BELOW_HZ) / 1000.0))
         made = pyworld.synthesize(
             moved,
-            np.ascontiguousarray(envelope[:, bins] * gain),
-            np.ascontiguousarray(noise[:, bins] ** self._noise),
+            np.ascontiguousarray(envelope[:, bins]),
+            np.ascontiguousarray(noise[:, bins]),
             SAMPLE_RATE_HZ,
             1000 * _PERIOD_S,
         )
