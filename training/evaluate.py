@@ -3,15 +3,18 @@
 Of each speaker, on unseen sentences: the teacher; its mel through the vocoder; its speech tokens spoken
 again, as a stream and in one piece; text spoken as the service speaks it, whole and word by word; hard
 sentences; speakers enrolled from a recording; single words; a sentence of 60 words. Then what
-`training.unseen` does. Judged by Whisper tiny.en, DNSMOS and pocketsphinx.
+`training.unseen` does. Judged by Whisper tiny.en, DNSMOS and pocketsphinx. A speaker that has ended is kept
+in the settings' folder and not heard again, as long as the checkpoint is the same.
 """
 
 import argparse
+import hashlib
 import json
+import os
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -33,7 +36,11 @@ SINGLE_WORDS = ("Hello.", "Yes.", "Seven.", "Okay.", "No.", "Thank you.", "Goodb
 WORD_DRAWS = 4  # of each
 ENROLMENTS = 5  # of each teacher
 ENROLLED_SENTENCES = 4  # that each of them says
+CENTRE_SENTENCES = 6
 _SILENT_DB = -45.0
+_ALSO_BY_POCKETSPHINX = ("teacher", "copy", "streamed")
+
+Centres = dict[str, torch.Tensor]  # of each speaker's teacher: its mean embedding
 
 
 @dataclass(slots=True)
@@ -41,7 +48,7 @@ class Scores:
     """Of one path of a speaker; lists go along its sentences."""
 
     errors: list[int] = field(default_factory=list)  # Whisper's
-    sphinx_errors: list[int] = field(default_factory=list)
+    sphinx_errors: list[int] = field(default_factory=list)  # empty where it did not listen
     words: list[int] = field(default_factory=list)
     p808: list[float] = field(default_factory=list)
     overall: list[float] = field(default_factory=list)
@@ -76,7 +83,13 @@ class Examiner:
     """Lets one speaker of a voice say everything, and listens."""
 
     def __init__(
-        self, voice: Voice, directory: Path, settings: Settings, speaker: str, num_sentences: int
+        self,
+        voice: Voice,
+        directory: Path,
+        settings: Settings,
+        speaker: str,
+        num_sentences: int,
+        centres: Centres,
     ) -> None:
         from training.judge.likeness import SpeakerJudge
         from training.judge.recognise import Pocketsphinx, Whisper
@@ -85,17 +98,14 @@ class Examiner:
         self.judge = SpeakerJudge()
         self.teacher = open_teacher(settings.teacher_of(speaker))
         checkpoint = open_checkpoint(directory)
-        speakers = checkpoint.load_speakers()
-        self.speaker = speakers[speaker]
+        self.speaker = checkpoint.load_speakers()[speaker]
         self.reader = checkpoint.load_prompt_reader(num_threads=1)
         self.offline = OfflineToken2Wav(checkpoint)
         self.mel = MelExtractor(MEL)
         self.sentences = evaluation_sentences()[:num_sentences]
         self.hard = hard_sentences()[:num_sentences]
         self.result = Result(speaker)
-        self.centres = {
-            name: self._centre(open_teacher(settings.teacher_of(name)).speak) for name in speakers
-        }
+        self.centres = centres
 
     def run(self) -> Result:
         result, voice, name = self.result, self.voice, self.result.speaker
@@ -143,8 +153,9 @@ class Examiner:
         errors, words = fewest_errors(text, heard)
         scores.errors.append(errors)
         scores.words.append(words)
-        sphinx_errors, _ = fewest_errors(text, " ".join(self.sphinx(samples, SAMPLE_RATE_HZ)))
-        scores.sphinx_errors.append(sphinx_errors)
+        if path in _ALSO_BY_POCKETSPHINX:
+            sphinx_errors, _ = fewest_errors(text, " ".join(self.sphinx(samples, SAMPLE_RATE_HZ)))
+            scores.sphinx_errors.append(sphinx_errors)
         score = quality(samples, SAMPLE_RATE_HZ)
         scores.p808.append(round(score.p808, 3))
         scores.overall.append(round(score.overall, 3))
@@ -173,10 +184,6 @@ class Examiner:
 
     def _embed(self, samples: Samples) -> torch.Tensor:
         return self.judge.embed(samples, SAMPLE_RATE_HZ)
-
-    def _centre(self, speak: Any) -> torch.Tensor:
-        said = [self._embed(speak(text).waveform) for text in self.sentences[:6]]
-        return F.normalize(torch.stack(said).mean(0), dim=0)
 
     def _enroll(self) -> None:
         """The teacher reads unseen sentences; the voice says other ones as that speaker."""
@@ -208,9 +215,49 @@ class Examiner:
         return np.concatenate(self.voice.speak(text, self.result.speaker, seed))
 
 
-def examine(directory: Path, settings: Settings, speaker: str, num_sentences: int) -> Result:
+def centres_of(settings: Settings, speakers: Sequence[str]) -> Centres:
+    from training.judge.likeness import SpeakerJudge
+
+    judge, centres = SpeakerJudge(), {}
+    for name in speakers:
+        teacher = open_teacher(settings.teacher_of(name))
+        said = [
+            judge.embed(teacher.speak(text).waveform, SAMPLE_RATE_HZ)
+            for text in evaluation_sentences()[:CENTRE_SENTENCES]
+        ]
+        centres[name] = F.normalize(torch.stack(said).mean(0), dim=0)
+    return centres
+
+
+def examine(
+    directory: Path, settings: Settings, speaker: str, num_sentences: int, centres: Centres
+) -> Result:
+    """As it was kept, or heard now and kept."""
+    folder = settings.path / "evaluation" / _fingerprint(directory)
+    path = folder / f"{speaker}-{num_sentences}.json"
+    if path.exists():
+        return read_result(path)
     with Voice(directory) as voice:
-        return Examiner(voice, directory, settings, speaker, num_sentences).run()
+        result = Examiner(voice, directory, settings, speaker, num_sentences, centres).run()
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(asdict(result)))
+    os.replace(partial, path)
+    return result
+
+
+def read_result(path: Path) -> Result:
+    fields = json.loads(path.read_text())
+    return Result(**fields | {"paths": {name: Scores(**one) for name, one in fields["paths"].items()}})
+
+
+def _fingerprint(directory: Path) -> str:
+    """Of all that a checkpoint's files say."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in directory.rglob("*") if path.suffix not in (".md", ".py", ".pyc")):
+        if path.is_file():
+            digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def main() -> None:
@@ -236,10 +283,12 @@ def main() -> None:
         parser.error(f"no speaker is named {sorted(unknown)}; there are {', '.join(speakers)}")
     default = checkpoint.traits.default_speaker or names[0]
     with ProcessPoolExecutor(arguments.processes) as pool:
-        jobs = [
-            pool.submit(examine, arguments.checkpoint, settings, name, arguments.sentences) for name in names
-        ]
         strangers = pool.submit(unseen.listen_to, arguments.checkpoint, settings)
+        centres = pool.submit(centres_of, settings, tuple(speakers)).result()
+        jobs = [
+            pool.submit(examine, arguments.checkpoint, settings, name, arguments.sentences, centres)
+            for name in names
+        ]
         results = [job.result() for job in track(jobs, "speakers")]
     arguments.output.mkdir(parents=True, exist_ok=True)
     (arguments.output / "voice.json").write_text(

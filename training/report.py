@@ -154,7 +154,7 @@ def _share(are_right: list[bool]) -> str:
 _SCORES = {
     "word error rate, Whisper": lambda scores: f"{scores.wer():.3f}",
     "word error rate, pocketsphinx": lambda scores: (
-        f"{sum(scores.sphinx_errors) / max(1, sum(scores.words)):.3f}"
+        f"{sum(scores.sphinx_errors) / max(1, sum(scores.words)):.3f}" if scores.sphinx_errors else "-"
     ),
     "P.808": lambda scores: f"{np.mean(scores.p808):.2f}",
     "overall": lambda scores: f"{np.mean(scores.overall):.2f}",

@@ -2,7 +2,9 @@
 
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -87,7 +89,9 @@ class Judge:
         return torch.ones(4) / 2
 
 
-def test_every_path_of_the_evaluation_is_heard(voice: Voice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_path_of_the_evaluation_is_heard(
+    voice: Voice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("training.judge.recognise.Whisper", Judge)
     monkeypatch.setattr("training.judge.recognise.Pocketsphinx", Judge)
     monkeypatch.setattr("training.judge.likeness.SpeakerJudge", Judge)
@@ -99,7 +103,10 @@ def test_every_path_of_the_evaluation_is_heard(voice: Voice, monkeypatch: pytest
         monkeypatch.setattr(evaluate, name, few)
     monkeypatch.setattr(evaluate, "evaluation_sentences", lambda: ["Hello there.", "Good morning to you."])
     monkeypatch.setattr(evaluate, "hard_sentences", lambda: ["Seven."])
-    result = evaluate.Examiner(voice, BUILTIN, read_settings(), "wren", 2).run()
+    monkeypatch.setattr(evaluate, "Voice", lambda directory: nullcontext(voice))
+    settings = replace(read_settings(), folder=str(tmp_path))
+    centres = evaluate.centres_of(settings, ("wren", "alder"))
+    result = evaluate.examine(BUILTIN, settings, "wren", 2, centres)
     heard = {path: len(scores.words) for path, scores in result.paths.items()}
     every = dict.fromkeys(("teacher", "copy", "tokens", "offline", "streamed"), 2)
     assert heard == {**every, "by words": 1, "hard, teacher": 1, "hard": 1, "enrolled": 2}
@@ -108,6 +115,9 @@ def test_every_path_of_the_evaluation_is_heard(voice: Voice, monkeypatch: pytest
     assert result.enrolled_right == [True]
     assert result.single_words == {"No.": ["hello"]}
     assert result.long_errors > 50
+    assert [len(result.paths[path].sphinx_errors) for path in ("streamed", "tokens")] == [2, 0]
+    monkeypatch.setattr(evaluate, "Examiner", None)  # what has ended is not heard again
+    assert evaluate.examine(BUILTIN, settings, "wren", 2, centres) == result
 
 
 def test_unseen_voices_are_registered_and_speak(voice: Voice, monkeypatch: pytest.MonkeyPatch) -> None:

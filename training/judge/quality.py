@@ -1,13 +1,19 @@
 """How good speech sounds, by DNSMOS (arXiv 2110.01763), whose networks `speechmos` (MIT) brings."""
 
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnxruntime
 import soxr
 from numpy.typing import NDArray
 from speechmos import dnsmos
 
 _RATE_HZ = 16_000
+_WINDOW = int(dnsmos.INPUT_LENGTH * _RATE_HZ)  # samples; shorter speech is repeated
+_HOP = _RATE_HZ
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +25,39 @@ class Quality:
 
 
 def quality(samples: NDArray[np.float32], sample_rate_hz: int) -> Quality:
-    """samples (n,) within ±1."""
+    """samples (n,) within ±1.
+
+    As speechmos.dnsmos.run, but `overall` is heard in two of the windows, a second apart each, instead of in
+    all: its network takes nine tenths of the time. On 24 sentences that moved one by 0.006 and all by 0.001.
+    """
     heard = np.clip(soxr.resample(samples, sample_rate_hz, _RATE_HZ), -1, 1).astype(np.float32)
-    scores = dnsmos.run(heard, sr=_RATE_HZ)
-    return Quality(float(scores["p808_mos"]), float(scores["ovrl_mos"]))
+    judge = _judge()
+    while len(heard) < _WINDOW:
+        heard = np.concatenate([heard, heard])
+    num_windows = 1 + max(0, int(len(heard) // _RATE_HZ - dnsmos.INPUT_LENGTH))
+    windows = [heard[_HOP * number :][:_WINDOW] for number in range(num_windows)]
+    p808 = [_p808(judge, window) for window in windows]
+    overall = [_overall(judge, windows[number]) for number in {0, num_windows // 2}]
+    return Quality(float(np.mean(p808)), float(np.mean(overall)))
+
+
+@cache
+def _judge() -> Any:
+    """Its networks with one thread: the sentences are judged in several processes."""
+    folder = Path(dnsmos.__file__).parent / "dnsmos_models"
+    paths = [str(folder / "sig_bak_ovr.onnx"), str(folder / "model_v8.onnx")]
+    judge = dnsmos.DNSMOS(*paths)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    judge.onnx_sess, judge.p808_onnx_sess = (onnxruntime.InferenceSession(path, options) for path in paths)
+    return judge
+
+
+def _p808(judge: Any, window: NDArray[np.float32]) -> float:
+    mel = np.asarray(judge.audio_melspec(audio=window[:-160]), np.float32)
+    return float(judge.p808_onnx_sess.run(None, {"input_1": mel[None]})[0][0][0])
+
+
+def _overall(judge: Any, window: NDArray[np.float32]) -> float:
+    raw = judge.onnx_sess.run(None, {"input_1": window[None]})[0][0]
+    return float(judge.get_polyfit_val(*raw, False)[2])
