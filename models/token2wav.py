@@ -10,14 +10,14 @@ remembers hangs from its state object; deleting that frees everything.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from firstword.models.config import FRAME_RATE_HZ, FRAMES_PER_TOKEN, NUM_MELS
+from firstword.models.config import FRAME_RATE_HZ, FRAMES_PER_TOKEN, NUM_MELS, MelConfig
 from firstword.models.flow.cosyvoice1 import CACHED_FRAMES, OVERLAP_TOKENS, CosyVoice1Flow
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import (
@@ -27,6 +27,7 @@ from firstword.models.flow.incremental import (
     OtherEstimator,
     OtherFront,
 )
+from firstword.models.frontend.mel_match import Voiced, fit_mel_map, matched
 from firstword.models.frontend.speaker import SpeakerFeatures, align_prompt
 from firstword.models.hift.hift import Generate, HiFT
 from firstword.models.hift.streaming import (
@@ -61,6 +62,7 @@ class PromptState:
     first_hop_tokens: int
     whole_tokens: tuple[int, ...]  # nothing cut from its start
     whole_mel: Tensor  # (2 P, M) of these; the memory is that of the speaker's features
+    mel_map: Tensor | None = None  # (80, 81), of every frame; see `mel_match`
 
     @property
     def state_bytes(self) -> int:
@@ -78,6 +80,7 @@ class StreamState:
     sound: Sound[Any]
     window_chunks: int | None
     is_window_shortened: bool  # the memory budget did not allow the window that was asked for
+    mel_map: Tensor | None
     full_prompt: PromptState | None = None
     has_all_tokens: bool = False
     is_finished: bool = False
@@ -86,6 +89,11 @@ class StreamState:
     def state_bytes(self) -> int:
         """Bytes of this stream alone; what it shares with its speaker is not counted."""
         return self.flow.num_bytes + self.sound.num_bytes
+
+    def take_mel(self, mel: Tensor, is_last: bool) -> None:
+        """What the flow gave, (M, F), waits for the vocoder."""
+        mapped = mel if self.mel_map is None else matched(mel, self.mel_map)
+        self.sound.pending.append((mapped, is_last))
 
 
 class Token2Wav:
@@ -114,6 +122,7 @@ class Token2Wav:
         self.vocoder: Vocoder[Any] = (
             CausalVocoder(hift, causal_generate) if is_causal else WindowedVocoder(hift, generate)
         )
+        self._hift = hift
         self._device = next(hift.parameters()).device
         self._vocab_size = flow.config.vocab_size
         self._max_state_bytes = max_state_bytes
@@ -147,7 +156,29 @@ class Token2Wav:
         remaining = tokens[cut:].tolist()
         prompt = self._flow.solve_prompt(remaining, mel[FRAMES_PER_TOKEN * cut :], speaker.embedding)
         first_hop = self.chunk_tokens - len(remaining) % self.chunk_tokens
-        return PromptState(prompt, tuple(remaining), first_hop, tuple(tokens.tolist()), mel)
+        mel_map = None if speaker.mel_map is None else speaker.mel_map.to(self._flow.flow.noise)
+        return PromptState(prompt, tuple(remaining), first_hop, tuple(tokens.tolist()), mel, mel_map)
+
+    @torch.inference_mode()
+    def matched(
+        self, speaker: SpeakerFeatures, other_tokens: Sequence[int], config: MelConfig
+    ) -> SpeakerFeatures:
+        """Return the speaker with a map of the flow's mel that makes it more like the speaker's prompt.
+
+        other_tokens: speech that is not in the prompt. Raises ValueError for a token that the flow does not
+        know.
+        """
+        prompt = self.compute_prompt_state(replace(speaker, mel_map=None))
+        made, other = (
+            self._voiced(self.step_mel(StepInput(self.start(prompt), tokens, is_last=True)))
+            for tokens in (speaker.prompt_tokens.tolist(), other_tokens)
+        )
+        recorded = self._voiced(speaker.prompt_mel.mT.to(self._flow.flow.noise))
+        return replace(speaker, mel_map=fit_mel_map(recorded, made, other, config))
+
+    def _voiced(self, mel: Tensor) -> Voiced:
+        f0_hz = self._hift.predict_f0(mel[None])[0]
+        return Voiced(mel.to("cpu", torch.float32), f0_hz.to("cpu", torch.float32))
 
     @torch.inference_mode()
     def vocode_prompt(self, speaker: SpeakerFeatures) -> Tensor:
@@ -177,6 +208,7 @@ class Token2Wav:
             sound,
             window,
             window != self._window_chunks,
+            prompt.mel_map,
             prompt if has_full_context else None,
         )
 
@@ -256,7 +288,7 @@ class Token2Wav:
             elif state.has_all_tokens:
                 mel = self._flow.solve_whole(prompt.whole_tokens, prompt.whole_mel, prompt.flow.spks, tokens)
                 state.flow.pending_tokens.clear()
-                state.sound.pending.append((mel, True))
+                state.take_mel(mel, is_last=True)
         states = [item.state for item in batch if item.state.full_prompt is None]
         while True:
             found = [(s, self._flow.next_chunk(s.flow, s.has_all_tokens)) for s in states]
@@ -267,7 +299,7 @@ class Token2Wav:
             for (state, _), mel in zip(ready, mels, strict=True):
                 is_end = state.has_all_tokens and not state.flow.pending_tokens
                 # Each chunk by itself: so a stream sounds the same however its tokens came.
-                state.sound.pending.append((mel, is_end))
+                state.take_mel(mel, is_end)
 
     @torch.inference_mode()
     def _measured_sound_bytes(self) -> int:

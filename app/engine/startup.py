@@ -143,8 +143,9 @@ async def running_engine(
 
     networks, normalizer = await asyncio.gather(asyncio.to_thread(load), asyncio.to_thread(warm_normalizer))
     tokenizer = networks.prompt_builder.tokenizer
+    matcher = networks.token2wav if isinstance(networks.token2wav, Token2Wav) else None
     speaker_networks = await asyncio.to_thread(
-        SpeakerNetworks, networks.checkpoint, tokenizer, networks.prompt_states, 1, networks.lm
+        SpeakerNetworks, networks.checkpoint, tokenizer, networks.prompt_states, 1, networks.lm, matcher
     )
     speaker_options.data_dir.mkdir(parents=True, exist_ok=True)
     store_path = speaker_options.data_dir / SPEAKERS_FILE

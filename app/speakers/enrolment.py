@@ -45,6 +45,7 @@ from firstword.app.speakers.interface import (
     checked_transcript,
 )
 from firstword.app.speakers.lexicon import checked_lexicon
+from firstword.app.speakers.quality import estimate_quality, measure_quality, with_warnings
 from firstword.app.speakers.store import SpeakerRow, SpeakerStore, StoredSpeaker
 from firstword.app.speakers.transcript_check import transcript_fit
 from firstword.models.checkpoint.open import Checkpoint, fingerprint
@@ -56,10 +57,11 @@ from firstword.models.config import (
     SPEAKER_TABLE_FILE,
     TOKEN_RATE_HZ,
 )
-from firstword.models.frontend.features import FrontendError, Recording, RecordingError, frame_powers
+from firstword.models.frontend.features import FrontendError, Recording, RecordingError
+from firstword.models.frontend.mel_match import NO_CHANGE
 from firstword.models.frontend.modes import zero_shot
 from firstword.models.frontend.prompt_reader import MAX_RECORDING_S
-from firstword.models.frontend.speaker import SpeakerFeatures, align_prompt
+from firstword.models.frontend.speaker import MEL_MAP_SHAPE, SpeakerFeatures, align_prompt
 from firstword.models.lm.decoder import SpeechLM
 from firstword.models.token2wav import Token2Wav
 from firstword.models.tokenizer import TextTokenizer
@@ -67,6 +69,7 @@ from firstword.models.tokenizer import TextTokenizer
 MAX_PROMPT_TOKENS = (MAX_RECORDING_S + 1) * TOKEN_RATE_HZ  # a second of slack for rounding and margins
 MAX_MAGNITUDE = 50.0  # log-mels of samples within ±1 are within ±12, elements of embeddings of the order of 1
 FEATURE_DTYPES = {"prompt_tokens": np.int64, "prompt_mel": np.float32, "embedding": np.float32}
+MEL_MAP = "mel_map"  # stored beside them where the checkpoint matches recordings
 
 logger = logging.getLogger(__name__)
 
@@ -121,7 +124,8 @@ class BuiltinSpeaker:
 class SpeakerNetworks:
     """The networks that read a recording's features and compute its prompt state. Threads may share it.
 
-    num_threads: for each of the two ONNX graphs. lm: checks transcripts; None: nothing does. Raises
+    num_threads: for each of the two ONNX graphs. lm: checks transcripts; None: nothing does. matcher: fits
+    what the flow makes of a speaker to the recording, where the checkpoint asks for it. Raises
     CheckpointError.
     """
 
@@ -132,6 +136,7 @@ class SpeakerNetworks:
         prompt_states: PromptStates,
         num_threads: int,
         lm: SpeechLM | None = None,
+        matcher: Token2Wav | None = None,
     ) -> None:
         self.fingerprint = fingerprint(checkpoint.directory)
         self.builtin = builtin_speakers(checkpoint, tokenizer)
@@ -141,6 +146,8 @@ class SpeakerNetworks:
         self._tokenizer = tokenizer
         self._prompt_states = prompt_states
         self._lm = lm
+        self._matcher = matcher if checkpoint.traits.matches_recordings else None
+        self._mel = checkpoint.config.mel
         self._family = checkpoint.config.family
         self._vocab_size = checkpoint.config.flow.vocab_size
 
@@ -151,7 +158,15 @@ class SpeakerNetworks:
         what is left without the silence at both ends; SynthesisFailed if a network fails.
         """
         with _frontend_errors(samples, sample_rate_hz):
-            return self._reader.read_speaker(samples, sample_rate_hz)
+            features = self._reader.read_speaker(samples, sample_rate_hz)
+        return self.matched(features)
+
+    def matched(self, features: SpeakerFeatures) -> SpeakerFeatures:
+        """Return them with a map of the flow's mel, where the checkpoint wants one and they have none."""
+        if self._matcher is None or features.mel_map is not None:
+            return features
+        other = next((one.features.prompt_tokens for one in self.builtin.values()), features.prompt_tokens)
+        return self._matcher.matched(features, other.tolist(), self._mel)
 
     def read_source_tokens(self, samples: NDArray[np.float32], sample_rate_hz: int) -> list[int]:
         """The speech tokens of a recording to convert, pauses included. Raises as `read_features` does."""
@@ -178,7 +193,8 @@ class SpeakerNetworks:
 
     def tensors_of(self, features: SpeakerFeatures) -> Tensors:
         """What is stored of a speaker's features: all but the transcript."""
-        return {name: getattr(features, name).contiguous().numpy() for name in FEATURE_DTYPES}
+        tensors = {name: getattr(features, name).contiguous().numpy() for name in FEATURE_DTYPES}
+        return tensors if features.mel_map is None else {**tensors, MEL_MAP: features.mel_map.numpy()}
 
     def features_from(self, tensors: Tensors) -> SpeakerFeatures:
         """Check stored features, which may come from anywhere.
@@ -186,9 +202,10 @@ class SpeakerNetworks:
         Raises ValueError for a name, type or shape, a speech token or a number that `read_features` cannot
         give.
         """
-        if tensors.keys() != FEATURE_DTYPES.keys():
+        dtypes = FEATURE_DTYPES | ({MEL_MAP: np.float32} if MEL_MAP in tensors else {})
+        if tensors.keys() != dtypes.keys():
             raise ValueError(f"tensors {sorted(tensors)}; expected {sorted(FEATURE_DTYPES)}")
-        for name, dtype in FEATURE_DTYPES.items():
+        for name, dtype in dtypes.items():
             if tensors[name].dtype != dtype:
                 raise ValueError(f"{name} is {tensors[name].dtype}; expected {np.dtype(dtype)}")
         tokens, mel, embedding = (torch.from_numpy(tensors[name]) for name in FEATURE_DTYPES)
@@ -197,15 +214,17 @@ class SpeakerNetworks:
         outside = tokens[(tokens < 0) | (tokens >= self._vocab_size)]
         if len(outside):
             raise ValueError(f"speech token {int(outside[0])}; expected 0..{self._vocab_size - 1}")
+        mel_map = torch.from_numpy(tensors[MEL_MAP]) if MEL_MAP in tensors else None
         for name, tensor, shape in (
             ("prompt_mel", mel, (FRAMES_PER_TOKEN * len(tokens), NUM_MELS)),
             ("embedding", embedding, (SPEAKER_EMBEDDING_SIZE,)),
+            *(() if mel_map is None else ((MEL_MAP, mel_map, MEL_MAP_SHAPE),)),
         ):
             if tensor.shape != shape:
                 raise ValueError(f"{name} {tuple(tensor.shape)}; expected {shape}")
             if not bool((tensor.abs() <= MAX_MAGNITUDE).all()):  # False for NaN too
                 raise ValueError(f"{name} holds numbers that are not within ±{MAX_MAGNITUDE:g}")
-        return SpeakerFeatures("", tokens, mel, embedding)
+        return SpeakerFeatures("", tokens, mel, embedding, mel_map=mel_map if self._matcher else None)
 
     @torch.inference_mode()
     def with_prompt_state(self, features: SpeakerFeatures, transcript: str) -> PreparedSpeaker:
@@ -213,8 +232,7 @@ class SpeakerNetworks:
         if features.prompt_text_ids is None:
             features = replace(features, prompt_text_ids=tuple(self._tokenizer.encode(transcript)))
         prompt_state = self._prompt_states.compute_prompt_state(features)
-        tensors = (features.prompt_tokens, features.prompt_mel, features.embedding)
-        state_bytes = prompt_state.state_bytes + sum(tensor.nbytes for tensor in tensors)
+        state_bytes = prompt_state.state_bytes + sum(one.nbytes for one in self.tensors_of(features).values())
         return PreparedSpeaker(transcript, features, prompt_state, state_bytes)
 
     def with_transcript(self, speaker: PreparedSpeaker, transcript: str) -> PreparedSpeaker:
@@ -316,7 +334,7 @@ class Enrolment:
         language = checked_language(bundle.language)
         lexicon = checked_lexicon(bundle.lexicon)
         try:
-            features = self._networks.features_from(bundle.features)
+            features = self._networks.matched(self._networks.features_from(bundle.features))
             samples, sample_rate_hz = decode_upload(bundle.recording)
         except (ValueError, BadAudio) as error:
             raise invalid_bundle(str(error)) from error
@@ -350,7 +368,8 @@ class Enrolment:
                 f"the built-in speaker {name!r} has no prompt, so there is nothing to export", param="name"
             )
         tokens, mel = align_prompt(builtin.features.prompt_tokens, builtin.features.prompt_mel)
-        features = replace(builtin.features, prompt_tokens=tokens, prompt_mel=mel)
+        # Elsewhere it shall sound as it does here.
+        features = replace(builtin.features, prompt_tokens=tokens, prompt_mel=mel, mel_map=NO_CHANGE)
         return write_bundle(
             Bundle(
                 name,
@@ -376,9 +395,11 @@ class Enrolment:
         if row.fingerprint == self._networks.fingerprint:
             try:
                 tensors, _ = unpack(stored.features)
-                return stored, self._networks.features_from(tensors)
+                features = self._networks.features_from(tensors)
             except ValueError as error:
                 logger.warning("the features of speaker %s are damaged (%s)", row.name, error)
+            else:
+                return self._with_match(stored, features)
         try:
             features = self._networks.read_features(*decode_upload(stored.recording))
         except BadAudio as error:
@@ -392,6 +413,16 @@ class Enrolment:
         self._store.replace_features(stored)
         logger.info("speaker %s read again for checkpoint %s", row.name, row.fingerprint)
         return stored, features
+
+    def _with_match(
+        self, stored: StoredSpeaker, features: SpeakerFeatures
+    ) -> tuple[StoredSpeaker, SpeakerFeatures]:
+        """Releases up to 0.1 stored speakers without a map."""
+        matched = self._networks.matched(features)
+        if matched is not features:
+            stored = replace(stored, features=pack(self._networks.tensors_of(matched)))
+            self._store.replace_features(stored)
+        return stored, matched
 
     def _row(
         self,
@@ -415,85 +446,3 @@ class Enrolment:
             prompt_tokens=len(features.prompt_tokens),
             fingerprint=self._networks.fingerprint,
         )
-
-
-WINDOW_MS = 20
-DIGITAL_SILENCE_DB = -90.0  # below what any microphone gives: padding, which says nothing of the noise
-FLOOR_PERCENTILE = 10  # the quietest tenth of the windows is the pauses: noise
-TOP_PERCENTILE = 95
-MIN_SPEECH_RANGE_DB = 6.0  # speech rises and falls; what does not is noise or a tone
-FULL_SCALE = 0.999
-MAX_SNR_DB = 80.0
-
-NOISY_DB = 15.0
-CLIPPED_SHARE = 0.001
-LITTLE_SPEECH_SHARE = 0.4
-SLOWEST_CHARS_PER_S = 2.0  # of speech: Chinese, slow, has about 3; English, fast, about 20
-FASTEST_CHARS_PER_S = 35.0
-FASTEST_UNCHECKED_CHARS_PER_S = 28.0  # where the language model cannot tell
-MIN_TRANSCRIPT_FIT = 1.0  # nats a token; docs/LOG.md has the measurement
-SHORT_PROMPT_S = 3.0
-
-
-def measure_quality(samples: NDArray[np.float32], sample_rate_hz: int) -> Quality:
-    """samples (n,), n > 0, finite, within ±1, of the recording as it was uploaded: the silence at its ends
-    shows the noise best. No warnings yet: they depend on the transcript too.
-    """
-    powers = frame_powers(samples, sample_rate_hz * WINDOW_MS // 1000)
-    return _quality_of(powers, float(np.mean(np.abs(samples) >= FULL_SCALE)))
-
-
-def estimate_quality(mel: NDArray[np.float32]) -> Quality | None:
-    """mel (n, bins), log magnitudes of frames of 20 ms, of a prompt whose recording is not there; None for
-    none. Of the built-in voice 1 to 6 dB below what its sound from the vocoder gives."""
-    return _quality_of(np.exp(2 * mel.astype(np.float64)).sum(axis=1), None) if len(mel) else None
-
-
-def _quality_of(powers: NDArray[np.float64], clipping: float | None) -> Quality:
-    """powers (n,), of windows of 20 ms."""
-    sounding = powers[powers > 10 ** (DIGITAL_SILENCE_DB / 10)]
-    if not len(sounding):
-        return Quality(snr_db=0.0, clipping=clipping, speech_ratio=0.0)
-    floor_db, top_db = 10 * np.log10(np.percentile(sounding, [FLOOR_PERCENTILE, TOP_PERCENTILE]))
-    if top_db - floor_db < MIN_SPEECH_RANGE_DB:
-        return Quality(snr_db=0.0, clipping=clipping, speech_ratio=0.0)
-    is_speech = powers > 10 ** ((floor_db + top_db) / 20)  # half way between, in dB
-    noise = float(sounding[sounding <= 10 ** (floor_db / 10) * 1.001].mean())
-    speech = float(powers[is_speech].mean())
-    snr_db = float(np.clip(10 * np.log10(max(speech - noise, noise) / noise), 0.0, MAX_SNR_DB))
-    return Quality(round(snr_db, 1), clipping, round(float(is_speech.mean()), 3))
-
-
-def with_warnings(quality: Quality, duration_s: float, transcript: str) -> Quality:
-    """Return it with what its owner should know; an empty transcript makes no warning."""
-    speech_s = quality.speech_ratio * duration_s
-    warnings = []
-    if quality.snr_db < NOISY_DB:
-        warnings.append(
-            f"too noisy: speech is {quality.snr_db:.0f} dB above the noise, {NOISY_DB:.0f} dB or more are "
-            "wanted; record in a quiet room, near the microphone"
-        )
-    if quality.clipping is not None and quality.clipping > CLIPPED_SHARE:
-        warnings.append(f"clipped: {quality.clipping:.1%} of the samples are at full scale; record it softer")
-    if quality.speech_ratio < LITTLE_SPEECH_SHARE:
-        warnings.append(
-            f"mostly silence: {quality.speech_ratio:.0%} of the recording is speech; cut the pauses"
-        )
-    if duration_s < SHORT_PROMPT_S:
-        warnings.append(f"short: {duration_s:.1f} s; {SHORT_PROMPT_S:.0f} to 10 s give a closer likeness")
-    if transcript and speech_s > 0:
-        counted = f"{len(transcript)} characters for {speech_s:.1f} s of speech"
-        if len(transcript) < SLOWEST_CHARS_PER_S * speech_s:
-            warnings.append(
-                f"the transcript is very short, {counted}; it should hold every word that is said"
-            )
-        elif quality.transcript_fit is not None and quality.transcript_fit < MIN_TRANSCRIPT_FIT:
-            warnings.append(
-                "part of the transcript does not seem to be in the recording; it should hold exactly what is "
-                "said"
-            )
-        elif len(transcript) > speech_s * (
-            FASTEST_UNCHECKED_CHARS_PER_S if quality.transcript_fit is None else FASTEST_CHARS_PER_S
-        ):
-            warnings.append(f"the transcript is very long, {counted}; it should hold only what is said")
-    return replace(quality, warnings=tuple(warnings))

@@ -20,7 +20,7 @@ from firstword.app.errors import (
     SpeakerNotFound,
     SpeakerNotYours,
 )
-from firstword.app.speakers.enrolment import Enrolment, SpeakerNetworks, decode_upload, with_warnings
+from firstword.app.speakers.enrolment import Enrolment, SpeakerNetworks, decode_upload
 from firstword.app.speakers.interface import (
     PreparedSpeaker,
     SentRecording,
@@ -32,6 +32,7 @@ from firstword.app.speakers.interface import (
     is_name,
     max_bundle_bytes,
 )
+from firstword.app.speakers.quality import with_warnings
 from firstword.app.speakers.store import SpeakerRow, SpeakerStore, StoredSpeaker, key_of
 
 P = ParamSpec("P")

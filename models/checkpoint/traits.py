@@ -49,6 +49,7 @@ class Traits:
     continues_prompts: bool = (
         True  # speakers with a transcript: zero_shot; else cross_lingual, where none is asked
     )
+    matches_recordings: bool = False  # what its flow makes of a registered speaker is fitted to the recording
     prompt_before_blocks: bool = False  # where text is pushed, the prompt stands whole before its blocks
     min_token_ratio: float = 2.0  # speech tokens per text token: the fewest that may end an utterance
     max_token_ratio: float = 20.0  # and the most it may have
@@ -83,12 +84,15 @@ def read_traits(path: Path, family: Family) -> Traits:
         transcripts=fields.text_map("transcripts"),
         reads_sounds=fields.flag("reads_sounds", default.reads_sounds),
         continues_prompts=fields.flag("continues_prompts", default.continues_prompts),
+        matches_recordings=fields.flag("matches_recordings", default.matches_recordings),
         prompt_before_blocks=fields.flag("prompt_before_blocks", default.prompt_before_blocks),
         min_token_ratio=fields.number("min_token_ratio", default.min_token_ratio),
         max_token_ratio=fields.number("max_token_ratio", default.max_token_ratio),
         alignment_heads=fields.pairs("alignment_heads"),
     )
     fields.done()
+    if traits.matches_recordings and family == "cosyvoice1":
+        raise fields.error("matches_recordings is true; expected that for cosyvoice2 and cosyvoice3 only")
     for language in traits.languages:
         if not _LANGUAGE.fullmatch(language):
             raise fields.error(f"languages holds {language!r:.80}; expected codes such as en, zh or yue")

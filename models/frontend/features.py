@@ -226,14 +226,24 @@ def slaney_filterbank(
     -> (num_mels, n_fft / 2 + 1) float32
     """
     bins_hz = torch.linspace(0, sample_rate_hz / 2, n_fft // 2 + 1, dtype=torch.float64)
-    edges_mel = torch.linspace(_to_mel(fmin_hz), _to_mel(fmax_hz), num_mels + 2, dtype=torch.float64)
-    edges_hz = _to_hz(edges_mel)
+    edges_hz = _edges_hz(num_mels, fmin_hz, fmax_hz)
     slopes = edges_hz[:, None] - bins_hz  # (num_mels + 2, bins)
     widths_hz = edges_hz.diff()[:, None]  # (num_mels + 1, 1)
     rising = -slopes[:-2] / widths_hz[:-1]  # (num_mels, bins)
     falling = slopes[2:] / widths_hz[1:]
     triangles = torch.minimum(rising, falling).clamp_min(0)
     return (triangles * 2 / (edges_hz[2:] - edges_hz[:-2])[:, None]).float()
+
+
+def mel_centers_hz(config: MelConfig) -> Tensor:
+    """Where the triangles of a log-mel have their tops, (num_mels,) float64."""
+    fmax_hz = config.sample_rate_hz / 2 if config.fmax_hz is None else config.fmax_hz
+    return _edges_hz(config.num_mels, config.fmin_hz, fmax_hz)[1:-1]
+
+
+def _edges_hz(num_mels: int, fmin_hz: float, fmax_hz: float) -> Tensor:
+    """Of the triangles: (num_mels + 2,) float64."""
+    return _to_hz(torch.linspace(_to_mel(fmin_hz), _to_mel(fmax_hz), num_mels + 2, dtype=torch.float64))
 
 
 def _to_mel(hz: float) -> float:

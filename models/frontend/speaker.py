@@ -1,11 +1,14 @@
 """The features of a speaker: an embedding, and the prompt that the networks continue, if there is one."""
 
 from dataclasses import dataclass
+from typing import Final
 
 import torch
 from torch import Tensor
 
 from firstword.models.config import FRAMES_PER_TOKEN, NUM_MELS, SPEAKER_EMBEDDING_SIZE
+
+MEL_MAP_SHAPE: Final = (NUM_MELS, NUM_MELS + 1)  # a matrix and an offset
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,11 +24,13 @@ class SpeakerFeatures:
     prompt_mel: Tensor  # (F, 80) float32; F = 2 P where tokens come 25 a second
     embedding: Tensor  # (192,) float32, not normalized
     prompt_text_ids: tuple[int, ...] | None = None
+    mel_map: Tensor | None = None  # (80, 81) float32, by `mel_match`: makes the flow's mel like the prompt's
 
     def __post_init__(self) -> None:
         assert self.prompt_tokens.ndim == 1, f"prompt_tokens {tuple(self.prompt_tokens.shape)}"
         assert self.prompt_mel.shape[1:] == (NUM_MELS,), f"prompt_mel {tuple(self.prompt_mel.shape)}"
         assert self.embedding.shape == (SPEAKER_EMBEDDING_SIZE,), f"embedding {tuple(self.embedding.shape)}"
+        assert self.mel_map is None or self.mel_map.shape == MEL_MAP_SHAPE, f"mel_map {self.mel_map.shape}"
 
     @classmethod
     def without_prompt(cls, embedding: Tensor) -> "SpeakerFeatures":

@@ -1,16 +1,20 @@
 """Streaming through flow and vocoder: equal to recomputation, at constant work, whoever the neighbours."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 import torch
 from torch import Tensor
 
+from firstword.models.config import MelConfig
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import FlowState, IncrementalFlow
+from firstword.models.frontend.mel_match import NO_CHANGE
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.token2wav import PromptState, Token2Wav, aligned_cut
 from firstword.models.token2wav_step import StepInput
@@ -203,6 +207,42 @@ def test_causal_audio_equals_the_whole_utterance_at_once() -> None:
     expected = hift.decode(mel, source)[0]
     assert audio.shape == expected.shape
     assert float((audio - expected).abs().max()) < 1e-3 * max(1.0, float(expected.abs().max()))
+
+
+@FLOW
+def test_a_matched_speaker_is_mapped_frame_by_frame(kind: str) -> None:
+    session = make(kind)
+    speaker = small_speaker(5, 33)
+    louder = torch.eye(80, 81)
+    louder[:, -1] = 1.5
+    tokens = random_ids(4, 83)
+
+    def mel(mel_map: Tensor | None, has_full_context: bool) -> Tensor:
+        prompt = session.compute_prompt_state(replace(speaker, mel_map=mel_map), 10)
+        state = session.start(prompt, has_full_context=has_full_context)
+        return session.step_mel(StepInput(state, tokens, is_last=True))
+
+    for has_full_context in (False, True):
+        plain = mel(None, has_full_context)
+        assert torch.equal(mel(NO_CHANGE, has_full_context), plain)
+        expected = (plain + 1.5).maximum(plain.clamp_max(math.log(1e-5)))
+        torch.testing.assert_close(mel(louder, has_full_context), expected)
+    whole = session.compute_prompt_state(replace(speaker, mel_map=louder), 10)
+    expected_samples = torch.cat(speak(session, whole, [tokens], seed=3))
+    samples = torch.cat(speak(session, whole, cut(tokens, [10, 25]), seed=3))
+    torch.testing.assert_close(samples, expected_samples, atol=1e-5, rtol=0)
+
+
+@FLOW
+def test_matching_needs_nothing_but_the_speaker(kind: str) -> None:
+    config = MelConfig(24_000, 1920, 480, 1920)
+    speaker = small_speaker(5, 33)
+    found = make(kind).matched(speaker, random_ids(1, 40), config).mel_map
+    assert found is not None
+    assert found.isfinite().all()
+    again = make(kind).matched(replace(speaker, mel_map=NO_CHANGE), random_ids(1, 40), config).mel_map
+    assert again is not None
+    assert torch.equal(again, found)
 
 
 @FLOW

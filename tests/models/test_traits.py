@@ -29,6 +29,7 @@ BUILTIN_TRAITS = Traits(
     ),
     reads_sounds=True,
     continues_prompts=False,
+    matches_recordings=True,
     prompt_before_blocks=True,
     min_token_ratio=1.3,
     max_token_ratio=8.0,
@@ -51,6 +52,14 @@ def test_a_copy_of_the_builtin_voice_has_its_traits(tmp_path: Path) -> None:
 
     assert open_checkpoint(BUILTIN).traits == BUILTIN_TRAITS
     assert open_checkpoint(copy).traits == BUILTIN_TRAITS
+
+
+def test_a_flow_of_cosyvoice_1_cannot_be_matched(tmp_path: Path) -> None:
+    path = tmp_path / TRAITS_FILE
+    path.write_text('{"matches_recordings": true}')
+    assert read_traits(path, "cosyvoice3").matches_recordings
+    with pytest.raises(CheckpointError, match="matches_recordings is true; expected that for cosyvoice2"):
+        read_traits(path, "cosyvoice1")
 
 
 def test_fields_left_out_keep_their_defaults(tmp_path: Path) -> None:

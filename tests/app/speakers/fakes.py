@@ -93,6 +93,9 @@ class FakeNetworks:
             raise ValueError(f"tensors {sorted(tensors)}; expected prompt_tokens")
         return FakeFeatures(tensors["prompt_tokens"], self.checkpoint)
 
+    def matched(self, features: FakeFeatures) -> FakeFeatures:
+        return features
+
     def _work(self) -> None:
         self.began.release()
         assert self.gate.wait(timeout=30), "the test never opened the gate"

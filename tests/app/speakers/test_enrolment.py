@@ -14,12 +14,8 @@ from numpy.typing import NDArray
 import firstword
 from firstword.app.errors import AudioTooLong, AudioTooShort, BadAudio, InvalidRequest, SynthesisFailed
 from firstword.app.speakers.bundle import pack, unpack
-from firstword.app.speakers.enrolment import (
-    MAX_PROMPT_TOKENS,
-    MIN_TRANSCRIPT_FIT,
-    SpeakerNetworks,
-    estimate_quality,
-)
+from firstword.app.speakers.enrolment import MAX_PROMPT_TOKENS, SpeakerNetworks
+from firstword.app.speakers.quality import MIN_TRANSCRIPT_FIT, estimate_quality
 from firstword.app.speakers.registry import SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
 from firstword.models.checkpoint.open import open_checkpoint
@@ -42,7 +38,7 @@ def token2wav() -> Token2Wav:
 @pytest.fixture(scope="module")
 def networks(token2wav: Token2Wav) -> SpeakerNetworks:
     checkpoint = open_checkpoint(BUILTIN)
-    return SpeakerNetworks(checkpoint, checkpoint.load_tokenizer(), token2wav, num_threads=1)
+    return SpeakerNetworks(checkpoint, checkpoint.load_tokenizer(), token2wav, 1, matcher=token2wav)
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +78,52 @@ async def test_a_recorded_voice_is_enrolled_carried_over_and_speaks(
             kept = await registry.prepared(name)
             assert kept.transcript == "Hello, this is my voice."
             np.testing.assert_array_equal(spoken(token2wav, kept.prompt_state, tokens), expected)
+
+
+def test_a_voice_that_the_flow_does_not_know_is_spoken_at_its_own_pitch(
+    networks: SpeakerNetworks, token2wav: Token2Wav, speech: NDArray[np.float32]
+) -> None:
+    places = np.arange(0, len(speech), 0.8)  # as if it were played slower: a longer throat, a lower voice
+    lower = np.interp(places, np.arange(len(speech)), speech).astype(np.float32)
+    features = networks.read_features(lower, RATE_HZ)
+    hift = open_checkpoint(BUILTIN).load_hift()
+
+    def pitch_hz(mel: torch.Tensor) -> float:
+        f0_hz = hift.predict_f0(mel[None])
+        return float(f0_hz[f0_hz > 50].median())
+
+    def said(features: SpeakerFeatures) -> torch.Tensor:
+        state = token2wav.start(token2wav.compute_prompt_state(features))
+        tokens = networks.builtin["flint"].features.prompt_tokens.tolist()
+        return token2wav.step_mel(StepInput(state, tokens, is_last=True))
+
+    wanted_hz = pitch_hz(features.prompt_mel.mT)
+    plain, matched = (pitch_hz(said(one)) for one in (replace(features, mel_map=None), features))
+    assert abs(plain - wanted_hz) > 0.2 * wanted_hz
+    assert abs(matched - wanted_hz) < 0.1 * wanted_hz
+
+
+@pytest.mark.anyio
+async def test_a_speaker_stored_without_a_match_gets_one_and_keeps_it(
+    tmp_path: Path, networks: SpeakerNetworks, token2wav: Token2Wav, speech: NDArray[np.float32]
+) -> None:
+    checkpoint = open_checkpoint(BUILTIN)
+    before = SpeakerNetworks(checkpoint, checkpoint.load_tokenizer(), token2wav, num_threads=1)
+    store = await asyncio.to_thread(SpeakerStore, tmp_path / "speakers.sqlite")
+    async with SpeakerRegistry(store, before, max_cache_bytes=1 << 30) as registry:
+        await registry.enrol("mia", wav(speech))
+        assert (await registry.prepared("mia")).features.mel_map is None
+    found = []
+    for _ in range(2):
+        store = await asyncio.to_thread(SpeakerStore, tmp_path / "speakers.sqlite")
+        async with SpeakerRegistry(store, networks, max_cache_bytes=1 << 30) as registry:
+            found.append((await registry.prepared("mia")).features.mel_map)
+            stored, _ = unpack(store.read(store.rows()[0].id).features)
+        assert np.array_equal(stored["mel_map"], found[-1].numpy())
+    assert torch.equal(*found)
+    store = await asyncio.to_thread(SpeakerStore, tmp_path / "speakers.sqlite")
+    async with SpeakerRegistry(store, before, max_cache_bytes=1 << 30) as registry:
+        assert (await registry.prepared("mia")).features.mel_map is None  # nothing there asks for it
 
 
 @pytest.mark.anyio
@@ -269,6 +311,12 @@ def with_value(place: int, value: float) -> Callable[[Any], Any]:
         (changed("embedding", with_value(7, 1e30)), "embedding holds numbers"),
         (changed("embedding", with_value(7, 999.0)), "embedding holds numbers"),
         (changed("prompt_mel", with_value(7, -999.0)), "prompt_mel holds numbers"),
+        (
+            lambda f: f.update(mel_map=np.eye(80, dtype=np.float32)),
+            r"mel_map \(80, 80\); expected \(80, 81\)",
+        ),
+        (lambda f: f.update(mel_map=np.eye(80, 81)), "mel_map is float64; expected float32"),
+        (lambda f: f.update(mel_map=np.full((80, 81), np.nan, np.float32)), "mel_map holds numbers"),
     ],
 )
 def test_features_that_no_recording_gives_are_refused(

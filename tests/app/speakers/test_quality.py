@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from firstword.app.speakers.enrolment import MAX_SNR_DB, measure_quality, with_warnings
 from firstword.app.speakers.interface import Quality
+from firstword.app.speakers.quality import MAX_SNR_DB, measure_quality, with_warnings
 from tests.app.speakers.recordings import RATE_HZ, voice
 
 GOOD = Quality(snr_db=40.0, clipping=0.0, speech_ratio=0.6)
