@@ -3,8 +3,10 @@
 A flow that was trained with few voices gives a new one the pitch and the timbre of those it knows. Its mel
 and the recording's, of the same speech tokens, go together frame by frame, so that what lies between them can
 be fitted: the pitch, by moving the harmonics along the frequencies; the length of the vocal tract, by moving
-the envelope; what then remains of the envelope, in cepstra, by ridge regression towards no change. CosyVoice
-has no such step: only a checkpoint that asks for it is matched (`matches_recordings` in firstword.json).
+the envelope; what then remains of the envelope, in cepstra, by the matrix that makes them vary as the
+recording's do and brings them nearest. Least squares would bring them nearer, but flatten speech until it is
+hard to understand. CosyVoice has no such step: only a checkpoint that asks for it is matched
+(`matches_recordings` in firstword.json).
 """
 
 import math
@@ -22,9 +24,11 @@ from firstword.models.frontend.speaker import MEL_MAP_SHAPE
 NO_CHANGE: Final = torch.eye(*MEL_MAP_SHAPE)
 _MIN_LOG_MEL = math.log(1e-5)  # as MelExtractor gives silence
 _NUM_CEPSTRA = 24  # of an envelope
-_RIDGE = 400.0  # frames' worth of no change; with less the likeness grows and words are lost (docs/LOG.md)
+_EXPECTED_FRAMES = 200.0  # of the smallest change; with fewer, and with more, words are lost (docs/LOG.md)
+_SHRINKAGE = 0.1  # of what the cepstra vary together
 _PITCH_LIMITS = 0.6, 1.6  # times what the flow gives; beyond, words are lost
 _TRACT_RATIOS = np.arange(0.80, 1.27, 0.02)  # of the frequencies of an envelope
+_MIN_VARIANCE = 1e-6
 _MIN_F0_HZ = 50.0
 _ENVELOPE_HZ = 300.0  # what is finer belongs to the harmonics
 _HARMONICS_UP_TO_HZ = 2500.0, 3500.0  # the mel's bins tell them apart below; between both they fade
@@ -78,11 +82,7 @@ def fit_mel_map(recorded: Voiced, made: Voiced, other: Voiced, config: MelConfig
 
     tract_ratio = min(_TRACT_RATIOS.tolist(), key=distance)
     x, x_mean = moved(tract_ratio)
-    spread = _mean(x.square(), weights).sqrt().clamp_min(1e-4)  # (K, 1)
-    x, y = x / spread, y / spread
-    identity, weighted = torch.eye(_NUM_CEPSTRA), x * weights
-    change = torch.linalg.solve(weighted @ x.mT + _RIDGE * identity, weighted @ (y - x).mT).mT
-    change = spread * change / spread.mT
+    change = _transport(x, y, weights) - torch.eye(_NUM_CEPSTRA)
 
     pitch_ratio = math.sqrt(_pitch_ratio(recorded, made) * _pitch_ratio(recorded, other))
     move = bins.moved(pitch_ratio, tract_ratio)
@@ -91,6 +91,35 @@ def fit_mel_map(recorded: Voiced, made: Voiced, other: Voiced, config: MelConfig
     matrix = move + cepstra.mT @ change @ cepstra @ move
     offset = cepstra.mT @ (y_mean - middle - change @ middle)
     return torch.cat([matrix, offset], dim=1)
+
+
+def _transport(x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+    """The matrix (K, K) by which x varies as y does, and comes nearest to it.
+
+    x, y (K, F), without their means; weights (F,). Of all the matrices that give x the covariance of y, an
+    orthogonal one between both square roots, that of the least squares (Procrustes); the fewer the frames,
+    the nearer to the one that moves x least (optimal transport of Gaussians).
+    """
+    x_root, y_root = (_root(_shrunk((a * weights) @ a.mT / weights.sum())) for a in (x, y))
+    x_white, y_white = torch.linalg.solve(x_root, x), torch.linalg.solve(y_root, y)
+    together = (y_white * weights) @ x_white.mT + _EXPECTED_FRAMES * _orthogonal(y_root @ x_root)
+    return y_root @ torch.linalg.solve(x_root, _orthogonal(together), left=False)
+
+
+def _shrunk(covariance: Tensor) -> Tensor:
+    return (1 - _SHRINKAGE) * covariance + _SHRINKAGE * covariance.diag().diag()
+
+
+def _root(symmetric: Tensor) -> Tensor:
+    """The symmetric root of a positive matrix."""
+    values, vectors = torch.linalg.eigh(symmetric)
+    return vectors @ values.clamp_min(_MIN_VARIANCE).sqrt().diag() @ vectors.mT
+
+
+def _orthogonal(matrix: Tensor) -> Tensor:
+    """The nearest orthogonal matrix."""
+    left, _, right = torch.linalg.svd(matrix)
+    return left @ right
 
 
 def _pitch_ratio(recorded: Voiced, made: Voiced) -> float:
