@@ -28,7 +28,8 @@ _EXPECTED_FRAMES = 200.0  # of the smallest change; with fewer, and with more, w
 _SHRINKAGE = 0.1  # of what the cepstra vary together
 _PITCH_LIMITS = 0.6, 1.6  # times what the flow gives; beyond, words are lost
 _TRACT_RATIOS = np.arange(0.80, 1.27, 0.02)  # of the frequencies of an envelope
-_MIN_VARIANCE = 1e-6
+_MIN_VARIANCE = 0.01  # of cepstra; what is spoken varies more
+_MAX_ELEMENT = 50.0
 _MIN_F0_HZ = 50.0
 _ENVELOPE_HZ = 300.0  # what is finer belongs to the harmonics
 _HARMONICS_UP_TO_HZ = 2500.0, 3500.0  # the mel's bins tell them apart below; between both they fade
@@ -61,6 +62,7 @@ def fit_mel_map(recorded: Voiced, made: Voiced, other: Voiced, config: MelConfig
 
     made: the recording's speech tokens, spoken by the flow, frame by frame as `recorded`. other: other speech
     of the flow as that speaker, which tells its pitch and loudness better: the flow has heard the recording.
+    NO_CHANGE where one of them hardly changes, as no speech does.
     """
     num_frames = min(recorded.mel.shape[1], made.mel.shape[1])
     target, source = recorded.mel[:, :num_frames], made.mel[:, :num_frames]
@@ -90,7 +92,8 @@ def fit_mel_map(recorded: Voiced, made: Voiced, other: Voiced, config: MelConfig
     middle = (x_mean + _mean(cepstra @ other_mel, _weights(other_mel.mean(0)))) / 2
     matrix = move + cepstra.mT @ change @ cepstra @ move
     offset = cepstra.mT @ (y_mean - middle - change @ middle)
-    return torch.cat([matrix, offset], dim=1)
+    fitted = torch.cat([matrix, offset], dim=1)
+    return fitted if bool((fitted.abs() <= _MAX_ELEMENT).all()) else NO_CHANGE  # it was no speech
 
 
 def _transport(x: Tensor, y: Tensor, weights: Tensor) -> Tensor:

@@ -74,6 +74,15 @@ def test_speech_without_a_voice_keeps_its_pitch() -> None:
     assert np.isnan(whispered.pitch_hz)
 
 
+def test_speech_that_never_changes_gives_a_map_of_ordinary_numbers() -> None:
+    recorded, still = (
+        voice(120.0),
+        Voiced(torch.full((80, NUM_FRAMES), -4.0), torch.full((NUM_FRAMES,), 120.0)),
+    )
+    for first, second in ((recorded, still), (still, recorded), (still, still)):
+        assert float(fit_mel_map(first, second, second, MEL).abs().max()) < 50  # as stored maps are bounded
+
+
 def test_a_bin_lies_where_its_triangle_has_its_top() -> None:
     filters = slaney_filterbank(MEL.sample_rate_hz, MEL.n_fft, MEL.num_mels, MEL.fmin_hz, 8000.0)
     tops_hz = filters.argmax(1) * MEL.sample_rate_hz / MEL.n_fft
