@@ -140,6 +140,7 @@ class AdversarialSettings:
     channels: int  # of the discriminators' first layers
     fooled_weight: float  # of what the discriminators say
     matched_weight: float  # of the distance between their features
+    discriminator_rate: float  # times the vocoder's
     train: TrainSettings
 
 

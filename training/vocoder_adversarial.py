@@ -35,7 +35,8 @@ def run(settings: Settings) -> None:
         loss = known.losses["loss"] + own + plan.fooled_weight * fooled + plan.matched_weight * matched
         return known.losses | {"loss": loss, "own": own, "fooled": fooled, "matched": matched}
 
-    trainer.train(settings, STAGE, plan.train, pair, dice, losses_of)
+    faster = "adversary", plan.discriminator_rate
+    trainer.train(settings, STAGE, plan.train, pair, dice, losses_of, faster=faster)
 
 
 def build(settings: Settings) -> AdversarialPair:
