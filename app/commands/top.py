@@ -1,7 +1,10 @@
 """`firstword top`: a live view of a running server, from its metrics."""
 
+import signal
+import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -95,16 +98,33 @@ def top(
         if once or not console.is_terminal:
             console.print(_view(Window(None, readings[0]), server, url))
             return
-        try:
-            with Live(_view(Window(None, readings[0]), server, url), console=console, screen=True) as live:
-                while True:
-                    time.sleep(every)
-                    last = _read(client)
-                    recent = [reading for reading in readings if reading.at_s >= last.at_s - WINDOW_S]
-                    readings = [*(recent or readings[-1:]), last]
-                    live.update(_view(Window(readings[0], last), server, url))
-        except KeyboardInterrupt:
-            return
+        with (
+            _until_interrupted() as interrupted,
+            Live(_view(Window(None, readings[0]), server, url), console=console, screen=True) as live,
+        ):
+            while not interrupted.wait(every):
+                last = _read(client)
+                recent = [reading for reading in readings if reading.at_s >= last.at_s - WINDOW_S]
+                readings = [*(recent or readings[-1:]), last]
+                live.update(_view(Window(readings[0], last), server, url))
+
+
+@contextmanager
+def _until_interrupted() -> Iterator[threading.Event]:
+    """Ctrl+C leaves the block at once; where Python drops the exception, as in a destructor, the event is set."""
+    interrupted = threading.Event()
+
+    def interrupt(*_: object) -> None:
+        interrupted.set()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield interrupted
+    except KeyboardInterrupt:
+        return
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _read(client: "httpx.Client") -> Reading:

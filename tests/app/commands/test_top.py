@@ -1,15 +1,20 @@
 """`firstword top`: what it shows of a server, and what it says where there is nothing to show."""
 
 import asyncio
+import contextlib
+import io
 import os
 import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx
 import pytest
+from rich.console import Console
 
 from firstword.app.api.dependencies import Services
+from firstword.app.commands import client, top
 from firstword.app.commands.top import Reading, Window
 from firstword.app.engine.interface import EngineStatus
 from tests.app.commands.typed import refused, run
@@ -92,7 +97,31 @@ async def test_on_a_terminal_it_goes_on_until_it_is_ended(services: Services, ur
         services.metrics.time_to_first_byte_seconds.labels("http").observe(0.12)
         await asyncio.to_thread(terminal.wait_for, "median 112 ms")
         os.kill(terminal.process.pid, signal.SIGINT)
+        await asyncio.to_thread(terminal.read_to_end)
         assert await asyncio.to_thread(terminal.process.wait, 20) == 0
+
+
+@pytest.mark.timeout(20)
+def test_an_interrupt_whose_exception_is_lost_ends_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    readings = 0
+
+    def read(_: httpx.Client) -> Reading:
+        nonlocal readings
+        readings += 1
+        if readings == 2:
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        return reading(0, 0, 0, 0)
+
+    screen = io.StringIO()
+    monkeypatch.setattr(top, "_read", read)
+    monkeypatch.setattr(top, "to_stdout", lambda: Console(file=screen, force_terminal=True))
+    monkeypatch.setattr(client, "ask", lambda *_: None)
+    monkeypatch.setattr(client, "json_of", lambda _: {"checkpoint": "a voice", "backend": "torch"})
+    top.top(every=0.2)
+    assert readings == 2
+    assert "a voice on torch" in screen.getvalue()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 async def test_a_server_with_its_metrics_elsewhere_says_so() -> None:
