@@ -71,6 +71,7 @@ class SpeechTokenizerSettings:
     crop_tokens: int
     frame_width: int
     token_width: int
+    recogniser: TrainSettings
     train: TrainSettings
 
 

@@ -35,6 +35,7 @@ def tiny_settings(folder: Path) -> Settings:
             crop_tokens=20,
             frame_width=16,
             token_width=16,
+            recogniser=short(whole.speech_tokenizer.recogniser, 2),
             train=short(whole.speech_tokenizer.train, 2),
         ),
         speaker_encoder=replace(

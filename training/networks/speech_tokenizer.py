@@ -86,6 +86,25 @@ class MelDecoder(nn.Module):
         return self.output(self.frame_layers(x.mT)).mT.float(), phones.float()
 
 
+class PhoneRecogniser(nn.Module):
+    """Normalised mel to phones; learned on what teachers say, it then hears what the decoder makes."""
+
+    def __init__(self, width: int, num_phones: int) -> None:
+        super().__init__()
+        self.input = nn.Conv1d(NUM_MELS, width, _KERNEL, padding=_KERNEL // 2)
+        self.layers = nn.ModuleList(ResidualConv(width) for _ in range(4))
+        self.output = nn.Conv1d(width, num_phones, 1)
+
+    def forward(self, mel: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """mel (B, F, 80) -> phone logits (B, F, phones), and what each layer makes of it (B, C, F)."""
+        x = self.input(mel.mT)
+        heard = []
+        for layer in self.layers:
+            x = layer(x)
+            heard.append(x)
+        return self.output(x).mT.float(), heard
+
+
 class TokenizerTrainer(nn.Module):
     """Encoder, rounding that passes gradients on, decoder; and the mel's statistics."""
 
