@@ -217,6 +217,15 @@ class NetworkOptions:
         float,
         Field(ge=0, description="How much of its own past a stream attends to; 0 is all, and costs grow"),
     ] = 10
+    solver_steps: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=100,
+            description="Steps of the flow's solver; fewer are faster and change the sound; 0 is the "
+            "checkpoint's, 10 in the published ones",
+        ),
+    ] = 0
     state_precision: Annotated[
         StatePrecisionChoice,
         Field(

@@ -13,7 +13,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
@@ -91,6 +91,7 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--seconds", type=int, default=60, help="where the late chunks are timed")
     parser.add_argument("--pairs", type=int, default=5, help="chunks timed early and late, alternately")
     parser.add_argument("--prompt-tokens", type=int, default=75)
+    parser.add_argument("--solver-steps", type=int, help="of the flow, instead of its own")
     parser.add_argument("--tokens", type=int, default=60, help="language model tokens timed")
     parser.add_argument("--json", type=Path, help="also write the results here")
     arguments = parser.parse_args(words)
@@ -98,6 +99,9 @@ def main(words: Sequence[str]) -> None:
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as folder:
         config = write_configuration(Path(folder), arguments.family, arguments.size)
+    if arguments.solver_steps:
+        cfm = replace(config.flow.cfm, num_steps=arguments.solver_steps)
+        config = replace(config, flow=replace(config.flow, cfm=cfm))
     if arguments.precision in FEW_BITS and arguments.plain:
         parser.error(
             f"torch's own calls have no {arguments.precision}; take --precision float32 with --plain"
@@ -105,6 +109,7 @@ def main(words: Sequence[str]) -> None:
     uses_onnx = not arguments.plain and arguments.precision != "bfloat16"
     form = Form(arguments.precision, uses_onnx, arguments.state_precision)
     results: dict[str, Any] = {"family": arguments.family, "size": arguments.size, **asdict(form)}
+    results["solver_steps"] = config.flow.cfm.num_steps
     results |= measure_lm(config, form, arguments.prompt_tokens, arguments.tokens)
     results |= measure_token2wav(config, form, arguments.prompt_tokens, arguments.seconds, arguments.pairs)
     results |= totals(results)

@@ -111,7 +111,7 @@ def top(
 
 @contextmanager
 def _until_interrupted() -> Iterator[threading.Event]:
-    """Ctrl+C leaves the block at once; where Python drops the exception, as in a destructor, the event is set."""
+    """Ctrl+C leaves the block; the event tells it where Python drops the exception, as in a destructor."""
     interrupted = threading.Event()
 
     def interrupt(*_: object) -> None:

@@ -277,6 +277,8 @@ def load_networks(options: NetworkOptions, data_dir: Path | None = None) -> Netw
     dtype = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(precision, torch.float32)
     num_threads = torch.get_num_threads()
     checkpoint = open_checkpoint(options.checkpoint)
+    if options.solver_steps:
+        checkpoint = checkpoint.with_solver_steps(options.solver_steps)
     family = checkpoint.config.family
     backend = choose_backend(options.backend, device, family)
     flow_backend = choose_flow_backend(

@@ -125,6 +125,12 @@ class Checkpoint:
             network, tensors, path = self._read(part)
             check_fit(network, tensors, part.table, path, UNUSED_TENSORS)
 
+    def with_solver_steps(self, num_steps: int) -> "Checkpoint":
+        """The same, but for the steps in which its flow is solved."""
+        flow = self.config.flow
+        flow = replace(flow, cfm=replace(flow.cfm, num_steps=num_steps))
+        return replace(self, config=replace(self.config, flow=flow))
+
     def load_lm(
         self, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
     ) -> Qwen2LM | TransformerLM:

@@ -17,6 +17,7 @@ from firstword.models.onnx.qwen2 import OnnxQwen2LM
 from firstword.models.tensorrt import engines
 from firstword.models.tensorrt.library import Library
 from firstword.models.token2wav import Token2Wav
+from firstword.models.token2wav_step import StepInput
 from tests.support.checkpoints import small_checkpoint
 
 
@@ -78,6 +79,21 @@ def test_flow_and_vocoder_can_run_in_torch_alone() -> None:
     assert isinstance(networks.lm, OnnxQwen2LM)
     assert isinstance(networks.token2wav, Token2Wav)
     assert isinstance(networks.token2wav._flow._estimator, CausalUNet)
+
+
+@pytest.mark.slow
+def test_the_solver_can_have_fewer_steps() -> None:
+    directory = small_checkpoint("cosyvoice2")
+    state_bytes = []
+    for steps in (0, 5):
+        networks = load_networks(NetworkOptions(directory, device="cpu", solver_steps=steps))
+        assert isinstance(networks.token2wav, Token2Wav)
+        speaker = next(iter(networks.checkpoint.load_speakers().values()))
+        state = networks.token2wav.start(networks.token2wav.compute_prompt_state(speaker))
+        [sound] = networks.token2wav.step([StepInput(state, list(range(40)), is_last=True)])
+        assert len(sound) == 40 * networks.token2wav.samples_per_token
+        state_bytes.append(networks.token2wav.bytes_per_chunk)
+    assert 0.45 < state_bytes[1] / state_bytes[0] < 0.6, "keys and values of five steps instead of ten"
 
 
 @pytest.mark.slow
