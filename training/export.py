@@ -114,17 +114,19 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
         ("hift", hift, HIFT, torch.float32),
     ):
         save_file(published_tensors(network, table, dtype), directory / f"{name}.safetensors")
-    if (settings.path / f"{speech_tokenizer.STAGE}.pt").exists():  # else what is shipped stays
-        write_onnx(settings, directory)
+    for stage, write in (
+        (speech_tokenizer.STAGE, write_speech_tokenizer),
+        (speaker_encoder.STAGE, write_speaker_encoder),
+    ):
+        if (settings.path / f"{stage}.pt").exists():  # else what is shipped stays
+            write(settings, directory)
     write_speakers(directory, recordings)
 
 
-def write_onnx(settings: Settings, directory: Path) -> None:
-    """The two networks that hear a recording, with the published inputs and outputs."""
+def write_speech_tokenizer(settings: Settings, directory: Path) -> None:
+    """With the published inputs and outputs, as the other network that hears a recording."""
     speech = speech_tokenizer.build(settings)
     load_average(settings, speech_tokenizer.STAGE, speech)
-    voices = speaker_encoder.build(settings)
-    load_average(settings, speaker_encoder.STAGE, voices)
     mel = torch.randn(1, 128, 404)
     length = torch.tensor([404], dtype=torch.int32)
     export_onnx(
@@ -135,6 +137,11 @@ def write_onnx(settings: Settings, directory: Path) -> None:
         "indices",
         {"feats": {2: torch.export.Dim("T", min=8, max=3000)}, "feats_length": None},
     )
+
+
+def write_speaker_encoder(settings: Settings, directory: Path) -> None:
+    voices = speaker_encoder.build(settings)
+    load_average(settings, speaker_encoder.STAGE, voices)
     export_onnx(
         voices.encoder.eval(),
         (torch.randn(1, 300, NUM_MELS),),

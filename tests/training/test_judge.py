@@ -34,6 +34,8 @@ def test_word_errors_count_what_was_changed() -> None:
         ("The FBI in the U.S.", "the fbi in the us"),
         ("Seven dollars and nineteen cents", "$7 and $0.19"),
         ("After six thirty, at twelve oh four", "after 6.30 at 12.04"),
+        ("Call five five five, zero one seven four, after six thirty.", "Call 555-0174 after 630."),
+        ("Please email anna at example dot com.", "Please email Anna at example.com."),
         ("She sells sea shells by the sea shore.", "She sells seashells by the seashore."),
         ("A woodchuck could chuck wood.", "A wood chuck could chuck wood."),
     ],

@@ -29,6 +29,7 @@ def spoken_words(text: str, has_years: bool = True) -> list[str]:
     text = re.sub(r"([$€£])(\d+)", lambda m: f"{m[2]} {dict(zip('$€£', _MONEY, strict=True))[m[1]]}", text)
     text = text.replace("%", " percent").replace("°", " degrees ")
     text = re.sub(r"\b(\d+)(st|nd|rd|th)\b", lambda m: _ordinal(int(m[1])), text)
+    text = re.sub(r"(\w)\.(?=(?:com|org|net)\b)", r"\1 dot ", text)
     text = re.sub(r"(\d):00\b", r"\1", re.sub(r"(\d):0(\d)\b", r"\1 oh \2", text))
     text = re.sub(r"(\d)-(?=\d)", r"\1 ", text)
     text = re.sub(r"\d+", lambda m: f" {_number(m[0], has_years)} ", text)
@@ -53,15 +54,20 @@ def word_errors(wanted: Sequence[str], heard: Sequence[str]) -> int:
 def fewest_errors(wanted: str, heard: str) -> tuple[int, int]:
     """-> errors and words wanted.
 
-    "1612" is right for "sixteen twelve", "555" for "five five five", "6.30" for "six thirty", and "seashells"
-    for "sea shells".
+    "1612" is right for "sixteen twelve", "555" for "five five five", "6.30" and "630" for "six thirty", and
+    "seashells" for "sea shells".
     """
     aim = spoken_words(wanted)
-    digit_by_digit = re.sub(r"\d{2,}", lambda m: " ".join(m[0]), heard.replace("-", " "))
-    at_a_time = re.sub(r"\b(\d{1,2})\.(\d\d)\b", r"\1:\2", heard)
-    readings = [spoken_words(one) for one in (heard, digit_by_digit, at_a_time)]
+    at_a_time = re.sub(r"(?<![\d-])(1[0-2]|[1-9])\.?([0-5]\d)\b(?!-)", r"\1:\2", heard)
+    spellings = heard, _in_digits(heard, 2), at_a_time, _in_digits(at_a_time, 3)
+    readings = [spoken_words(one) for one in spellings]
     readings.append(spoken_words(heard, has_years=False))
     return min(word_errors(_joined(aim, one), _joined(one, aim)) for one in readings), len(aim)
+
+
+def _in_digits(text: str, shortest: int) -> str:
+    """Numbers of so many digits and more are read digit by digit."""
+    return re.sub(rf"\d{{{shortest},}}", lambda m: " ".join(m[0]), text.replace("-", " "))
 
 
 def _joined(words: Sequence[str], others: Sequence[str]) -> list[str]:
