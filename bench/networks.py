@@ -13,7 +13,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
@@ -100,8 +100,7 @@ def main(words: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         config = write_configuration(Path(folder), arguments.family, arguments.size)
     if arguments.solver_steps:
-        cfm = replace(config.flow.cfm, num_steps=arguments.solver_steps)
-        config = replace(config, flow=replace(config.flow, cfm=cfm))
+        config = config.with_solver_steps(arguments.solver_steps)
     if arguments.precision in FEW_BITS and arguments.plain:
         parser.error(
             f"torch's own calls have no {arguments.precision}; take --precision float32 with --plain"

@@ -4,7 +4,7 @@
 samples are defined here once and derived everywhere else.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 
@@ -254,6 +254,10 @@ class MelConfig:
     fmin_hz: float = 0.0
     fmax_hz: float | None = 8000.0
 
+    @property
+    def highest_hz(self) -> float:
+        return self.sample_rate_hz / 2 if self.fmax_hz is None else self.fmax_hz
+
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
@@ -264,3 +268,7 @@ class ModelConfig:
     flow: FlowConfig
     hift: HiFTConfig
     mel: MelConfig
+
+    def with_solver_steps(self, num_steps: int) -> "ModelConfig":
+        """The same, but for the steps in which the flow is solved."""
+        return replace(self, flow=replace(self.flow, cfm=replace(self.flow.cfm, num_steps=num_steps)))

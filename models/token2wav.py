@@ -27,7 +27,7 @@ from firstword.models.flow.incremental import (
     OtherEstimator,
     OtherFront,
 )
-from firstword.models.frontend.mel_match import Voiced, fit_mel_map, matched
+from firstword.models.frontend.mel_match import Voiced, apply_mel_map, fit_mel_map
 from firstword.models.frontend.speaker import SpeakerFeatures, align_prompt
 from firstword.models.hift.hift import Generate, HiFT
 from firstword.models.hift.streaming import (
@@ -92,7 +92,7 @@ class StreamState:
 
     def take_mel(self, mel: Tensor, is_last: bool) -> None:
         """What the flow gave, (M, F), waits for the vocoder."""
-        mapped = mel if self.mel_map is None else matched(mel, self.mel_map)
+        mapped = mel if self.mel_map is None else apply_mel_map(mel, self.mel_map)
         self.sound.pending.append((mapped, is_last))
 
 
@@ -160,7 +160,7 @@ class Token2Wav:
         return PromptState(prompt, tuple(remaining), first_hop, tuple(tokens.tolist()), mel, mel_map)
 
     @torch.inference_mode()
-    def matched(
+    def with_mel_map(
         self, speaker: SpeakerFeatures, other_tokens: Sequence[int], config: MelConfig
     ) -> SpeakerFeatures:
         """Return the speaker with a map of the flow's mel that makes it more like the speaker's prompt.

@@ -124,7 +124,7 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
 
 
 def write_speech_tokenizer(settings: Settings, directory: Path) -> None:
-    """With the published inputs and outputs, as the other network that hears a recording."""
+    """As an ONNX graph with the published inputs and outputs."""
     speech = speech_tokenizer.build(settings)
     load_average(settings, speech_tokenizer.STAGE, speech)
     mel = torch.randn(1, 128, 404)
@@ -140,6 +140,7 @@ def write_speech_tokenizer(settings: Settings, directory: Path) -> None:
 
 
 def write_speaker_encoder(settings: Settings, directory: Path) -> None:
+    """As an ONNX graph with the published inputs and outputs."""
     voices = speaker_encoder.build(settings)
     load_average(settings, speaker_encoder.STAGE, voices)
     export_onnx(

@@ -51,9 +51,10 @@ def _train(settings: Settings, model: TokenizerTrainer) -> None:
         gain = (torch.rand(plan.train.batch, 1, 1, generator=dice.torch) * 2 - 1) * _GAIN
         rows = list(crops.draw(plan.train.batch, plan.crop_tokens, dice.numpy))
         whisper, mel, *others = _stacked(rows, settings.names)
-        return trainer.on_device((whisper.mT + gain, (mel - model.mel_mean) / model.mel_std, *others))
+        target = (mel - model.mel_mean.to(mel.device)) / model.mel_std.to(mel.device)
+        return trainer.on_device((whisper.mT + gain, target, *others))
 
-    recogniser = _trained_recogniser(settings, drawn)
+    recogniser = train_recogniser(settings, drawn)
     dice = trainer.seeded(settings, STAGE)
 
     def losses_of(_: float) -> trainer.Losses:
@@ -74,7 +75,7 @@ def _train(settings: Settings, model: TokenizerTrainer) -> None:
     trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
 
 
-def _trained_recogniser(
+def train_recogniser(
     settings: Settings, drawn: Callable[[trainer.Dice], tuple[torch.Tensor, ...]]
 ) -> PhoneRecogniser:
     """Writes <folder>/phone_recogniser.pt."""

@@ -196,6 +196,7 @@ def _optimizers(
     fast: list[nn.Parameter] = []
     if faster is not None:
         fast = [parameter for name, parameter in named if name.startswith(f"{faster[0]}.")]
+        assert fast, f"the model has no part {faster[0]!r}"
         named = [(name, parameter) for name, parameter in named if not name.startswith(f"{faster[0]}.")]
     matrices = {name: parameter for name, parameter in named if parameter.ndim > 1}
     inner = {

@@ -1,7 +1,6 @@
 """`firstword top`: a live view of a running server, from its metrics."""
 
 import signal
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -99,28 +98,35 @@ def top(
             console.print(_view(Window(None, readings[0]), server, url))
             return
         with (
-            _until_interrupted() as interrupted,
+            until_interrupted() as interruption,
             Live(_view(Window(None, readings[0]), server, url), console=console, screen=True) as live,
         ):
-            while not interrupted.wait(every):
+            while not interruption.came:
+                time.sleep(every)
                 last = _read(client)
                 recent = [reading for reading in readings if reading.at_s >= last.at_s - WINDOW_S]
                 readings = [*(recent or readings[-1:]), last]
                 live.update(_view(Window(readings[0], last), server, url))
 
 
+@dataclass(slots=True)
+class Interruption:
+    came: bool = False
+
+
 @contextmanager
-def _until_interrupted() -> Iterator[threading.Event]:
-    """Ctrl+C leaves the block; the event tells it where Python drops the exception, as in a destructor."""
-    interrupted = threading.Event()
+def until_interrupted() -> Iterator[Interruption]:
+    """Leave the block on SIGINT; it is also told, since Python drops a KeyboardInterrupt in a destructor."""
+    interruption = Interruption()
 
     def interrupt(*_: object) -> None:
-        interrupted.set()
+        interruption.came = True
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGINT, interrupt)
+    before = signal.getsignal(signal.SIGINT)
     try:
-        yield interrupted
+        signal.signal(signal.SIGINT, interrupt)
+        yield interruption
     except KeyboardInterrupt:
         return
     finally:

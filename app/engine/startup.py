@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -278,7 +278,7 @@ def load_networks(options: NetworkOptions, data_dir: Path | None = None) -> Netw
     num_threads = torch.get_num_threads()
     checkpoint = open_checkpoint(options.checkpoint)
     if options.solver_steps:
-        checkpoint = checkpoint.with_solver_steps(options.solver_steps)
+        checkpoint = replace(checkpoint, config=checkpoint.config.with_solver_steps(options.solver_steps))
     family = checkpoint.config.family
     backend = choose_backend(options.backend, device, family)
     flow_backend = choose_flow_backend(

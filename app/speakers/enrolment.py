@@ -26,6 +26,8 @@ from firstword.app.errors import (
     InvalidRequest,
     SpeakerIncompatible,
     SpeakerNotFound,
+    StoreFull,
+    StoreUnavailable,
     SynthesisFailed,
 )
 from firstword.app.speakers.bundle import (
@@ -58,7 +60,7 @@ from firstword.models.config import (
     TOKEN_RATE_HZ,
 )
 from firstword.models.frontend.features import FrontendError, Recording, RecordingError
-from firstword.models.frontend.mel_match import NO_CHANGE
+from firstword.models.frontend.mel_match import MAX_MAP_ELEMENT, NO_CHANGE
 from firstword.models.frontend.modes import zero_shot
 from firstword.models.frontend.prompt_reader import MAX_RECORDING_S
 from firstword.models.frontend.speaker import MEL_MAP_SHAPE, SpeakerFeatures, align_prompt
@@ -67,7 +69,7 @@ from firstword.models.token2wav import Token2Wav
 from firstword.models.tokenizer import TextTokenizer
 
 MAX_PROMPT_TOKENS = (MAX_RECORDING_S + 1) * TOKEN_RATE_HZ  # a second of slack for rounding and margins
-MAX_MAGNITUDE = 50.0  # log-mels of samples within ±1 are within ±12, elements of embeddings of the order of 1
+MAX_MAGNITUDE = MAX_MAP_ELEMENT  # log-mels of samples within ±1 are within ±12, embeddings' elements about 1
 FEATURE_DTYPES = {"prompt_tokens": np.int64, "prompt_mel": np.float32, "embedding": np.float32}
 MEL_MAP = "mel_map"  # stored beside them where the checkpoint matches recordings
 
@@ -138,7 +140,7 @@ class SpeakerNetworks:
         lm: SpeechLM | None = None,
         matcher: Token2Wav | None = None,
     ) -> None:
-        self.fingerprint = fingerprint(checkpoint.directory)
+        self.fingerprint = fingerprint(checkpoint.directory, checkpoint.traits.matches_recordings)
         self.builtin = builtin_speakers(checkpoint, tokenizer)
         former = checkpoint.traits.former_speakers
         self.builtin_names = {**former, **{name: name for name in self.builtin}}  # what is said -> who speaks
@@ -158,15 +160,15 @@ class SpeakerNetworks:
         what is left without the silence at both ends; SynthesisFailed if a network fails.
         """
         with _frontend_errors(samples, sample_rate_hz):
-            features = self._reader.read_speaker(samples, sample_rate_hz)
-        return self.matched(features)
+            return self._reader.read_speaker(samples, sample_rate_hz)
 
-    def matched(self, features: SpeakerFeatures) -> SpeakerFeatures:
+    def with_mel_map(self, features: SpeakerFeatures) -> SpeakerFeatures:
         """Return them with a map of the flow's mel, where the checkpoint wants one and they have none."""
         if self._matcher is None or features.mel_map is not None:
             return features
-        other = next((one.features.prompt_tokens for one in self.builtin.values()), features.prompt_tokens)
-        return self._matcher.matched(features, other.tolist(), self._mel)
+        prompts = (one.features.prompt_tokens for one in self.builtin.values() if one.features.has_prompt)
+        other = next(prompts, features.prompt_tokens)
+        return self._matcher.with_mel_map(features, other.tolist(), self._mel)
 
     def read_source_tokens(self, samples: NDArray[np.float32], sample_rate_hz: int) -> list[int]:
         """The speech tokens of a recording to convert, pauses included. Raises as `read_features` does."""
@@ -318,7 +320,7 @@ class Enrolment:
     ) -> tuple[StoredSpeaker, PreparedSpeaker]:
         """Return a speaker to store and to speak with. Raises BadAudio and kin."""
         samples, sample_rate_hz = decode_upload(recording)
-        features = self._networks.read_features(samples, sample_rate_hz)
+        features = self._networks.with_mel_map(self._networks.read_features(samples, sample_rate_hz))
         row = self._row(name, transcript, language, features, samples, sample_rate_hz)
         stored = StoredSpeaker(row, recording, pack(self._networks.tensors_of(features)))
         return stored, self._networks.with_prompt_state(features, transcript)
@@ -334,10 +336,11 @@ class Enrolment:
         language = checked_language(bundle.language)
         lexicon = checked_lexicon(bundle.lexicon)
         try:
-            features = self._networks.matched(self._networks.features_from(bundle.features))
+            features = self._networks.features_from(bundle.features)
             samples, sample_rate_hz = decode_upload(bundle.recording)
         except (ValueError, BadAudio) as error:
             raise invalid_bundle(str(error)) from error
+        features = self._networks.with_mel_map(features)
         row = self._row(name, transcript, language, features, samples, sample_rate_hz)
         row = replace(row, lexicon=lexicon)
         stored = StoredSpeaker(row, bundle.recording, pack(self._networks.tensors_of(features)))
@@ -399,9 +402,10 @@ class Enrolment:
             except ValueError as error:
                 logger.warning("the features of speaker %s are damaged (%s)", row.name, error)
             else:
-                return self._with_match(stored, features)
+                return self._with_mel_map(stored, features)
         try:
-            features = self._networks.read_features(*decode_upload(stored.recording))
+            samples, sample_rate_hz = decode_upload(stored.recording)
+            features = self._networks.with_mel_map(self._networks.read_features(samples, sample_rate_hz))
         except BadAudio as error:
             raise SpeakerIncompatible(
                 f"what is kept of speaker {row.name!r} does not fit this checkpoint, and the recording "
@@ -414,15 +418,18 @@ class Enrolment:
         logger.info("speaker %s read again for checkpoint %s", row.name, row.fingerprint)
         return stored, features
 
-    def _with_match(
+    def _with_mel_map(
         self, stored: StoredSpeaker, features: SpeakerFeatures
     ) -> tuple[StoredSpeaker, SpeakerFeatures]:
-        """Releases up to 0.1 stored speakers without a map."""
-        matched = self._networks.matched(features)
-        if matched is not features:
-            stored = replace(stored, features=pack(self._networks.tensors_of(matched)))
-            self._store.replace_features(stored)
-        return stored, matched
+        """Return them with a map where one is wanted; one that was missing is kept, if the store takes it."""
+        mapped = self._networks.with_mel_map(features)
+        if mapped is not features:
+            stored = replace(stored, features=pack(self._networks.tensors_of(mapped)))
+            try:
+                self._store.replace_features(stored)
+            except (StoreFull, StoreUnavailable) as error:
+                logger.warning("the map of speaker %s cannot be kept: %s", stored.row.name, error)
+        return stored, mapped
 
     def _row(
         self,

@@ -125,12 +125,6 @@ class Checkpoint:
             network, tensors, path = self._read(part)
             check_fit(network, tensors, part.table, path, UNUSED_TENSORS)
 
-    def with_solver_steps(self, num_steps: int) -> "Checkpoint":
-        """The same, but for the steps in which its flow is solved."""
-        flow = self.config.flow
-        flow = replace(flow, cfm=replace(flow.cfm, num_steps=num_steps))
-        return replace(self, config=replace(self.config, flow=flow))
-
     def load_lm(
         self, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
     ) -> Qwen2LM | TransformerLM:
@@ -340,13 +334,14 @@ SAMPLE_BYTES = 16 << 10
 _SCHEME = b"1"  # another way of hashing is another fingerprint
 
 
-def fingerprint(directory: Path) -> str:
+def fingerprint(directory: Path, matches_recordings: bool = False) -> str:
     """Tell whether two checkpoints would make the same of a recording, without reading gigabytes.
 
     Return 32 hexadecimal digits of the contents of all that a speaker's features and prompt state depend
-    on: yaml, config.json, the ONNX graphs, the flow's weights, the text tokenizer.
+    on: yaml, config.json, the ONNX graphs, the flow's weights, the text tokenizer; where recordings are
+    matched, also what the match is fitted by, the vocoder, which tells pitches, and the speaker table.
 
-    Names, dates and places of the files do not count, nor do language model, vocoder and speaker table.
+    Names, dates and places of the files do not count, nor does the language model.
     A file over 16 MiB is known by its size, both ends and 64 pieces between: a retrained network is
     noticed, a few numbers changed by hand in a large one may not be. It reads 3 MiB of such a file.
 
@@ -363,6 +358,7 @@ def fingerprint(directory: Path) -> str:
             speech_tokenizer,
             SPEAKER_ENCODER_FILE,
             *FLOW_FILES,
+            *((*HIFT_FILES, SPEAKER_TABLE_FILE) if matches_recordings else ()),
         ],
     )
 

@@ -137,6 +137,7 @@ def frame_powers(samples: npt.NDArray[np.float32], frame_samples: int) -> npt.ND
     return powers
 
 
+LEAST_MEL = 1e-5  # before the logarithm: what silence has
 LINEAR_HZ_PER_MEL = 200 / 3  # Slaney's scale: linear below 1000 Hz,
 BREAK_HZ = 1000.0
 BREAK_MEL = BREAK_HZ / LINEAR_HZ_PER_MEL  # 15
@@ -159,10 +160,8 @@ class MelExtractor:
 
     def __init__(self, config: MelConfig, device: torch.device | str = "cpu"):
         self.config = config
-        nyquist_hz = config.sample_rate_hz / 2
-        fmax_hz = nyquist_hz if config.fmax_hz is None else config.fmax_hz
         self._filters = slaney_filterbank(
-            config.sample_rate_hz, config.n_fft, config.num_mels, config.fmin_hz, fmax_hz
+            config.sample_rate_hz, config.n_fft, config.num_mels, config.fmin_hz, config.highest_hz
         ).to(device)
         self._window = torch.hann_window(config.win_samples, device=device)
 
@@ -185,7 +184,7 @@ class MelExtractor:
             return_complex=True,
         )  # (B, n_fft / 2 + 1, T)
         magnitude = (spectrum.real**2 + spectrum.imag**2 + 1e-9).sqrt()
-        mel = (self._filters @ magnitude).clamp_min(1e-5).log()  # (B, 80, T)
+        mel = (self._filters @ magnitude).clamp_min(LEAST_MEL).log()  # (B, 80, T)
         return mel.reshape(*samples.shape[:-1], *mel.shape[-2:])
 
 
@@ -237,8 +236,7 @@ def slaney_filterbank(
 
 def mel_centers_hz(config: MelConfig) -> Tensor:
     """Where the triangles of a log-mel have their tops, (num_mels,) float64."""
-    fmax_hz = config.sample_rate_hz / 2 if config.fmax_hz is None else config.fmax_hz
-    return _edges_hz(config.num_mels, config.fmin_hz, fmax_hz)[1:-1]
+    return _edges_hz(config.num_mels, config.fmin_hz, config.highest_hz)[1:-1]
 
 
 def _edges_hz(num_mels: int, fmin_hz: float, fmax_hz: float) -> Tensor:

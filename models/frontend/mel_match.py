@@ -18,18 +18,19 @@ import torch
 from torch import Tensor
 
 from firstword.models.config import NUM_MELS, MelConfig
-from firstword.models.frontend.features import mel_centers_hz
+from firstword.models.frontend.features import LEAST_MEL, mel_centers_hz
 from firstword.models.frontend.speaker import MEL_MAP_SHAPE
 
 NO_CHANGE: Final = torch.eye(*MEL_MAP_SHAPE)
-_MIN_LOG_MEL = math.log(1e-5)  # as MelExtractor gives silence
+_MIN_LOG_MEL = math.log(LEAST_MEL)
 _NUM_CEPSTRA = 24  # of an envelope
 _EXPECTED_FRAMES = 200.0  # of the smallest change; with fewer, and with more, words are lost (docs/LOG.md)
 _SHRINKAGE = 0.1  # of what the cepstra vary together
 _PITCH_LIMITS = 0.6, 1.6  # times what the flow gives; beyond, words are lost
 _TRACT_RATIOS = np.arange(0.80, 1.27, 0.02)  # of the frequencies of an envelope
-_MIN_VARIANCE = 0.01  # of cepstra; what is spoken varies more
-_MAX_ELEMENT = 50.0
+_MIN_VARIANCE = 0.01  # of one cepstrum
+_MIN_SPEECH_VARIANCE = 10.0  # of all cepstra but the loudness together: speech has 40 to 110, a tone 5
+MAX_MAP_ELEMENT = 50.0
 _MIN_F0_HZ = 50.0
 _ENVELOPE_HZ = 300.0  # what is finer belongs to the harmonics
 _HARMONICS_UP_TO_HZ = 2500.0, 3500.0  # the mel's bins tell them apart below; between both they fade
@@ -51,7 +52,7 @@ class Voiced:
         return float(voiced.median()) if len(voiced) else math.nan
 
 
-def matched(mel: Tensor, mel_map: Tensor) -> Tensor:
+def apply_mel_map(mel: Tensor, mel_map: Tensor) -> Tensor:
     """mel (80, F) by a map (80, 81), a matrix and an offset -> (80, F); by NO_CHANGE the same numbers."""
     mapped = mel_map[:, :-1] @ mel + mel_map[:, -1:]
     return mapped.maximum(mel.clamp_max(_MIN_LOG_MEL))
@@ -82,6 +83,8 @@ def fit_mel_map(recorded: Voiced, made: Voiced, other: Voiced, config: MelConfig
     def distance(tract_ratio: float) -> float:
         return float(_mean((moved(tract_ratio)[0] - y)[1:].square(), weights).sum())  # but the loudness
 
+    if not (_changes(y, weights) and _changes(cepstra @ source, weights)):
+        return NO_CHANGE
     tract_ratio = min(_TRACT_RATIOS.tolist(), key=distance)
     x, x_mean = moved(tract_ratio)
     change = _transport(x, y, weights) - torch.eye(_NUM_CEPSTRA)
@@ -93,7 +96,13 @@ def fit_mel_map(recorded: Voiced, made: Voiced, other: Voiced, config: MelConfig
     matrix = move + cepstra.mT @ change @ cepstra @ move
     offset = cepstra.mT @ (y_mean - middle - change @ middle)
     fitted = torch.cat([matrix, offset], dim=1)
-    return fitted if bool((fitted.abs() <= _MAX_ELEMENT).all()) else NO_CHANGE  # it was no speech
+    return fitted if bool((fitted.abs() <= MAX_MAP_ELEMENT).all()) else NO_CHANGE  # it was no speech
+
+
+def _changes(cepstra: Tensor, weights: Tensor) -> bool:
+    """Whether cepstra (K, F) vary as those of speech do."""
+    beside_loudness = (cepstra - _mean(cepstra, weights))[1:]
+    return float(_mean(beside_loudness.square(), weights).sum()) >= _MIN_SPEECH_VARIANCE  # False for NaN
 
 
 def _transport(x: Tensor, y: Tensor, weights: Tensor) -> Tensor:

@@ -61,6 +61,15 @@ def test_what_no_speaker_depends_on_does_not_count(tmp_path: Path, name: str) ->
     assert fingerprint(directory) == before
 
 
+@pytest.mark.parametrize(("name", "counts"), [("llm.pt", False), ("hift.pt", True), ("spk2info.pt", True)])
+def test_a_match_depends_on_vocoder_and_speaker_table_too(tmp_path: Path, name: str, counts: bool) -> None:
+    directory = copied_checkpoint(tmp_path)
+    before = fingerprint(directory, matches_recordings=True)
+    flip_byte(directory / name, 100)
+
+    assert (fingerprint(directory, matches_recordings=True) != before) == counts
+
+
 def test_the_families_differ() -> None:
     assert len({fingerprint(small_checkpoint(f)) for f in ("cosyvoice1", "cosyvoice2", "cosyvoice3")}) == 3
 

@@ -93,7 +93,7 @@ class FakeNetworks:
             raise ValueError(f"tensors {sorted(tensors)}; expected prompt_tokens")
         return FakeFeatures(tensors["prompt_tokens"], self.checkpoint)
 
-    def matched(self, features: FakeFeatures) -> FakeFeatures:
+    def with_mel_map(self, features: FakeFeatures) -> FakeFeatures:
         return features
 
     def _work(self) -> None:

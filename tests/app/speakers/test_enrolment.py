@@ -12,14 +12,22 @@ import torch
 from numpy.typing import NDArray
 
 import firstword
-from firstword.app.errors import AudioTooLong, AudioTooShort, BadAudio, InvalidRequest, SynthesisFailed
+from firstword.app.errors import (
+    AudioTooLong,
+    AudioTooShort,
+    BadAudio,
+    InvalidRequest,
+    StoreFull,
+    SynthesisFailed,
+)
 from firstword.app.speakers.bundle import pack, unpack
 from firstword.app.speakers.enrolment import MAX_PROMPT_TOKENS, SpeakerNetworks
 from firstword.app.speakers.quality import MIN_TRANSCRIPT_FIT, estimate_quality
 from firstword.app.speakers.registry import SpeakerRegistry
-from firstword.app.speakers.store import SpeakerStore
+from firstword.app.speakers.store import SpeakerStore, StoredSpeaker
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.frontend.features import FrontendError
+from firstword.models.frontend.mel_match import NO_CHANGE
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.onnx.build import onnx_lm
 from firstword.models.token2wav import Token2Wav
@@ -85,7 +93,7 @@ def test_a_voice_that_the_flow_does_not_know_is_spoken_at_its_own_pitch(
 ) -> None:
     places = np.arange(0, len(speech), 0.8)  # as if it were played slower: a longer throat, a lower voice
     lower = np.interp(places, np.arange(len(speech)), speech).astype(np.float32)
-    features = networks.read_features(lower, RATE_HZ)
+    features = networks.with_mel_map(networks.read_features(lower, RATE_HZ))
     hift = open_checkpoint(BUILTIN).load_hift()
 
     def pitch_hz(mel: torch.Tensor) -> float:
@@ -98,14 +106,30 @@ def test_a_voice_that_the_flow_does_not_know_is_spoken_at_its_own_pitch(
         return token2wav.step_mel(StepInput(state, tokens, is_last=True))
 
     wanted_hz = pitch_hz(features.prompt_mel.mT)
-    plain, matched = (pitch_hz(said(one)) for one in (replace(features, mel_map=None), features))
+    plain, mapped = (pitch_hz(said(one)) for one in (replace(features, mel_map=None), features))
     assert abs(plain - wanted_hz) > 0.2 * wanted_hz
-    assert abs(matched - wanted_hz) < 0.1 * wanted_hz
+    assert abs(mapped - wanted_hz) < 0.1 * wanted_hz
+
+
+def test_a_match_needs_no_built_in_speaker_with_a_prompt(
+    networks: SpeakerNetworks, speech: NDArray[np.float32], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    features = networks.read_features(speech, RATE_HZ)
+    builtin = networks.builtin["wren"]
+    alone = replace(builtin, features=SpeakerFeatures.without_prompt(features.embedding))
+    monkeypatch.setattr(networks, "builtin", {"wren": alone})
+    mel_map = networks.with_mel_map(features).mel_map
+    assert mel_map is not None
+    assert not torch.equal(mel_map, NO_CHANGE)
 
 
 @pytest.mark.anyio
-async def test_a_speaker_stored_without_a_match_gets_one_and_keeps_it(
-    tmp_path: Path, networks: SpeakerNetworks, token2wav: Token2Wav, speech: NDArray[np.float32]
+async def test_a_speaker_stored_without_a_match_gets_one_and_keeps_it_where_it_can(
+    tmp_path: Path,
+    networks: SpeakerNetworks,
+    token2wav: Token2Wav,
+    speech: NDArray[np.float32],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     checkpoint = open_checkpoint(BUILTIN)
     before = SpeakerNetworks(checkpoint, checkpoint.load_tokenizer(), token2wav, num_threads=1)
@@ -114,6 +138,16 @@ async def test_a_speaker_stored_without_a_match_gets_one_and_keeps_it(
         await registry.enrol("mia", wav(speech))
         assert (await registry.prepared("mia")).features.mel_map is None
     found = []
+
+    def full(_: SpeakerStore, stored: StoredSpeaker) -> None:
+        raise StoreFull("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SpeakerStore, "replace_features", full)
+        store = await asyncio.to_thread(SpeakerStore, tmp_path / "speakers.sqlite")
+        async with SpeakerRegistry(store, networks, max_cache_bytes=1 << 30) as registry:
+            assert (await registry.prepared("mia")).features.mel_map is not None
+            assert "mel_map" not in unpack(store.read(store.rows()[0].id).features)[0]
     for _ in range(2):
         store = await asyncio.to_thread(SpeakerStore, tmp_path / "speakers.sqlite")
         async with SpeakerRegistry(store, networks, max_cache_bytes=1 << 30) as registry:
