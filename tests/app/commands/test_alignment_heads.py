@@ -17,9 +17,9 @@ def test_what_is_found_is_printed_and_written(tmp_path: Path) -> None:
     (voice / TRAITS_FILE).write_text('{"languages": ["en"]}')
     result = run("alignment-heads", str(voice))
     assert result.exit_code == 0, result.output
-    assert "alignment heads 3.0" in result.stdout.replace("\n", " ")
+    assert "alignment heads 2.0" in result.stdout.replace("\n", " ")
     traits = open_checkpoint(voice).traits
-    assert traits.alignment_heads[0] == (3, 0)
+    assert traits.alignment_heads[0] == (2, 0)
     assert traits.languages == ("en",)
 
 
