@@ -116,7 +116,7 @@ class Interruption:
 
 @contextmanager
 def until_interrupted() -> Iterator[Interruption]:
-    """Leave the block on SIGINT; it is also told, since Python drops a KeyboardInterrupt in a destructor."""
+    """Leave the block on SIGINT, and tell it too: Python drops a KeyboardInterrupt raised in a destructor."""
     interruption = Interruption()
 
     def interrupt(*_: object) -> None:
