@@ -234,7 +234,7 @@ class AsyncSynthesizer:
 
         def prepared() -> PreparedSpeaker:
             samples, sample_rate_hz = read_recording(recording)
-            features = networks.with_mel_map(networks.read_features(samples, sample_rate_hz))
+            features = networks.read_speaker(samples, sample_rate_hz)
             return networks.with_prompt_state(features, transcript)
 
         return await asyncio.to_thread(prepared)

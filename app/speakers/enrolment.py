@@ -162,6 +162,10 @@ class SpeakerNetworks:
         with _frontend_errors(samples, sample_rate_hz):
             return self._reader.read_speaker(samples, sample_rate_hz)
 
+    def read_speaker(self, samples: NDArray[np.float32], sample_rate_hz: int) -> SpeakerFeatures:
+        """All that it takes to speak like the recording: its features, with their map. As `read_features`."""
+        return self.with_mel_map(self.read_features(samples, sample_rate_hz))
+
     def with_mel_map(self, features: SpeakerFeatures) -> SpeakerFeatures:
         """Return them with a map of the flow's mel, where the checkpoint wants one and they have none."""
         if self._matcher is None or features.mel_map is not None:
@@ -320,7 +324,7 @@ class Enrolment:
     ) -> tuple[StoredSpeaker, PreparedSpeaker]:
         """Return a speaker to store and to speak with. Raises BadAudio and kin."""
         samples, sample_rate_hz = decode_upload(recording)
-        features = self._networks.with_mel_map(self._networks.read_features(samples, sample_rate_hz))
+        features = self._networks.read_speaker(samples, sample_rate_hz)
         row = self._row(name, transcript, language, features, samples, sample_rate_hz)
         stored = StoredSpeaker(row, recording, pack(self._networks.tensors_of(features)))
         return stored, self._networks.with_prompt_state(features, transcript)
@@ -405,7 +409,7 @@ class Enrolment:
                 return self._with_mel_map(stored, features)
         try:
             samples, sample_rate_hz = decode_upload(stored.recording)
-            features = self._networks.with_mel_map(self._networks.read_features(samples, sample_rate_hz))
+            features = self._networks.read_speaker(samples, sample_rate_hz)
         except BadAudio as error:
             raise SpeakerIncompatible(
                 f"what is kept of speaker {row.name!r} does not fit this checkpoint, and the recording "

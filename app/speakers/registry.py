@@ -348,7 +348,7 @@ class SpeakerRegistry:
     async def _read_reference(self, reference: SentRecording) -> PreparedSpeaker:
         def read() -> PreparedSpeaker:
             samples, sample_rate_hz = decode_upload(reference.content)
-            features = self._networks.with_mel_map(self._networks.read_features(samples, sample_rate_hz))
+            features = self._networks.read_speaker(samples, sample_rate_hz)
             return self._networks.with_prompt_state(features, reference.transcript)
 
         with self._waiting():

@@ -71,6 +71,9 @@ class FakeNetworks:
         levels = np.abs(samples[:: sample_rate_hz // 25]) * 1000
         return FakeFeatures(levels.astype(np.int64), self.checkpoint)
 
+    def read_speaker(self, samples: NDArray[np.float32], sample_rate_hz: int) -> FakeFeatures:
+        return self.with_mel_map(self.read_features(samples, sample_rate_hz))
+
     def read_source_tokens(self, samples: NDArray[np.float32], sample_rate_hz: int) -> list[int]:
         return self.read_features(samples, sample_rate_hz).prompt_tokens.tolist()
 

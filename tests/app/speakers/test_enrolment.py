@@ -93,7 +93,7 @@ def test_a_voice_that_the_flow_does_not_know_is_spoken_at_its_own_pitch(
 ) -> None:
     places = np.arange(0, len(speech), 0.75)  # as if it were played slower: a longer throat, a lower voice
     lower = np.interp(places, np.arange(len(speech)), speech).astype(np.float32)
-    features = networks.with_mel_map(networks.read_features(lower, RATE_HZ))
+    features = networks.read_speaker(lower, RATE_HZ)
     hift = open_checkpoint(BUILTIN).load_hift()
 
     def pitch_hz(mel: torch.Tensor) -> float:
