@@ -15,7 +15,6 @@ from firstword.models.config import (
 from firstword.models.flow.flow import Flow
 from training import trainer
 from training.crops import Crops
-from training.disguise import disguised
 from training.features import read_features
 from training.flow_matching import FlowBatch, draw, flow_losses
 from training.networks.flow import initialise, with_digit_sums
@@ -27,7 +26,6 @@ from training.speech_tokenizer import read_tokens
 STAGE = "flow"
 _LENGTHS = (60, 100, 160, 260, 400, 600)  # speech tokens of a row; short rows come in larger batches
 _PRIOR_WEIGHT = 0.5
-_OTHERS_EMBEDDING = 0.5  # of the disguised rows are given the embedding of any voice
 
 
 def run(settings: Settings) -> None:
@@ -85,7 +83,6 @@ class _Streams:
     """The corpus, each piece of it with an embedding of its speaker."""
 
     def __init__(self, settings: Settings) -> None:
-        self._share_disguised = settings.flow.disguised
         self._embeddings = read_embeddings(settings)
         pairs = zip(read_features(settings), read_tokens(settings), strict=True)
         columns = [(one.speaker, (tokens, one.mel)) for one, tokens in pairs]
@@ -97,19 +94,14 @@ class _Streams:
         return torch.from_numpy(some.astype(np.float32).mean(0))
 
     def draw(self, number: int, length: int, rng: np.random.Generator) -> FlowBatch:
-        tokens, mels, embeddings, needs_prompt = [], [], [], []
+        tokens, mels, embeddings = [], [], []
         for speaker, (said, mel) in self._crops.draw(number, length, rng):
-            is_disguised = rng.random() < self._share_disguised
-            if is_disguised and rng.random() < _OTHERS_EMBEDDING:
-                speaker = str(rng.choice(list(self._embeddings)))
             tokens.append(said)
-            mels.append(disguised(mel, rng) if is_disguised else mel)
+            mels.append(mel)
             embeddings.append(self._embeddings[speaker][rng.integers(len(self._embeddings[speaker]))])
-            needs_prompt.append(is_disguised)
         return FlowBatch(
             torch.from_numpy(np.stack(tokens)).long(),
             torch.full((number,), length),
             torch.from_numpy(np.stack(mels)).float(),
             torch.stack(embeddings),
-            torch.tensor(needs_prompt),
         )

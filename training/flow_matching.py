@@ -14,7 +14,6 @@ from firstword.models.layers import FullContext, visibility
 STREAMING_RATE = 0.5  # of the batches are masked by chunks
 NO_PROMPT_RATE = 0.5  # of the rows are given no mel of their own
 MAX_PROMPT_SHARE = 0.3  # of a row's frames, where it is given some
-NEEDED_PROMPT_SHARES = 0.15, 0.6  # where nothing else tells who speaks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,7 +22,6 @@ class FlowBatch:
     num_tokens: Tensor  # (B,)
     mel: Tensor  # (B, 2 T, M) float32
     embedding: Tensor  # (B, 192)
-    needs_prompt: Tensor  # (B,) bool: its voice is not the embedding's
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,8 +40,6 @@ def draw(flow: Flow, batch: FlowBatch, generator: torch.Generator) -> FlowDraws:
     uniform = partial(torch.rand, generator=generator, device=batch.mel.device)
     rows = len(batch.tokens)
     share = uniform(rows) * MAX_PROMPT_SHARE * (uniform(rows) >= NO_PROMPT_RATE)
-    least, most = NEEDED_PROMPT_SHARES
-    share = torch.where(batch.needs_prompt, least + (most - least) * uniform(rows), share)
     return FlowDraws(
         is_streaming=bool(uniform(()) < STREAMING_RATE),
         prompt_frames=(share * FRAMES_PER_TOKEN * batch.num_tokens).long(),

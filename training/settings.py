@@ -116,7 +116,6 @@ class FlowSettings:
     head_dim: int
     mid_blocks: int
     solver_steps: int  # of the exported checkpoint
-    disguised: float  # share of the rows that sound as if somebody else had spoken
     train: TrainSettings  # its batch: speech tokens, not rows
 
 

@@ -1,7 +1,6 @@
 """The flow-matching loss."""
 
 from copy import deepcopy
-from dataclasses import replace
 
 import pytest
 import torch
@@ -21,7 +20,7 @@ def batch_of(lengths: list[int], padded: int) -> FlowBatch:
         tokens[row, :length] = torch.tensor(random_ids(row, length))
         mel[row, : 2 * length] = torch.randn(2 * length, 80, generator=generator)
     embedding = torch.randn(len(lengths), 192, generator=generator)
-    return FlowBatch(tokens, torch.tensor(lengths), mel, embedding, torch.zeros(len(lengths)).bool())
+    return FlowBatch(tokens, torch.tensor(lengths), mel, embedding)
 
 
 def draws_of(rows: int, padded: int, is_streaming: bool) -> FlowDraws:
@@ -50,7 +49,6 @@ def test_padding_and_neighbours_do_not_change_the_loss(kind: str, is_streaming: 
             batch.num_tokens[one],
             batch.mel[one, : 2 * length],
             batch.embedding[one],
-            batch.needs_prompt[one],
         )
         own = FlowDraws(
             is_streaming,
@@ -124,11 +122,3 @@ def test_draws_have_the_published_rates() -> None:
     assert int(prompts.max()) <= 0.3 * 80
     assert 0.17 < float(torch.cat([d.is_unconditional for d in drawn]).float().mean()) < 0.23
     assert {d.is_streaming for d in drawn} == {False, True}
-
-
-def test_a_row_whose_embedding_is_not_its_voice_is_always_given_a_prompt() -> None:
-    flow, batch = small_flow("dit"), replace(batch_of([40] * 500, 40), needs_prompt=torch.arange(500) < 250)
-    prompts = draw(flow, batch, torch.Generator().manual_seed(1)).prompt_frames
-    assert 0.15 * 80 - 1 <= int(prompts[:250].min()) < 0.2 * 80
-    assert 0.55 * 80 < int(prompts[:250].max()) <= 0.6 * 80
-    assert 0.4 < float((prompts[250:] == 0).float().mean()) < 0.62

@@ -74,7 +74,6 @@ def tiny_settings(folder: Path) -> Settings:
             heads=2,
             head_dim=8,
             mid_blocks=1,
-            disguised=0.5,
             train=short(whole.flow.train, 400),
         ),
     )
