@@ -17,7 +17,14 @@ from training.teachers.spoken import (
 from training.teachers.symbols import LAG_S, label
 
 TEXT = "Hello, my name is David."
-CALLS = ("hibari", "shifted 0.55 0.86", "kokoro jf_alpha:1 jm_kumo:3", "flite rms", "flite kal16")
+CALLS = (
+    "hibari",
+    "shifted 0.55 0.86",
+    "shifted 0.7 0.9 0.6 20",
+    "kokoro jf_alpha:1 jm_kumo:3",
+    "flite rms",
+    "flite kal16",
+)
 
 
 def teacher(call: str) -> Teacher:

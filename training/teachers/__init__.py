@@ -4,7 +4,8 @@ from training.teachers.spoken import Teacher, TeacherError
 
 
 def open_teacher(call: str) -> Teacher:
-    """call: hibari, shifted PITCH FORMANTS [RANGE], kokoro [british] STYLE[:SHARE] ... or flite VOICE.
+    """call: hibari, shifted PITCH FORMANTS [RANGE [COEFFICIENTS]], kokoro [british] STYLE[:SHARE] ... or
+    flite VOICE.
 
     Teachers' packages are imported here: each is needed only where its teacher is asked for. Raises
     TeacherError for a call that names none.
@@ -15,7 +16,7 @@ def open_teacher(call: str) -> Teacher:
             from training.teachers.hibari import Hibari
 
             return Hibari()
-        if kind == "shifted" and 2 <= len(words) <= 3:
+        if kind == "shifted" and 2 <= len(words) <= 4:
             from training.teachers.shifted import Shifted
 
             return Shifted(*(float(word) for word in words))

@@ -20,16 +20,24 @@ else:  # pyworld asks it for its own version; setuptools 81 dropped it
 
 _PERIOD_S = 0.01
 _LOWEST_HZ = 71.0  # of the analysis
+_NO_NOISE = 1e-3  # of the amplitude of a band
 _UNVOICED_HZ = 500.0  # how fast WORLD lets its pulses come where there is no pitch
 
 
 class Shifted:
     knows_phase = True
 
-    def __init__(self, pitch: float, formants: float, range_: float = 1.0) -> None:
+    def __init__(
+        self, pitch: float, formants: float, range_: float = 1.0, coefficients: float | None = None
+    ) -> None:
         """What the pitch, the frequencies of the formants and the pitch's range (of its logarithm) become
-        in parts of hibari's."""
+        in parts of hibari's.
+
+        coefficients: how many an envelope is coded in, with pulses alone where there is pitch: it buzzes as
+        the synthesizers of the nineties did. None: as natural as WORLD can.
+        """
         self._pitch, self._formants, self._range = pitch, formants, range_
+        self._coefficients = None if coefficients is None else int(coefficients)
         self._teacher = Hibari()
 
     def speak(self, text: str) -> Spoken:
@@ -44,6 +52,11 @@ class Shifted:
         f0_hz[f0_hz < 60.0] = 0.0
         envelope = pyworld.cheaptrick(samples, f0_hz, times, SAMPLE_RATE_HZ, f0_floor=_LOWEST_HZ)
         noise = pyworld.d4c(samples, f0_hz, times, SAMPLE_RATE_HZ)
+        if self._coefficients is not None:
+            coded = pyworld.code_spectral_envelope(envelope, SAMPLE_RATE_HZ, self._coefficients)
+            fft_size = 2 * (envelope.shape[1] - 1)
+            envelope = pyworld.decode_spectral_envelope(coded, SAMPLE_RATE_HZ, fft_size)
+            noise[f0_hz > 0] = _NO_NOISE
         bins = np.minimum((np.arange(envelope.shape[1]) / self._formants).astype(int), envelope.shape[1] - 1)
         moved = self._moved(f0_hz)
         made = pyworld.synthesize(
