@@ -17,9 +17,10 @@ def test_what_is_found_is_printed_and_written(tmp_path: Path) -> None:
     (voice / TRAITS_FILE).write_text('{"languages": ["en"]}')
     result = run("alignment-heads", str(voice))
     assert result.exit_code == 0, result.output
-    assert "alignment heads 2.0" in result.stdout.replace("\n", " ")
     traits = open_checkpoint(voice).traits
-    assert traits.alignment_heads[0] == (2, 0)
+    layer, head = traits.alignment_heads[0]
+    assert layer in (2, 3)  # whose heads were trained to follow the text
+    assert f"alignment heads {layer}.{head}" in result.stdout.replace("\n", " ")
     assert traits.languages == ("en",)
 
 
