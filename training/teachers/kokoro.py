@@ -3,8 +3,10 @@
 About 1.2 times as fast as it speaks on one core.
 """
 
+import fcntl
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,13 @@ _FRAME_SAMPLES = 300
 _MAX_SYMBOLS = 400
 
 
+def model_path() -> Path:
+    """The package puts its parts together at the first call, which two processes must not do at once."""
+    with (core._cache_dir() / "firstword.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return Path(core.model_path())
+
+
 class Kokoro:
     knows_phase = True
 
@@ -41,7 +50,7 @@ class Kokoro:
             raise TeacherError(f"Kokoro has no style {sorted(unknown)}; there are {sorted(tables)}")
         whole = sum(styles.values())
         self._style = sum(tables[name] * (share / whole) for name, share in styles.items())
-        self._graph = open_graph(core.model_path(), [_DURATIONS, _F0])
+        self._graph = open_graph(model_path(), [_DURATIONS, _F0])
         vocabulary = json.loads((core._data / "vocab.json").read_text(encoding="utf-8"))
         self._ids: dict[str, int] = vocabulary["vocab"]
         self._g2p: Any = G2P(british=is_british)
