@@ -27,7 +27,9 @@ from firstword.models.flow.incremental import (
     OtherEstimator,
     OtherFront,
 )
-from firstword.models.frontend.mel_match import Voiced, apply_mel_map, fit_mel_map
+from firstword.models.frontend.equalizer import Equalizer, fit_equalizer
+from firstword.models.frontend.features import MelExtractor
+from firstword.models.frontend.mel_match import NO_CHANGE, Voiced, apply_mel_map, fit_mel_map
 from firstword.models.frontend.speaker import SpeakerFeatures, align_prompt
 from firstword.models.hift.hift import Generate, HiFT
 from firstword.models.hift.streaming import (
@@ -63,6 +65,7 @@ class PromptState:
     whole_tokens: tuple[int, ...]  # nothing cut from its start
     whole_mel: Tensor  # (2 P, M) of these; the memory is that of the speaker's features
     mel_map: Tensor | None = None  # (80, 81), of every frame; see `mel_match`
+    equalizer: Tensor | None = None  # taps, of the samples; see `equalizer`
 
     @property
     def state_bytes(self) -> int:
@@ -81,6 +84,7 @@ class StreamState:
     window_chunks: int | None
     is_window_shortened: bool  # the memory budget did not allow the window that was asked for
     mel_map: Tensor | None
+    equalizer: Equalizer | None
     full_prompt: PromptState | None = None
     has_all_tokens: bool = False
     is_finished: bool = False
@@ -88,12 +92,18 @@ class StreamState:
     @property
     def state_bytes(self) -> int:
         """Bytes of this stream alone; what it shares with its speaker is not counted."""
-        return self.flow.num_bytes + self.sound.num_bytes
+        equalizer_bytes = 0 if self.equalizer is None else self.equalizer.num_bytes
+        return self.flow.num_bytes + self.sound.num_bytes + equalizer_bytes
 
     def take_mel(self, mel: Tensor, is_last: bool) -> None:
         """What the flow gave, (M, F), waits for the vocoder."""
         mapped = mel if self.mel_map is None else apply_mel_map(mel, self.mel_map)
         self.sound.pending.append((mapped, is_last))
+
+    def take_samples(self) -> Tensor:
+        """What the vocoder gave, (N,), as it is heard."""
+        samples = self.sound.take()
+        return samples if self.equalizer is None else self.equalizer(samples.to(self.equalizer.taps))
 
 
 class Token2Wav:
@@ -156,25 +166,39 @@ class Token2Wav:
         remaining = tokens[cut:].tolist()
         prompt = self._flow.solve_prompt(remaining, mel[FRAMES_PER_TOKEN * cut :], speaker.embedding)
         first_hop = self.chunk_tokens - len(remaining) % self.chunk_tokens
-        mel_map = None if speaker.mel_map is None else speaker.mel_map.to(self._flow.flow.noise)
-        return PromptState(prompt, tuple(remaining), first_hop, tuple(tokens.tolist()), mel, mel_map)
+        mel_map, equalizer = (
+            None if one is None else one.to(self._flow.flow.noise)
+            for one in (speaker.mel_map, speaker.equalizer)
+        )
+        return PromptState(
+            prompt, tuple(remaining), first_hop, tuple(tokens.tolist()), mel, mel_map, equalizer
+        )
 
     @torch.inference_mode()
-    def with_mel_map(
+    def matched(
         self, speaker: SpeakerFeatures, other_tokens: Sequence[int], config: MelConfig
     ) -> SpeakerFeatures:
-        """Return the speaker with a map of the flow's mel that makes it more like the speaker's prompt.
+        """Return the speaker with what makes it sound more like its prompt: a map of the flow's mel, and an
+        equalizer of the vocoder's samples.
 
         other_tokens: speech that is not in the prompt. Raises ValueError for a token that the flow does not
         know.
         """
-        prompt = self.compute_prompt_state(replace(speaker, mel_map=None))
+        prompt = self.compute_prompt_state(replace(speaker, mel_map=None, equalizer=None))
         made, other = (
             self._voiced(self.step_mel(StepInput(self.start(prompt), tokens, is_last=True)))
             for tokens in (speaker.prompt_tokens.tolist(), other_tokens)
         )
         recorded = self._voiced(speaker.prompt_mel.mT.to(self._flow.flow.noise))
-        return replace(speaker, mel_map=fit_mel_map(recorded, made, other, config))
+        mel_map = fit_mel_map(recorded, made, other, config)
+        if torch.equal(mel_map, NO_CHANGE):
+            return replace(speaker, mel_map=mel_map, equalizer=None)
+        extract = MelExtractor(config)
+        spoken = [
+            extract(self.vocode(apply_mel_map(one.mel, mel_map), is_last=True).to("cpu", torch.float32))
+            for one in (made, other)
+        ]
+        return replace(speaker, mel_map=mel_map, equalizer=fit_equalizer(recorded.mel, spoken, config))
 
     def _voiced(self, mel: Tensor) -> Voiced:
         f0_hz = self._hift.predict_f0(mel[None])[0]
@@ -209,6 +233,7 @@ class Token2Wav:
             window,
             window != self._window_chunks,
             prompt.mel_map,
+            None if prompt.equalizer is None else Equalizer.start(prompt.equalizer),
             prompt if has_full_context else None,
         )
 
@@ -252,7 +277,7 @@ class Token2Wav:
             times.flow_s, times.vocoder_s = solved - began, clock() - solved
         for state in states:
             state.is_finished = state.has_all_tokens
-        return [state.sound.take().to(self._flow.flow.noise.device) for state in states]
+        return [state.take_samples().to(self._flow.flow.noise.device) for state in states]
 
     @torch.inference_mode()
     def step_mel(self, given: StepInput[StreamState]) -> Tensor:

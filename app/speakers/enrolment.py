@@ -63,7 +63,12 @@ from firstword.models.frontend.features import FrontendError, Recording, Recordi
 from firstword.models.frontend.mel_match import MAX_MAP_ELEMENT, NO_CHANGE
 from firstword.models.frontend.modes import zero_shot
 from firstword.models.frontend.prompt_reader import MAX_RECORDING_S
-from firstword.models.frontend.speaker import MEL_MAP_SHAPE, SpeakerFeatures, align_prompt
+from firstword.models.frontend.speaker import (
+    EQUALIZER_SHAPE,
+    MEL_MAP_SHAPE,
+    SpeakerFeatures,
+    align_prompt,
+)
 from firstword.models.lm.decoder import SpeechLM
 from firstword.models.token2wav import Token2Wav
 from firstword.models.tokenizer import TextTokenizer
@@ -71,7 +76,8 @@ from firstword.models.tokenizer import TextTokenizer
 MAX_PROMPT_TOKENS = (MAX_RECORDING_S + 1) * TOKEN_RATE_HZ  # a second of slack for rounding and margins
 MAX_MAGNITUDE = MAX_MAP_ELEMENT  # log-mels of samples within ±1 are within ±12, embeddings' elements about 1
 FEATURE_DTYPES = {"prompt_tokens": np.int64, "prompt_mel": np.float32, "embedding": np.float32}
-MEL_MAP = "mel_map"  # stored beside them where the checkpoint matches recordings
+MATCH_SHAPES = {"mel_map": MEL_MAP_SHAPE, "equalizer": EQUALIZER_SHAPE}
+"""Of what is stored beside them, in float32, where the checkpoint matches recordings."""
 
 logger = logging.getLogger(__name__)
 
@@ -163,16 +169,16 @@ class SpeakerNetworks:
             return self._reader.read_speaker(samples, sample_rate_hz)
 
     def read_speaker(self, samples: NDArray[np.float32], sample_rate_hz: int) -> SpeakerFeatures:
-        """All that it takes to speak like the recording: its features, with their map. As `read_features`."""
-        return self.with_mel_map(self.read_features(samples, sample_rate_hz))
+        """All that it takes to speak like the recording: its features, matched. As `read_features`."""
+        return self.matched(self.read_features(samples, sample_rate_hz))
 
-    def with_mel_map(self, features: SpeakerFeatures) -> SpeakerFeatures:
-        """Return them with a map of the flow's mel, where the checkpoint wants one and they have none."""
+    def matched(self, features: SpeakerFeatures) -> SpeakerFeatures:
+        """Return them with map and equalizer, where the checkpoint wants them and they have no map."""
         if self._matcher is None or features.mel_map is not None:
             return features
         prompts = (one.features.prompt_tokens for one in self.builtin.values() if one.features.has_prompt)
         other = next(prompts, features.prompt_tokens)
-        return self._matcher.with_mel_map(features, other.tolist(), self._mel)
+        return self._matcher.matched(features, other.tolist(), self._mel)
 
     def read_source_tokens(self, samples: NDArray[np.float32], sample_rate_hz: int) -> list[int]:
         """The speech tokens of a recording to convert, pauses included. Raises as `read_features` does."""
@@ -200,7 +206,8 @@ class SpeakerNetworks:
     def tensors_of(self, features: SpeakerFeatures) -> Tensors:
         """What is stored of a speaker's features: all but the transcript."""
         tensors = {name: getattr(features, name).contiguous().numpy() for name in FEATURE_DTYPES}
-        return tensors if features.mel_map is None else {**tensors, MEL_MAP: features.mel_map.numpy()}
+        match = {name: getattr(features, name) for name in MATCH_SHAPES}
+        return tensors | {name: one.numpy() for name, one in match.items() if one is not None}
 
     def features_from(self, tensors: Tensors) -> SpeakerFeatures:
         """Check stored features, which may come from anywhere.
@@ -208,7 +215,8 @@ class SpeakerNetworks:
         Raises ValueError for a name, type or shape, a speech token or a number that `read_features` cannot
         give.
         """
-        dtypes = FEATURE_DTYPES | ({MEL_MAP: np.float32} if MEL_MAP in tensors else {})
+        shapes = {name: shape for name, shape in MATCH_SHAPES.items() if name in tensors}
+        dtypes = FEATURE_DTYPES | dict.fromkeys(shapes, np.float32)
         if tensors.keys() != dtypes.keys():
             raise ValueError(f"tensors {sorted(tensors)}; expected {sorted(FEATURE_DTYPES)}")
         for name, dtype in dtypes.items():
@@ -220,17 +228,20 @@ class SpeakerNetworks:
         outside = tokens[(tokens < 0) | (tokens >= self._vocab_size)]
         if len(outside):
             raise ValueError(f"speech token {int(outside[0])}; expected 0..{self._vocab_size - 1}")
-        mel_map = torch.from_numpy(tensors[MEL_MAP]) if MEL_MAP in tensors else None
+        match = {name: torch.from_numpy(tensors[name]) for name in shapes}
         for name, tensor, shape in (
             ("prompt_mel", mel, (FRAMES_PER_TOKEN * len(tokens), NUM_MELS)),
             ("embedding", embedding, (SPEAKER_EMBEDDING_SIZE,)),
-            *(() if mel_map is None else ((MEL_MAP, mel_map, MEL_MAP_SHAPE),)),
+            *((name, match[name], shape) for name, shape in shapes.items()),
         ):
             if tensor.shape != shape:
                 raise ValueError(f"{name} {tuple(tensor.shape)}; expected {shape}")
             if not bool((tensor.abs() <= MAX_MAGNITUDE).all()):  # False for NaN too
                 raise ValueError(f"{name} holds numbers that are not within ±{MAX_MAGNITUDE:g}")
-        return SpeakerFeatures("", tokens, mel, embedding, mel_map=mel_map if self._matcher else None)
+        features = SpeakerFeatures("", tokens, mel, embedding)
+        if self._matcher is None:
+            return features
+        return replace(features, mel_map=match.get("mel_map"), equalizer=match.get("equalizer"))
 
     @torch.inference_mode()
     def with_prompt_state(self, features: SpeakerFeatures, transcript: str) -> PreparedSpeaker:
@@ -344,7 +355,7 @@ class Enrolment:
             samples, sample_rate_hz = decode_upload(bundle.recording)
         except (ValueError, BadAudio) as error:
             raise invalid_bundle(str(error)) from error
-        features = self._networks.with_mel_map(features)
+        features = self._networks.matched(features)
         row = self._row(name, transcript, language, features, samples, sample_rate_hz)
         row = replace(row, lexicon=lexicon)
         stored = StoredSpeaker(row, bundle.recording, pack(self._networks.tensors_of(features)))
@@ -406,7 +417,7 @@ class Enrolment:
             except ValueError as error:
                 logger.warning("the features of speaker %s are damaged (%s)", row.name, error)
             else:
-                return self._with_mel_map(stored, features)
+                return self._matched(stored, features)
         try:
             samples, sample_rate_hz = decode_upload(stored.recording)
             features = self._networks.read_speaker(samples, sample_rate_hz)
@@ -422,18 +433,18 @@ class Enrolment:
         logger.info("speaker %s read again for checkpoint %s", row.name, row.fingerprint)
         return stored, features
 
-    def _with_mel_map(
+    def _matched(
         self, stored: StoredSpeaker, features: SpeakerFeatures
     ) -> tuple[StoredSpeaker, SpeakerFeatures]:
         """Return them with a map where one is wanted; one that was missing is kept, if the store takes it."""
-        mapped = self._networks.with_mel_map(features)
-        if mapped is not features:
-            stored = replace(stored, features=pack(self._networks.tensors_of(mapped)))
+        matched = self._networks.matched(features)
+        if matched is not features:
+            stored = replace(stored, features=pack(self._networks.tensors_of(matched)))
             try:
                 self._store.replace_features(stored)
             except (StoreFull, StoreUnavailable) as error:
                 logger.warning("the map of speaker %s cannot be kept: %s", stored.row.name, error)
-        return stored, mapped
+        return stored, matched
 
     def _row(
         self,

@@ -9,6 +9,7 @@ from torch import Tensor
 from firstword.models.config import FRAMES_PER_TOKEN, NUM_MELS, SPEAKER_EMBEDDING_SIZE
 
 MEL_MAP_SHAPE: Final = (NUM_MELS, NUM_MELS + 1)  # a matrix and an offset
+EQUALIZER_SHAPE: Final = (512,)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,12 +26,16 @@ class SpeakerFeatures:
     embedding: Tensor  # (192,) float32, not normalized
     prompt_text_ids: tuple[int, ...] | None = None
     mel_map: Tensor | None = None  # (80, 81) float32, by `mel_match`: makes the flow's mel like the prompt's
+    equalizer: Tensor | None = None  # (512,) float32, by `equalizer`: taps for the samples, with a map only
 
     def __post_init__(self) -> None:
         assert self.prompt_tokens.ndim == 1, f"prompt_tokens {tuple(self.prompt_tokens.shape)}"
         assert self.prompt_mel.shape[1:] == (NUM_MELS,), f"prompt_mel {tuple(self.prompt_mel.shape)}"
         assert self.embedding.shape == (SPEAKER_EMBEDDING_SIZE,), f"embedding {tuple(self.embedding.shape)}"
         assert self.mel_map is None or self.mel_map.shape == MEL_MAP_SHAPE, f"mel_map {self.mel_map.shape}"
+        assert self.equalizer is None or self.equalizer.shape == EQUALIZER_SHAPE, (
+            f"equalizer {tuple(self.equalizer.shape)}"
+        )
 
     @classmethod
     def without_prompt(cls, embedding: Tensor) -> "SpeakerFeatures":

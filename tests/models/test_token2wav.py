@@ -15,7 +15,7 @@ from firstword.models.config import MelConfig
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import FlowState, IncrementalFlow
 from firstword.models.frontend.mel_match import NO_CHANGE
-from firstword.models.frontend.speaker import SpeakerFeatures
+from firstword.models.frontend.speaker import EQUALIZER_SHAPE, SpeakerFeatures
 from firstword.models.token2wav import PromptState, Token2Wav, aligned_cut
 from firstword.models.token2wav_step import StepInput
 from tests.models.networks import FLOWS, UNGUIDED_FLOWS, random_ids, small_flow, small_hift, small_speaker
@@ -227,23 +227,31 @@ def test_a_matched_speaker_is_mapped_frame_by_frame(kind: str) -> None:
         assert torch.equal(mel(NO_CHANGE, has_full_context), plain)
         expected = (plain + 1.5).maximum(plain.clamp_max(math.log(1e-5)))
         torch.testing.assert_close(mel(louder, has_full_context), expected)
-    whole = session.compute_prompt_state(replace(speaker, mel_map=louder), 10)
+    echo = torch.zeros(EQUALIZER_SHAPE)
+    echo[0], echo[300] = 1.0, 0.5
+    whole = session.compute_prompt_state(replace(speaker, mel_map=louder, equalizer=echo), 10)
     expected_samples = torch.cat(speak(session, whole, [tokens], seed=3))
     samples = torch.cat(speak(session, whole, cut(tokens, [10, 25]), seed=3))
     torch.testing.assert_close(samples, expected_samples, atol=1e-5, rtol=0)
+    without = torch.cat(speak(session, replace(whole, equalizer=None), [tokens], seed=3))
+    late = torch.cat([torch.zeros(300), without[:-300]])
+    torch.testing.assert_close(samples, without + 0.5 * late, atol=1e-5, rtol=0)
 
 
 @FLOW
 def test_matching_needs_nothing_but_the_speaker(kind: str) -> None:
     config = MelConfig(24_000, 1920, 480, 1920)
     speaker = small_speaker(5, 33)
-    found = make(kind).with_mel_map(speaker, random_ids(1, 40), config).mel_map
-    assert found is not None
-    assert not torch.equal(found, NO_CHANGE)
-    other = replace(speaker, mel_map=NO_CHANGE + 0.3)
-    again = make(kind).with_mel_map(other, random_ids(1, 40), config).mel_map
-    assert again is not None
-    assert torch.equal(again, found)
+    found = make(kind).matched(speaker, random_ids(1, 40), config)
+    assert found.mel_map is not None
+    assert found.equalizer is not None
+    assert not torch.equal(found.mel_map, NO_CHANGE)
+    other = replace(speaker, mel_map=NO_CHANGE + 0.3, equalizer=torch.ones(EQUALIZER_SHAPE))
+    again = make(kind).matched(other, random_ids(1, 40), config)
+    assert again.mel_map is not None
+    assert again.equalizer is not None
+    assert torch.equal(again.mel_map, found.mel_map)
+    assert torch.equal(again.equalizer, found.equalizer)
 
 
 @FLOW

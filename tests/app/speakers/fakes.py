@@ -72,7 +72,7 @@ class FakeNetworks:
         return FakeFeatures(levels.astype(np.int64), self.checkpoint)
 
     def read_speaker(self, samples: NDArray[np.float32], sample_rate_hz: int) -> FakeFeatures:
-        return self.with_mel_map(self.read_features(samples, sample_rate_hz))
+        return self.matched(self.read_features(samples, sample_rate_hz))
 
     def read_source_tokens(self, samples: NDArray[np.float32], sample_rate_hz: int) -> list[int]:
         return self.read_features(samples, sample_rate_hz).prompt_tokens.tolist()
@@ -96,7 +96,7 @@ class FakeNetworks:
             raise ValueError(f"tensors {sorted(tensors)}; expected prompt_tokens")
         return FakeFeatures(tensors["prompt_tokens"], self.checkpoint)
 
-    def with_mel_map(self, features: FakeFeatures) -> FakeFeatures:
+    def matched(self, features: FakeFeatures) -> FakeFeatures:
         return features
 
     def _work(self) -> None:

@@ -118,7 +118,7 @@ def test_a_match_needs_no_built_in_speaker_with_a_prompt(
     builtin = networks.builtin["wren"]
     alone = replace(builtin, features=SpeakerFeatures.without_prompt(features.embedding))
     monkeypatch.setattr(networks, "builtin", {"wren": alone})
-    mel_map = networks.with_mel_map(features).mel_map
+    mel_map = networks.matched(features).mel_map
     assert mel_map is not None
     assert not torch.equal(mel_map, NO_CHANGE)
 
@@ -151,10 +151,11 @@ async def test_a_speaker_stored_without_a_match_gets_one_and_keeps_it_where_it_c
     for _ in range(2):
         store = await asyncio.to_thread(SpeakerStore, tmp_path / "speakers.sqlite")
         async with SpeakerRegistry(store, networks, max_cache_bytes=1 << 30) as registry:
-            found.append((await registry.prepared("mia")).features.mel_map)
+            found.append((await registry.prepared("mia")).features)
             stored, _ = unpack(store.read(store.rows()[0].id).features)
-        assert np.array_equal(stored["mel_map"], found[-1].numpy())
-    assert torch.equal(*found)
+        assert np.array_equal(stored["mel_map"], found[-1].mel_map.numpy())
+        assert np.array_equal(stored["equalizer"], found[-1].equalizer.numpy())
+    assert torch.equal(found[0].mel_map, found[1].mel_map)
     store = await asyncio.to_thread(SpeakerStore, tmp_path / "speakers.sqlite")
     async with SpeakerRegistry(store, before, max_cache_bytes=1 << 30) as registry:
         assert (await registry.prepared("mia")).features.mel_map is None  # nothing there asks for it
@@ -351,6 +352,8 @@ def with_value(place: int, value: float) -> Callable[[Any], Any]:
         ),
         (lambda f: f.update(mel_map=np.eye(80, 81)), "mel_map is float64; expected float32"),
         (lambda f: f.update(mel_map=np.full((80, 81), np.nan, np.float32)), "mel_map holds numbers"),
+        (lambda f: f.update(equalizer=np.zeros(511, np.float32)), r"equalizer \(511,\); expected \(512,\)"),
+        (lambda f: f.update(equalizer=np.full(512, 99, np.float32)), "equalizer holds numbers"),
     ],
 )
 def test_features_that_no_recording_gives_are_refused(
