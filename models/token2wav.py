@@ -10,14 +10,14 @@ remembers hangs from its state object; deleting that frees everything.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from firstword.models.config import FRAME_RATE_HZ, FRAMES_PER_TOKEN, NUM_MELS, MelConfig
+from firstword.models.config import FRAME_RATE_HZ, FRAMES_PER_TOKEN, NUM_MELS
 from firstword.models.flow.cosyvoice1 import CACHED_FRAMES, OVERLAP_TOKENS, CosyVoice1Flow
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import (
@@ -27,9 +27,8 @@ from firstword.models.flow.incremental import (
     OtherEstimator,
     OtherFront,
 )
-from firstword.models.frontend.equalizer import Equalizer, fit_equalizer
-from firstword.models.frontend.features import MelExtractor
-from firstword.models.frontend.mel_match import NO_CHANGE, Voiced, apply_mel_map, fit_mel_map
+from firstword.models.frontend.equalizer import Equalizer
+from firstword.models.frontend.mel_match import apply_mel_map
 from firstword.models.frontend.speaker import SpeakerFeatures, align_prompt
 from firstword.models.hift.hift import Generate, HiFT
 from firstword.models.hift.streaming import (
@@ -175,34 +174,9 @@ class Token2Wav:
         )
 
     @torch.inference_mode()
-    def matched(
-        self, speaker: SpeakerFeatures, other_tokens: Sequence[int], config: MelConfig
-    ) -> SpeakerFeatures:
-        """Return the speaker with what makes it sound more like its prompt: a map of the flow's mel, and an
-        equalizer of the vocoder's samples.
-
-        other_tokens: speech that is not in the prompt. Raises ValueError for a token that the flow does not
-        know.
-        """
-        prompt = self.compute_prompt_state(replace(speaker, mel_map=None, equalizer=None))
-        made, other = (
-            self._voiced(self.step_mel(StepInput(self.start(prompt), tokens, is_last=True)))
-            for tokens in (speaker.prompt_tokens.tolist(), other_tokens)
-        )
-        recorded = self._voiced(speaker.prompt_mel.mT.to(self._flow.flow.noise))
-        mel_map = fit_mel_map(recorded, made, other, config)
-        if torch.equal(mel_map, NO_CHANGE):
-            return replace(speaker, mel_map=mel_map, equalizer=None)
-        extract = MelExtractor(config)
-        spoken = [
-            extract(self.vocode(apply_mel_map(one.mel, mel_map), is_last=True).to("cpu", torch.float32))
-            for one in (made, other)
-        ]
-        return replace(speaker, mel_map=mel_map, equalizer=fit_equalizer(recorded.mel, spoken, config))
-
-    def _voiced(self, mel: Tensor) -> Voiced:
-        f0_hz = self._hift.predict_f0(mel[None])[0]
-        return Voiced(mel.to("cpu", torch.float32), f0_hz.to("cpu", torch.float32))
+    def predict_f0(self, mel: Tensor) -> Tensor:
+        """mel (80, F) -> the pitch in Hz that the vocoder gives it, (F,)."""
+        return self._hift.predict_f0(mel[None].to(self._flow.flow.noise))[0]
 
     @torch.inference_mode()
     def vocode_prompt(self, speaker: SpeakerFeatures) -> Tensor:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -70,6 +71,7 @@ from firstword.models.hift.streaming import CausalGenerate
 from firstword.models.lm.decoder import SpeechLM
 from firstword.models.lm.transformer_lm import TransformerLM
 from firstword.models.onnx.build import onnx_estimator, onnx_front, onnx_generator, onnx_lm
+from firstword.models.speaker_match import matched
 from firstword.models.tensorrt.engines import EngineNetworks, find_plans, load_engines
 from firstword.models.tensorrt.library import TensorRTError
 from firstword.models.token2wav import CosyVoice1Token2Wav, Token2Wav
@@ -143,9 +145,10 @@ async def running_engine(
 
     networks, normalizer = await asyncio.gather(asyncio.to_thread(load), asyncio.to_thread(warm_normalizer))
     tokenizer = networks.prompt_builder.tokenizer
-    matcher = networks.token2wav if isinstance(networks.token2wav, Token2Wav) else None
+    token2wav = networks.token2wav
+    match = partial(matched, token2wav) if isinstance(token2wav, Token2Wav) else None
     speaker_networks = await asyncio.to_thread(
-        SpeakerNetworks, networks.checkpoint, tokenizer, networks.prompt_states, 1, networks.lm, matcher
+        SpeakerNetworks, networks.checkpoint, tokenizer, networks.prompt_states, 1, networks.lm, match
     )
     speaker_options.data_dir.mkdir(parents=True, exist_ok=True)
     store_path = speaker_options.data_dir / SPEAKERS_FILE

@@ -5,7 +5,7 @@ Everything here is slow and blocking: call it on a worker thread.
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -58,6 +58,7 @@ from firstword.models.config import (
     SPEAKER_EMBEDDING_SIZE,
     SPEAKER_TABLE_FILE,
     TOKEN_RATE_HZ,
+    MelConfig,
 )
 from firstword.models.frontend.features import FrontendError, Recording, RecordingError
 from firstword.models.frontend.mel_match import MAX_MAP_ELEMENT, NO_CHANGE
@@ -78,6 +79,9 @@ MAX_MAGNITUDE = MAX_MAP_ELEMENT  # log-mels of samples within ±1 are within ±1
 FEATURE_DTYPES = {"prompt_tokens": np.int64, "prompt_mel": np.float32, "embedding": np.float32}
 MATCH_SHAPES = {"mel_map": MEL_MAP_SHAPE, "equalizer": EQUALIZER_SHAPE}
 """Of what is stored beside them, in float32, where the checkpoint matches recordings."""
+
+Match = Callable[[SpeakerFeatures, Sequence[int], MelConfig], SpeakerFeatures]
+"""`speaker_match.matched` of one Token2Wav."""
 
 logger = logging.getLogger(__name__)
 
@@ -132,7 +136,7 @@ class BuiltinSpeaker:
 class SpeakerNetworks:
     """The networks that read a recording's features and compute its prompt state. Threads may share it.
 
-    num_threads: for each of the two ONNX graphs. lm: checks transcripts; None: nothing does. matcher: fits
+    num_threads: for each of the two ONNX graphs. lm: checks transcripts; None: nothing does. match: fits
     what the flow makes of a speaker to the recording, where the checkpoint asks for it. Raises
     CheckpointError.
     """
@@ -144,7 +148,7 @@ class SpeakerNetworks:
         prompt_states: PromptStates,
         num_threads: int,
         lm: SpeechLM | None = None,
-        matcher: Token2Wav | None = None,
+        match: Match | None = None,
     ) -> None:
         self.fingerprint = fingerprint(checkpoint.directory, checkpoint.traits.matches_recordings)
         self.builtin = builtin_speakers(checkpoint, tokenizer)
@@ -154,7 +158,7 @@ class SpeakerNetworks:
         self._tokenizer = tokenizer
         self._prompt_states = prompt_states
         self._lm = lm
-        self._matcher = matcher if checkpoint.traits.matches_recordings else None
+        self._match = match if checkpoint.traits.matches_recordings else None
         self._mel = checkpoint.config.mel
         self._family = checkpoint.config.family
         self._vocab_size = checkpoint.config.flow.vocab_size
@@ -174,11 +178,11 @@ class SpeakerNetworks:
 
     def matched(self, features: SpeakerFeatures) -> SpeakerFeatures:
         """Return them with map and equalizer, where the checkpoint wants them and they have no map."""
-        if self._matcher is None or features.mel_map is not None:
+        if self._match is None or features.mel_map is not None:
             return features
         prompts = (one.features.prompt_tokens for one in self.builtin.values() if one.features.has_prompt)
         other = next(prompts, features.prompt_tokens)
-        return self._matcher.matched(features, other.tolist(), self._mel)
+        return self._match(features, other.tolist(), self._mel)
 
     def read_source_tokens(self, samples: NDArray[np.float32], sample_rate_hz: int) -> list[int]:
         """The speech tokens of a recording to convert, pauses included. Raises as `read_features` does."""
@@ -239,7 +243,7 @@ class SpeakerNetworks:
             if not bool((tensor.abs() <= MAX_MAGNITUDE).all()):  # False for NaN too
                 raise ValueError(f"{name} holds numbers that are not within ±{MAX_MAGNITUDE:g}")
         features = SpeakerFeatures("", tokens, mel, embedding)
-        if self._matcher is None:
+        if self._match is None:
             return features
         return replace(features, mel_map=match.get("mel_map"), equalizer=match.get("equalizer"))
 
@@ -437,14 +441,14 @@ class Enrolment:
         self, stored: StoredSpeaker, features: SpeakerFeatures
     ) -> tuple[StoredSpeaker, SpeakerFeatures]:
         """Return them with a map where one is wanted; one that was missing is kept, if the store takes it."""
-        matched = self._networks.matched(features)
-        if matched is not features:
-            stored = replace(stored, features=pack(self._networks.tensors_of(matched)))
+        other = self._networks.matched(features)
+        if other is not features:
+            stored = replace(stored, features=pack(self._networks.tensors_of(other)))
             try:
                 self._store.replace_features(stored)
             except (StoreFull, StoreUnavailable) as error:
                 logger.warning("the map of speaker %s cannot be kept: %s", stored.row.name, error)
-        return stored, matched
+        return stored, other
 
     def _row(
         self,

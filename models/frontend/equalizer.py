@@ -32,9 +32,12 @@ def fit_equalizer(recorded: Tensor, spoken: Sequence[Tensor], config: MelConfig)
     Log-mels (80, F): of the recording, and of several samples of what the vocoder makes for that speaker. How
     loud that is stays as it is.
     """
-    heard = torch.stack([_average(mel) for mel in spoken]).mean(0)
-    gains = _blurred(_average(recorded) - heard).clamp(-_MOST_GAIN, _MOST_GAIN)
-    gains = gains - (heard + gains).logsumexp(0) + heard.logsumexp(0)
+    made = torch.stack([_average(mel) for mel in spoken]).mean(0)
+    bins = torch.arange(len(made))
+    blur = torch.exp(-(((bins[:, None] - bins) / _BLUR) ** 2) / 2)
+    gains = blur @ (_average(recorded) - made) / blur.sum(1)
+    gains = gains.clamp(-_MOST_GAIN, _MOST_GAIN)
+    gains = gains - (made + gains).logsumexp(0) + made.logsumexp(0)
     hz = np.linspace(0, config.sample_rate_hz / 2, _FFT_SIZE // 2 + 1)
     fade = np.clip(1 - (hz - config.highest_hz) / _FADE_HZ, 0, 1)
     wanted = np.interp(hz, mel_centers_hz(config).numpy(), gains.numpy()) * fade
@@ -70,12 +73,6 @@ def _average(mel: Tensor) -> Tensor:
     """Of the frames of a log-mel that are not quiet: (80,)."""
     loudness = mel.mean(0)
     return mel[:, loudness >= loudness.quantile(_QUIET_SHARE)].mean(1)
-
-
-def _blurred(gains: Tensor) -> Tensor:
-    bins = torch.arange(len(gains))
-    weights = torch.exp(-(((bins[:, None] - bins) / _BLUR) ** 2) / 2)
-    return weights @ gains / weights.sum(1)
 
 
 def _minimum_phase(gains: Tensor) -> Tensor:

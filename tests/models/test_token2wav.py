@@ -16,6 +16,7 @@ from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import FlowState, IncrementalFlow
 from firstword.models.frontend.mel_match import NO_CHANGE
 from firstword.models.frontend.speaker import EQUALIZER_SHAPE, SpeakerFeatures
+from firstword.models.speaker_match import matched
 from firstword.models.token2wav import PromptState, Token2Wav, aligned_cut
 from firstword.models.token2wav_step import StepInput
 from tests.models.networks import FLOWS, UNGUIDED_FLOWS, random_ids, small_flow, small_hift, small_speaker
@@ -242,12 +243,12 @@ def test_a_matched_speaker_is_mapped_frame_by_frame(kind: str) -> None:
 def test_matching_needs_nothing_but_the_speaker(kind: str) -> None:
     config = MelConfig(24_000, 1920, 480, 1920)
     speaker = small_speaker(5, 33)
-    found = make(kind).matched(speaker, random_ids(1, 40), config)
+    found = matched(make(kind), speaker, random_ids(1, 40), config)
     assert found.mel_map is not None
     assert found.equalizer is not None
     assert not torch.equal(found.mel_map, NO_CHANGE)
     other = replace(speaker, mel_map=NO_CHANGE + 0.3, equalizer=torch.ones(EQUALIZER_SHAPE))
-    again = make(kind).matched(other, random_ids(1, 40), config)
+    again = matched(make(kind), other, random_ids(1, 40), config)
     assert again.mel_map is not None
     assert again.equalizer is not None
     assert torch.equal(again.mel_map, found.mel_map)

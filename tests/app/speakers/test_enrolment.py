@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from firstword.models.frontend.features import FrontendError
 from firstword.models.frontend.mel_match import NO_CHANGE
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.onnx.build import onnx_lm
+from firstword.models.speaker_match import matched
 from firstword.models.token2wav import Token2Wav
 from firstword.models.token2wav_step import StepInput
 from tests.app.speakers.recordings import RATE_HZ, voice, wav
@@ -46,7 +48,9 @@ def token2wav() -> Token2Wav:
 @pytest.fixture(scope="module")
 def networks(token2wav: Token2Wav) -> SpeakerNetworks:
     checkpoint = open_checkpoint(BUILTIN)
-    return SpeakerNetworks(checkpoint, checkpoint.load_tokenizer(), token2wav, 1, matcher=token2wav)
+    return SpeakerNetworks(
+        checkpoint, checkpoint.load_tokenizer(), token2wav, 1, match=partial(matched, token2wav)
+    )
 
 
 @pytest.fixture(scope="module")
