@@ -13,8 +13,9 @@ import json
 import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,6 +40,7 @@ ENROLLED_SENTENCES = 4  # that each of them says
 CENTRE_SENTENCES = 6
 _SILENT_DB = -45.0
 _ALSO_BY_POCKETSPHINX = ("teacher", "copy", "streamed")
+_TEXT_PATHS = ("streamed", "by words", "hard", "enrolled")
 
 Centres = dict[str, torch.Tensor]  # of each speaker's teacher: its mean embedding
 
@@ -251,6 +253,26 @@ def read_result(path: Path) -> Result:
     return Result(**fields | {"paths": {name: Scores(**one) for name, one in fields["paths"].items()}})
 
 
+def figures(results: Sequence[Result]) -> str:
+    """As JSON for the repository: numbers to a hundredth, and what was misheard of texts, not of teachers."""
+    kept = []
+    for result in results:
+        paths = {
+            name: replace(one, misheard=one.misheard if name in _TEXT_PATHS else {})
+            for name, one in result.paths.items()
+        }
+        kept.append(_rounded(asdict(replace(result, paths=paths))))
+    return json.dumps(kept, separators=(",", ":")) + "\n"
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, 2)
+    if isinstance(value, dict):
+        return {key: _rounded(one) for key, one in value.items()}
+    return [_rounded(one) for one in value] if isinstance(value, list) else value
+
+
 def _fingerprint(directory: Path) -> str:
     """Of all that a checkpoint's files say."""
     digest = hashlib.sha256()
@@ -291,9 +313,7 @@ def main() -> None:
         ]
         results = [job.result() for job in track(jobs, "speakers")]
     arguments.output.mkdir(parents=True, exist_ok=True)
-    (arguments.output / "voice.json").write_text(
-        json.dumps([asdict(result) for result in results], separators=(",", ":")) + "\n"
-    )
+    (arguments.output / "voice.json").write_text(figures(results))
     report.show(report.markdown(results, default))
     report.show(unseen.markdown(strangers.result()))
     with Voice(arguments.checkpoint) as voice:

@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict
 
-from training.evaluate import Result, Scores
+from training.evaluate import Result, Scores, figures
 from training.report import markdown, musts
 
 
@@ -51,3 +51,13 @@ def test_what_is_missed_is_said() -> None:
 
 def test_a_result_can_be_written_down() -> None:
     assert json.loads(json.dumps(asdict(result("wren"))))["paths"]["teacher"]["errors"] == [1, 0]
+
+
+def test_the_figures_of_the_repository_are_short() -> None:
+    one = result("wren")
+    one.likeness = [0.912345]
+    (kept,) = json.loads(figures([one]))
+    assert kept["likeness"] == [0.91]
+    assert kept["paths"]["hard"] == asdict(one)["paths"]["hard"]
+    assert kept["paths"]["tokens"]["misheard"] == {}
+    assert one.paths["tokens"].misheard  # what is judged keeps it
