@@ -441,14 +441,14 @@ class Enrolment:
         self, stored: StoredSpeaker, features: SpeakerFeatures
     ) -> tuple[StoredSpeaker, SpeakerFeatures]:
         """Return them with a map where one is wanted; one that was missing is kept, if the store takes it."""
-        other = self._networks.matched(features)
-        if other is not features:
-            stored = replace(stored, features=pack(self._networks.tensors_of(other)))
+        found = self._networks.matched(features)
+        if found is not features:
+            stored = replace(stored, features=pack(self._networks.tensors_of(found)))
             try:
                 self._store.replace_features(stored)
             except (StoreFull, StoreUnavailable) as error:
                 logger.warning("the map of speaker %s cannot be kept: %s", stored.row.name, error)
-        return stored, other
+        return stored, found
 
     def _row(
         self,
