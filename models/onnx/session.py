@@ -19,6 +19,9 @@ def session_options(num_threads: int) -> onnxruntime.SessionOptions:
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+    # Without VNNI two products of unsigned and signed bytes are added in 16 bits, which overflow: then ONNX
+    # Runtime makes constant weights unsigned, whose products do not.
+    options.add_session_config_entry("session.x64quantprecision", "1")
     options.log_severity_level = LOG_NOTHING
     return options
 

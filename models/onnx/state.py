@@ -23,6 +23,7 @@ from firstword.models.onnx.graph import CONTRIB, GraphWriter, Shape
 
 StatePrecision = Literal["float32", "int8"]
 _LEAST = 1e-30  # of what is divided by
+_MOST_KEY_STEPS = 63  # without VNNI two products with a query of up to 255 are added in 16 bits, signed
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ class StateInputs:
         writer = self._writer
         queries, scale, zero = writer.nodes("DynamicQuantizeLinear", 3, self._heads(query))
         scale = writer.node("Mul", scale, writer.constant(np.array(self._head_dim**-0.5, np.float32)))
-        keys, key_scales = self._written_in_8_bits("keys", "key_scales", layer, key)
+        keys, key_scales = self._written_in_8_bits("keys", "key_scales", layer, key, _MOST_KEY_STEPS)
         scores = writer.node(
             "MatMulIntegerToFloat",
             queries,
@@ -166,7 +167,7 @@ class StateInputs:
             self._mask,
             domain=CONTRIB,
         )
-        values, value_scales = self._written_in_8_bits("values", "value_scales", layer, value)
+        values, value_scales = self._written_in_8_bits("values", "value_scales", layer, value, 127)
         weights = writer.node("Mul", writer.node("Softmax", scores, axis=-1), value_scales)
         y = writer.node("MatMul", weights, writer.node("Cast", values, to=TensorProto.FLOAT))
         y = writer.node("Transpose", y, perm=[0, 2, 1, 3])
@@ -178,11 +179,13 @@ class StateInputs:
         heads = writer.node("Reshape", x, writer.integers(0, 0, self._num_heads, self._head_dim))
         return writer.node("Transpose", heads, perm=[0, 2, 1, 3])
 
-    def _written_in_8_bits(self, name: str, scales_name: str, layer: int, made: str) -> tuple[str, str]:
+    def _written_in_8_bits(
+        self, name: str, scales_name: str, layer: int, made: str, most_steps: int
+    ) -> tuple[str, str]:
         """made (G, T, H D) -> steps (G, H, buffer, D), and how large they are (G, H, 1, buffer)."""
         writer, heads = self._writer, self._heads(made)
         largest = writer.node("ReduceMax", writer.node("Abs", heads), axes=[3], keepdims=1)
-        least, step = (writer.constant(np.array(each, np.float32)) for each in (_LEAST, 1 / 127))
+        least, step = (writer.constant(np.array(each, np.float32)) for each in (_LEAST, 1 / most_steps))
         scales = writer.node("Mul", writer.node("Max", largest, least), step)
         steps = writer.node("Round", writer.node("Div", heads, scales))
         steps = writer.node("Cast", steps, to=TensorProto.INT8)
