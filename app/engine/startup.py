@@ -146,7 +146,8 @@ async def running_engine(
     networks, normalizer = await asyncio.gather(asyncio.to_thread(load), asyncio.to_thread(warm_normalizer))
     tokenizer = networks.prompt_builder.tokenizer
     token2wav = networks.token2wav
-    match = partial(matched, token2wav) if isinstance(token2wav, Token2Wav) else None
+    mel = networks.checkpoint.config.mel
+    match = partial(matched, token2wav, config=mel) if isinstance(token2wav, Token2Wav) else None
     speaker_networks = await asyncio.to_thread(
         SpeakerNetworks, networks.checkpoint, tokenizer, networks.prompt_states, 1, networks.lm, match
     )

@@ -58,7 +58,6 @@ from firstword.models.config import (
     SPEAKER_EMBEDDING_SIZE,
     SPEAKER_TABLE_FILE,
     TOKEN_RATE_HZ,
-    MelConfig,
 )
 from firstword.models.frontend.features import FrontendError, Recording, RecordingError
 from firstword.models.frontend.mel_match import MAX_MAP_ELEMENT, NO_CHANGE
@@ -80,8 +79,8 @@ FEATURE_DTYPES = {"prompt_tokens": np.int64, "prompt_mel": np.float32, "embeddin
 MATCH_SHAPES = {"mel_map": MEL_MAP_SHAPE, "equalizer": EQUALIZER_SHAPE}
 """Of what is stored beside them, in float32, where the checkpoint matches recordings."""
 
-Match = Callable[[SpeakerFeatures, Sequence[int], MelConfig], SpeakerFeatures]
-"""`speaker_match.matched` of one Token2Wav."""
+Match = Callable[[SpeakerFeatures, Sequence[int]], SpeakerFeatures]
+"""`speaker_match.matched` of one checkpoint."""
 
 logger = logging.getLogger(__name__)
 
@@ -137,7 +136,7 @@ class SpeakerNetworks:
     """The networks that read a recording's features and compute its prompt state. Threads may share it.
 
     num_threads: for each of the two ONNX graphs. lm: checks transcripts; None: nothing does. match: fits
-    what the flow makes of a speaker to the recording, where the checkpoint asks for it. Raises
+    what flow and vocoder make of a speaker to the recording, where the checkpoint asks for it. Raises
     CheckpointError.
     """
 
@@ -159,7 +158,6 @@ class SpeakerNetworks:
         self._prompt_states = prompt_states
         self._lm = lm
         self._match = match if checkpoint.traits.matches_recordings else None
-        self._mel = checkpoint.config.mel
         self._family = checkpoint.config.family
         self._vocab_size = checkpoint.config.flow.vocab_size
 
@@ -182,7 +180,7 @@ class SpeakerNetworks:
             return features
         prompts = (one.features.prompt_tokens for one in self.builtin.values() if one.features.has_prompt)
         other = next(prompts, features.prompt_tokens)
-        return self._match(features, other.tolist(), self._mel)
+        return self._match(features, other.tolist())
 
     def read_source_tokens(self, samples: NDArray[np.float32], sample_rate_hz: int) -> list[int]:
         """The speech tokens of a recording to convert, pauses included. Raises as `read_features` does."""
@@ -440,14 +438,16 @@ class Enrolment:
     def _matched(
         self, stored: StoredSpeaker, features: SpeakerFeatures
     ) -> tuple[StoredSpeaker, SpeakerFeatures]:
-        """Return them with a map where one is wanted; one that was missing is kept, if the store takes it."""
+        """Return them matched where that is wanted; what was missing is kept, if the store takes it."""
         found = self._networks.matched(features)
         if found is not features:
             stored = replace(stored, features=pack(self._networks.tensors_of(found)))
             try:
                 self._store.replace_features(stored)
             except (StoreFull, StoreUnavailable) as error:
-                logger.warning("the map of speaker %s cannot be kept: %s", stored.row.name, error)
+                logger.warning(
+                    "what matches speaker %s to its recording cannot be kept: %s", stored.row.name, error
+                )
         return stored, found
 
     def _row(

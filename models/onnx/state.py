@@ -182,7 +182,10 @@ class StateInputs:
     def _written_in_8_bits(
         self, name: str, scales_name: str, layer: int, made: str, most_steps: int
     ) -> tuple[str, str]:
-        """made (G, T, H D) -> steps (G, H, buffer, D), and how large they are (G, H, 1, buffer)."""
+        """made (G, T, H D) -> steps (G, H, buffer, D), and how large they are (G, H, 1, buffer).
+
+        most_steps: how many of them the largest element of a frame's head takes.
+        """
         writer, heads = self._writer, self._heads(made)
         largest = writer.node("ReduceMax", writer.node("Abs", heads), axes=[3], keepdims=1)
         least, step = (writer.constant(np.array(each, np.float32)) for each in (_LEAST, 1 / most_steps))

@@ -48,9 +48,8 @@ def token2wav() -> Token2Wav:
 @pytest.fixture(scope="module")
 def networks(token2wav: Token2Wav) -> SpeakerNetworks:
     checkpoint = open_checkpoint(BUILTIN)
-    return SpeakerNetworks(
-        checkpoint, checkpoint.load_tokenizer(), token2wav, 1, match=partial(matched, token2wav)
-    )
+    match = partial(matched, token2wav, config=checkpoint.config.mel)
+    return SpeakerNetworks(checkpoint, checkpoint.load_tokenizer(), token2wav, 1, match=match)
 
 
 @pytest.fixture(scope="module")
