@@ -13,12 +13,14 @@ TRITON_INSTALLED := $(VENV)/triton/.installed
 
 setup: $(INSTALLED)
 
-# NVIDIA's client, for tests, asks for an older protobuf and ml-dtypes than ours, and runs on these.
+# NVIDIA's client, for tests, asks for an older protobuf and ml-dtypes than ours, and runs on these. Our own
+# sources are compiled here, or the first start would do it.
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Firstword needs Python 3.11 or newer, found " + sys.version.split()[0])'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps tritonclient==2.73.0
+	$(BIN)/python -m compileall -q app models
 	touch $@
 
 # vLLM for the CPU, for tests and trials of FIRSTWORD_BACKEND=vllm; a GPU wants the extra `vllm` instead.

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -28,7 +29,8 @@ from firstword.app.speakers.interface import PreparedSpeaker
 from firstword.app.text.marks import Pause, Rate, Voice
 from firstword.app.text.segment import Segment
 
-_WARM_UP_TEXT = "Good morning. Everything is ready now, and the first listener will not have to wait."
+_WARM_UP_TEXT = "Good morning, everything is ready now."
+_MEASURED_TEXT = "Good morning. Everything is ready now, and the first listener will not have to wait."
 _log = logging.getLogger(__name__)
 
 
@@ -123,20 +125,23 @@ class SpeechEngine:
 
         measures: how many streams run in real time, which is how many are admitted from then on.
         """
+        if measures:
+            self._admission.max_streams = MAX_STREAMS
         modes: list[Mode] = ["whole"]
         if self.info.can_continue_text:
             modes.append("continuous")
         if self.max_streams >= len(modes):
             async with asyncio.TaskGroup() as tasks:
                 for mode in modes:
-                    tasks.create_task(self._speak_warm_up(mode))
+                    tasks.create_task(self._speak_warm_up(_WARM_UP_TEXT, mode))
         else:
             for mode in modes:
-                await self._speak_warm_up(mode)
+                await self._speak_warm_up(_WARM_UP_TEXT, mode)
         if measures:
-            self._admission.max_streams = MAX_STREAMS
             self._admission.max_streams = await measured_capacity(
-                self._speak_warm_up, self._parts.clock, self._parts.pool.num_at_once
+                partial(self._speak_warm_up, _MEASURED_TEXT),
+                self._parts.clock,
+                self._parts.pool.num_at_once,
             )
             _log.info("%d streams run at once, as measured", self.max_streams)
         self._is_warm = True
@@ -179,13 +184,13 @@ class SpeechEngine:
             pieces = [event.samples async for event in stream if isinstance(event, Audio)]
         return np.concatenate(pieces), stream.sample_rate_hz
 
-    async def _speak_warm_up(self, mode: Mode = "whole") -> float:
+    async def _speak_warm_up(self, text: str, mode: Mode = "whole") -> float:
         """Return the seconds of audio."""
-        text = _WARM_UP_TEXT if mode == "whole" else None
-        request = SynthesisRequest("warm-up", "cli", mode, text, seed=0, cache=False, client=ANYBODY)
+        whole = text if mode == "whole" else None
+        request = SynthesisRequest("warm-up", "cli", mode, whole, seed=0, cache=False, client=ANYBODY)
         async with self.open(request) as stream:
-            if text is None:
-                stream.push_text(_WARM_UP_TEXT)
+            if whole is None:
+                stream.push_text(text)
                 stream.finish_text()
             async for _ in stream:
                 pass

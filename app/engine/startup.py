@@ -143,7 +143,8 @@ async def running_engine(
             (speaker_options.data_dir / PRODUCTS_FILE).unlink(missing_ok=True)
         return load_networks(network_options, speaker_options.data_dir)
 
-    networks, normalizer = await asyncio.gather(asyncio.to_thread(load), asyncio.to_thread(warm_normalizer))
+    normalizer = asyncio.create_task(asyncio.to_thread(warm_normalizer))  # beside networks and speakers
+    networks = await asyncio.to_thread(load)
     tokenizer = networks.prompt_builder.tokenizer
     token2wav = networks.token2wav
     mel = networks.checkpoint.config.mel
@@ -167,7 +168,7 @@ async def running_engine(
     async with speakers:
         info = _engine_info(networks, speakers.default_speaker, engine_options.max_text_chars)
         text = await asyncio.to_thread(
-            text_frontend, tokenizer, networks.checkpoint.traits, normalizer, engine_options.lexicon
+            text_frontend, tokenizer, networks.checkpoint.traits, await normalizer, engine_options.lexicon
         )
         precision = find_precision(network_options.precision, networks.device)
         generator = await _start_generator(
