@@ -39,8 +39,8 @@ from training.trainer import load_average
 from training.vocoder_adversarial import load_vocoder
 
 PROMPT_TEXT = "Hello, my voice was made on a small machine, so please be kind."
-FORMER_SPEAKERS = {"rms": "alder", "slt": "wren", "awb": "flint", "kal16": "alder"}
-"""Who answers, for one release, to the names of the voice before this one."""
+FORMER_SPEAKERS = {"rms": "alder", "slt": "wren", "awb": "flint", "kal16": "alder", "lark": "finch"}
+"""Who answers, for one release, to names that speakers of earlier checkpoints had."""
 _FAMILY: Family = "cosyvoice2"
 TRAITS = Traits(
     languages=("en",),

@@ -1,5 +1,7 @@
 """Stage 7: the flow, from speech tokens and a speaker to mel frames."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
@@ -15,10 +17,11 @@ from firstword.models.config import (
 from firstword.models.flow.flow import Flow
 from training import trainer
 from training.crops import Crops
-from training.features import read_features
+from training.features import Utterance, read_features
 from training.flow_matching import FlowBatch, draw, flow_losses
 from training.networks.flow import initialise, with_digit_sums
 from training.networks.speech_tokenizer import NUM_CODES
+from training.phone_recogniser import trained_recogniser, unlike
 from training.settings import Settings
 from training.speaker_encoder import read_embeddings
 from training.speech_tokenizer import read_tokens
@@ -26,26 +29,35 @@ from training.speech_tokenizer import read_tokens
 STAGE = "flow"
 _LENGTHS = (60, 100, 160, 260, 400, 600)  # speech tokens of a row; short rows come in larger batches
 _PRIOR_WEIGHT = 0.5
+_RECOGNISED_WEIGHT = 0.25  # of each of the four things that the recogniser says
 
 
 def run(settings: Settings) -> None:
     """Writes <folder>/flow.pt."""
     plan = settings.flow
     dice = trainer.seeded(settings, STAGE)
-    streams = _Streams(settings)
+    utterances = read_features(settings)
+    recogniser = trained_recogniser(settings, utterances)
+    streams = _Streams(settings, utterances)
     model = build(settings)
     if not (settings.path / f"{STAGE}.pt").exists():
         initialise(model, streams.mean())
 
     def losses_of(_: float) -> trainer.Losses:
         length = int(dice.numpy.choice(_LENGTHS))
-        batch = streams.draw(max(1, round(plan.train.batch / length)), length, dice.numpy)
+        batch, phones = streams.draw(max(1, round(plan.train.batch / length)), length, dice.numpy)
         draws = draw(model, batch, dice.torch)
-        losses = flow_losses(model, trainer.on_device(batch), trainer.on_device(draws))
+        batch, draws = trainer.on_device(batch), trainer.on_device(draws)
+        losses = flow_losses(model, batch, draws)
+        clear, matched = unlike(recogniser, losses.mu, batch.mel, phones)
+        certain = (draws.t * ~draws.is_unconditional)[:, None]  # early guesses are means of many mels
+        guessed = [certain * one for one in unlike(recogniser, losses.guess, batch.mel, phones)]
+        recognised = torch.stack([one.mean() for one in (clear, matched, *guessed)])
         return {
-            "loss": losses.matching + _PRIOR_WEIGHT * losses.prior,
+            "loss": losses.matching + _PRIOR_WEIGHT * losses.prior + _RECOGNISED_WEIGHT * recognised.sum(),
             "matching": losses.matching,
             "prior": losses.prior,
+            **dict(zip(("clear", "matched", "guess_clear", "guess_matched"), recognised, strict=True)),
         }
 
     trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
@@ -82,26 +94,29 @@ def build(settings: Settings) -> Flow:
 class _Streams:
     """The corpus, each piece of it with an embedding of its speaker."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, utterances: Sequence[Utterance]) -> None:
         self._embeddings = read_embeddings(settings)
-        pairs = zip(read_features(settings), read_tokens(settings), strict=True)
-        columns = [(one.speaker, (tokens, one.mel)) for one, tokens in pairs]
-        self._crops = Crops(columns, (1, FRAMES_PER_TOKEN))
+        pairs = zip(utterances, read_tokens(settings), strict=True)
+        columns = [(one.speaker, (tokens, one.mel, one.phones)) for one, tokens in pairs]
+        self._crops = Crops(columns, (1, FRAMES_PER_TOKEN, FRAMES_PER_TOKEN))
 
     def mean(self) -> torch.Tensor:
         """-> (M,)."""
-        some = np.concatenate([mel[::100] for _, (_, mel) in self._crops.streams])
+        some = np.concatenate([mel[::100] for _, (_, mel, _) in self._crops.streams])
         return torch.from_numpy(some.astype(np.float32).mean(0))
 
-    def draw(self, number: int, length: int, rng: np.random.Generator) -> FlowBatch:
-        tokens, mels, embeddings = [], [], []
-        for speaker, (said, mel) in self._crops.draw(number, length, rng):
+    def draw(self, number: int, length: int, rng: np.random.Generator) -> tuple[FlowBatch, torch.Tensor]:
+        """-> the batch and the phones of its frames (B, 2 T)."""
+        tokens, mels, phones, embeddings = [], [], [], []
+        for speaker, (said, mel, sounds) in self._crops.draw(number, length, rng):
             tokens.append(said)
             mels.append(mel)
+            phones.append(sounds)
             embeddings.append(self._embeddings[speaker][rng.integers(len(self._embeddings[speaker]))])
-        return FlowBatch(
+        batch = FlowBatch(
             torch.from_numpy(np.stack(tokens)).long(),
             torch.full((number,), length),
             torch.from_numpy(np.stack(mels)).float(),
             torch.stack(embeddings),
         )
+        return batch, torch.from_numpy(np.stack(phones)).long().to(trainer.device())

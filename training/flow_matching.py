@@ -53,6 +53,8 @@ def draw(flow: Flow, batch: FlowBatch, generator: torch.Generator) -> FlowDraws:
 class FlowLosses:
     matching: Tensor  # (), mean squared error of the velocity, what the published recipe minimises
     prior: Tensor  # (), mean absolute error of `mu` taken as a mel; the published recipe has none
+    mu: Tensor  # (B, 2 T, M), as a mel
+    guess: Tensor  # (B, 2 T, M), the mel that the velocity aims at
 
 
 def flow_matching_loss(flow: Flow, batch: FlowBatch, draws: FlowDraws) -> Tensor:
@@ -61,7 +63,7 @@ def flow_matching_loss(flow: Flow, batch: FlowBatch, draws: FlowDraws) -> Tensor
 
 
 def flow_losses(flow: Flow, batch: FlowBatch, draws: FlowDraws) -> FlowLosses:
-    """Both over the frames that are no padding, differentiable."""
+    """Both losses over the frames that are no padding, and what they are of; all differentiable."""
     num_frames = FRAMES_PER_TOKEN * batch.num_tokens
     frame = torch.arange(batch.mel.shape[1], device=batch.mel.device)
     is_frame = (frame < num_frames[:, None])[:, None]  # (B, 1, 2 T)
@@ -83,4 +85,5 @@ def flow_losses(flow: Flow, batch: FlowBatch, draws: FlowDraws) -> FlowLosses:
     error = (velocity.float() - target) * is_frame
     num_values = num_frames.sum() * mel.shape[1]
     prior = ((mu.float() - mel) * is_frame).abs().sum() / num_values
-    return FlowLosses(error.square().sum() / num_values, prior)
+    guess = x + (1 - t) * velocity.float()
+    return FlowLosses(error.square().sum() / num_values, prior, mu.float().mT, guess.mT)

@@ -1,7 +1,6 @@
 """Stage 3: learns the speech tokens, then writes those of the whole corpus.
 
-A recogniser of phones is learned first and hears the decoder's mel in the training: what a mean distance of
-mels hardly counts, a burst or the end of a word, is what words are told by.
+A recogniser of phones hears the decoder's mel in the training.
 """
 
 from collections.abc import Callable
@@ -15,12 +14,12 @@ from firstword.models.config import FRAMES_PER_TOKEN
 from training import ragged, trainer
 from training.crops import Crops
 from training.features import WHISPER_FRAMES_PER_TOKEN, read_features, read_shard, shard_names
-from training.networks.speech_tokenizer import NUM_CODES, PhoneRecogniser, TokenizerTrainer
+from training.networks.speech_tokenizer import NUM_CODES, TokenizerTrainer
+from training.phone_recogniser import trained_recogniser, unlike
 from training.settings import Settings
 from training.teachers.spoken import PHONES
 
 STAGE = "speech_tokenizer"
-_RECOGNISER = "phone_recogniser"
 _GAIN = 0.25  # louder or softer by up to this, in the units of whisper's log-mel (10 dB)
 _PHONE_WEIGHT, _CLEAR_WEIGHT, _MATCHED_WEIGHT = 1.0, 0.5, 0.5
 
@@ -46,55 +45,24 @@ def _train(settings: Settings, model: TokenizerTrainer) -> None:
     columns = [(one.speaker, (one.heard, one.mel, one.phones)) for one in utterances]
     crops = Crops(columns, (WHISPER_FRAMES_PER_TOKEN, FRAMES_PER_TOKEN, FRAMES_PER_TOKEN))
 
-    def drawn(dice: trainer.Dice) -> tuple[torch.Tensor, ...]:
-        """-> whisper (B, 128, 4 T), normalised mel (B, 2 T, 80), phones (B, 2 T), speakers (B,)."""
-        gain = (torch.rand(plan.train.batch, 1, 1, generator=dice.torch) * 2 - 1) * _GAIN
-        rows = list(crops.draw(plan.train.batch, plan.crop_tokens, dice.numpy))
-        whisper, mel, *others = _stacked(rows, settings.names)
-        target = (mel - model.mel_mean.to(mel.device)) / model.mel_std.to(mel.device)
-        return trainer.on_device((whisper.mT + gain, target, *others))
-
-    recogniser = train_recogniser(settings, drawn)
+    recogniser = trained_recogniser(settings, utterances)
     dice = trainer.seeded(settings, STAGE)
+    mean, std = trainer.on_device((model.mel_mean, model.mel_std))
 
     def losses_of(_: float) -> trainer.Losses:
-        whisper, target, phones, speakers = drawn(dice)
-        guess, logits = model(whisper, speakers)
+        gain = (torch.rand(plan.train.batch, 1, 1, generator=dice.torch) * 2 - 1) * _GAIN
+        rows = list(crops.draw(plan.train.batch, plan.crop_tokens, dice.numpy))
+        whisper, mel, phones, speakers = trainer.on_device(_stacked(rows, settings.names))
+        guess, logits = model(whisper.mT + gain.to(mel.device), speakers)
+        target = (mel - mean) / std
         near, far = (guess - target).abs().mean(), (guess - target).square().mean()
-        phone = _phone_loss(logits, phones)
+        phone = F.cross_entropy(logits.flatten(0, 1), phones.flatten())
         right = (logits.argmax(-1) == phones).float().mean()
-        recognised, heard = recogniser(guess)
-        with torch.no_grad():
-            wanted = recogniser(target)[1]
-        clear = _phone_loss(recognised, phones)
-        distances = [(a - b).abs().mean() / b.abs().mean() for a, b in zip(heard, wanted, strict=True)]
-        matched = torch.stack(distances).mean()
+        clear, matched = (one.mean() for one in unlike(recogniser, guess * std + mean, mel, phones))
         loss = near + 0.5 * far + _PHONE_WEIGHT * phone + _CLEAR_WEIGHT * clear + _MATCHED_WEIGHT * matched
         return {"loss": loss, "l1": near, "phone": phone, "right": right, "clear": clear, "matched": matched}
 
     trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
-
-
-def train_recogniser(
-    settings: Settings, drawn: Callable[[trainer.Dice], tuple[torch.Tensor, ...]]
-) -> PhoneRecogniser:
-    """Writes <folder>/phone_recogniser.pt."""
-    plan = settings.speech_tokenizer
-    dice = trainer.seeded(settings, _RECOGNISER)
-    recogniser = PhoneRecogniser(plan.frame_width, len(PHONES))
-
-    def losses_of(_: float) -> trainer.Losses:
-        target, phones = drawn(dice)[1:3]
-        logits = recogniser(target)[0]
-        right = (logits.argmax(-1) == phones).float().mean()
-        return {"loss": _phone_loss(logits, phones), "right": right}
-
-    trainer.train(settings, _RECOGNISER, plan.recogniser, recogniser, dice, losses_of)
-    return recogniser.to(trainer.device()).requires_grad_(False)
-
-
-def _phone_loss(logits: torch.Tensor, phones: torch.Tensor) -> torch.Tensor:
-    return F.cross_entropy(logits.flatten(0, 1), phones.flatten())
 
 
 def build(settings: Settings) -> TokenizerTrainer:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tests.models.networks import FLOWS, random_ids, small_flow
-from training.flow_matching import FlowBatch, FlowDraws, draw, flow_matching_loss
+from training.flow_matching import FlowBatch, FlowDraws, draw, flow_losses, flow_matching_loss
 
 FLOW = pytest.mark.parametrize("kind", FLOWS)
 
@@ -80,6 +80,17 @@ def test_loss_is_the_mean_squared_error_of_the_velocity(kind: str, monkeypatch: 
     torch.testing.assert_close(x, (1 - (1 - 1e-6) * t[:, None, None]) * noise + t[:, None, None] * mel)
     assert torch.equal(cond[:, :, :6], mel[:, :, :6])
     assert not cond[:, :, 6:].any()
+
+
+@FLOW
+def test_the_guess_is_the_mel_where_the_velocity_is_right(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    flow, batch, draws = small_flow(kind), batch_of([20], 20), draws_of(1, 20, is_streaming=False)
+    velocity = batch.mel.mT - (1 - flow.config.cfm.sigma_min) * draws.noise
+    monkeypatch.setattr(flow.estimator, "forward", lambda *_: velocity)
+    losses = flow_losses(flow, batch, draws)
+    torch.testing.assert_close(losses.guess, batch.mel, atol=1e-5, rtol=1e-5)
+    assert losses.mu.shape == batch.mel.shape
+    assert float(losses.prior) == pytest.approx(float((losses.mu - batch.mel).abs().mean()), rel=1e-5)
 
 
 @FLOW

@@ -22,9 +22,9 @@ BUILTIN_TRAITS = Traits(
     segment_merge_length=26,
     ends_cut_segments_in_stop=True,
     default_speaker="wren",
-    former_speakers={"rms": "alder", "slt": "wren", "awb": "flint", "kal16": "alder"},
+    former_speakers={"rms": "alder", "slt": "wren", "awb": "flint", "kal16": "alder", "lark": "finch"},
     transcripts=dict.fromkeys(
-        ("wren", "alder", "flint", "iris", "linnet", "lark"),
+        ("wren", "alder", "flint", "iris", "linnet", "finch"),
         "Hello, my voice was made on a small machine, so please be kind.",
     ),
     reads_sounds=True,

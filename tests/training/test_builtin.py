@@ -21,7 +21,7 @@ from training.teachers.spoken import SAMPLE_RATE_HZ, Samples, Spoken
 from training.text.corpus import read_words
 from training.voice import Voice
 
-SPEAKERS = ["alder", "flint", "iris", "lark", "linnet", "wren"]
+SPEAKERS = ["alder", "finch", "flint", "iris", "linnet", "wren"]
 TOKEN_SAMPLES = 960
 
 

@@ -87,17 +87,22 @@ class MelDecoder(nn.Module):
 
 
 class PhoneRecogniser(nn.Module):
-    """Normalised mel to phones; learned on what teachers say, it then hears what the decoder makes."""
+    """Mel to phones; learned on what teachers say, it then hears what other networks make."""
+
+    mel_mean: Tensor  # (80,)
+    mel_std: Tensor  # (80,)
 
     def __init__(self, width: int, num_phones: int) -> None:
         super().__init__()
         self.input = nn.Conv1d(NUM_MELS, width, _KERNEL, padding=_KERNEL // 2)
         self.layers = nn.ModuleList(ResidualConv(width) for _ in range(4))
         self.output = nn.Conv1d(width, num_phones, 1)
+        self.register_buffer("mel_mean", torch.zeros(NUM_MELS))
+        self.register_buffer("mel_std", torch.ones(NUM_MELS))
 
     def forward(self, mel: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """mel (B, F, 80) -> phone logits (B, F, phones), and what each layer makes of it (B, C, F)."""
-        x = self.input(mel.mT)
+        """mel (B, F, 80), natural log -> phone logits (B, F, phones), each layer's output (B, C, F)."""
+        x = self.input(((mel - self.mel_mean) / self.mel_std).mT)
         heard = []
         for layer in self.layers:
             x = layer(x)

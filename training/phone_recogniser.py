@@ -1,0 +1,59 @@
+"""A recogniser of phones, learned on what the teachers say, hears what other networks make in their training.
+
+What a mean distance of mels hardly counts, a burst or the end of a word, is what words are told by. The
+stages speech_tokenizer and flow train it, if it is not there yet.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from firstword.models.config import FRAMES_PER_TOKEN
+from training import trainer
+from training.crops import Crops
+from training.features import Utterance
+from training.networks.speech_tokenizer import PhoneRecogniser
+from training.settings import Settings
+from training.teachers.spoken import PHONES
+
+STAGE = "phone_recogniser"
+
+
+def trained_recogniser(settings: Settings, utterances: Sequence[Utterance]) -> PhoneRecogniser:
+    """Frozen, in <folder>/phone_recogniser.pt when it has ended."""
+    plan = settings.speech_tokenizer
+    dice = trainer.seeded(settings, STAGE)
+    recogniser = PhoneRecogniser(plan.frame_width, len(PHONES))
+    sample = np.concatenate([one.mel for one in utterances[::40]]).astype(np.float32)
+    recogniser.mel_mean.copy_(torch.from_numpy(sample.mean(0)))
+    recogniser.mel_std.copy_(torch.from_numpy(sample.std(0)))
+    columns = [(one.speaker, (one.mel, one.phones)) for one in utterances]
+    crops = Crops(columns, (FRAMES_PER_TOKEN, FRAMES_PER_TOKEN))
+
+    def losses_of(_: float) -> trainer.Losses:
+        rows = [pieces for _, pieces in crops.draw(plan.recogniser.batch, plan.crop_tokens, dice.numpy)]
+        mel, phones = (torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True))
+        mel, phones = trainer.on_device((mel.float(), phones.long()))
+        logits, _ = recogniser(mel)
+        right = (logits.argmax(-1) == phones).float().mean()
+        return {"loss": F.cross_entropy(logits.flatten(0, 1), phones.flatten()), "right": right}
+
+    trainer.train(settings, STAGE, plan.recogniser, recogniser, dice, losses_of)
+    return recogniser.to(trainer.device()).requires_grad_(False)
+
+
+def unlike(recogniser: PhoneRecogniser, guess: Tensor, mel: Tensor, phones: Tensor) -> tuple[Tensor, Tensor]:
+    """What the recogniser holds against a guess of what somebody said: two (B, F), differentiable.
+
+    guess, mel (B, F, 80), natural log; phones (B, F). First the cross entropy of the phones, then how far
+    what its layers make of the guess is from what they make of the mel, a share of their size.
+    """
+    logits, layers = recogniser(guess)
+    with torch.no_grad():
+        wanted = recogniser(mel)[1]
+    clear = F.cross_entropy(logits.mT, phones, reduction="none")
+    distances = [(a - b).abs().mean(1) / b.abs().mean() for a, b in zip(layers, wanted, strict=True)]
+    return clear, torch.stack(distances).mean(0).float()
