@@ -353,7 +353,7 @@ class HarmonicSource(nn.Module):
         phase, carries = self._phase(advance, carry, is_last)
         voiced = (f0 > config.voiced_threshold_hz).float()[..., None]
         voiced = voiced.repeat_interleave(config.samples_per_frame, dim=1)  # (B, T L, 1)
-        sines = torch.sin(2 * math.pi * (phase % 1.0)).float() * config.sine_amplitude
+        sines = torch.sin(2 * math.pi * phase.frac().float()) * config.sine_amplitude
         noise_amplitude = torch.where(voiced > 0, config.noise_amplitude, config.sine_amplitude / 3)
         tones_and_noise = sines * voiced + noise_amplitude * noise
         return torch.tanh(self.linear(tones_and_noise)[..., 0]), carries
