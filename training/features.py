@@ -1,6 +1,7 @@
 """Stage 2: what the networks read and answer, computed once from the teachers' samples."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -95,6 +96,12 @@ def read_features(
         for shard in shard_names(settings, of_each)
         for one in read_shard(settings, shard, whisper=whisper)
     ]
+
+
+def mel_statistics(utterances: Sequence[Utterance]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean and standard deviation of each mel bin, from every fortieth utterance: two of (80,)."""
+    sample = np.concatenate([one.mel for one in utterances[::40]]).astype(np.float32)
+    return torch.from_numpy(sample.mean(0)), torch.from_numpy(sample.std(0))
 
 
 def write_features(shard: Path, folder: Path) -> float:

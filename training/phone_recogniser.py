@@ -14,7 +14,7 @@ from torch import Tensor
 from firstword.models.config import FRAMES_PER_TOKEN
 from training import trainer
 from training.crops import Crops
-from training.features import Utterance
+from training.features import Utterance, mel_statistics
 from training.networks.speech_tokenizer import PhoneRecogniser
 from training.settings import Settings
 from training.teachers.spoken import PHONES
@@ -23,13 +23,24 @@ STAGE = "phone_recogniser"
 
 
 def trained_recogniser(settings: Settings, utterances: Sequence[Utterance]) -> PhoneRecogniser:
-    """Frozen, in <folder>/phone_recogniser.pt when it has ended."""
+    """That of <folder>/phone_recogniser.pt, which is written first where it is missing; frozen."""
     plan = settings.speech_tokenizer
     dice = trainer.seeded(settings, STAGE)
     recogniser = PhoneRecogniser(plan.frame_width, len(PHONES))
-    sample = np.concatenate([one.mel for one in utterances[::40]]).astype(np.float32)
-    recogniser.mel_mean.copy_(torch.from_numpy(sample.mean(0)))
-    recogniser.mel_std.copy_(torch.from_numpy(sample.std(0)))
+    if trainer.is_trained(settings, STAGE, plan.recogniser):
+        trainer.load_average(settings, STAGE, recogniser)
+    else:
+        _train(settings, recogniser, utterances, dice)
+    return recogniser.to(trainer.device()).requires_grad_(False)
+
+
+def _train(
+    settings: Settings, recogniser: PhoneRecogniser, utterances: Sequence[Utterance], dice: trainer.Dice
+) -> None:
+    plan = settings.speech_tokenizer
+    mean, std = mel_statistics(utterances)
+    recogniser.mel_mean.copy_(mean)
+    recogniser.mel_std.copy_(std)
     columns = [(one.speaker, (one.mel, one.phones)) for one in utterances]
     crops = Crops(columns, (FRAMES_PER_TOKEN, FRAMES_PER_TOKEN))
 
@@ -42,7 +53,6 @@ def trained_recogniser(settings: Settings, utterances: Sequence[Utterance]) -> P
         return {"loss": F.cross_entropy(logits.flatten(0, 1), phones.flatten()), "right": right}
 
     trainer.train(settings, STAGE, plan.recogniser, recogniser, dice, losses_of)
-    return recogniser.to(trainer.device()).requires_grad_(False)
 
 
 def unlike(recogniser: PhoneRecogniser, guess: Tensor, mel: Tensor, phones: Tensor) -> tuple[Tensor, Tensor]:

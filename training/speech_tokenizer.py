@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from firstword.models.config import FRAMES_PER_TOKEN
 from training import ragged, trainer
 from training.crops import Crops
-from training.features import WHISPER_FRAMES_PER_TOKEN, read_features, read_shard, shard_names
+from training.features import (
+    WHISPER_FRAMES_PER_TOKEN,
+    mel_statistics,
+    read_features,
+    read_shard,
+    shard_names,
+)
 from training.networks.speech_tokenizer import NUM_CODES, TokenizerTrainer
 from training.phone_recogniser import trained_recogniser, unlike
 from training.settings import Settings
@@ -39,15 +45,13 @@ def run(settings: Settings) -> None:
 def _train(settings: Settings, model: TokenizerTrainer) -> None:
     plan = settings.speech_tokenizer
     utterances = read_features(settings, whisper=True, of_each=plan.shards)
-    sample = np.concatenate([one.mel for one in utterances[::40]]).astype(np.float32)
-    model.mel_mean.copy_(torch.from_numpy(sample.mean(0)))
-    model.mel_std.copy_(torch.from_numpy(sample.std(0)))
+    mean, std = trainer.on_device(mel_statistics(utterances))
+    model.mel_mean.copy_(mean)
+    model.mel_std.copy_(std)
     columns = [(one.speaker, (one.heard, one.mel, one.phones)) for one in utterances]
     crops = Crops(columns, (WHISPER_FRAMES_PER_TOKEN, FRAMES_PER_TOKEN, FRAMES_PER_TOKEN))
-
     recogniser = trained_recogniser(settings, utterances)
     dice = trainer.seeded(settings, STAGE)
-    mean, std = trainer.on_device((model.mel_mean, model.mel_std))
 
     def losses_of(_: float) -> trainer.Losses:
         gain = (torch.rand(plan.train.batch, 1, 1, generator=dice.torch) * 2 - 1) * _GAIN
