@@ -5,14 +5,12 @@ teachers' graphs tell it. With the source in step with the teacher the spectra o
 they are; in service the phase begins anywhere, as always.
 """
 
-import math
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from firstword.models.config import SAMPLE_RATE_HZ, SAMPLES_PER_FRAME, HiFTConfig
-from firstword.models.hift.hift import HarmonicSource
+from firstword.models.config import SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
+from firstword.models.hift.hift import HarmonicSource, LinearPhase
 from training import trainer
 from training.teachers.spoken import STEP_SAMPLES
 
@@ -22,22 +20,16 @@ _ENOUGH_VOICED = 0.95  # of a window
 _FLOOR = 1e-5  # of a bin's power
 
 
-def aligned_source(
-    source: HarmonicSource, config: HiFTConfig, f0: Tensor, cycles: Tensor, noise: Tensor
-) -> Tensor:
+def aligned_source(source: HarmonicSource, f0: Tensor, cycles: Tensor, noise: Tensor) -> Tensor:
     """As the source makes it from F0, but with a phase that is given.
 
     f0 (B, T) Hz, 0 where unvoiced; cycles (B, 8 T + 1): of the fundamental at the start of each step and at
     the end, float64; noise (B, 480 T, tones) -> (B, 480 T).
     """
-    left, right = cycles[:, :-1, None], cycles[:, 1:, None]
-    within = torch.arange(STEP_SAMPLES, device=cycles.device) / STEP_SAMPLES
-    phase = (left + (right - left) * within).flatten(1)  # (B, 480 T)
     tones = torch.arange(1, source.num_tones + 1, device=cycles.device)
-    sines = torch.sin(2 * math.pi * ((phase[..., None] * tones) % 1.0)).float() * config.sine_amplitude
-    voiced = (f0 > config.voiced_threshold_hz).float().repeat_interleave(SAMPLES_PER_FRAME, dim=1)[..., None]
-    amplitude = torch.where(voiced > 0, config.noise_amplitude, config.sine_amplitude / 3)
-    return torch.tanh(source.linear(sines * voiced + amplitude * noise)[..., 0])
+    starts = cycles[:, :-1, None] * tones
+    slopes = (cycles[:, 1:] - cycles[:, :-1])[..., None] * tones / STEP_SAMPLES
+    return source.mix(LinearPhase(starts, slopes, STEP_SAMPLES), f0, noise)
 
 
 class AlignedLoss:

@@ -8,6 +8,7 @@ parts piece by piece.
 import math
 from collections.abc import Callable, Iterator
 from itertools import count
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -314,6 +315,14 @@ class F0Predictor(nn.Module):
         return self.classifier(x.mT)[..., 0].abs()
 
 
+class LinearPhase(NamedTuple):
+    """Phases in cycles, float64, of pieces of equal length; within a piece each of them is linear."""
+
+    starts: Tensor  # (B, P, tones), at each piece's first sample
+    slopes: Tensor  # (B, P, tones), cycles a sample
+    length: int  # samples of a piece
+
+
 class HarmonicSource(nn.Module):
     """Sines of F0 and its overtones where voiced, noise everywhere.
 
@@ -345,33 +354,36 @@ class HarmonicSource(nn.Module):
         L samples a frame; the source is float32. `carries[:, i]`: the phases, in cycles, at the end of
         frame i, to go on from. carry None: the utterance starts here. is_last: nothing follows frame T - 1.
         """
-        config = self._config
         tones = torch.arange(1, self.num_tones + 1, device=f0.device, dtype=torch.float64)
         advance = (
-            f0.double()[..., None] * tones / config.sample_rate_hz
+            f0.double()[..., None] * tones / self._config.sample_rate_hz
         ) % 1.0  # (B, T, tones), cycles a sample
         phase, carries = self._phase(advance, carry, is_last)
-        voiced = (f0 > config.voiced_threshold_hz).float()[..., None]
-        voiced = voiced.repeat_interleave(config.samples_per_frame, dim=1)  # (B, T L, 1)
-        sines = torch.sin(2 * math.pi * phase.frac().float()) * config.sine_amplitude
-        noise_amplitude = torch.where(voiced > 0, config.noise_amplitude, config.sine_amplitude / 3)
-        tones_and_noise = sines * voiced + noise_amplitude * noise
-        return torch.tanh(self.linear(tones_and_noise)[..., 0]), carries
+        return self.mix(phase, f0, noise), carries
 
-    def _phase(self, advance: Tensor, carry: Tensor | None, is_last: bool) -> tuple[Tensor, Tensor]:
-        """advance (B, T, tones) cycles a sample -> phase (B, T L, tones) cycles, carries (B, T, tones)."""
+    def mix(self, phase: LinearPhase, f0: Tensor, noise: Tensor) -> Tensor:
+        """f0 (B, T) Hz, noise (B, T L, tones) -> (B, T L) float32."""
+        config = self._config
+        voiced = (f0 > config.voiced_threshold_hz).float().repeat_interleave(config.samples_per_frame, dim=1)
+        noise_amplitude = torch.where(voiced > 0, config.noise_amplitude, config.sine_amplitude / 3)
+        weight, bias = self.linear.weight[0], self.linear.bias
+        sines = _weighted_sines(phase, weight) * (config.sine_amplitude * voiced)
+        return torch.tanh(sines + noise_amplitude * (noise @ weight) + bias)
+
+    def _phase(self, advance: Tensor, carry: Tensor | None, is_last: bool) -> tuple[LinearPhase, Tensor]:
+        """advance (B, T, tones) cycles a sample -> phase of all samples, carries (B, T, tones)."""
         length = self._config.samples_per_frame
         if not self._config.is_causal and not self._is_cosyvoice1:
             return self._interpolated(advance, carry, is_last)
         carries = _offset((advance * length).cumsum(1), carry)
         if self._config.is_causal:  # CosyVoice 3: it stands still within a frame, at the frame's end
-            return carries.repeat_interleave(length, dim=1), carries
+            return LinearPhase(carries, torch.zeros_like(advance), length), carries
         # CosyVoice 1: each sample adds its own advance
-        back = torch.arange(length - 1, -1, -1, device=advance.device, dtype=torch.float64)
-        phase = carries[:, :, None] - back[:, None] * advance[:, :, None]  # (B, T, L, tones)
-        return phase.flatten(1, 2), carries
+        return LinearPhase(carries - (length - 1) * advance, advance, length), carries
 
-    def _interpolated(self, advance: Tensor, carry: Tensor | None, is_last: bool) -> tuple[Tensor, Tensor]:
+    def _interpolated(
+        self, advance: Tensor, carry: Tensor | None, is_last: bool
+    ) -> tuple[LinearPhase, Tensor]:
         """CosyVoice 2: linear between the frames' centers, still before the first and after the last.
 
         Half a frame before a center and half a frame after the one before have the later frame's
@@ -384,9 +396,23 @@ class HarmonicSource(nn.Module):
             carry = advance[:, 0] * self._config.samples_per_frame
             slopes[:, 0] = 0.0
         ends = _offset((slopes * half).cumsum(1), carry)  # (B, 2 T, tones)
-        back = torch.arange(half, 0, -1, device=advance.device, dtype=torch.float64) - 0.5
-        phase = ends[:, :, None] - back[:, None] * slopes[:, :, None]  # (B, 2 T, L / 2, tones)
-        return phase.flatten(1, 2), ends[:, 1::2]
+        return LinearPhase(ends - (half - 0.5) * slopes, slopes, half), ends[:, 1::2]
+
+
+def _weighted_sines(phase: LinearPhase, weight: Tensor) -> Tensor:
+    """The sum of all tones, weight (tones,) of each -> (B, P length) float32.
+
+    By sin(a + b) = sin a cos b + cos a sin b, where a steps from row to row of a piece and b within a
+    row: of n samples it takes the sines of 2 sqrt(n), and a product of matrices.
+    """
+    row = next(n for n in range(math.isqrt(phase.length), 0, -1) if phase.length % n == 0)
+    step = torch.arange(phase.length, device=weight.device, dtype=torch.float64)
+    within = phase.slopes[..., None] * step[:row]  # (B, P, tones, row)
+    begins = phase.starts[..., None] + phase.slopes[..., None] * step[::row]  # (B, P, tones, rows)
+    a, b = (2 * math.pi * cycles.frac().float() for cycles in (begins, within))
+    left = torch.cat([a.sin(), a.cos()], dim=2) * weight.repeat(2)[:, None]
+    right = torch.cat([b.cos(), b.sin()], dim=2)
+    return (left.mT @ right).flatten(1)
 
 
 def _offset(cycles: Tensor, carry: Tensor | None) -> Tensor:

@@ -19,7 +19,7 @@ def test_with_the_phase_that_f0_gives_the_source_is_its_own() -> None:
         own, _ = model.source(f0, noise, None, is_last=True)
         first = (240 + 0.5) * 150.0 / 24_000  # its phase is a frame's advance in the middle of the frame
         cycles = first + torch.arange(20 * 8 + 1, dtype=torch.float64)[None] * 60 * 150 / 24_000
-        made = aligned_source(model.source, model.config, f0, cycles, noise)
+        made = aligned_source(model.source, f0, cycles, noise)
     inner = slice(480, 18 * 480)
     assert float((own - made)[0, inner].abs().max()) < 0.01 * float(own.abs().max())
 
