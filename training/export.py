@@ -35,8 +35,9 @@ from training.settings import BUILTIN, Settings
 from training.teachers import open_teacher
 from training.teachers.spoken import SAMPLE_RATE_HZ, Samples
 from training.text_tokenizer import read_tokenizer
+from training.tokenizer_through_flow import load_encoder
 from training.trainer import load_average
-from training.vocoder_adversarial import load_vocoder
+from training.vocoder_f0 import load_vocoder
 
 PROMPT_TEXT = "Hello, my voice was made on a small machine, so please be kind."
 FORMER_SPEAKERS = {"rms": "alder", "slt": "wren", "awb": "flint", "kal16": "alder", "lark": "finch"}
@@ -125,12 +126,10 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
 
 def write_speech_tokenizer(settings: Settings, directory: Path) -> None:
     """As an ONNX graph with the published inputs and outputs."""
-    speech = speech_tokenizer.build(settings)
-    load_average(settings, speech_tokenizer.STAGE, speech)
     mel = torch.randn(1, 128, 404)
     length = torch.tensor([404], dtype=torch.int32)
     export_onnx(
-        _Tokens(speech.encoder),
+        _Tokens(load_encoder(settings)),
         (mel, length),
         directory / SPEECH_TOKENIZER_FILES[_FAMILY],
         ["feats", "feats_length"],

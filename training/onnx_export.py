@@ -1,9 +1,10 @@
-"""Writes a network as one ONNX file."""
+"""Writes a network as one ONNX file, and reads its weights back."""
 
 from pathlib import Path
 
 import onnx
 import torch
+from onnx import numpy_helper
 from torch import Tensor, nn
 
 
@@ -30,3 +31,21 @@ def export_onnx(
     for part in (*graph.node, *graph.value_info, *graph.input, *graph.output, *graph.initializer, graph):
         part.ClearField("metadata_props")  # in which file each operation was traced
     onnx.save(model, path)
+
+
+def read_weights(path: Path, network: nn.Module, name: str) -> None:
+    """Loads `network`, which was a part called `name` of what `export_onnx` wrote.
+
+    Of a linear layer the file has the matrix alone, transposed: it is known by its shape. Raises KeyError
+    naming a weight that is not there.
+    """
+    graph = onnx.load(path).graph
+    written = {one.name: torch.from_numpy(numpy_helper.to_array(one).copy()) for one in graph.initializer}
+    state = {}
+    for key, value in network.state_dict().items():
+        turned = [one.T for one in written.values() if one.shape == value.shape[::-1] and value.ndim == 2]
+        found = written.get(f"{name}.{key}", *turned[:1])
+        if found is None:
+            raise KeyError(f"{path}: no weight {name}.{key}")
+        state[key] = found
+    network.load_state_dict(state)

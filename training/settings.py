@@ -145,6 +145,22 @@ class AdversarialSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class F0Settings:
+    """Of the F0 predictor's own training, after the vocoder's."""
+
+    crop_frames: int
+    train: TrainSettings
+
+
+@dataclass(frozen=True, slots=True)
+class ThroughFlowSettings:
+    """Of the tokenizer's second training, against the flow."""
+
+    crop_tokens: int
+    train: TrainSettings
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     folder: str
     seed: int
@@ -157,8 +173,10 @@ class Settings:
     language_model: LanguageModelSettings
     vocoder: VocoderSettings
     vocoder_adversarial: AdversarialSettings
+    vocoder_f0: F0Settings
     speaker_encoder: SpeakerEncoderSettings
     flow: FlowSettings
+    tokenizer_through_flow: ThroughFlowSettings
 
     @property
     def path(self) -> Path:

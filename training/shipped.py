@@ -18,9 +18,10 @@ from firstword.models.frontend.features import kaldi_fbank, without_mean
 from firstword.models.frontend.prompt_reader import SpeakerEncoder, SpeechTokenizer
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.tokenizer import PRONUNCIATION_FOLDER, QWEN2_FOLDER
-from training import flow, language_model, speaker_encoder, vocoder
+from training import flow, language_model, speaker_encoder, speech_tokenizer, vocoder
 from training.networks.flow import unfolded
 from training.networks.speech_tokenizer import NUM_CODES
+from training.onnx_export import read_weights
 from training.pronunciation import stage as pronunciation
 from training.settings import BUILTIN, DEFAULT, Settings, read_settings
 from training.speech_tokenizer import write_tokens
@@ -53,7 +54,14 @@ def take(settings: Settings, directory: Path) -> None:
     painter, speaker = Flow(flow.config(settings)), vocoder.build(settings)
     painter.load_state_dict(acoustic.state_dict())
     speaker.load_state_dict(hift.state_dict())
-    networks = {language_model.STAGE: reader, flow.STAGE: unfolded(painter), vocoder.STAGE: speaker}
+    heard = speech_tokenizer.build(settings)
+    read_weights(directory / SPEECH_TOKENIZER_FILES["cosyvoice2"], heard.encoder, "encoder")
+    networks = {
+        speech_tokenizer.STAGE: heard,
+        language_model.STAGE: reader,
+        flow.STAGE: unfolded(painter),
+        vocoder.STAGE: speaker,
+    }
     for stage, network in networks.items():
         torch.save({"average": network.state_dict()}, settings.path / f"{stage}.pt")
 

@@ -15,6 +15,7 @@ from firstword.models.layers import FullContext
 from training import corpus, features, trainer
 from training.features import MEL, STEPS_PER_FRAME
 from training.phase import AlignedLoss, aligned_source
+from training.phone_recogniser import trained_recogniser, unlike
 from training.settings import Settings
 
 STAGE = "vocoder"
@@ -25,6 +26,7 @@ _SHORT_MELS = ((1024, 256, 80), (512, 128, 64))  # n_fft, hop, bins, beside the 
 _MEL_WEIGHT = 2.0
 _SHORT_MEL_WEIGHT = 1.0
 _F0_WEIGHT = 0.02  # a Hz
+_RECOGNISED_WEIGHT = 1.0  # of each of the two things that the recogniser of phones says
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class Recording:
     f0_hz: NDArray[np.float16]  # (T,)
     samples: NDArray[np.int16]  # (480 T,)
     cycles: NDArray[np.float64]  # (8 T + 1,)
+    phones: NDArray[np.uint8]  # (T,)
     knows_phase: bool
 
 
@@ -68,27 +71,34 @@ class Distances:
     def __init__(self, settings: Settings, recordings: list[Recording], dice: trainer.Dice) -> None:
         self._plan, self._recordings, self._dice = settings.vocoder, recordings, dice
         self._spectra, self._aligned = SpectralLoss(), AlignedLoss(settings.vocoder.aligned_hz)
+        self._recogniser = trained_recogniser(settings, features.read_features(settings))
+        self._mel = MelExtractor(MEL, trainer.device())
 
     def __call__(self, model: HiFT, batch: int) -> Compared:
         plan, dice = self._plan, self._dice
         drawn = _draw(self._recordings, plan.crop_frames, batch, dice.numpy)
         noise = torch.randn(*drawn[2].shape, model.source.num_tones, generator=dice.torch)
-        mel, f0, samples, cycles, is_known, noise = trainer.on_device((*drawn, noise))
+        mel, f0, samples, cycles, phones, is_known, noise = trainer.on_device((*drawn, noise))
         f0_error = (model.f0(mel, FullContext()).float() - f0).abs().mean()
-        source = aligned_source(model.source, model.config, f0, cycles, noise)
+        source = aligned_source(model.source, f0, cycles, noise)
         made = decode(model, mel, source, plan.is_half)
         errors = self._spectra(made, samples)
         phase = self._aligned(made, samples, f0, is_known)
         mels = _MEL_WEIGHT * errors.mel + _SHORT_MEL_WEIGHT * errors.short_mel
         magnitudes = errors.convergence + errors.magnitude + mels
+        heard = unlike(self._recogniser, self._mel(made).mT, mel.mT, phones)
+        clear, matched = (one.mean() for one in heard)
+        recognised = _RECOGNISED_WEIGHT * (clear + matched)
         losses = {
-            "loss": magnitudes + _F0_WEIGHT * f0_error + plan.aligned_weight * phase,
+            "loss": magnitudes + _F0_WEIGHT * f0_error + plan.aligned_weight * phase + recognised,
             "convergence": errors.convergence,
             "magnitude": errors.magnitude,
             "mel": errors.mel,
             "short mel": errors.short_mel,
             "phase": phase,
             "f0": f0_error,
+            "clear": clear,
+            "heard": matched,
         }
         return Compared(made, samples, losses)
 
@@ -100,7 +110,7 @@ def read_recordings(settings: Settings) -> list[Recording]:
         spoken = corpus.read_shard(settings.path / "corpus" / f"{shard}.npz")
         for one, (_, said, knows_phase) in zip(features.read_shard(settings, shard), spoken, strict=True):
             cycles = np.append(said.cycles, 2 * said.cycles[-1] - said.cycles[-2])
-            recordings.append(Recording(one.mel, one.f0_hz, said.samples, cycles, knows_phase))
+            recordings.append(Recording(one.mel, one.f0_hz, said.samples, cycles, one.phones, knows_phase))
     return [one for one in recordings if len(one.mel) >= settings.vocoder.crop_frames]
 
 
@@ -210,8 +220,9 @@ def _band_weights(n_fft: int) -> Tensor:
 
 def _draw(
     recordings: list[Recording], frames: int, number: int, rng: np.random.Generator
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """-> mel (B, 80, T), F0 (B, T), samples (B, 480 T), cycles (B, 8 T + 1), is phase known (B,)."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """-> mel (B, 80, T), F0 (B, T), samples (B, 480 T), cycles (B, 8 T + 1), phones (B, T), is phase
+    known (B,)."""
     places = rng.integers(len(recordings), size=number)
     rows = []
     for place in places:
@@ -219,8 +230,10 @@ def _draw(
         start = rng.integers(len(one.mel) - frames + 1)
         samples = one.samples[start * SAMPLES_PER_FRAME :][: frames * SAMPLES_PER_FRAME]
         cycles = one.cycles[start * STEPS_PER_FRAME :][: frames * STEPS_PER_FRAME + 1]
-        rows.append((one.mel[start:][:frames].T, one.f0_hz[start:][:frames], samples, cycles))
-    mel, f0, samples, cycles = (torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True))
+        mel, f0, phones = (column[start:][:frames] for column in (one.mel, one.f0_hz, one.phones))
+        rows.append((mel.T, f0, samples, cycles, phones))
+    columns = (torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True))
+    mel, f0, samples, cycles, phones = columns
     assert mel.shape[1] == NUM_MELS, mel.shape
     is_known = torch.tensor([recordings[place].knows_phase for place in places])
-    return mel.float(), f0.float(), samples.float() / 32768, cycles, is_known
+    return mel.float(), f0.float(), samples.float() / 32768, cycles, phones.long(), is_known

@@ -65,6 +65,10 @@ def tiny_settings(folder: Path) -> Settings:
         vocoder_adversarial=replace(
             whole.vocoder_adversarial, channels=2, train=short(whole.vocoder_adversarial.train, 2)
         ),
+        vocoder_f0=replace(whole.vocoder_f0, crop_frames=40, train=short(whole.vocoder_f0.train, 2)),
+        tokenizer_through_flow=replace(
+            whole.tokenizer_through_flow, crop_tokens=20, train=short(whole.tokenizer_through_flow.train, 2)
+        ),
         flow=replace(
             whole.flow,
             encoder_width=16,

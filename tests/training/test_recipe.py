@@ -22,9 +22,10 @@ from training import (
     shipped,
     speaker_encoder,
     speech_tokenizer,
-    trainer,
+    tokenizer_through_flow,
     vocoder,
     vocoder_adversarial,
+    vocoder_f0,
 )
 from training.export import PROMPT_TEXT
 from training.networks.flow import folded
@@ -48,9 +49,9 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     made = tiny_settings(tmp_path_factory.mktemp("voice"))
     write_corpus(made)
     write_words(made, {"hello": "həlˈO", "days": "dˈAz", "week": "wˈik"})  # noqa: RUF001
-    vocoders = (vocoder, vocoder_adversarial)
-    stages = (features, speech_tokenizer, speaker_encoder, pronunciation, language_model, *vocoders, flow)
-    for stage in stages:
+    speakers = (features, speech_tokenizer, speaker_encoder)
+    vocoders = (vocoder, vocoder_adversarial, vocoder_f0)
+    for stage in (*speakers, pronunciation, language_model, *vocoders, flow, tokenizer_through_flow):
         stage.run(made)
     return made
 
@@ -101,14 +102,13 @@ def test_the_yaml_says_what_was_trained(directory: Path, settings: Settings) -> 
 
 def test_exported_graphs_hear_what_the_networks_hear(directory: Path, settings: Settings) -> None:
     reader = open_checkpoint(directory).load_prompt_reader(num_threads=1)
-    network = speech_tokenizer.build(settings)
-    trainer.load_average(settings, speech_tokenizer.STAGE, network)
+    encoder = tokenizer_through_flow.load_encoder(settings)
     (shard, *_) = corpus.spoken_shards(settings)
     samples = corpus.read_shard(shard.path)[0][1].waveform
     heard = reader.read_source_tokens(samples, 24_000)
     whisper = reader._whisper_mel(reader_input(samples))
     with torch.inference_mode():
-        assert heard.tolist() == network.encoder(whisper[None])[0].tolist()
+        assert heard.tolist() == encoder(whisper[None])[0].tolist()
     # What the language model was trained on is what a recording of it gives, but for resampling.
     trained = torch.from_numpy(speech_tokenizer.read_tokens(settings)[0].astype(np.int64))
     assert len(trained) == len(heard)
@@ -169,9 +169,13 @@ def test_a_stage_goes_on_from_the_shipped_voice(directory: Path, settings: Setti
     for name in ("corpus", "features"):
         (fresh.path / name).symlink_to(settings.path / name)
     shipped.take(fresh, directory)
-    assert [tokens.tolist() for tokens in speech_tokenizer.read_tokens(fresh)] == [
-        tokens.tolist() for tokens in speech_tokenizer.read_tokens(settings)
-    ]
+    encoder = tokenizer_through_flow.load_encoder(settings)
+    heard = features.read_features(settings, whisper=True)
+    for one, tokens in zip(heard, speech_tokenizer.read_tokens(fresh), strict=True):
+        with torch.inference_mode():
+            assert tokens.tolist() == encoder(torch.from_numpy(one.heard.T)[None].float())[0].tolist()
+    written = tokenizer_through_flow.load_encoder(fresh).state_dict()
+    assert all(torch.equal(value, written[name]) for name, value in encoder.state_dict().items())
     again = tmp_path / "again"
     shutil.copytree(directory, again)
     export.write_checkpoint(fresh, again, {"low": hum(100.0, "").waveform})

@@ -25,7 +25,7 @@ CALLS = (
     "hibari",
     "shifted 0.55 0.86",
     "shifted 0.7 0.9 0.6 20",
-    "kokoro jf_alpha:1 jm_kumo:3",
+    "kokoro 1.2 jf_alpha:1 jm_kumo:3",
     "flite rms",
     "flite kal16",
 )
@@ -94,7 +94,7 @@ def test_trimming_leaves_a_little_silence_and_whole_tokens() -> None:
     assert len(cut.f0_hz) % STEPS_PER_TOKEN == 0
 
 
-@pytest.mark.parametrize("call", ["flute", "hibari now", "shifted", "flite bob", "kokoro"])
+@pytest.mark.parametrize("call", ["flute", "hibari now", "shifted", "flite bob", "kokoro", "kokoro 1.2"])
 def test_an_unknown_teacher_is_refused(call: str) -> None:
     with pytest.raises(TeacherError, match="expected"):
         open_teacher(call)

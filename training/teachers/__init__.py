@@ -1,11 +1,15 @@
 """The voices that the built-in one learns from, opened by what the settings call them."""
 
+import re
+
 from training.teachers.spoken import Teacher, TeacherError
+
+_KOKORO = re.compile(r"kokoro( (?P<british>british))?( (?P<speed>\d+(\.\d+)?))?(?P<styles>( [a-z]\S*)+)")
 
 
 def open_teacher(call: str) -> Teacher:
-    """call: hibari, shifted PITCH FORMANTS [RANGE [COEFFICIENTS]], kokoro [british] STYLE[:SHARE] ... or
-    flite VOICE.
+    """call: hibari, shifted PITCH FORMANTS [RANGE [COEFFICIENTS]], kokoro [british] [SPEED]
+    STYLE[:SHARE] ... or flite VOICE.
 
     Teachers' packages are imported here: each is needed only where its teacher is asked for. Raises
     TeacherError for a call that names none.
@@ -20,12 +24,12 @@ def open_teacher(call: str) -> Teacher:
             from training.teachers.shifted import Shifted
 
             return Shifted(*(float(word) for word in words))
-        if kind == "kokoro" and words:
+        if kind == "kokoro" and (found := _KOKORO.fullmatch(call)):
             from training.teachers.kokoro import Kokoro
 
-            is_british = words[0] == "british"
-            pairs = [word.partition(":") for word in words[is_british:]]
-            return Kokoro({name: float(share or 1) for name, _, share in pairs}, is_british)
+            pairs = [word.partition(":") for word in found["styles"].split()]
+            styles = {name: float(share or 1) for name, _, share in pairs}
+            return Kokoro(styles, bool(found["british"]), float(found["speed"] or 1))
         if kind == "flite" and len(words) == 1:
             from training.teachers.flite import Flite
 

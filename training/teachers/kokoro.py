@@ -42,13 +42,14 @@ def model_path() -> Path:
 class Kokoro:
     knows_phase = True
 
-    def __init__(self, styles: Mapping[str, float], is_british: bool = False) -> None:
+    def __init__(self, styles: Mapping[str, float], is_british: bool = False, speed: float = 1.0) -> None:
         """styles: names and their shares of the mixture. Raises TeacherError for one that does not exist."""
         with (core._data / "voices_ja.npz").open("rb") as file:
             tables = {name: table[:, 0] for name, table in np.load(file).items()}
         if unknown := styles.keys() - tables.keys():
             raise TeacherError(f"Kokoro has no style {sorted(unknown)}; there are {sorted(tables)}")
         whole = sum(styles.values())
+        self._speed = speed
         self._style = sum(tables[name] * (share / whole) for name, share in styles.items())
         self._graph = open_graph(model_path(), [_DURATIONS, _F0])
         vocabulary = json.loads((core._data / "vocab.json").read_text(encoding="utf-8"))
@@ -66,7 +67,7 @@ class Kokoro:
             {
                 "tokens": np.array([[0, *(self._ids[symbol] for symbol in symbols), 0]], np.int64),
                 "style": style.reshape(1, -1).astype(np.float32),
-                "speed": np.ones(1, np.float32),
+                "speed": np.full(1, self._speed, np.float32),
             },
         )
         labels = label(symbols, durations.ravel(), _UNIT_S)
