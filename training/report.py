@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import matplotlib
 import numpy as np
 import torch
+from PIL import Image
 from rich.console import Console
 
 from firstword.models.frontend.features import MelExtractor
@@ -30,6 +32,7 @@ import matplotlib.pyplot as plt
 BY_WORDS_EVERY = 2  # sentences
 _WITHIN = 0.8, 1.25  # of a sentence's time, where its teacher takes 1
 _ONCE = 0.5, 1.6  # of a single word: it was neither cut nor said twice
+_NUM_COLORS = 16  # of the picture, which is to be small
 PICTURE_TEXT = "Please turn off the lights before you go to bed."
 
 
@@ -183,7 +186,7 @@ def draw(voice: Voice, settings: Settings, path: Path) -> None:
     mel_of = MelExtractor(MEL)
     names = sorted(voice.synthesizer.speakers)
     figure, axes = plt.subplots(
-        len(names), 2, figsize=(11, 2.2 * len(names)), sharex=True, sharey=True, squeeze=False
+        len(names), 2, figsize=(9, 1.7 * len(names)), sharex=True, sharey=True, squeeze=False
     )
     for row, name in zip(axes, names, strict=True):
         call = settings.teacher_of(name)
@@ -193,7 +196,13 @@ def draw(voice: Voice, settings: Settings, path: Path) -> None:
         ):
             mel = mel_of(torch.from_numpy(samples)).numpy()
             place.imshow(
-                mel, origin="lower", aspect="auto", vmin=-11, vmax=1, extent=(0, mel.shape[1] / 50, 0, 80)
+                mel,
+                origin="lower",
+                aspect="auto",
+                vmin=-11,
+                vmax=1,
+                extent=(0, mel.shape[1] / 50, 0, 80),
+                interpolation="nearest",
             )
             place.set_title(title)
     for place in axes[-1]:
@@ -202,5 +211,7 @@ def draw(voice: Voice, settings: Settings, path: Path) -> None:
         row[0].set_ylabel("mel bin")
     figure.suptitle(f"“{PICTURE_TEXT}”")
     figure.tight_layout()
-    figure.savefig(path, dpi=60)
+    with io.BytesIO() as whole:
+        figure.savefig(whole, dpi=55)
+        Image.open(whole).convert("RGB").quantize(_NUM_COLORS).save(path, optimize=True)
     plt.close(figure)
