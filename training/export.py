@@ -27,6 +27,7 @@ from firstword.models.tokenizer.pronunciation import DICTIONARY_FILE, NETWORK_FI
 from training import flow, language_model, speaker_encoder, speech_tokenizer, vocoder
 from training.checkpoint_yaml import qwen2_json, voice_yaml
 from training.corpus import trim
+from training.networks.flow import folded
 from training.networks.speech_tokenizer import TokenEncoder
 from training.onnx_export import export_onnx
 from training.pronunciation import stage as pronunciation
@@ -34,7 +35,7 @@ from training.settings import BUILTIN, Settings
 from training.teachers import open_teacher
 from training.teachers.spoken import SAMPLE_RATE_HZ, Samples
 from training.text_tokenizer import read_tokenizer
-from training.tokenizer_through_flow import load_encoder, load_flow
+from training.tokenizer_through_flow import load_encoder
 from training.trainer import load_average
 from training.vocoder_f0 import load_vocoder
 
@@ -84,7 +85,8 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
     tokenizer = read_tokenizer(settings)
     lm = language_model.build(settings, tokenizer.vocab_size)
     load_average(settings, language_model.STAGE, lm)
-    acoustic = load_flow(settings)
+    acoustic = flow.build(settings)
+    load_average(settings, flow.STAGE, acoustic)
     hift = load_vocoder(settings)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / QWEN2_FOLDER).mkdir(exist_ok=True)
@@ -109,7 +111,7 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
     shutil.copy(settings.path / "tokenizer" / "tokenizer.json", directory / QWEN2_FOLDER / "tokenizer.json")
     for name, network, table, dtype in (
         ("llm", lm.folded(), QWEN2_LM, torch.float16),
-        ("flow", acoustic, UNET_FLOW, torch.float16),
+        ("flow", folded(acoustic), UNET_FLOW, torch.float16),
         ("hift", hift, HIFT, torch.float32),
     ):
         save_file(published_tensors(network, table, dtype), directory / f"{name}.safetensors")

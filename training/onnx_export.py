@@ -36,16 +36,16 @@ def export_onnx(
 def read_weights(path: Path, network: nn.Module, name: str) -> None:
     """Loads `network`, which was a part called `name` of what `export_onnx` wrote.
 
-    Of a linear layer the file has the matrix alone, transposed: it is known by its shape. Raises KeyError
-    naming a weight that is not there.
+    Of a linear layer the file has the matrix transposed and without a name: it is known by its shape. Raises
+    KeyError naming a weight that is not there, or that several might be.
     """
     graph = onnx.load(path).graph
     written = {one.name: torch.from_numpy(numpy_helper.to_array(one).copy()) for one in graph.initializer}
     state = {}
     for key, value in network.state_dict().items():
         turned = [one.T for one in written.values() if one.shape == value.shape[::-1] and value.ndim == 2]
-        found = written.get(f"{name}.{key}", *turned[:1])
-        if found is None:
-            raise KeyError(f"{path}: no weight {name}.{key}")
-        state[key] = found
+        named = f"{name}.{key}"
+        if named not in written and len(turned) != 1:
+            raise KeyError(f"{path}: {len(turned)} weights may be {named}, expected one")
+        state[key] = written[named] if named in written else turned[0]
     network.load_state_dict(state)

@@ -1,7 +1,7 @@
 """A recogniser of phones, learned on what the teachers say, hears what other networks make in their training.
 
 What a mean distance of mels hardly counts, a burst or the end of a word, is what words are told by. The
-stages speech_tokenizer and flow train it, if it is not there yet.
+first stage that asks for it trains it.
 """
 
 from collections.abc import Sequence

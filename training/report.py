@@ -87,12 +87,18 @@ def musts(results: list[Result], default: str) -> list[Must]:
     faults = sum(len(one.faults) for one in results)
     loss = max(one.paths["by words"].wer() - one.paths["streamed"].wer(BY_WORDS_EVERY) for one in results)
     hard = max(one.paths["hard"].wer() for one in results)
+    first = next((one for one in results if one.speaker == default), results[0])
+    teacher, tokens = first.paths["teacher"], first.paths["tokens"]
+    lost = tokens.wer() - teacher.wer()
+    duller = float(np.mean(teacher.p808) - np.mean(tokens.p808))
     return [
         *_bound("WER", results, default, lambda one: one.wer(), 0.05, 0.07, is_most=True),
         *_bound("P.808", results, default, lambda one: float(np.mean(one.p808)), 3.5, 3.3),
         *_bound("overall", results, default, lambda one: float(np.mean(one.overall)), 3.0, 2.8),
         Must("word by word, each: at most 0.02 more than whole", f"{loss:+.3f}", loss <= 0.02),
         Must("hard sentences, each: at most 0.12", f"{hard:.3f}", hard <= 0.12),
+        Must(f"tokens spoken again, {first.speaker}: WER at most 0.015 more", f"{lost:+.3f}", lost <= 0.015),
+        Must(f"tokens spoken again, {first.speaker}: P.808 at most 0.3 less", f"{duller:.2f}", duller <= 0.3),
         Must("silent, looping, endless, of unequal length: none", str(faults), faults == 0),
         Must(
             f"within {_WITHIN[0]} to {_WITHIN[1]} of the teacher's time: 95 %",

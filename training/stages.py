@@ -20,13 +20,14 @@ from firstword.models.frontend.features import MelExtractor, WhisperMelExtractor
 from training import corpus, flow, speaker_encoder, speech_tokenizer
 from training.export import PROMPT_TEXT
 from training.features import MEL
+from training.networks.flow import folded
 from training.offline import vocode
 from training.report import show
 from training.settings import DEFAULT, Settings, VoiceSettings, read_settings
 from training.teachers import open_teacher
 from training.teachers.spoken import SAMPLE_RATE_HZ, Samples, Spoken
 from training.text.corpus import evaluation_sentences
-from training.tokenizer_through_flow import load_encoder, load_flow
+from training.tokenizer_through_flow import load_encoder
 from training.trainer import load_average
 from training.vocoder_f0 import load_vocoder
 
@@ -57,6 +58,7 @@ class Chain:
         self._hift = load_vocoder(settings).float()
         self._tokenizer = speech_tokenizer.build(settings)
         self._encoder = self._tokenizer.encoder
+        self._flow = flow.build(settings)
         self._voices = speaker_encoder.build(settings)
         self.stages: dict[str, Stage] = {"teacher": lambda spoken, _: spoken.waveform, "copy": self.copy}
         if (settings.path / f"{speech_tokenizer.STAGE}.pt").exists():
@@ -64,8 +66,9 @@ class Chain:
             self._encoder = load_encoder(settings)
             self.stages["decoded"] = self.decoded
         if (settings.path / f"{flow.STAGE}.pt").exists():
-            self._flow = load_flow(settings)
+            load_average(settings, flow.STAGE, self._flow)
             load_average(settings, speaker_encoder.STAGE, self._voices)
+            folded(self._flow)
             self._prompt = corpus.trim(self.teacher.speak(PROMPT_TEXT))
             self.stages["respoken"] = self.respoken
 

@@ -1,8 +1,7 @@
-"""The tokenizer's encoder and the flow's go on together, heard by the recogniser of phones.
+"""The tokenizer's encoder goes on against the flow that was trained on its tokens.
 
-The flow's table of codes stands still and half of its rows keep the tokens of before, so that a token keeps
-its meaning and the language model its tokens; the tokenizer learns to choose those of which the flow makes
-what was said.
+The flow stands still, so a token keeps its meaning and the language model its tokens; the encoder learns to
+choose those of which the flow makes what was said.
 """
 
 from collections.abc import Sequence
@@ -13,7 +12,6 @@ from torch import Tensor, nn
 
 from firstword.models.config import FRAMES_PER_TOKEN
 from firstword.models.flow.encoder import ConformerFront
-from firstword.models.flow.flow import Flow
 from training import flow, ragged, speech_tokenizer, trainer
 from training.crops import Crops
 from training.features import WHISPER_FRAMES_PER_TOKEN, Utterance, read_features
@@ -26,7 +24,6 @@ from training.speaker_encoder import read_embeddings
 
 STAGE = "tokenizer_through_flow"
 _GAIN = 0.25  # as the tokenizer's first training
-_STORED_SHARE = 0.4  # of the rows, whose tokens are those of the corpus
 _MU_WEIGHT = 0.5  # of what is said of `mu`, which knows no speaker
 
 
@@ -61,15 +58,6 @@ class ChosenCodes(nn.Module):
         return torch.cat([values[:, : moved.shape[1]] + moves, values[:, moved.shape[1] :]], dim=1)
 
 
-class Pair(nn.Module):
-    """What is trained here, saved together."""
-
-    def __init__(self, tokenizer: TokenEncoder, front: nn.Module) -> None:
-        super().__init__()
-        assert isinstance(front, ConformerFront), front
-        self.tokenizer, self.encoder, self.projection = tokenizer, front.encoder, front.projection
-
-
 def run(settings: Settings) -> None:
     """Goes on from the stages speech_tokenizer and flow; writes <folder>/tokenizer_through_flow.pt."""
     plan = settings.tokenizer_through_flow
@@ -77,22 +65,20 @@ def run(settings: Settings) -> None:
     utterances = read_features(settings, whisper=True)
     recogniser = trained_recogniser(settings, utterances)
     rows = _Rows(settings, utterances)
-    painter = load_flow(settings).requires_grad_(False)
-    front = painter.front
+    encoder = load_encoder(settings)
+    painter = flow.build(settings)
+    trainer.load_average(settings, flow.STAGE, painter)
+    front = folded(painter).requires_grad_(False).front
     assert isinstance(front, ConformerFront), front
     chosen = ChosenCodes(front.embedding.weight.detach().clone())
     front.embedding = chosen  # type: ignore[assignment]
     painter.to(trainer.device())
-    pair = Pair(load_encoder(settings), front).requires_grad_()
-    powers = pair.tokenizer.powers.to(trainer.device())
-    num_stored = round(_STORED_SHARE * plan.train.batch)
+    powers = encoder.powers.to(trainer.device())
 
     def losses_of(_: float) -> trainer.Losses:
-        drawn = rows.draw(plan.train.batch, plan.crop_tokens, dice)
-        heard, stored, mel, phones, embedding = trainer.on_device(drawn)
-        digits = pair.tokenizer.digits_of(heard[num_stored:].mT)
-        codes = torch.cat([stored[:num_stored], ((digits.detach().round() + 1).long() * powers).sum(-1)])
-        chosen.digits = torch.cat([torch.zeros_like(digits[:1]).expand(num_stored, -1, -1), digits])
+        heard, mel, phones, embedding = trainer.on_device(rows.draw(plan.train.batch, plan.crop_tokens, dice))
+        chosen.digits = encoder.digits_of(heard.mT)
+        codes = ((chosen.digits.detach().round() + 1).long() * powers).sum(-1)
         batch = FlowBatch(codes, torch.full((len(codes),), codes.shape[1]), mel, embedding)
         draws = draw(painter, batch, dice.torch)
         draws.t.zero_()  # later the mel itself tells what was said
@@ -112,7 +98,7 @@ def run(settings: Settings) -> None:
             "mu_matched": matched,
         }
 
-    trainer.train(settings, STAGE, plan.train, pair, dice, losses_of)
+    trainer.train(settings, STAGE, plan.train, encoder, dice, losses_of)
 
 
 def load_encoder(settings: Settings) -> TokenEncoder:
@@ -120,18 +106,8 @@ def load_encoder(settings: Settings) -> TokenEncoder:
     model = speech_tokenizer.build(settings)
     trainer.load_average(settings, speech_tokenizer.STAGE, model)
     if (settings.path / f"{STAGE}.pt").exists():
-        trainer.load_average(settings, STAGE, Pair(model.encoder, flow.build(settings).front))
+        trainer.load_average(settings, STAGE, model.encoder)
     return model.encoder
-
-
-def load_flow(settings: Settings) -> Flow:
-    """As it was trained last, the sums added into its table."""
-    painter = flow.build(settings)
-    trainer.load_average(settings, flow.STAGE, painter)
-    folded(painter)
-    if (settings.path / f"{STAGE}.pt").exists():
-        trainer.load_average(settings, STAGE, Pair(speech_tokenizer.build(settings).encoder, painter.front))
-    return painter
 
 
 class _Rows:
@@ -139,18 +115,16 @@ class _Rows:
 
     def __init__(self, settings: Settings, utterances: Sequence[Utterance]) -> None:
         self._embeddings = read_embeddings(settings)
-        pairs = zip(utterances, speech_tokenizer.read_tokens(settings), strict=True)
-        columns = [(one.speaker, (one.heard, tokens, one.mel, one.phones)) for one, tokens in pairs]
-        self._crops = Crops(columns, (WHISPER_FRAMES_PER_TOKEN, 1, FRAMES_PER_TOKEN, FRAMES_PER_TOKEN))
+        columns = [(one.speaker, (one.heard, one.mel, one.phones)) for one in utterances]
+        self._crops = Crops(columns, (WHISPER_FRAMES_PER_TOKEN, FRAMES_PER_TOKEN, FRAMES_PER_TOKEN))
 
     def draw(self, number: int, length: int, dice: trainer.Dice) -> tuple[Tensor, ...]:
-        """-> whisper (B, 4 T, 128), louder or softer; tokens (B, T) of the corpus; mel (B, 2 T, 80); phones
-        (B, 2 T); embeddings (B, 192)."""
+        """-> whisper (B, 4 T, 128), louder or softer, mel (B, 2 T, 80), phones (B, 2 T), voice (B, 192)."""
         pieces: list[list[ragged.Array]] = []
         embeddings = []
         for speaker, columns in self._crops.draw(number, length, dice.numpy):
             pieces.append(columns)
             embeddings.append(self._embeddings[speaker][dice.numpy.integers(len(self._embeddings[speaker]))])
-        whisper, tokens, mel, phones = (torch.from_numpy(np.stack(one)) for one in zip(*pieces, strict=True))
+        whisper, mel, phones = (torch.from_numpy(np.stack(one)) for one in zip(*pieces, strict=True))
         gain = (torch.rand(number, 1, 1, generator=dice.torch) * 2 - 1) * _GAIN
-        return whisper.float() + gain, tokens.long(), mel.float(), phones.long(), torch.stack(embeddings)
+        return whisper.float() + gain, mel.float(), phones.long(), torch.stack(embeddings)

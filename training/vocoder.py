@@ -71,7 +71,8 @@ class Distances:
     def __init__(self, settings: Settings, recordings: list[Recording], dice: trainer.Dice) -> None:
         self._plan, self._recordings, self._dice = settings.vocoder, recordings, dice
         self._spectra, self._aligned = SpectralLoss(), AlignedLoss(settings.vocoder.aligned_hz)
-        self._recogniser = trained_recogniser(settings, features.read_features(settings))
+        heard = features.read_features(settings, of_each=settings.speech_tokenizer.shards)
+        self._recogniser = trained_recogniser(settings, heard)
         self._mel = MelExtractor(MEL, trainer.device())
 
     def __call__(self, model: HiFT, batch: int) -> Compared:

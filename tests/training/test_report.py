@@ -41,6 +41,8 @@ def test_what_is_missed_is_said() -> None:
         "streamed, each: WER at most 0.07",
         "streamed, wren: overall at least 3.0",
         "hard sentences, each: at most 0.12",
+        "tokens spoken again, wren: WER at most 0.015 more",
+        "tokens spoken again, wren: P.808 at most 0.3 less",
         "silent, looping, endless, of unequal length: none",
         "within 0.8 to 1.25 of the teacher's time: 95 %",
         "single words said whole and once: 95 %",
