@@ -5,6 +5,7 @@ choose those of which the flow makes what was said.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -62,7 +63,7 @@ def run(settings: Settings) -> None:
     """Goes on from the stages speech_tokenizer and flow; writes <folder>/tokenizer_through_flow.pt."""
     plan = settings.tokenizer_through_flow
     dice = trainer.seeded(settings, STAGE)
-    utterances = read_features(settings, whisper=True)
+    utterances = read_features(settings, whisper=True, of_each=settings.speech_tokenizer.shards)
     recogniser = trained_recogniser(settings, utterances)
     rows = _Rows(settings, utterances)
     encoder = load_encoder(settings)
@@ -76,13 +77,17 @@ def run(settings: Settings) -> None:
     powers = encoder.powers.to(trainer.device())
 
     def losses_of(_: float) -> trainer.Losses:
-        heard, mel, phones, embedding = trainer.on_device(rows.draw(plan.train.batch, plan.crop_tokens, dice))
-        chosen.digits = encoder.digits_of(heard.mT)
-        codes = ((chosen.digits.detach().round() + 1).long() * powers).sum(-1)
-        batch = FlowBatch(codes, torch.full((len(codes),), codes.shape[1]), mel, embedding)
+        heard, mel, phones, embedding = rows.draw(plan.train.batch, plan.crop_tokens, dice)
+        lengths = torch.full((plan.train.batch,), plan.crop_tokens)
+        batch = FlowBatch(phones[:, ::FRAMES_PER_TOKEN], lengths, mel, embedding)  # its tokens come below
         draws = draw(painter, batch, dice.torch)
         draws.t.zero_()  # later the mel itself tells what was said
         draws.is_unconditional.zero_()
+        batch, draws = trainer.on_device(batch), trainer.on_device(draws)
+        heard, mel, phones = trainer.on_device((heard, mel, phones))
+        chosen.digits = encoder.digits_of(heard.mT)
+        codes = ((chosen.digits.detach().round() + 1).long() * powers).sum(-1)
+        batch = replace(batch, tokens=codes)
         losses = flow_losses(painter, batch, draws)
         clear, matched = (one.mean() for one in unlike(recogniser, losses.mu, mel, phones))
         guess_clear, guess_matched = (one.mean() for one in unlike(recogniser, losses.guess, mel, phones))
