@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from training.ragged import Array
 
@@ -32,3 +34,9 @@ class Crops:
             start = rng.integers(len(columns[0]) // self._rates[0] - num_tokens)
             both = zip(columns, self._rates, strict=True)
             yield speaker, [column[rate * start :][: rate * num_tokens] for column, rate in both]
+
+    def batch(self, number: int, num_tokens: int, rng: np.random.Generator) -> tuple[list[str], list[Tensor]]:
+        """As `draw` -> the speakers, and each column as one tensor (number, rate num_tokens, ...)."""
+        speakers, pieces = zip(*self.draw(number, num_tokens, rng), strict=True)
+        columns = zip(*pieces, strict=True)
+        return list(speakers), [torch.from_numpy(np.stack(column)) for column in columns]

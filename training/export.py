@@ -35,7 +35,7 @@ from training.settings import BUILTIN, Settings
 from training.teachers import open_teacher
 from training.teachers.spoken import SAMPLE_RATE_HZ, Samples
 from training.text_tokenizer import read_tokenizer
-from training.tokenizer_through_flow import load_encoder
+from training.tokenizer_through_flow import load_tokenizer
 from training.trainer import load_average
 from training.vocoder_f0 import load_vocoder
 
@@ -129,7 +129,7 @@ def write_speech_tokenizer(settings: Settings, directory: Path) -> None:
     mel = torch.randn(1, 128, 404)
     length = torch.tensor([404], dtype=torch.int32)
     export_onnx(
-        _Tokens(load_encoder(settings)),
+        _Tokens(load_tokenizer(settings).encoder),
         (mel, length),
         directory / SPEECH_TOKENIZER_FILES[_FAMILY],
         ["feats", "feats_length"],

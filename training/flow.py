@@ -23,7 +23,7 @@ from training.networks.flow import initialise, with_digit_sums
 from training.networks.speech_tokenizer import NUM_CODES
 from training.phone_recogniser import trained_recogniser, unlike
 from training.settings import Settings
-from training.speaker_encoder import read_embeddings
+from training.speaker_encoder import draw_embeddings, read_embeddings
 from training.speech_tokenizer import read_tokens
 
 STAGE = "flow"
@@ -37,7 +37,7 @@ def run(settings: Settings) -> None:
     plan = settings.flow
     dice = trainer.seeded(settings, STAGE)
     utterances = read_features(settings)
-    recogniser = trained_recogniser(settings, utterances)
+    recogniser = trained_recogniser(settings)
     streams = _Streams(settings, utterances)
     model = build(settings)
     if not (settings.path / f"{STAGE}.pt").exists():
@@ -107,16 +107,7 @@ class _Streams:
 
     def draw(self, number: int, length: int, rng: np.random.Generator) -> tuple[FlowBatch, torch.Tensor]:
         """-> the batch and the phones of its frames (B, 2 T)."""
-        tokens, mels, phones, embeddings = [], [], [], []
-        for speaker, (said, mel, sounds) in self._crops.draw(number, length, rng):
-            tokens.append(said)
-            mels.append(mel)
-            phones.append(sounds)
-            embeddings.append(self._embeddings[speaker][rng.integers(len(self._embeddings[speaker]))])
-        batch = FlowBatch(
-            torch.from_numpy(np.stack(tokens)).long(),
-            torch.full((number,), length),
-            torch.from_numpy(np.stack(mels)).float(),
-            torch.stack(embeddings),
-        )
-        return batch, torch.from_numpy(np.stack(phones)).long().to(trainer.device())
+        speakers, (tokens, mel, phones) = self._crops.batch(number, length, rng)
+        embeddings = draw_embeddings(self._embeddings, speakers, rng)
+        batch = FlowBatch(tokens.long(), torch.full((number,), length), mel.float(), embeddings)
+        return batch, phones.long().to(trainer.device())

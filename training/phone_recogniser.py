@@ -4,9 +4,6 @@ What a mean distance of mels hardly counts, a burst or the end of a word, is wha
 first stage that asks for it trains it.
 """
 
-from collections.abc import Sequence
-
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -14,7 +11,7 @@ from torch import Tensor
 from firstword.models.config import FRAMES_PER_TOKEN
 from training import trainer
 from training.crops import Crops
-from training.features import Utterance, mel_statistics
+from training.features import mel_statistics, read_features
 from training.networks.speech_tokenizer import PhoneRecogniser
 from training.settings import Settings
 from training.teachers.spoken import PHONES
@@ -22,7 +19,7 @@ from training.teachers.spoken import PHONES
 STAGE = "phone_recogniser"
 
 
-def trained_recogniser(settings: Settings, utterances: Sequence[Utterance]) -> PhoneRecogniser:
+def trained_recogniser(settings: Settings) -> PhoneRecogniser:
     """That of <folder>/phone_recogniser.pt, which is written first where it is missing; frozen."""
     plan = settings.speech_tokenizer
     dice = trainer.seeded(settings, STAGE)
@@ -30,14 +27,13 @@ def trained_recogniser(settings: Settings, utterances: Sequence[Utterance]) -> P
     if trainer.is_trained(settings, STAGE, plan.recogniser):
         trainer.load_average(settings, STAGE, recogniser)
     else:
-        _train(settings, recogniser, utterances, dice)
+        _train(settings, recogniser, dice)
     return recogniser.to(trainer.device()).requires_grad_(False)
 
 
-def _train(
-    settings: Settings, recogniser: PhoneRecogniser, utterances: Sequence[Utterance], dice: trainer.Dice
-) -> None:
+def _train(settings: Settings, recogniser: PhoneRecogniser, dice: trainer.Dice) -> None:
     plan = settings.speech_tokenizer
+    utterances = read_features(settings, of_each=plan.shards)
     mean, std = mel_statistics(utterances)
     recogniser.mel_mean.copy_(mean)
     recogniser.mel_std.copy_(std)
@@ -45,8 +41,7 @@ def _train(
     crops = Crops(columns, (FRAMES_PER_TOKEN, FRAMES_PER_TOKEN))
 
     def losses_of(_: float) -> trainer.Losses:
-        rows = [pieces for _, pieces in crops.draw(plan.recogniser.batch, plan.crop_tokens, dice.numpy)]
-        mel, phones = (torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True))
+        mel, phones = crops.batch(plan.recogniser.batch, plan.crop_tokens, dice.numpy)[1]
         mel, phones = trainer.on_device((mel.float(), phones.long()))
         logits, _ = recogniser(mel)
         right = (logits.argmax(-1) == phones).float().mean()

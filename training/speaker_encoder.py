@@ -4,7 +4,7 @@ The corpus has few voices, so each is also heard faster and slower, that is high
 voices of their own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
 import numpy as np
@@ -70,6 +70,13 @@ def read_embeddings(settings: Settings) -> dict[str, Tensor]:
     """(N, 192) of each voice, one a recording."""
     with np.load(settings.path / "embeddings.npz") as data:
         return {speaker: torch.from_numpy(data[speaker]) for speaker in settings.names}
+
+
+def draw_embeddings(
+    embeddings: Mapping[str, Tensor], speakers: Sequence[str], rng: np.random.Generator
+) -> Tensor:
+    """What read_embeddings gave, and a speaker a row -> (B, 192), each of one of the speaker's recordings."""
+    return torch.stack([embeddings[name][rng.integers(len(embeddings[name]))] for name in speakers])
 
 
 def _recordings(settings: Settings) -> dict[str, list[NDArray[np.float32]]]:

@@ -48,16 +48,17 @@ def _train(settings: Settings, model: TokenizerTrainer) -> None:
     mean, std = trainer.on_device(mel_statistics(utterances))
     model.mel_mean.copy_(mean)
     model.mel_std.copy_(std)
-    columns = [(one.speaker, (one.heard, one.mel, one.phones)) for one in utterances]
-    crops = Crops(columns, (WHISPER_FRAMES_PER_TOKEN, FRAMES_PER_TOKEN, FRAMES_PER_TOKEN))
-    recogniser = trained_recogniser(settings, utterances)
+    spoken = [(one.speaker, (one.heard, one.mel, one.phones)) for one in utterances]
+    crops = Crops(spoken, (WHISPER_FRAMES_PER_TOKEN, FRAMES_PER_TOKEN, FRAMES_PER_TOKEN))
+    recogniser = trained_recogniser(settings)
     dice = trainer.seeded(settings, STAGE)
 
     def losses_of(_: float) -> trainer.Losses:
-        gain = (torch.rand(plan.train.batch, 1, 1, generator=dice.torch) * 2 - 1) * _GAIN
-        rows = list(crops.draw(plan.train.batch, plan.crop_tokens, dice.numpy))
-        whisper, mel, phones, speakers = trainer.on_device(_stacked(rows, settings.names))
-        guess, logits = model(whisper.mT + gain.to(mel.device), speakers)
+        names, (heard, mel, phones) = crops.batch(plan.train.batch, plan.crop_tokens, dice.numpy)
+        speakers = torch.tensor([settings.names.index(name) for name in names])
+        columns = (louder_or_softer(heard.float(), dice), mel.float(), phones.long(), speakers)
+        heard, mel, phones, speakers = trainer.on_device(columns)
+        guess, logits = model(heard.mT, speakers)
         target = (mel - mean) / std
         near, far = (guess - target).abs().mean(), (guess - target).square().mean()
         phone = F.cross_entropy(logits.flatten(0, 1), phones.flatten())
@@ -67,6 +68,11 @@ def _train(settings: Settings, model: TokenizerTrainer) -> None:
         return {"loss": loss, "l1": near, "phone": phone, "right": right, "clear": clear, "matched": matched}
 
     trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
+
+
+def louder_or_softer(log_mel: torch.Tensor, dice: trainer.Dice) -> torch.Tensor:
+    """Whisper's log-mel (B, T, 128), each row at another level."""
+    return log_mel + (torch.rand(len(log_mel), 1, 1, generator=dice.torch) * 2 - 1) * _GAIN
 
 
 def build(settings: Settings) -> TokenizerTrainer:
@@ -101,11 +107,3 @@ def read_tokens(settings: Settings) -> list[NDArray[np.int16]]:
     """
     folder = settings.path / "tokens"
     return [row["tokens"] for shard in shard_names(settings) for row in ragged.load(folder / f"{shard}.npz")]
-
-
-def _stacked(rows: list[tuple[str, list[ragged.Array]]], names: tuple[str, ...]) -> tuple[torch.Tensor, ...]:
-    """-> whisper (B, 4 T, 128), mel (B, 2 T, 80), phones (B, 2 T), speakers (B,)."""
-    columns = zip(*(pieces for _, pieces in rows), strict=True)
-    whisper, mel, phones = (torch.from_numpy(np.stack(column)) for column in columns)
-    speakers = torch.tensor([names.index(speaker) for speaker, _ in rows])
-    return whisper.float(), mel.float(), phones.long(), speakers

@@ -27,7 +27,7 @@ from training.settings import DEFAULT, Settings, VoiceSettings, read_settings
 from training.teachers import open_teacher
 from training.teachers.spoken import SAMPLE_RATE_HZ, Samples, Spoken
 from training.text.corpus import evaluation_sentences
-from training.tokenizer_through_flow import load_encoder
+from training.tokenizer_through_flow import load_tokenizer
 from training.trainer import load_average
 from training.vocoder_f0 import load_vocoder
 
@@ -57,13 +57,11 @@ class Chain:
         self._place = settings.names.index(voice.name)
         self._hift = load_vocoder(settings).float()
         self._tokenizer = speech_tokenizer.build(settings)
-        self._encoder = self._tokenizer.encoder
         self._flow = flow.build(settings)
         self._voices = speaker_encoder.build(settings)
         self.stages: dict[str, Stage] = {"teacher": lambda spoken, _: spoken.waveform, "copy": self.copy}
         if (settings.path / f"{speech_tokenizer.STAGE}.pt").exists():
-            load_average(settings, speech_tokenizer.STAGE, self._tokenizer)
-            self._encoder = load_encoder(settings)
+            self._tokenizer = load_tokenizer(settings)
             self.stages["decoded"] = self.decoded
         if (settings.path / f"{flow.STAGE}.pt").exists():
             load_average(settings, flow.STAGE, self._flow)
@@ -76,7 +74,7 @@ class Chain:
         return vocode(self._hift, self._mel(spoken)[None], seed)
 
     def decoded(self, spoken: Spoken, seed: int) -> Samples:
-        digits = self._encoder.digits_of(self._whisper(spoken)[None]).round()
+        digits = self._tokenizer.encoder.digits_of(self._whisper(spoken)[None]).round()
         mel, _ = self._tokenizer.decoder(digits, torch.tensor([self._place]))
         return vocode(self._hift, (mel * self._tokenizer.mel_std + self._tokenizer.mel_mean).mT, seed)
 
@@ -89,7 +87,7 @@ class Chain:
         return vocode(self._hift, mel, seed)
 
     def _tokens(self, spoken: Spoken) -> Tensor:
-        return self._encoder(self._whisper(spoken)[None])
+        return self._tokenizer.encoder(self._whisper(spoken)[None])
 
     def _mel(self, spoken: Spoken) -> Tensor:
         """-> (80, T)."""

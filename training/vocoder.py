@@ -71,9 +71,7 @@ class Distances:
     def __init__(self, settings: Settings, recordings: list[Recording], dice: trainer.Dice) -> None:
         self._plan, self._recordings, self._dice = settings.vocoder, recordings, dice
         self._spectra, self._aligned = SpectralLoss(), AlignedLoss(settings.vocoder.aligned_hz)
-        heard = features.read_features(settings, of_each=settings.speech_tokenizer.shards)
-        self._recogniser = trained_recogniser(settings, heard)
-        self._mel = MelExtractor(MEL, trainer.device())
+        self._recogniser = trained_recogniser(settings)
 
     def __call__(self, model: HiFT, batch: int) -> Compared:
         plan, dice = self._plan, self._dice
@@ -87,7 +85,7 @@ class Distances:
         phase = self._aligned(made, samples, f0, is_known)
         mels = _MEL_WEIGHT * errors.mel + _SHORT_MEL_WEIGHT * errors.short_mel
         magnitudes = errors.convergence + errors.magnitude + mels
-        heard = unlike(self._recogniser, self._mel(made).mT, mel.mT, phones)
+        heard = unlike(self._recogniser, errors.made_mel.mT, mel.mT, phones)
         clear, matched = (one.mean() for one in heard)
         recognised = _RECOGNISED_WEIGHT * (clear + matched)
         losses = {
@@ -98,8 +96,8 @@ class Distances:
             "short mel": errors.short_mel,
             "phase": phase,
             "f0": f0_error,
-            "clear": clear,
-            "heard": matched,
+            "phones clear": clear,
+            "phones matched": matched,
         }
         return Compared(made, samples, losses)
 
@@ -170,6 +168,7 @@ class SpectralErrors(NamedTuple):
     magnitude: Tensor  # (), of the logarithms, low bands first
     mel: Tensor  # (), of the flow's log-mel
     short_mel: Tensor  # (), of log-mels of shorter windows
+    made_mel: Tensor  # (B, 80, T), the flow's log-mel of what was made
 
 
 class SpectralLoss:
@@ -192,22 +191,20 @@ class SpectralLoss:
             a, b = (self._magnitudes(x, n_fft, hop) for x in (made, wanted))
             convergence = convergence + (a - b).norm() / b.norm()
             magnitude = magnitude + ((a.log() - b.log()).abs() * self._weights[n_fft]).mean()
-        short = [_distance(mel, made, wanted) for mel in self._short_mels]
+        made_mel = self._mel(made)
+        short = [(mel(made) - mel(wanted)).abs().mean() for mel in self._short_mels]
         return SpectralErrors(
             convergence / len(_RESOLUTIONS),
             magnitude / len(_RESOLUTIONS),
-            _distance(self._mel, made, wanted),
+            (made_mel - self._mel(wanted)).abs().mean(),
             torch.stack(short).mean(),
+            made_mel,
         )
 
     def _magnitudes(self, samples: Tensor, n_fft: int, hop: int) -> Tensor:
         """(B, N) -> (B, bins, frames)."""
         spectrum = torch.stft(samples, n_fft, hop, window=self._windows[n_fft], return_complex=True)
         return (spectrum.real.square() + spectrum.imag.square() + _FLOOR).sqrt()
-
-
-def _distance(mel: MelExtractor, made: Tensor, wanted: Tensor) -> Tensor:
-    return (mel(made) - mel(wanted)).abs().mean()
 
 
 def _band_weights(n_fft: int) -> Tensor:
@@ -222,8 +219,7 @@ def _band_weights(n_fft: int) -> Tensor:
 def _draw(
     recordings: list[Recording], frames: int, number: int, rng: np.random.Generator
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """-> mel (B, 80, T), F0 (B, T), samples (B, 480 T), cycles (B, 8 T + 1), phones (B, T), is phase
-    known (B,)."""
+    """-> mel (B, 80, T), F0 (B, T), samples (B, 480 T), cycles (B, 8 T + 1), phones (B, T), is known (B,)."""
     places = rng.integers(len(recordings), size=number)
     rows = []
     for place in places:

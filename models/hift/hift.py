@@ -362,7 +362,7 @@ class HarmonicSource(nn.Module):
         return self.mix(phase, f0, noise), carries
 
     def mix(self, phase: LinearPhase, f0: Tensor, noise: Tensor) -> Tensor:
-        """f0 (B, T) Hz, noise (B, T L, tones) -> (B, T L) float32."""
+        """The source of phases that are given: f0 (B, T) Hz, noise (B, T L, tones) -> (B, T L) float32."""
         config = self._config
         voiced = (f0 > config.voiced_threshold_hz).float().repeat_interleave(config.samples_per_frame, dim=1)
         noise_amplitude = torch.where(voiced > 0, config.noise_amplitude, config.sine_amplitude / 3)

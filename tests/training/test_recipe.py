@@ -102,7 +102,7 @@ def test_the_yaml_says_what_was_trained(directory: Path, settings: Settings) -> 
 
 def test_exported_graphs_hear_what_the_networks_hear(directory: Path, settings: Settings) -> None:
     reader = open_checkpoint(directory).load_prompt_reader(num_threads=1)
-    encoder = tokenizer_through_flow.load_encoder(settings)
+    encoder = tokenizer_through_flow.load_tokenizer(settings).encoder
     (shard, *_) = corpus.spoken_shards(settings)
     samples = corpus.read_shard(shard.path)[0][1].waveform
     heard = reader.read_source_tokens(samples, 24_000)
@@ -169,12 +169,12 @@ def test_a_stage_goes_on_from_the_shipped_voice(directory: Path, settings: Setti
     for name in ("corpus", "features"):
         (fresh.path / name).symlink_to(settings.path / name)
     shipped.take(fresh, directory)
-    encoder = tokenizer_through_flow.load_encoder(settings)
+    encoder = tokenizer_through_flow.load_tokenizer(settings).encoder
     heard = features.read_features(settings, whisper=True)
     for one, tokens in zip(heard, speech_tokenizer.read_tokens(fresh), strict=True):
         with torch.inference_mode():
             assert tokens.tolist() == encoder(torch.from_numpy(one.heard.T)[None].float())[0].tolist()
-    written = tokenizer_through_flow.load_encoder(fresh).state_dict()
+    written = tokenizer_through_flow.load_tokenizer(fresh).encoder.state_dict()
     assert all(torch.equal(value, written[name]) for name, value in encoder.state_dict().items())
     again = tmp_path / "again"
     shutil.copytree(directory, again)

@@ -13,13 +13,13 @@ from firstword.models.frontend.features import WHISPER_NUM_MELS
 
 NUM_DIGITS, NUM_LEVELS = 8, 3
 NUM_CODES = NUM_LEVELS**NUM_DIGITS  # 6561
-_POWERS = NUM_LEVELS ** torch.arange(NUM_DIGITS)  # (8,), what a digit counts in a code
+POWERS = NUM_LEVELS ** torch.arange(NUM_DIGITS)  # (8,), what a digit counts in a code
 _KERNEL = 5
 
 
 def digits_of_codes() -> Tensor:
     """-> (codes, 24), one-hot: which of its three values each of a code's eight digits has."""
-    digits = torch.arange(NUM_CODES)[:, None] // _POWERS % NUM_LEVELS
+    digits = torch.arange(NUM_CODES)[:, None] // POWERS % NUM_LEVELS
     return F.one_hot(digits, NUM_LEVELS).flatten(1).float()
 
 
@@ -50,7 +50,7 @@ class TokenEncoder(nn.Module):
         self.token_layers = nn.Sequential(*(ResidualConv(token_width) for _ in range(4)))
         self.norm = nn.LayerNorm(token_width)
         self.digits = nn.Linear(token_width, NUM_DIGITS)
-        self.register_buffer("powers", _POWERS, persistent=False)
+        self.register_buffer("powers", POWERS, persistent=False)
 
     def digits_of(self, log_mel: Tensor) -> Tensor:
         """log_mel (B, 128, 4 T) -> (B, T, 8) within ±1, not yet rounded."""
@@ -60,7 +60,11 @@ class TokenEncoder(nn.Module):
 
     def forward(self, log_mel: Tensor) -> Tensor:
         """log_mel (B, 128, 4 T) -> speech tokens (B, T), int64."""
-        return ((self.digits_of(log_mel).round() + 1).long() * self.powers).sum(-1)
+        return self.codes_of(self.digits_of(log_mel))
+
+    def codes_of(self, digits: Tensor) -> Tensor:
+        """digits (B, T, 8) within ±1 -> speech tokens (B, T), int64."""
+        return ((digits.round() + 1).long() * self.powers).sum(-1)
 
 
 class MelDecoder(nn.Module):
