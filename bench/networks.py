@@ -164,7 +164,7 @@ def measure_token2wav(
     assert isinstance(flow_config, UNetFlowConfig | DiTFlowConfig), "CosyVoice 1 is not measured here"
     flow, hift = ready(lambda: Flow(flow_config), form.dtype), ready(lambda: HiFT(config.hift), form.dtype)
     if config.hift.is_causal:
-        hift.noise = torch.rand(config.sample_rate_hz * 100, hift.source.num_tones)
+        hift.noise = torch.rand(config.sample_rate_hz * 100)
     sizes = {"flow_parameters": count_parameters(flow), "hift_parameters": count_parameters(hift)}
     num_threads = torch.get_num_threads()
     if form.uses_onnx:

@@ -44,7 +44,7 @@ def vocode(hift: HiFT, mel: Tensor, seed: int = 0) -> Samples:
     f0 = hift.predict_f0(mel)
     generator = torch.Generator().manual_seed(seed)
     num_samples = mel.shape[-1] * hift.config.samples_per_frame
-    noise = torch.randn(1, num_samples, hift.source.num_tones, generator=generator)
+    noise = hift.source.drawn_noise(torch.randn(1, num_samples, generator=generator))
     source, _ = hift.source(f0, noise, None, is_last=True)
     samples: Samples = hift.decode(mel, source)[0].numpy()
     return samples

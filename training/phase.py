@@ -24,7 +24,7 @@ def aligned_source(source: HarmonicSource, f0: Tensor, cycles: Tensor, noise: Te
     """As the source makes it from F0, but with a phase that is given.
 
     f0 (B, T) Hz, 0 where unvoiced; cycles (B, 8 T + 1): of the fundamental at the start of each step and at
-    the end, float64; noise (B, 480 T, tones) -> (B, 480 T).
+    the end, float64; noise (B, 480 T) -> (B, 480 T).
     """
     tones = torch.arange(1, source.num_tones + 1, device=cycles.device)
     starts = cycles[:, :-1, None] * tones

@@ -76,10 +76,10 @@ class Distances:
     def __call__(self, model: HiFT, batch: int) -> Compared:
         plan, dice = self._plan, self._dice
         drawn = _draw(self._recordings, plan.crop_frames, batch, dice.numpy)
-        noise = torch.randn(*drawn[2].shape, model.source.num_tones, generator=dice.torch)
+        noise = torch.randn(drawn[2].shape, generator=dice.torch)
         mel, f0, samples, cycles, phones, is_known, noise = trainer.on_device((*drawn, noise))
         f0_error = (model.f0(mel, FullContext()).float() - f0).abs().mean()
-        source = aligned_source(model.source, f0, cycles, noise)
+        source = aligned_source(model.source, f0, cycles, model.source.drawn_noise(noise))
         made = decode(model, mel, source, plan.is_half)
         errors = self._spectra(made, samples)
         phase = self._aligned(made, samples, f0, is_known)

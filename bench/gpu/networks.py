@@ -238,7 +238,7 @@ def _measure_vocoder(subject: Subject, config: ModelConfig, on_row: OnRow) -> No
     """A second of mel: F0, source and generator in the service, the generator alone at a fixed shape."""
     hift = _on_device(lambda: HiFT(config.hift), subject)
     if config.hift.is_causal:
-        hift.noise = torch.rand(config.sample_rate_hz * 10, hift.source.num_tones, device=subject.device)
+        hift.noise = torch.rand(config.sample_rate_hz * 10, device=subject.device)
 
     def service(batch: int) -> Call:
         vocoder: Vocoder[Any] = CausalVocoder(hift) if config.hift.is_causal else WindowedVocoder(hift)

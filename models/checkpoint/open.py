@@ -140,7 +140,7 @@ class Checkpoint:
         hift = self._load(self._hift(), torch.float32, device)
         hift.generator.to(dtype)
         if self.config.hift.is_causal:
-            hift.noise = causal_noise_table(self.config).to(device)
+            hift.noise = hift.source.sum_noise(causal_noise_table(self.config).to(device))
         return hift
 
     def load_tokenizer(self) -> TextTokenizer:

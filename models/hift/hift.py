@@ -349,10 +349,11 @@ class HarmonicSource(nn.Module):
     def forward(
         self, f0: Tensor, noise: Tensor, carry: Tensor | None, is_last: bool
     ) -> tuple[Tensor, Tensor]:
-        """f0 (B, T) Hz, noise (B, T L, tones), carry (B, tones) -> source (B, T L), carries (B, T, tones).
+        """f0 (B, T) Hz, noise (B, T L), carry (B, tones) -> source (B, T L), carries (B, T, tones).
 
-        L samples a frame; the source is float32. `carries[:, i]`: the phases, in cycles, at the end of
-        frame i, to go on from. carry None: the utterance starts here. is_last: nothing follows frame T - 1.
+        L samples a frame; the source is float32. noise: of all tones, as `sum_noise` or `drawn_noise` gives
+        it. `carries[:, i]`: the phases, in cycles, at the end of frame i, to go on from. carry None: the
+        utterance starts here. is_last: nothing follows frame T - 1.
         """
         tones = torch.arange(1, self.num_tones + 1, device=f0.device, dtype=torch.float64)
         advance = (
@@ -362,13 +363,23 @@ class HarmonicSource(nn.Module):
         return self.mix(phase, f0, noise), carries
 
     def mix(self, phase: LinearPhase, f0: Tensor, noise: Tensor) -> Tensor:
-        """The source of phases that are given: f0 (B, T) Hz, noise (B, T L, tones) -> (B, T L) float32."""
+        """The source of phases that are given: f0 (B, T) Hz, noise (B, T L) -> (B, T L) float32."""
         config = self._config
         voiced = (f0 > config.voiced_threshold_hz).float().repeat_interleave(config.samples_per_frame, dim=1)
         noise_amplitude = torch.where(voiced > 0, config.noise_amplitude, config.sine_amplitude / 3)
-        weight, bias = self.linear.weight[0], self.linear.bias
-        sines = _weighted_sines(phase, weight) * (config.sine_amplitude * voiced)
-        return torch.tanh(sines + noise_amplitude * (noise @ weight) + bias)
+        sines = _weighted_sines(phase, self.linear.weight[0]) * (config.sine_amplitude * voiced)
+        return torch.tanh(sines + noise_amplitude * noise + self.linear.bias)
+
+    def sum_noise(self, noise: Tensor) -> Tensor:
+        """What is heard of the noise of each tone: (..., tones) -> (...)."""
+        return noise @ self.linear.weight[0]
+
+    def drawn_noise(self, drawn: Tensor) -> Tensor:
+        """As `sum_noise` of normal draws, a tone each, from one draw a sample: (...) -> (...).
+
+        A weighted sum of independent normal draws is one normal draw times the length of the weights.
+        """
+        return drawn * self.linear.weight[0].norm()
 
     def _phase(self, advance: Tensor, carry: Tensor | None, is_last: bool) -> tuple[LinearPhase, Tensor]:
         """advance (B, T, tones) cycles a sample -> phase of all samples, carries (B, T, tones)."""
@@ -424,7 +435,7 @@ Generate = Callable[[Tensor, Tensor], Tensor]
 
 
 class HiFT(nn.Module):
-    """Weights and constants only. `noise` (N, tones): the fixed noise of a causal HiFT, set at load."""
+    """Weights and constants only. `noise` (N,): the fixed noise of a causal HiFT, set at load."""
 
     def __init__(self, config: HiFTConfig):
         super().__init__()
@@ -452,7 +463,7 @@ class HiFT(nn.Module):
         return self.f0(padded, FullContext()).float()
 
     def fixed_noise(self, start: int, stop: int) -> Tensor:
-        """Samples [start, stop) of the noise table, which starts again at its end: (stop - start, tones)."""
+        """Samples [start, stop) of the noise table, which starts again at its end: (stop - start,)."""
         assert self.noise is not None, "a causal HiFT has no noise table before it is loaded"
         if stop <= len(self.noise):
             return self.noise[start:stop]

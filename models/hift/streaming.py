@@ -271,7 +271,7 @@ class WindowState:
     mel: Tensor | None = None  # (M, up to LEFT_FRAMES)
     source: Tensor | None = None  # (as many frames' samples,)
     carry: Tensor | None = None  # (tones,) cycles
-    noise: Tensor | None = None  # (RIGHT_FRAMES samples, tones): drawn for frames yet to come
+    noise: Tensor | None = None  # (RIGHT_FRAMES samples,): drawn for frames yet to come
     tail: Tensor | None = None  # (FADE_FRAMES samples,)
 
     @property
@@ -280,17 +280,17 @@ class WindowState:
         return sum(tensor.nbytes for tensor in tensors if tensor is not None)
 
     def next_noise(
-        self, num_frames: int, frame: tuple[int, int], device: torch.device
+        self, num_frames: int, frame: int, device: torch.device
     ) -> tuple[Tensor, torch.Generator]:
-        """The next frames of noise, each `frame` (samples, tones), joined; and the generator after them.
+        """Normal draws for the next frames, `frame` samples each, joined; and the generator after them.
 
         Drawn frame by frame, so that a stream's noise does not depend on how it was cut.
         """
         generator = self.generator.clone_state()
-        missing = num_frames - (0 if self.noise is None else len(self.noise) // frame[0])
+        missing = num_frames - (0 if self.noise is None else len(self.noise) // frame)
         drawn = [torch.randn(frame, generator=generator).to(device) for _ in range(missing)]
         parts = drawn if self.noise is None else [self.noise, *drawn]
-        return torch.cat(parts)[: num_frames * frame[0]], generator
+        return torch.cat(parts)[: num_frames * frame], generator
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,11 +328,11 @@ class WindowedVocoder:
             windows.append(torch.cat([*before, chunk.mel, held], dim=1))
         mel = torch.stack(windows)  # (B, M, left + new + right)
         f0 = hift.f0(mel, FullContext()).float()[:, shape.left_frames :]
-        frame = (length, hift.source.num_tones)
-        drawn = [chunk.state.next_noise(shape.new_frames + right, frame, mel.device) for chunk in chunks]
+        drawn = [chunk.state.next_noise(shape.new_frames + right, length, mel.device) for chunk in chunks]
         carries = [chunk.state.carry for chunk in chunks if chunk.state.carry is not None]
         carry = torch.stack(carries).to(mel.device) if carries else None
-        source, ends = hift.source(f0, torch.stack([n for n, _ in drawn]), carry, is_last=right == 0)
+        heard = hift.source.drawn_noise(torch.stack([noise for noise, _ in drawn]))
+        source, ends = hift.source(f0, heard, carry, is_last=right == 0)
         past = [chunk.state.source for chunk in chunks if chunk.state.source is not None]
         if past:
             source = torch.cat([torch.stack(past), source], dim=1)

@@ -205,8 +205,8 @@ def test_random_speech_tokens_are_heard(family: Family) -> None:
     else:
         mel = flow(tokens, *prompt, True)
     f0 = hift.predict_f0(mel)
-    noise = torch.rand(1, f0.shape[1] * hift.config.samples_per_frame, 9, generator=generator)
-    source, _ = hift.source(f0, noise, None, True)
+    noise = torch.randn(1, f0.shape[1] * hift.config.samples_per_frame, generator=generator)
+    source, _ = hift.source(f0, hift.source.drawn_noise(noise), None, True)
     samples = hift.decode(mel, source)
 
     assert mel.isfinite().all()

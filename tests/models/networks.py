@@ -71,7 +71,7 @@ def small_hift(is_causal: bool) -> HiFT:
         hift = HiFT(small_hift_config(is_causal))
         hift.f0.classifier.bias.data += 150.0
         if is_causal:
-            hift.noise = torch.rand(480 * 3000, hift.source.num_tones)
+            hift.noise = torch.rand(480 * 3000)
     return hift.requires_grad_(False).eval().to(torch.float32)
 
 

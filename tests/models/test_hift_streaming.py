@@ -95,6 +95,16 @@ def test_joins_do_not_click() -> None:
 
 
 @torch.inference_mode()
+def test_one_draw_a_sample_is_distributed_as_the_sum_of_a_draw_for_each_tone() -> None:
+    source = small_hift(is_causal=False).source
+    generator = torch.Generator().manual_seed(0)
+    of_all = source.sum_noise(torch.randn(100_000, source.num_tones, generator=generator))
+    at_once = source.drawn_noise(torch.randn(100_000, generator=generator))
+    assert of_all.std() > 0.01
+    torch.testing.assert_close(at_once.std(), of_all.std(), rtol=0.02, atol=0)
+
+
+@torch.inference_mode()
 def test_windowed_phase_and_noise_do_not_depend_on_the_cuts() -> None:
     """Far from its joins, an utterance sounds the same however it was cut."""
     hift = small_hift(is_causal=False)
