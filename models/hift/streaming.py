@@ -279,9 +279,7 @@ class WindowState:
         tensors = (self.mel, self.source, self.carry, self.noise, self.tail)
         return sum(tensor.nbytes for tensor in tensors if tensor is not None)
 
-    def next_noise(
-        self, num_frames: int, frame: int, device: torch.device
-    ) -> tuple[Tensor, torch.Generator]:
+    def next_noise(self, num_frames: int, frame: int, device: torch.device) -> tuple[Tensor, torch.Generator]:
         """Normal draws for the next frames, `frame` samples each, joined; and the generator after them.
 
         Drawn frame by frame, so that a stream's noise does not depend on how it was cut.
