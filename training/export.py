@@ -23,6 +23,7 @@ from firstword.models.config import (
     Family,
 )
 from firstword.models.tokenizer import PRONUNCIATION_FOLDER, QWEN2_FOLDER
+from firstword.models.tokenizer.heteronyms import HETERONYMS_FILE
 from firstword.models.tokenizer.pronunciation import DICTIONARY_FILE, NETWORK_FILE
 from training import flow, language_model, speaker_encoder, speech_tokenizer, vocoder
 from training.checkpoint_yaml import qwen2_json, voice_yaml
@@ -105,7 +106,7 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
     write_traits(directory / TRAITS_FILE, traits)
     if traits.reads_sounds:
         (directory / PRONUNCIATION_FOLDER).mkdir(exist_ok=True)
-        for name in (DICTIONARY_FILE, NETWORK_FILE):
+        for name in (DICTIONARY_FILE, NETWORK_FILE, HETERONYMS_FILE):
             shutil.copy(pronunciation.folder(settings) / name, directory / PRONUNCIATION_FOLDER / name)
     (directory / QWEN2_CONFIG_FILE).write_text(qwen2_json(lm.lm.config.qwen2))
     shutil.copy(settings.path / "tokenizer" / "tokenizer.json", directory / QWEN2_FOLDER / "tokenizer.json")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from firstword.models.config import AlignmentHeads, Qwen2Config, Qwen2LMConfig
 from firstword.models.lm.plan import IGNORED, Layout, Vocabulary, bistream_layout, offline_layout
 from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.tokenizer.heteronyms import HETERONYMS_FILE, read_heteronyms
 from firstword.models.tokenizer.pronunciation import Pronunciation
 from firstword.models.tokenizer.qwen2 import Qwen2Tokenizer
 from training import trainer
@@ -131,7 +132,9 @@ def front_end(settings: Settings) -> Callable[[str], str]:
     """What a text goes through before it is cut into tokens."""
     if settings.language_model.reads == "letters":
         return str
-    return Pronunciation(pronunciation.folder(settings)).write
+    folder = pronunciation.folder(settings)
+    sounds, heteronyms = Pronunciation(folder), read_heteronyms(folder / HETERONYMS_FILE)
+    return lambda text: sounds.write(heteronyms.write(text))
 
 
 def as_line(

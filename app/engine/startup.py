@@ -168,7 +168,7 @@ async def running_engine(
     async with speakers:
         info = _engine_info(networks, speakers.default_speaker, engine_options.max_text_chars)
         text = await asyncio.to_thread(
-            text_frontend, tokenizer, networks.checkpoint.traits, await normalizer, engine_options.lexicon
+            text_frontend, tokenizer, networks.checkpoint, await normalizer, engine_options.lexicon
         )
         precision = find_precision(network_options.precision, networks.device)
         generator = await _start_generator(

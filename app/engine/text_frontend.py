@@ -8,7 +8,7 @@ from firstword.app.text.marks import SpeechMarks
 from firstword.app.text.normalize import Normalizer
 from firstword.app.text.segment import FamilyRules, SegmentLimits
 from firstword.app.text.stream import TextFrontend
-from firstword.models.checkpoint.traits import Traits
+from firstword.models.checkpoint.open import Checkpoint
 from firstword.models.tokenizer import PHONEME_MARKS, SPEECH_MARKS, TextTokenizer
 
 FIRST_SEGMENT_TOKENS = 20  # a short first sentence is a segment by itself, so that audio starts sooner
@@ -22,12 +22,13 @@ def warm_normalizer() -> Normalizer:
 
 
 def text_frontend(
-    tokenizer: TextTokenizer, traits: Traits, normalizer: Normalizer, lexicon: Path | None = None
+    tokenizer: TextTokenizer, checkpoint: Checkpoint, normalizer: Normalizer, lexicon: Path | None = None
 ) -> TextFrontend:
-    """Build the text step of a checkpoint.
+    """Build the text step of a checkpoint, whose tokenizer it is.
 
-    Raises InvalidOptions for a file of pronunciations that cannot be used.
+    Raises InvalidOptions for a file of pronunciations that cannot be used, CheckpointError.
     """
+    traits = checkpoint.traits
     marks = SpeechMarks(
         tokenizer.encode_text,
         tokenizer.encode,
@@ -48,4 +49,5 @@ def text_frontend(
         first_max_length=FIRST_SEGMENT_TOKENS,
         family_rules=FamilyRules(stops_cuts=traits.ends_cut_segments_in_stop),
         lexicon_file=lexicon_file,
+        heteronyms=checkpoint.load_heteronyms(),
     )

@@ -3,9 +3,11 @@
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, Protocol
 
 from firstword.app.errors import InvalidRequest
+from firstword.app.text.heteronyms import HeteronymReader, Heteronyms
 from firstword.app.text.language import detect_language
 from firstword.app.text.lexicon import Lexicon, LexiconError, LexiconFile, LexiconReader
 from firstword.app.text.marks import (
@@ -51,11 +53,13 @@ class TextFrontend(Segmenter):
         first_max_length: int,
         family_rules: FamilyRules | None = None,
         lexicon_file: LexiconFile | None = None,
+        heteronyms: Heteronyms | None = None,
     ) -> None:
-        """lexicon_file: the server's, behind the lexicons of requests."""
+        """lexicon_file: the server's, behind the lexicons of requests. heteronyms: behind all of them."""
         super().__init__(normalizer, marks.encode, limits, first_max_length, family_rules)
         self.marks = marks
         self._lexicon_file = lexicon_file
+        self._heteronyms = heteronyms
 
     @property
     def version(self) -> str:
@@ -93,17 +97,18 @@ class TextFrontend(Segmenter):
         if self._lexicon_file is not None:
             lexicons.append(self._lexicon_file.current())
 
-        def ssml() -> PartReader:
-            reader = SsmlReader(self.marks, reading.marks, warn, mode == "whole")
-            return LexiconReader(reader, lexicons) if lexicons else reader
+        def opened(is_ssml: bool) -> PartReader:
+            reader: PartReader = MarkReader(self.marks, reading.marks, warn)
+            if is_ssml:
+                reader = SsmlReader(self.marks, reading.marks, warn, mode == "whole")
+            if lexicons:
+                reader = LexiconReader(reader, lexicons)
+            return HeteronymReader(reader, self._heteronyms, self.marks) if self._heteronyms else reader
 
-        reader: PartReader = MarkReader(self.marks, reading.marks, warn)
-        if reading.ssml:
-            reader = ssml()
-        elif lexicons:
-            reader = LexiconReader(reader, lexicons)
         feed = FEEDS[mode](self, language, reading.normalize)
         held = "" if reading.ssml is None and reading.marks else None
+        reader = opened(is_ssml=bool(reading.ssml))
+        ssml = partial(opened, is_ssml=True)
         return MarkedFeed(self, mode, reading, language, language, reader, ssml, held, feed, finds_words)
 
 

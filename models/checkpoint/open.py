@@ -70,6 +70,7 @@ from firstword.models.tokenizer import (
     TokenizerError,
     load_text_tokenizer,
 )
+from firstword.models.tokenizer.heteronyms import HETERONYMS_FILE, Heteronyms, read_heteronyms
 from firstword.models.tokenizer.pronunciation import DICTIONARY_FILE, NETWORK_FILE
 from firstword.models.tokenizer.whisper import RANKS_FILE
 
@@ -82,6 +83,7 @@ TOKENIZER_FILES = (
     ),
     f"{PRONUNCIATION_FOLDER}/{DICTIONARY_FILE}",
     f"{PRONUNCIATION_FOLDER}/{NETWORK_FILE}",
+    f"{PRONUNCIATION_FOLDER}/{HETERONYMS_FILE}",
 )
 
 CHECKPOINT_FILES = (
@@ -118,6 +120,7 @@ class Checkpoint:
     def check(self) -> None:
         """Refuse what any of the methods below would refuse, by the same reading, but copy no weights."""
         self.load_tokenizer()
+        self.load_heteronyms()
         self.load_prompt_reader(num_threads=1)
         self.load_speakers()
         parts: tuple[_Part[Any], ...] = (self._lm(), self._flow(), self._hift())
@@ -157,6 +160,16 @@ class Checkpoint:
                 f"table {self._text_vocab_size} rows"
             )
         return tokenizer
+
+    def load_heteronyms(self) -> Heteronyms | None:
+        """None where the checkpoint reads no word in two ways."""
+        name = f"{PRONUNCIATION_FOLDER}/{HETERONYMS_FILE}"
+        if not (self.traits.reads_sounds and (self.directory / name).exists()):
+            return None
+        try:
+            return read_heteronyms(_file_within(self.directory, name))
+        except TokenizerError as error:
+            raise CheckpointError(str(error)) from error
 
     def load_prompt_reader(self, num_threads: int) -> PromptReader:
         """What makes a speaker of a recording; num_threads: for each of its two ONNX graphs."""

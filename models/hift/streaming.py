@@ -329,8 +329,8 @@ class WindowedVocoder:
         drawn = [chunk.state.next_noise(shape.new_frames + right, length, mel.device) for chunk in chunks]
         carries = [chunk.state.carry for chunk in chunks if chunk.state.carry is not None]
         carry = torch.stack(carries).to(mel.device) if carries else None
-        heard = hift.source.drawn_noise(torch.stack([noise for noise, _ in drawn]))
-        source, ends = hift.source(f0, heard, carry, is_last=right == 0)
+        noise_sum = hift.source.drawn_noise(torch.stack([noise for noise, _ in drawn]))
+        source, ends = hift.source(f0, noise_sum, carry, is_last=right == 0)
         past = [chunk.state.source for chunk in chunks if chunk.state.source is not None]
         if past:
             source = torch.cat([torch.stack(past), source], dim=1)

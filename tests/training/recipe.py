@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from firstword.models.tokenizer.heteronyms import HETERONYMS_FILE, write_heteronyms
 from firstword.models.tokenizer.pronunciation import DICTIONARY_FILE
 from training import corpus
 from training.pronunciation import stage
@@ -95,11 +96,13 @@ def write_corpus(settings: Settings) -> None:
 
 
 def write_words(settings: Settings, words: Mapping[str, str]) -> None:
-    """A pronouncing dictionary of misaki's symbols, before the stage asks a teacher for one."""
+    """A pronouncing dictionary of misaki's symbols, before the stage asks a teacher for one; no word of it is
+    read in two ways."""
     folder = stage.folder(settings)
     folder.mkdir(parents=True)
     marks = {word: marks_of(symbols) for word, symbols in words.items()}
     write_dictionary(folder / DICTIONARY_FILE, {word: read for word, read in marks.items() if read})
+    write_heteronyms(folder / HETERONYMS_FILE, {}, ())
 
 
 def hum(f0_hz: float, text: str) -> Spoken:

@@ -1,4 +1,4 @@
-"""Stage 3: the pronouncing dictionary, and the network for words that it does not have."""
+"""Stage 3: the pronouncing dictionary, words that are read in two ways, and the network for unknown words."""
 
 import random
 from itertools import pairwise
@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from firstword.models.tokenizer.heteronyms import HETERONYMS_FILE
 from firstword.models.tokenizer.pronunciation import (
     DICTIONARY_FILE,
     NETWORK_FILE,
@@ -19,9 +20,10 @@ from firstword.models.tokenizer.pronunciation import (
     letters_of,
     read_dictionary,
 )
-from training import trainer
+from training import corpus, trainer
 from training.onnx_export import export_onnx
 from training.pronunciation.dictionary import collect, write_dictionary
+from training.pronunciation.heteronyms import write_table
 from training.pronunciation.letters import SLOTS, LetterReader
 from training.settings import Settings
 
@@ -35,12 +37,15 @@ def folder(settings: Settings) -> Path:
 
 
 def run(settings: Settings) -> None:
-    """Writes <folder>/pronunciation/{dictionary.gz,letters.onnx}."""
+    """Writes <folder>/pronunciation/{dictionary.gz,heteronyms.json,letters.onnx}."""
     plan = settings.pronunciation
     folder(settings).mkdir(parents=True, exist_ok=True)
     path = folder(settings) / DICTIONARY_FILE
     if not path.exists():
         write_dictionary(path, collect())
+    heteronyms = folder(settings) / HETERONYMS_FILE
+    if not heteronyms.exists():
+        write_table(heteronyms, (text for shard in corpus.plan(settings) for text in shard.texts))
     model = build(settings)
     if trainer.is_trained(settings, STAGE, plan.train):
         trainer.load_average(settings, STAGE, model)
