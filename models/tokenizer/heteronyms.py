@@ -94,7 +94,9 @@ def read_heteronyms(path: Path) -> Heteronyms:
             )
             for word, entry in content["words"].items()
         }
-        before = [{clue: _scores(scores) for clue, scores in scores_of.items()} for scores_of in content["before"]]
+        before = [
+            {clue: _scores(scores) for clue, scores in scores_of.items()} for scores_of in content["before"]
+        ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise TokenizerError(f"{path}: not a table of words that are read in two ways ({error})") from error
     return Heteronyms(words, before)
