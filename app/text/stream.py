@@ -98,9 +98,11 @@ class TextFrontend(Segmenter):
             lexicons.append(self._lexicon_file.current())
 
         def opened(is_ssml: bool) -> PartReader:
-            reader: PartReader = MarkReader(self.marks, reading.marks, warn)
+            reader: PartReader
             if is_ssml:
                 reader = SsmlReader(self.marks, reading.marks, warn, mode == "whole")
+            else:
+                reader = MarkReader(self.marks, reading.marks, warn)
             if lexicons:
                 reader = LexiconReader(reader, lexicons)
             return HeteronymReader(reader, self._heteronyms, self.marks) if self._heteronyms else reader

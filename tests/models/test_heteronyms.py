@@ -36,9 +36,7 @@ def with_wind(entry: object) -> object:
 def test_two_words_before_tell() -> None:
     table = Heteronyms({"wind": WIND}, BEFORE)
     written = "the wind, to [W][AY1][N][D], to quickly [W][AY1][N][D], to be seen wind"
-    assert table.write("the wind, to wind, to quickly Wind, to be seen wind") == written.replace(
-        "quickly [", "quickly ["
-    )
+    assert table.write("the wind, to wind, to quickly Wind, to be seen wind") == written
     assert list(table.find("wind up", before="I like to ")) == [(0, 4, WIND.readings["verb"])]
 
 

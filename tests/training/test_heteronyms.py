@@ -10,8 +10,7 @@ VERB = ("[W]", "[AY1]", "[N]", "[D]")
 
 
 def test_what_was_counted_is_what_is_read() -> None:
-    words = {"wind": (("[W]", "[IH1]", "[N]", "[D]"), {"verb": VERB})}
-    table = Heteronyms(*count(words, SEEN))
+    table = Heteronyms(*count({"wind": {"verb": VERB}}, SEEN))
     assert table.write("wind the clock, to wind the clock in the wind") == (
         f"wind the clock, to {''.join(VERB)} the clock in the wind"
     )
@@ -20,7 +19,7 @@ def test_what_was_counted_is_what_is_read() -> None:
 def test_the_teachers_tagger_tells_what_a_word_is() -> None:
     pytest.importorskip("hibari")
     words = readings()
-    assert words["wind"][1]["verb"] == VERB
+    assert words["wind"]["verb"] == VERB
     assert not {"that", "used"} & words.keys()
     found = list(occurrences(["They want to wind it.", "A cold wind blew.", "No such word."], words))
     assert found == [Seen("wind", "verb", ("want", "to")), Seen("wind", "noun", ("A", "cold"))]

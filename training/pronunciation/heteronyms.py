@@ -33,12 +33,13 @@ _PART_OF_TAG = {
 _KEY_OF_PART = {"noun": "NOUN", "verb": "VERB", "adjective": "ADJ", "adverb": "ADV"}
 _KEY_OF_PART |= {"past": "VBD", "participle": "VBN"}
 _LEFT_OUT = frozenset(("that", "used"))  # differs by stress alone; is told by the word behind
-_KNOWN_WORDS = 150  # of each place before
+_KNOWN_WORDS = 150  # at each distance before
 _OWN_WEIGHT = 2.0  # occurrences that a word is given of what all words are on average
 _UNSEEN = 0.5  # occurrences of what was not counted
-_PLACE_WEIGHTS = (1.0, 0.5)  # the words before do not come independently of each other
+_DISTANCE_WEIGHTS = (1.0, 0.5)  # the words before do not come independently of each other
 
 Readings = dict[str, tuple[str, ...]]
+"""The sounds by part of speech."""
 
 
 class Seen(NamedTuple):
@@ -52,8 +53,8 @@ def write_table(path: Path, texts: Iterable[str]) -> None:
     write_heteronyms(path, *count(words, list(occurrences(texts, words))))
 
 
-def readings() -> dict[str, tuple[tuple[str, ...], Readings]]:
-    """Of each word in two readings that of the dictionary, and by part of speech those that are others."""
+def readings() -> dict[str, Readings]:
+    """Of each word that is read in two ways those readings that are not the dictionary's."""
     import hibari
 
     found = {}
@@ -69,7 +70,7 @@ def readings() -> dict[str, tuple[tuple[str, ...], Readings]]:
             if sounds is not None and sounds != usual:
                 others[part] = sounds
         if others and usual is not None:
-            found[word] = (usual, others)
+            found[word] = others
     return found
 
 
@@ -103,21 +104,21 @@ def _parts_by_place(g2p: Any, text: str) -> dict[int, str]:
 
 
 def count(
-    words: dict[str, tuple[tuple[str, ...], Readings]], seen: list[Seen]
+    words: dict[str, Readings], seen: list[Seen]
 ) -> tuple[dict[str, Heteronym], list[dict[str, list[float]]]]:
-    """-> the table of the words, and of the clues before them at each place."""
+    """-> the table of the words, and of the clues before them at each distance."""
     of_all = Counter(one.part for one in seen)
     of_words = Counter((one.word, one.part) for one in seen)
     times = Counter(one.word for one in seen)
     common: list[dict[str, object]] = []
-    for place in range(REACH):
-        there = Counter(one.before[-1 - place].lower() for one in seen if place < len(one.before))
+    for distance in range(REACH):
+        there = Counter(one.before[-1 - distance].lower() for one in seen if distance < len(one.before))
         common.append(dict.fromkeys(word for word, _ in there.most_common(_KNOWN_WORDS) if word[0].isalpha()))
     of_clues: Counter[tuple[int, str, str]] = Counter()
     for one in seen:
-        of_clues.update((place, clue, one.part) for place, clue in clues(one.before, common))
+        of_clues.update((distance, clue, one.part) for distance, clue in clues(one.before, common))
     table = {}
-    for word, (_, others) in words.items():
+    for word, others in words.items():
         scores = []
         for part in PARTS_OF_SPEECH:
             share = (of_all[part] + _UNSEEN) / (len(seen) + _UNSEEN * len(PARTS_OF_SPEECH))
@@ -125,21 +126,12 @@ def count(
             scores.append(round(math.log(own / (times[word] + _OWN_WEIGHT)), 2))
         table[word] = Heteronym(others, tuple(scores))
     before: list[dict[str, list[float]]] = []
-    for place, weight in enumerate(_PLACE_WEIGHTS):
-        names = sorted({clue for where, clue, _ in of_clues if where == place})
-        before.append(
-            {
-                clue: [
-                    round(
-                        weight
-                        * math.log(
-                            (of_clues[place, clue, part] + _UNSEEN) / (of_all[part] + _UNSEEN * len(names))
-                        ),
-                        2,
-                    )
-                    for part in PARTS_OF_SPEECH
-                ]
-                for clue in names
-            }
-        )
+    for distance, weight in enumerate(_DISTANCE_WEIGHTS):
+        names = sorted({clue for where, clue, _ in of_clues if where == distance})
+        totals = {part: of_all[part] + _UNSEEN * len(names) for part in PARTS_OF_SPEECH}
+        scores_of: dict[str, list[float]] = {}
+        for clue in names:
+            shares = [(of_clues[distance, clue, part] + _UNSEEN) / totals[part] for part in PARTS_OF_SPEECH]
+            scores_of[clue] = [round(weight * math.log(share), 2) for share in shares]
+        before.append(scores_of)
     return table, before
