@@ -9,7 +9,7 @@ _KOKORO = re.compile(r"kokoro( (?P<british>british))?( (?P<speed>\d+(\.\d+)?))?(
 
 def open_teacher(call: str) -> Teacher:
     """call: hibari, shifted PITCH FORMANTS [RANGE [COEFFICIENTS]], kokoro [british] [SPEED]
-    STYLE[:SHARE] ... or flite VOICE.
+    STYLE[:SHARE] ..., festival VOICE [RATE] or flite VOICE.
 
     Teachers' packages are imported here: each is needed only where its teacher is asked for. Raises
     TeacherError for a call that names none.
@@ -30,6 +30,10 @@ def open_teacher(call: str) -> Teacher:
             pairs = [word.partition(":") for word in found["styles"].split()]
             styles = {name: float(share or 1) for name, _, share in pairs}
             return Kokoro(styles, bool(found["british"]), float(found["speed"] or 1))
+        if kind == "festival" and 1 <= len(words) <= 2:
+            from training.teachers.festival import Festival
+
+            return Festival(words[0], *(float(word) for word in words[1:]))
         if kind == "flite" and len(words) == 1:
             from training.teachers.flite import Flite
 

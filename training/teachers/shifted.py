@@ -1,22 +1,10 @@
 """Another speaker made of hibari by WORLD: pitch and formants moved, with the pitch its graph tells."""
 
-import importlib.metadata
-import sys
-import types
-
 import numpy as np
 
 from training.teachers.hibari import Hibari
 from training.teachers.spoken import SAMPLE_RATE_HZ, STEP_SAMPLES, Spoken, as_int16, voiced_only
-
-if "pkg_resources" in sys.modules:
-    import pyworld
-else:  # pyworld asks it for its own version; setuptools 81 dropped it
-    sys.modules["pkg_resources"] = types.ModuleType("pkg_resources")
-    sys.modules["pkg_resources"].get_distribution = importlib.metadata.distribution  # type: ignore[attr-defined]
-    import pyworld
-
-    del sys.modules["pkg_resources"]
+from training.teachers.world import pyworld
 
 _PERIOD_S = 0.01
 _LOWEST_HZ = 71.0  # of the analysis

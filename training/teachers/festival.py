@@ -1,0 +1,159 @@
+"""Speaks a text with a voice of festival that is no relative of the other teachers.
+
+Catalan and Finnish voices read English as their own language: what they say is of no use to the language
+model, but the flow learns how else a person can sound. Called as Debian's packages install it
+(`festvox-kdlpc16k`: as free as the X licence; `festvox-ca-ona-hts`, `festvox-suopuhe-lj` and `-mv`: LGPL).
+"""
+
+import subprocess
+import tempfile
+import wave
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import soxr
+from numpy.typing import NDArray
+
+from training.teachers.spoken import (
+    PHONES,
+    SAMPLE_RATE_HZ,
+    STEP_RATE_HZ,
+    STEP_SAMPLES,
+    Spoken,
+    TeacherError,
+    as_int16,
+    voiced_only,
+)
+from training.teachers.world import pyworld
+
+_TIMEOUT_S = 60
+_PERIOD_MS = 5.0
+
+# A voice's phones, each beside misaki's symbol that is nearest to it.
+_ENGLISH = """
+    pau _ aa ɑ ae æ ah ʌ ao ɔ aw W ax ə ay I b b ch ʧ d d dh ð eh ɛ er ɜ ey A f f g ɡ hh h ih ɪ iy i jh ʤ k k
+    l l m m n n ng ŋ ow O oy Y p p r ɹ s s sh ʃ t t th θ uh ʊ uw u v v w w y j z z zh ʒ
+"""  # noqa: RUF001
+_CATALAN = """
+    pau _ a ɑ a1 ɑ ax ə e ɛ e1 ɛ E ɛ E1 ɛ i i i1 i o ɔ o1 ɔ O ɔ O1 ɔ u u u1 u j j y j w w b b B b d d D ð
+    f f g ɡ G ɡ J j k k l l L l m m n n N ŋ p p r ɾ rr ɹ s s S ʃ t t tS ʧ dZ ʤ x h z z Z ʒ
+"""  # noqa: RUF001
+_FINNISH = """
+    # _ a ɑ e ɛ i i o ɔ u u y u @ æ 7 ɜ b b d d f f g ɡ h h j j k k l l m m n n N ŋ p p r ɹ s s S ʃ t t T t
+    v v
+"""  # noqa: RUF001
+
+
+@dataclass(frozen=True, slots=True)
+class _Voice:
+    function: str  # of festival, that selects it
+    package: str  # of Debian, that has it
+    phones: str
+
+
+VOICES = {
+    "ked": _Voice("voice_ked_diphone", "festvox-kdlpc16k", _ENGLISH),
+    "ona": _Voice("voice_upc_ca_ona_hts", "festvox-ca-ona-hts", _CATALAN),
+    "lj": _Voice("voice_suo_fi_lj_diphone", "festvox-suopuhe-lj", _FINNISH),
+    "mv": _Voice("voice_hy_fi_mv_diphone", "festvox-suopuhe-mv", _FINNISH),
+}
+
+_PROGRAM = """
+(define (told segment)
+  (let ((word "R:SylStructure.parent.parent.R:Word"))
+    (format t "segment %s %f %s\\n" (item.name segment) (item.feat segment 'end)
+      (item.feat segment (string-append word ".id")))))
+({function})
+(set! spoken (utt.synth (Utterance Text "{text}")))
+(utt.save.wave spoken "{path}")
+(mapcar told (utt.relation.items spoken 'Segment))
+(format t "words %d\\n" (length (utt.relation.items spoken 'Word)))
+"""
+
+
+class Festival:
+    knows_phase = False
+
+    def __init__(self, voice: str, rate: float = 1.0) -> None:
+        """rate: how many times as fast its samples are played, which makes another speaker of it."""
+        if voice not in VOICES:
+            raise TeacherError(f"festival voice {voice!r}: expected one of {', '.join(VOICES)}")
+        self._voice, self._rate = VOICES[voice], rate
+        pairs = self._voice.phones.split()
+        self._phone_of = {
+            name: PHONES.index(symbol) for name, symbol in zip(pairs[::2], pairs[1::2], strict=True)
+        }
+
+    def speak(self, text: str) -> Spoken:
+        """Raises TeacherError when festival is missing or nothing came out."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "spoken.wav")
+            quoted = text.replace("\\", " ").replace('"', " ")
+            lines = _festival(_PROGRAM.format(function=self._voice.function, text=quoted, path=path))
+            segments = [line.split()[1:] for line in lines if line.startswith("segment ")]
+            num_words = [int(line.split()[1]) for line in lines if line.startswith("words ")]
+            if not path.exists() or not segments or not num_words:
+                raise TeacherError(
+                    f"festival could not speak {text!r}; it needs Debian's {self._voice.package}"
+                )
+            samples = self._read(path)
+        if unknown := {name for name, _, _ in segments} - {*self._phone_of, *map(_long, self._phone_of)}:
+            raise TeacherError(f"festival: unknown phones {sorted(unknown)} in {text!r}")
+        phones = np.array([self._phone_of[name.rstrip(":")] for name, _, _ in segments], np.uint8)
+        ends_s = np.array([float(end) for _, end, _ in segments], np.float32) / self._rate
+        f0_hz = _f0(samples)
+        return Spoken(
+            as_int16(samples),
+            phones,
+            ends_s,
+            _in_order([word for _, _, word in segments]),
+            num_words[0],
+            voiced_only(f0_hz, phones, ends_s),
+            np.concatenate([[0.0], np.cumsum(f0_hz.astype(np.float64) / STEP_RATE_HZ)])[:-1],
+            "",
+        )
+
+    def _read(self, path: Path) -> NDArray[np.float64]:
+        """-> (whole steps,) at SAMPLE_RATE_HZ."""
+        with wave.open(str(path)) as file:
+            pcm = np.frombuffer(file.readframes(file.getnframes()), np.int16)
+            samples = soxr.resample(pcm / 32768, file.getframerate() * self._rate, SAMPLE_RATE_HZ)
+        return samples[: len(samples) // STEP_SAMPLES * STEP_SAMPLES]
+
+
+def _festival(program: str) -> list[str]:
+    """-> the lines it wrote."""
+    try:
+        done = subprocess.run(
+            ["festival", "-b", "--pipe"],
+            input=program,
+            capture_output=True,
+            timeout=_TIMEOUT_S,
+            encoding="latin-1",
+            errors="ignore",
+        )
+    except FileNotFoundError as error:
+        raise TeacherError("festival is missing: install it with `apt-get install festival`") from error
+    except subprocess.TimeoutExpired as error:
+        raise TeacherError(f"festival did not end in {_TIMEOUT_S} s") from error
+    return done.stdout.splitlines()
+
+
+def _long(phone: str) -> str:
+    return f"{phone}:"
+
+
+def _in_order(names: list[str]) -> NDArray[np.int32]:
+    """The number of each segment's word; -1 for silence, which has none and is called 0."""
+    words = {name: number for number, name in enumerate(dict.fromkeys(name for name in names if name != "0"))}
+    return np.array([words.get(name, -1) for name in names], np.int32)
+
+
+def _f0(samples: NDArray[np.float64]) -> NDArray[np.float32]:
+    """-> (S,) Hz by WORLD, 0 where there is no pitch."""
+    f0_hz, times = pyworld.dio(samples, SAMPLE_RATE_HZ, frame_period=_PERIOD_MS)
+    f0_hz = pyworld.stonemask(samples, f0_hz, times, SAMPLE_RATE_HZ)
+    at = (np.arange(len(samples) // STEP_SAMPLES) + 0.5) * STEP_SAMPLES / SAMPLE_RATE_HZ
+    nearest = np.minimum(np.round(at * 1000 / _PERIOD_MS).astype(int), len(f0_hz) - 1)
+    return f0_hz[nearest].astype(np.float32)
