@@ -23,7 +23,6 @@ from firstword.models.config import (
     Family,
 )
 from firstword.models.tokenizer import PRONUNCIATION_FOLDER, QWEN2_FOLDER
-from firstword.models.tokenizer.accents import accent_file
 from firstword.models.tokenizer.heteronyms import HETERONYMS_FILE
 from firstword.models.tokenizer.pronunciation import DICTIONARY_FILE, NETWORK_FILE
 from training import flow, language_model, speaker_encoder, speech_tokenizer, vocoder
@@ -63,7 +62,7 @@ PHONEME_TRAITS = replace(  # a text token is a sound: five to a word, with the s
     segment_merge_length=26,
     reads_sounds=True,
     continues_prompts=False,  # measured: docs/voice.md, "The language model speaks alone"
-    matches_recordings=True,  # its flow knows 25 voices
+    matches_recordings=True,  # its flow knows 43 voices
     min_token_ratio=1.3,  # 99 in 100 utterances of the corpus have more, none more than 6.4
     max_token_ratio=8.0,
 )
@@ -96,21 +95,18 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
     (directory / "cosyvoice2.yaml").write_text(yaml)
     traits = PHONEME_TRAITS if settings.language_model.reads == "phonemes" else TRAITS
     heads = language_model.alignment_heads(settings.language_model)
-    accents = {name: accent for name, accent in settings.accents.items() if name in recordings}
     former = {name: now for name, now in FORMER_SPEAKERS.items() if now in recordings}
     traits = replace(
         traits,
         default_speaker=next(iter(recordings)),
         former_speakers=former,
         transcripts=dict.fromkeys(recordings, PROMPT_TEXT) if traits.reads_sounds else {},
-        accents=accents if traits.reads_sounds else {},
         alignment_heads=heads,
     )
     write_traits(directory / TRAITS_FILE, traits)
     if traits.reads_sounds:
         (directory / PRONUNCIATION_FOLDER).mkdir(exist_ok=True)
-        accent_files = map(accent_file, sorted(set(accents.values())))
-        for name in (DICTIONARY_FILE, NETWORK_FILE, HETERONYMS_FILE, *accent_files):
+        for name in (DICTIONARY_FILE, NETWORK_FILE, HETERONYMS_FILE):
             shutil.copy(pronunciation.folder(settings) / name, directory / PRONUNCIATION_FOLDER / name)
     (directory / QWEN2_CONFIG_FILE).write_text(qwen2_json(lm.lm.config.qwen2))
     shutil.copy(settings.path / "tokenizer" / "tokenizer.json", directory / QWEN2_FOLDER / "tokenizer.json")

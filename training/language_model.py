@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from firstword.models.config import AlignmentHeads, Qwen2Config, Qwen2LMConfig
 from firstword.models.lm.plan import IGNORED, Layout, Vocabulary, bistream_layout, offline_layout
 from firstword.models.lm.qwen2 import Qwen2LM
-from firstword.models.tokenizer.accents import ACCENT_TOKEN, AccentedWords, accent_file
 from firstword.models.tokenizer.heteronyms import HETERONYMS_FILE, read_heteronyms
 from firstword.models.tokenizer.pronunciation import Pronunciation
 from firstword.models.tokenizer.qwen2 import Qwen2Tokenizer
@@ -54,7 +53,6 @@ class Line:
     """One utterance as the language model sees it."""
 
     speaker: str
-    accent: tuple[int, ...]  # text ids in front of all text, which are not spoken
     text: NDArray[np.int64]  # (X,) text ids
     text_words: NDArray[np.int64]  # (X,), the word a text id is of; -1: of none
     tokens: NDArray[np.int64]  # (T,)
@@ -66,14 +64,12 @@ def run(settings: Settings) -> None:
     """Writes <folder>/language_model.pt."""
     plan = settings.language_model
     dice = trainer.seeded(settings, STAGE)
-    tokenizer = read_tokenizer(settings)
-    written = {accent: front_end(settings, accent) for accent in {"", *settings.accents.values()}}
+    tokenizer, written = read_tokenizer(settings), front_end(settings)
     kept_out = KeptOut()
     lines = [
-        as_line(one, tokens.astype(np.int64), tokenizer, written[accent], accent)
+        as_line(one, tokens.astype(np.int64), tokenizer, written)
         for one, tokens in zip(read_features(settings), read_tokens(settings), strict=True)
         if one.says and kept_out.allows(one.text)  # others may read English as another language
-        for accent in [settings.accents.get(one.speaker, "")]
     ]
     held, lines = lines[:_HELD], lines[_HELD:]
     model = build(settings, tokenizer.vocab_size)
@@ -132,14 +128,13 @@ def config(plan: LanguageModelSettings, text_vocab_size: int) -> Qwen2LMConfig:
     )
 
 
-def front_end(settings: Settings, accent: str = "") -> Callable[[str], str]:
+def front_end(settings: Settings) -> Callable[[str], str]:
     """What a text goes through before it is cut into tokens."""
     if settings.language_model.reads == "letters":
         return str
     folder = pronunciation.folder(settings)
     sounds, heteronyms = Pronunciation(folder), read_heteronyms(folder / HETERONYMS_FILE)
-    words = AccentedWords(folder / accent_file(accent), heteronyms) if accent else heteronyms
-    return lambda text: sounds.write(words.write(text))
+    return lambda text: sounds.write(heteronyms.write(text))
 
 
 def as_line(
@@ -147,7 +142,6 @@ def as_line(
     tokens: NDArray[np.int64],
     tokenizer: Qwen2Tokenizer,
     written: Callable[[str], str] = str,
-    accent: str = "",
 ) -> Line:
     ids = tokenizer.encode(written(one.text))
     spoken = read_words(one.text)
@@ -156,8 +150,7 @@ def as_line(
     if one.num_words != len(spoken):
         about = np.tile(NOT_KNOWN, (len(tokens), 1))
     phones = one.phones[1::2].astype(np.int64)
-    told = tuple(tokenizer.encode(ACCENT_TOKEN)) if accent else ()
-    return Line(one.speaker, told, np.array(ids), text_words, tokens, about, phones)
+    return Line(one.speaker, np.array(ids), text_words, tokens, about, phones)
 
 
 def words_of_ids(pieces: list[str]) -> NDArray[np.int64]:
@@ -222,7 +215,7 @@ def as_batch(
         answers = np.flatnonzero((row_targets >= 0) & (row_targets < vocabulary.num_speech_ids))
         phones[row, answers] = whole.phones
         text = np.flatnonzero(row_ids >= vocabulary.first_text)
-        first, last = (len(whole.accent) + whole.about).T[:, :, None]
+        first, last = whole.about.T[:, :, None]
         said = (first <= np.arange(len(text))) & (np.arange(len(text)) <= last)
         read[np.ix_(np.array([row]), answers, text)] = said & (text <= answers[:, None])
     return LMBatch(*(torch.from_numpy(part) for part in (ids, targets, phones, read)))
@@ -248,15 +241,15 @@ def _layout(
 ) -> Layout:
     """Interleaved where asked and the line's speech is long enough for its blocks."""
     block_text, block_speech = mix_ratio
-    text, tokens, accent = line.text.tolist(), line.tokens.tolist(), line.accent
+    text, tokens = line.text.tolist(), line.tokens.tolist()
     if is_interleaved and len(tokens) * block_text > len(text) * block_speech:
         if prompt is None:
-            return bistream_layout(vocabulary, text, tokens, accent, mix_ratio)
-        own = [*accent, *prompt.text.tolist()], prompt.tokens.tolist()
+            return bistream_layout(vocabulary, text, tokens, (), mix_ratio)
+        own = prompt.text.tolist(), prompt.tokens.tolist()
         return prompt_first_layout(vocabulary, own, text, tokens, mix_ratio)
     if prompt is not None:
         text, tokens = [*prompt.text.tolist(), *text], [*prompt.tokens.tolist(), *tokens]
-    return offline_layout(vocabulary, text, tokens, accent)
+    return offline_layout(vocabulary, text, tokens)
 
 
 def _joined(prompt: Line, line: Line) -> Line:
@@ -264,7 +257,6 @@ def _joined(prompt: Line, line: Line) -> Line:
     text_words = np.where(line.text_words >= 0, line.text_words + num_words, -1)
     return Line(
         line.speaker,
-        line.accent,
         np.concatenate([prompt.text, line.text]),
         np.concatenate([prompt.text_words, text_words]),
         np.concatenate([prompt.tokens, line.tokens]),

@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import yaml
 
 from firstword.models.config import SamplingConfig
-from firstword.models.tokenizer.accents import ACCENTS
 
 DEFAULT = Path(__file__).parent / "voice.yaml"
 BUILTIN = Path(__file__).parent.parent / "models" / "builtin"  # the checkpoint that is shipped
@@ -43,11 +42,6 @@ class VoiceSettings:
     teacher: str  # as training.teachers.open_teacher takes it
     share: int  # of the corpus, beside the others' shares
     is_shipped: bool  # as a speaker of the checkpoint; others only make it know more voices
-
-    @property
-    def accent(self) -> str:
-        """Another than American, in which it is asked to speak; "" for none."""
-        return next((accent for accent in ACCENTS if accent in self.teacher.split()), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +185,6 @@ class Settings:
     def teacher_of(self, name: str) -> str:
         """What open_teacher takes; of a name that is no voice, the voice of flite that is called so."""
         return next((voice.teacher for voice in self.voices if voice.name == name), f"flite {name}")
-
-    @property
-    def accents(self) -> dict[str, str]:
-        """Of the voices that have another than American."""
-        return {voice.name: voice.accent for voice in self.voices if voice.accent}
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -487,7 +487,6 @@ class SpeakerRegistry:
             prompt_tokens=len(builtin.features.prompt_tokens),
             cached=name in self._cache,
             access="read-only",
-            accent=builtin.features.accent,
         )
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from firstword.models.tokenizer.accents import accent_file
 from firstword.models.tokenizer.heteronyms import HETERONYMS_FILE, write_heteronyms
 from firstword.models.tokenizer.pronunciation import DICTIONARY_FILE
 from training import corpus
@@ -96,14 +95,13 @@ def write_corpus(settings: Settings) -> None:
         corpus.write_shard(shard, [(text, hum(f0_hz, text)) for text in shard.texts], knows_phase=True)
 
 
-def write_words(settings: Settings, words: Mapping[str, str], british: Mapping[str, str]) -> None:
+def write_words(settings: Settings, words: Mapping[str, str]) -> None:
     """A pronouncing dictionary of misaki's symbols, before the stage asks a teacher for one; no word of it is
-    read in two ways. british: words that are read otherwise there."""
+    read in two ways."""
     folder = stage.folder(settings)
     folder.mkdir(parents=True)
-    for name, symbols_of in ((DICTIONARY_FILE, words), (accent_file("british"), british)):
-        marks = {word: marks_of(symbols) for word, symbols in symbols_of.items()}
-        write_dictionary(folder / name, {word: read for word, read in marks.items() if read})
+    marks = {word: marks_of(symbols) for word, symbols in words.items()}
+    write_dictionary(folder / DICTIONARY_FILE, {word: read for word, read in marks.items() if read})
     write_heteronyms(folder / HETERONYMS_FILE, {}, ())
 
 

@@ -1,5 +1,6 @@
 """The teachers: samples, phones, words, pitch and phase belong together. Those not installed are skipped."""
 
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -28,6 +29,7 @@ CALLS = (
     "kokoro 1.2 jf_alpha:1 jm_kumo:3",
     "flite rms",
     "flite kal16",
+    "festival ked 1.1",
 )
 
 
@@ -56,7 +58,7 @@ def test_a_teacher_tells_what_it_says(call: str) -> None:
     assert spoken.cycles.shape == spoken.f0_hz.shape
 
 
-@pytest.mark.parametrize("call", [call for call in CALLS if not call.startswith("flite")])
+@pytest.mark.parametrize("call", [call for call in CALLS if not call.startswith(("flite", "festival"))])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_phase_that_a_teacher_tells_is_that_of_its_sound(call: str) -> None:
     """A wave in step with the teacher's own cycles has more in common with its samples than one beside."""
@@ -94,10 +96,65 @@ def test_trimming_leaves_a_little_silence_and_whole_tokens() -> None:
     assert len(cut.f0_hz) % STEPS_PER_TOKEN == 0
 
 
-@pytest.mark.parametrize("call", ["flute", "hibari now", "shifted", "flite bob", "kokoro", "kokoro 1.2"])
+@pytest.mark.parametrize(
+    "call", ["flute", "hibari now", "shifted", "flite bob", "festival bob", "kokoro", "kokoro 1.2"]
+)
 def test_an_unknown_teacher_is_refused(call: str) -> None:
     with pytest.raises(TeacherError, match="expected"):
         open_teacher(call)
+
+
+FAKE_FESTIVAL = """#!{python}
+import re, sys, wave
+program = sys.stdin.read()
+with wave.open(re.search(r'wave spoken "(.*?)"', program)[1], "wb") as file:
+    file.setnchannels(1), file.setsampwidth(2), file.setframerate(16000)
+    file.writeframes(bytes(32000))
+print("UniSyn: using default diphone")
+for line in {lines!r}:
+    print(line)
+"""
+
+
+def fake_festival(folder: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str]) -> Teacher:
+    pytest.importorskip("pyworld", reason="not installed: WORLD")
+    path = folder / "festival"
+    path.write_text(FAKE_FESTIVAL.format(python=sys.executable, lines=lines))
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    return open_teacher("festival mv 1.25")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_another_language_s_phones_are_named_by_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [
+        "segment # 0.1 0",
+        "segment t 0.3 _5",
+        "segment o: 0.5 _5",
+        "segment i 0.7 _7",
+        "segment # 1.0 0",
+    ]
+    spoken = fake_festival(tmp_path, monkeypatch, [*lines, "words 2"]).speak('To "I"')
+    assert [PHONES[phone] for phone in spoken.phones] == ["_", "t", "ɔ", "i", "_"]
+    assert spoken.words.tolist() == [-1, 0, 0, 1, -1]
+    assert spoken.num_words == 2
+    np.testing.assert_allclose(spoken.ends_s, np.array([0.1, 0.3, 0.5, 0.7, 1.0]) / 1.25, atol=1e-6)
+    assert len(spoken.samples) == STEP_SAMPLES * len(spoken.f0_hz) == pytest.approx(24_000 / 1.25, abs=60)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["segment tS 0.1 _5", "words 1"], r"unknown phones \['tS'\]"),
+        (["SIOD ERROR: unbound variable"], "it needs Debian's festvox-suopuhe-mv"),
+    ],
+)
+def test_what_festival_cannot_say_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str], message: str
+) -> None:
+    with pytest.raises(TeacherError, match=message):
+        fake_festival(tmp_path, monkeypatch, lines).speak("Hello.")
 
 
 def test_symbols_become_phones_and_words() -> None:

@@ -2,9 +2,10 @@
 
 Catalan and Finnish voices read English as their own language: what they say is of no use to the language
 model, but the flow learns how else a person can sound. Called as Debian's packages install it
-(`festvox-kdlpc16k`: as free as the X licence; `festvox-ca-ona-hts`, `festvox-suopuhe-lj` and `-mv`: LGPL).
+(`festvox-kdlpc16k`: a license like X's; `festvox-ca-ona-hts`, `festvox-suopuhe-lj` and `-mv`: LGPL).
 """
 
+import shutil
 import subprocess
 import tempfile
 import wave
@@ -15,14 +16,15 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
+from training.teachers.flite import US_ENGLISH
 from training.teachers.spoken import (
-    PHONES,
     SAMPLE_RATE_HZ,
     STEP_RATE_HZ,
     STEP_SAMPLES,
     Spoken,
     TeacherError,
     as_int16,
+    phones_by_name,
     voiced_only,
 )
 from training.teachers.world import pyworld
@@ -31,10 +33,6 @@ _TIMEOUT_S = 60
 _PERIOD_MS = 5.0
 
 # A voice's phones, each beside misaki's symbol that is nearest to it.
-_ENGLISH = """
-    pau _ aa ɑ ae æ ah ʌ ao ɔ aw W ax ə ay I b b ch ʧ d d dh ð eh ɛ er ɜ ey A f f g ɡ hh h ih ɪ iy i jh ʤ k k
-    l l m m n n ng ŋ ow O oy Y p p r ɹ s s sh ʃ t t th θ uh ʊ uw u v v w w y j z z zh ʒ
-"""  # noqa: RUF001
 _CATALAN = """
     pau _ a ɑ a1 ɑ ax ə e ɛ e1 ɛ E ɛ E1 ɛ i i i1 i o ɔ o1 ɔ O ɔ O1 ɔ u u u1 u j j y j w w b b B b d d D ð
     f f g ɡ G ɡ J j k k l l L l m m n n N ŋ p p r ɾ rr ɹ s s S ʃ t t tS ʧ dZ ʤ x h z z Z ʒ
@@ -53,7 +51,7 @@ class _Voice:
 
 
 VOICES = {
-    "ked": _Voice("voice_ked_diphone", "festvox-kdlpc16k", _ENGLISH),
+    "ked": _Voice("voice_ked_diphone", "festvox-kdlpc16k", US_ENGLISH),
     "ona": _Voice("voice_upc_ca_ona_hts", "festvox-ca-ona-hts", _CATALAN),
     "lj": _Voice("voice_suo_fi_lj_diphone", "festvox-suopuhe-lj", _FINNISH),
     "mv": _Voice("voice_hy_fi_mv_diphone", "festvox-suopuhe-mv", _FINNISH),
@@ -76,17 +74,19 @@ class Festival:
     knows_phase = False
 
     def __init__(self, voice: str, rate: float = 1.0) -> None:
-        """rate: how many times as fast its samples are played, which makes another speaker of it."""
+        """rate: how many times as fast its samples are played, which makes another speaker of it.
+
+        Raises TeacherError for another voice, and where festival is missing.
+        """
         if voice not in VOICES:
             raise TeacherError(f"festival voice {voice!r}: expected one of {', '.join(VOICES)}")
+        if shutil.which("festival") is None:
+            raise TeacherError(f"festival is missing: `apt-get install festival {VOICES[voice].package}`")
         self._voice, self._rate = VOICES[voice], rate
-        pairs = self._voice.phones.split()
-        self._phone_of = {
-            name: PHONES.index(symbol) for name, symbol in zip(pairs[::2], pairs[1::2], strict=True)
-        }
+        self._phone_of = phones_by_name(self._voice.phones)
 
     def speak(self, text: str) -> Spoken:
-        """Raises TeacherError when festival is missing or nothing came out."""
+        """Raises TeacherError when nothing came out."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "spoken.wav")
             quoted = text.replace("\\", " ").replace('"', " ")
@@ -98,9 +98,10 @@ class Festival:
                     f"festival could not speak {text!r}; it needs Debian's {self._voice.package}"
                 )
             samples = self._read(path)
-        if unknown := {name for name, _, _ in segments} - {*self._phone_of, *map(_long, self._phone_of)}:
+        names = [name.removesuffix(":") for name, _, _ in segments]  # long ones are no phones of their own
+        if unknown := set(names) - self._phone_of.keys():
             raise TeacherError(f"festival: unknown phones {sorted(unknown)} in {text!r}")
-        phones = np.array([self._phone_of[name.rstrip(":")] for name, _, _ in segments], np.uint8)
+        phones = np.array([self._phone_of[name] for name in names], np.uint8)
         ends_s = np.array([float(end) for _, end, _ in segments], np.float32) / self._rate
         f0_hz = _f0(samples)
         return Spoken(
@@ -133,15 +134,9 @@ def _festival(program: str) -> list[str]:
             encoding="latin-1",
             errors="ignore",
         )
-    except FileNotFoundError as error:
-        raise TeacherError("festival is missing: install it with `apt-get install festival`") from error
     except subprocess.TimeoutExpired as error:
         raise TeacherError(f"festival did not end in {_TIMEOUT_S} s") from error
     return done.stdout.splitlines()
-
-
-def _long(phone: str) -> str:
-    return f"{phone}:"
 
 
 def _in_order(names: list[str]) -> NDArray[np.int32]:

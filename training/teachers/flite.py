@@ -13,13 +13,13 @@ import soxr
 from numpy.typing import NDArray
 
 from training.teachers.spoken import (
-    PHONES,
     SAMPLE_RATE_HZ,
     STEP_RATE_HZ,
     STEP_SAMPLES,
     Spoken,
     TeacherError,
     as_int16,
+    phones_by_name,
     voiced_only,
 )
 
@@ -28,13 +28,12 @@ _RATE_HZ = 16_000
 _F0_RATE_HZ = 200
 _F0_STEP_S = 1 / _F0_RATE_HZ
 
-# flite's US English phones, each beside misaki's symbol.
-_SYMBOLS = """
+# US English phones of flite and festival, each beside misaki's symbol.
+US_ENGLISH = """
     pau _ aa ɑ ae æ ah ʌ ao ɔ aw W ax ə ay I b b ch ʧ d d dh ð eh ɛ er ɜ ey A f f g ɡ hh h ih ɪ iy i jh ʤ k k
     l l m m n n ng ŋ ow O oy Y p p r ɹ s s sh ʃ t t th θ uh ʊ uw u v v w w y j z z zh ʒ
 """  # noqa: RUF001
-_PAIRS = tuple(_SYMBOLS.split())
-_PHONE_OF = {name: PHONES.index(symbol) for name, symbol in zip(_PAIRS[::2], _PAIRS[1::2], strict=True)}
+_PHONE_OF = phones_by_name(US_ENGLISH)
 
 
 class _Utterance(ctypes.Structure):

@@ -17,6 +17,12 @@ PHONES = tuple("_AIOQTWYabdefhijklmnopstuvwzæðŋɑɐɒɔəɚɛɜɡɪɹɾʃʊʌ
 VOICED = frozenset(PHONES) - frozenset("_fhkpstʃʔʧθ")  # noqa: RUF001
 
 
+def phones_by_name(table: str) -> dict[str, int]:
+    """table: the names of a voice's phones, each beside one of PHONES -> places in PHONES."""
+    words = table.split()
+    return {name: PHONES.index(phone) for name, phone in zip(words[::2], words[1::2], strict=True)}
+
+
 class TeacherError(RuntimeError):
     """A teacher that is not installed, or that could not speak a text."""
 

@@ -26,7 +26,6 @@ from firstword.models.lm.plan import (
     Vocabulary,
 )
 from firstword.models.tokenizer import TextTokenizer
-from firstword.models.tokenizer.accents import ACCENT_TOKEN
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,12 +73,11 @@ class PromptBuilder:
         except ModeError as error:
             param = "voice_mode" if mode is not None else "speaker" if instruction is None else "instruct"
             raise InvalidRequest(str(error), param) from error
-        accent = tuple(tokenizer.encode(ACCENT_TOKEN)) if speaker.accent else ()
         return TokenRequest(
             text_ids=None if text_ids is None else given.text_ids,
             prompt_text_ids=given.prompt_text_ids,
             prompt_speech_ids=tuple(given.lm_prompt_tokens.tolist()),
-            prefix_text_ids=given.prefix_text_ids + accent,
+            prefix_text_ids=given.prefix_text_ids,
             speaker=given.lm_embedding if isinstance(self.config.lm, TransformerLMConfig) else None,
             seed=seed,
             ratios=self.ratios,

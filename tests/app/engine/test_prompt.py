@@ -43,17 +43,6 @@ def test_the_third_familys_prefix_is_apart_from_the_prompt_text() -> None:
     assert request.text_ids == hello(builder)
 
 
-@pytest.mark.parametrize("family", ["cosyvoice2", "cosyvoice3"])
-def test_an_accent_is_told_in_front_of_all_text(family: Family) -> None:
-    builder, speaker = built(family)
-    usual = builder.utterance(speaker, hello(builder), None, seed=1)
-    accented = builder.utterance(replace(speaker, accent="british"), hello(builder), None, seed=1)
-    told = tuple(builder.tokenizer.encode("[accent]"))
-    assert len(told) == 1
-    assert accented.prefix_text_ids == usual.prefix_text_ids + told
-    assert (accented.text_ids, accented.prompt_text_ids) == (usual.text_ids, usual.prompt_text_ids)
-
-
 def test_an_empty_instruction_is_refused() -> None:
     builder, speaker = built("cosyvoice2")
     with pytest.raises(InvalidRequest, match="needs an instruction"):
