@@ -96,12 +96,17 @@ def test_trimming_leaves_a_little_silence_and_whole_tokens() -> None:
     assert len(cut.f0_hz) % STEPS_PER_TOKEN == 0
 
 
-@pytest.mark.parametrize(
-    "call", ["flute", "hibari now", "shifted", "flite bob", "festival bob", "kokoro", "kokoro 1.2"]
-)
+@pytest.mark.parametrize("call", ["flute", "hibari now", "shifted", "flite bob", "kokoro", "kokoro 1.2"])
 def test_an_unknown_teacher_is_refused(call: str) -> None:
     with pytest.raises(TeacherError, match="expected"):
         open_teacher(call)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_an_unknown_voice_of_festival_is_refused() -> None:
+    pytest.importorskip("training.teachers.world", reason="not installed: WORLD")
+    with pytest.raises(TeacherError, match="expected one of ked, ona, lj, mv"):
+        open_teacher("festival bob")
 
 
 FAKE_FESTIVAL = """#!{python}
@@ -117,7 +122,7 @@ for line in {lines!r}:
 
 
 def fake_festival(folder: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str]) -> Teacher:
-    pytest.importorskip("pyworld", reason="not installed: WORLD")
+    pytest.importorskip("training.teachers.world", reason="not installed: WORLD")
     path = folder / "festival"
     path.write_text(FAKE_FESTIVAL.format(python=sys.executable, lines=lines))
     path.chmod(0o755)

@@ -9,8 +9,9 @@ if "pkg_resources" in sys.modules:
 else:  # pyworld asks it for its own version; setuptools 81 dropped it
     sys.modules["pkg_resources"] = types.ModuleType("pkg_resources")
     sys.modules["pkg_resources"].get_distribution = importlib.metadata.distribution  # type: ignore[attr-defined]
-    import pyworld
-
-    del sys.modules["pkg_resources"]
+    try:
+        import pyworld
+    finally:  # where it is not installed, too
+        del sys.modules["pkg_resources"]
 
 __all__ = ["pyworld"]
