@@ -43,6 +43,11 @@ class Utterance:
         return self.whisper
 
     @property
+    def tells_sounds(self) -> bool:
+        """Whether its teacher does; others may read English as another language."""
+        return bool(self.says)
+
+    @property
     def num_tokens(self) -> int:
         return len(self.mel) // FRAMES_PER_TOKEN
 

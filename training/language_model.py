@@ -69,7 +69,7 @@ def run(settings: Settings) -> None:
     lines = [
         as_line(one, tokens.astype(np.int64), tokenizer, written)
         for one, tokens in zip(read_features(settings), read_tokens(settings), strict=True)
-        if one.says and kept_out.allows(one.text)  # others may read English as another language
+        if one.tells_sounds and kept_out.allows(one.text)
     ]
     held, lines = lines[:_HELD], lines[_HELD:]
     model = build(settings, tokenizer.vocab_size)

@@ -33,7 +33,7 @@ def trained_recogniser(settings: Settings) -> PhoneRecogniser:
 
 def _train(settings: Settings, recogniser: PhoneRecogniser, dice: trainer.Dice) -> None:
     plan = settings.speech_tokenizer
-    utterances = [one for one in read_features(settings, of_each=plan.shards) if one.says]
+    utterances = [one for one in read_features(settings, of_each=plan.shards) if one.tells_sounds]
     mean, std = mel_statistics(utterances)
     recogniser.mel_mean.copy_(mean)
     recogniser.mel_std.copy_(std)

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from training.teachers.flite import US_ENGLISH
 from training.teachers.spoken import (
     SAMPLE_RATE_HZ,
-    STEP_RATE_HZ,
     STEP_SAMPLES,
     Spoken,
     TeacherError,
     as_int16,
+    cycles_of_steps,
     phones_by_name,
     voiced_only,
 )
@@ -47,7 +47,7 @@ _FINNISH = """
 class _Voice:
     function: str  # of festival, that selects it
     package: str  # of Debian, that has it
-    phones: str
+    phones: str  # their names, as `phones_by_name` reads them
 
 
 VOICES = {
@@ -59,9 +59,8 @@ VOICES = {
 
 _PROGRAM = """
 (define (told segment)
-  (let ((word "R:SylStructure.parent.parent.R:Word"))
-    (format t "segment %s %f %s\\n" (item.name segment) (item.feat segment 'end)
-      (item.feat segment (string-append word ".id")))))
+  (format t "segment %s %f %s\\n" (item.name segment) (item.feat segment 'end)
+    (item.feat segment "R:SylStructure.parent.parent.R:Word.id")))
 ({function})
 (set! spoken (utt.synth (Utterance Text "{text}")))
 (utt.save.wave spoken "{path}")
@@ -103,15 +102,17 @@ class Festival:
             raise TeacherError(f"festival: unknown phones {sorted(unknown)} in {text!r}")
         phones = np.array([self._phone_of[name] for name in names], np.uint8)
         ends_s = np.array([float(end) for _, end, _ in segments], np.float32) / self._rate
+        words = dict.fromkeys(word for _, _, word in segments if word != "0")  # a silence has none
+        numbers = {word: number for number, word in enumerate(words)}
         f0_hz = _f0(samples)
         return Spoken(
             as_int16(samples),
             phones,
             ends_s,
-            _in_order([word for _, _, word in segments]),
+            np.array([numbers.get(word, -1) for _, _, word in segments], np.int32),
             num_words[0],
             voiced_only(f0_hz, phones, ends_s),
-            np.concatenate([[0.0], np.cumsum(f0_hz.astype(np.float64) / STEP_RATE_HZ)])[:-1],
+            cycles_of_steps(f0_hz),
             "",
         )
 
@@ -137,12 +138,6 @@ def _festival(program: str) -> list[str]:
     except subprocess.TimeoutExpired as error:
         raise TeacherError(f"festival did not end in {_TIMEOUT_S} s") from error
     return done.stdout.splitlines()
-
-
-def _in_order(names: list[str]) -> NDArray[np.int32]:
-    """The number of each segment's word; -1 for silence, which has none and is called 0."""
-    words = {name: number for number, name in enumerate(dict.fromkeys(name for name in names if name != "0"))}
-    return np.array([words.get(name, -1) for name in names], np.int32)
 
 
 def _f0(samples: NDArray[np.float64]) -> NDArray[np.float32]:

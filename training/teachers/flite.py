@@ -19,6 +19,7 @@ from training.teachers.spoken import (
     Spoken,
     TeacherError,
     as_int16,
+    cycles_of_steps,
     phones_by_name,
     voiced_only,
 )
@@ -127,7 +128,6 @@ class Flite:
         num_steps = len(samples) // STEP_SAMPLES
         at = np.arange(num_steps) * _F0_RATE_HZ // STEP_RATE_HZ
         f0_hz = self._f0(utterance, num_steps * _F0_RATE_HZ // STEP_RATE_HZ + 1)[at]
-        cycles = np.cumsum(f0_hz.astype(np.float64) / STEP_RATE_HZ)
         return Spoken(
             as_int16(samples[: num_steps * STEP_SAMPLES]),
             phones,
@@ -135,7 +135,7 @@ class Flite:
             np.array(words, np.int32),
             num_words,
             voiced_only(f0_hz, phones, ends_s),
-            np.concatenate([[0.0], cycles])[:-1],
+            cycles_of_steps(f0_hz),
             "",
         )
 

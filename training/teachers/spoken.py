@@ -66,5 +66,10 @@ def voiced_only(
     return np.where(voiced, f0_hz, 0.0).astype(np.float32)
 
 
+def cycles_of_steps(f0_hz: NDArray[np.float32]) -> NDArray[np.float64]:
+    """f0_hz (S,) -> (S,), as `Spoken.cycles`: a guess of the phase, for teachers that do not tell it."""
+    return np.concatenate([[0.0], np.cumsum(f0_hz.astype(np.float64) / STEP_RATE_HZ)])[:-1]
+
+
 def as_int16(samples: NDArray[np.floating]) -> NDArray[np.int16]:
     return (np.clip(samples, -1, 1) * 32767).astype(np.int16)
