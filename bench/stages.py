@@ -20,7 +20,7 @@ from rich.table import Table
 
 from firstword.app.audio.encode import AudioEncoder
 from firstword.app.engine.startup import Networks, load_networks, set_threads
-from firstword.app.engine.text_frontend import text_frontend, warm_normalizer
+from firstword.app.engine.text_frontend import text_frontend
 from firstword.app.settings import InvalidSettings, Settings, load_settings
 from firstword.bench.arguments import count
 from firstword.bench.checkpoints import checkpoint_at
@@ -102,9 +102,7 @@ class Stages:
         self.networks = load_networks(replace(settings.networks, backend="torch"), settings.speakers.data_dir)
         assert self.networks.lm is not None, "asked to run here"
         self._lm = self.networks.lm
-        self._text = text_frontend(
-            self.networks.prompt_builder.tokenizer, self.networks.checkpoint, warm_normalizer()
-        )
+        self._text = text_frontend(self.networks.prompt_builder.tokenizer, self.networks.checkpoint)
         speakers = self.networks.checkpoint.load_speakers()
         name = settings.speakers.default_speaker or next(iter(speakers), None)
         if name not in speakers:

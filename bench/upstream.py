@@ -23,7 +23,7 @@ import torch
 from rich.table import Table
 
 from firstword.app.async_synthesizer import AsyncSynthesizer
-from firstword.app.engine.text_frontend import text_frontend, warm_normalizer
+from firstword.app.engine.text_frontend import text_frontend
 from firstword.bench.arguments import count
 from firstword.bench.stages import TEXT
 from firstword.bench.terminal import show
@@ -90,7 +90,7 @@ def published_inputs(checkpoint: Checkpoint, text: str) -> dict[str, Any]:
         raise CheckpointError(f"{checkpoint.directory}: has no speaker; both sides need one")
     speaker = next(iter(speakers.values()))
     tokenizer = load_text_tokenizer(checkpoint.config.family, checkpoint.directory)
-    (segment, *_) = text_frontend(tokenizer, checkpoint, warm_normalizer()).split(text, None, True)
+    (segment, *_) = text_frontend(tokenizer, checkpoint).split(text, None, True)
     prompt_text = speaker.prompt_text_ids or tuple(tokenizer.encode(speaker.prompt_text))
     prompt = speaker.prompt_tokens[None].int()
     return {

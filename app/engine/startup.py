@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -40,7 +40,7 @@ from firstword.app.engine.precision import (
     stored_products,
 )
 from firstword.app.engine.stages import NetworkStages
-from firstword.app.engine.text_frontend import text_frontend, warm_normalizer
+from firstword.app.engine.text_frontend import text_frontend
 from firstword.app.engine.text_task import EngineParts
 from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.engine.tokens.interface import TokenGenerator
@@ -121,6 +121,26 @@ class RunningEngine:
     stages: NetworkStages
 
 
+NetworksLoading = Future[Networks]
+
+
+def load_in_thread(
+    network_options: NetworkOptions, engine_options: EngineOptions, data_dir: Path
+) -> NetworksLoading:
+    """Begin to load the networks, in a thread of its own; raises nothing, the future does."""
+
+    def load() -> Networks:
+        set_threads(network_options)  # here: a thread that has used torch before keeps its own number
+        if engine_options.remeasure:
+            (data_dir / PRODUCTS_FILE).unlink(missing_ok=True)
+        return load_networks(network_options, data_dir)
+
+    pool = ThreadPoolExecutor(1, "networks")
+    loading = pool.submit(load)
+    pool.shutdown(wait=False)
+    return loading
+
+
 @asynccontextmanager
 async def running_engine(
     network_options: NetworkOptions,
@@ -131,26 +151,22 @@ async def running_engine(
     *,
     clock: Callable[[], float] = time.perf_counter,
     max_bundle_bytes: int = DEFAULT_MAX_BUNDLE_BYTES,
+    loading: NetworksLoading | None = None,
 ) -> AsyncIterator[RunningEngine]:
     """Load, assemble and warm up; at the end all streams are ended and all threads and processes gone.
 
-    Raises InvalidOptions, BackendError, CheckpointError and SpeakerStoreError.
+    loading: of these networks, where it has begun. Raises InvalidOptions, BackendError, CheckpointError and SpeakerStoreError.
     """
-
-    def load() -> Networks:
-        set_threads(network_options)  # here: a thread that has used torch before keeps its own number
-        if engine_options.remeasure:
-            (speaker_options.data_dir / PRODUCTS_FILE).unlink(missing_ok=True)
-        return load_networks(network_options, speaker_options.data_dir)
-
-    normalizer = asyncio.create_task(asyncio.to_thread(warm_normalizer))  # beside networks and speakers
-    networks = await asyncio.to_thread(load)
+    loading = loading or load_in_thread(network_options, engine_options, speaker_options.data_dir)
+    networks = await asyncio.wrap_future(loading)
     tokenizer = networks.prompt_builder.tokenizer
     token2wav = networks.token2wav
     mel = networks.checkpoint.config.mel
     match = partial(matched, token2wav, config=mel) if isinstance(token2wav, Token2Wav) else None
-    speaker_networks = await asyncio.to_thread(
-        SpeakerNetworks, networks.checkpoint, tokenizer, networks.prompt_states, 1, networks.lm, match
+    checkpoint, states = networks.checkpoint, networks.prompt_states
+    text, speaker_networks = await asyncio.gather(
+        asyncio.to_thread(text_frontend, tokenizer, checkpoint, engine_options.lexicon),
+        asyncio.to_thread(SpeakerNetworks, checkpoint, tokenizer, states, 1, networks.lm, match),
     )
     speaker_options.data_dir.mkdir(parents=True, exist_ok=True)
     store_path = speaker_options.data_dir / SPEAKERS_FILE
@@ -167,9 +183,6 @@ async def running_engine(
     )
     async with speakers:
         info = _engine_info(networks, speakers.default_speaker, engine_options.max_text_chars)
-        text = await asyncio.to_thread(
-            text_frontend, tokenizer, networks.checkpoint, await normalizer, engine_options.lexicon
-        )
         precision = find_precision(network_options.precision, networks.device)
         generator = await _start_generator(
             networks, lm_options, precision, engine_options.max_streams, speaker_options.data_dir, metrics
@@ -222,6 +235,7 @@ async def running_engine(
             await engine.warm_up(measures=not max_streams)
             if not max_streams:
                 capacity.write(engine.max_streams)
+            speakers.prepare_builtin()
             stages = NetworkStages(
                 networks.checkpoint.config.family,
                 networks.checkpoint.config.flow.vocab_size,

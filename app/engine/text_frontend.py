@@ -14,17 +14,10 @@ from firstword.models.tokenizer import PHONEME_MARKS, SPEECH_MARKS, TextTokenize
 FIRST_SEGMENT_TOKENS = 20  # a short first sentence is a segment by itself, so that audio starts sooner
 
 
-def warm_normalizer() -> Normalizer:
-    """The languages' rules loaded."""
-    normalizer = Normalizer()
-    normalizer.warm_up()
-    return normalizer
-
-
 def text_frontend(
-    tokenizer: TextTokenizer, checkpoint: Checkpoint, normalizer: Normalizer, lexicon: Path | None = None
+    tokenizer: TextTokenizer, checkpoint: Checkpoint, lexicon: Path | None = None
 ) -> TextFrontend:
-    """Build the text step of a checkpoint, whose tokenizer it is.
+    """Build the text step of a checkpoint, whose tokenizer it is, warmed up.
 
     Raises InvalidOptions for a file of pronunciations that cannot be used, CheckpointError.
     """
@@ -40,6 +33,8 @@ def text_frontend(
         lexicon_file = None if lexicon is None else LexiconFile(lexicon, marks)
     except (LexiconError, OSError) as error:
         raise InvalidOptions(f"FIRSTWORD_LEXICON cannot be used: {error}") from None
+    normalizer = Normalizer()
+    normalizer.warm_up(traits.languages)
     return TextFrontend(
         normalizer,
         marks,

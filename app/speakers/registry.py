@@ -101,9 +101,12 @@ class PreparedCache(Generic[Value]):
             return self._entries[key]
         self._on_miss()
         on_miss()
-        if key not in self._in_flight:
-            self._in_flight[key] = asyncio.create_task(self._compute_once(key, compute))
-        return await asyncio.shield(self._in_flight[key])
+        return await self._computed(key, compute)
+
+    async def fill(self, key: Key, compute: Callable[[], Awaitable[Value]]) -> None:
+        """Hold what `compute` gives, unless it is held; as `get`, but counted as neither hit nor miss."""
+        if key not in self._entries:
+            await self._computed(key, compute)
 
     def put(self, key: Key, value: Value) -> None:
         self._entries[key] = value
@@ -127,6 +130,11 @@ class PreparedCache(Generic[Value]):
         await asyncio.gather(*tasks, return_exceptions=True)
         self._entries.clear()
 
+    async def _computed(self, key: Key, compute: Callable[[], Awaitable[Value]]) -> Value:
+        if key not in self._in_flight:
+            self._in_flight[key] = asyncio.create_task(self._compute_once(key, compute))
+        return await asyncio.shield(self._in_flight[key])
+
     async def _compute_once(self, key: Key, compute: Callable[[], Awaitable[Value]]) -> Value:
         try:
             value = await compute()
@@ -141,8 +149,8 @@ class PreparedCache(Generic[Value]):
 class SpeakerRegistry:
     """`Speakers` for the routes, `prepared` for the engine. For one event loop, but for `count`.
 
-    `async with` prepares the built-in speakers and, at its end, stops all work and closes the store. What
-    computes runs on one worker thread, one after the other. A stored speaker keeps its recording: if its
+    `async with` prepares the default speaker, if it is a built-in one, and at its end stops all work and
+    closes the store. What computes runs on one worker thread, one after the other. A stored speaker keeps its recording: if its
     features are of another checkpoint, they are read again when it is first wanted. The store's row is the
     truth about a transcript, which another process may change; the prompt state does not depend on it.
 
@@ -176,23 +184,25 @@ class SpeakerRegistry:
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="speakers")
         self._max_waiting = max_waiting
         self._num_waiting = 0
+        self._preparing: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         try:
-            names = iter(self._networks.builtin)
-            await asyncio.gather(self._fill_cache(names), self._fill_cache(names))  # the start waits for it
+            if self.default_speaker in self._networks.builtin:
+                await self._cache.fill(self.default_speaker, partial(self._compute_builtin, self.default_speaker))
         except BaseException:
             await self._close()
             raise
-        cold = [name for name in self._networks.builtin if name not in self._cache]
-        if cold:
-            logger.warning("the memory for speakers is too small to keep the built-in %s", ", ".join(cold))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._close()
+
+    def prepare_builtin(self) -> None:
+        """Begin to prepare the built-in speakers, so that the first who wants one of them need not wait."""
+        self._preparing = asyncio.create_task(self._prepare_builtin(), name="built-in speakers")
 
     def list(self, client: Client = STRANGER) -> list[SpeakerInfo]:
         rows = [row for row in self._store.rows() if row.name not in self._networks.builtin_names]
@@ -405,13 +415,17 @@ class SpeakerRegistry:
         builtin = self._networks.builtin[name]
         return await self._compute(self._networks.with_prompt_state, builtin.features, builtin.transcript)
 
-    async def _fill_cache(self, names: Iterator[str]) -> None:
-        for name in names:
-            builtin = self._networks.builtin[name]
-            compute = partial(self._networks.with_prompt_state, builtin.features, builtin.transcript)
-            self._cache.put(name, await asyncio.to_thread(compute))
+    async def _prepare_builtin(self) -> None:
+        for name in self._networks.builtin:
+            await self._cache.fill(name, partial(self._compute_builtin, name))
+        cold = [name for name in self._networks.builtin if name not in self._cache]
+        if cold:
+            logger.warning("the memory for speakers is too small to keep the built-in %s", ", ".join(cold))
 
     async def _close(self) -> None:
+        if self._preparing is not None:
+            self._preparing.cancel()
+            await asyncio.wait([self._preparing])
         await self._cache.close()
         await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
         await asyncio.to_thread(self._store.close)

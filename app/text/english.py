@@ -4,7 +4,7 @@ import re
 
 from firstword.app.text import english_vocabulary as vocabulary
 from firstword.app.text.addresses import ENGLISH_MARKS, spell_addresses
-from firstword.app.text.english_numbers import VULGAR, NumberWords, spell_numbers
+from firstword.app.text.english_numbers import VULGAR, spell_numbers
 from firstword.app.text.phrases import Phrase
 
 # ruff: noqa: RUF001  typographic dashes are meant
@@ -41,7 +41,7 @@ _NAMED_SIGNS = re.compile(r"\b([A-G])#(?!\w)")
 _DROPPED = re.compile("[#~]")
 
 
-def say_english(text: str, phrase: Phrase, words: NumberWords) -> str:
+def say_english(text: str, phrase: Phrase) -> str:
     """Return how a phrase is spoken. text: the phrase, cleaned; its neighbors decide between readings."""
     if text in vocabulary.OPERATORS:  # alone: read between numbers; a dash between words is a pause
         if not phrase.previous or not phrase.following:
@@ -58,7 +58,7 @@ def say_english(text: str, phrase: Phrase, words: NumberWords) -> str:
     spoken = spell_addresses(text, ENGLISH_MARKS)
     spoken = _NAMED_SIGNS.sub(r"\1 sharp", spoken if has_digit else _abbreviation(spoken, phrase))
     if has_digit:
-        spoken = spell_numbers(spoken, words, phrase.previous)
+        spoken = spell_numbers(spoken, phrase.previous)
     spoken = _DROPPED.sub(" ", _SIGN.sub(lambda sign: _SIGNS[sign[0]], spoken))
     spoken = _BLANK_BEFORE_STOP.sub("", " ".join(spoken.split()))
     # A full stop may have ended both an abbreviation and the sentence.

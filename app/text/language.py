@@ -1,8 +1,11 @@
 """Languages: their names, and which one a text is in, by its script, then by its words."""
 
+import io
+import lzma
 import re
 import threading
 from collections.abc import Collection
+from importlib.resources import files
 from typing import Any, Final
 
 MAX_EXAMINED = 512  # characters; more add nothing
@@ -165,9 +168,27 @@ _loaded: list[Any] = []
 def _identifier() -> Any:
     with _loading:
         if not _loaded:
-            from py3langid import langid  # type: ignore[import-untyped]
-
-            identifier = langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE)
-            identifier.set_languages(LATIN)
-            _loaded.append(identifier)
+            _loaded.append(_load_identifier())
         return _loaded[0]
+
+
+def _load_identifier() -> Any:
+    """As `LanguageIdentifier.from_model_file`, which decompresses in seven hundred pieces and waits before
+    each until no other thread imports or computes.
+    """
+    packed = (files("py3langid") / "data" / "model.npz.xz").read_bytes()
+    unpacked = io.BytesIO(lzma.decompress(packed))
+    import numpy as np
+    from py3langid.langid import LanguageIdentifier  # type: ignore[import-untyped]
+
+    with np.load(unpacked, allow_pickle=False) as model:
+        identifier = LanguageIdentifier(
+            model["ptc"],
+            model["pc"],
+            model["classes"].tolist(),
+            memoryview(model["nextmove"]),
+            model["out_feat"].tolist(),
+            tk_row=memoryview(model["nextmove_row"]),
+        )
+    identifier.set_languages(LATIN)
+    return identifier

@@ -3,14 +3,13 @@
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 from firstword.app.text import language as languages
 from firstword.app.text.chinese import CHINESE, say_chinese
 from firstword.app.text.english import say_english
-from firstword.app.text.english_numbers import NumberWords
 from firstword.app.text.phrases import SILENT_MARKS, SOUND_MARKS, Phrase, blank_between, find_phrases
 
 MAX_CACHED = 2048  # results for single expressions, each of at most some 100 characters
@@ -42,14 +41,17 @@ class Normalizer:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._english = NumberWords(self._wetext("en"))
-        self._chinese = self._wetext("zh")
+        self._wetext: list[Any] = []  # loaded at first use, since that takes half a second
+        self._chinese = lru_cache(maxsize=MAX_CACHED)(self._normalize_chinese)
 
-    def warm_up(self) -> None:
-        """Load what is loaded at first use, language detection too: about two seconds."""
+    def warm_up(self, spoken: Collection[str]) -> None:
+        """Load what is loaded at first use: language detection, and Chinese where it is spoken.
+
+        spoken: languages as ISO 639-1.
+        """
         languages.warm_up()
-        self("1", "en")
-        self("1", "zh")
+        if not set(CHINESE).isdisjoint(spoken):
+            self("1", "zh")
 
     def __call__(self, text: str, language: str) -> str:
         """language: ISO 639-1, also with a region. Takes any string, in time linear in its length."""
@@ -71,27 +73,21 @@ class Normalizer:
         text = clean_phrase(phrase.text)
         primary = languages.primary_language(language)
         if text and primary == "en":
-            return say_english(text, phrase, self._english)
+            return say_english(text, phrase)
         if text and primary in CHINESE:
             return say_chinese(text, phrase, self._chinese)
         return text
 
-    def _wetext(self, language: Literal["en", "zh"]) -> Callable[[str], str]:
-        loaded: list[Any] = []
+    def _normalize_chinese(self, text: str) -> str:
+        with self._lock:
+            if not self._wetext:
+                import wetext
 
-        @lru_cache(maxsize=MAX_CACHED)
-        def normalize(text: str) -> str:
-            with self._lock:
-                if not loaded:
-                    import wetext
-
-                    loaded.append(wetext.Normalizer(lang=language, operator="tn"))
-                try:
-                    return str(loaded[0].normalize(text)) or text
-                except (AssertionError, RuntimeError):  # it has no reading for this text
-                    return text
-
-        return normalize
+                self._wetext.append(wetext.Normalizer(lang="zh", operator="tn"))
+            try:
+                return str(self._wetext[0].normalize(text)) or text
+            except (AssertionError, RuntimeError):  # it has no reading for this text
+                return text
 
 
 def clean_phrase(phrase: str) -> str:

@@ -5,6 +5,7 @@ over. What stands in no row keeps its name. The tables work in both directions.
 """
 
 from collections.abc import Iterable
+from functools import cache
 
 Table = tuple[tuple[str, str], ...]
 
@@ -186,19 +187,28 @@ def to_published(name: str, table: Table) -> str:
 def to_ours(name: str, pairs: Iterable[tuple[str, str]]) -> str:
     segments = name.split(".")
     for source, target in pairs:
-        carried = _match(segments, source.split("."))
+        pattern = _segments(source)
+        carried = _match(segments, pattern)
         if carried is not None:
-            rest = segments[source.count(".") + 1 :]
             indices = iter(carried)
-            return ".".join([next(indices) if part == "*" else part for part in target.split(".")] + rest)
+            mapped = [next(indices) if part == "*" else part for part in target.split(".")]
+            return ".".join(mapped + segments[len(pattern) :])
     return name
+
+
+@cache
+def _segments(pattern: str) -> list[str]:
+    return pattern.split(".")
 
 
 def _match(segments: list[str], pattern: list[str]) -> list[str] | None:
     """Return the segments where the pattern has `*`; None where the pattern is no prefix."""
     if len(segments) < len(pattern):
         return None
-    pairs = list(zip(segments, pattern, strict=False))
-    if any(part not in ("*", segment) for segment, part in pairs):
-        return None
-    return [segment for segment, part in pairs if part == "*"]
+    carried = []
+    for segment, part in zip(segments, pattern, strict=False):
+        if part == "*":
+            carried.append(segment)
+        elif part != segment:
+            return None
+    return carried

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from firstword.app.api.dependencies import Services
-from firstword.app.main import open_tracing
+from firstword.app.service import open_tracing
 from firstword.app.settings import InvalidSettings
 from firstword.app.telemetry.tracing import NO_TRACE, NO_TRACING, OpenTelemetryTracing
 from tests.support.fake_engine import FakeEngine
@@ -146,7 +146,7 @@ async def test_the_first_byte_leads_to_its_trace(services: Services) -> None:
 def test_off_imports_nothing() -> None:
     program = (
         "import sys, asyncio\n"
-        "from firstword.app.main import open_tracing\n"
+        "from firstword.app.service import open_tracing\n"
         "async def main():\n"
         "    async with open_tracing('off') as tracing:\n"
         "        return tracing.start_stream({}, 0.0)\n"

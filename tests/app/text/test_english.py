@@ -1,8 +1,12 @@
 # ruff: noqa: RUF001  typographic dashes are meant
 """How English is read."""
 
-import pytest
+import random
 
+import pytest
+import wetext
+
+from firstword.app.text.english_numbers import cardinal, ordinal
 from firstword.app.text.normalize import Normalizer
 
 EXAMPLES = {
@@ -111,3 +115,22 @@ EXAMPLES = {
 def test_english_is_read(text: str, spoken: str, normalizer: Normalizer) -> None:
     assert normalizer(text, "en") == spoken
     assert normalizer(text, "en-GB") == spoken
+
+
+def test_numbers_in_words_are_those_of_wetext() -> None:
+    normalizer = wetext.Normalizer(lang="en", operator="tn")
+    dice = random.Random(5)
+    values = [*range(1200), *(dice.randrange(10 ** dice.randint(4, 15)) for _ in range(800))]
+    for value in values:
+        expected = normalizer.normalize(f"{value:,}")
+        expected = f"one {expected}" if expected.startswith("thousand") else expected  # its slip
+        assert cardinal(f"{value:,}") == cardinal(str(value)) == expected
+    for value in range(1, 1200):
+        ending = "th" if 10 < value % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
+        assert ordinal(str(value)) == normalizer.normalize(f"{value}{ending}")
+
+
+def test_numbers_that_wetext_misses() -> None:
+    assert cardinal("100000000000001") == "one hundred trillion and one"
+    assert cardinal("1000000001") == "one billion and one"
+    assert ordinal("100001") == "one hundred thousand first"

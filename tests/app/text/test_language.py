@@ -3,8 +3,11 @@
 from pathlib import Path
 
 import pytest
+from py3langid import langid
 
+from firstword.app.text import language
 from firstword.app.text.language import NAMES, detect_language, primary_language, unspoken_languages
+from tests.app.text.examples import SENTENCES
 
 EXAMPLES = [
     ("", "en"),
@@ -34,9 +37,16 @@ EXAMPLES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "language"), EXAMPLES)
-def test_the_language_is_found(text: str, language: str) -> None:
-    assert detect_language(text) == language
+def test_languages_are_ranked_as_by_py3langid_itself() -> None:
+    theirs = langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE)
+    theirs.set_languages(language.LATIN)
+    for text in [text for texts in SENTENCES.values() for text in texts]:
+        assert language._identifier().rank(text) == theirs.rank(text)
+
+
+@pytest.mark.parametrize(("text", "expected"), EXAMPLES)
+def test_the_language_is_found(text: str, expected: str) -> None:
+    assert detect_language(text) == expected
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,12 @@ def test_warm_up_loads_what_importing_does_not() -> None:
         "from firstword.app.text.normalize import Normalizer\n"
         "heavy = {'wetext', 'py3langid', 'inflect', 'torch'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
-        "Normalizer().warm_up()\n"
-        "assert {'wetext', 'py3langid'} <= set(sys.modules)\n"
+        "normalizer = Normalizer()\n"
+        "normalizer.warm_up(('en',))\n"
+        "assert heavy & set(sys.modules) == {'py3langid'}, heavy & set(sys.modules)\n"
+        "normalizer('1 October 2024', 'en')\n"
+        "assert heavy & set(sys.modules) == {'py3langid'}, heavy & set(sys.modules)\n"
+        "normalizer.warm_up(('en', 'yue'))\n"
+        "assert heavy & set(sys.modules) == {'py3langid', 'wetext'}, heavy & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from firstword.app.engine.text_frontend import text_frontend, warm_normalizer
+from firstword.app.engine.text_frontend import text_frontend
 from firstword.app.options import BUILTIN_CHECKPOINT
 from firstword.app.text.marks import Reading
 from firstword.app.text.stream import Mode
@@ -37,7 +37,7 @@ def digest(*values: object) -> str:
 def test_text_tokens_are_those_of_before(name: str) -> None:
     directory = BUILTIN_CHECKPOINT if name == "built-in" else small_checkpoint(name)  # type: ignore[arg-type]
     checkpoint = open_checkpoint(Path(directory))
-    frontend = text_frontend(checkpoint.load_tokenizer(), checkpoint, warm_normalizer())
+    frontend = text_frontend(checkpoint.load_tokenizer(), checkpoint)
     found = hashlib.sha256()
     for text in [text for texts in SENTENCES.values() for text in texts] + random_texts(300):
         for normalize in (True, False):
