@@ -1,5 +1,6 @@
 """The service's start: what is slow to load is loaded while the rest is imported."""
 
+import gc
 import threading
 from collections.abc import Callable
 
@@ -9,10 +10,17 @@ from firstword.app.text import language
 
 async def serve(settings: Settings, announce: Callable[[str], None], on_drained: Callable[[], None]) -> None:
     """As `firstword.app.service.serve`."""
+
+    def announce_start(line: str) -> None:
+        gc.freeze()
+        gc.enable()
+        announce(line)
+
+    gc.disable()  # until the service listens: what is imported and loaded stays
     threading.Thread(target=language.warm_up, name="languages").start()
     from firstword.app.engine.startup import load_in_thread  # torch
 
     loading = load_in_thread(settings.networks, settings.engine, settings.speakers.data_dir)
     from firstword.app import service  # FastAPI and all routes, beside the loading
 
-    await service.serve(settings, announce, on_drained, loading)
+    await service.serve(settings, announce_start, on_drained, loading)

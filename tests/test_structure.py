@@ -19,7 +19,7 @@ def test_no_two_folders_of_app_import_each_other(structure: Structure) -> None:
 
 
 def test_import_chain_is_short(structure: Structure) -> None:
-    assert len(structure.import_chain) <= 12, " > ".join(structure.import_chain)
+    assert len(structure.import_chain) <= 13, " > ".join(structure.import_chain)
 
 
 def test_no_file_is_over_500_lines(structure: Structure) -> None:
@@ -33,7 +33,7 @@ def test_few_private_functions_are_used_once(structure: Structure) -> None:
 @pytest.mark.parametrize(
     ("name", "max_functions", "max_files"),
     [
-        ("text", 114, 45),  # words that are read in two ways are told apart on it
+        ("text", 116, 45),  # words that are read in two ways are told apart on it
         ("speaker", 80, 26),  # a checkpoint that matches recordings speaks the prompt again and reads that
     ],
 )

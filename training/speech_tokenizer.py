@@ -44,8 +44,7 @@ def run(settings: Settings) -> None:
 
 def _train(settings: Settings, model: TokenizerTrainer) -> None:
     plan = settings.speech_tokenizer
-    whole = read_features(settings, whisper=True, of_each=plan.shards)
-    utterances = [one for one in whole if one.tells_sounds]
+    utterances = read_features(settings, whisper=True, of_each=plan.shards)
     mean, std = trainer.on_device(mel_statistics(utterances))
     model.mel_mean.copy_(mean)
     model.mel_std.copy_(std)

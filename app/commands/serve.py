@@ -1,7 +1,6 @@
 """`firstword serve` runs the service until a signal ends it; `firstword settings` lists its settings."""
 
 import asyncio
-import gc
 import multiprocessing
 import os
 import sys
@@ -34,7 +33,6 @@ def serve(
     log_format: Annotated[str | None, typer.Option(help="text or json.")] = None,
 ) -> None:
     """Serve speech over HTTP and WebSocket. Options go before FIRSTWORD_ variables, those before .env."""
-    gc.disable()  # what is imported and loaded stays: there is nothing to collect until the service listens
     settings = load_settings(
         host=host,
         port=port,
@@ -52,8 +50,6 @@ def serve(
         from firstword.app.telemetry.logs import configure_logging
 
         def announce(line: str) -> None:
-            gc.freeze()
-            gc.enable()
             end_waiting()
             to_stderr().print(line, style="green", markup=False, highlight=False, soft_wrap=True)
 

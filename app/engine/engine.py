@@ -29,7 +29,7 @@ from firstword.app.speakers.interface import PreparedSpeaker
 from firstword.app.text.marks import Pause, Rate, Voice
 from firstword.app.text.segment import Segment
 
-_WARM_UP_TEXT = "Good morning, everything is ready now."
+_WARM_UP_TEXT = "Good morning to you."
 _MEASURED_TEXT = "Good morning. Everything is ready now, and the first listener will not have to wait."
 _log = logging.getLogger(__name__)
 

@@ -155,7 +155,8 @@ async def running_engine(
 ) -> AsyncIterator[RunningEngine]:
     """Load, assemble and warm up; at the end all streams are ended and all threads and processes gone.
 
-    loading: of these networks, where it has begun. Raises InvalidOptions, BackendError, CheckpointError and SpeakerStoreError.
+    loading: of these networks, where it has begun. Raises InvalidOptions, BackendError, CheckpointError and
+    SpeakerStoreError.
     """
     loading = loading or load_in_thread(network_options, engine_options, speaker_options.data_dir)
     networks = await asyncio.wrap_future(loading)

@@ -3,14 +3,13 @@
 import asyncio
 import hashlib
 import logging
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Generic, ParamSpec, Protocol, Self, TypeVar
+from typing import ParamSpec, Self, TypeVar
 
 from firstword.app.clients import ANYBODY, STRANGER, Access, Client
 from firstword.app.errors import (
@@ -32,6 +31,7 @@ from firstword.app.speakers.interface import (
     is_name,
     max_bundle_bytes,
 )
+from firstword.app.speakers.prepared_cache import PreparedCache
 from firstword.app.speakers.quality import with_warnings
 from firstword.app.speakers.store import SpeakerRow, SpeakerStore, StoredSpeaker, key_of
 
@@ -44,115 +44,15 @@ DEFAULT_MAX_BUNDLE_BYTES = max_bundle_bytes(10 << 20)
 
 logger = logging.getLogger(__name__)
 
-Key = str | int | bytes  # a built-in speaker's name, a stored one's id, a sent recording's digest
-
-
-class Sized(Protocol):
-    @property
-    def state_bytes(self) -> int: ...
-
-
-Value = TypeVar("Value", bound=Sized)
-
-
-class PreparedCache(Generic[Value]):
-    """Values in memory, each computed once, the least recently used dropped when they are too large.
-
-    For one event loop. pinned: keys that are dropped only when they alone, with the newest entry, are over
-    `max_bytes`. An entry that is too large by itself is not kept.
-    """
-
-    def __init__(
-        self,
-        max_bytes: int,
-        pinned: frozenset[Key],
-        on_hit: Callable[[], None],
-        on_miss: Callable[[], None],
-    ) -> None:
-        self._max_bytes = max_bytes
-        self._pinned = pinned
-        self._on_hit = on_hit
-        self._on_miss = on_miss
-        self._entries: OrderedDict[Key, Value] = OrderedDict()  # the newest last
-        self._in_flight: dict[Key, asyncio.Task[Value]] = {}
-        self._dropped: set[Key] = set()  # of those in flight
-
-    @property
-    def num_bytes(self) -> int:
-        return sum(value.state_bytes for value in self._entries.values())
-
-    def __contains__(self, key: Key) -> bool:
-        return key in self._entries
-
-    async def get(
-        self,
-        key: Key,
-        compute: Callable[[], Awaitable[Value]],
-        on_miss: Callable[[], None] = lambda: None,
-    ) -> Value:
-        """Return what is held, or what `compute` gives. on_miss: called where it is not held.
-
-        It runs once for all who wait, and to its end even if they leave. Raises what it raises; the next
-        call tries again. To wait for another's computation counts as a miss too.
-        """
-        if key in self._entries:
-            self._entries.move_to_end(key)
-            self._on_hit()
-            return self._entries[key]
-        self._on_miss()
-        on_miss()
-        return await self._computed(key, compute)
-
-    async def fill(self, key: Key, compute: Callable[[], Awaitable[Value]]) -> None:
-        """Hold what `compute` gives, unless it is held; as `get`, but counted as neither hit nor miss."""
-        if key not in self._entries:
-            await self._computed(key, compute)
-
-    def put(self, key: Key, value: Value) -> None:
-        self._entries[key] = value
-        self._entries.move_to_end(key)
-        while self.num_bytes > self._max_bytes:
-            *others, newest = self._entries
-            unpinned = (key for key in others if key not in self._pinned)
-            del self._entries[next(unpinned, others[0] if others else newest)]
-
-    def drop(self, key: Key) -> None:
-        """Remove an entry, and do not keep the result of a computation under way."""
-        self._entries.pop(key, None)
-        if key in self._in_flight:
-            self._dropped.add(key)
-
-    async def close(self) -> None:
-        """Cancel whoever still waits."""
-        tasks = list(self._in_flight.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        self._entries.clear()
-
-    async def _computed(self, key: Key, compute: Callable[[], Awaitable[Value]]) -> Value:
-        if key not in self._in_flight:
-            self._in_flight[key] = asyncio.create_task(self._compute_once(key, compute))
-        return await asyncio.shield(self._in_flight[key])
-
-    async def _compute_once(self, key: Key, compute: Callable[[], Awaitable[Value]]) -> Value:
-        try:
-            value = await compute()
-            if key not in self._dropped:
-                self.put(key, value)
-            return value
-        finally:
-            del self._in_flight[key]
-            self._dropped.discard(key)
-
 
 class SpeakerRegistry:
     """`Speakers` for the routes, `prepared` for the engine. For one event loop, but for `count`.
 
     `async with` prepares the default speaker, if it is a built-in one, and at its end stops all work and
-    closes the store. What computes runs on one worker thread, one after the other. A stored speaker keeps its recording: if its
-    features are of another checkpoint, they are read again when it is first wanted. The store's row is the
-    truth about a transcript, which another process may change; the prompt state does not depend on it.
+    closes the store. What computes runs on one worker thread, one after the other. A stored speaker keeps
+    its recording: if its features are of another checkpoint, they are read again when it is first wanted.
+    The store's row is the truth about a transcript, which another process may change; the prompt state does
+    not depend on it.
 
     default_speaker: None is the first built-in one. max_cache_bytes: of prepared speakers in memory.
     on_registered: called with the identity of a new speaker and what it speaks with.
@@ -188,8 +88,9 @@ class SpeakerRegistry:
 
     async def __aenter__(self) -> Self:
         try:
-            if self.default_speaker in self._networks.builtin:
-                await self._cache.fill(self.default_speaker, partial(self._compute_builtin, self.default_speaker))
+            name = self.default_speaker
+            if name is not None and name in self._networks.builtin:
+                await self._cache.fill(name, partial(self._compute_builtin, name))
         except BaseException:
             await self._close()
             raise
@@ -200,9 +101,10 @@ class SpeakerRegistry:
     ) -> None:
         await self._close()
 
-    def prepare_builtin(self) -> None:
+    def prepare_builtin(self) -> asyncio.Task[None]:
         """Begin to prepare the built-in speakers, so that the first who wants one of them need not wait."""
         self._preparing = asyncio.create_task(self._prepare_builtin(), name="built-in speakers")
+        return self._preparing
 
     def list(self, client: Client = STRANGER) -> list[SpeakerInfo]:
         rows = [row for row in self._store.rows() if row.name not in self._networks.builtin_names]

@@ -166,29 +166,25 @@ _loaded: list[Any] = []
 
 
 def _identifier() -> Any:
-    with _loading:
-        if not _loaded:
-            _loaded.append(_load_identifier())
-        return _loaded[0]
-
-
-def _load_identifier() -> Any:
     """As `LanguageIdentifier.from_model_file`, which decompresses in seven hundred pieces and waits before
     each until no other thread imports or computes.
     """
-    packed = (files("py3langid") / "data" / "model.npz.xz").read_bytes()
-    unpacked = io.BytesIO(lzma.decompress(packed))
-    import numpy as np
-    from py3langid.langid import LanguageIdentifier  # type: ignore[import-untyped]
+    with _loading:
+        if not _loaded:
+            packed = (files("py3langid") / "data" / "model.npz.xz").read_bytes()
+            unpacked = io.BytesIO(lzma.decompress(packed))
+            import numpy as np
+            from py3langid.langid import LanguageIdentifier  # type: ignore[import-untyped]
 
-    with np.load(unpacked, allow_pickle=False) as model:
-        identifier = LanguageIdentifier(
-            model["ptc"],
-            model["pc"],
-            model["classes"].tolist(),
-            memoryview(model["nextmove"]),
-            model["out_feat"].tolist(),
-            tk_row=memoryview(model["nextmove_row"]),
-        )
-    identifier.set_languages(LATIN)
-    return identifier
+            with np.load(unpacked, allow_pickle=False) as model:
+                identifier = LanguageIdentifier(
+                    model["ptc"],
+                    model["pc"],
+                    model["classes"].tolist(),
+                    memoryview(model["nextmove"]),
+                    model["out_feat"].tolist(),
+                    tk_row=memoryview(model["nextmove_row"]),
+                )
+            identifier.set_languages(LATIN)
+            _loaded.append(identifier)
+        return _loaded[0]

@@ -15,8 +15,8 @@ from firstword.app.api.grpc.server import GrpcServer
 from firstword.app.api.kserve.inference import MAX_ELEMENTS, Caller, Inference
 from firstword.app.api.kserve.tensors import Tensor, checked_shape
 from firstword.app.clients import ANYBODY
-from firstword.app.service import running
 from firstword.app.options import InvalidOptions
+from firstword.app.service import running
 from firstword.app.settings import load_settings
 from firstword.app.telemetry.logs import configure_logging
 from firstword.app.triton.interface import Given, engine_socket

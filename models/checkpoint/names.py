@@ -5,7 +5,6 @@ over. What stands in no row keeps its name. The tables work in both directions.
 """
 
 from collections.abc import Iterable
-from functools import cache
 
 Table = tuple[tuple[str, str], ...]
 
@@ -187,18 +186,13 @@ def to_published(name: str, table: Table) -> str:
 def to_ours(name: str, pairs: Iterable[tuple[str, str]]) -> str:
     segments = name.split(".")
     for source, target in pairs:
-        pattern = _segments(source)
+        pattern = source.split(".")
         carried = _match(segments, pattern)
         if carried is not None:
             indices = iter(carried)
             mapped = [next(indices) if part == "*" else part for part in target.split(".")]
             return ".".join(mapped + segments[len(pattern) :])
     return name
-
-
-@cache
-def _segments(pattern: str) -> list[str]:
-    return pattern.split(".")
 
 
 def _match(segments: list[str], pattern: list[str]) -> list[str] | None:

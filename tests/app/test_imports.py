@@ -9,7 +9,7 @@ HEAVY_WHEN_USED = ("wetext", "inflect", "py3langid", "matplotlib", "openai", "vl
 
 def test_the_service_reads_no_environment_and_loads_nothing_it_may_not_need() -> None:
     modules = modules_after(
-        "import firstword.app.main", FIRSTWORD_PORT="no port", FIRSTWORD_NO_SUCH_SETTING="1"
+        "import firstword.app.service", FIRSTWORD_PORT="no port", FIRSTWORD_NO_SUCH_SETTING="1"
     )
     assert not modules & set(HEAVY_WHEN_USED)
 

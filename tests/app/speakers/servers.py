@@ -21,7 +21,10 @@ class Servers:
     hits: int = 0
     misses: int = 0
 
-    async def open(self, networks: FakeNetworks | None = None, **settings: Any) -> SpeakerRegistry:
+    async def open(
+        self, networks: FakeNetworks | None = None, *, prepares: bool = True, **settings: Any
+    ) -> SpeakerRegistry:
+        """prepares: the built-in speakers, to the end."""
         settings = {
             "max_cache_bytes": 100 * STATE_BYTES,
             "on_hit": self.hit,
@@ -30,7 +33,10 @@ class Servers:
         }
         store = await asyncio.to_thread(SpeakerStore, self.path)
         registry = SpeakerRegistry(store, networks or self.networks, **settings)  # type: ignore[arg-type]
-        return await self.stack.enter_async_context(registry)
+        await self.stack.enter_async_context(registry)
+        if prepares:
+            await registry.prepare_builtin()
+        return registry
 
     def hit(self) -> None:
         self.hits += 1

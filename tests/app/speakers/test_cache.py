@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from firstword.app.speakers.registry import Key, PreparedCache
+from firstword.app.speakers.prepared_cache import Key, PreparedCache
 
 pytestmark = pytest.mark.anyio
 

@@ -30,6 +30,16 @@ async def test_the_built_in_speakers_are_there_and_warm(servers: Servers) -> Non
     assert (servers.hits, servers.misses) == (1, 0)
 
 
+async def test_the_start_waits_for_the_default_speaker_alone(servers: Servers) -> None:
+    registry = await servers.open(FakeNetworks(builtin=builtin("ann", "bob", "cid")), prepares=False)
+    assert [speaker.cached for speaker in registry.list()] == [True, False, False]
+
+    await registry.prepare_builtin()
+
+    assert [speaker.cached for speaker in registry.list()] == [True, True, True]
+    assert (servers.hits, servers.misses) == (0, 0)
+
+
 async def test_the_first_speaker_is_the_default_and_all_are_listed_by_name(
     servers: Servers,
 ) -> None:
