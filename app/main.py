@@ -8,16 +8,23 @@ from firstword.app.settings import Settings
 from firstword.app.text import language
 
 
+def begin() -> None:
+    """What can be done from the first moment on, beside torch's import.
+
+    Garbage is not collected until the service listens: what is imported and loaded stays.
+    """
+    gc.disable()
+    threading.Thread(target=language.warm_up, name="languages").start()
+
+
 async def serve(settings: Settings, announce: Callable[[str], None], on_drained: Callable[[], None]) -> None:
-    """As `firstword.app.service.serve`."""
+    """As `firstword.app.service.serve`, after `begin`."""
 
     def announce_start(line: str) -> None:
         gc.freeze()
         gc.enable()
         announce(line)
 
-    gc.disable()  # until the service listens: what is imported and loaded stays
-    threading.Thread(target=language.warm_up, name="languages").start()
     from firstword.app.engine.startup import load_in_thread  # torch
 
     loading = load_in_thread(settings.networks, settings.engine, settings.speakers.data_dir)

@@ -45,8 +45,11 @@ def serve(
         log_format=log_format,
     )
     with waiting("loading and warming up the networks") as end_waiting:
-        _refuse_what_cannot_run(settings)
+        from firstword.app.main import begin
         from firstword.app.main import serve as serve_until_signalled
+
+        begin()
+        _refuse_what_cannot_run(settings)
         from firstword.app.telemetry.logs import configure_logging
 
         def announce(line: str) -> None:

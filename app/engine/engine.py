@@ -30,7 +30,7 @@ from firstword.app.text.marks import Pause, Rate, Voice
 from firstword.app.text.segment import Segment
 
 _WARM_UP_TEXT = "Good morning to you."
-_MEASURED_TEXT = "Good morning. Everything is ready now, and the first listener will not have to wait."
+_MEASURED_TEXT = "Good morning. Everything is ready now, and the first may begin."
 _log = logging.getLogger(__name__)
 
 

@@ -59,6 +59,7 @@ from firstword.app.speakers.enrolment import FirstHopPromptStates, PromptStates,
 from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
 from firstword.app.telemetry.metrics import Metrics
+from firstword.app.text import language
 from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
 from firstword.models.exports.directory import Exports, open_exports
 from firstword.models.exports.formats import ExportError
@@ -127,7 +128,7 @@ NetworksLoading = Future[Networks]
 def load_in_thread(
     network_options: NetworkOptions, engine_options: EngineOptions, data_dir: Path
 ) -> NetworksLoading:
-    """Begin to load the networks, in a thread of its own; raises nothing, the future does."""
+    """Begin to load the networks, and what tells languages apart, in threads; the future raises."""
 
     def load() -> Networks:
         set_threads(network_options)  # here: a thread that has used torch before keeps its own number
@@ -135,8 +136,9 @@ def load_in_thread(
             (data_dir / PRODUCTS_FILE).unlink(missing_ok=True)
         return load_networks(network_options, data_dir)
 
-    pool = ThreadPoolExecutor(1, "networks")
+    pool = ThreadPoolExecutor(2, "networks")
     loading = pool.submit(load)
+    pool.submit(language.warm_up)
     pool.shutdown(wait=False)
     return loading
 

@@ -318,8 +318,12 @@ class SpeakerRegistry:
         return await self._compute(self._networks.with_prompt_state, builtin.features, builtin.transcript)
 
     async def _prepare_builtin(self) -> None:
-        for name in self._networks.builtin:
-            await self._cache.fill(name, partial(self._compute_builtin, name))
+        try:
+            for name in self._networks.builtin:
+                await self._cache.fill(name, partial(self._compute_builtin, name))
+        except Exception:
+            logger.exception("not all built-in speakers could be prepared; each is when it is first wanted")
+            return
         cold = [name for name in self._networks.builtin if name not in self._cache]
         if cold:
             logger.warning("the memory for speakers is too small to keep the built-in %s", ", ".join(cold))

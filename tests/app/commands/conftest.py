@@ -53,5 +53,5 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
         settings_seen.append(settings)
         announce("http://127.0.0.1:1 speaks [softly]")
 
-    monkeypatch.setitem(sys.modules, "firstword.app.main", SimpleNamespace(serve=serve))
+    monkeypatch.setitem(sys.modules, "firstword.app.main", SimpleNamespace(begin=lambda: None, serve=serve))
     return settings_seen

@@ -5,6 +5,7 @@ import sys
 import time
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from packaging.requirements import Requirement
@@ -66,7 +67,8 @@ def test_serve_refuses_what_cannot_run_before_it_loads(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setattr(backend, "vllm_build", lambda: None)
-    monkeypatch.setitem(sys.modules, "firstword.app.main", None)
+    loading = SimpleNamespace(begin=lambda: None, serve=None)
+    monkeypatch.setitem(sys.modules, "firstword.app.main", loading)
     monkeypatch.setenv(variable, value)
     line = refused("serve", "--port", "0")
     assert expected in line

@@ -40,6 +40,18 @@ async def test_the_start_waits_for_the_default_speaker_alone(servers: Servers) -
     assert (servers.hits, servers.misses) == (0, 0)
 
 
+async def test_a_built_in_speaker_that_cannot_be_prepared_is_logged_and_tried_again(
+    servers: Servers, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry = await servers.open(prepares=False)
+    servers.networks.failure = RuntimeError("no memory is left")
+
+    await registry.prepare_builtin()
+
+    assert "no memory is left" in caplog.text
+    assert (await registry.prepared("bob")).features is servers.networks.builtin["bob"].features
+
+
 async def test_the_first_speaker_is_the_default_and_all_are_listed_by_name(
     servers: Servers,
 ) -> None:
