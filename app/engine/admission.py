@@ -71,6 +71,7 @@ class Admission:
         self._is_draining = False
         self._idle = asyncio.Event()
         self._idle.set()
+        self._num_begun = 0
 
     @property
     def num_running(self) -> int:
@@ -106,6 +107,7 @@ class Admission:
         if not line.waiters and self._has_slot(line):
             line.num_running += 1
             self._idle.clear()
+            self._num_begun += 1
             self._note_free_slot()
             return Slot(partial(self._release, line), self._clock)
         if len(line.waiters) >= line.max_waiting:
@@ -140,6 +142,15 @@ class Admission:
 
     async def wait_until_idle(self) -> None:
         await self._idle.wait()
+
+    async def wait_until_quiet(self, seconds: float) -> None:
+        """Wait until no stream has run for so long."""
+        is_quiet = False
+        while not is_quiet:
+            await self._idle.wait()
+            num_begun = self._num_begun
+            await asyncio.sleep(seconds)
+            is_quiet = self._idle.is_set() and num_begun == self._num_begun
 
     async def wait_for_free_slot(self) -> None:
         """Wait while streams that are not in the background take every slot."""

@@ -84,6 +84,7 @@ CAPACITY_FILE = "capacity.json"
 ENGINES_DIRECTORY = "tensorrt"  # of the plans that `firstword tensorrt` builds
 MAX_CHUNKS_IN_BATCH = 8  # on a GPU
 MAX_WORKERS = 8
+QUIET_S = 0.5  # without a stream, before what is only going to be wanted is computed
 _SWITCH_INTERVAL_S = 1e-4
 _log = logging.getLogger(__name__)
 
@@ -238,7 +239,7 @@ async def running_engine(
             await engine.warm_up(measures=not max_streams)
             if not max_streams:
                 capacity.write(engine.max_streams)
-            speakers.prepare_builtin()
+            speakers.prepare_builtin(partial(admission.wait_until_quiet, QUIET_S))
             stages = NetworkStages(
                 networks.checkpoint.config.family,
                 networks.checkpoint.config.flow.vocab_size,

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -101,9 +101,12 @@ class SpeakerRegistry:
     ) -> None:
         await self._close()
 
-    def prepare_builtin(self) -> asyncio.Task[None]:
-        """Begin to prepare the built-in speakers, so that the first who wants one of them need not wait."""
-        self._preparing = asyncio.create_task(self._prepare_builtin(), name="built-in speakers")
+    def prepare_builtin(self, quiet: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+        """Begin to prepare the built-in speakers, so that the first who wants one of them need not wait.
+
+        quiet: waited for before each.
+        """
+        self._preparing = asyncio.create_task(self._prepare_builtin(quiet), name="built-in speakers")
         return self._preparing
 
     def list(self, client: Client = STRANGER) -> list[SpeakerInfo]:
@@ -317,9 +320,10 @@ class SpeakerRegistry:
         builtin = self._networks.builtin[name]
         return await self._compute(self._networks.with_prompt_state, builtin.features, builtin.transcript)
 
-    async def _prepare_builtin(self) -> None:
+    async def _prepare_builtin(self, quiet: Callable[[], Awaitable[None]]) -> None:
         try:
             for name in self._networks.builtin:
+                await quiet()
                 await self._cache.fill(name, partial(self._compute_builtin, name))
         except Exception:
             logger.exception("not all built-in speakers could be prepared; each is when it is first wanted")

@@ -98,6 +98,20 @@ async def test_draining_refuses_those_who_wait_and_those_who_come() -> None:
     await idle
 
 
+async def test_it_is_quiet_when_no_stream_has_run_for_a_while() -> None:
+    door = admission()
+    quiet = asyncio.create_task(door.wait_until_quiet(0.2))
+    for _ in range(4):
+        (await door.acquire()).release()
+        await asyncio.sleep(0.1)
+    assert not quiet.done()
+    place = await door.acquire()
+    await asyncio.sleep(0.4)
+    assert not quiet.done()
+    place.release()
+    await quiet
+
+
 async def test_draining_passes_over_one_who_is_just_leaving() -> None:
     door = admission()
     place = await door.acquire()

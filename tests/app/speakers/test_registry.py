@@ -11,7 +11,7 @@ from firstword.app.clients import ANYBODY
 from firstword.app.errors import AudioTooLong, BadAudio, InvalidRequest, SpeakerExists, SpeakerNotFound
 from tests.app.speakers.fakes import FakeNetworks, builtin
 from tests.app.speakers.recordings import RATE_HZ, recording, voice, wav
-from tests.app.speakers.servers import Servers
+from tests.app.speakers.servers import Servers, at_once
 from tests.support.bad_names import BAD_NAMES
 
 pytestmark = pytest.mark.anyio
@@ -34,7 +34,7 @@ async def test_the_start_waits_for_the_default_speaker_alone(servers: Servers) -
     registry = await servers.open(FakeNetworks(builtin=builtin("ann", "bob", "cid")), prepares=False)
     assert [speaker.cached for speaker in registry.list()] == [True, False, False]
 
-    await registry.prepare_builtin()
+    await registry.prepare_builtin(at_once)
 
     assert [speaker.cached for speaker in registry.list()] == [True, True, True]
     assert (servers.hits, servers.misses) == (0, 0)
@@ -46,7 +46,7 @@ async def test_a_built_in_speaker_that_cannot_be_prepared_is_logged_and_tried_ag
     registry = await servers.open(prepares=False)
     servers.networks.failure = RuntimeError("no memory is left")
 
-    await registry.prepare_builtin()
+    await registry.prepare_builtin(at_once)
 
     assert "no memory is left" in caplog.text
     assert (await registry.prepared("bob")).features is servers.networks.builtin["bob"].features
