@@ -34,7 +34,7 @@ from firstword.models.lm.decoder import RowRequest, SpeechDecoder
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.onnx.build import onnx_estimator, onnx_front, onnx_generator, onnx_lm
-from firstword.models.token2wav import PromptState, StreamState, Token2Wav
+from firstword.models.token2wav import DEFAULT_WINDOW_S, PromptState, StreamState, Token2Wav
 from firstword.models.token2wav_step import StepInput
 
 TEXT_TOKENS = 20
@@ -55,6 +55,7 @@ class Form:
     precision: str
     uses_onnx: bool
     state_precision: StatePrecisionChoice
+    window_s: float  # of its own past, what a stream attends to; 0: all
 
     @property
     def dtype(self) -> torch.dtype:
@@ -92,6 +93,9 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--pairs", type=int, default=5, help="chunks timed early and late, alternately")
     parser.add_argument("--prompt-tokens", type=int, default=75)
     parser.add_argument("--solver-steps", type=int, help="of the flow, instead of its own")
+    parser.add_argument(
+        "--window-s", type=float, default=DEFAULT_WINDOW_S, help="of its own past, what a stream attends to"
+    )
     parser.add_argument("--tokens", type=int, default=60, help="language model tokens timed")
     parser.add_argument("--json", type=Path, help="also write the results here")
     arguments = parser.parse_args(words)
@@ -106,7 +110,7 @@ def main(words: Sequence[str]) -> None:
             f"torch's own calls have no {arguments.precision}; take --precision float32 with --plain"
         )
     uses_onnx = not arguments.plain and arguments.precision != "bfloat16"
-    form = Form(arguments.precision, uses_onnx, arguments.state_precision)
+    form = Form(arguments.precision, uses_onnx, arguments.state_precision, arguments.window_s)
     results: dict[str, Any] = {"family": arguments.family, "size": arguments.size, **asdict(form)}
     results["solver_steps"] = config.flow.cfm.num_steps
     results |= measure_lm(config, form, arguments.prompt_tokens, arguments.tokens)
@@ -175,6 +179,7 @@ def measure_token2wav(
     session = Token2Wav(
         flow,
         hift,
+        form.window_s or None,
         estimator=estimator,
         front=onnx_front(flow, num_threads) if form.uses_onnx else None,
         generate=onnx_generator(hift, form.has_int8, num_threads) if form.uses_onnx else None,
