@@ -8,8 +8,8 @@ from firstword.app.settings import Settings
 from firstword.app.text import language
 
 
-def begin() -> None:
-    """What can be done from the first moment on, beside torch's import.
+def begin_loading() -> None:
+    """Load what needs no torch, in a thread, while the caller goes on to import torch.
 
     Garbage is not collected until the service listens: what is imported and loaded stays.
     """
@@ -18,7 +18,7 @@ def begin() -> None:
 
 
 async def serve(settings: Settings, announce: Callable[[str], None], on_drained: Callable[[], None]) -> None:
-    """As `firstword.app.service.serve`, after `begin`."""
+    """As `firstword.app.service.serve`, after `begin_loading`."""
 
     def announce_start(line: str) -> None:
         gc.freeze()

@@ -45,10 +45,10 @@ def serve(
         log_format=log_format,
     )
     with waiting("loading and warming up the networks") as end_waiting:
-        from firstword.app.main import begin
+        from firstword.app.main import begin_loading
         from firstword.app.main import serve as serve_until_signalled
 
-        begin()
+        begin_loading()
         _refuse_what_cannot_run(settings)
         from firstword.app.telemetry.logs import configure_logging
 

@@ -71,7 +71,7 @@ class Admission:
         self._is_draining = False
         self._idle = asyncio.Event()
         self._idle.set()
-        self._num_begun = 0
+        self._num_begun = 0  # streams that did not have to wait; one that had to follows another
 
     @property
     def num_running(self) -> int:
@@ -144,7 +144,7 @@ class Admission:
         await self._idle.wait()
 
     async def wait_until_quiet(self, seconds: float) -> None:
-        """Wait until no stream has run for so long."""
+        """Wait until no stream has run for that many seconds in a row."""
         is_quiet = False
         while not is_quiet:
             await self._idle.wait()

@@ -84,7 +84,7 @@ CAPACITY_FILE = "capacity.json"
 ENGINES_DIRECTORY = "tensorrt"  # of the plans that `firstword tensorrt` builds
 MAX_CHUNKS_IN_BATCH = 8  # on a GPU
 MAX_WORKERS = 8
-QUIET_S = 0.5  # without a stream, before what is only going to be wanted is computed
+QUIET_S = 0.5  # without a stream, before a speaker that nobody has asked for yet is prepared
 _SWITCH_INTERVAL_S = 1e-4
 _log = logging.getLogger(__name__)
 

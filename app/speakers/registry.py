@@ -104,7 +104,7 @@ class SpeakerRegistry:
     def prepare_builtin(self, quiet: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
         """Begin to prepare the built-in speakers, so that the first who wants one of them need not wait.
 
-        quiet: waited for before each.
+        quiet: returns once nobody speaks; awaited before each of them.
         """
         self._preparing = asyncio.create_task(self._prepare_builtin(quiet), name="built-in speakers")
         return self._preparing

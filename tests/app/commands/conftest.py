@@ -53,5 +53,6 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
         settings_seen.append(settings)
         announce("http://127.0.0.1:1 speaks [softly]")
 
-    monkeypatch.setitem(sys.modules, "firstword.app.main", SimpleNamespace(begin=lambda: None, serve=serve))
+    main = SimpleNamespace(begin_loading=lambda: None, serve=serve)
+    monkeypatch.setitem(sys.modules, "firstword.app.main", main)
     return settings_seen

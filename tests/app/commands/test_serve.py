@@ -67,8 +67,8 @@ def test_serve_refuses_what_cannot_run_before_it_loads(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setattr(backend, "vllm_build", lambda: None)
-    loading = SimpleNamespace(begin=lambda: None, serve=None)
-    monkeypatch.setitem(sys.modules, "firstword.app.main", loading)
+    main = SimpleNamespace(begin_loading=lambda: None, serve=None)
+    monkeypatch.setitem(sys.modules, "firstword.app.main", main)
     monkeypatch.setenv(variable, value)
     line = refused("serve", "--port", "0")
     assert expected in line

@@ -46,7 +46,7 @@ class Servers:
 
 
 async def at_once() -> None:
-    """Nobody speaks who would have to wait."""
+    """As `quiet` of `prepare_builtin` where nobody speaks."""
 
 
 async def work_began(networks: FakeNetworks) -> None:
