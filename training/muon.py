@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from training.half import computes_bfloat16
+
 _MOMENTUM = 0.95
 _RMS = 0.2  # of an update, what AdamW's are like: one rate serves both
 _STEPS = 5
@@ -47,7 +49,8 @@ def _orthogonal(matrices: Tensor) -> Tensor:
     """(N, R, C) -> (N, R, C): the nearest with singular values of about one, by Newton and Schulz."""
     a, b, c = _COEFFICIENTS
     is_tall = matrices.shape[1] > matrices.shape[2]
-    x = (matrices.mT if is_tall else matrices).bfloat16()
+    is_half = computes_bfloat16(matrices.device.type)
+    x = (matrices.mT if is_tall else matrices).to(torch.bfloat16 if is_half else torch.float32)
     x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
     for _ in range(_STEPS):
         gram = x @ x.mT

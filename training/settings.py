@@ -48,7 +48,8 @@ class VoiceSettings:
 class TrainSettings:
     """How a network is trained: AdamW, a rate that rises, stays and falls, gradients clipped to a norm.
 
-    muon: the matrices inside by Muon, tables, the first and the last layers by AdamW as before.
+    bf16: computed in bfloat16 on machines that have arithmetic for it. muon: the matrices inside by Muon,
+    tables, the first and the last layers by AdamW as before.
     """
 
     steps: int

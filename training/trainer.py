@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from training.half import autocast
 from training.muon import Muon
 from training.progress import Progress
 from training.settings import Settings, TrainSettings
@@ -113,7 +114,7 @@ def train(
             for group in chain.from_iterable(optimizer.param_groups for optimizer in optimizers):
                 group["lr"] = rate * group.get("times", 1.0)
             model.train()
-            with torch.autocast(device().type, torch.bfloat16, enabled=plan.bf16):
+            with autocast(device().type, plan.bf16):
                 losses = losses_of(step / plan.steps)
             model.zero_grad(set_to_none=True)
             losses["loss"].backward()

@@ -14,6 +14,7 @@ from firstword.models.hift.hift import HiFT
 from firstword.models.layers import FullContext
 from training import corpus, features, trainer
 from training.features import MEL, STEPS_PER_FRAME
+from training.half import autocast
 from training.phase import AlignedLoss, aligned_source
 from training.phone_recogniser import trained_recogniser, unlike
 from training.settings import Settings
@@ -158,7 +159,7 @@ def decode(model: HiFT, mel: Tensor, source: Tensor, is_half: bool) -> Tensor:
     """As HiFT.decode; with `is_half` the body runs in bfloat16. The last convolution and the Fourier
     transforms never do: their rounding would be a noise at -48 dB that no training can take away."""
     spectrum = model.stft.analyze(model.stft.centered(source))
-    with torch.autocast(mel.device.type, torch.bfloat16, enabled=is_half):
+    with autocast(mel.device.type, is_half):
         features = model.generator.features(mel, spectrum, FullContext())
     return model.waveform(model.generator.spectrum(features.float(), FullContext()), source.shape[-1])
 

@@ -1,11 +1,11 @@
 """Stage 3: the vocoder goes on against discriminators, which hear what spectral distances leave smooth."""
 
-import torch
 from torch import nn
 
 from firstword.models.hift.hift import HiFT
 from training import trainer, vocoder
 from training.adversary import Adversary
+from training.half import autocast
 from training.settings import Settings
 
 STAGE = "vocoder_adversarial"
@@ -30,7 +30,7 @@ def run(settings: Settings) -> None:
 
     def losses_of(_: float) -> trainer.Losses:
         known = distances(pair.vocoder, plan.train.batch)
-        with torch.autocast(known.made.device.type, torch.bfloat16, enabled=settings.vocoder.is_half):
+        with autocast(known.made.device.type, settings.vocoder.is_half):
             own, fooled, matched = pair.adversary.losses(known.made, known.wanted)
         loss = known.losses["loss"] + own + plan.fooled_weight * fooled + plan.matched_weight * matched
         return known.losses | {"loss": loss, "own": own, "fooled": fooled, "matched": matched}

@@ -16,7 +16,11 @@ from training.settings import TrainSettings
 PLAN = TrainSettings(0, 8, 0.02, 2, 0.5, 0.01, 0.9, 0.98, 10.0, bf16=False, threads=1, muon=True)
 
 
-def test_an_update_has_the_directions_of_its_gradient_and_one_size_in_each() -> None:
+@pytest.mark.parametrize("is_half", [True, False])
+def test_an_update_has_the_directions_of_its_gradient_and_one_size_in_each(
+    monkeypatch: pytest.MonkeyPatch, is_half: bool
+) -> None:
+    monkeypatch.setattr("training.muon.computes_bfloat16", lambda _: is_half)
     rows, columns = torch.linalg.qr(torch.randn(8, 8))[0], torch.linalg.qr(torch.randn(8, 8))[0]
     weight = nn.Parameter(torch.zeros(8, 4, 2))
     weight.grad = (rows @ torch.logspace(-1, 1, 8).diag() @ columns).view(8, 4, 2)
