@@ -1,6 +1,6 @@
 """Pieces of one length out of the corpus, the utterances of a speaker standing one after the other."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -14,15 +14,25 @@ class Crops:
 
     A speaker comes as often as the fourth root of how much it says, since some teachers are a hundred times
     faster than others and the corpus has that much more of them.
+
+    shipped: the speakers that half of all pieces are of.
     """
 
-    def __init__(self, utterances: Sequence[tuple[str, tuple[Array, ...]]], rates: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        utterances: Sequence[tuple[str, tuple[Array, ...]]],
+        rates: tuple[int, ...],
+        shipped: Collection[str] = (),
+    ) -> None:
         self._rates = rates
         self.streams: list[tuple[str, list[Array]]] = []
         for speaker in dict.fromkeys(name for name, _ in utterances):
             mine = [columns for name, columns in utterances if name == speaker]
             self.streams.append((speaker, [np.concatenate(one) for one in zip(*mine, strict=True)]))
         lengths = np.array([len(columns[0]) for _, columns in self.streams]) ** 0.25
+        is_shipped = np.array([speaker in shipped for speaker, _ in self.streams])
+        for group in (is_shipped, ~is_shipped):
+            lengths[group] /= max(lengths[group].sum(), 1e-9)
         self._shares = lengths / lengths.sum()
 
     def draw(

@@ -98,7 +98,8 @@ class _Streams:
         self._embeddings = read_embeddings(settings)
         pairs = zip(utterances, read_tokens(settings), strict=True)
         columns = [(one.speaker, (tokens, one.mel, one.phones)) for one, tokens in pairs]
-        self._crops = Crops(columns, (1, FRAMES_PER_TOKEN, FRAMES_PER_TOKEN))
+        shipped = [voice.name for voice in settings.voices if voice.is_shipped]
+        self._crops = Crops(columns, (1, FRAMES_PER_TOKEN, FRAMES_PER_TOKEN), shipped)
 
     def mean(self) -> torch.Tensor:
         """-> (M,)."""

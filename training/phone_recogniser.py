@@ -14,7 +14,7 @@ from training.crops import Crops
 from training.features import mel_statistics, read_features
 from training.networks.speech_tokenizer import PhoneRecogniser
 from training.settings import Settings
-from training.teachers.spoken import PHONES
+from training.teachers.spoken import PHONES, UNTOLD
 
 STAGE = "phone_recogniser"
 
@@ -53,12 +53,13 @@ def _train(settings: Settings, recogniser: PhoneRecogniser, dice: trainer.Dice) 
 def unlike(recogniser: PhoneRecogniser, guess: Tensor, mel: Tensor, phones: Tensor) -> tuple[Tensor, Tensor]:
     """What the recogniser holds against a guess of what somebody said: two (B, F), differentiable.
 
-    guess, mel (B, F, 80), natural log; phones (B, F). First the cross entropy of the phones, then how far
-    what its layers make of the guess is from what they make of the mel, a share of their size.
+    guess, mel (B, F, 80), natural log; phones (B, F). First the cross entropy of the phones (0 where one is
+    UNTOLD), then how far what its layers make of the guess is from what they make of the mel, a share of
+    their size.
     """
     logits, layers = recogniser(guess)
     with torch.no_grad():
         wanted = recogniser(mel)[1]
-    clear = F.cross_entropy(logits.mT, phones, reduction="none")
+    clear = F.cross_entropy(logits.mT, phones, ignore_index=UNTOLD, reduction="none")
     distances = [(a - b).abs().mean(1) / b.abs().mean() for a, b in zip(layers, wanted, strict=True)]
     return clear, torch.stack(distances).mean(0).float()

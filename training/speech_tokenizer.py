@@ -44,7 +44,8 @@ def run(settings: Settings) -> None:
 
 def _train(settings: Settings, model: TokenizerTrainer) -> None:
     plan = settings.speech_tokenizer
-    utterances = read_features(settings, whisper=True, of_each=plan.shards)
+    whole = read_features(settings, whisper=True, of_each=plan.shards)
+    utterances = [one for one in whole if one.tells_sounds]
     mean, std = trainer.on_device(mel_statistics(utterances))
     model.mel_mean.copy_(mean)
     model.mel_std.copy_(std)

@@ -5,6 +5,7 @@ import torch.nn.functional as F
 
 from training.networks.speech_tokenizer import PhoneRecogniser
 from training.phone_recogniser import unlike
+from training.teachers.spoken import UNTOLD
 
 
 def test_what_was_said_is_like_itself() -> None:
@@ -40,6 +41,16 @@ def test_frames_are_judged_one_by_one() -> None:
     _, matched = unlike(recogniser, guess, mel, phones)
     assert not matched[0].any()
     assert matched[1, -1] > 0
+
+
+def test_an_untold_phone_holds_nothing_against_a_guess() -> None:
+    recogniser, mel, phones = _case()
+    told, _ = unlike(recogniser, mel, mel, phones)
+    phones[0, 3:] = UNTOLD
+    clear, _ = unlike(recogniser, mel, mel, phones)
+    assert not clear[0, 3:].any()
+    torch.testing.assert_close(clear[0, :3], told[0, :3])
+    torch.testing.assert_close(clear[1], told[1])
 
 
 def _case() -> tuple[PhoneRecogniser, torch.Tensor, torch.Tensor]:

@@ -15,6 +15,7 @@ from training.teachers.spoken import (
     SAMPLE_RATE_HZ,
     STEP_RATE_HZ,
     STEP_SAMPLES,
+    UNTOLD,
     Spoken,
     Teacher,
     TeacherError,
@@ -160,6 +161,59 @@ def test_what_festival_cannot_say_is_an_error(
 ) -> None:
     with pytest.raises(TeacherError, match=message):
         fake_festival(tmp_path, monkeypatch, lines).speak("Hello.")
+
+
+FAKE_PROGRAM = """#!{python}
+import sys, wave
+text, path = {text}, sys.argv[4]
+if text.isdigit():
+    sys.exit("no voice")
+with wave.open(path, "wb") as file:
+    file.setnchannels(1), file.setsampwidth(2), file.setframerate(24000)
+    loud = bytes([0, 64]) if text.strip(".") else bytes(2)
+    file.writeframes(bytes(4800) + 12000 * loud + bytes(7200))
+"""
+PROGRAM_CALLS = {
+    "RHVoice-test": ("rhvoice alan 1.25", "sys.stdin.read()"),
+    "pico2wave": ("pico en-GB 1.25", "sys.argv[6]"),
+}
+
+
+@pytest.fixture(params=PROGRAM_CALLS)
+def speaking_program(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Teacher:
+    pytest.importorskip("training.teachers.world", reason="not installed: WORLD")
+    call, text = PROGRAM_CALLS[request.param]
+    path = tmp_path / request.param
+    path.write_text(FAKE_PROGRAM.format(python=sys.executable, text=text))
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return open_teacher(call)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_program_that_tells_no_phones_still_tells_when_it_speaks(speaking_program: Teacher) -> None:
+    spoken = speaking_program.speak("It's raining.")
+    assert spoken.phones.tolist() == [0, UNTOLD, 0]
+    assert (spoken.num_words, spoken.says) == (2, "")
+    np.testing.assert_allclose(spoken.ends_s, np.array([0.1, 0.6, 0.75]) / 1.25, atol=0.01)
+    assert len(spoken.samples) == STEP_SAMPLES * len(spoken.f0_hz) == pytest.approx(18_000 / 1.25, abs=60)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(("text", "message"), [("7", "could not speak '7': no voice"), (".", "said nothing")])
+def test_a_program_that_says_nothing_is_an_error(speaking_program: Teacher, text: str, message: str) -> None:
+    with pytest.raises(TeacherError, match=message):
+        speaking_program.speak(text)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("call", ["rhvoice slt", "pico en-AU"])
+def test_an_unknown_voice_of_a_program_is_refused(call: str) -> None:
+    pytest.importorskip("training.teachers.world", reason="not installed: WORLD")
+    with pytest.raises(TeacherError, match="expected one of"):
+        open_teacher(call)
 
 
 def test_symbols_become_phones_and_words() -> None:

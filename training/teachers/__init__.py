@@ -9,7 +9,7 @@ _KOKORO = re.compile(r"kokoro( (?P<british>british))?( (?P<speed>\d+(\.\d+)?))?(
 
 def open_teacher(call: str) -> Teacher:
     """call: hibari, shifted PITCH FORMANTS [RANGE [COEFFICIENTS]], kokoro [british] [SPEED]
-    STYLE[:SHARE] ..., festival VOICE [RATE] or flite VOICE.
+    STYLE[:SHARE] ..., festival VOICE [RATE], rhvoice VOICE [RATE], pico VOICE [RATE] or flite VOICE.
 
     Teachers' packages are imported here: each is needed only where its teacher is asked for. Raises
     TeacherError for a call that names none.
@@ -34,6 +34,10 @@ def open_teacher(call: str) -> Teacher:
             from training.teachers.festival import Festival
 
             return Festival(words[0], *(float(word) for word in words[1:]))
+        if kind in ("rhvoice", "pico") and 1 <= len(words) <= 2:
+            from training.teachers.programs import SpeakingProgram
+
+            return SpeakingProgram(kind, words[0], *(float(word) for word in words[1:]))
         if kind == "flite" and len(words) == 1:
             from training.teachers.flite import Flite
 

@@ -8,29 +8,24 @@ model, but the flow learns how else a person can sound. Called as Debian's packa
 import shutil
 import subprocess
 import tempfile
-import wave
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import soxr
-from numpy.typing import NDArray
 
 from training.teachers.flite import US_ENGLISH
 from training.teachers.spoken import (
-    SAMPLE_RATE_HZ,
-    STEP_SAMPLES,
     Spoken,
     TeacherError,
     as_int16,
     cycles_of_steps,
     phones_by_name,
+    read_samples,
     voiced_only,
 )
-from training.teachers.world import pyworld
+from training.teachers.world import f0_of
 
 _TIMEOUT_S = 60
-_PERIOD_MS = 5.0
 
 # A voice's phones, each beside misaki's symbol that is nearest to it.
 _CATALAN = """
@@ -96,7 +91,7 @@ class Festival:
                 raise TeacherError(
                     f"festival could not speak {text!r}; it needs Debian's {self._voice.package}"
                 )
-            samples = self._read(path)
+            samples = read_samples(path, self._rate)
         names = [name.removesuffix(":") for name, _, _ in segments]  # long ones are no phones of their own
         if unknown := set(names) - self._phone_of.keys():
             raise TeacherError(f"festival: unknown phones {sorted(unknown)} in {text!r}")
@@ -104,7 +99,7 @@ class Festival:
         ends_s = np.array([float(end) for _, end, _ in segments], np.float32) / self._rate
         words = dict.fromkeys(word for _, _, word in segments if word != "0")  # a silence has none
         numbers = {word: number for number, word in enumerate(words)}
-        f0_hz = _f0(samples)
+        f0_hz = f0_of(samples)
         return Spoken(
             as_int16(samples),
             phones,
@@ -115,13 +110,6 @@ class Festival:
             cycles_of_steps(f0_hz),
             "",
         )
-
-    def _read(self, path: Path) -> NDArray[np.float64]:
-        """-> (whole steps,) at SAMPLE_RATE_HZ."""
-        with wave.open(str(path)) as file:
-            pcm = np.frombuffer(file.readframes(file.getnframes()), np.int16)
-            samples = soxr.resample(pcm / 32768, file.getframerate() * self._rate, SAMPLE_RATE_HZ)
-        return samples[: len(samples) // STEP_SAMPLES * STEP_SAMPLES]
 
 
 def _festival(program: str) -> list[str]:
@@ -138,12 +126,3 @@ def _festival(program: str) -> list[str]:
     except subprocess.TimeoutExpired as error:
         raise TeacherError(f"festival did not end in {_TIMEOUT_S} s") from error
     return done.stdout.splitlines()
-
-
-def _f0(samples: NDArray[np.float64]) -> NDArray[np.float32]:
-    """-> (S,) Hz by WORLD, 0 where there is no pitch."""
-    f0_hz, times = pyworld.dio(samples, SAMPLE_RATE_HZ, frame_period=_PERIOD_MS)
-    f0_hz = pyworld.stonemask(samples, f0_hz, times, SAMPLE_RATE_HZ)
-    at = (np.arange(len(samples) // STEP_SAMPLES) + 0.5) * STEP_SAMPLES / SAMPLE_RATE_HZ
-    nearest = np.minimum(np.round(at * 1000 / _PERIOD_MS).astype(int), len(f0_hz) - 1)
-    return f0_hz[nearest].astype(np.float32)

@@ -1,9 +1,12 @@
 """What a teacher gives for a text: samples, phones, pitch and the phase of its harmonics."""
 
+import wave
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+import soxr
 from numpy.typing import NDArray
 
 Samples = NDArray[np.float32]  # (n,)
@@ -14,6 +17,7 @@ STEP_RATE_HZ = SAMPLE_RATE_HZ // STEP_SAMPLES  # 400
 
 # Misaki's symbols of both accents, stress and length aside; silence is 0.
 PHONES = tuple("_AIOQTWYabdefhijklmnopstuvwzæðŋɑɐɒɔəɚɛɜɡɪɹɾʃʊʌʒʔʤʧθᵊᵻ")  # noqa: RUF001
+UNTOLD = 255  # in the place of a phone: the teacher does not tell it
 VOICED = frozenset(PHONES) - frozenset("_fhkpstʃʔʧθ")  # noqa: RUF001
 
 
@@ -32,7 +36,7 @@ class Spoken:
     """One utterance of a teacher, S steps of STEP_SAMPLES samples long."""
 
     samples: NDArray[np.int16]  # (S * STEP_SAMPLES,), at SAMPLE_RATE_HZ
-    phones: NDArray[np.uint8]  # (num_phones,), places in PHONES
+    phones: NDArray[np.uint8]  # (num_phones,), places in PHONES, or UNTOLD
     ends_s: NDArray[np.float32]  # (num_phones,)
     words: NDArray[np.int32]  # (num_phones,), which word the phone belongs to; -1 for silence
     num_words: int
@@ -73,3 +77,11 @@ def cycles_of_steps(f0_hz: NDArray[np.float32]) -> NDArray[np.float64]:
 
 def as_int16(samples: NDArray[np.floating]) -> NDArray[np.int16]:
     return (np.clip(samples, -1, 1) * 32767).astype(np.int16)
+
+
+def read_samples(path: Path, rate: float) -> NDArray[np.float64]:
+    """A WAV of 16 bits, played `rate` times as fast -> (whole steps,) at SAMPLE_RATE_HZ."""
+    with wave.open(str(path)) as file:
+        pcm = np.frombuffer(file.readframes(file.getnframes()), np.int16)
+        samples = soxr.resample(pcm / 32768, file.getframerate() * rate, SAMPLE_RATE_HZ)
+    return samples[: len(samples) // STEP_SAMPLES * STEP_SAMPLES]
