@@ -2,8 +2,8 @@
 
 The flow learns from them how else a person can sound. They are called as Debian installs them, from
 non-free, since what their voices were made of is missing. Pico's voices have the Apache License 2.0, those of
-RHVoice that are listed the LGPL 2.1 or later. Its other voices may not be used for this; `slt` is a speaker of
-flite's, whom nothing is trained with.
+RHVoice that are listed the LGPL 2.1 or later. Its other voices may not be used for this; `slt` is one of
+flite's speakers, with whom nothing is trained.
 """
 
 import shutil
