@@ -2,9 +2,10 @@
 
 Of each speaker, on unseen sentences: the teacher; its mel through the vocoder; its speech tokens spoken
 again, as a stream and in one piece; text spoken as the service speaks it, whole and word by word; hard
-sentences; speakers enrolled from a recording; single words; a sentence of 60 words. Then what
-`training.unseen` does. Judged by Whisper tiny.en, DNSMOS and pocketsphinx. A speaker that has ended is kept
-in the settings' folder and not heard again, as long as the checkpoint is the same.
+sentences; speakers enrolled from a recording; single words; a sentence of 60 words. Of the default speaker
+the tokens of all other sentences, too, since what they lose is little. Then what `training.unseen` does.
+Judged by Whisper tiny.en, DNSMOS and pocketsphinx. A speaker that has ended is kept in the settings' folder
+and not heard again, as long as the checkpoint is the same.
 """
 
 import argparse
@@ -67,6 +68,9 @@ class Result:
 
     speaker: str
     paths: dict[str, Scores] = field(default_factory=dict)
+    other_sentences: dict[str, Scores] = field(
+        default_factory=dict
+    )  # teacher and tokens, of the default speaker
     durations: list[float] = field(default_factory=list)  # streamed / teacher
     faults: list[str] = field(default_factory=list)
     join_jumps: list[float] = field(default_factory=list)  # the largest of an utterance
@@ -92,6 +96,7 @@ class Examiner:
         speaker: str,
         num_sentences: int,
         centres: Centres,
+        is_default: bool,
     ) -> None:
         from training.judge.likeness import SpeakerJudge
         from training.judge.recognise import Pocketsphinx, Whisper
@@ -104,7 +109,9 @@ class Examiner:
         self.reader = checkpoint.load_prompt_reader(num_threads=1)
         self.offline = OfflineToken2Wav(checkpoint)
         self.mel = MelExtractor(MEL)
-        self.sentences = evaluation_sentences()[:num_sentences]
+        sentences = evaluation_sentences()
+        self.sentences = sentences[:num_sentences]
+        self.other_sentences = sentences[num_sentences:] if is_default else []
         self.hard = hard_sentences()[:num_sentences]
         self.result = Result(speaker)
         self.centres = centres
@@ -134,6 +141,10 @@ class Examiner:
                 words = text.split()
                 pieces = [words[0], *(f" {word}" for word in words[1:])]
                 self._listen("by words", text, np.concatenate(voice.speak(pieces, name, seed=place)))
+        for text in self.other_sentences:
+            teacher = self._teach(text)
+            self._listen("teacher", text, teacher, result.other_sentences)
+            self._listen("tokens", text, voice.respeak(teacher, name), result.other_sentences)
         for place, text in enumerate(self.hard):
             self._listen("hard, teacher", text, self._teach(text))
             self._listen("hard", text, self._say(text, place))
@@ -146,11 +157,12 @@ class Examiner:
         """What the teacher says, as long as whole speech tokens."""
         return corpus.trim(self.teacher.speak(text)).waveform
 
-    def _listen(self, path: str, text: str, samples: Samples) -> None:
+    def _listen(self, path: str, text: str, samples: Samples, paths: dict[str, Scores] | None = None) -> None:
+        """paths: of the result, where its scores go; `result.paths` by default."""
         from training.judge.quality import quality
         from training.judge.words import fewest_errors
 
-        scores = self.result.paths.setdefault(path, Scores())
+        scores = (self.result.paths if paths is None else paths).setdefault(path, Scores())
         heard = self.whisper(samples, SAMPLE_RATE_HZ)
         errors, words = fewest_errors(text, heard)
         scores.errors.append(errors)
@@ -232,7 +244,12 @@ def centres_of(settings: Settings, speakers: Sequence[str]) -> Centres:
 
 
 def examine(
-    directory: Path, settings: Settings, speaker: str, num_sentences: int, centres: Centres
+    directory: Path,
+    settings: Settings,
+    speaker: str,
+    num_sentences: int,
+    centres: Centres,
+    is_default: bool = False,
 ) -> Result:
     """As it was kept, or heard now and kept."""
     folder = settings.path / "evaluation" / _fingerprint(directory)
@@ -240,7 +257,7 @@ def examine(
     if path.exists():
         return read_result(path)
     with Voice(directory) as voice:
-        result = Examiner(voice, directory, settings, speaker, num_sentences, centres).run()
+        result = Examiner(voice, directory, settings, speaker, num_sentences, centres, is_default).run()
     folder.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(asdict(result)))
@@ -250,7 +267,9 @@ def examine(
 
 def read_result(path: Path) -> Result:
     fields = json.loads(path.read_text())
-    return Result(**fields | {"paths": {name: Scores(**one) for name, one in fields["paths"].items()}})
+    for of in ("paths", "other_sentences"):
+        fields[of] = {name: Scores(**one) for name, one in fields[of].items()}
+    return Result(**fields)
 
 
 def figures(results: Sequence[Result]) -> str:
@@ -261,7 +280,8 @@ def figures(results: Sequence[Result]) -> str:
             name: replace(one, misheard=one.misheard if name in _TEXT_PATHS else {})
             for name, one in result.paths.items()
         }
-        kept.append(_rounded(asdict(replace(result, paths=paths))))
+        others = {name: replace(one, misheard={}) for name, one in result.other_sentences.items()}
+        kept.append(_rounded(asdict(replace(result, paths=paths, other_sentences=others))))
     return json.dumps(kept, separators=(",", ":")) + "\n"
 
 
@@ -308,7 +328,9 @@ def main() -> None:
         strangers = pool.submit(unseen.listen_to, arguments.checkpoint, settings)
         centres = pool.submit(centres_of, settings, tuple(speakers)).result()
         jobs = [
-            pool.submit(examine, arguments.checkpoint, settings, name, arguments.sentences, centres)
+            pool.submit(
+                examine, arguments.checkpoint, settings, name, arguments.sentences, centres, name == default
+            )
             for name in names
         ]
         results = [job.result() for job in track(jobs, "speakers")]

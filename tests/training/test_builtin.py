@@ -101,15 +101,20 @@ def test_every_path_of_the_evaluation_is_heard(
     monkeypatch.setattr(evaluate, "open_teacher", lambda call: Teacher())
     for name, few in {"ENROLMENTS": 1, "WORD_DRAWS": 1, "SINGLE_WORDS": ("No.",)}.items():
         monkeypatch.setattr(evaluate, name, few)
-    monkeypatch.setattr(evaluate, "evaluation_sentences", lambda: ["Hello there.", "Good morning to you."])
+    sentences = ["Hello there.", "Good morning to you.", "Good night."]
+    monkeypatch.setattr(evaluate, "evaluation_sentences", lambda: sentences)
     monkeypatch.setattr(evaluate, "hard_sentences", lambda: ["Seven."])
     monkeypatch.setattr(evaluate, "Voice", lambda directory: nullcontext(voice))
     settings = replace(read_settings(), folder=str(tmp_path))
     centres = evaluate.centres_of(settings, ("wren", "alder"))
-    result = evaluate.examine(BUILTIN, settings, "wren", 2, centres)
+    result = evaluate.examine(BUILTIN, settings, "wren", 2, centres, is_default=True)
     heard = {path: len(scores.words) for path, scores in result.paths.items()}
     every = dict.fromkeys(("teacher", "copy", "tokens", "offline", "streamed"), 2)
     assert heard == {**every, "by words": 1, "hard, teacher": 1, "hard": 1, "enrolled": 2}
+    assert {path: len(scores.words) for path, scores in result.other_sentences.items()} == {
+        "teacher": 1,
+        "tokens": 1,
+    }
     assert not result.faults  # as many samples streamed as offline, among others
     assert len(result.durations) == len(result.likeness) == 2
     assert result.enrolled_right == [True]

@@ -51,6 +51,13 @@ def test_what_is_missed_is_said() -> None:
     }
 
 
+def test_what_tokens_lose_is_judged_by_all_sentences_of_the_default_speaker() -> None:
+    one = result("wren")
+    one.other_sentences = {name: Scores([0] * 2, [], [45] * 2, [4.0] * 2, [3.0] * 2) for name in one.paths}
+    (must,) = (must for must in musts([one], "wren") if "tokens" in must.name and "WER" in must.name)
+    assert must[1:] == ("+0.010 of 4 sentences", True)
+
+
 def test_a_result_can_be_written_down() -> None:
     assert json.loads(json.dumps(asdict(result("wren"))))["paths"]["teacher"]["errors"] == [1, 0]
 
