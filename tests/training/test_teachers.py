@@ -174,7 +174,7 @@ with wave.open(path, "wb") as file:
     file.writeframes(bytes(4800) + 12000 * loud + bytes(7200))
 """
 PROGRAM_CALLS = {
-    "RHVoice-test": ("rhvoice alan 1.25", "sys.stdin.read()"),
+    "RHVoice-test": ("rhvoice bdl 1.25", "sys.stdin.read()"),
     "pico2wave": ("pico en-GB 1.25", "sys.argv[6]"),
 }
 
@@ -209,7 +209,7 @@ def test_a_program_that_says_nothing_is_an_error(speaking_program: Teacher, text
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("call", ["rhvoice slt", "pico en-AU"])
+@pytest.mark.parametrize("call", ["rhvoice slt", "rhvoice alan", "pico en-AU"])
 def test_an_unknown_voice_of_a_program_is_refused(call: str) -> None:
     pytest.importorskip("training.teachers.world", reason="not installed: WORLD")
     with pytest.raises(TeacherError, match="expected one of"):

@@ -2,8 +2,8 @@
 
 The flow learns from them how else a person can sound. They are called as Debian installs them, from
 non-free, since what their voices were made of is missing. Pico's voices have the Apache License 2.0, those of
-RHVoice that are listed the LGPL 2.1 or later. Its other voices may not be used for this; `slt` is one of
-flite's speakers, with whom nothing is trained.
+RHVoice that are listed the LGPL 2.1 or later. Its other voices may not be used for this; `slt` and `alan` are
+speakers of flite's (`alan` is its `awb`), with whom nothing is trained.
 """
 
 import shutil
@@ -43,7 +43,7 @@ PROGRAMS = {
         ("RHVoice-test", "-p", "{voice}", "-o", "{path}"),
         text_is_argument=False,
         packages="rhvoice rhvoice-english rhvoice-russian rhvoice-ukrainian rhvoice-esperanto",
-        voices=("alan", "bdl", "clb", "aleksandr", "anna", "elena", "irina", "anatol", "natalia", "spomenka"),
+        voices=("bdl", "clb", "aleksandr", "anna", "elena", "irina", "anatol", "natalia", "spomenka"),
     ),
     "pico": Program(
         ("pico2wave", "-l", "{voice}", "-w", "{path}", "--"),
