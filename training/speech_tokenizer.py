@@ -33,16 +33,17 @@ _PHONE_WEIGHT, _CLEAR_WEIGHT, _MATCHED_WEIGHT = 1.0, 0.5, 0.5
 def run(settings: Settings) -> None:
     """Writes <folder>/speech_tokenizer.pt, and <folder>/tokens/<shard>.npz for shards that have none."""
     plan = settings.speech_tokenizer
+    dice = trainer.seeded(settings, STAGE)
     model = build(settings)
     if trainer.is_trained(settings, STAGE, plan.train):
         trainer.load_average(settings, STAGE, model)
     else:
-        _train(settings, model)
+        _train(settings, model, dice)
     with torch.inference_mode():
         write_tokens(settings, lambda log_mel: model.encoder(log_mel[None])[0])
 
 
-def _train(settings: Settings, model: TokenizerTrainer) -> None:
+def _train(settings: Settings, model: TokenizerTrainer, dice: trainer.Dice) -> None:
     plan = settings.speech_tokenizer
     whole = read_features(settings, whisper=True, of_each=plan.shards)
     utterances = [one for one in whole if one.tells_sounds]
@@ -52,7 +53,6 @@ def _train(settings: Settings, model: TokenizerTrainer) -> None:
     spoken = [(one.speaker, (one.heard, one.mel, one.phones)) for one in utterances]
     crops = Crops(spoken, (WHISPER_FRAMES_PER_TOKEN, FRAMES_PER_TOKEN, FRAMES_PER_TOKEN))
     recogniser = trained_recogniser(settings)
-    dice = trainer.seeded(settings, STAGE)
 
     def losses_of(_: float) -> trainer.Losses:
         names, (heard, mel, phones) = crops.batch(plan.train.batch, plan.crop_tokens, dice.numpy)

@@ -163,6 +163,21 @@ def test_folding_the_digit_sums_changes_no_answer_of_the_flow(settings: Settings
     assert "front.embedding.weight" in model.state_dict()
 
 
+def test_a_tokenizer_is_the_same_whatever_was_drawn_before(settings: Settings, tmp_path: Path) -> None:
+    fresh = replace(settings, folder=str(tmp_path / "fresh"))
+    fresh.path.mkdir()
+    for name in ("corpus", "features", "phone_recogniser.pt"):
+        (fresh.path / name).symlink_to(settings.path / name)
+    torch.manual_seed(5)
+    speech_tokenizer.run(fresh)
+    before, after = (
+        torch.load(one.path / "speech_tokenizer.pt", weights_only=False)["average"]
+        for one in (settings, fresh)
+    )
+    for name, value in before.items():
+        assert torch.equal(value, after[name]), name
+
+
 def test_a_stage_goes_on_from_the_shipped_voice(directory: Path, settings: Settings, tmp_path: Path) -> None:
     fresh = replace(settings, folder=str(tmp_path / "fresh"))
     fresh.path.mkdir()
