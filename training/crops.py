@@ -32,7 +32,7 @@ class Crops:
         lengths = np.array([len(columns[0]) for _, columns in self.streams]) ** 0.25
         is_shipped = np.array([speaker in shipped for speaker, _ in self.streams])
         for group in (is_shipped, ~is_shipped):
-            lengths[group] /= max(lengths[group].sum(), 1e-9)
+            lengths[group] /= lengths[group].sum()
         self._shares = lengths / lengths.sum()
 
     def draw(

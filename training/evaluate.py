@@ -68,9 +68,7 @@ class Result:
 
     speaker: str
     paths: dict[str, Scores] = field(default_factory=dict)
-    other_sentences: dict[str, Scores] = field(
-        default_factory=dict
-    )  # teacher and tokens, of the default speaker
+    other_sentences: dict[str, Scores] = field(default_factory=dict)  # of the default speaker, two paths
     durations: list[float] = field(default_factory=list)  # streamed / teacher
     faults: list[str] = field(default_factory=list)
     join_jumps: list[float] = field(default_factory=list)  # the largest of an utterance

@@ -156,8 +156,9 @@ def initialise(model: HiFT, mel: NDArray[np.float16]) -> None:
 
 
 def decode(model: HiFT, mel: Tensor, source: Tensor, is_half: bool) -> Tensor:
-    """As HiFT.decode; with `is_half` the body runs in bfloat16. The last convolution and the Fourier
-    transforms never do: their rounding would be a noise at -48 dB that no training can take away."""
+    """As HiFT.decode; with `is_half` the body runs in bfloat16 where the machine computes in it. The last
+    convolution and the Fourier transforms never do: their rounding would be a noise at -48 dB that no
+    training can take away."""
     spectrum = model.stft.analyze(model.stft.centered(source))
     with autocast(mel.device.type, is_half):
         features = model.generator.features(mel, spectrum, FullContext())

@@ -6,7 +6,6 @@ model, but the flow learns how else a person can sound. Called as Debian's packa
 """
 
 import shutil
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +20,10 @@ from training.teachers.spoken import (
     cycles_of_steps,
     phones_by_name,
     read_samples,
+    run_program,
     voiced_only,
 )
 from training.teachers.world import f0_of
-
-_TIMEOUT_S = 60
 
 # A voice's phones, each beside misaki's symbol that is nearest to it.
 _CATALAN = """
@@ -114,15 +112,5 @@ class Festival:
 
 def _festival(program: str) -> list[str]:
     """-> the lines it wrote."""
-    try:
-        done = subprocess.run(
-            ["festival", "-b", "--pipe"],
-            input=program,
-            capture_output=True,
-            timeout=_TIMEOUT_S,
-            encoding="latin-1",
-            errors="ignore",
-        )
-    except subprocess.TimeoutExpired as error:
-        raise TeacherError(f"festival did not end in {_TIMEOUT_S} s") from error
+    done = run_program(["festival", "-b", "--pipe"], program, encoding="latin-1", errors="ignore")
     return done.stdout.splitlines()

@@ -7,7 +7,6 @@ speakers of flite's (`alan` is its `awb`), with whom nothing is trained.
 """
 
 import shutil
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +21,11 @@ from training.teachers.spoken import (
     as_int16,
     cycles_of_steps,
     read_samples,
+    run_program,
 )
 from training.teachers.world import f0_of
 from training.text.corpus import read_words
 
-_TIMEOUT_S = 60
 _LOUD = 0.02  # of the loudest sample: above it somebody speaks
 
 
@@ -77,12 +76,7 @@ class SpeakingProgram:
             path = Path(folder, "spoken.wav")
             command = [part.format(voice=self._voice, path=path) for part in self._program.command]
             command += [text] * self._program.text_is_argument
-            try:
-                done = subprocess.run(
-                    command, input=text, capture_output=True, timeout=_TIMEOUT_S, encoding="utf-8"
-                )
-            except subprocess.TimeoutExpired as error:
-                raise TeacherError(f"{command[0]} did not end in {_TIMEOUT_S} s") from error
+            done = run_program(command, text)
             if not path.exists():
                 raise TeacherError(f"{command[0]} could not speak {text!r}: {done.stderr.strip()}")
             samples = read_samples(path, self._rate)

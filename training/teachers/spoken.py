@@ -1,6 +1,8 @@
 """What a teacher gives for a text: samples, phones, pitch and the phase of its harmonics."""
 
+import subprocess
 import wave
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -19,6 +21,7 @@ STEP_RATE_HZ = SAMPLE_RATE_HZ // STEP_SAMPLES  # 400
 PHONES = tuple("_AIOQTWYabdefhijklmnopstuvwzæðŋɑɐɒɔəɚɛɜɡɪɹɾʃʊʌʒʔʤʧθᵊᵻ")  # noqa: RUF001
 UNTOLD = 255  # in the place of a phone: the teacher does not tell it
 VOICED = frozenset(PHONES) - frozenset("_fhkpstʃʔʧθ")  # noqa: RUF001
+_TIMEOUT_S = 60  # of a program that says one text
 
 
 def phones_by_name(table: str) -> dict[str, int]:
@@ -77,6 +80,18 @@ def cycles_of_steps(f0_hz: NDArray[np.float32]) -> NDArray[np.float64]:
 
 def as_int16(samples: NDArray[np.floating]) -> NDArray[np.int16]:
     return (np.clip(samples, -1, 1) * 32767).astype(np.int16)
+
+
+def run_program(
+    command: Sequence[str], given: str, encoding: str = "utf-8", errors: str = "strict"
+) -> subprocess.CompletedProcess[str]:
+    """given: to its standard input. Raises TeacherError for a program that does not end."""
+    try:
+        return subprocess.run(
+            command, input=given, capture_output=True, timeout=_TIMEOUT_S, encoding=encoding, errors=errors
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TeacherError(f"{command[0]} did not end in {_TIMEOUT_S} s") from error
 
 
 def read_samples(path: Path, rate: float) -> NDArray[np.float64]:
