@@ -15,6 +15,7 @@ STAGES = {  # and their modules
     "speech_tokenizer": "speech_tokenizer",
     "speaker_encoder": "speaker_encoder",
     "flow": "flow",
+    "flow_enrolment": "flow_enrolment",
     "tokenizer_through_flow": "tokenizer_through_flow",
     "pronunciation": "pronunciation.stage",
     "language_model": "language_model",

@@ -1,4 +1,4 @@
-"""Stage 1: what the teachers say, and how they say it."""
+"""Stage: what the teachers say, and how they say it."""
 
 import random
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Stage 8: the trained networks become a model directory, `models/builtin`, with the shipped voices."""
+"""Stage: the trained networks become a model directory, `models/builtin`, with the shipped voices."""
 
 import shutil
 from collections.abc import Mapping
@@ -28,6 +28,7 @@ from firstword.models.tokenizer.pronunciation import DICTIONARY_FILE, NETWORK_FI
 from training import flow, language_model, speaker_encoder, speech_tokenizer, vocoder
 from training.checkpoint_yaml import qwen2_json, voice_yaml
 from training.corpus import trim
+from training.flow_enrolment import load_flow
 from training.networks.flow import folded
 from training.networks.speech_tokenizer import TokenEncoder
 from training.onnx_export import export_onnx
@@ -62,7 +63,7 @@ PHONEME_TRAITS = replace(  # a text token is a sound: five to a word, with the s
     segment_merge_length=26,
     reads_sounds=True,
     continues_prompts=False,  # measured: docs/voice.md, "The language model speaks alone"
-    matches_recordings=True,  # its flow knows 25 voices
+    matches_recordings=True,  # its flow knows 80 voices
     min_token_ratio=1.3,  # 99 in 100 utterances of the corpus have more, none more than 6.4
     max_token_ratio=8.0,
 )
@@ -86,8 +87,7 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
     tokenizer = read_tokenizer(settings)
     lm = language_model.build(settings, tokenizer.vocab_size)
     load_average(settings, language_model.STAGE, lm)
-    acoustic = flow.build(settings)
-    load_average(settings, flow.STAGE, acoustic)
+    acoustic = load_flow(settings)
     hift = load_vocoder(settings)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / QWEN2_FOLDER).mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Stage 2: what the networks read and answer, computed once from the teachers' samples."""
+"""Stage: what the networks read and answer, computed once from the teachers' samples."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,9 +1,11 @@
-"""Stage 7: the flow, from speech tokens and a speaker to mel frames."""
+"""Stage: the flow, from speech tokens and a speaker to mel frames."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from firstword.models.checkpoint.config_parser import CHUNK_FRAMES, CHUNK_TOKENS
 from firstword.models.config import (
@@ -18,17 +20,17 @@ from firstword.models.flow.flow import Flow
 from training import trainer
 from training.crops import Crops
 from training.features import Utterance, read_features
-from training.flow_matching import FlowBatch, draw, flow_losses
+from training.flow_matching import FlowBatch, FlowDraws, draw, flow_losses
 from training.networks.flow import initialise, with_digit_sums
-from training.networks.speech_tokenizer import NUM_CODES
+from training.networks.speech_tokenizer import NUM_CODES, PhoneRecogniser
 from training.phone_recogniser import trained_recogniser, unlike
 from training.settings import Settings
 from training.speaker_encoder import draw_embeddings, read_embeddings
 from training.speech_tokenizer import read_tokens
 
 STAGE = "flow"
-_LENGTHS = (60, 100, 160, 260, 400, 600)  # speech tokens of a row; short rows come in larger batches
-_PRIOR_WEIGHT = 0.5
+LENGTHS = (60, 100, 160, 260, 400, 600)  # speech tokens of a row; short rows come in larger batches
+PRIOR_WEIGHT = 0.5
 _RECOGNISED_WEIGHT = 0.25  # of each of the four things that the recogniser says
 
 
@@ -36,31 +38,37 @@ def run(settings: Settings) -> None:
     """Writes <folder>/flow.pt."""
     plan = settings.flow
     dice = trainer.seeded(settings, STAGE)
-    utterances = read_features(settings)
+    pairs = list(zip(read_features(settings), read_tokens(settings), strict=True))
+    streams = Streams(pairs, read_embeddings(settings), settings.shipped)
     recogniser = trained_recogniser(settings)
-    streams = _Streams(settings, utterances)
     model = build(settings)
     if not (settings.path / f"{STAGE}.pt").exists():
         initialise(model, streams.mean())
 
-    def losses_of(_: float) -> trainer.Losses:
-        length = int(dice.numpy.choice(_LENGTHS))
+    def losses_of_step(_: float) -> trainer.Losses:
+        length = int(dice.numpy.choice(LENGTHS))
         batch, phones = streams.draw(max(1, round(plan.train.batch / length)), length, dice.numpy)
-        draws = draw(model, batch, dice.torch)
-        batch, draws = trainer.on_device(batch), trainer.on_device(draws)
-        losses = flow_losses(model, batch, draws)
-        clear, matched = unlike(recogniser, losses.mu, batch.mel, phones)
-        certain = (draws.t * ~draws.is_unconditional)[:, None]  # early guesses are means of many mels
-        guessed = [certain * one for one in unlike(recogniser, losses.guess, batch.mel, phones)]
-        recognised = torch.stack([one.mean() for one in (clear, matched, *guessed)])
-        return {
-            "loss": losses.matching + _PRIOR_WEIGHT * losses.prior + _RECOGNISED_WEIGHT * recognised.sum(),
-            "matching": losses.matching,
-            "prior": losses.prior,
-            **dict(zip(("clear", "matched", "guess_clear", "guess_matched"), recognised, strict=True)),
-        }
+        return losses_of(model, recogniser, batch, phones, draw(model, batch, dice.torch))
 
-    trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
+    trainer.train(settings, STAGE, plan.train, model, dice, losses_of_step)
+
+
+def losses_of(
+    model: Flow, recogniser: PhoneRecogniser, batch: FlowBatch, phones: Tensor, draws: FlowDraws
+) -> trainer.Losses:
+    """phones (B, 2 T), of the batch's frames."""
+    batch, draws, phones = trainer.on_device(batch), trainer.on_device(draws), phones.to(trainer.device())
+    losses = flow_losses(model, batch, draws)
+    clear, matched = unlike(recogniser, losses.mu, batch.mel, phones)
+    certain = (draws.t * ~draws.is_unconditional)[:, None]  # early guesses are means of many mels
+    guessed = [certain * one for one in unlike(recogniser, losses.guess, batch.mel, phones)]
+    recognised = torch.stack([one.mean() for one in (clear, matched, *guessed)])
+    return {
+        "loss": losses.matching + PRIOR_WEIGHT * losses.prior + _RECOGNISED_WEIGHT * recognised.sum(),
+        "matching": losses.matching,
+        "prior": losses.prior,
+        **dict(zip(("clear", "matched", "guess_clear", "guess_matched"), recognised, strict=True)),
+    }
 
 
 def config(settings: Settings) -> UNetFlowConfig:
@@ -91,24 +99,28 @@ def build(settings: Settings) -> Flow:
     return with_digit_sums(Flow(config(settings)))
 
 
-class _Streams:
-    """The corpus, each piece of it with an embedding of its speaker."""
+class Streams:
+    """Utterances and their speech tokens, each piece of them with an embedding of its speaker; shipped: the
+    speakers that half of all pieces are of."""
 
-    def __init__(self, settings: Settings, utterances: Sequence[Utterance]) -> None:
-        self._embeddings = read_embeddings(settings)
-        pairs = zip(utterances, read_tokens(settings), strict=True)
+    def __init__(
+        self,
+        pairs: Sequence[tuple[Utterance, NDArray[np.int16]]],
+        embeddings: Mapping[str, Tensor],
+        shipped: Collection[str] = (),
+    ) -> None:
+        self._embeddings = embeddings
         columns = [(one.speaker, (tokens, one.mel, one.phones)) for one, tokens in pairs]
-        shipped = [voice.name for voice in settings.voices if voice.is_shipped]
         self._crops = Crops(columns, (1, FRAMES_PER_TOKEN, FRAMES_PER_TOKEN), shipped)
 
-    def mean(self) -> torch.Tensor:
+    def mean(self) -> Tensor:
         """-> (M,)."""
         some = np.concatenate([mel[::100] for _, (_, mel, _) in self._crops.streams])
         return torch.from_numpy(some.astype(np.float32).mean(0))
 
-    def draw(self, number: int, length: int, rng: np.random.Generator) -> tuple[FlowBatch, torch.Tensor]:
+    def draw(self, number: int, length: int, rng: np.random.Generator) -> tuple[FlowBatch, Tensor]:
         """-> the batch and the phones of its frames (B, 2 T)."""
         speakers, (tokens, mel, phones) = self._crops.batch(number, length, rng)
         embeddings = draw_embeddings(self._embeddings, speakers, rng)
         batch = FlowBatch(tokens.long(), torch.full((number,), length), mel.float(), embeddings)
-        return batch, phones.long().to(trainer.device())
+        return batch, phones.long()

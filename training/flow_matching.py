@@ -55,6 +55,7 @@ class FlowLosses:
     prior: Tensor  # (), mean absolute error of `mu` taken as a mel; the published recipe has none
     mu: Tensor  # (B, 2 T, M), as a mel
     guess: Tensor  # (B, 2 T, M), the mel that the velocity aims at
+    velocity: Tensor  # (B, M, 2 T) float32
 
 
 def flow_matching_loss(flow: Flow, batch: FlowBatch, draws: FlowDraws) -> Tensor:
@@ -82,8 +83,9 @@ def flow_losses(flow: Flow, batch: FlowBatch, draws: FlowDraws) -> FlowLosses:
     velocity = flow.estimator(
         x.to(dtype), mu * keep[..., None], draws.t, spks, cond * keep[..., None], memory
     )
-    error = (velocity.float() - target) * is_frame
+    velocity = velocity.float()
+    error = (velocity - target) * is_frame
     num_values = num_frames.sum() * mel.shape[1]
     prior = ((mu.float() - mel) * is_frame).abs().sum() / num_values
-    guess = x + (1 - t) * velocity.float()
-    return FlowLosses(error.square().sum() / num_values, prior, mu.float().mT, guess.mT)
+    guess = x + (1 - t) * velocity
+    return FlowLosses(error.square().sum() / num_values, prior, mu.float().mT, guess.mT, velocity)

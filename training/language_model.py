@@ -1,4 +1,4 @@
-"""Stage 5: the language model, text to speech tokens: alone and behind a prompt, whole and interleaved."""
+"""Stage: the language model, text to speech tokens: alone and behind a prompt, whole and interleaved."""
 
 import re
 from collections.abc import Callable, Iterator

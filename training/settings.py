@@ -121,6 +121,14 @@ class FlowSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class FlowEnrolmentSettings:
+    """Of the flow's second training, by which registered speakers resemble their recordings."""
+
+    kept_weight: float  # of what is changed for the shipped speakers
+    train: TrainSettings  # its batch: speech tokens, not rows
+
+
+@dataclass(frozen=True, slots=True)
 class VocoderSettings:
     shards: int  # of each voice
     aligned_weight: float  # of the complex spectra, where the teacher's phase is known
@@ -177,6 +185,7 @@ class Settings:
     vocoder_f0: F0Settings
     speaker_encoder: SpeakerEncoderSettings
     flow: FlowSettings
+    flow_enrolment: FlowEnrolmentSettings
     tokenizer_through_flow: ThroughFlowSettings
 
     @property
@@ -186,6 +195,11 @@ class Settings:
     def teacher_of(self, name: str) -> str:
         """What open_teacher takes; of a name that is no voice, the voice of flite that is called so."""
         return next((voice.teacher for voice in self.voices if voice.name == name), f"flite {name}")
+
+    @property
+    def shipped(self) -> tuple[str, ...]:
+        """Of the voices, the names of those that are speakers of the checkpoint."""
+        return tuple(voice.name for voice in self.voices if voice.is_shipped)
 
     @property
     def names(self) -> tuple[str, ...]:

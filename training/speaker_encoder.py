@@ -1,4 +1,4 @@
-"""Stage 4: the speaker encoder, and the embeddings of the teachers that the flow is trained with.
+"""Stage: the speaker encoder, and the embeddings of the teachers that the flow is trained with.
 
 The corpus has few voices, so each is also heard faster and slower, that is higher and lower: those count as
 voices of their own.

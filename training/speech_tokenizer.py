@@ -1,4 +1,4 @@
-"""Stage 3: learns the speech tokens, then writes those of the whole corpus.
+"""Stage: learns the speech tokens, then writes those of the whole corpus.
 
 A recogniser of phones hears the decoder's mel in the training.
 """

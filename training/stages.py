@@ -20,6 +20,7 @@ from firstword.models.frontend.features import MelExtractor, WhisperMelExtractor
 from training import corpus, flow, speaker_encoder, speech_tokenizer
 from training.export import PROMPT_TEXT
 from training.features import MEL
+from training.flow_enrolment import load_flow
 from training.networks.flow import folded
 from training.offline import vocode
 from training.report import show
@@ -57,14 +58,13 @@ class Chain:
         self._place = settings.names.index(voice.name)
         self._hift = load_vocoder(settings).float()
         self._tokenizer = speech_tokenizer.build(settings)
-        self._flow = flow.build(settings)
         self._voices = speaker_encoder.build(settings)
         self.stages: dict[str, Stage] = {"teacher": lambda spoken, _: spoken.waveform, "copy": self.copy}
         if (settings.path / f"{speech_tokenizer.STAGE}.pt").exists():
             self._tokenizer = load_tokenizer(settings)
             self.stages["decoded"] = self.decoded
         if (settings.path / f"{flow.STAGE}.pt").exists():
-            load_average(settings, flow.STAGE, self._flow)
+            self._flow = load_flow(settings)
             load_average(settings, speaker_encoder.STAGE, self._voices)
             folded(self._flow)
             self._prompt = corpus.trim(self.teacher.speak(PROMPT_TEXT))

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from firstword.models.config import FRAMES_PER_TOKEN
 from firstword.models.flow.encoder import ConformerFront
-from training import flow, speech_tokenizer, trainer
+from training import speech_tokenizer, trainer
 from training.crops import Crops
 from training.features import WHISPER_FRAMES_PER_TOKEN, read_features
+from training.flow_enrolment import load_flow
 from training.flow_matching import FlowBatch, draw, flow_losses
 from training.networks.flow import folded
 from training.networks.speech_tokenizer import NUM_CODES, NUM_LEVELS, POWERS, TokenizerTrainer
@@ -65,8 +66,7 @@ def run(settings: Settings) -> None:
     embeddings = read_embeddings(settings)
     recogniser = trained_recogniser(settings)
     encoder = load_tokenizer(settings).encoder
-    painter = flow.build(settings)
-    trainer.load_average(settings, flow.STAGE, painter)
+    painter = load_flow(settings)
     front = folded(painter).requires_grad_(False).front
     assert isinstance(front, ConformerFront), front
     chosen = ChosenCodes(front.embedding.weight.detach().clone())

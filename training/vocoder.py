@@ -1,4 +1,4 @@
-"""Stage 6: the vocoder, from the teachers' mel, F0 and phase to their samples."""
+"""Stage: the vocoder, from the teachers' mel, F0 and phase to their samples."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Stage 3: the vocoder goes on against discriminators, which hear what spectral distances leave smooth."""
+"""Stage: the vocoder goes on against discriminators, which hear what spectral distances leave smooth."""
 
 from torch import nn
 

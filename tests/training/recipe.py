@@ -29,7 +29,9 @@ def tiny_settings(folder: Path) -> Settings:
         whole,
         folder=str(folder),
         processes=1,
-        voices=tuple(replace(voice, share=1) for voice in whole.voices[:4]),
+        voices=tuple(
+            replace(voice, share=1, is_shipped=place < 3) for place, voice in enumerate(whole.voices[:4])
+        ),
         corpus=replace(whole.corpus, shard=30),
         speech_tokenizer=replace(
             whole.speech_tokenizer,
@@ -70,6 +72,7 @@ def tiny_settings(folder: Path) -> Settings:
         tokenizer_through_flow=replace(
             whole.tokenizer_through_flow, crop_tokens=20, train=short(whole.tokenizer_through_flow.train, 2)
         ),
+        flow_enrolment=replace(whole.flow_enrolment, train=short(whole.flow_enrolment.train, 400)),
         flow=replace(
             whole.flow,
             encoder_width=16,

@@ -18,11 +18,13 @@ from training import (
     export,
     features,
     flow,
+    flow_enrolment,
     language_model,
     shipped,
     speaker_encoder,
     speech_tokenizer,
     tokenizer_through_flow,
+    trainer,
     vocoder,
     vocoder_adversarial,
     vocoder_f0,
@@ -32,7 +34,7 @@ from training.networks.flow import folded
 from training.networks.speech_tokenizer import NUM_CODES
 from training.offline import OfflineToken2Wav
 from training.pronunciation import stage as pronunciation
-from training.settings import Settings
+from training.settings import Settings, SettingsError
 from training.text_tokenizer import read_tokenizer
 from training.voice import Voice
 
@@ -51,7 +53,8 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     write_words(made, {"hello": "həlˈO", "days": "dˈAz", "week": "wˈik"})  # noqa: RUF001
     speakers = (features, speech_tokenizer, speaker_encoder)
     vocoders = (vocoder, vocoder_adversarial, vocoder_f0)
-    for stage in (*speakers, pronunciation, language_model, *vocoders, flow, tokenizer_through_flow):
+    flows = (flow, flow_enrolment, tokenizer_through_flow)
+    for stage in (*speakers, pronunciation, language_model, *vocoders, *flows):
         stage.run(made)
     return made
 
@@ -201,3 +204,17 @@ def test_a_stage_goes_on_from_the_shipped_voice(directory: Path, settings: Setti
             assert torch.equal(tensor, after[key]), key
     flow.run(fresh)
     assert torch.load(fresh.path / "flow.pt", weights_only=False)["step"] == 2
+
+
+def test_the_flow_that_was_trained_last_is_exported(directory: Path, settings: Settings) -> None:
+    last, first = flow_enrolment.load_flow(settings), flow.build(settings)
+    trainer.load_average(settings, flow.STAGE, first)
+    written = open_checkpoint(directory).load_flow().state_dict()
+    name = "estimator.out.weight"
+    torch.testing.assert_close(written[name], last.state_dict()[name], atol=1e-3, rtol=1e-3)
+    assert not torch.equal(last.state_dict()[name], first.state_dict()[name])
+
+
+def test_a_flow_needs_voices_that_are_not_shipped_to_learn_from(settings: Settings) -> None:
+    with pytest.raises(SettingsError, match="every voice has is_shipped: true"):
+        flow_enrolment.run(replace(settings, voices=settings.voices[:3]))

@@ -1,4 +1,4 @@
-"""Stage 3: the pronouncing dictionary, words that are read in two ways, and the network for unknown words."""
+"""Stage: the pronouncing dictionary, words that are read in two ways, and the network for unknown words."""
 
 import random
 from itertools import pairwise

@@ -1,0 +1,95 @@
+"""Stage: the flow goes on with voices that only a recording tells; shipped speakers stay as they are.
+
+The corpus has few voices, and their embeddings tell them apart: a flow trained on them alone gives a
+recording of a new voice the sound of the nearest that it knows. So half of what the others say is disguised,
+and its own beginning, as the prompt, is what tells who speaks. For shipped speakers the flow before is the
+teacher, so that they lose nothing.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from firstword.models.config import FRAMES_PER_TOKEN
+from firstword.models.flow.flow import Flow
+from training import flow, trainer
+from training.disguise import disguised
+from training.features import read_features
+from training.flow_matching import FlowBatch, FlowDraws, draw, flow_losses
+from training.phone_recogniser import trained_recogniser
+from training.settings import Settings, SettingsError
+from training.speaker_encoder import draw_embeddings, read_embeddings
+from training.speech_tokenizer import read_tokens
+
+STAGE = "flow_enrolment"
+_DISGUISED_RATE = 0.5  # of the rows
+_FOREIGN_RATE = 0.5  # of those are given another speaker's embedding
+_PROMPT_SHARES = 0.15, 0.6  # of the frames of a disguised row
+
+
+def run(settings: Settings) -> None:
+    """Goes on from <folder>/flow.pt; writes <folder>/flow_enrolment.pt.
+
+    Raises SettingsError where every voice is shipped: there is nobody to learn from.
+    """
+    plan = settings.flow_enrolment
+    dice = trainer.seeded(settings, STAGE)
+    pairs = list(zip(read_features(settings), read_tokens(settings), strict=True))
+    if len(settings.shipped) == len(settings.voices):
+        raise SettingsError(f"stage {STAGE}: every voice has is_shipped: true; add some that have not")
+    embeddings = read_embeddings(settings)
+    shipped = flow.Streams([one for one in pairs if one[0].speaker in settings.shipped], embeddings)
+    others = flow.Streams([one for one in pairs if one[0].speaker not in settings.shipped], embeddings)
+    recogniser = trained_recogniser(settings)
+    model, before = flow.build(settings), flow.build(settings)
+    for one in (model, before):
+        trainer.load_average(settings, flow.STAGE, one)
+    before.to(trainer.device()).requires_grad_(False)
+
+    def losses_of(_: float) -> trainer.Losses:
+        length = int(dice.numpy.choice(flow.LENGTHS))
+        number = max(1, round(plan.train.batch / 2 / length))
+        batch, phones = others.draw(number, length, dice.numpy)
+        draws = draw(model, batch, dice.torch)
+        disguise(batch, draws, embeddings, dice.numpy)
+        learned = flow.losses_of(model, recogniser, batch, phones, draws)
+        own = shipped.draw(number, length, dice.numpy)[0]
+        moved = distance(model, before, own, draw(model, own, dice.torch))
+        return learned | {"loss": learned["loss"] + plan.kept_weight * moved, "moved": moved}
+
+    trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
+
+
+def disguise(
+    batch: FlowBatch, draws: FlowDraws, embeddings: Mapping[str, Tensor], rng: np.random.Generator
+) -> None:
+    """Changes half of the rows in place: another voice, a longer prompt, half of them a wrong embedding."""
+    rows = len(batch.tokens)
+    foreign = draw_embeddings(embeddings, list(rng.choice(list(embeddings), rows)), rng)
+    for row in np.flatnonzero(rng.random(rows) < _DISGUISED_RATE):
+        batch.mel[row] = torch.from_numpy(disguised(batch.mel[row].numpy(), rng))
+        draws.prompt_frames[row] = int(
+            rng.uniform(*_PROMPT_SHARES) * FRAMES_PER_TOKEN * batch.num_tokens[row]
+        )
+        if rng.random() < _FOREIGN_RATE:
+            batch.embedding[row] = foreign[row]
+
+
+def distance(model: Flow, before: Flow, batch: FlowBatch, draws: FlowDraws) -> Tensor:
+    """Between what two flows say to the same: a scalar, differentiable by the first."""
+    batch, draws = trainer.on_device(batch), trainer.on_device(draws)
+    now = flow_losses(model, batch, draws)
+    with torch.no_grad():
+        then = flow_losses(before, batch, draws)
+    velocity = (now.velocity - then.velocity).square().mean()
+    return velocity + flow.PRIOR_WEIGHT * (now.mu - then.mu).abs().mean()
+
+
+def load_flow(settings: Settings) -> Flow:
+    """The averaged weights, as they were trained last."""
+    model = flow.build(settings)
+    is_after = (settings.path / f"{STAGE}.pt").exists()
+    trainer.load_average(settings, STAGE if is_after else flow.STAGE, model)
+    return model
