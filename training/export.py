@@ -63,7 +63,7 @@ PHONEME_TRAITS = replace(  # a text token is a sound: five to a word, with the s
     segment_merge_length=26,
     reads_sounds=True,
     continues_prompts=False,  # measured: docs/voice.md, "The language model speaks alone"
-    matches_recordings=True,  # its flow knows 80 voices
+    matches_recordings=True,  # its flow knows few voices
     min_token_ratio=1.3,  # 99 in 100 utterances of the corpus have more, none more than 6.4
     max_token_ratio=8.0,
 )
