@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from firstword.models.config import FRAMES_PER_TOKEN
@@ -26,7 +27,7 @@ from training.speech_tokenizer import read_tokens
 STAGE = "flow_enrolment"
 _DISGUISED_RATE = 0.5  # of the rows
 _FOREIGN_RATE = 0.5  # of those are given another speaker's embedding
-_PROMPT_SHARES = 0.15, 0.6  # of the frames of a disguised row
+_PROMPT_SHARES = 0.15, 0.6  # of a row's frames
 
 
 def run(settings: Settings) -> None:
@@ -56,7 +57,9 @@ def run(settings: Settings) -> None:
         disguise(batch, draws, embeddings, dice.numpy)
         learned = flow.losses_of(model, recogniser, batch, phones, draws)
         own = shipped.draw(number, length, dice.numpy)[0]
-        moved = distance(model, before, own, draw(model, own, dice.torch))
+        own_draws = draw(model, own, dice.torch)
+        give_prompts(own, own_draws, np.arange(number), dice.numpy)  # as they are spoken with
+        moved = distance(model, before, own, own_draws)
         return learned | {"loss": learned["loss"] + plan.kept_weight * moved, "moved": moved}
 
     trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
@@ -68,13 +71,20 @@ def disguise(
     """Changes half of the rows in place: another voice, a longer prompt, half of them a wrong embedding."""
     rows = len(batch.tokens)
     foreign = draw_embeddings(embeddings, list(rng.choice(list(embeddings), rows)), rng)
-    for row in np.flatnonzero(rng.random(rows) < _DISGUISED_RATE):
+    chosen = np.flatnonzero(rng.random(rows) < _DISGUISED_RATE)
+    give_prompts(batch, draws, chosen, rng)
+    for row in chosen:
         batch.mel[row] = torch.from_numpy(disguised(batch.mel[row].numpy(), rng))
-        draws.prompt_frames[row] = int(
-            rng.uniform(*_PROMPT_SHARES) * FRAMES_PER_TOKEN * batch.num_tokens[row]
-        )
         if rng.random() < _FOREIGN_RATE:
             batch.embedding[row] = foreign[row]
+
+
+def give_prompts(
+    batch: FlowBatch, draws: FlowDraws, rows: NDArray[np.intp], rng: np.random.Generator
+) -> None:
+    """Gives rows 15 to 60 % of their own mel, as long as a recording is beside what is said."""
+    shares = torch.from_numpy(rng.uniform(*_PROMPT_SHARES, len(rows)))
+    draws.prompt_frames[rows] = (shares * FRAMES_PER_TOKEN * batch.num_tokens[rows]).long()
 
 
 def distance(model: Flow, before: Flow, batch: FlowBatch, draws: FlowDraws) -> Tensor:
