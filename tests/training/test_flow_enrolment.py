@@ -61,7 +61,7 @@ def test_half_of_the_disguised_have_an_embedding_of_somebody(
 
 
 def test_a_flow_is_held_to_what_it_said_before() -> None:
-    model, batch = small_flow("unet").requires_grad_(), batch_of(2)
+    model, batch = deepcopy(small_flow("unet")).requires_grad_(), batch_of(2)
     before = deepcopy(model).requires_grad_(False)
     draws = draw(model, batch, torch.Generator().manual_seed(1))
     assert float(distance(model, before, batch, draws).detach()) < 1e-9
