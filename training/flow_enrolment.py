@@ -35,11 +35,11 @@ def run(settings: Settings) -> None:
 
     Raises SettingsError where every voice is shipped: there is nobody to learn from.
     """
+    if len(settings.shipped) == len(settings.voices):
+        raise SettingsError(f"stage {STAGE}: every voice has is_shipped: true; add some that have not")
     plan = settings.flow_enrolment
     dice = trainer.seeded(settings, STAGE)
     pairs = list(zip(read_features(settings), read_tokens(settings), strict=True))
-    if len(settings.shipped) == len(settings.voices):
-        raise SettingsError(f"stage {STAGE}: every voice has is_shipped: true; add some that have not")
     embeddings = read_embeddings(settings)
     shipped = flow.Streams([one for one in pairs if one[0].speaker in settings.shipped], embeddings)
     others = flow.Streams([one for one in pairs if one[0].speaker not in settings.shipped], embeddings)
