@@ -95,6 +95,7 @@ class Examiner:
         num_sentences: int,
         centres: Centres,
         is_default: bool,
+        teacher_every: int,
     ) -> None:
         from training.judge.likeness import SpeakerJudge
         from training.judge.recognise import Pocketsphinx, Whisper
@@ -113,26 +114,19 @@ class Examiner:
         self.hard = hard_sentences()[:num_sentences]
         self.result = Result(speaker)
         self.centres = centres
+        self.teacher_every = 1 if is_default else teacher_every
 
     def run(self) -> Result:
         result, voice, name = self.result, self.voice, self.result.speaker
         for place, text in enumerate(self.sentences):
-            teacher = self._teach(text)
-            self._listen("teacher", text, teacher)
-            mel = self.mel(torch.from_numpy(teacher))[None]
-            self._listen("copy", text, vocode(self.offline.hift, mel, place))
-            again = voice.respeak(teacher, name)
-            self._listen("tokens", text, again)
-            result.mel_distance_db.append(self._mel_distance(teacher, again))
-            tokens = self.reader.read_source_tokens(teacher, SAMPLE_RATE_HZ).tolist()
-            whole = self.offline.solve(tokens, self.speaker, seed=place)
-            if len(whole) != len(again):
-                result.faults.append(f"{text}: {len(again)} samples streamed, {len(whole)} offline")
-            self._listen("offline", text, whole)
             chunks = voice.speak(text, name, seed=place)
             streamed = np.concatenate(chunks)
-            self._check(text, streamed, len(teacher))
+            self._check_level(text, streamed)
             self._measure_joins(chunks)
+            if place % self.teacher_every == 0:
+                teacher = self._teach(text)
+                result.durations.append(round(len(streamed) / len(teacher), 3))
+                self._compare(text, teacher, place)
             self._listen("streamed", text, streamed)
             result.likeness.append(float(self._embed(streamed) @ self.centres[name]))
             if place % report.BY_WORDS_EVERY == 0:
@@ -144,12 +138,28 @@ class Examiner:
             self._listen("teacher", text, teacher, result.other_sentences)
             self._listen("tokens", text, voice.respeak(teacher, name), result.other_sentences)
         for place, text in enumerate(self.hard):
-            self._listen("hard, teacher", text, self._teach(text))
+            if place % self.teacher_every == 0:
+                self._listen("hard, teacher", text, self._teach(text))
             self._listen("hard", text, self._say(text, place))
         self._enroll()
         self._say_words()
         result.faults += voice.faults
         return result
+
+    def _compare(self, text: str, teacher: Samples, place: int) -> None:
+        """What the teacher says, and what each network makes of it."""
+        result, name = self.result, self.result.speaker
+        self._listen("teacher", text, teacher)
+        mel = self.mel(torch.from_numpy(teacher))[None]
+        self._listen("copy", text, vocode(self.offline.hift, mel, place))
+        again = self.voice.respeak(teacher, name)
+        self._listen("tokens", text, again)
+        result.mel_distance_db.append(self._mel_distance(teacher, again))
+        tokens = self.reader.read_source_tokens(teacher, SAMPLE_RATE_HZ).tolist()
+        whole = self.offline.solve(tokens, self.speaker, seed=place)
+        if len(whole) != len(again):
+            result.faults.append(f"{text}: {len(again)} samples streamed, {len(whole)} offline")
+        self._listen("offline", text, whole)
 
     def _teach(self, text: str) -> Samples:
         """What the teacher says, as long as whole speech tokens."""
@@ -174,9 +184,7 @@ class Examiner:
         if errors:
             scores.misheard[text] = heard
 
-    def _check(self, text: str, samples: Samples, num_teacher_samples: int) -> None:
-        ratio = len(samples) / num_teacher_samples
-        self.result.durations.append(round(ratio, 3))
+    def _check_level(self, text: str, samples: Samples) -> None:
         level_db = 10 * np.log10(float(np.square(samples).mean()) + 1e-12)
         if level_db < _SILENT_DB:
             self.result.faults.append(f"{text}: silent, {level_db:.0f} dB")
@@ -248,14 +256,18 @@ def examine(
     num_sentences: int,
     centres: Centres,
     is_default: bool = False,
+    teacher_every: int = 1,
 ) -> Result:
     """As it was kept, or heard now and kept."""
     folder = settings.path / "evaluation" / _fingerprint(directory)
-    path = folder / f"{speaker}-{num_sentences}.json"
+    path = folder / f"{speaker}-{num_sentences}-{teacher_every}.json"
     if path.exists():
         return read_result(path)
     with Voice(directory) as voice:
-        result = Examiner(voice, directory, settings, speaker, num_sentences, centres, is_default).run()
+        examiner = Examiner(
+            voice, directory, settings, speaker, num_sentences, centres, is_default, teacher_every
+        )
+        result = examiner.run()
     folder.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(asdict(result)))
@@ -305,6 +317,13 @@ def main() -> None:
     parser.add_argument("--checkpoint", type=Path, default=BUILTIN)
     parser.add_argument("--settings", type=Path, default=DEFAULT)
     parser.add_argument("--sentences", type=int, default=100, help="of the 200")
+    parser.add_argument(
+        "--teacher-every",
+        type=int,
+        default=1,
+        metavar="N",
+        help="compare with the teacher in every Nth sentence only, but for the default speaker",
+    )
     parser.add_argument("--speakers", nargs="+", metavar="NAME", help="all of the checkpoint by default")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument(
@@ -315,6 +334,8 @@ def main() -> None:
         parser.error(
             f"--sentences {arguments.sentences}; expected {fewest} or more, for the enrolled speakers"
         )
+    if arguments.teacher_every < 1:
+        parser.error(f"--teacher-every {arguments.teacher_every}; expected 1 or more")
     settings = read_settings(arguments.settings)
     checkpoint = open_checkpoint(arguments.checkpoint)
     speakers = checkpoint.load_speakers()
@@ -327,7 +348,14 @@ def main() -> None:
         centres = pool.submit(centres_of, settings, tuple(speakers)).result()
         jobs = [
             pool.submit(
-                examine, arguments.checkpoint, settings, name, arguments.sentences, centres, name == default
+                examine,
+                arguments.checkpoint,
+                settings,
+                name,
+                arguments.sentences,
+                centres,
+                name == default,
+                arguments.teacher_every,
             )
             for name in names
         ]

@@ -34,6 +34,7 @@ from training.networks.speech_tokenizer import TokenEncoder
 from training.onnx_export import export_onnx
 from training.pronunciation import stage as pronunciation
 from training.settings import BUILTIN, Settings
+from training.speaker_encoder import read_embeddings
 from training.teachers import open_teacher
 from training.teachers.spoken import SAMPLE_RATE_HZ, Samples
 from training.text_tokenizer import read_tokenizer
@@ -102,6 +103,7 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
         former_speakers=former,
         transcripts=dict.fromkeys(recordings, PROMPT_TEXT) if traits.reads_sounds else {},
         alignment_heads=heads,
+        mean_embedding=_mean_embedding(settings) if traits.matches_recordings else (),
     )
     write_traits(directory / TRAITS_FILE, traits)
     if traits.reads_sounds:
@@ -123,6 +125,12 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
         if (settings.path / f"{stage}.pt").exists():  # else what is shipped stays
             write(settings, directory)
     write_speakers(directory, recordings)
+
+
+def _mean_embedding(settings: Settings) -> tuple[float, ...]:
+    """(192,) of the corpus' voices, each counting once."""
+    means = [one.mean(0) for one in read_embeddings(settings).values()]
+    return tuple(round(value, 4) for value in torch.stack(means).mean(0).tolist())
 
 
 def write_speech_tokenizer(settings: Settings, directory: Path) -> None:

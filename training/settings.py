@@ -125,7 +125,9 @@ class FlowEnrolmentSettings:
     """Of the flow's second training, by which registered speakers resemble their recordings."""
 
     kept_weight: float  # of what is changed for the shipped speakers
-    train: TrainSettings  # its batch: speech tokens, not rows
+    taught: tuple[str, ...]  # the shipped speakers whose teachers go on teaching
+    taught_share: float  # as many rows of them as rows of voices that are not shipped
+    train: TrainSettings  # its batch: speech tokens, half of voices that are not shipped, half of those kept
 
 
 @dataclass(frozen=True, slots=True)

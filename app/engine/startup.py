@@ -165,9 +165,10 @@ async def running_engine(
     networks = await asyncio.wrap_future(loading)
     tokenizer = networks.prompt_builder.tokenizer
     token2wav = networks.token2wav
-    mel = networks.checkpoint.config.mel
-    match = partial(matched, token2wav, config=mel) if isinstance(token2wav, Token2Wav) else None
     checkpoint, states = networks.checkpoint, networks.prompt_states
+    mel, mean = checkpoint.config.mel, checkpoint.traits.mean_embedding
+    matching = partial(matched, config=mel, mean_embedding=mean)
+    match = partial(matching, token2wav) if isinstance(token2wav, Token2Wav) else None
     text, speaker_networks = await asyncio.gather(
         asyncio.to_thread(text_frontend, tokenizer, checkpoint, engine_options.lexicon),
         asyncio.to_thread(SpeakerNetworks, checkpoint, tokenizer, states, 1, networks.lm, match),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from firstword.models.checkpoint.yaml import Fields
-from firstword.models.config import AlignmentHeads, Family
+from firstword.models.config import SPEAKER_EMBEDDING_SIZE, AlignmentHeads, Family
 
 MAX_LENGTH = 10_000  # of a segment
 MAX_TOKEN_RATIO = 100
@@ -50,6 +50,7 @@ class Traits:
         True  # speakers with a transcript: zero_shot; else cross_lingual, where none is asked
     )
     matches_recordings: bool = False  # what its flow makes of a registered speaker is fitted to the recording
+    mean_embedding: tuple[float, ...] = ()  # (192,) of all voices it knows; where recordings are matched only
     prompt_before_blocks: bool = False  # where text is pushed, the prompt stands whole before its blocks
     min_token_ratio: float = 2.0  # speech tokens per text token: the fewest that may end an utterance
     max_token_ratio: float = 20.0  # and the most it may have
@@ -57,7 +58,9 @@ class Traits:
 
 
 def write_traits(path: Path, traits: Traits) -> None:
-    path.write_text(json.dumps(asdict(traits), indent=2) + "\n")
+    """A line for each field."""
+    lines = (f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in asdict(traits).items())
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def default_traits(family: Family) -> Traits:
@@ -85,6 +88,7 @@ def read_traits(path: Path, family: Family) -> Traits:
         reads_sounds=fields.flag("reads_sounds", default.reads_sounds),
         continues_prompts=fields.flag("continues_prompts", default.continues_prompts),
         matches_recordings=fields.flag("matches_recordings", default.matches_recordings),
+        mean_embedding=fields.numbers("mean_embedding"),
         prompt_before_blocks=fields.flag("prompt_before_blocks", default.prompt_before_blocks),
         min_token_ratio=fields.number("min_token_ratio", default.min_token_ratio),
         max_token_ratio=fields.number("max_token_ratio", default.max_token_ratio),
@@ -93,6 +97,12 @@ def read_traits(path: Path, family: Family) -> Traits:
     fields.done()
     if traits.matches_recordings and family == "cosyvoice1":
         raise fields.error("matches_recordings is true; expected that for cosyvoice2 and cosyvoice3 only")
+    if traits.mean_embedding and not traits.matches_recordings:
+        raise fields.error("mean_embedding is given; expected that with matches_recordings only")
+    if len(traits.mean_embedding) not in (0, SPEAKER_EMBEDDING_SIZE):
+        raise fields.error(
+            f"mean_embedding holds {len(traits.mean_embedding)} numbers; expected {SPEAKER_EMBEDDING_SIZE}"
+        )
     for language in traits.languages:
         if not _LANGUAGE.fullmatch(language):
             raise fields.error(f"languages holds {language!r:.80}; expected codes such as en, zh or yue")

@@ -313,6 +313,13 @@ class Fields:
     def number(self, name: str, default: float | None = None) -> float:
         return self._checked_number(name, self._take(name, default))
 
+    def numbers(self, name: str) -> tuple[float, ...]:
+        """A list of finite numbers; () where it is not there."""
+        values = self._values.pop(name, [])
+        if not isinstance(values, list):
+            raise self.error(f"{name} is {values!r:.80}; expected a list of numbers")
+        return tuple(self._checked_number(f"a number of {name}", value) for value in values)
+
     def optional_number(self, name: str) -> float | None:
         """A number, or None where it is null or not there."""
         value = self._file.resolve(self._values.pop(name, None))

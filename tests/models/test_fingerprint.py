@@ -1,4 +1,5 @@
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ from firstword.models.checkpoint.open import (
     NUM_SAMPLES,
     SAMPLE_BYTES,
     fingerprint,
+    open_checkpoint,
 )
-from firstword.models.config import CheckpointError
+from firstword.models.checkpoint.traits import write_traits
+from firstword.models.config import TRAITS_FILE, CheckpointError
 from tests.support.checkpoints import copied_checkpoint, small_checkpoint
 
 LARGE_BYTES = 1 << 30
@@ -68,6 +71,18 @@ def test_a_match_depends_on_vocoder_and_speaker_table_too(tmp_path: Path, name: 
     flip_byte(directory / name, 100)
 
     assert (fingerprint(directory, matches_recordings=True) != before) == counts
+
+
+def test_a_match_depends_on_the_traits(tmp_path: Path) -> None:
+    directory = copied_checkpoint(tmp_path)
+    before, plain = fingerprint(directory, matches_recordings=True), fingerprint(directory)
+    traits = open_checkpoint(directory).traits
+    write_traits(
+        directory / TRAITS_FILE, replace(traits, matches_recordings=True, mean_embedding=(0.5,) * 192)
+    )
+
+    assert fingerprint(directory, matches_recordings=True) != before
+    assert fingerprint(directory) == plain
 
 
 def test_the_families_differ() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,8 +51,10 @@ def test_a_checkpoint_without_the_file_has_the_published_traits(family: Family) 
 def test_a_copy_of_the_builtin_voice_has_its_traits(tmp_path: Path) -> None:
     copy = Path(shutil.copytree(BUILTIN, tmp_path / "voice"))
 
-    assert open_checkpoint(BUILTIN).traits == BUILTIN_TRAITS
-    assert open_checkpoint(copy).traits == BUILTIN_TRAITS
+    traits = open_checkpoint(BUILTIN).traits
+    assert replace(traits, mean_embedding=()) == BUILTIN_TRAITS
+    assert len(traits.mean_embedding) == 192
+    assert open_checkpoint(copy).traits == traits
 
 
 def test_a_flow_of_cosyvoice_1_cannot_be_matched(tmp_path: Path) -> None:
@@ -84,6 +87,13 @@ def test_fields_left_out_keep_their_defaults(tmp_path: Path) -> None:
         ({"continues_prompts": "no"}, "continues_prompts is 'no'; expected true or false"),
         ({"takes_instruct": None}, "takes_instruct is None; expected true or false"),
         ({"min_token_ratio": 9, "max_token_ratio": 8}, "min_token_ratio 9 and max_token_ratio 8; expected"),
+        ({"mean_embedding": [0.0] * 192}, "mean_embedding is given; expected that with matches_recordings"),
+        (
+            {"matches_recordings": True, "mean_embedding": [0, 1]},
+            "mean_embedding holds 2 numbers; expected 192",
+        ),
+        ({"mean_embedding": 1}, "mean_embedding is 1; expected a list of numbers"),
+        ({"mean_embedding": ["a"]}, "a number of mean_embedding is 'a'; expected a number"),
         ({"max_token_ratio": 1000}, "max_token_ratio 1000; expected"),
         ({"reads_sounds": 1}, "reads_sounds is 1; expected true or false"),
         ({"segment_max_length": 0}, "segment_max_length is 0; expected a whole number from 1 to 10000"),

@@ -72,7 +72,9 @@ def tiny_settings(folder: Path) -> Settings:
         tokenizer_through_flow=replace(
             whole.tokenizer_through_flow, crop_tokens=20, train=short(whole.tokenizer_through_flow.train, 2)
         ),
-        flow_enrolment=replace(whole.flow_enrolment, train=short(whole.flow_enrolment.train, 400)),
+        flow_enrolment=replace(
+            whole.flow_enrolment, taught=("alder",), train=short(whole.flow_enrolment.train, 400)
+        ),
         flow=replace(
             whole.flow,
             encoder_width=16,
@@ -95,7 +97,18 @@ def write_corpus(settings: Settings) -> None:
     (folder / "texts.txt").write_text("\n".join(lines) + "\n")
     for number, shard in enumerate(corpus.plan(settings)):
         f0_hz = 100.0 + 40 * number
-        corpus.write_shard(shard, [(text, hum(f0_hz, text)) for text in shard.texts], knows_phase=True)
+        corpus.write_shard(
+            shard, [(text, corpus.trim(hum(f0_hz, text))) for text in shard.texts], knows_phase=True
+        )
+
+
+class HummingTeacher:
+    """Says any text in the times of the corpus, at a pitch of its own."""
+
+    knows_phase = True
+
+    def speak(self, text: str) -> Spoken:
+        return hum(90.0, text)
 
 
 def write_words(settings: Settings, words: Mapping[str, str]) -> None:

@@ -121,6 +121,10 @@ def test_every_path_of_the_evaluation_is_heard(
     assert result.single_words == {"No.": ["hello"]}
     assert result.long_errors > 50
     assert [len(result.paths[path].sphinx_errors) for path in ("streamed", "tokens")] == [2, 0]
+    other = evaluate.examine(BUILTIN, settings, "alder", 2, centres, teacher_every=2)
+    every = {path: len(scores.words) for path, scores in other.paths.items()}
+    assert every == {**heard, **dict.fromkeys(("teacher", "copy", "tokens", "offline"), 1)}
+    assert (len(other.durations), len(other.likeness)) == (1, 2)
     monkeypatch.setattr(evaluate, "Examiner", None)  # what has ended is not heard again
     assert evaluate.examine(BUILTIN, settings, "wren", 2, centres) == result
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.models.networks import random_ids, small_flow
-from training.flow_enrolment import disguise, distance
+from training.flow_enrolment import disguise, distance, joined
 from training.flow_matching import FlowBatch, FlowDraws, draw
 
 ROWS, LENGTH = 200, 20
@@ -26,7 +26,7 @@ def disguised() -> tuple[FlowBatch, FlowBatch, FlowDraws]:
     """A batch before and after, and the draws."""
     batch = batch_of(ROWS)
     before, draws = deepcopy(batch), draw(small_flow("unet"), batch, torch.Generator().manual_seed(1))
-    disguise(batch, draws, EMBEDDINGS, np.random.default_rng(0))
+    disguise(batch, draws, ROWS, EMBEDDINGS, np.random.default_rng(0))
     return before, batch, draws
 
 
@@ -58,6 +58,19 @@ def test_half_of_the_disguised_have_an_embedding_of_somebody(
     values = after.embedding[moved, 0]
     assert {0.0, 1.0, 2.0} == set(values.tolist())
     assert 0.2 < (values != 0).float().mean() < 0.5  # a third of those that are drawn are its own
+
+
+def test_rows_behind_those_of_others_stay_as_they_are() -> None:
+    batch, teachers = batch_of(ROWS), batch_of(3)
+    both = joined(batch, teachers)
+    draws = draw(small_flow("unet"), both, torch.Generator().manual_seed(1))
+    before, prompts = deepcopy(both), draws.prompt_frames.clone()
+    disguise(both, draws, ROWS, EMBEDDINGS, np.random.default_rng(0))
+    assert torch.equal(both.tokens[ROWS:], teachers.tokens)
+    assert torch.equal(both.mel[ROWS:], teachers.mel)
+    assert torch.equal(both.embedding[ROWS:], teachers.embedding)
+    assert torch.equal(draws.prompt_frames[ROWS:], prompts[ROWS:])
+    assert not torch.equal(both.mel[:ROWS], before.mel[:ROWS])
 
 
 def test_a_flow_is_held_to_what_it_said_before() -> None:

@@ -12,7 +12,7 @@ import torch
 from firstword.app.speakers.enrolment import builtin_speakers
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.config import Qwen2LMConfig
-from tests.training.recipe import hum, tiny_settings, write_corpus, write_words
+from tests.training.recipe import HummingTeacher, hum, tiny_settings, write_corpus, write_words
 from training import (
     corpus,
     export,
@@ -20,6 +20,7 @@ from training import (
     flow,
     flow_enrolment,
     language_model,
+    parallel,
     shipped,
     speaker_encoder,
     speech_tokenizer,
@@ -54,8 +55,10 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     speakers = (features, speech_tokenizer, speaker_encoder)
     vocoders = (vocoder, vocoder_adversarial, vocoder_f0)
     flows = (flow, flow_enrolment, tokenizer_through_flow)
-    for stage in (*speakers, pronunciation, language_model, *vocoders, *flows):
-        stage.run(made)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parallel, "open_teacher", lambda call: {"hibari": HummingTeacher()}[call])
+        for stage in (*speakers, pronunciation, language_model, *vocoders, *flows):
+            stage.run(made)
     return made
 
 
@@ -213,6 +216,27 @@ def test_the_flow_that_was_trained_last_is_exported(directory: Path, settings: S
     name = "estimator.out.weight"
     torch.testing.assert_close(written[name], last.state_dict()[name], atol=1e-3, rtol=1e-3)
     assert not torch.equal(last.state_dict()[name], first.state_dict()[name])
+
+
+def test_a_shifted_voice_is_also_told_in_what_hibari_says(settings: Settings) -> None:
+    own, found = speech_tokenizer.read_tokens(settings), parallel.read_parallel_tokens(settings)
+    utterances = zip(features.read_features(settings), found, strict=True)
+    assert {one.speaker for one, tokens in utterances if tokens is not None} == {"alder"}
+    pairs = [(a, b) for a, b in zip(own, found, strict=True) if b is not None]
+    assert all(len(a) == len(b) for a, b in pairs)
+    assert not any(np.array_equal(a, b) for a, b in pairs)
+
+
+def test_a_taught_voice_is_one_that_is_shipped(settings: Settings) -> None:
+    plan = replace(settings.flow_enrolment, taught=("wren", "iris"))
+    with pytest.raises(SettingsError, match=r"taught .*iris.*expected voices with is_shipped: true"):
+        flow_enrolment.run(replace(settings, flow_enrolment=plan))
+
+
+def test_the_mean_embedding_is_that_of_the_corpus(directory: Path, settings: Settings) -> None:
+    mean = open_checkpoint(directory).traits.mean_embedding
+    voices = [one.mean(0) for one in speaker_encoder.read_embeddings(settings).values()]
+    torch.testing.assert_close(torch.tensor(mean), torch.stack(voices).mean(0), atol=1e-4, rtol=0)
 
 
 def test_a_flow_needs_voices_that_are_not_shipped_to_learn_from(settings: Settings) -> None:

@@ -48,7 +48,8 @@ def token2wav() -> Token2Wav:
 @pytest.fixture(scope="module")
 def networks(token2wav: Token2Wav) -> SpeakerNetworks:
     checkpoint = open_checkpoint(BUILTIN)
-    match = partial(matched, token2wav, config=checkpoint.config.mel)
+    mean = checkpoint.traits.mean_embedding
+    match = partial(matched, token2wav, config=checkpoint.config.mel, mean_embedding=mean)
     return SpeakerNetworks(checkpoint, checkpoint.load_tokenizer(), token2wav, 1, match=match)
 
 
@@ -112,6 +113,24 @@ def test_a_voice_that_the_flow_does_not_know_is_spoken_at_its_own_pitch(
     plain, mapped = (pitch_hz(said(one)) for one in (replace(features, mel_map=None), features))
     assert abs(plain - wanted_hz) > 0.2 * wanted_hz
     assert abs(mapped - wanted_hz) < 0.1 * wanted_hz
+
+
+def test_the_embedding_of_a_registered_speaker_moves_halfway_to_the_mean_once(
+    networks: SpeakerNetworks, speech: NDArray[np.float32]
+) -> None:
+    mean = torch.tensor(open_checkpoint(BUILTIN).traits.mean_embedding)
+    own = networks.read_features(speech, RATE_HZ)
+    found = networks.matched(own)
+    torch.testing.assert_close(found.embedding, (own.embedding + mean) / 2)
+    assert networks.matched(found) is found
+
+
+def test_a_match_without_a_mean_leaves_the_embedding(
+    networks: SpeakerNetworks, token2wav: Token2Wav, speech: NDArray[np.float32]
+) -> None:
+    own = networks.read_features(speech, RATE_HZ)
+    found = matched(token2wav, own, own.prompt_tokens.tolist(), open_checkpoint(BUILTIN).config.mel)
+    assert torch.equal(found.embedding, own.embedding)
 
 
 def test_a_match_needs_no_built_in_speaker_with_a_prompt(
