@@ -48,8 +48,8 @@ def run(settings: Settings) -> None:
     embeddings = read_embeddings(settings)
     pairs += [
         (one, tokens)
-        for (one, _), tokens in zip(pairs, read_parallel_tokens(settings), strict=True)
-        if tokens is not None and one.speaker in settings.shipped
+        for (one, _), tokens in zip(pairs, read_parallel_tokens(settings, settings.shipped), strict=True)
+        if tokens is not None
     ]
     shipped = flow.Streams([one for one in pairs if one[0].speaker in settings.shipped], embeddings)
     taught = flow.Streams([one for one in pairs if one[0].speaker in plan.taught], embeddings)

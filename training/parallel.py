@@ -4,6 +4,7 @@ The language model speaks much like hibari, so the flow shall make a shifted voi
 only of those that are read off the shifted voice itself: two in five of them are the same.
 """
 
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +20,14 @@ from training.teachers import open_teacher
 _OF_SHIFTED = "shifted "  # how the teachers begin whose speech has hibari's times
 
 
-def read_parallel_tokens(settings: Settings) -> list[NDArray[np.int16] | None]:
-    """Hibari's tokens, as long as the utterance's own, in the order of `read_features`; None for the other
-    teachers. Those that are missing are written to <folder>/tokens first, by the stage speech_tokenizer."""
+def read_parallel_tokens(settings: Settings, speakers: Collection[str]) -> list[NDArray[np.int16] | None]:
+    """Hibari's tokens of what the shifted ones of these speakers say, as long as the utterance's own, in the
+    order of `read_features`; None for all others. Those that are missing are written to <folder>/tokens
+    first, with the tokenizer of the stage speech_tokenizer."""
     tokens: list[NDArray[np.int16] | None] = []
     for shard in shard_names(settings):
-        if not settings.teacher_of(voice_of(shard)).startswith(_OF_SHIFTED):
+        speaker = voice_of(shard)
+        if speaker not in speakers or not settings.teacher_of(speaker).startswith(_OF_SHIFTED):
             tokens += [None] * len(read_shard(settings, shard))
             continue
         path = settings.path / "tokens" / f"{shard}.parallel.npz"

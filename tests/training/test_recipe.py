@@ -219,9 +219,13 @@ def test_the_flow_that_was_trained_last_is_exported(directory: Path, settings: S
 
 
 def test_a_shifted_voice_is_also_told_in_what_hibari_says(settings: Settings) -> None:
-    own, found = speech_tokenizer.read_tokens(settings), parallel.read_parallel_tokens(settings)
+    own, found = (
+        speech_tokenizer.read_tokens(settings),
+        parallel.read_parallel_tokens(settings, settings.shipped),
+    )
     utterances = zip(features.read_features(settings), found, strict=True)
     assert {one.speaker for one, tokens in utterances if tokens is not None} == {"alder"}
+    assert not any(tokens is not None for tokens in parallel.read_parallel_tokens(settings, ("wren",)))
     pairs = [(a, b) for a, b in zip(own, found, strict=True) if b is not None]
     assert all(len(a) == len(b) for a, b in pairs)
     assert not any(np.array_equal(a, b) for a, b in pairs)
