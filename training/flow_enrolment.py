@@ -19,7 +19,7 @@ from training import flow, trainer
 from training.disguise import disguised
 from training.features import read_features
 from training.flow_matching import FlowBatch, FlowDraws, draw, flow_losses
-from training.parallel import read_parallel_tokens
+from training.parallel import read_parallel
 from training.phone_recogniser import trained_recogniser
 from training.settings import Settings, SettingsError
 from training.speaker_encoder import draw_embeddings, read_embeddings
@@ -46,11 +46,7 @@ def run(settings: Settings) -> None:
     dice = trainer.seeded(settings, STAGE)
     pairs = list(zip(read_features(settings), read_tokens(settings), strict=True))
     embeddings = read_embeddings(settings)
-    pairs += [
-        (one, tokens)
-        for (one, _), tokens in zip(pairs, read_parallel_tokens(settings, settings.shipped), strict=True)
-        if tokens is not None
-    ]
+    pairs += read_parallel(settings, settings.shipped)
     shipped = flow.Streams([one for one in pairs if one[0].speaker in settings.shipped], embeddings)
     taught = flow.Streams([one for one in pairs if one[0].speaker in plan.taught], embeddings)
     others = flow.Streams([one for one in pairs if one[0].speaker not in settings.shipped], embeddings)

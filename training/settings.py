@@ -126,7 +126,7 @@ class FlowEnrolmentSettings:
 
     kept_weight: float  # of what is changed for the shipped speakers
     taught: tuple[str, ...]  # the shipped speakers whose teachers go on teaching
-    taught_share: float  # as many rows of them as rows of voices that are not shipped
+    taught_share: float  # rows of them for each row of a voice that is not shipped
     train: TrainSettings  # its batch: speech tokens, half of voices that are not shipped, half of those kept
 
 

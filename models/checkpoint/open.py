@@ -352,8 +352,8 @@ def fingerprint(directory: Path, matches_recordings: bool = False) -> str:
 
     Return 32 hexadecimal digits of the contents of all that a speaker's features and prompt state depend
     on: yaml, config.json, the ONNX graphs, the flow's weights, the text tokenizer; where recordings are
-    matched, also what the match is fitted by, the vocoder, which tells pitches, and the speaker table, and
-    the traits, which have a mean embedding.
+    matched, also what the match is fitted by: the vocoder, which tells pitches, the speaker table, and the
+    traits, which have a mean embedding.
 
     Names, dates and places of the files do not count, nor does the language model.
     A file over 16 MiB is known by its size, both ends and 64 pieces between: a retrained network is
