@@ -19,6 +19,7 @@ STAGES = {  # and their modules
     "tokenizer_through_flow": "tokenizer_through_flow",
     "pronunciation": "pronunciation.stage",
     "language_model": "language_model",
+    "accents": "accents",
     "export": "export",
 }
 

@@ -22,10 +22,12 @@ from firstword.models.config import (
     TRAITS_FILE,
     Family,
 )
+from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.tokenizer import PRONUNCIATION_FOLDER, QWEN2_FOLDER
+from firstword.models.tokenizer.accents import accent_file
 from firstword.models.tokenizer.heteronyms import HETERONYMS_FILE
 from firstword.models.tokenizer.pronunciation import DICTIONARY_FILE, NETWORK_FILE
-from training import flow, language_model, speaker_encoder, speech_tokenizer, vocoder
+from training import accents, flow, language_model, speaker_encoder, speech_tokenizer, vocoder
 from training.checkpoint_yaml import qwen2_json, voice_yaml
 from training.corpus import trim
 from training.flow_enrolment import load_flow
@@ -85,35 +87,36 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
 
     Raises FileNotFoundError naming a stage that never ran.
     """
-    tokenizer = read_tokenizer(settings)
-    lm = language_model.build(settings, tokenizer.vocab_size)
-    load_average(settings, language_model.STAGE, lm)
+    lm = load_language_model(settings)
     acoustic = load_flow(settings)
     hift = load_vocoder(settings)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / QWEN2_FOLDER).mkdir(exist_ok=True)
-    yaml = voice_yaml(lm.lm.config, flow.config(settings), vocoder.config(settings))
+    yaml = voice_yaml(lm.config, flow.config(settings), vocoder.config(settings))
     (directory / "cosyvoice2.yaml").write_text(yaml)
     traits = PHONEME_TRAITS if settings.language_model.reads == "phonemes" else TRAITS
     heads = language_model.alignment_heads(settings.language_model)
+    spoken = {name: accent for name in recordings if (accent := settings.accent_of(name))}
     former = {name: now for name, now in FORMER_SPEAKERS.items() if now in recordings}
     traits = replace(
         traits,
         default_speaker=next(iter(recordings)),
         former_speakers=former,
         transcripts=dict.fromkeys(recordings, PROMPT_TEXT) if traits.reads_sounds else {},
+        accents=spoken if traits.reads_sounds else {},
         alignment_heads=heads,
         mean_embedding=_mean_embedding(settings) if traits.matches_recordings else (),
     )
     write_traits(directory / TRAITS_FILE, traits)
     if traits.reads_sounds:
         (directory / PRONUNCIATION_FOLDER).mkdir(exist_ok=True)
-        for name in (DICTIONARY_FILE, NETWORK_FILE, HETERONYMS_FILE):
+        tables = map(accent_file, sorted(set(spoken.values())))
+        for name in (DICTIONARY_FILE, NETWORK_FILE, HETERONYMS_FILE, *tables):
             shutil.copy(pronunciation.folder(settings) / name, directory / PRONUNCIATION_FOLDER / name)
-    (directory / QWEN2_CONFIG_FILE).write_text(qwen2_json(lm.lm.config.qwen2))
+    (directory / QWEN2_CONFIG_FILE).write_text(qwen2_json(lm.config.qwen2))
     shutil.copy(settings.path / "tokenizer" / "tokenizer.json", directory / QWEN2_FOLDER / "tokenizer.json")
     for name, network, table, dtype in (
-        ("llm", lm.folded(), QWEN2_LM, torch.float16),
+        ("llm", lm, QWEN2_LM, torch.float16),
         ("flow", folded(acoustic), UNET_FLOW, torch.float16),
         ("hift", hift, HIFT, torch.float32),
     ):
@@ -125,6 +128,17 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
         if (settings.path / f"{stage}.pt").exists():  # else what is shipped stays
             write(settings, directory)
     write_speakers(directory, recordings)
+
+
+def load_language_model(settings: Settings) -> Qwen2LM:
+    """As its stages left it. Raises FileNotFoundError naming one that never ran."""
+    if settings.spoken_accents:
+        accented = accents.build(settings)
+        load_average(settings, accents.STAGE, accented)
+        return accented.folded()
+    lm = language_model.build(settings, read_tokenizer(settings).vocab_size)
+    load_average(settings, language_model.STAGE, lm)
+    return lm.folded()
 
 
 def _mean_embedding(settings: Settings) -> tuple[float, ...]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from firstword.models.config import AlignmentHeads, Qwen2Config, Qwen2LMConfig
 from firstword.models.lm.plan import IGNORED, Layout, Vocabulary, bistream_layout, offline_layout
 from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.tokenizer.accents import AccentedWords, accent_file
 from firstword.models.tokenizer.heteronyms import HETERONYMS_FILE, read_heteronyms
 from firstword.models.tokenizer.pronunciation import Pronunciation
 from firstword.models.tokenizer.qwen2 import Qwen2Tokenizer
@@ -39,7 +40,7 @@ _MAX_WRONG = 0.3  # of the speech tokens that a row shows
 _WRONG_SINCE = 10  # tokens: how far back the wrong ones come from that were said
 _INTERLEAVED = 0.4
 _PHONE_WEIGHT = 0.3
-_GUIDE_WEIGHTS = (0.3, 0.2)  # in the first and the second half
+GUIDE_WEIGHTS = (0.3, 0.2)  # in the first and the second half
 _POOL = 1500  # rows sorted by length together
 _SILENCE, _R, *_BEFORE_R = map(PHONES.index, "_ɹəɜɚ")
 _SPOKEN = re.compile(rf"(?:\[[A-Z]{{1,2}}[0-2]?\])+|{WORD.pattern}")
@@ -69,18 +70,18 @@ def run(settings: Settings) -> None:
     lines = [
         as_line(one, tokens.astype(np.int64), tokenizer, written)
         for one, tokens in zip(read_features(settings), read_tokens(settings), strict=True)
-        if one.tells_sounds and kept_out.allows(one.text)
+        if one.tells_sounds and not settings.accent_of(one.speaker) and kept_out.allows(one.text)
     ]
     held, lines = lines[:_HELD], lines[_HELD:]
     model = build(settings, tokenizer.vocab_size)
     vocabulary = model.lm.vocabulary
     (period,), (comma,) = tokenizer.encode("."), tokenizer.encode(",")
-    rows = _Rows(lines, plan, vocabulary, (period, comma), dice.numpy)
+    rows = Rows(lines, plan, plan.train.batch, vocabulary, (period, comma), dice.numpy)
     check = as_batch([(None, line) for line in held], [False] * len(held), vocabulary, plan)
 
     def losses_of(share: float) -> trainer.Losses:
         token, phone, guide, right = model(trainer.on_device(next(rows)))
-        weight = _GUIDE_WEIGHTS[share >= 0.5]
+        weight = GUIDE_WEIGHTS[share >= 0.5]
         loss = token + _PHONE_WEIGHT * phone + weight * guide
         return {"loss": loss, "token": token, "right": right, "phone": phone, "guide": guide}
 
@@ -128,13 +129,14 @@ def config(plan: LanguageModelSettings, text_vocab_size: int) -> Qwen2LMConfig:
     )
 
 
-def front_end(settings: Settings) -> Callable[[str], str]:
+def front_end(settings: Settings, accent: str = "") -> Callable[[str], str]:
     """What a text goes through before it is cut into tokens."""
     if settings.language_model.reads == "letters":
         return str
     folder = pronunciation.folder(settings)
     sounds, heteronyms = Pronunciation(folder), read_heteronyms(folder / HETERONYMS_FILE)
-    return lambda text: sounds.write(heteronyms.write(text))
+    words = AccentedWords(folder / accent_file(accent), heteronyms) if accent else heteronyms
+    return lambda text: sounds.write(words.write(text))
 
 
 def as_line(
@@ -265,25 +267,21 @@ def _joined(prompt: Line, line: Line) -> Line:
     )
 
 
-class _Rows(Iterator[LMBatch]):
+class Rows(Iterator[LMBatch]):
     """Batches of about as many positions each, of rows about equally long, for ever."""
 
     def __init__(
         self,
         lines: list[Line],
         plan: LanguageModelSettings,
+        positions: int,
         vocabulary: Vocabulary,
         stops: tuple[int, int],
         rng: np.random.Generator,
     ) -> None:
-        """stops: the text ids of a full stop and of a comma."""
-        self._lines, self._plan, self._vocabulary, self._stops, self._rng = (
-            lines,
-            plan,
-            vocabulary,
-            stops,
-            rng,
-        )
+        """positions: of a batch. stops: the text ids of a full stop and of a comma."""
+        self._lines, self._plan, self._positions = lines, plan, positions
+        self._vocabulary, self._stops, self._rng = vocabulary, stops, rng
         self._short = [one for one in lines if one.text_words.max(initial=-1) < _ALONE_WORDS]
         shortest, longest = _PROMPT_TOKENS
         self._prompts = {
@@ -306,7 +304,7 @@ class _Rows(Iterator[LMBatch]):
         pairs.sort(key=_length)
         batches: list[list[tuple[Line | None, Line]]] = [[]]
         for pair in pairs:
-            if (len(batches[-1]) + 1) * _length(pair) > self._plan.train.batch and batches[-1]:
+            if (len(batches[-1]) + 1) * _length(pair) > self._positions and batches[-1]:
                 batches.append([])
             batches[-1].append(pair)
         self._rng.shuffle(batches)

@@ -42,6 +42,7 @@ class VoiceSettings:
     teacher: str  # as training.teachers.open_teacher takes it
     share: int  # of the corpus, beside the others' shares
     is_shipped: bool  # as a speaker of the checkpoint; others only make it know more voices
+    accent: str = ""  # one of ACCENTS, where the teacher has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,13 @@ class LanguageModelSettings:
     kv_heads: int
     max_tokens: int  # speech tokens of a row, its prompt included
     sampling: SamplingConfig  # of the exported checkpoint
+    train: TrainSettings  # its batch: positions, not rows
+
+
+@dataclass(frozen=True, slots=True)
+class AccentSettings:
+    """Of the language model's own text tokens for accents."""
+
     train: TrainSettings  # its batch: positions, not rows
 
 
@@ -182,6 +190,7 @@ class Settings:
     speech_tokenizer: SpeechTokenizerSettings
     pronunciation: PronunciationSettings
     language_model: LanguageModelSettings
+    accents: AccentSettings
     vocoder: VocoderSettings
     vocoder_adversarial: AdversarialSettings
     vocoder_f0: F0Settings
@@ -198,6 +207,15 @@ class Settings:
         """What open_teacher takes; of a name that is no voice, the voice of flite that is called so."""
         return next((voice.teacher for voice in self.voices if voice.name == name), f"flite {name}")
 
+    def accent_of(self, name: str) -> str:
+        """Of a voice; "" for the language model's own."""
+        return next((voice.accent for voice in self.voices if voice.name == name), "")
+
+    @property
+    def spoken_accents(self) -> tuple[str, ...]:
+        """Those that some voice has, in the order of their text tokens."""
+        return tuple(sorted({voice.accent for voice in self.voices} - {""}))
+
     @property
     def shipped(self) -> tuple[str, ...]:
         """Of the voices, the names of those that are speakers of the checkpoint."""
@@ -209,7 +227,7 @@ class Settings:
         return tuple(voice.name for voice in self.voices)
 
 
-OF_REQUESTS = ("temperature",)  # no checkpoint says it
+OPTIONAL = ("temperature", "accent")  # no checkpoint says the first, and voices have the usual accent
 
 
 def read_settings(path: Path = DEFAULT) -> Settings:
@@ -221,7 +239,7 @@ def _read(kind: type[_T], values: Any, where: str) -> _T:
     if not isinstance(values, dict):
         raise SettingsError(f"{where}: expected fields, got {values!r}")
     hints = get_type_hints(kind)
-    names = [name for name in hints if name in values or name not in OF_REQUESTS]
+    names = [name for name in hints if name in values or name not in OPTIONAL]
     if set(values) != set(names):
         missing, unknown = sorted(set(names) - set(values)), sorted(set(values) - set(names))
         raise SettingsError(f"{where}: missing {missing}, unknown {unknown}")

@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.config import SPEAKER_ENCODER_FILE, SPEECH_TOKENIZER_FILES, TOKEN_RATE_HZ
@@ -18,14 +19,14 @@ from firstword.models.frontend.features import kaldi_fbank, without_mean
 from firstword.models.frontend.prompt_reader import SpeakerEncoder, SpeechTokenizer
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.tokenizer import PRONUNCIATION_FOLDER, QWEN2_FOLDER
-from training import flow, language_model, speaker_encoder, speech_tokenizer, vocoder
+from training import accents, flow, language_model, speaker_encoder, speech_tokenizer, vocoder
 from training.networks.flow import unfolded
 from training.networks.speech_tokenizer import NUM_CODES
 from training.onnx_export import read_weights
 from training.pronunciation import stage as pronunciation
 from training.settings import BUILTIN, DEFAULT, Settings, read_settings
 from training.speech_tokenizer import write_tokens
-from training.text_tokenizer import read_tokenizer
+from training.text_tokenizer import add_accents, read_tokenizer
 
 
 def take(settings: Settings, directory: Path) -> None:
@@ -33,6 +34,7 @@ def take(settings: Settings, directory: Path) -> None:
     checkpoint = open_checkpoint(directory)
     (settings.path / "tokenizer").mkdir(parents=True, exist_ok=True)
     shutil.copy(directory / QWEN2_FOLDER / "tokenizer.json", settings.path / "tokenizer")
+    add_accents(settings.path / "tokenizer", settings.spoken_accents)
     if (directory / PRONUNCIATION_FOLDER).is_dir():
         shutil.copytree(directory / PRONUNCIATION_FOLDER, pronunciation.folder(settings), dirs_exist_ok=True)
     tokenizer = SpeechTokenizer(
@@ -47,21 +49,28 @@ def take(settings: Settings, directory: Path) -> None:
     assert isinstance(lm, Qwen2LM), lm
     assert isinstance(acoustic, Flow), acoustic
     reader = language_model.build(settings, read_tokenizer(settings).vocab_size)
+    rows = lm.text_embedding.weight.detach()
+    is_accented = len(rows) == reader.lm.config.qwen2.vocab_size  # else its accents are learned first
     with torch.no_grad():
         reader.embedding_digits.zero_()
         reader.head_digits.zero_()
-    reader.lm.load_state_dict(lm.state_dict())
+        reader.lm.text_embedding.weight[: len(rows)] = rows
+    state = lm.state_dict() | {"text_embedding.weight": reader.lm.text_embedding.weight.detach()}
+    reader.lm.load_state_dict(state)
     painter, speaker = Flow(flow.config(settings)), vocoder.build(settings)
     painter.load_state_dict(acoustic.state_dict())
     speaker.load_state_dict(hift.state_dict())
     heard = speech_tokenizer.build(settings)
     read_weights(directory / SPEECH_TOKENIZER_FILES["cosyvoice2"], heard.encoder, "encoder")
-    networks = {
+    networks: dict[str, nn.Module] = {
         speech_tokenizer.STAGE: heard,
         language_model.STAGE: reader,
         flow.STAGE: unfolded(painter),
         vocoder.STAGE: speaker,
     }
+    if settings.spoken_accents and is_accented:
+        num_rows = len(accents.counterparts(settings))
+        networks[accents.STAGE] = accents.AccentTrainer(reader, rows[-num_rows:])
     for stage, network in networks.items():
         torch.save({"average": network.state_dict()}, settings.path / f"{stage}.pt")
 

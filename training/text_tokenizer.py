@@ -10,6 +10,7 @@ from pathlib import Path
 from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers, trainers
 from tokenizers.models import BPE
 
+from firstword.models.tokenizer.accents import accent_tokens
 from firstword.models.tokenizer.pronunciation import SOUNDS
 from firstword.models.tokenizer.qwen2 import SPLIT_PATTERN, Qwen2Tokenizer, special_tokens
 from training import corpus
@@ -30,10 +31,19 @@ def read_tokenizer(settings: Settings) -> Qwen2Tokenizer:
         folder.mkdir(parents=True, exist_ok=True)
         if settings.language_model.reads == "phonemes":
             write_tokenizer(folder, (), 0, SOUNDS)
+            add_accents(folder, settings.spoken_accents)
         else:
             texts = [text for shard in corpus.plan(settings) for text in shard.texts]
             write_tokenizer(folder, texts, settings.language_model.merges)
     return Qwen2Tokenizer.from_folder(folder, special_tokens("cosyvoice2"))
+
+
+def add_accents(folder: Path, accents: Iterable[str]) -> None:
+    """Their tokens behind all others, those of the family included; those that are there keep their ids."""
+    tokens = [token for accent in accents for token in accent_tokens(accent)]
+    if tokens:
+        tokenizer = Qwen2Tokenizer.from_folder(folder, special_tokens("cosyvoice2"))
+        (folder / "tokenizer.json").write_text(tokenizer.with_tokens(tokens))
 
 
 def write_tokenizer(folder: Path, texts: Iterable[str], num_merges: int, marks: Sequence[str] = ()) -> None:

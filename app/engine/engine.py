@@ -78,18 +78,23 @@ class SpeechEngine:
         self.info.check(request)
         request = replace(request, language=self.info.language_of(request.language))
         if prepared is None and request.reference is None:
-            request = request.with_lexicon(self._parts.speakers.get(request.speaker, request.client).lexicon)
+            request = self._with_reading(request)
         return SpeechStream(request, prepared, self._parts, self._streams)
 
     def list_tokens(self, request: SynthesisRequest) -> AsyncGenerator[ListedTokens]:
         self.info.check_length(len(request.text or ""))
         self.info.check(request)
         if request.reference is None:
-            request = request.with_lexicon(self._parts.speakers.get(request.speaker, request.client).lexicon)
+            request = self._with_reading(request)
         parts = self._parts
         return list_tokens(
             request, parts.speakers, parts.admission, parts.text, parts.prompt_builder, parts.generator
         )
+
+    def _with_reading(self, request: SynthesisRequest) -> SynthesisRequest:
+        """As its speaker reads."""
+        speaker = self._parts.speakers.get(request.speaker, request.client)
+        return request.with_reading(speaker.lexicon, speaker.accent)
 
     async def wait_for_free_slot(self) -> None:
         await self._admission.wait_for_free_slot()
@@ -97,7 +102,7 @@ class SpeechEngine:
     async def read_text(self, request: SynthesisRequest) -> TextReport:
         self.info.check_length(len(request.text or ""))
         if request.reference is None:
-            request = request.with_lexicon(self._parts.speakers.get(request.speaker, request.client).lexicon)
+            request = self._with_reading(request)
         assert request.text is not None, "a whole text"
         text, warnings = self._parts.text, list[str]()
         feed = await asyncio.to_thread(text.open, "whole", request.language, request.reading, warnings)

@@ -65,9 +65,9 @@ class SynthesisRequest:
         assert (self.text is not None) == (self.mode == "whole"), "a whole text comes with its request"
         assert (self.speech is not None) == (self.mode == "tokens"), "only mode tokens speaks without text"
 
-    def with_lexicon(self, lexicon: Mapping[str, str]) -> "SynthesisRequest":
-        """lexicon: its speaker's."""
-        return replace(self, reading=replace(self.reading, speaker_lexicon=lexicon))
+    def with_reading(self, lexicon: Mapping[str, str], accent: str) -> "SynthesisRequest":
+        """lexicon, accent: its speaker's."""
+        return replace(self, reading=replace(self.reading, speaker_lexicon=lexicon, accent=accent))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -331,12 +331,7 @@ def load_networks(options: NetworkOptions, data_dir: Path | None = None) -> Netw
         lm=None if lm is None else lm.result(),
         token2wav=token2wav,
         prompt_states=prompt_states,
-        prompt_builder=PromptBuilder(
-            checkpoint.config,
-            tokenizer.result(),
-            checkpoint.ratios,
-            checkpoint.traits.continues_prompts,
-        ),
+        prompt_builder=PromptBuilder.of(checkpoint, tokenizer.result()),
     )
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from firstword.app.options import InvalidOptions
+from firstword.app.text.heteronyms import Readings
 from firstword.app.text.lexicon import LexiconError, LexiconFile
 from firstword.app.text.marks import SpeechMarks
 from firstword.app.text.normalize import Normalizer
@@ -44,5 +45,10 @@ def text_frontend(
         first_max_length=FIRST_SEGMENT_TOKENS,
         family_rules=FamilyRules(stops_cuts=traits.ends_cut_segments_in_stop),
         lexicon_file=lexicon_file,
-        heteronyms=checkpoint.load_heteronyms(),
+        readings=_readings(checkpoint) if traits.reads_sounds else None,
     )
+
+
+def _readings(checkpoint: Checkpoint) -> Readings:
+    heteronyms = checkpoint.load_heteronyms()
+    return Readings(heteronyms, checkpoint.load_accents(heteronyms), checkpoint.traits.accents)

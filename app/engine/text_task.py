@@ -282,7 +282,9 @@ class TextTask:
         self._open.transcript.source += segment.source
         if self._open.words is not None:
             self._open.words.add(segment.source, segment.words, len(segment.text_ids), self._char_start)
-        self._state.parts.generator.push_text(self._open.tokens, segment.text_ids)
+        parts = self._state.parts
+        text_ids = parts.prompt_builder.text_ids_of(self._open.speaker.features, segment.text_ids)
+        parts.generator.push_text(self._open.tokens, text_ids)
 
     def _finish_open(self) -> None:
         if self._open is not None:

@@ -411,6 +411,7 @@ class SpeakerRegistry:
             prompt_tokens=len(builtin.features.prompt_tokens),
             cached=name in self._cache,
             access="read-only",
+            accent=builtin.features.accent,
         )
 
 

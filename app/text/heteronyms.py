@@ -1,11 +1,14 @@
-"""Words that are read in two ways, in text that comes in pieces: the words before them tell which."""
+"""Words that are read in another way than usual, in text that comes in pieces.
+
+The words before tell it of those that are read in two ways, the speaker's accent of others.
+"""
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from firstword.app.text.marks import Part, PartReader, Span, SpeechMarks
+from firstword.app.text.marks import Part, PartReader, Span, SpeechMarks, Voice
 
 _MAX_HELD: Final = 40  # letters of a word that may go on
 _MAX_BEFORE: Final = 100  # characters before the text that comes next, which have the last words
@@ -20,15 +23,35 @@ class Heteronyms(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Readings:
+    """The words of a checkpoint that are read in another way than usual."""
+
+    usual: Heteronyms | None = None
+    accents: Mapping[str, Heteronyms] = field(default_factory=dict)  # with an accent, instead
+    speakers: Mapping[str, str] = field(default_factory=dict)  # the accents of those that have one
+
+    def of(self, accent: str) -> Heteronyms | None:
+        return self.accents.get(accent, self.usual)
+
+
 @dataclass(slots=True, eq=False)
 class HeteronymReader:
-    """A `PartReader` that writes those words of the plain text of another one as their sounds."""
+    """A `PartReader` that writes those words of the plain text of another one as their sounds.
+
+    accent: of the request's speaker.
+    """
 
     reader: PartReader
-    heteronyms: Heteronyms
+    readings: Readings
+    accent: str
     marks: SpeechMarks
+    _current: Heteronyms | None = field(init=False)
     _held: str = ""  # a word whose end is not there yet
     _before: str = ""  # as it was written; behind a pause a text begins anew
+
+    def __post_init__(self) -> None:
+        self._current = self.readings.of(self.accent)
 
     def read(self, piece: str, is_last: bool) -> list[Part]:
         parts: list[Part] = []
@@ -38,6 +61,9 @@ class HeteronymReader:
             else:
                 parts += [*self._replace("", is_last=True), part]
                 self._before = (self._before + part.source)[-_MAX_BEFORE:] if isinstance(part, Span) else ""
+                if isinstance(part, Voice):
+                    accent = self.accent if part.name is None else self.readings.speakers.get(part.name, "")
+                    self._current = self.readings.of(accent)
         return parts + self._replace("", is_last=True) if is_last else parts
 
     def _replace(self, more: str, is_last: bool) -> list[Part]:
@@ -47,7 +73,8 @@ class HeteronymReader:
         text, self._held = text[:whole], text[whole:]
         parts: list[Part] = []
         written = 0
-        for start, end, sounds in self.heteronyms.find(text, self._before):
+        found = () if self._current is None else self._current.find(text, self._before)
+        for start, end, sounds in found:
             characters = "".join(self.marks.character(sound) or "" for sound in sounds)
             parts += [Span(text[written:start], text[written:start])] if written < start else []
             parts.append(Span(text[start:end], characters))

@@ -70,6 +70,7 @@ from firstword.models.tokenizer import (
     TokenizerError,
     load_text_tokenizer,
 )
+from firstword.models.tokenizer.accents import ACCENTS, AccentedWords, AccentTokens, accent_file
 from firstword.models.tokenizer.heteronyms import HETERONYMS_FILE, Heteronyms, read_heteronyms
 from firstword.models.tokenizer.pronunciation import DICTIONARY_FILE, NETWORK_FILE
 from firstword.models.tokenizer.whisper import RANKS_FILE
@@ -84,6 +85,7 @@ TOKENIZER_FILES = (
     f"{PRONUNCIATION_FOLDER}/{DICTIONARY_FILE}",
     f"{PRONUNCIATION_FOLDER}/{NETWORK_FILE}",
     f"{PRONUNCIATION_FOLDER}/{HETERONYMS_FILE}",
+    *(f"{PRONUNCIATION_FOLDER}/{accent_file(accent)}" for accent in ACCENTS),
 )
 
 CHECKPOINT_FILES = (
@@ -119,8 +121,8 @@ class Checkpoint:
 
     def check(self) -> None:
         """Refuse what any of the methods below would refuse, by the same reading, but copy no weights."""
-        self.load_tokenizer()
-        self.load_heteronyms()
+        self.load_accent_tokens(self.load_tokenizer())
+        self.load_accents(self.load_heteronyms())
         self.load_prompt_reader(num_threads=1)
         self.load_speakers()
         parts: tuple[_Part[Any], ...] = (self._lm(), self._flow(), self._hift())
@@ -171,6 +173,25 @@ class Checkpoint:
         except TokenizerError as error:
             raise CheckpointError(str(error)) from error
 
+    def load_accents(self, heteronyms: Heteronyms | None = None) -> dict[str, AccentedWords]:
+        """What is read otherwise in each accent that one of the speakers has; with `heteronyms` beside it."""
+        accents = {}
+        for accent in set(self.traits.accents.values()):
+            name = f"{PRONUNCIATION_FOLDER}/{accent_file(accent)}"
+            try:
+                accents[accent] = AccentedWords(_file_within(self.directory, name), heteronyms)
+            except TokenizerError as error:
+                raise CheckpointError(str(error)) from error
+        return accents
+
+    def load_accent_tokens(self, tokenizer: TextTokenizer) -> dict[str, AccentTokens]:
+        """Of each accent that one of the speakers has; tokenizer: the checkpoint's."""
+        try:
+            accents = set(self.traits.accents.values())
+            return {accent: AccentTokens(tokenizer, accent) for accent in accents}
+        except TokenizerError as error:
+            raise CheckpointError(f"{self.directory}: {error}") from error
+
     def load_prompt_reader(self, num_threads: int) -> PromptReader:
         """What makes a speaker of a recording; num_threads: for each of its two ONNX graphs."""
         try:
@@ -194,12 +215,15 @@ class Checkpoint:
         for field, name in [
             ("default_speaker", default),
             *((f"former_speakers.{former}", name) for former, name in self.traits.former_speakers.items()),
+            *(("accents", name) for name in self.traits.accents),
         ]:
             if name is not None and name not in speakers:
                 raise CheckpointError(
                     f"{self.directory / TRAITS_FILE}: {field} is {name!r}; expected one of "
                     f"{SPEAKER_TABLE_FILE}: {', '.join(speakers) or 'there is none'}"
                 )
+        for name, accent in self.traits.accents.items():
+            speakers[name] = replace(speakers[name], accent=accent)
         return speakers if default is None else {default: speakers[default], **speakers}
 
     @property

@@ -128,11 +128,11 @@ class Pronunciation:
     def _sounds_of(self, word: str) -> tuple[str, ...]:
         """Letters and apostrophes, at least one letter -> sounds."""
         word = word.strip("'") or word
-        for form in (word, word.lower(), word.capitalize()):
+        for form in forms_of(word):
             if (sounds := self._dictionary.get(form)) is not None:
                 return sounds
         if word.lower().endswith("'s"):
-            return _with_s(self.sounds_of(word[:-2]))
+            return with_s(self.sounds_of(word[:-2]))
         plain = word.replace("'", "")
         if plain.isupper() and len(plain) <= _LONGEST_INITIALS:
             return tuple(sound for letter in plain for sound in self._dictionary.get(letter) or ())
@@ -182,7 +182,12 @@ def _without_accents(word: str) -> str:
     return "".join(one for one in unicodedata.normalize("NFKD", word) if not unicodedata.combining(one))
 
 
-def _with_s(sounds: tuple[str, ...]) -> tuple[str, ...]:
+def forms_of(word: str) -> tuple[str, str, str]:
+    """How a dictionary may have it, the likeliest first."""
+    return word, word.lower(), word.capitalize()
+
+
+def with_s(sounds: tuple[str, ...]) -> tuple[str, ...]:
     """Behind them the ending of "cat's", "dog's" or "bus's"."""
     if sounds[-1:] and sounds[-1] in _SIBILANT:
         return (*sounds, "[IH0]", "[Z]")

@@ -78,6 +78,11 @@ def test_fields_left_out_keep_their_defaults(tmp_path: Path) -> None:
     ("values", "message"),
     [
         ({"langauges": ["en"]}, "unknown: langauges"),
+        ({"accents": {"a": "british"}}, "accents are given and reads_sounds is false"),
+        (
+            {"accents": {"a": "welsh"}, "reads_sounds": True},
+            "accents holds 'welsh'; expected one of british",
+        ),
         ({"languages": []}, r"languages is \[\]; expected a list of 1 to 16 entries"),
         ({"languages": "en"}, "languages is 'en'; expected a list of 1 to 16 entries"),
         ({"languages": [1]}, "languages holds 1; expected text"),

@@ -135,6 +135,9 @@ class ToyPromptBuilder:
             raise InvalidRequest("no such instruction", "instruct")
         return TokenRequest(text_ids, (), (), (), None, seed, uses_flow_prompt=instruction is None)
 
+    def text_ids_of(self, speaker: SpeakerFeatures, text_ids: tuple[int, ...]) -> tuple[int, ...]:
+        return text_ids
+
 
 class ToySpeakers:
     """Has one speaker, "hum", and notes who asked for it."""

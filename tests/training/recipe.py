@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from firstword.models.tokenizer.accents import accent_file
 from firstword.models.tokenizer.heteronyms import HETERONYMS_FILE, write_heteronyms
 from firstword.models.tokenizer.pronunciation import DICTIONARY_FILE
 from training import corpus
@@ -32,7 +33,7 @@ def tiny_settings(folder: Path) -> Settings:
         voices=tuple(
             replace(voice, share=1, is_shipped=place < 3) for place, voice in enumerate(whole.voices[:4])
         ),
-        corpus=replace(whole.corpus, shard=30),
+        corpus=replace(whole.corpus, shard=40),
         speech_tokenizer=replace(
             whole.speech_tokenizer,
             crop_tokens=20,
@@ -57,6 +58,7 @@ def tiny_settings(folder: Path) -> Settings:
             kv_heads=1,
             train=short(whole.language_model.train, 300),
         ),
+        accents=replace(whole.accents, train=short(whole.accents.train, 300)),
         vocoder=replace(
             whole.vocoder,
             channels=16,
@@ -111,13 +113,14 @@ class HummingTeacher:
         return hum(90.0, text)
 
 
-def write_words(settings: Settings, words: Mapping[str, str]) -> None:
+def write_words(settings: Settings, words: Mapping[str, str], british: Mapping[str, str]) -> None:
     """A pronouncing dictionary of misaki's symbols, before the stage asks a teacher for one; no word of it is
-    read in two ways."""
+    read in two ways. british: words that are read otherwise there."""
     folder = stage.folder(settings)
     folder.mkdir(parents=True)
-    marks = {word: marks_of(symbols) for word, symbols in words.items()}
-    write_dictionary(folder / DICTIONARY_FILE, {word: read for word, read in marks.items() if read})
+    for name, symbols_of in ((DICTIONARY_FILE, words), (accent_file("british"), british)):
+        marks = {word: marks_of(symbols) for word, symbols in symbols_of.items()}
+        write_dictionary(folder / name, {word: read for word, read in marks.items() if read})
     write_heteronyms(folder / HETERONYMS_FILE, {}, ())
 
 

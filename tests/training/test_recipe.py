@@ -12,8 +12,10 @@ import torch
 from firstword.app.speakers.enrolment import builtin_speakers
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.config import Qwen2LMConfig
+from firstword.models.tokenizer.accents import accent_tokens
 from tests.training.recipe import HummingTeacher, hum, tiny_settings, write_corpus, write_words
 from training import (
+    accents,
     corpus,
     export,
     features,
@@ -51,13 +53,13 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """All stages but the first and the last have run."""
     made = tiny_settings(tmp_path_factory.mktemp("voice"))
     write_corpus(made)
-    write_words(made, {"hello": "həlˈO", "days": "dˈAz", "week": "wˈik"})  # noqa: RUF001
+    write_words(made, {"hello": "həlˈO", "days": "dˈAz", "week": "wˈik"}, {"week": "wˈɛk"})  # noqa: RUF001
     speakers = (features, speech_tokenizer, speaker_encoder)
     vocoders = (vocoder, vocoder_adversarial, vocoder_f0)
     flows = (flow, flow_enrolment, tokenizer_through_flow)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel, "open_teacher", lambda call: {"hibari": HummingTeacher()}[call])
-        for stage in (*speakers, pronunciation, language_model, *vocoders, *flows):
+        for stage in (*speakers, pronunciation, language_model, accents, *vocoders, *flows):
             stage.run(made)
     return made
 
@@ -65,7 +67,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 @pytest.fixture(scope="module")
 def directory(settings: Settings) -> Path:
     directory = settings.path / "checkpoint"
-    recordings = {name: hum(100.0 + 40 * i, "").waveform for i, name in enumerate(("low", "high"))}
+    recordings = {name: hum(100.0 + 40 * i, "").waveform for i, name in enumerate(("low", "flint"))}
     export.write_checkpoint(settings, directory, recordings)
     return directory
 
@@ -77,7 +79,7 @@ def test_the_checkpoint_speaks(directory: Path) -> None:
     speaker = checkpoint.load_speakers()["low"]
     assert len(OfflineToken2Wav(checkpoint).solve(tokens, speaker)) == 960 * len(tokens)
     with Voice(directory) as voice:
-        assert sorted(voice.synthesizer.speakers) == ["high", "low"]
+        assert sorted(voice.synthesizer.speakers) == ["flint", "low"]
         assert len(voice.respeak(recording, "low")) == 960 * len(tokens)
         assert sum(map(len, voice.speak("Hello there.", "low"))) > 0
         assert sum(map(len, voice.speak(["Hello", " there", "."], "low"))) > 0
@@ -96,9 +98,16 @@ def test_the_yaml_says_what_was_trained(directory: Path, settings: Settings) -> 
     assert config.lm.alignment_heads == language_model.alignment_heads(settings.language_model)
     checkpoint = open_checkpoint(directory)
     assert checkpoint.traits.reads_sounds
+    assert checkpoint.traits.accents == {"flint": "british"}
+    assert {name: one.accent for name, one in checkpoint.load_speakers().items()} == {
+        "low": "",
+        "flint": "british",
+    }
+    table = checkpoint.load_accents()["british"]
+    assert [*table.find("One week's days.")] == [(4, 10, ("[W]", "[EH1]", "[K]", "[S]"))]
     speakers = builtin_speakers(checkpoint, checkpoint.load_tokenizer())
     assert {name: one.transcript for name, one in speakers.items()} == {
-        "high": PROMPT_TEXT,
+        "flint": PROMPT_TEXT,
         "low": PROMPT_TEXT,
     }
     assert config.flow == flow.config(settings)
@@ -135,6 +144,24 @@ def test_a_stage_goes_on_where_it_stopped(settings: Settings) -> None:
     assert after["step"] == 2
     for name, value in before["average"].items():
         assert torch.equal(value, after["average"][name]), name
+
+
+def test_an_accent_changes_its_own_text_tokens_alone(directory: Path, settings: Settings) -> None:
+    tokenizer = read_tokenizer(settings)
+    before = language_model.build(settings, tokenizer.vocab_size)
+    trainer.load_average(settings, language_model.STAGE, before)
+    own = before.folded().state_dict()
+    spoken = export.load_language_model(settings).state_dict()
+    usual = accents.counterparts(settings)
+    assert len(usual) == len(accent_tokens("british"))
+    for name, value in own.items():
+        rows = len(value) - len(usual) if name == "text_embedding.weight" else None
+        assert torch.equal(value[:rows], spoken[name][:rows]), name
+    table = spoken["text_embedding.weight"]
+    moved = table[-len(usual) :] - table[usual]
+    assert 0 < moved.abs().max() < 0.1
+    (a, r) = (tokenizer.encode(sound)[0] for sound in ("[AA1]", "[R]"))
+    assert [usual.count(one) for one in (a, r)] == [2, 2]  # [AA1] and in front of an R; [R] and a last one
 
 
 def test_folding_the_digit_tables_changes_no_answer(settings: Settings) -> None:

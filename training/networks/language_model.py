@@ -92,10 +92,18 @@ class LanguageModelTrainer(nn.Module):
             elif parameter.ndim == 2:
                 nn.init.normal_(parameter, std=0.04)
 
-    def forward(self, batch: LMBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """-> next-token, phone and guide losses, and the share of next tokens that are right."""
+    def forward(
+        self, batch: LMBatch, last_rows: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """-> next-token, phone and guide losses, and the share of next tokens that are right.
+
+        last_rows (n, width): instead of the last ones of the text table.
+        """
         context = GuidedContext(batch.read, self._guided_layers)
-        x = F.embedding(batch.ids, torch.cat([self._speech_table(), *self._other_tables()]))
+        special, text = self.lm.special_embedding.weight, self.lm.text_embedding.weight
+        if last_rows is not None:
+            text = torch.cat([text[: -len(last_rows)], last_rows])
+        x = F.embedding(batch.ids, torch.cat([self._speech_table(), special, text]))
         middle: list[Tensor] = []
         hook = self.lm.decoder.layers[self._phone_layer].register_forward_hook(
             lambda _, __, y: middle.append(y)
@@ -122,9 +130,6 @@ class LanguageModelTrainer(nn.Module):
     def _speech_table(self) -> Tensor:
         table = self.lm.speech_embedding.weight
         return table + F.pad(self.digits @ self.embedding_digits, (0, 0, 0, len(table) - NUM_CODES))
-
-    def _other_tables(self) -> tuple[Tensor, Tensor]:
-        return self.lm.special_embedding.weight, self.lm.text_embedding.weight
 
     def _head_table(self) -> Tensor:
         table = self.lm.head.weight
@@ -157,5 +162,5 @@ class TokenCrossEntropy(torch.autograd.Function):
         probabilities[torch.arange(len(targets)), targets] -= 1
         scale = gradient / len(targets)
         to_hidden = (probabilities @ table) * scale
-        to_table = (probabilities.T @ hidden).float() * scale
+        to_table = (probabilities.T @ hidden).float() * scale if ctx.needs_input_grad[1] else None
         return to_hidden.float(), to_table, probabilities.sum(0, dtype=torch.float32) * scale, None

@@ -14,7 +14,7 @@ from training.text.arpabet import marks_of
 _LEXICA = ("lexicon_us_silver.json.gz", "lexicon_us_gold.json.gz")  # the second is the better one
 _WORD = re.compile(r"[A-Za-z']*[A-Za-z][A-Za-z']*")
 _LONGEST_UNSURE = 3  # letters of a word that may as well be initials: of the names, "UN" and "IDE" are some
-_WEAK = {"the": "ðə", "a": "ə", "an": "ən", "to": "tə", "and": "ənd"}  # as they are said in a sentence
+WEAK = {"the": "ðə", "a": "ə", "an": "ən", "to": "tə", "and": "ənd"}  # as they are said in a sentence
 
 
 def collect() -> Dictionary:
@@ -25,7 +25,7 @@ def collect() -> Dictionary:
     words: Dictionary = {}
     for name in _LEXICA:
         entries = json.loads(gzip.decompress((folder / name).read_bytes()))
-        for word, read in (entries | _WEAK if name == _LEXICA[-1] else entries).items():
+        for word, read in (entries | WEAK if name == _LEXICA[-1] else entries).items():
             symbols = read["DEFAULT"] if isinstance(read, dict) else read
             marks = marks_of(symbols) if symbols and _WORD.fullmatch(word) else None
             if marks is not None:

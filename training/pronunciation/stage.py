@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from firstword.models.tokenizer.accents import accent_file
 from firstword.models.tokenizer.heteronyms import HETERONYMS_FILE
 from firstword.models.tokenizer.pronunciation import (
     DICTIONARY_FILE,
@@ -22,6 +23,7 @@ from firstword.models.tokenizer.pronunciation import (
 )
 from training import corpus, trainer
 from training.onnx_export import export_onnx
+from training.pronunciation.british import readings
 from training.pronunciation.dictionary import collect, write_dictionary
 from training.pronunciation.heteronyms import write_table
 from training.pronunciation.letters import SLOTS, LetterReader
@@ -37,7 +39,7 @@ def folder(settings: Settings) -> Path:
 
 
 def run(settings: Settings) -> None:
-    """Writes <folder>/pronunciation/{dictionary.gz,heteronyms.json,letters.onnx}."""
+    """Writes <folder>/pronunciation/{dictionary.gz,heteronyms.json,british.gz,letters.onnx}."""
     plan = settings.pronunciation
     folder(settings).mkdir(parents=True, exist_ok=True)
     path = folder(settings) / DICTIONARY_FILE
@@ -46,6 +48,9 @@ def run(settings: Settings) -> None:
     heteronyms = folder(settings) / HETERONYMS_FILE
     if not heteronyms.exists():
         write_table(heteronyms, (text for shard in corpus.plan(settings) for text in shard.texts))
+    british = folder(settings) / accent_file("british")
+    if not british.exists():
+        write_dictionary(british, readings(read_dictionary(path)))
     model = build(settings)
     if trainer.is_trained(settings, STAGE, plan.train):
         trainer.load_average(settings, STAGE, model)

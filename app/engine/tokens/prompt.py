@@ -1,10 +1,12 @@
 """The language model's prompt of an utterance, and the plan by which the utterance is decoded."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from firstword.app.engine.interface import VoiceMode
 from firstword.app.engine.tokens.interface import TokenRequest
 from firstword.app.errors import InvalidRequest
+from firstword.models.checkpoint.open import Checkpoint
 from firstword.models.config import LMConfig, ModelConfig, Qwen2LMConfig, SamplingConfig, TransformerLMConfig
 from firstword.models.frontend.features import ModeError
 from firstword.models.frontend.modes import (
@@ -26,6 +28,7 @@ from firstword.models.lm.plan import (
     Vocabulary,
 )
 from firstword.models.tokenizer import TextTokenizer
+from firstword.models.tokenizer.accents import AccentTokens
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,6 +39,14 @@ class PromptBuilder:
     tokenizer: TextTokenizer
     ratios: LengthRatios = DEFAULT_RATIOS
     continues_prompts: bool = True  # of speakers with a transcript, unless a mode is asked for
+    accents: Mapping[str, AccentTokens] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, tokenizer: TextTokenizer) -> "PromptBuilder":
+        """tokenizer: the checkpoint's. Raises CheckpointError."""
+        accents = checkpoint.load_accent_tokens(tokenizer)
+        traits = checkpoint.traits
+        return cls(checkpoint.config, tokenizer, checkpoint.ratios, traits.continues_prompts, accents)
 
     @property
     def can_continue_text(self) -> bool:
@@ -49,7 +60,8 @@ class PromptBuilder:
         seed: int,
         mode: VoiceMode | None = None,
     ) -> TokenRequest:
-        """text_ids None: they are pushed later. mode None: chosen by the instruction and the speaker.
+        """text_ids None: they are pushed later, as `text_ids_of` gives them. mode None: chosen by the
+        instruction and the speaker.
 
         Raises InvalidRequest for an instruction, a speaker or a mode that the checkpoint cannot take.
         """
@@ -74,8 +86,8 @@ class PromptBuilder:
             param = "voice_mode" if mode is not None else "speaker" if instruction is None else "instruct"
             raise InvalidRequest(str(error), param) from error
         return TokenRequest(
-            text_ids=None if text_ids is None else given.text_ids,
-            prompt_text_ids=given.prompt_text_ids,
+            text_ids=None if text_ids is None else self.text_ids_of(speaker, given.text_ids),
+            prompt_text_ids=self.text_ids_of(speaker, given.prompt_text_ids),
             prompt_speech_ids=tuple(given.lm_prompt_tokens.tolist()),
             prefix_text_ids=given.prefix_text_ids,
             speaker=given.lm_embedding if isinstance(self.config.lm, TransformerLMConfig) else None,
@@ -83,6 +95,11 @@ class PromptBuilder:
             ratios=self.ratios,
             uses_flow_prompt=uses_flow_prompt(chosen),
         )
+
+    def text_ids_of(self, speaker: SpeakerFeatures, text_ids: tuple[int, ...]) -> tuple[int, ...]:
+        """What the language model reads of the tokens of whole words, in the speaker's accent."""
+        accent = self.accents.get(speaker.accent)
+        return text_ids if accent is None else accent.read(text_ids)
 
     def uses_flow_prompt(
         self, speaker: SpeakerFeatures, instruction: str | None, mode: VoiceMode | None = None

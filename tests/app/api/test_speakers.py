@@ -29,6 +29,7 @@ FIELDS = {
     "owner",
     "access",
     "lexicon",
+    "accent",
 }
 
 

@@ -1,0 +1,128 @@
+"""Another accent: words that it reads otherwise, and a language model's own text tokens for its sounds.
+
+Every sound has a second text token, of which the language model learns how the accent says it; those of its
+own accent mean what they meant. Only words that differ in more than that stand in a table.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from firstword.models.tokenizer.heteronyms import TOKEN, Heteronyms
+from firstword.models.tokenizer.interface import TextTokenizer, TokenizerError
+from firstword.models.tokenizer.pronunciation import SOUNDS, SortedDictionary, forms_of, with_s
+
+ACCENTS: Final = ("british",)
+_POSSESSIVE: Final = "'s"
+_R: Final = "[R]"
+_VOWELS: Final = tuple(sound for sound in SOUNDS if sound[-2].isdigit())
+
+
+def accent_file(accent: str) -> str:
+    """The name of its table, in the checkpoint's folder of pronunciations."""
+    return f"{accent}.gz"
+
+
+def accent_tokens(accent: str) -> tuple[str, ...]:
+    """What a checkpoint's text tokenizer has for it: `[british:AA1]`, `[british:AA1+R]`, `[british:+R]`.
+
+    Each sound, each vowel in front of an R that no vowel follows, and that R.
+    """
+    return (
+        *(_token(accent, sound) for sound in SOUNDS),
+        *(_before_r(accent, vowel) for vowel in _VOWELS),
+        _last_r(accent),
+    )
+
+
+class AccentTokens:
+    """Text ids of sounds as those of an accent, one for one. Threads may share one."""
+
+    def __init__(self, tokenizer: TextTokenizer, accent: str) -> None:
+        """Raises TokenizerError for a tokenizer without the accent's tokens."""
+
+        def id_of(token: str) -> int:
+            ids = tokenizer.encode(token)
+            if len(ids) != 1:
+                raise TokenizerError(
+                    f"the text tokenizer has no token {token}, which the accent {accent!r} needs; "
+                    "does tokenizer.json belong to this checkpoint?"
+                )
+            return ids[0]
+
+        self._r, self._last_r = id_of(_R), id_of(_last_r(accent))
+        self._ids = {id_of(sound): id_of(_token(accent, sound)) for sound in SOUNDS}
+        self._before_r = {id_of(vowel): id_of(_before_r(accent, vowel)) for vowel in _VOWELS}
+
+    @property
+    def usual_ids(self) -> tuple[int, ...]:
+        """Of the sounds that `accent_tokens` are of, in that order."""
+        return (*self._ids, *self._before_r, self._r)
+
+    def read(self, ids: Sequence[int]) -> tuple[int, ...]:
+        """ids: of whole words; what is no sound stays as it is."""
+        read = []
+        for place, id in enumerate(ids):
+            if self._is_last_r(ids, place):
+                read.append(self._last_r)
+            elif id in self._before_r and self._is_last_r(ids, place + 1):
+                read.append(self._before_r[id])
+            else:
+                read.append(self._ids.get(id, id))
+        return tuple(read)
+
+    def _is_last_r(self, ids: Sequence[int], place: int) -> bool:
+        """Whether there is an R that no vowel of its word follows."""
+        if place == len(ids) or ids[place] != self._r:
+            return False
+        return place + 1 == len(ids) or ids[place + 1] not in self._before_r
+
+
+class AccentedWords:
+    """The table of an accent. Threads may share one."""
+
+    def __init__(self, path: Path, heteronyms: Heteronyms | None = None) -> None:
+        """heteronyms: of the checkpoint, read first. Raises TokenizerError."""
+        self._words = SortedDictionary(path)
+        self._heteronyms = heteronyms
+
+    def find(self, text: str, before: str = "") -> Iterator[tuple[int, int, tuple[str, ...]]]:
+        """Where a word begins and ends that is not read as the dictionary has it, and its sounds.
+
+        before: the text in front of it, of which the last words are enough.
+        """
+        heteronyms = [] if self._heteronyms is None else self._heteronyms.find(text, before)
+        others = {start: sounds for start, _, sounds in heteronyms}
+        for token in TOKEN.finditer(text):
+            sounds = others.get(token.start()) or self._read(token[0].replace("\u2019", "'"))
+            if sounds is not None:
+                yield token.start(), token.end(), sounds
+
+    def write(self, text: str) -> str:
+        """Replace each of these words by its sounds."""
+        pieces, written = [], 0
+        for start, end, sounds in self.find(text):
+            pieces += [text[written:start], *sounds]
+            written = end
+        return "".join([*pieces, text[written:]])
+
+    def _read(self, word: str) -> tuple[str, ...] | None:
+        for form in forms_of(word):
+            if (sounds := self._words.get(form)) is not None:
+                return sounds
+        owner = word[: -len(_POSSESSIVE)]
+        if owner and word.lower().endswith(_POSSESSIVE) and (sounds := self._read(owner)) is not None:
+            return with_s(sounds)
+        return None
+
+
+def _token(accent: str, sound: str) -> str:
+    return f"[{accent}:{sound[1:-1]}]"
+
+
+def _before_r(accent: str, vowel: str) -> str:
+    return f"[{accent}:{vowel[1:-1]}+R]"
+
+
+def _last_r(accent: str) -> str:
+    return f"[{accent}:+R]"
