@@ -76,23 +76,24 @@ class SpeechEngine:
         if not request.is_background:
             self.info.check_length(len(request.text or ""))
         self.info.check(request)
+        request = self._with_reading(request, prepared is None)
         request = replace(request, language=self.info.language_of(request.language))
-        if prepared is None and request.reference is None:
-            request = self._with_reading(request)
         return SpeechStream(request, prepared, self._parts, self._streams)
 
     def list_tokens(self, request: SynthesisRequest) -> AsyncGenerator[ListedTokens]:
         self.info.check_length(len(request.text or ""))
         self.info.check(request)
-        if request.reference is None:
-            request = self._with_reading(request)
+        request = self._with_reading(request)
         parts = self._parts
         return list_tokens(
             request, parts.speakers, parts.admission, parts.text, parts.prompt_builder, parts.generator
         )
 
-    def _with_reading(self, request: SynthesisRequest) -> SynthesisRequest:
-        """As its speaker reads."""
+    def _with_reading(self, request: SynthesisRequest, names_speaker: bool = True) -> SynthesisRequest:
+        """As its speaker reads, where it has one by name, and in the accent that its language asks for."""
+        request = request.in_accent(self.info.accent_of(request.language))
+        if request.reference is not None or not names_speaker:
+            return request
         speaker = self._parts.speakers.get(request.speaker, request.client)
         return request.with_reading(speaker.lexicon, speaker.accent)
 
@@ -101,8 +102,7 @@ class SpeechEngine:
 
     async def read_text(self, request: SynthesisRequest) -> TextReport:
         self.info.check_length(len(request.text or ""))
-        if request.reference is None:
-            request = self._with_reading(request)
+        request = self._with_reading(request)
         assert request.text is not None, "a whole text"
         text, warnings = self._parts.text, list[str]()
         feed = await asyncio.to_thread(text.open, "whole", request.language, request.reading, warnings)

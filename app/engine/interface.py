@@ -21,6 +21,7 @@ from firstword.app.text.language import CODES, NAMES
 from firstword.app.text.marks import Reading
 
 READING: Final = Reading()
+_ACCENTS_OF_TAGS = {"en-gb": "british", "en-us": ""}
 _TAG = re.compile(r"([a-z]{2,3})(?:-[a-z0-9]{1,8})*", re.ASCII)  # BCP 47, its usual part
 
 Mode = Literal["whole", "continuous", "segments", "tokens"]
@@ -65,9 +66,13 @@ class SynthesisRequest:
         assert (self.text is not None) == (self.mode == "whole"), "a whole text comes with its request"
         assert (self.speech is not None) == (self.mode == "tokens"), "only mode tokens speaks without text"
 
+    def in_accent(self, accent: str | None) -> "SynthesisRequest":
+        """accent: None: each speaker's own."""
+        return replace(self, reading=replace(self.reading, accent=accent))
+
     def with_reading(self, lexicon: Mapping[str, str], accent: str) -> "SynthesisRequest":
         """lexicon, accent: its speaker's."""
-        return replace(self, reading=replace(self.reading, speaker_lexicon=lexicon, accent=accent))
+        return replace(self, reading=replace(self.reading, speaker_lexicon=lexicon, speaker_accent=accent))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,6 +185,7 @@ class EngineInfo:
     voice_modes: tuple[VoiceMode, ...] = ("zero_shot", "cross_lingual", "instruct", "sft")
     num_speech_ids: int = 6561  # speech tokens are below it
     token_rate_hz: int = 25
+    accents: tuple[str, ...] = ()  # beside its own
 
     def check_length(self, num_characters: int) -> None:
         """Raise TextTooLong past the limit of a stream."""
@@ -227,7 +233,7 @@ class EngineInfo:
 
         Raises InvalidRequest for one that is unknown or not spoken.
         """
-        name = " ".join((given or "auto").replace("_", "-").lower().split())
+        name = _language_name(given)
         if name == "auto":
             return None
         tag = _TAG.fullmatch(name)
@@ -242,11 +248,20 @@ class EngineInfo:
         )
         raise InvalidRequest(f"{reason}; choose one of {spoken}, or leave it out", "language")
 
+    def accent_of(self, language: str | None) -> str | None:
+        """Return what the tag of a language asks for, "" for the checkpoint's own; None: nothing it has."""
+        accent = _ACCENTS_OF_TAGS.get(_language_name(language))
+        return accent if accent in ("", *self.accents) else None
+
     def warning_of(self, language: str) -> str:
         """Say that a text has a language that is not spoken, by its code. In ASCII."""
         name = f"{NAMES[language]} ({language})" if language in NAMES else language
         spoken = ", ".join(self.languages)
         return f"the text seems to have {name} in it, and {self.checkpoint:.60} speaks {spoken} only"
+
+
+def _language_name(given: str | None) -> str:
+    return " ".join((given or "auto").replace("_", "-").lower().split())
 
 
 @dataclass(frozen=True, slots=True)

@@ -331,7 +331,13 @@ def load_networks(options: NetworkOptions, data_dir: Path | None = None) -> Netw
         lm=None if lm is None else lm.result(),
         token2wav=token2wav,
         prompt_states=prompt_states,
-        prompt_builder=PromptBuilder.of(checkpoint, tokenizer.result()),
+        prompt_builder=PromptBuilder(
+            checkpoint.config,
+            tokenizer.result(),
+            checkpoint.ratios,
+            checkpoint.traits.continues_prompts,
+            checkpoint.load_accent_tokens(tokenizer.result()),
+        ),
     )
 
 
@@ -468,6 +474,7 @@ def _engine_info(networks: Networks, default_speaker: str | None, max_text_chars
         ),
         num_speech_ids=checkpoint.config.flow.vocab_size,
         token_rate_hz=checkpoint.config.token_rate_hz,
+        accents=tuple(networks.prompt_builder.accents),
     )
 
 

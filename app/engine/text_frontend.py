@@ -50,5 +50,6 @@ def text_frontend(
 
 
 def _readings(checkpoint: Checkpoint) -> Readings:
-    heteronyms = checkpoint.load_heteronyms()
-    return Readings(heteronyms, checkpoint.load_accents(heteronyms), checkpoint.traits.accents)
+    heteronyms, traits = checkpoint.load_heteronyms(), checkpoint.traits
+    former = {old: traits.accents.get(name, "") for old, name in traits.former_speakers.items()}
+    return Readings(heteronyms, checkpoint.load_accents(heteronyms), former | dict(traits.accents))

@@ -282,8 +282,8 @@ class TextTask:
         self._open.transcript.source += segment.source
         if self._open.words is not None:
             self._open.words.add(segment.source, segment.words, len(segment.text_ids), self._char_start)
-        parts = self._state.parts
-        text_ids = parts.prompt_builder.text_ids_of(self._open.speaker.features, segment.text_ids)
+        parts, accent = self._state.parts, self._state.request.reading.accent
+        text_ids = parts.prompt_builder.text_ids_of(segment.text_ids, self._open.speaker.features, accent)
         parts.generator.push_text(self._open.tokens, text_ids)
 
     def _finish_open(self) -> None:
@@ -303,6 +303,7 @@ class TextTask:
             asked.instruct,
             seed,
             asked.voice_mode,
+            asked.reading.accent,
         )
         request = replace(request, sampling=asked.sampling, wants_attention=asked.wants_words)
         tokens = parts.generator.start(request)

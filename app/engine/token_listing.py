@@ -52,7 +52,12 @@ async def list_tokens(
                 continue
             number += 1
             utterance = prompt_builder.utterance(
-                voice.features, item.text_ids, request.instruct, seed + num_seeds - 1, request.voice_mode
+                voice.features,
+                item.text_ids,
+                request.instruct,
+                seed + num_seeds - 1,
+                request.voice_mode,
+                request.reading.accent,
             )
             tokens = generator.start(replace(utterance, sampling=request.sampling, wants_logprobs=True))
             position = 0

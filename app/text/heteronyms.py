@@ -39,19 +39,20 @@ class Readings:
 class HeteronymReader:
     """A `PartReader` that writes those words of the plain text of another one as their sounds.
 
-    accent: of the request's speaker.
+    accent: of whoever speaks; None: of each its own, of the request's speaker `speaker_accent`.
     """
 
     reader: PartReader
     readings: Readings
-    accent: str
+    accent: str | None
+    speaker_accent: str
     marks: SpeechMarks
     _current: Heteronyms | None = field(init=False)
     _held: str = ""  # a word whose end is not there yet
     _before: str = ""  # as it was written; behind a pause a text begins anew
 
     def __post_init__(self) -> None:
-        self._current = self.readings.of(self.accent)
+        self._current = self._read_by(None)
 
     def read(self, piece: str, is_last: bool) -> list[Part]:
         parts: list[Part] = []
@@ -62,9 +63,13 @@ class HeteronymReader:
                 parts += [*self._replace("", is_last=True), part]
                 self._before = (self._before + part.source)[-_MAX_BEFORE:] if isinstance(part, Span) else ""
                 if isinstance(part, Voice):
-                    accent = self.accent if part.name is None else self.readings.speakers.get(part.name, "")
-                    self._current = self.readings.of(accent)
+                    self._current = self._read_by(part.name)
         return parts + self._replace("", is_last=True) if is_last else parts
+
+    def _read_by(self, name: str | None) -> Heteronyms | None:
+        """name: of the speaker; None: the request's."""
+        own = self.speaker_accent if name is None else self.readings.speakers.get(name, "")
+        return self.readings.of(own if self.accent is None else self.accent)
 
     def _replace(self, more: str, is_last: bool) -> list[Part]:
         text = self._held + more

@@ -107,7 +107,7 @@ class TextFrontend(Segmenter):
                 reader = LexiconReader(reader, lexicons)
             if self._readings is None:
                 return reader
-            return HeteronymReader(reader, self._readings, reading.accent, self.marks)
+            return HeteronymReader(reader, self._readings, reading.accent, reading.speaker_accent, self.marks)
 
         feed = FEEDS[mode](self, language, reading.normalize)
         held = "" if reading.ssml is None and reading.marks else None

@@ -36,6 +36,7 @@ from firstword.models.checkpoint.weights import (
 )
 from firstword.models.checkpoint.yaml import Fields
 from firstword.models.config import (
+    ACCENTS,
     ESTIMATOR_FILE,
     FLOW_FILES,
     HIFT_FILES,
@@ -70,7 +71,7 @@ from firstword.models.tokenizer import (
     TokenizerError,
     load_text_tokenizer,
 )
-from firstword.models.tokenizer.accents import ACCENTS, AccentedWords, AccentTokens, accent_file
+from firstword.models.tokenizer.accents import AccentedWords, AccentTokens, accent_file
 from firstword.models.tokenizer.heteronyms import HETERONYMS_FILE, Heteronyms, read_heteronyms
 from firstword.models.tokenizer.pronunciation import DICTIONARY_FILE, NETWORK_FILE
 from firstword.models.tokenizer.whisper import RANKS_FILE

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from firstword.models.checkpoint.yaml import Fields
-from firstword.models.config import SPEAKER_EMBEDDING_SIZE, AlignmentHeads, Family
-from firstword.models.tokenizer.accents import ACCENTS
+from firstword.models.config import ACCENTS, SPEAKER_EMBEDDING_SIZE, AlignmentHeads, Family
 
 MAX_LENGTH = 10_000  # of a segment
 MAX_TOKEN_RATIO = 100

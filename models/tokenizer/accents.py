@@ -12,7 +12,6 @@ from firstword.models.tokenizer.heteronyms import TOKEN, Heteronyms
 from firstword.models.tokenizer.interface import TextTokenizer, TokenizerError
 from firstword.models.tokenizer.pronunciation import SOUNDS, SortedDictionary, forms_of, with_s
 
-ACCENTS: Final = ("british",)
 _POSSESSIVE: Final = "'s"
 _R: Final = "[R]"
 _VOWELS: Final = tuple(sound for sound in SOUNDS if sound[-2].isdigit())
@@ -62,20 +61,20 @@ class AccentTokens:
     def read(self, ids: Sequence[int]) -> tuple[int, ...]:
         """ids: of whole words; what is no sound stays as it is."""
         read = []
-        for place, id in enumerate(ids):
-            if self._is_last_r(ids, place):
+        for index, id in enumerate(ids):
+            if self._is_last_r(ids, index):
                 read.append(self._last_r)
-            elif id in self._before_r and self._is_last_r(ids, place + 1):
+            elif id in self._before_r and self._is_last_r(ids, index + 1):
                 read.append(self._before_r[id])
             else:
                 read.append(self._ids.get(id, id))
         return tuple(read)
 
-    def _is_last_r(self, ids: Sequence[int], place: int) -> bool:
+    def _is_last_r(self, ids: Sequence[int], index: int) -> bool:
         """Whether there is an R that no vowel of its word follows."""
-        if place == len(ids) or ids[place] != self._r:
+        if index == len(ids) or ids[index] != self._r:
             return False
-        return place + 1 == len(ids) or ids[place + 1] not in self._before_r
+        return index + 1 == len(ids) or ids[index + 1] not in self._before_r
 
 
 class AccentedWords:

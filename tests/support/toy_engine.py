@@ -130,13 +130,18 @@ class ToyPromptBuilder:
         instruction: str | None,
         seed: int,
         mode: VoiceMode | None = None,
+        accent: str | None = None,
     ) -> TokenRequest:
         if instruction == "refused":
             raise InvalidRequest("no such instruction", "instruct")
-        return TokenRequest(text_ids, (), (), (), None, seed, uses_flow_prompt=instruction is None)
+        ids = None if text_ids is None else self.text_ids_of(text_ids, speaker, accent)
+        return TokenRequest(ids, (), (), (), None, seed, uses_flow_prompt=instruction is None)
 
-    def text_ids_of(self, speaker: SpeakerFeatures, text_ids: tuple[int, ...]) -> tuple[int, ...]:
-        return text_ids
+    def text_ids_of(
+        self, text_ids: tuple[int, ...], speaker: SpeakerFeatures, accent: str | None = None
+    ) -> tuple[int, ...]:
+        """Its accent "british" has capital letters."""
+        return text_ids if not accent else tuple(ord(chr(id).upper()) for id in text_ids)
 
 
 class ToySpeakers:
@@ -231,7 +236,9 @@ class ToyEngine:
         self.metrics = Metrics()
         self.speakers = ToySpeakers()
         self.admission = Admission(max_streams, max_queued, 60.0, self.clock, 20, 60.0)
-        info = EngineInfo("toy", "toy", RATE_HZ, "hum", can_do_all, can_do_all, ("en",), 200)
+        info = EngineInfo(
+            "toy", "toy", RATE_HZ, "hum", can_do_all, can_do_all, ("en",), 200, accents=("british",)
+        )
         parts = EngineParts(
             info=info,
             admission=self.admission,

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from firstword.app.engine.interface import VoiceMode
 from firstword.app.engine.tokens.interface import TokenRequest
 from firstword.app.errors import InvalidRequest
-from firstword.models.checkpoint.open import Checkpoint
 from firstword.models.config import LMConfig, ModelConfig, Qwen2LMConfig, SamplingConfig, TransformerLMConfig
 from firstword.models.frontend.features import ModeError
 from firstword.models.frontend.modes import (
@@ -41,13 +40,6 @@ class PromptBuilder:
     continues_prompts: bool = True  # of speakers with a transcript, unless a mode is asked for
     accents: Mapping[str, AccentTokens] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, checkpoint: Checkpoint, tokenizer: TextTokenizer) -> "PromptBuilder":
-        """tokenizer: the checkpoint's. Raises CheckpointError."""
-        accents = checkpoint.load_accent_tokens(tokenizer)
-        traits = checkpoint.traits
-        return cls(checkpoint.config, tokenizer, checkpoint.ratios, traits.continues_prompts, accents)
-
     @property
     def can_continue_text(self) -> bool:
         return isinstance(self.config.lm, Qwen2LMConfig)
@@ -59,9 +51,10 @@ class PromptBuilder:
         instruction: str | None,
         seed: int,
         mode: VoiceMode | None = None,
+        accent: str | None = None,
     ) -> TokenRequest:
         """text_ids None: they are pushed later, as `text_ids_of` gives them. mode None: chosen by the
-        instruction and the speaker.
+        instruction and the speaker. accent None: the speaker's own.
 
         Raises InvalidRequest for an instruction, a speaker or a mode that the checkpoint cannot take.
         """
@@ -86,8 +79,8 @@ class PromptBuilder:
             param = "voice_mode" if mode is not None else "speaker" if instruction is None else "instruct"
             raise InvalidRequest(str(error), param) from error
         return TokenRequest(
-            text_ids=None if text_ids is None else self.text_ids_of(speaker, given.text_ids),
-            prompt_text_ids=self.text_ids_of(speaker, given.prompt_text_ids),
+            text_ids=None if text_ids is None else self.text_ids_of(given.text_ids, speaker, accent),
+            prompt_text_ids=self.text_ids_of(given.prompt_text_ids, speaker, accent),
             prompt_speech_ids=tuple(given.lm_prompt_tokens.tolist()),
             prefix_text_ids=given.prefix_text_ids,
             speaker=given.lm_embedding if isinstance(self.config.lm, TransformerLMConfig) else None,
@@ -96,10 +89,12 @@ class PromptBuilder:
             uses_flow_prompt=uses_flow_prompt(chosen),
         )
 
-    def text_ids_of(self, speaker: SpeakerFeatures, text_ids: tuple[int, ...]) -> tuple[int, ...]:
-        """What the language model reads of the tokens of whole words, in the speaker's accent."""
-        accent = self.accents.get(speaker.accent)
-        return text_ids if accent is None else accent.read(text_ids)
+    def text_ids_of(
+        self, text_ids: tuple[int, ...], speaker: SpeakerFeatures, accent: str | None = None
+    ) -> tuple[int, ...]:
+        """What the language model reads for the tokens of whole words. accent: None: the speaker's own."""
+        tokens = self.accents.get(speaker.accent if accent is None else accent)
+        return text_ids if tokens is None else tokens.read(text_ids)
 
     def uses_flow_prompt(
         self, speaker: SpeakerFeatures, instruction: str | None, mode: VoiceMode | None = None

@@ -1,5 +1,6 @@
 """Languages: by any usual name; one that the checkpoint does not speak is refused, its text warned of."""
 
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -44,6 +45,19 @@ async def test_a_language_has_many_names(given: str | None, code: str | None) ->
         assert answer.status_code == 200, answer.text
         assert "X-Firstword-Warnings" not in answer.headers
     assert [stream.request.language for stream in engine.streams] == [code] * 5
+
+
+@pytest.mark.parametrize(
+    ("given", "accent"),
+    [
+        *[("en-GB", "british"), ("EN_gb", "british"), ("en-US", ""), ("en_us", "")],
+        *[(name, None) for name in ("en", "English", "en-AU", "zh-CN", "", None)],
+    ],
+)
+def test_a_region_may_ask_for_an_accent_of_the_checkpoint(given: str | None, accent: str | None) -> None:
+    info = FakeEngine().info
+    assert replace(info, accents=("british",)).accent_of(given) == accent
+    assert info.accent_of(given) == (None if accent == "british" else accent)
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,20 @@ async def test_text_that_comes_in_pieces_is_one_utterance_in_continuous_mode() -
         assert len(toy.generator.started) == 1
 
 
+@pytest.mark.parametrize("mode", ["whole", "continuous", "segments"])
+@pytest.mark.parametrize(("language", "said"), [("en", "Hello."), ("en-US", "Hello."), ("en-GB", "HELLO.")])
+async def test_the_language_model_reads_what_the_accent_says(mode: Mode, language: str, said: str) -> None:
+    async with ToyEngine() as toy:
+        if mode == "whole":
+            events = await spoken(toy, "Hello.", language=language)
+        else:
+            async with toy.engine.open(asked_in_pieces(mode, language=language)) as stream:
+                stream.push_text("Hello.")
+                stream.finish_text()
+                events = await heard(stream)
+        assert letters_of(events) == said
+
+
 @pytest.mark.parametrize("mode", ["continuous", "segments"])
 async def test_text_that_comes_before_there_is_a_slot_is_spoken_as_it_came(mode: Mode) -> None:
     async with ToyEngine(max_streams=1) as toy:

@@ -50,7 +50,7 @@ READINGS = Readings(AfterTo(), {"british": Everywhere()}, {"ann": "british"})
 
 def read(pieces: list[str], entries: dict[str, str] | None = None) -> list[Part]:
     words = LexiconReader(MarkReader(MARKS, True, print), [Lexicon(entries or {}, MARKS)])
-    reader = HeteronymReader(words, READINGS, "", MARKS)
+    reader = HeteronymReader(words, READINGS, None, "", MARKS)
     return [part for piece in pieces for part in reader.read(piece, False)] + reader.read("", True)
 
 
@@ -74,7 +74,7 @@ def test_a_lexicon_goes_before_and_its_word_counts_as_it_was_written() -> None:
 
 
 def test_a_word_is_held_only_while_it_may_go_on() -> None:
-    reader = HeteronymReader(MarkReader(MARKS, True, print), READINGS, "", MARKS)
+    reader = HeteronymReader(MarkReader(MARKS, True, print), READINGS, None, "", MARKS)
     assert reader.read("to wi", False) == [Span("to ", "to ")]
     assert reader.read("nd", False) == []
     assert said(reader.read(" ", False)) == "* "
@@ -83,8 +83,8 @@ def test_a_word_is_held_only_while_it_may_go_on() -> None:
 def test_each_voice_reads_in_its_accent() -> None:
     text = "<speak>I to wind <voice name='ann'>to wind</voice> to wind <voice name='bob'>I to wind</voice>"
 
-    def said_by(accent: str) -> str:
-        reader = HeteronymReader(SsmlReader(MARKS, True, print, True), READINGS, accent, MARKS)
+    def said_by(own: str, accent: str | None = None) -> str:
+        reader = HeteronymReader(SsmlReader(MARKS, True, print, True), READINGS, accent, own, MARKS)
         return said(
             [part for piece in f"{text}</speak>" for part in reader.read(piece, False)]
             + reader.read("", True)
@@ -92,6 +92,8 @@ def test_each_voice_reads_in_its_accent() -> None:
 
     assert said_by("").split() == ["I", "to", "*", "*", "wind", "to", "*", "I", "to", "*"]
     assert said_by("british").split() == ["I", "*", "wind", "*", "wind", "*", "wind", "I", "to", "*"]
+    assert said_by("british", "").split() == ["I", "to", "*", "to", "wind", "to", "*", "I", "to", "*"]
+    assert said_by("", "british").split() == ["I", "*", "wind", "*", "wind", "*", "wind", "I", "*", "wind"]
 
 
 @pytest.mark.parametrize("mode", ["whole", "segments", "continuous"])
