@@ -1,7 +1,7 @@
-"""Another accent: words that it reads otherwise, and a language model's own text tokens for its sounds.
+"""Another accent: words that it reads otherwise, and text tokens of its own.
 
-Every sound has a second text token, of which the language model learns how the accent says it; those of its
-own accent mean what they meant. Only words that differ in more than that stand in a table.
+Some stand in front of every text, others for vowels and R; of them alone a language model learns how the
+accent speaks. Only words that differ in more than that stand in a table.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,9 @@ from firstword.models.tokenizer.pronunciation import SOUNDS, SortedDictionary, f
 
 _POSSESSIVE: Final = "'s"
 _R: Final = "[R]"
+_SPACE: Final = " "
 _VOWELS: Final = tuple(sound for sound in SOUNDS if sound[-2].isdigit())
+NUM_FIRST: Final = 8  # text tokens in front of every text
 
 
 def accent_file(accent: str) -> str:
@@ -23,19 +25,24 @@ def accent_file(accent: str) -> str:
 
 
 def accent_tokens(accent: str) -> tuple[str, ...]:
-    """What a checkpoint's text tokenizer has for it: `[british:AA1]`, `[british:AA1+R]`, `[british:+R]`.
+    """What a checkpoint's text tokenizer has for it: `[british:AA1]`, `[british:AA1+R]`, `[british:+R]`, ...
 
-    Each sound, each vowel in front of an R that no vowel follows, and that R.
+    Each vowel and R, each vowel in front of an R that no vowel follows, that R, and what is in front of every
+    text, `[british:1]` to `[british:8]`.
     """
     return (
-        *(_token(accent, sound) for sound in SOUNDS),
+        *(_token(accent, sound) for sound in (*_VOWELS, _R)),
         *(_before_r(accent, vowel) for vowel in _VOWELS),
         _last_r(accent),
+        *_first(accent),
     )
 
 
 class AccentTokens:
-    """Text ids of sounds as those of an accent, one for one. Threads may share one."""
+    """Text ids of sounds as those of an accent, one for one. Threads may share one.
+
+    first: text ids in front of every text, which are not spoken.
+    """
 
     def __init__(self, tokenizer: TextTokenizer, accent: str) -> None:
         """Raises TokenizerError for a tokenizer without the accent's tokens."""
@@ -50,16 +57,18 @@ class AccentTokens:
             return ids[0]
 
         self._r, self._last_r = id_of(_R), id_of(_last_r(accent))
-        self._ids = {id_of(sound): id_of(_token(accent, sound)) for sound in SOUNDS}
+        self._ids = {id_of(sound): id_of(_token(accent, sound)) for sound in (*_VOWELS, _R)}
         self._before_r = {id_of(vowel): id_of(_before_r(accent, vowel)) for vowel in _VOWELS}
+        self._space = id_of(_SPACE)
+        self.first = tuple(id_of(token) for token in _first(accent))
 
     @property
     def usual_ids(self) -> tuple[int, ...]:
-        """Of the sounds that `accent_tokens` are of, in that order."""
-        return (*self._ids, *self._before_r, self._r)
+        """What `accent_tokens` are nearest to, in that order; what is in front of a text, to a space."""
+        return (*self._ids, *self._before_r, self._r, *[self._space] * len(self.first))
 
     def read(self, ids: Sequence[int]) -> tuple[int, ...]:
-        """ids: of whole words; what is no sound stays as it is."""
+        """ids: of whole words; what is neither a vowel nor R stays as it is."""
         read = []
         for index, id in enumerate(ids):
             if self._is_last_r(ids, index):
@@ -121,6 +130,10 @@ def _token(accent: str, sound: str) -> str:
 
 def _before_r(accent: str, vowel: str) -> str:
     return f"[{accent}:{vowel[1:-1]}+R]"
+
+
+def _first(accent: str) -> list[str]:
+    return [f"[{accent}:{number}]" for number in range(1, NUM_FIRST + 1)]
 
 
 def _last_r(accent: str) -> str:

@@ -82,7 +82,7 @@ class PromptBuilder:
             text_ids=None if text_ids is None else self.text_ids_of(given.text_ids, speaker, accent),
             prompt_text_ids=self.text_ids_of(given.prompt_text_ids, speaker, accent),
             prompt_speech_ids=tuple(given.lm_prompt_tokens.tolist()),
-            prefix_text_ids=given.prefix_text_ids,
+            prefix_text_ids=given.prefix_text_ids + self._first_ids(speaker, accent),
             speaker=given.lm_embedding if isinstance(self.config.lm, TransformerLMConfig) else None,
             seed=seed,
             ratios=self.ratios,
@@ -95,6 +95,11 @@ class PromptBuilder:
         """What the language model reads for the tokens of whole words. accent: None: the speaker's own."""
         tokens = self.accents.get(speaker.accent if accent is None else accent)
         return text_ids if tokens is None else tokens.read(text_ids)
+
+    def _first_ids(self, speaker: SpeakerFeatures, accent: str | None) -> tuple[int, ...]:
+        """In front of all text."""
+        tokens = self.accents.get(speaker.accent if accent is None else accent)
+        return () if tokens is None else tokens.first
 
     def uses_flow_prompt(
         self, speaker: SpeakerFeatures, instruction: str | None, mode: VoiceMode | None = None

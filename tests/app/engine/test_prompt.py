@@ -47,6 +47,8 @@ def test_the_third_familys_prefix_is_apart_from_the_prompt_text() -> None:
 class NextIds:
     """An accent whose text ids are the ones behind the usual."""
 
+    first = (4, 5)
+
     def read(self, ids: Sequence[int]) -> tuple[int, ...]:
         return tuple(id + 1 for id in ids)
 
@@ -66,6 +68,7 @@ def test_text_is_read_in_the_accent_that_is_asked_for_or_the_speaker_s(
     assert request.text_ids == tuple(id + is_read for id in text)
     assert request.text_ids == builder.text_ids_of(text, speaker, asked)
     assert request.prompt_text_ids == tuple(id + is_read for id in (7, 8, 9))
+    assert request.prefix_text_ids == ((4, 5) if is_read else ())
 
 
 def test_an_empty_instruction_is_refused() -> None:
