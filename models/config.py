@@ -14,7 +14,7 @@ class CheckpointError(Exception):
 
 Family = Literal["cosyvoice1", "cosyvoice2", "cosyvoice3"]
 Dtype = Literal["float32", "bfloat16", "float16"]
-ACCENTS = ("british",)  # that a speaker may have; models/tokenizer/accents.py
+ACCENTS = ("british",)  # that a checkpoint may have; models/tokenizer/accents.py
 AlignmentHeads = tuple[tuple[int, int], ...]  # layer and head, from 0
 
 TOKEN_RATE_HZ = 25  # speech tokens, CosyVoice 2 and 3

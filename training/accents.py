@@ -21,7 +21,6 @@ from training.text.corpus import KeptOut
 from training.text_tokenizer import read_tokenizer
 
 STAGE = "accents"
-_APART = 0.1  # or what is in front of a text would be one token eight times
 _HELD_EVERY = 20  # lines kept from the training, to see how it goes
 
 
@@ -87,10 +86,8 @@ def build(settings: Settings) -> AccentTrainer:
 
 
 def first_rows(settings: Settings, lm: Qwen2LM) -> Tensor:
-    """(n, width): each as the language model's own that is nearest, and a little apart from it."""
-    rows = lm.text_embedding.weight[torch.tensor(counterparts(settings))]
-    noise = torch.randn(rows.shape, generator=torch.Generator().manual_seed(settings.seed))
-    return rows + _APART * rows.std() * noise
+    """(n, width): each as the language model's own for that sound."""
+    return lm.text_embedding.weight[torch.tensor(counterparts(settings))]
 
 
 def counterparts(settings: Settings) -> list[int]:
@@ -109,6 +106,5 @@ def read_lines(settings: Settings) -> list[Line]:
         accent = settings.accent_of(one.speaker)
         if accent and one.tells_sounds and kept_out.allows(one.text):
             line = as_line(one, tokens.astype(np.int64), tokenizer, written[accent])
-            ids = tokens_of[accent].read(line.text.tolist())
-            lines.append(replace(line, accent=tokens_of[accent].first, text=np.array(ids)))
+            lines.append(replace(line, text=np.array(tokens_of[accent].read(line.text.tolist()))))
     return lines

@@ -96,21 +96,20 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
     (directory / "cosyvoice2.yaml").write_text(yaml)
     traits = PHONEME_TRAITS if settings.language_model.reads == "phonemes" else TRAITS
     heads = language_model.alignment_heads(settings.language_model)
-    spoken = {name: accent for name in recordings if (accent := settings.accent_of(name))}
     former = {name: now for name, now in FORMER_SPEAKERS.items() if now in recordings}
     traits = replace(
         traits,
         default_speaker=next(iter(recordings)),
         former_speakers=former,
         transcripts=dict.fromkeys(recordings, PROMPT_TEXT) if traits.reads_sounds else {},
-        accents=spoken if traits.reads_sounds else {},
+        accents=settings.spoken_accents if traits.reads_sounds else (),
         alignment_heads=heads,
         mean_embedding=_mean_embedding(settings) if traits.matches_recordings else (),
     )
     write_traits(directory / TRAITS_FILE, traits)
     if traits.reads_sounds:
         (directory / PRONUNCIATION_FOLDER).mkdir(exist_ok=True)
-        tables = map(accent_file, sorted(set(spoken.values())))
+        tables = map(accent_file, settings.spoken_accents)
         for name in (DICTIONARY_FILE, NETWORK_FILE, HETERONYMS_FILE, *tables):
             shutil.copy(pronunciation.folder(settings) / name, directory / PRONUNCIATION_FOLDER / name)
     (directory / QWEN2_CONFIG_FILE).write_text(qwen2_json(lm.config.qwen2))

@@ -54,7 +54,6 @@ class Line:
     """One utterance as the language model sees it."""
 
     speaker: str
-    accent: tuple[int, ...]  # text ids in front of all text, which are not spoken
     text: NDArray[np.int64]  # (X,) text ids
     text_words: NDArray[np.int64]  # (X,), the word a text id is of; -1: of none
     tokens: NDArray[np.int64]  # (T,)
@@ -153,7 +152,7 @@ def as_line(
     if one.num_words != len(spoken):
         about = np.tile(NOT_KNOWN, (len(tokens), 1))
     phones = one.phones[1::2].astype(np.int64)
-    return Line(one.speaker, (), np.array(ids), text_words, tokens, about, phones)
+    return Line(one.speaker, np.array(ids), text_words, tokens, about, phones)
 
 
 def words_of_ids(pieces: list[str]) -> NDArray[np.int64]:
@@ -218,7 +217,7 @@ def as_batch(
         answers = np.flatnonzero((row_targets >= 0) & (row_targets < vocabulary.num_speech_ids))
         phones[row, answers] = whole.phones
         text = np.flatnonzero(row_ids >= vocabulary.first_text)
-        first, last = (len(whole.accent) + whole.about).T[:, :, None]
+        first, last = whole.about.T[:, :, None]
         said = (first <= np.arange(len(text))) & (np.arange(len(text)) <= last)
         read[np.ix_(np.array([row]), answers, text)] = said & (text <= answers[:, None])
     return LMBatch(*(torch.from_numpy(part) for part in (ids, targets, phones, read)))
@@ -244,15 +243,15 @@ def _layout(
 ) -> Layout:
     """Interleaved where asked and the line's speech is long enough for its blocks."""
     block_text, block_speech = mix_ratio
-    text, tokens, accent = line.text.tolist(), line.tokens.tolist(), line.accent
+    text, tokens = line.text.tolist(), line.tokens.tolist()
     if is_interleaved and len(tokens) * block_text > len(text) * block_speech:
         if prompt is None:
-            return bistream_layout(vocabulary, text, tokens, accent, mix_ratio)
-        own = [*accent, *prompt.text.tolist()], prompt.tokens.tolist()
+            return bistream_layout(vocabulary, text, tokens, (), mix_ratio)
+        own = prompt.text.tolist(), prompt.tokens.tolist()
         return prompt_first_layout(vocabulary, own, text, tokens, mix_ratio)
     if prompt is not None:
         text, tokens = [*prompt.text.tolist(), *text], [*prompt.tokens.tolist(), *tokens]
-    return offline_layout(vocabulary, text, tokens, accent)
+    return offline_layout(vocabulary, text, tokens)
 
 
 def _joined(prompt: Line, line: Line) -> Line:
@@ -260,7 +259,6 @@ def _joined(prompt: Line, line: Line) -> Line:
     text_words = np.where(line.text_words >= 0, line.text_words + num_words, -1)
     return Line(
         line.speaker,
-        line.accent,
         np.concatenate([prompt.text, line.text]),
         np.concatenate([prompt.text_words, text_words]),
         np.concatenate([prompt.tokens, line.tokens]),

@@ -76,33 +76,32 @@ class SpeechEngine:
         if not request.is_background:
             self.info.check_length(len(request.text or ""))
         self.info.check(request)
-        request = self._with_reading(request, prepared is None)
-        request = replace(request, language=self.info.language_of(request.language))
+        request = self._as_read(request, names_speaker=prepared is None)
         return SpeechStream(request, prepared, self._parts, self._streams)
 
     def list_tokens(self, request: SynthesisRequest) -> AsyncGenerator[ListedTokens]:
         self.info.check_length(len(request.text or ""))
         self.info.check(request)
-        request = self._with_reading(request)
+        request = self._as_read(request)
         parts = self._parts
         return list_tokens(
             request, parts.speakers, parts.admission, parts.text, parts.prompt_builder, parts.generator
         )
 
-    def _with_reading(self, request: SynthesisRequest, names_speaker: bool = True) -> SynthesisRequest:
-        """As its speaker reads, where it has one by name, and in the accent that its language asks for."""
-        request = request.in_accent(self.info.accent_of(request.language))
+    def _as_read(self, request: SynthesisRequest, names_speaker: bool = True) -> SynthesisRequest:
+        """With its language as a code, in the accent that it asks for, and as its speaker says words."""
+        language, accent = self.info.language_of(request.language), self.info.accent_of(request.language)
+        request = replace(request, language=language).in_accent(accent)
         if request.reference is not None or not names_speaker:
             return request
-        speaker = self._parts.speakers.get(request.speaker, request.client)
-        return request.with_reading(speaker.lexicon, speaker.accent)
+        return request.with_lexicon(self._parts.speakers.get(request.speaker, request.client).lexicon)
 
     async def wait_for_free_slot(self) -> None:
         await self._admission.wait_for_free_slot()
 
     async def read_text(self, request: SynthesisRequest) -> TextReport:
         self.info.check_length(len(request.text or ""))
-        request = self._with_reading(request)
+        request = self._as_read(request)
         assert request.text is not None, "a whole text"
         text, warnings = self._parts.text, list[str]()
         feed = await asyncio.to_thread(text.open, "whole", request.language, request.reading, warnings)

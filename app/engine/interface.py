@@ -21,7 +21,7 @@ from firstword.app.text.language import CODES, NAMES
 from firstword.app.text.marks import Reading
 
 READING: Final = Reading()
-_ACCENTS_OF_TAGS = {"en-gb": "british", "en-us": ""}
+_ACCENTS_OF_TAGS = {"en-gb": "british"}
 _TAG = re.compile(r"([a-z]{2,3})(?:-[a-z0-9]{1,8})*", re.ASCII)  # BCP 47, its usual part
 
 Mode = Literal["whole", "continuous", "segments", "tokens"]
@@ -66,13 +66,13 @@ class SynthesisRequest:
         assert (self.text is not None) == (self.mode == "whole"), "a whole text comes with its request"
         assert (self.speech is not None) == (self.mode == "tokens"), "only mode tokens speaks without text"
 
-    def in_accent(self, accent: str | None) -> "SynthesisRequest":
-        """accent: None: each speaker's own."""
-        return replace(self, reading=replace(self.reading, accent=accent))
+    def with_lexicon(self, lexicon: Mapping[str, str]) -> "SynthesisRequest":
+        """lexicon: its speaker's."""
+        return replace(self, reading=replace(self.reading, speaker_lexicon=lexicon))
 
-    def with_reading(self, lexicon: Mapping[str, str], accent: str) -> "SynthesisRequest":
-        """lexicon, accent: its speaker's."""
-        return replace(self, reading=replace(self.reading, speaker_lexicon=lexicon, speaker_accent=accent))
+    def in_accent(self, accent: str) -> "SynthesisRequest":
+        """accent: "" for the checkpoint's own."""
+        return replace(self, reading=replace(self.reading, accent=accent))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -248,10 +248,10 @@ class EngineInfo:
         )
         raise InvalidRequest(f"{reason}; choose one of {spoken}, or leave it out", "language")
 
-    def accent_of(self, language: str | None) -> str | None:
-        """Return what the tag of a language asks for, "" for the checkpoint's own; None: nothing it has."""
-        accent = _ACCENTS_OF_TAGS.get(_language_name(language))
-        return accent if accent in ("", *self.accents) else None
+    def accent_of(self, language: str | None) -> str:
+        """Return the accent that the tag of a language asks for; "" for the checkpoint's own."""
+        accent = _ACCENTS_OF_TAGS.get(_language_name(language), "")
+        return accent if accent in self.accents else ""
 
     def warning_of(self, language: str) -> str:
         """Say that a text has a language that is not spoken, by its code. In ASCII."""

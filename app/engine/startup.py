@@ -474,7 +474,7 @@ def _engine_info(networks: Networks, default_speaker: str | None, max_text_chars
         ),
         num_speech_ids=checkpoint.config.flow.vocab_size,
         token_rate_hz=checkpoint.config.token_rate_hz,
-        accents=tuple(networks.prompt_builder.accents),
+        accents=checkpoint.traits.accents,
     )
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from firstword.app.options import InvalidOptions
-from firstword.app.text.heteronyms import Readings
+from firstword.app.text.heteronyms import Heteronyms
 from firstword.app.text.lexicon import LexiconError, LexiconFile
 from firstword.app.text.marks import SpeechMarks
 from firstword.app.text.normalize import Normalizer
@@ -45,11 +45,12 @@ def text_frontend(
         first_max_length=FIRST_SEGMENT_TOKENS,
         family_rules=FamilyRules(stops_cuts=traits.ends_cut_segments_in_stop),
         lexicon_file=lexicon_file,
-        readings=_readings(checkpoint) if traits.reads_sounds else None,
+        heteronyms=_heteronyms(checkpoint),
     )
 
 
-def _readings(checkpoint: Checkpoint) -> Readings:
-    heteronyms, traits = checkpoint.load_heteronyms(), checkpoint.traits
-    former = {old: traits.accents.get(name, "") for old, name in traits.former_speakers.items()}
-    return Readings(heteronyms, checkpoint.load_accents(heteronyms), former | dict(traits.accents))
+def _heteronyms(checkpoint: Checkpoint) -> dict[str, Heteronyms]:
+    """Of each accent; "": the checkpoint's own."""
+    usual = checkpoint.load_heteronyms()
+    own: dict[str, Heteronyms] = {} if usual is None else {"": usual}
+    return own | checkpoint.load_accents(usual)

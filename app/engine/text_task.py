@@ -283,8 +283,7 @@ class TextTask:
         if self._open.words is not None:
             self._open.words.add(segment.source, segment.words, len(segment.text_ids), self._char_start)
         parts, accent = self._state.parts, self._state.request.reading.accent
-        text_ids = parts.prompt_builder.text_ids_of(segment.text_ids, self._open.speaker.features, accent)
-        parts.generator.push_text(self._open.tokens, text_ids)
+        parts.generator.push_text(self._open.tokens, parts.prompt_builder.in_accent(segment.text_ids, accent))
 
     def _finish_open(self) -> None:
         if self._open is not None:

@@ -46,7 +46,6 @@ class SpeakerInfo:
     owner: str | None = None  # the name of the key that registered it
     access: Access = "shared"
     lexicon: Mapping[str, str] = field(default_factory=dict, hash=False)  # what it says for a word
-    accent: str = ""  # another than the checkpoint's own
 
 
 @dataclass(frozen=True, slots=True)

@@ -411,7 +411,6 @@ class SpeakerRegistry:
             prompt_tokens=len(builtin.features.prompt_tokens),
             cached=name in self._cache,
             access="read-only",
-            accent=builtin.features.accent,
         )
 
 

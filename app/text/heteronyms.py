@@ -1,14 +1,14 @@
 """Words that are read in another way than usual, in text that comes in pieces.
 
-The words before tell it of those that are read in two ways, the speaker's accent of others.
+The words before them tell which of two ways, or the accent does.
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final, Protocol
 
-from firstword.app.text.marks import Part, PartReader, Span, SpeechMarks, Voice
+from firstword.app.text.marks import Part, PartReader, Span, SpeechMarks
 
 _MAX_HELD: Final = 40  # letters of a word that may go on
 _MAX_BEFORE: Final = 100  # characters before the text that comes next, which have the last words
@@ -23,36 +23,15 @@ class Heteronyms(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Readings:
-    """The words of a checkpoint that are read in another way than usual."""
-
-    usual: Heteronyms | None = None
-    accents: Mapping[str, Heteronyms] = field(default_factory=dict)  # with an accent, instead
-    speakers: Mapping[str, str] = field(default_factory=dict)  # the accents of those that have one
-
-    def of(self, accent: str) -> Heteronyms | None:
-        return self.accents.get(accent, self.usual)
-
-
 @dataclass(slots=True, eq=False)
 class HeteronymReader:
-    """A `PartReader` that writes those words of the plain text of another one as their sounds.
-
-    accent: of whoever speaks; None: of each its own, of the request's speaker `speaker_accent`.
-    """
+    """A `PartReader` that writes those words of the plain text of another one as their sounds."""
 
     reader: PartReader
-    readings: Readings
-    accent: str | None
-    speaker_accent: str
+    heteronyms: Heteronyms
     marks: SpeechMarks
-    _current: Heteronyms | None = field(init=False)
     _held: str = ""  # a word whose end is not there yet
     _before: str = ""  # as it was written; behind a pause a text begins anew
-
-    def __post_init__(self) -> None:
-        self._current = self._read_by(None)
 
     def read(self, piece: str, is_last: bool) -> list[Part]:
         parts: list[Part] = []
@@ -62,14 +41,7 @@ class HeteronymReader:
             else:
                 parts += [*self._replace("", is_last=True), part]
                 self._before = (self._before + part.source)[-_MAX_BEFORE:] if isinstance(part, Span) else ""
-                if isinstance(part, Voice):
-                    self._current = self._read_by(part.name)
         return parts + self._replace("", is_last=True) if is_last else parts
-
-    def _read_by(self, name: str | None) -> Heteronyms | None:
-        """name: of the speaker; None: the request's."""
-        own = self.speaker_accent if name is None else self.readings.speakers.get(name, "")
-        return self.readings.of(own if self.accent is None else self.accent)
 
     def _replace(self, more: str, is_last: bool) -> list[Part]:
         text = self._held + more
@@ -78,8 +50,7 @@ class HeteronymReader:
         text, self._held = text[:whole], text[whole:]
         parts: list[Part] = []
         written = 0
-        found = () if self._current is None else self._current.find(text, self._before)
-        for start, end, sounds in found:
+        for start, end, sounds in self.heteronyms.find(text, self._before):
             characters = "".join(self.marks.character(sound) or "" for sound in sounds)
             parts += [Span(text[written:start], text[written:start])] if written < start else []
             parts.append(Span(text[start:end], characters))

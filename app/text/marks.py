@@ -87,8 +87,7 @@ class Reading:
 
     normalize: write numbers and the like in words. marks: False, marks are text. ssml: None, the text is
     SSML where it begins with `<speak` and marks are read. lexicon: word to what is spoken for it;
-    speaker_lexicon: the speaker's, behind that. accent: of whoever speaks, "" for the checkpoint's own; None:
-    of each its own, of the request's speaker `speaker_accent`.
+    speaker_lexicon: the speaker's, behind that. accent: "" for the checkpoint's own.
     """
 
     normalize: bool = True
@@ -96,8 +95,7 @@ class Reading:
     ssml: bool | None = None
     lexicon: Mapping[str, str] = field(default_factory=dict, hash=False)
     speaker_lexicon: Mapping[str, str] = field(default_factory=dict, hash=False)
-    accent: str | None = None
-    speaker_accent: str = ""
+    accent: str = ""
 
 
 class PartReader(Protocol):

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from firstword.app.errors import InvalidRequest
-from firstword.app.text.heteronyms import HeteronymReader, Readings
+from firstword.app.text.heteronyms import HeteronymReader, Heteronyms
 from firstword.app.text.language import detect_language
 from firstword.app.text.lexicon import Lexicon, LexiconError, LexiconFile, LexiconReader
 from firstword.app.text.marks import (
@@ -53,13 +53,14 @@ class TextFrontend(Segmenter):
         first_max_length: int,
         family_rules: FamilyRules | None = None,
         lexicon_file: LexiconFile | None = None,
-        readings: Readings | None = None,
+        heteronyms: Mapping[str, Heteronyms] | None = None,
     ) -> None:
-        """lexicon_file: the server's, behind the lexicons of requests. readings: behind all of them."""
+        """lexicon_file: the server's, behind the lexicons of requests. heteronyms: of each accent,
+        behind all of them."""
         super().__init__(normalizer, marks.encode, limits, first_max_length, family_rules)
         self.marks = marks
         self._lexicon_file = lexicon_file
-        self._readings = readings
+        self._heteronyms = heteronyms or {}
 
     @property
     def version(self) -> str:
@@ -105,9 +106,8 @@ class TextFrontend(Segmenter):
                 reader = MarkReader(self.marks, reading.marks, warn)
             if lexicons:
                 reader = LexiconReader(reader, lexicons)
-            if self._readings is None:
-                return reader
-            return HeteronymReader(reader, self._readings, reading.accent, reading.speaker_accent, self.marks)
+            heteronyms = self._heteronyms.get(reading.accent)
+            return reader if heteronyms is None else HeteronymReader(reader, heteronyms, self.marks)
 
         feed = FEEDS[mode](self, language, reading.normalize)
         held = "" if reading.ssml is None and reading.marks else None

@@ -175,9 +175,9 @@ class Checkpoint:
             raise CheckpointError(str(error)) from error
 
     def load_accents(self, heteronyms: Heteronyms | None = None) -> dict[str, AccentedWords]:
-        """What is read otherwise in each accent that one of the speakers has; with `heteronyms` beside it."""
+        """What is read otherwise in each accent; with `heteronyms` beside it."""
         accents = {}
-        for accent in set(self.traits.accents.values()):
+        for accent in self.traits.accents:
             name = f"{PRONUNCIATION_FOLDER}/{accent_file(accent)}"
             try:
                 accents[accent] = AccentedWords(_file_within(self.directory, name), heteronyms)
@@ -186,10 +186,9 @@ class Checkpoint:
         return accents
 
     def load_accent_tokens(self, tokenizer: TextTokenizer) -> dict[str, AccentTokens]:
-        """Of each accent that one of the speakers has; tokenizer: the checkpoint's."""
+        """tokenizer: the checkpoint's."""
         try:
-            accents = set(self.traits.accents.values())
-            return {accent: AccentTokens(tokenizer, accent) for accent in accents}
+            return {accent: AccentTokens(tokenizer, accent) for accent in self.traits.accents}
         except TokenizerError as error:
             raise CheckpointError(f"{self.directory}: {error}") from error
 
@@ -216,15 +215,12 @@ class Checkpoint:
         for field, name in [
             ("default_speaker", default),
             *((f"former_speakers.{former}", name) for former, name in self.traits.former_speakers.items()),
-            *(("accents", name) for name in self.traits.accents),
         ]:
             if name is not None and name not in speakers:
                 raise CheckpointError(
                     f"{self.directory / TRAITS_FILE}: {field} is {name!r}; expected one of "
                     f"{SPEAKER_TABLE_FILE}: {', '.join(speakers) or 'there is none'}"
                 )
-        for name, accent in self.traits.accents.items():
-            speakers[name] = replace(speakers[name], accent=accent)
         return speakers if default is None else {default: speakers[default], **speakers}
 
     @property

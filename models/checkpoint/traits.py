@@ -46,7 +46,7 @@ class Traits:
     former_speakers: Mapping[str, str] = field(default_factory=dict)  # earlier names -> speakers
     transcripts: Mapping[str, str] = field(default_factory=dict)  # of speakers whose text tokens are sounds
     reads_sounds: bool = False  # words are written as ARPAbet tokens first, by the folder `pronunciation`
-    accents: Mapping[str, str] = field(default_factory=dict)  # of the speakers that have one of ACCENTS
+    accents: tuple[str, ...] = ()  # of ACCENTS, those that it has beside its own
     continues_prompts: bool = (
         True  # speakers with a transcript: zero_shot; else cross_lingual, where none is asked
     )
@@ -87,7 +87,7 @@ def read_traits(path: Path, family: Family) -> Traits:
         former_speakers=fields.text_map("former_speakers"),
         transcripts=fields.text_map("transcripts"),
         reads_sounds=fields.flag("reads_sounds", default.reads_sounds),
-        accents=fields.text_map("accents"),
+        accents=fields.texts("accents", default.accents),
         continues_prompts=fields.flag("continues_prompts", default.continues_prompts),
         matches_recordings=fields.flag("matches_recordings", default.matches_recordings),
         mean_embedding=fields.numbers("mean_embedding"),
@@ -107,7 +107,7 @@ def read_traits(path: Path, family: Family) -> Traits:
         )
     if traits.accents and not traits.reads_sounds:
         raise fields.error("accents are given and reads_sounds is false; expected it to be true")
-    if unknown := sorted(set(traits.accents.values()) - set(ACCENTS)):
+    if unknown := sorted(set(traits.accents) - set(ACCENTS)):
         raise fields.error(f"accents holds {unknown[0]!r:.80}; expected one of {', '.join(ACCENTS)}")
     for language in traits.languages:
         if not _LANGUAGE.fullmatch(language):

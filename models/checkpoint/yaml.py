@@ -332,10 +332,11 @@ class Fields:
         return value
 
     def texts(self, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
-        """A list of texts, not empty."""
+        """A list of texts, empty only where the default is."""
         if not self.has(name):
             return default
-        values = self._checked_list(name, self._take(name, None))
+        values = self._take(name, None)
+        values = [] if values == [] and not default else self._checked_list(name, values)
         for value in values:
             if not isinstance(value, str):
                 raise self.error(f"{name} holds {value!r:.80}; expected text")

@@ -26,7 +26,6 @@ class SpeakerFeatures:
     embedding: Tensor  # (192,) float32, not normalized
     prompt_text_ids: tuple[int, ...] | None = None
     mel_map: Tensor | None = None  # (80, 81) float32, by `mel_match`: makes the flow's mel like the prompt's
-    accent: str = ""  # one of ACCENTS; "" for the language model's own
     equalizer: Tensor | None = None  # (512,) float32, by `equalizer`: taps for the samples, with a map only
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
-"""Another accent: words that it reads otherwise, and text tokens of its own.
+"""Another accent: words that it reads otherwise, and text tokens of its own for R and the vowels before it.
 
-Some stand in front of every text, others for vowels and R; of them alone a language model learns how the
-accent speaks. Only words that differ in more than that stand in a table.
+Of these tokens alone a language model learns how the accent says them; all others mean what they meant. Words
+that differ in more than that stand in a table.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,9 +14,8 @@ from firstword.models.tokenizer.pronunciation import SOUNDS, SortedDictionary, f
 
 _POSSESSIVE: Final = "'s"
 _R: Final = "[R]"
-_SPACE: Final = " "
 _VOWELS: Final = tuple(sound for sound in SOUNDS if sound[-2].isdigit())
-NUM_FIRST: Final = 8  # text tokens in front of every text
+_WITH_R: Final = {"[ER0]": "[AH0]", "[ER1]": "[ER1]", "[ER2]": "[ER2]"}  # and what each is nearest to
 
 
 def accent_file(accent: str) -> str:
@@ -25,24 +24,19 @@ def accent_file(accent: str) -> str:
 
 
 def accent_tokens(accent: str) -> tuple[str, ...]:
-    """What a checkpoint's text tokenizer has for it: `[british:AA1]`, `[british:AA1+R]`, `[british:+R]`, ...
+    """What a checkpoint's text tokenizer has for it: `[british:ER1]`, `[british:AA1+R]`, `[british:+R]`.
 
-    Each vowel and R, each vowel in front of an R that no vowel follows, that R, and what is in front of every
-    text, `[british:1]` to `[british:8]`.
+    Vowels with an R in them, each vowel in front of an R that no vowel follows, and that R.
     """
     return (
-        *(_token(accent, sound) for sound in (*_VOWELS, _R)),
+        *(_token(accent, sound) for sound in _WITH_R),
         *(_before_r(accent, vowel) for vowel in _VOWELS),
         _last_r(accent),
-        *_first(accent),
     )
 
 
 class AccentTokens:
-    """Text ids of sounds as those of an accent, one for one. Threads may share one.
-
-    first: text ids in front of every text, which are not spoken.
-    """
+    """Text ids of sounds as those of an accent, one for one. Threads may share one."""
 
     def __init__(self, tokenizer: TextTokenizer, accent: str) -> None:
         """Raises TokenizerError for a tokenizer without the accent's tokens."""
@@ -57,18 +51,17 @@ class AccentTokens:
             return ids[0]
 
         self._r, self._last_r = id_of(_R), id_of(_last_r(accent))
-        self._ids = {id_of(sound): id_of(_token(accent, sound)) for sound in (*_VOWELS, _R)}
+        self._ids = {id_of(sound): id_of(_token(accent, sound)) for sound in _WITH_R}
         self._before_r = {id_of(vowel): id_of(_before_r(accent, vowel)) for vowel in _VOWELS}
-        self._space = id_of(_SPACE)
-        self.first = tuple(id_of(token) for token in _first(accent))
+        self._nearest = tuple(id_of(sound) for sound in _WITH_R.values())
 
     @property
     def usual_ids(self) -> tuple[int, ...]:
-        """What `accent_tokens` are nearest to, in that order; what is in front of a text, to a space."""
-        return (*self._ids, *self._before_r, self._r, *[self._space] * len(self.first))
+        """What `accent_tokens` are nearest to, in that order."""
+        return (*self._nearest, *self._before_r, self._r)
 
     def read(self, ids: Sequence[int]) -> tuple[int, ...]:
-        """ids: of whole words; what is neither a vowel nor R stays as it is."""
+        """ids: of whole words; most stay as they are."""
         read = []
         for index, id in enumerate(ids):
             if self._is_last_r(ids, index):
@@ -130,10 +123,6 @@ def _token(accent: str, sound: str) -> str:
 
 def _before_r(accent: str, vowel: str) -> str:
     return f"[{accent}:{vowel[1:-1]}+R]"
-
-
-def _first(accent: str) -> list[str]:
-    return [f"[{accent}:{number}]" for number in range(1, NUM_FIRST + 1)]
 
 
 def _last_r(accent: str) -> str:

@@ -50,20 +50,20 @@ def read(text: str) -> dict[str, str]:
     [
         ("[K][AA1][R]", "[K]{AA1+R}{+R}"),
         ("[HH][AA1][R][D]", "[HH]{AA1+R}{+R}[D]"),
-        ("[V][EH1][R][IY0]", "[V]{EH1}{R}{IY0}"),
-        ("[R][EH1][D]", "{R}{EH1}[D]"),
+        ("[V][EH1][R][IY0]", "[V][EH1][R][IY0]"),
+        ("[R][EH1][D]", "[R][EH1][D]"),
         ("[R]", "{+R}"),
         ("", ""),
-        ("[B][ER1][D]", "[B]{ER1}[D]"),
+        ("[B][ER1][D][ER0]", "[B]{ER1}[D]{ER0}"),
     ],
 )
-def test_an_r_is_one_before_a_vowel_of_its_word(usual: str, british: str) -> None:
+def test_an_r_is_said_before_a_vowel_of_its_word(usual: str, british: str) -> None:
     marks = Marks(*accent_tokens("british"))
     tokens = AccentTokens(marks, "british")
     wanted = british.replace("{", "[british:").replace("}", "]")
     assert marks.decode(tokens.read(marks.encode(usual))) == wanted
     followed = marks.decode(tokens.read(marks.encode(f"{usual} [AA1]")))
-    assert followed == f"{wanted} [british:AA1]"
+    assert followed == f"{wanted} [AA1]"
 
 
 def test_every_token_of_an_accent_has_a_usual_one() -> None:
@@ -71,14 +71,14 @@ def test_every_token_of_an_accent_has_a_usual_one() -> None:
     tokens = AccentTokens(marks, "british")
     own = [marks.encode(one)[0] for one in accent_tokens("british")]
     assert len(set(own)) == len(tokens.usual_ids)
-    assert marks.decode(tokens.first) == "".join(f"[british:{number}]" for number in range(1, 9))
     for token, usual in zip(accent_tokens("british"), tokens.usual_ids, strict=True):
         (name,) = re.findall(r"\[british:(\w*)", token)
-        assert marks.decode([usual]) == (" " if name.isdigit() else f"[{name or 'R'}]")
+        nearest = {"[british:ER0]": "[AH0]", "[british:+R]": "[R]"}.get(token, f"[{name}]")
+        assert marks.decode([usual]) == nearest
 
 
 def test_a_tokenizer_without_the_accent_is_refused() -> None:
-    with pytest.raises(TokenizerError, match=r"no token \[british:8\]"):
+    with pytest.raises(TokenizerError, match=r"no token \[british:\+R\]"):
         AccentTokens(Marks(*accent_tokens("british")[:-1]), "british")
 
 
@@ -97,7 +97,7 @@ def test_words_that_are_read_in_two_ways_still_are() -> None:
 
 
 def test_written_out() -> None:
-    assert shipped().write("The dog, asleep.") == "The [D][AA1][G], asleep."
+    assert shipped().write("The class, asleep.") == "The [K][L][AA1][R][S], asleep."
 
 
 def test_no_word_of_the_table_comes_to_the_same_as_the_dictionary_s() -> None:
@@ -119,6 +119,7 @@ def test_no_word_of_the_table_comes_to_the_same_as_the_dictionary_s() -> None:
         ("bˈɜːd", "B ER1 D", "B ER1 D"),
         ("ɡˈQt", "G OW1 T", "G OW1 T"),
         ("lˈɒt", "L AA1 T", "L AA1 T"),
+        ("dˈɒɡ", "D AA1 G", "D AO1 G"),
     ],
 )
 def test_sounds_that_the_accent_itself_tells_are_alike(symbols: str, marks: str, american: str) -> None:
@@ -127,7 +128,7 @@ def test_sounds_that_the_accent_itself_tells_are_alike(symbols: str, marks: str,
     assert said(written) == said(tuple(f"[{one}]" for one in american.split()))
 
 
-@pytest.mark.parametrize(("symbols", "american"), [("bˈɑːθ", "B AE1 TH"), ("dˈɒɡ", "D AO1 G")])
+@pytest.mark.parametrize(("symbols", "american"), [("bˈɑːθ", "B AE1 TH"), ("təmˈɑːtQ", "T AH0 M EY1 T OW0")])
 def test_others_are_not(symbols: str, american: str) -> None:
     written = british_marks(symbols)
     assert written is not None

@@ -78,11 +78,6 @@ def test_fields_left_out_keep_their_defaults(tmp_path: Path) -> None:
     ("values", "message"),
     [
         ({"langauges": ["en"]}, "unknown: langauges"),
-        ({"accents": {"a": "british"}}, "accents are given and reads_sounds is false"),
-        (
-            {"accents": {"a": "welsh"}, "reads_sounds": True},
-            "accents holds 'welsh'; expected one of british",
-        ),
         ({"languages": []}, r"languages is \[\]; expected a list of 1 to 16 entries"),
         ({"languages": "en"}, "languages is 'en'; expected a list of 1 to 16 entries"),
         ({"languages": [1]}, "languages holds 1; expected text"),
@@ -101,6 +96,8 @@ def test_fields_left_out_keep_their_defaults(tmp_path: Path) -> None:
         ({"mean_embedding": ["a"]}, "a number of mean_embedding is 'a'; expected a number"),
         ({"max_token_ratio": 1000}, "max_token_ratio 1000; expected"),
         ({"reads_sounds": 1}, "reads_sounds is 1; expected true or false"),
+        ({"accents": ["british"]}, "accents are given and reads_sounds is false; expected it to be true"),
+        ({"accents": ["welsh"], "reads_sounds": True}, "accents holds 'welsh'; expected one of british"),
         ({"segment_max_length": 0}, "segment_max_length is 0; expected a whole number from 1 to 10000"),
         ({"segment_max_length": 40.5}, "segment_max_length is 40.5; expected a whole number"),
         ({"segment_max_length": 50}, "segment_min_length 60 and segment_max_length 50; expected each"),

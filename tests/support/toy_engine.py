@@ -130,16 +130,14 @@ class ToyPromptBuilder:
         instruction: str | None,
         seed: int,
         mode: VoiceMode | None = None,
-        accent: str | None = None,
+        accent: str = "",
     ) -> TokenRequest:
         if instruction == "refused":
             raise InvalidRequest("no such instruction", "instruct")
-        ids = None if text_ids is None else self.text_ids_of(text_ids, speaker, accent)
+        ids = None if text_ids is None else self.in_accent(text_ids, accent)
         return TokenRequest(ids, (), (), (), None, seed, uses_flow_prompt=instruction is None)
 
-    def text_ids_of(
-        self, text_ids: tuple[int, ...], speaker: SpeakerFeatures, accent: str | None = None
-    ) -> tuple[int, ...]:
+    def in_accent(self, text_ids: tuple[int, ...], accent: str) -> tuple[int, ...]:
         """Its accent "british" has capital letters."""
         return text_ids if not accent else tuple(ord(chr(id).upper()) for id in text_ids)
 

@@ -1,8 +1,8 @@
 """Words that a British speaker reads otherwise than an American one, in the sounds of ARPAbet, from misaki's
 British lexica (Apache-2.0), which hibari brings.
 
-ARPAbet is American. A language model that is told of the accent reads [AA] as the vowel of "lot", [AA][R] as
-that of "start" and "bath", and says [R] only before a vowel; so only words that differ in more are here.
+ARPAbet is American. A language model that knows the accent reads [AA][R] as the vowel of "start" and "bath",
+and says [R] only before a vowel; so only words that differ in more are here, none for the vowel of "lot".
 """
 
 # ruff: noqa: RUF001
@@ -79,5 +79,7 @@ def said(marks: tuple[str, ...]) -> tuple[str, ...]:
             vowel = _BEFORE_R.get(vowel, vowel)
         elif not is_stressed and vowel in _WEAK:
             vowel = "weak"
+        elif vowel == "AA":
+            vowel = "AO"
         sounds.append(f"{vowel}{int(is_stressed)}")
     return tuple(sounds)

@@ -51,10 +51,10 @@ class PromptBuilder:
         instruction: str | None,
         seed: int,
         mode: VoiceMode | None = None,
-        accent: str | None = None,
+        accent: str = "",
     ) -> TokenRequest:
-        """text_ids None: they are pushed later, as `text_ids_of` gives them. mode None: chosen by the
-        instruction and the speaker. accent None: the speaker's own.
+        """text_ids None: they are pushed later, as `in_accent` gives them. mode None: chosen by the
+        instruction and the speaker.
 
         Raises InvalidRequest for an instruction, a speaker or a mode that the checkpoint cannot take.
         """
@@ -79,27 +79,20 @@ class PromptBuilder:
             param = "voice_mode" if mode is not None else "speaker" if instruction is None else "instruct"
             raise InvalidRequest(str(error), param) from error
         return TokenRequest(
-            text_ids=None if text_ids is None else self.text_ids_of(given.text_ids, speaker, accent),
-            prompt_text_ids=self.text_ids_of(given.prompt_text_ids, speaker, accent),
+            text_ids=None if text_ids is None else self.in_accent(given.text_ids, accent),
+            prompt_text_ids=given.prompt_text_ids,
             prompt_speech_ids=tuple(given.lm_prompt_tokens.tolist()),
-            prefix_text_ids=given.prefix_text_ids + self._first_ids(speaker, accent),
+            prefix_text_ids=given.prefix_text_ids,
             speaker=given.lm_embedding if isinstance(self.config.lm, TransformerLMConfig) else None,
             seed=seed,
             ratios=self.ratios,
             uses_flow_prompt=uses_flow_prompt(chosen),
         )
 
-    def text_ids_of(
-        self, text_ids: tuple[int, ...], speaker: SpeakerFeatures, accent: str | None = None
-    ) -> tuple[int, ...]:
-        """What the language model reads for the tokens of whole words. accent: None: the speaker's own."""
-        tokens = self.accents.get(speaker.accent if accent is None else accent)
+    def in_accent(self, text_ids: tuple[int, ...], accent: str) -> tuple[int, ...]:
+        """What the language model reads for the tokens of whole words. accent: "" for its own."""
+        tokens = self.accents.get(accent)
         return text_ids if tokens is None else tokens.read(text_ids)
-
-    def _first_ids(self, speaker: SpeakerFeatures, accent: str | None) -> tuple[int, ...]:
-        """In front of all text."""
-        tokens = self.accents.get(speaker.accent if accent is None else accent)
-        return () if tokens is None else tokens.first
 
     def uses_flow_prompt(
         self, speaker: SpeakerFeatures, instruction: str | None, mode: VoiceMode | None = None

@@ -29,7 +29,6 @@ FIELDS = {
     "owner",
     "access",
     "lexicon",
-    "accent",
 }
 
 

@@ -47,28 +47,17 @@ def test_the_third_familys_prefix_is_apart_from_the_prompt_text() -> None:
 class NextIds:
     """An accent whose text ids are the ones behind the usual."""
 
-    first = (4, 5)
-
     def read(self, ids: Sequence[int]) -> tuple[int, ...]:
         return tuple(id + 1 for id in ids)
 
 
-@pytest.mark.parametrize(
-    ("own", "asked", "is_read"),
-    [("", None, False), ("british", None, True), ("british", "", False), ("", "british", True)],
-)
-def test_text_is_read_in_the_accent_that_is_asked_for_or_the_speaker_s(
-    own: str, asked: str | None, is_read: bool
-) -> None:
+@pytest.mark.parametrize("accent", ["", "british", "of another checkpoint"])
+def test_text_is_read_in_the_accent_that_is_asked_for(accent: str) -> None:
     builder, speaker = built("cosyvoice2")
     builder = replace(builder, accents={"british": NextIds()})
-    speaker = replace(speaker, prompt_text_ids=(7, 8, 9), accent=own)
-    text = hello(builder)
-    request = builder.utterance(speaker, text, None, 1, "zero_shot", asked)
-    assert request.text_ids == tuple(id + is_read for id in text)
-    assert request.text_ids == builder.text_ids_of(text, speaker, asked)
-    assert request.prompt_text_ids == tuple(id + is_read for id in (7, 8, 9))
-    assert request.prefix_text_ids == ((4, 5) if is_read else ())
+    text, is_read = hello(builder), accent == "british"
+    request = builder.utterance(speaker, text, None, 1, accent=accent)
+    assert request.text_ids == tuple(id + is_read for id in text) == builder.in_accent(text, accent)
 
 
 def test_an_empty_instruction_is_refused() -> None:

@@ -1,6 +1,5 @@
 """Words in two ways in text that comes in pieces: as in the whole, and behind what clients ask for."""
 
-import re
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -8,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firstword.app.text.heteronyms import HeteronymReader, Readings
+from firstword.app.text.heteronyms import HeteronymReader
 from firstword.app.text.lexicon import Lexicon, LexiconReader
 from firstword.app.text.marks import MarkReader, Part, Reading, Span
 from firstword.app.text.normalize import Normalizer
 from firstword.app.text.segment import Segment, SegmentLimits
-from firstword.app.text.ssml import SsmlReader
 from firstword.app.text.stream import Mode, TextFrontend
 from tests.app.text.marked import joined, speech_marks
 
@@ -37,20 +35,9 @@ class AfterTo:
             start = end
 
 
-class Everywhere:
-    """ "to" is read in another way."""
-
-    def find(self, text: str, before: str) -> Iterator[tuple[int, int, tuple[str, ...]]]:
-        for found in re.finditer(r"\bto\b", text):
-            yield found.start(), found.end(), SOUNDS
-
-
-READINGS = Readings(AfterTo(), {"british": Everywhere()}, {"ann": "british"})
-
-
 def read(pieces: list[str], entries: dict[str, str] | None = None) -> list[Part]:
     words = LexiconReader(MarkReader(MARKS, True, print), [Lexicon(entries or {}, MARKS)])
-    reader = HeteronymReader(words, READINGS, None, "", MARKS)
+    reader = HeteronymReader(words, AfterTo(), MARKS)
     return [part for piece in pieces for part in reader.read(piece, False)] + reader.read("", True)
 
 
@@ -74,31 +61,15 @@ def test_a_lexicon_goes_before_and_its_word_counts_as_it_was_written() -> None:
 
 
 def test_a_word_is_held_only_while_it_may_go_on() -> None:
-    reader = HeteronymReader(MarkReader(MARKS, True, print), READINGS, None, "", MARKS)
+    reader = HeteronymReader(MarkReader(MARKS, True, print), AfterTo(), MARKS)
     assert reader.read("to wi", False) == [Span("to ", "to ")]
     assert reader.read("nd", False) == []
     assert said(reader.read(" ", False)) == "* "
 
 
-def test_each_voice_reads_in_its_accent() -> None:
-    text = "<speak>I to wind <voice name='ann'>to wind</voice> to wind <voice name='bob'>I to wind</voice>"
-
-    def said_by(own: str, accent: str | None = None) -> str:
-        reader = HeteronymReader(SsmlReader(MARKS, True, print, True), READINGS, accent, own, MARKS)
-        return said(
-            [part for piece in f"{text}</speak>" for part in reader.read(piece, False)]
-            + reader.read("", True)
-        )
-
-    assert said_by("").split() == ["I", "to", "*", "*", "wind", "to", "*", "I", "to", "*"]
-    assert said_by("british").split() == ["I", "*", "wind", "*", "wind", "*", "wind", "I", "to", "*"]
-    assert said_by("british", "").split() == ["I", "to", "*", "to", "wind", "to", "*", "I", "to", "*"]
-    assert said_by("", "british").split() == ["I", "*", "wind", "*", "wind", "*", "wind", "I", "*", "wind"]
-
-
 @pytest.mark.parametrize("mode", ["whole", "segments", "continuous"])
 def test_segments_have_the_clients_words_as_their_source(mode: Mode) -> None:
-    frontend = TextFrontend(Normalizer(), MARKS, SegmentLimits(80, 60, 20), 20, readings=READINGS)
+    frontend = TextFrontend(Normalizer(), MARKS, SegmentLimits(80, 60, 20), 20, heteronyms={"": AfterTo()})
     feed = frontend.open(mode, "en", Reading(), [], finds_words=True)
     items = [*feed.read("I like to wi", False), *feed.read("nd it.", False), *feed.read("", True)]
     segments = [item for item in items if isinstance(item, Segment)]
