@@ -213,7 +213,9 @@ class Settings:
 
     @property
     def spoken_accents(self) -> tuple[str, ...]:
-        """Those that some voice has, in the order of their text tokens."""
+        """Those that some voice has, in the order of their text tokens; none where letters are read."""
+        if self.language_model.reads == "letters":
+            return ()
         return tuple(sorted({voice.accent for voice in self.voices} - {""}))
 
     @property

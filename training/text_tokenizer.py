@@ -43,7 +43,7 @@ def add_accents(folder: Path, accents: Iterable[str]) -> None:
     tokens = [token for accent in accents for token in accent_tokens(accent)]
     if tokens:
         tokenizer = Qwen2Tokenizer.from_folder(folder, special_tokens("cosyvoice2"))
-        (folder / "tokenizer.json").write_text(tokenizer.with_tokens(tokens))
+        Tokenizer.from_str(tokenizer.with_tokens(tokens)).save(str(folder / "tokenizer.json"))
 
 
 def write_tokenizer(folder: Path, texts: Iterable[str], num_merges: int, marks: Sequence[str] = ()) -> None:
