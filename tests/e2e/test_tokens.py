@@ -47,6 +47,9 @@ async def test_a_language_may_ask_for_an_accent(server: Server) -> None:
         assert usual == await tokens_of("wren", "en-US")
         assert usual != british
         assert british == await tokens_of("flint", "en-GB")  # without a prompt all speakers say the same
+        for route in ("/v1/tokens", "/v1/text"):
+            refused = await http.post(route, json={"text": "Hi.", "language": "klingon"})
+            assert (refused.status_code, refused.json()["error"]["param"]) == (400, "language")
 
 
 async def test_tokens_of_a_recording_say_it_again(server: Server) -> None:

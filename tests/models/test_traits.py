@@ -29,6 +29,7 @@ BUILTIN_TRAITS = Traits(
         "Hello, my voice was made on a small machine, so please be kind.",
     ),
     reads_sounds=True,
+    accents=("british",),
     continues_prompts=False,
     matches_recordings=True,
     prompt_before_blocks=True,

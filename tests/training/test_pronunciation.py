@@ -51,7 +51,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def pronunciation(tmp_path_factory: pytest.TempPathFactory) -> Pronunciation:
     settings = tiny_settings(tmp_path_factory.mktemp("voice"))
-    write_words(settings, WORDS)
+    write_words(settings, WORDS, {})
     stage.run(settings)
     return Pronunciation(stage.folder(settings))
 
