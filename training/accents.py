@@ -58,7 +58,7 @@ def run(settings: Settings) -> None:
     trainer.load_average(settings, language_model.STAGE, model.trained)
     vocabulary = model.trained.lm.vocabulary
     with torch.no_grad():
-        model.rows.copy_(first_rows(settings, model.trained.lm))
+        model.rows.copy_(model.trained.lm.text_embedding.weight[counterparts(settings)])
     tokenizer = read_tokenizer(settings)
     (period,), (comma,) = tokenizer.encode("."), tokenizer.encode(",")
     rows = Rows(lines, settings.language_model, plan.batch, vocabulary, (period, comma), dice.numpy)
@@ -83,11 +83,6 @@ def build(settings: Settings) -> AccentTrainer:
     trained = language_model.build(settings, vocab_size)
     num_rows = len(counterparts(settings))
     return AccentTrainer(trained, torch.zeros(num_rows, settings.language_model.width))
-
-
-def first_rows(settings: Settings, lm: Qwen2LM) -> Tensor:
-    """(n, width): each as the language model's own for that sound."""
-    return lm.text_embedding.weight[torch.tensor(counterparts(settings))]
 
 
 def counterparts(settings: Settings) -> list[int]:

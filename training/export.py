@@ -102,7 +102,7 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
         default_speaker=next(iter(recordings)),
         former_speakers=former,
         transcripts=dict.fromkeys(recordings, PROMPT_TEXT) if traits.reads_sounds else {},
-        accents=settings.spoken_accents if traits.reads_sounds else (),
+        accents=settings.spoken_accents,
         alignment_heads=heads,
         mean_embedding=_mean_embedding(settings) if traits.matches_recordings else (),
     )

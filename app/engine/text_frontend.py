@@ -53,4 +53,4 @@ def _heteronyms(checkpoint: Checkpoint) -> dict[str, Heteronyms]:
     """Of each accent; "": the checkpoint's own."""
     usual = checkpoint.load_heteronyms()
     own: dict[str, Heteronyms] = {} if usual is None else {"": usual}
-    return own | checkpoint.load_accents(usual)
+    return own | checkpoint.load_accented_words(usual)

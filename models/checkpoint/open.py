@@ -123,7 +123,7 @@ class Checkpoint:
     def check(self) -> None:
         """Refuse what any of the methods below would refuse, by the same reading, but copy no weights."""
         self.load_accent_tokens(self.load_tokenizer())
-        self.load_accents(self.load_heteronyms())
+        self.load_accented_words(self.load_heteronyms())
         self.load_prompt_reader(num_threads=1)
         self.load_speakers()
         parts: tuple[_Part[Any], ...] = (self._lm(), self._flow(), self._hift())
@@ -174,7 +174,7 @@ class Checkpoint:
         except TokenizerError as error:
             raise CheckpointError(str(error)) from error
 
-    def load_accents(self, heteronyms: Heteronyms | None = None) -> dict[str, AccentedWords]:
+    def load_accented_words(self, heteronyms: Heteronyms | None = None) -> dict[str, AccentedWords]:
         """What is read otherwise in each accent; with `heteronyms` beside it."""
         accents = {}
         for accent in self.traits.accents:

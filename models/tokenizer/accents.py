@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from firstword.models.tokenizer.heteronyms import TOKEN, Heteronyms
+from firstword.models.tokenizer.heteronyms import TOKEN, Heteronyms, with_sounds
 from firstword.models.tokenizer.interface import TextTokenizer, TokenizerError
 from firstword.models.tokenizer.pronunciation import SOUNDS, SortedDictionary, forms_of, with_s
 
@@ -101,11 +101,7 @@ class AccentedWords:
 
     def write(self, text: str) -> str:
         """Replace each of these words by its sounds."""
-        pieces, written = [], 0
-        for start, end, sounds in self.find(text):
-            pieces += [text[written:start], *sounds]
-            written = end
-        return "".join([*pieces, text[written:]])
+        return with_sounds(text, self.find(text))
 
     def _read(self, word: str) -> tuple[str, ...] | None:
         for form in forms_of(word):

@@ -7,7 +7,7 @@ before are in front of each. `training.pronunciation.heteronyms` counts both in 
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -76,11 +76,16 @@ class Heteronyms:
 
     def write(self, text: str) -> str:
         """Replace each of these words by its sounds."""
-        pieces, written = [], 0
-        for start, end, sounds in self.find(text):
-            pieces += [text[written:start], *sounds]
-            written = end
-        return "".join([*pieces, text[written:]])
+        return with_sounds(text, self.find(text))
+
+
+def with_sounds(text: str, found: Iterable[tuple[int, int, Sequence[str]]]) -> str:
+    """found: where words of the text begin and end, in order, and the sounds that stand for each."""
+    pieces, written = [], 0
+    for start, end, sounds in found:
+        pieces += [text[written:start], *sounds]
+        written = end
+    return "".join([*pieces, text[written:]])
 
 
 def read_heteronyms(path: Path) -> Heteronyms:

@@ -99,7 +99,7 @@ def test_the_yaml_says_what_was_trained(directory: Path, settings: Settings) -> 
     checkpoint = open_checkpoint(directory)
     assert checkpoint.traits.reads_sounds
     assert checkpoint.traits.accents == ("british",)
-    table = checkpoint.load_accents()["british"]
+    table = checkpoint.load_accented_words()["british"]
     assert [*table.find("One week's days.")] == [(4, 10, ("[W]", "[EH1]", "[K]", "[S]"))]
     speakers = builtin_speakers(checkpoint, checkpoint.load_tokenizer())
     assert {name: one.transcript for name, one in speakers.items()} == {
