@@ -80,7 +80,7 @@ class Heteronyms:
 
 
 def with_sounds(text: str, found: Iterable[tuple[int, int, Sequence[str]]]) -> str:
-    """found: where words of the text begin and end, in order, and the sounds that stand for each."""
+    """Replace words of a text by their sounds; found: in order, where each begins and ends, its sounds."""
     pieces, written = [], 0
     for start, end, sounds in found:
         pieces += [text[written:start], *sounds]
