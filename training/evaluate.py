@@ -2,8 +2,9 @@
 
 Of each speaker, on unseen sentences: the teacher; its mel through the vocoder; its speech tokens spoken
 again, as a stream and in one piece; text spoken as the service speaks it, whole and word by word; hard
-sentences; speakers enrolled from a recording; single words; a sentence of 60 words. Of the default speaker
-the tokens of all other sentences, too, since what they lose is little. Then what `training.unseen` does.
+sentences (these and word by word in three draws); speakers enrolled from a recording; single words; a
+sentence of 60 words. Of the default speaker the tokens of all other sentences, too, since what they lose is
+little. Then what `training.unseen` does.
 Judged by Whisper tiny.en, DNSMOS and pocketsphinx. A speaker that has ended is kept in the settings' folder
 and not heard again, as long as the checkpoint is the same.
 """
@@ -36,9 +37,11 @@ from training.voice import Voice
 
 SINGLE_WORDS = ("Hello.", "Yes.", "Seven.", "Okay.", "No.", "Thank you.", "Goodbye.", "Tomorrow.")
 WORD_DRAWS = 4  # of each
+FEW_DRAWS = 3  # of a sentence where there are few: one draw of fifty has ten words more wrong than another
 ENROLMENTS = 5  # of each teacher
 ENROLLED_SENTENCES = 4  # that each of them says
 CENTRE_SENTENCES = 6
+_APART = 1000  # the seeds of a sentence's draws
 _SILENT_DB = -45.0
 _ALSO_BY_POCKETSPHINX = ("teacher", "copy", "streamed")
 _TEXT_PATHS = ("streamed", "by words", "hard", "enrolled")
@@ -67,6 +70,7 @@ class Result:
     """One speaker's figures."""
 
     speaker: str
+    teacher_every: int = 1  # of so many sentences its teacher said one, beginning with the first
     paths: dict[str, Scores] = field(default_factory=dict)
     other_sentences: dict[str, Scores] = field(default_factory=dict)  # of the default speaker, two paths
     durations: list[float] = field(default_factory=list)  # streamed / teacher
@@ -112,9 +116,9 @@ class Examiner:
         self.sentences = sentences[:num_sentences]
         self.other_sentences = sentences[num_sentences:] if is_default else []
         self.hard = hard_sentences()[:num_sentences]
-        self.result = Result(speaker)
-        self.centres = centres
         self.teacher_every = 1 if is_default else teacher_every
+        self.result = Result(speaker, self.teacher_every)
+        self.centres = centres
 
     def run(self) -> Result:
         result, voice, name = self.result, self.voice, self.result.speaker
@@ -132,7 +136,9 @@ class Examiner:
             if place % report.BY_WORDS_EVERY == 0:
                 words = text.split()
                 pieces = [words[0], *(f" {word}" for word in words[1:])]
-                self._listen("by words", text, np.concatenate(voice.speak(pieces, name, seed=place)))
+                for draw in range(FEW_DRAWS):
+                    said = np.concatenate(voice.speak(pieces, name, seed=place + _APART * draw))
+                    self._listen("by words", text, said)
         for text in self.other_sentences:
             teacher = self._teach(text)
             self._listen("teacher", text, teacher, result.other_sentences)
@@ -140,7 +146,8 @@ class Examiner:
         for place, text in enumerate(self.hard):
             if place % self.teacher_every == 0:
                 self._listen("hard, teacher", text, self._teach(text))
-            self._listen("hard", text, self._say(text, place))
+            for draw in range(FEW_DRAWS):
+                self._listen("hard", text, self._say(text, place + _APART * draw))
         self._enroll()
         self._say_words()
         result.faults += voice.faults

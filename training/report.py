@@ -57,7 +57,7 @@ def markdown(results: list[Result], default: str) -> str:
     lines += ["| against the teacher | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
     for path in ("copy", "tokens", "streamed"):
         for title, name in (("WER", "errors"), ("P.808", "p808"), ("overall", "overall")):
-            cells = [_paired(one.paths["teacher"], one.paths[path], name) for one in results]
+            cells = [_paired(one, path, name) for one in results]
             lines.append(f"| {path}, {title} | " + " | ".join(cells) + " |")
     lines += ["", "| streamed speech | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
     lines += [f"| {name} | " + " | ".join(row(one) for one in results) + " |" for name, row in _ROWS.items()]
@@ -149,9 +149,12 @@ def _bound(
     ]
 
 
-def _paired(teacher: Scores, other: Scores, name: str) -> str:
-    """Mean difference of the same sentences, and two standard errors."""
-    difference = np.array(getattr(other, name), float) - np.array(getattr(teacher, name), float)
+def _paired(one: Result, path: str, name: str) -> str:
+    """Mean difference to the teacher of the sentences that it said, and two standard errors."""
+    teacher, other = one.paths["teacher"], np.array(getattr(one.paths[path], name), float)
+    if path == "streamed":  # all sentences; other paths begin with what the teacher said
+        other = other[:: one.teacher_every]
+    difference = other - np.array(getattr(teacher, name), float)
     scale = len(difference) / sum(teacher.words) if name == "errors" else 1.0
     error = 2 * difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else np.nan
     return f"{scale * difference.mean():+.3f} ± {scale * error:.3f}"

@@ -29,6 +29,7 @@ class CorpusSettings:
     names: int
     documents: int
     words: int
+    drills: int
     short: int
     long: int
     shard: int

@@ -99,7 +99,7 @@ def test_every_path_of_the_evaluation_is_heard(
     judge = SimpleNamespace(quality=lambda *sound: score)
     monkeypatch.setitem(sys.modules, "training.judge.quality", judge)  # the extra `voice` may be missing
     monkeypatch.setattr(evaluate, "open_teacher", lambda call: Teacher())
-    for name, few in {"ENROLMENTS": 1, "WORD_DRAWS": 1, "SINGLE_WORDS": ("No.",)}.items():
+    for name, few in {"ENROLMENTS": 1, "WORD_DRAWS": 1, "FEW_DRAWS": 2, "SINGLE_WORDS": ("No.",)}.items():
         monkeypatch.setattr(evaluate, name, few)
     sentences = ["Hello there.", "Good morning to you.", "Good night."]
     monkeypatch.setattr(evaluate, "evaluation_sentences", lambda: sentences)
@@ -110,7 +110,7 @@ def test_every_path_of_the_evaluation_is_heard(
     result = evaluate.examine(BUILTIN, settings, "wren", 2, centres, is_default=True)
     heard = {path: len(scores.words) for path, scores in result.paths.items()}
     every = dict.fromkeys(("teacher", "copy", "tokens", "offline", "streamed"), 2)
-    assert heard == {**every, "by words": 1, "hard, teacher": 1, "hard": 1, "enrolled": 2}
+    assert heard == {**every, "by words": 2, "hard, teacher": 1, "hard": 2, "enrolled": 2}
     assert {path: len(scores.words) for path, scores in result.other_sentences.items()} == {
         "teacher": 1,
         "tokens": 1,

@@ -33,6 +33,18 @@ def test_the_tables_have_a_column_for_each_speaker_and_every_fault() -> None:
     assert text.endswith("Faults: 2\n- wren: hello: silent, -60 dB\n- alder: hello: silent, -60 dB")
 
 
+def test_the_teacher_is_compared_in_the_sentences_that_it_said() -> None:
+    one = result("wren")
+    one.teacher_every = 2
+    one.paths["streamed"] = Scores([2, 0, 4], [], [4, 6, 4], [4.0, 1.0, 3.5], [3.0, 2.9, 2.0])
+    one.paths["teacher"] = Scores([1, 1], [], [4, 4], [4.0, 4.0], [3.0, 3.0])
+    one.paths["copy"] = one.paths["tokens"] = one.paths["teacher"]
+    text = markdown([one], "wren")
+    assert "| streamed, WER | +0.500 ± 0.500 |" in text
+    assert "| streamed, P.808 | -0.250 ± 0.500 |" in text
+    assert "| copy, WER | +0.000 ± 0.000 |" in text
+
+
 def test_what_is_missed_is_said() -> None:
     results = [result("wren"), result("alder")]
     missed = {one.name for one in musts(results, "wren") if not one.is_met}

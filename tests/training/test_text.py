@@ -1,6 +1,7 @@
 """The corpus' text: grammar, numbers, what is kept out; and how the voice's tokenizer reads."""
 
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from firstword.models.tokenizer.qwen2 import Qwen2Tokenizer, special_tokens
 from training.settings import DEFAULT, CorpusSettings, SettingsError, read_settings
 from training.text import corpus, documents, numbers, prose
+from training.text.drills import drills
 from training.text.grammar import Grammar, GrammarError
 from training.text.lexicon import lexicon
 from training.text_tokenizer import write_tokenizer
@@ -28,13 +30,14 @@ def test_the_same_seed_gives_the_same_texts_and_none_of_the_evaluation(
         names=10,
         documents=5,
         words=50,
+        drills=20,
         short=20,
         long=10,
         shard=10,
     )
     texts = corpus.make_texts(settings, random.Random(3))
     assert texts == corpus.make_texts(settings, random.Random(3))
-    assert len(texts) >= 260
+    assert len(texts) >= 280
     kept_out = [*corpus.evaluation_sentences(), *corpus.hard_sentences(), corpus.LONG_SENTENCE]
     runs = {
         tuple(words[i : i + 4]) for words in map(corpus.read_words, kept_out) for i in range(len(words) - 3)
@@ -45,6 +48,17 @@ def test_the_same_seed_gives_the_same_texts_and_none_of_the_evaluation(
         assert runs.isdisjoint(tuple(words[i : i + 4]) for i in range(len(words) - 3)), text
         assert text == text.strip()
         assert not any(mark in text for mark in "{}[]|\u0001"), text
+
+
+def test_drills_differ_and_their_initials_are_no_words() -> None:
+    texts = drills(random.Random(1), 300)
+    assert len(set(texts)) == 300
+    initials = [word for text in texts for word in re.findall(r"\b[A-Z]{2,}\b", text)]
+    assert len(initials) > 50
+    assert not {letters.lower() for letters in initials} & set(lexicon())
+    assert any("five" in text for text in texts)
+    for text in texts:
+        assert re.fullmatch(r"[A-Z][A-Za-z', ]*[.?!]", text), text
 
 
 def test_there_are_two_hundred_different_sentences_to_evaluate_and_forty_hard_ones() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from training.settings import CorpusSettings
 from training.text import documents, numbers, prose
+from training.text.drills import drills
 from training.text.grammar import Grammar
 from training.text.lexicon import lexicon
 
@@ -52,6 +53,7 @@ def make_texts(settings: CorpusSettings, rng: random.Random) -> list[str]:
     texts += prose.names(rng, settings.names)
     texts += [_capital(text) for text in documents.sentences(rng, settings.documents)]
     texts += [_capital(text) for text in _different(settings.words, kept_out, lambda: _words(rng))]
+    texts += drills(rng, settings.drills)
     texts += [_capital(grammar.sentence(rng, "short")) for _ in range(settings.short)]
     texts = [text for text in texts if kept_out.allows(text)]  # joined ones have new neighbours
     rng.shuffle(texts)
