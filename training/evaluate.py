@@ -116,8 +116,7 @@ class Examiner:
         self.sentences = sentences[:num_sentences]
         self.other_sentences = sentences[num_sentences:] if is_default else []
         self.hard = hard_sentences()[:num_sentences]
-        self.teacher_every = 1 if is_default else teacher_every
-        self.result = Result(speaker, self.teacher_every)
+        self.result = Result(speaker, 1 if is_default else teacher_every)
         self.centres = centres
 
     def run(self) -> Result:
@@ -127,7 +126,7 @@ class Examiner:
             streamed = np.concatenate(chunks)
             self._check_level(text, streamed)
             self._measure_joins(chunks)
-            if place % self.teacher_every == 0:
+            if place % result.teacher_every == 0:
                 teacher = self._teach(text)
                 result.durations.append(round(len(streamed) / len(teacher), 3))
                 self._compare(text, teacher, place)
@@ -136,18 +135,17 @@ class Examiner:
             if place % report.BY_WORDS_EVERY == 0:
                 words = text.split()
                 pieces = [words[0], *(f" {word}" for word in words[1:])]
-                for draw in range(FEW_DRAWS):
-                    said = np.concatenate(voice.speak(pieces, name, seed=place + _APART * draw))
-                    self._listen("by words", text, said)
+                for seed in _seeds(place):
+                    self._listen("by words", text, self._say(pieces, seed))
         for text in self.other_sentences:
             teacher = self._teach(text)
             self._listen("teacher", text, teacher, result.other_sentences)
             self._listen("tokens", text, voice.respeak(teacher, name), result.other_sentences)
         for place, text in enumerate(self.hard):
-            if place % self.teacher_every == 0:
+            if place % result.teacher_every == 0:
                 self._listen("hard, teacher", text, self._teach(text))
-            for draw in range(FEW_DRAWS):
-                self._listen("hard", text, self._say(text, place + _APART * draw))
+            for seed in _seeds(place):
+                self._listen("hard", text, self._say(text, seed))
         self._enroll()
         self._say_words()
         result.faults += voice.faults
@@ -238,8 +236,13 @@ class Examiner:
         self.result.long_sentence = self.whisper(self._say(LONG_SENTENCE), SAMPLE_RATE_HZ)
         self.result.long_errors = report.num_errors(LONG_SENTENCE, self.result.long_sentence)
 
-    def _say(self, text: str, seed: int = 0) -> Samples:
+    def _say(self, text: str | Sequence[str], seed: int = 0) -> Samples:
         return np.concatenate(self.voice.speak(text, self.result.speaker, seed))
+
+
+def _seeds(place: int) -> range:
+    """Of the draws of a sentence where there are few sentences."""
+    return range(place, place + FEW_DRAWS * _APART, _APART)
 
 
 def centres_of(settings: Settings, speakers: Sequence[str]) -> Centres:

@@ -3,16 +3,15 @@
 import random
 import re
 from functools import cache
-from pathlib import Path
+from itertools import takewhile
 
-import pocketsphinx
-
-from training.text.lexicon import lexicon
+from training.text.lexicon import lexicon, pronunciations
+from training.text.numbers import DIGITS
 
 _COMMON = 9_000  # words of which words that begin alike are taken
 _FEWEST = 12  # of them, for a beginning to be used
 _LETTERS = "AABBCCDDEEFFGHIIJKLMMNNOPPQRRSSTTUUVWXYZ"
-_DIGITS = ("zero", "oh", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_SAID_DIGITS = (*DIGITS, "oh")
 _ALIKE = (  # b, c: words that begin alike, s: one that begins nearly so
     "{b} {b}, {b} {c}.",
     "{b}, {c} and {s}.",
@@ -71,7 +70,7 @@ def _alike(rng: random.Random) -> str:
 
 def _spelled(rng: random.Random) -> str:
     def fill(match: re.Match[str]) -> str:
-        return rng.choice(_DIGITS) if match[1] == "d" else _initials(rng)
+        return rng.choice(_SAID_DIGITS) if match[1] == "d" else _initials(rng)
 
     return re.sub(r"\{(\w)\}", fill, rng.choice((*_INITIALS, *_NUMBERS)))
 
@@ -87,18 +86,9 @@ def _initials(rng: random.Random) -> str:
 @cache
 def _groups() -> dict[str, list[str]]:
     """Common words by the consonants that they begin with: "S", "S L", "TH R"."""
-    path = Path(pocketsphinx.get_model_path()) / "en-us" / "cmudict-en-us.dict"
-    sounds = {}
-    for line in path.read_text().splitlines():
-        word, *phones = line.split()
-        sounds[word] = phones
     groups: dict[str, list[str]] = {}
     for word in lexicon()[:_COMMON]:
-        onset = []
-        for phone in sounds[word]:
-            if phone[0] in "AEIOU":
-                break
-            onset.append(phone)
+        onset = list(takewhile(lambda phone: phone[0] not in "AEIOU", pronunciations()[word]))
         if onset and len(word) > 2:
             groups.setdefault(" ".join(onset), []).append(word)
     return {onset: words for onset, words in groups.items() if len(words) >= _FEWEST}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import inflect
 
 _ENGINE = inflect.engine()
-_DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 
 
 def in_words(number: int) -> str:
@@ -18,11 +18,11 @@ def count(rng: random.Random) -> str:
 
 
 def digit(rng: random.Random) -> str:
-    return rng.choice(_DIGITS)
+    return rng.choice(DIGITS)
 
 
 def digits(rng: random.Random) -> str:
-    said = [rng.choice(_DIGITS) for _ in range(rng.choice([3, 4, 5, 6, 7, 10]))]
+    said = [rng.choice(DIGITS) for _ in range(rng.choice([3, 4, 5, 6, 7, 10]))]
     if len(said) > 4:
         said[len(said) // 2 - 1] += ","
     return " ".join(said)
