@@ -20,7 +20,7 @@ from tests.models.lm.networks import COSYVOICE2, FAMILIES, make_model
 
 FAMILY = pytest.mark.parametrize("family", ["cosyvoice2", "cosyvoice3"])
 BUILTIN = Path(__file__).parents[3] / "models" / "builtin"
-DIVERGENCES = {"int8": (0.01, 0.002), "int4": (0.6, 0.1)}  # nats, at any token of a sentence and on average
+DIVERGENCES = {"int8": (0.05, 0.002), "int4": (0.6, 0.1)}  # nats, at any token of a sentence and on average
 SAMPLING = COSYVOICE2.sampling
 
 
