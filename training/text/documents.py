@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from training.text.lexicon import lexicon
+from training.text.lexicon import known_words
 from training.text.numbers import in_words
 
 _STDLIB = sysconfig.get_paths()["stdlib"]
@@ -34,7 +34,7 @@ _ALIKE = 8  # sentences that may begin with the same three words
 
 def sentences(rng: random.Random, limit: int) -> list[str]:
     """Up to `limit` different sentences of 3 to 20 words of the lexicon, in small letters."""
-    words = frozenset(lexicon())
+    words = known_words()
     found: dict[str, None] = {}
     beginnings: Counter[str] = Counter()
     for path in _files(rng):

@@ -5,7 +5,7 @@ import re
 from functools import cache
 from itertools import takewhile
 
-from training.text.lexicon import lexicon, pronunciations
+from training.text.lexicon import known_words, lexicon, pronunciations
 from training.text.numbers import DIGITS
 
 _COMMON = 9_000  # words of which words that begin alike are taken
@@ -79,7 +79,7 @@ def _initials(rng: random.Random) -> str:
     """Two to four letters that are no word."""
     while True:
         letters = "".join(rng.choices(_LETTERS, k=rng.choice((2, 3, 3, 3, 4))))
-        if letters.lower() not in lexicon():
+        if letters.lower() not in known_words():
             return letters
 
 

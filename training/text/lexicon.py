@@ -36,3 +36,9 @@ def lexicon() -> tuple[str, ...]:
     )
     # Words the language model does not know share one probability and stay in order of the alphabet.
     return tuple(sorted(words, key=lambda word: (-model.prob([word]), word)))
+
+
+@cache
+def known_words() -> frozenset[str]:
+    """The words of `lexicon`, to ask whether a word is one of them."""
+    return frozenset(lexicon())
