@@ -21,6 +21,7 @@ STAGES = {  # and their modules
     "language_model": "language_model",
     "accents": "accents",
     "export": "export",
+    "speaker_embeddings": "speaker_embeddings",
 }
 
 

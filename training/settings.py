@@ -140,6 +140,16 @@ class FlowEnrolmentSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SpeakerEmbeddingsSettings:
+    """Of the embeddings that go on after the export, for speakers that are understood worse than others."""
+
+    tuned: tuple[str, ...]  # the speakers
+    crop_tokens: int
+    kept_weight: float  # of what is changed, in nats of the mel
+    train: TrainSettings
+
+
+@dataclass(frozen=True, slots=True)
 class VocoderSettings:
     shards: int  # of each voice
     aligned_weight: float  # of the complex spectra, where the teacher's phase is known
@@ -199,6 +209,7 @@ class Settings:
     flow: FlowSettings
     flow_enrolment: FlowEnrolmentSettings
     tokenizer_through_flow: ThroughFlowSettings
+    speaker_embeddings: SpeakerEmbeddingsSettings
 
     @property
     def path(self) -> Path:

@@ -74,15 +74,23 @@ class Flow(nn.Module):
         ids = torch.cat([prompt_tokens, tokens], dim=1)
         lookahead = self.config.lookahead_tokens
         mu = self.mu(without_lookahead(ids, lookahead) if is_last else ids, is_streaming)
+        noise = noise_between(self.noise, 0, mu.shape[-1]).expand(len(mu), -1, -1)
+        return self.mel(mu, prompt_mel, embedding, noise, is_streaming)
+
+    def mel(
+        self, mu: Tensor, prompt_mel: Tensor, embedding: Tensor, noise: Tensor, is_streaming: bool
+    ) -> Tensor:
+        """mu, noise (B, M, F + T), prompt_mel (B, F, M), embedding (B, 192) -> mel (B, M, T) float32.
+
+        Differentiable; what the prompt's F frames become is cut off.
+        """
         num_frames, prompt_frames = mu.shape[-1], prompt_mel.shape[1]
         cond = F.pad(prompt_mel.mT, (0, num_frames - prompt_frames))
         mask = chunk_mask(num_frames, self.config.estimator.chunk if is_streaming else 0, mu.device)
-        noise = noise_between(self.noise, 0, num_frames).expand(len(mu), -1, -1)
-        spks = self.speaker_projection(embedding)
         context = FullContext(mask)
 
         def velocity(step: int, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor) -> Tensor:
             return self.estimator(x, mu, t, spks, cond, context)
 
-        mel = solve(velocity, self.config.cfm, noise, mu, spks, cond)
+        mel = solve(velocity, self.config.cfm, noise, mu, self.speaker_projection(embedding), cond)
         return mel[:, :, prompt_frames:]

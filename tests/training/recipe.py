@@ -77,6 +77,12 @@ def tiny_settings(folder: Path) -> Settings:
         flow_enrolment=replace(
             whole.flow_enrolment, taught=("alder",), train=short(whole.flow_enrolment.train, 400)
         ),
+        speaker_embeddings=replace(
+            whole.speaker_embeddings,
+            tuned=("low",),
+            crop_tokens=20,
+            train=replace(short(whole.speaker_embeddings.train, 2), steps=8, rate=0.05),
+        ),
         flow=replace(
             whole.flow,
             encoder_width=16,

@@ -12,6 +12,7 @@ import torch
 from firstword.app.speakers.enrolment import builtin_speakers
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.config import Qwen2LMConfig
+from firstword.models.flow.flow import Flow
 from firstword.models.tokenizer.accents import accent_tokens
 from tests.training.recipe import HummingTeacher, hum, tiny_settings, write_corpus, write_words
 from training import (
@@ -23,7 +24,9 @@ from training import (
     flow_enrolment,
     language_model,
     parallel,
+    phone_recogniser,
     shipped,
+    speaker_embeddings,
     speaker_encoder,
     speech_tokenizer,
     tokenizer_through_flow,
@@ -268,3 +271,42 @@ def test_the_mean_embedding_is_that_of_the_corpus(directory: Path, settings: Set
 def test_a_flow_needs_voices_that_are_not_shipped_to_learn_from(settings: Settings) -> None:
     with pytest.raises(SettingsError, match="every voice has is_shipped: true"):
         flow_enrolment.run(replace(settings, voices=settings.voices[:3]))
+
+
+def test_an_embedding_goes_on_until_its_speaker_is_read_more_clearly(
+    directory: Path, settings: Settings, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(directory, tmp_path / "checkpoint")
+    before = open_checkpoint(copy).load_speakers()
+    speaker_embeddings.tune(settings, copy)
+    after = open_checkpoint(copy).load_speakers()
+    assert torch.equal(after["high"].embedding, before["high"].embedding)
+    assert torch.equal(after["low"].prompt_mel, before["low"].prompt_mel)
+
+    flow = open_checkpoint(copy).load_flow()
+    assert isinstance(flow, Flow)
+    reading = speaker_embeddings.Reading(flow, phone_recogniser.trained_recogniser(settings), before["low"])
+    wrens = [
+        (torch.from_numpy(tokens[:36].astype(np.int64)), torch.from_numpy(one.phones[:72].astype(np.int64)))
+        for one, tokens in zip(
+            features.read_features(settings), speech_tokenizer.read_tokens(settings), strict=True
+        )
+        if one.speaker == "wren"
+    ]
+    tokens, phones = (torch.stack(column) for column in zip(*wrens, strict=True))
+    noise = reading.noise(len(tokens), 36, torch.Generator().manual_seed(0))
+    then, now = (
+        reading.losses(tokens, phones, one["low"].embedding, noise, kept_weight=0.3)
+        for one in (before, after)
+    )
+    assert now["clear"] < then["clear"]
+    assert then["moved"] < 1e-4 < now["moved"]
+    for name in ("flow", "hift", "llm"):
+        written = (copy / f"{name}.safetensors").read_bytes()
+        assert written == (directory / f"{name}.safetensors").read_bytes()
+
+
+def test_a_tuned_speaker_is_one_of_the_checkpoint(directory: Path, settings: Settings) -> None:
+    plan = replace(settings.speaker_embeddings, tuned=("iris",))
+    with pytest.raises(SettingsError, match=r"tuned .*iris.*expected speakers of .*low"):
+        speaker_embeddings.tune(replace(settings, speaker_embeddings=plan), directory)
