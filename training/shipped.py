@@ -2,7 +2,7 @@
 
 Fills the folder, after the stages corpus and features, with what the shipped checkpoint knows: its text
 tokenizer, the corpus in its speech tokens, the teachers' embeddings, its weights to begin from. Then, for
-instance, `python -m training flow export`.
+instance, `python -m training flow export speaker_embeddings`.
 """
 
 import argparse

@@ -2,7 +2,8 @@
 
 Every network stands still, so no other speaker changes. What is read are the speech tokens of the first
 voice, in which the language model speaks, made to a mel as a stream does: behind the speaker's prompt, in
-chunks, by the solver's few steps and with guidance. What the embedding gave before holds the sound.
+chunks, by the solver's few steps and with guidance. What the embedding gave before holds the voice: where it
+weighs little, the speaker becomes another one that is read more clearly.
 """
 
 from collections.abc import Sequence

@@ -81,6 +81,7 @@ def tiny_settings(folder: Path) -> Settings:
             whole.speaker_embeddings,
             tuned=("low",),
             crop_tokens=20,
+            kept_weight=0.3,
             train=replace(short(whole.speaker_embeddings.train, 2), steps=8, rate=0.05),
         ),
         flow=replace(
