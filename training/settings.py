@@ -141,12 +141,12 @@ class FlowEnrolmentSettings:
 
 @dataclass(frozen=True, slots=True)
 class SpeakerEmbeddingsSettings:
-    """Of the embeddings that go on after the export, for speakers that are understood worse than others."""
+    """Of the speakers whose embeddings are tuned after the export, being understood worse than others."""
 
     tuned: tuple[str, ...]  # the speakers
     crop_tokens: int
-    kept_weight: float  # of what is changed, in nats of the mel
-    train: TrainSettings
+    kept_weight: float  # of the mean distance between the mels (natural log) before and now
+    train: TrainSettings  # its batch: rows of crop_tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,15 @@
-"""Stage, after the export: an embedding goes on until the recogniser of phones reads its speaker clearly.
+"""Stage, after the export: tunes the embeddings of speakers until a recogniser of phones reads them clearly.
 
-Every network stands still, so no other speaker changes. What is read are the speech tokens of the first
-voice, in which the language model speaks, made to a mel as a stream does: behind the speaker's prompt, in
-chunks, by the solver's few steps and with guidance. What the embedding gave before holds the voice: where it
-weighs little, the speaker becomes another one that is read more clearly.
+Every network stands still, so no other speaker changes. The embedding is moved by the gradient of what the
+recogniser reads in the speaker's mel. That is made of the first voice's speech tokens, which the language
+model speaks in, and as in a stream: behind the speaker's prompt, in chunks, by the solver's few steps with
+guidance. The distance from the mel of the embedding before is added to the loss: where it weighs little, the
+speaker becomes another one that is read more clearly.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -38,10 +37,10 @@ def run(settings: Settings) -> None:
 
 
 def tune(settings: Settings, directory: Path) -> None:
-    """Goes on from the embeddings of a checkpoint's speakers, and from what an earlier run left of them.
+    """Begins with the embeddings in a checkpoint's speaker table and writes the tuned ones there.
 
-    Writes <folder>/speaker_embeddings.<speaker>.pt of each. Raises SettingsError for a speaker that the
-    checkpoint does not have, CheckpointError for a broken one.
+    What an earlier run left in <folder>/speaker_embeddings.<speaker>.pt is gone on with. Raises SettingsError
+    for a speaker that the checkpoint does not have, CheckpointError for a broken one.
     """
     plan, checkpoint = settings.speaker_embeddings, open_checkpoint(directory)
     speakers = dict(checkpoint.load_speakers())
@@ -49,7 +48,7 @@ def tune(settings: Settings, directory: Path) -> None:
         raise SettingsError(f"stage {STAGE}: tuned {plan.tuned}; expected speakers of {', '.join(speakers)}")
     flow, recogniser = checkpoint.load_flow(), trained_recogniser(settings)
     assert isinstance(flow, Flow), checkpoint.config.family
-    flow.to(trainer.device(), torch.float32)
+    flow.to(trainer.device())
     first = settings.voices[0].name
     crops = Crops(
         [
@@ -67,14 +66,14 @@ def tune(settings: Settings, directory: Path) -> None:
 
 
 class Reading:
-    """How clearly a recogniser of phones reads what a flow makes of speech tokens, by an embedding."""
+    """What a recogniser of phones reads in a speaker's mel, by the embedding that it is made with."""
 
     def __init__(self, flow: Flow, recogniser: PhoneRecogniser, speaker: SpeakerFeatures) -> None:
         tokens, mel = align_prompt(speaker.prompt_tokens, speaker.prompt_mel)
         cut = aligned_cut(len(tokens), DEFAULT_FIRST_HOP_TOKENS, flow.chunk_tokens)
         self._flow, self._recogniser = flow, recogniser
-        self._tokens, self._mel = trainer.on_device((tokens[cut:], mel[FRAMES_PER_TOKEN * cut :]))
-        (self.embedding,) = trainer.on_device((speaker.embedding,))  # (192,)
+        prompt = tokens[cut:], mel[FRAMES_PER_TOKEN * cut :], speaker.embedding
+        self._tokens, self._mel, self.embedding = trainer.on_device(prompt)
 
     def noise(self, rows: int, num_tokens: int, generator: torch.Generator) -> Tensor:
         """-> (B, M, all frames), the prompt's too."""
@@ -92,7 +91,10 @@ class Reading:
     def losses(
         self, tokens: Tensor, phones: Tensor, embedding: Tensor, noise: Tensor, kept_weight: float
     ) -> trainer.Losses:
-        """tokens (B, T), phones (B, 2 T): what they say."""
+        """tokens (B, T), phones (B, 2 T): what they say; noise as `noise` draws it.
+
+        clear: the phones' cross entropy; moved: how far the mel is from that of the embedding before.
+        """
         mel = self.mel(tokens, embedding, noise)
         with torch.no_grad():
             before = self.mel(tokens, self.embedding, noise)
@@ -101,27 +103,17 @@ class Reading:
         return {"loss": clear + kept_weight * moved, "clear": clear, "moved": moved}
 
 
-class _Embedding(nn.Module):
-    def __init__(self, start: Tensor) -> None:
-        super().__init__()
-        self.embedding = nn.Parameter(start.clone())
-
-
 def _tuned(settings: Settings, stage: str, reading: Reading, crops: Crops) -> Tensor:
     """-> (192,)."""
     plan, dice = settings.speaker_embeddings, trainer.seeded(settings, stage)
-    model = _Embedding(reading.embedding)
+    embedding = nn.Parameter(reading.embedding.clone())
 
     def losses_of(_: float) -> trainer.Losses:
-        tokens, phones = _batch(crops, plan.train.batch, plan.crop_tokens, dice.numpy)
-        noise = reading.noise(plan.train.batch, plan.crop_tokens, dice.torch)
-        return reading.losses(tokens, phones, model.embedding, noise, plan.kept_weight)
+        rows, length = plan.train.batch, plan.crop_tokens
+        tokens, phones = crops.batch(rows, length, dice.numpy)[1]
+        tokens, phones = trainer.on_device((tokens.long(), phones.long()))
+        noise = reading.noise(rows, length, dice.torch)
+        return reading.losses(tokens, phones, embedding, noise, plan.kept_weight)
 
-    trainer.train(settings, stage, plan.train, model, dice, losses_of)
-    return model.embedding.detach()
-
-
-def _batch(crops: Crops, rows: int, num_tokens: int, rng: np.random.Generator) -> Sequence[Tensor]:
-    """-> tokens (B, T) and the phones of their frames (B, 2 T)."""
-    _, (tokens, phones) = crops.batch(rows, num_tokens, rng)
-    return trainer.on_device((tokens.long(), phones.long()))
+    trainer.train(settings, stage, plan.train, nn.ParameterList([embedding]), dice, losses_of)
+    return embedding.detach()

@@ -273,7 +273,7 @@ def test_a_flow_needs_voices_that_are_not_shipped_to_learn_from(settings: Settin
         flow_enrolment.run(replace(settings, voices=settings.voices[:3]))
 
 
-def test_an_embedding_goes_on_until_its_speaker_is_read_more_clearly(
+def test_a_tuned_embedding_is_read_more_clearly_and_all_else_stands_still(
     directory: Path, settings: Settings, tmp_path: Path
 ) -> None:
     copy = shutil.copytree(directory, tmp_path / "checkpoint")
