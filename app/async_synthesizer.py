@@ -17,7 +17,7 @@ import numpy as np
 from firstword.app.audio.dsp import Samples, to_pcm16
 from firstword.app.audio.encode import write_file
 from firstword.app.clients import ANYBODY
-from firstword.app.engine.interface import (
+from firstword.app.core.interface import (
     Audio,
     FlowContext,
     Mode,

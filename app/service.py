@@ -6,23 +6,23 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
-from firstword.app.api.app import DrainingServer, build_app, metrics_server, raise_file_limit, server_config
-from firstword.app.api.batches.queue import Batches
-from firstword.app.api.batches.runner import BatchRunner
-from firstword.app.api.batches.store import BatchStore
-from firstword.app.api.dependencies import Services
-from firstword.app.api.keys import KeyRing, UrlSigner
-from firstword.app.api.kserve.inference import Inference
-from firstword.app.api.limits import Quotas
 from firstword.app.engine.startup import NetworksLoading, running_engine
+from firstword.app.http.app import DrainingServer, build_app, metrics_server, raise_file_limit, server_config
+from firstword.app.http.dependencies import Services
+from firstword.app.http.keys import KeyRing, UrlSigner
+from firstword.app.http.limits import Quotas
 from firstword.app.settings import InvalidSettings, Settings
 from firstword.app.speakers.interface import max_bundle_bytes
+from firstword.app.surfaces.batches.queue import Batches
+from firstword.app.surfaces.batches.runner import BatchRunner
+from firstword.app.surfaces.batches.store import BatchStore
+from firstword.app.surfaces.inference.inference import Inference
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.tracing import NO_TRACING, OpenTelemetryTracing, Tracing
 from firstword.app.telemetry.usage import Usage
 
 if TYPE_CHECKING:  # grpcio is an extra
-    from firstword.app.api.grpc.server import GrpcServer
+    from firstword.app.surfaces.grpc.server import GrpcServer
 
 USAGE_FILE = "usage.sqlite3"
 BATCH_DIRECTORY = "batches"
@@ -147,7 +147,7 @@ async def serve(
                 metrics_server(server_options.metrics_port, server_options.host, services.metrics)
             )
             if server_options.grpc_port is not None:
-                from firstword.app.api.grpc.server import grpc_server
+                from firstword.app.surfaces.grpc.server import grpc_server
 
                 grpc, port = await stack.enter_async_context(grpc_server(server_options, inference))
                 announce(f"gRPC is on {server_options.host}:{port}.")

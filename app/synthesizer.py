@@ -19,7 +19,7 @@ from firstword.app.async_synthesizer import (
     VoiceOptions,
 )
 from firstword.app.audio.dsp import Samples
-from firstword.app.engine.interface import (
+from firstword.app.core.interface import (
     Audio,
 )
 from firstword.app.options import (

@@ -35,9 +35,9 @@ from firstword.models.hift.streaming import MelChunk, WindowedVocoder
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, SpeechLM
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
-from firstword.models.onnx.build import onnx_estimator, onnx_front, onnx_lm
-from firstword.models.onnx.hift import OnnxGenerator
-from firstword.models.onnx.state import StatePrecision
+from firstword.models.runtimes.onnx.build import onnx_estimator, onnx_front, onnx_lm
+from firstword.models.runtimes.onnx.hift import OnnxGenerator
+from firstword.models.runtimes.onnx.state import StatePrecision
 from firstword.models.token2wav import Token2Wav
 from firstword.models.token2wav_step import StepInput
 

@@ -33,7 +33,7 @@ from firstword.models.hift.streaming import MelChunk
 from firstword.models.lm.decoder import RowRequest, SpeechDecoder
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
-from firstword.models.onnx.build import onnx_estimator, onnx_front, onnx_generator, onnx_lm
+from firstword.models.runtimes.onnx.build import onnx_estimator, onnx_front, onnx_generator, onnx_lm
 from firstword.models.token2wav import DEFAULT_WINDOW_S, PromptState, StreamState, Token2Wav
 from firstword.models.token2wav_step import StepInput
 

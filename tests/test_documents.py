@@ -13,16 +13,16 @@ import typer
 from fastapi.routing import APIRoute
 from prometheus_client.parser import text_string_to_metric_families
 
-from firstword.app.api.app import build_app
-from firstword.app.api.errors import TABLE
-from firstword.app.api.openai import SpeechRequest
-from firstword.app.api.tts import SpeechBody
 from firstword.app.cli import cli
 from firstword.app.commands.serve import env_text, markdown_table
+from firstword.app.http.app import build_app
+from firstword.app.http.errors import TABLE
 from firstword.app.settings import CLIENT_VARIABLES, SETTINGS, variable_of
+from firstword.app.surfaces.openai.speech import SpeechRequest
+from firstword.app.surfaces.tts import SpeechBody
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.stream_record import StreamRecord
-from tests.app.speakers.recordings import recording
+from tests.speakers.recordings import recording
 from tests.support.readings import value
 from tests.support.serving import make_services, serving
 

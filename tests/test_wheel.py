@@ -68,8 +68,8 @@ def test_everything_is_under_firstword(wheel: Path) -> None:
     assert {name.split("/")[0] for name in names} == {"firstword", "firstword-0.1.0.dist-info"}
     assert "firstword/models/builtin/flow.safetensors" in names
     assert "firstword/models/builtin/firstword.json" in names
-    assert "firstword/app/api/static/console/index.html" in names
-    assert "firstword/app/api/static/docs/http.js" in names
+    assert "firstword/app/surfaces/console/static/console/index.html" in names
+    assert "firstword/app/surfaces/console/static/docs/http.js" in names
 
 
 def test_installed_wheel_speaks_beside_foreign_packages(environment: Path, tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from firstword.app.engine.transcript import TimedWord
-from firstword.app.engine.word_aligner import UtteranceWords
+from firstword.app.core.transcript import TimedWord
+from firstword.app.core.word_aligner import UtteranceWords
 from firstword.app.synthesizer import Synthesizer
 from firstword.app.text.words import find_words
 from firstword.models.checkpoint.open import open_checkpoint

@@ -17,7 +17,7 @@ from firstword.app.commands.console import CommandFailed, to_stderr
 from firstword.app.settings import load_settings
 
 if TYPE_CHECKING:
-    from firstword.app.engine.interface import SynthesisStream
+    from firstword.app.core.interface import SynthesisStream
 
 MAX_ITEMS: Final = 100_000
 TABLE: Final = "table.csv"
@@ -199,7 +199,7 @@ async def _speak(
 
     from firstword.app.audio.encode import encode_whole
     from firstword.app.audio.formats import synthetic_tags
-    from firstword.app.engine.interface import Audio
+    from firstword.app.core.interface import Audio
     from firstword.app.errors import TtsError
 
     began_s = time.perf_counter()

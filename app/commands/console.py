@@ -78,7 +78,7 @@ def _is_of_the_world(error: Exception) -> bool:
     from firstword.app.speakers.store_file import SpeakerStoreError
     from firstword.models.config import CheckpointError
     from firstword.models.frontend.features import FrontendError
-    from firstword.models.tensorrt.library import TensorRTError
+    from firstword.models.runtimes.tensorrt.library import TensorRTError
 
     known = (
         *(CommandFailed, InvalidOptions, BackendError, TtsError),

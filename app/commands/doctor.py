@@ -95,8 +95,8 @@ def check_flow_backend(settings: Settings) -> Finding:
     from firstword.app.engine.startup import ENGINES_DIRECTORY
     from firstword.models.checkpoint.open import open_checkpoint
     from firstword.models.config import CheckpointError
-    from firstword.models.tensorrt.engines import find_plans
-    from firstword.models.tensorrt.library import TensorRTError
+    from firstword.models.runtimes.tensorrt.engines import find_plans
+    from firstword.models.runtimes.tensorrt.library import TensorRTError
 
     networks, subject, variable = settings.networks, "flow backend", variable_of("flow_backend")
     try:
@@ -203,7 +203,7 @@ def check_grpc(settings: Settings) -> Finding:
 
 
 def check_keys(settings: Settings) -> Finding:
-    from firstword.app.api.keys import KeyRing
+    from firstword.app.http.keys import KeyRing
 
     variable, file = variable_of("api_keys"), settings.server.api_keys_file
     try:

@@ -34,7 +34,7 @@ def new(
     ] = "shared",
 ) -> None:
     """Print a new key to standard error, and what the server's file needs of it to standard output."""
-    from firstword.app.api.keys import parse_keys
+    from firstword.app.http.keys import parse_keys
 
     key = secrets.token_urlsafe(KEY_BYTES)
     text = (

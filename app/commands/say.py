@@ -18,8 +18,8 @@ from firstword.app.settings import Settings, load_settings, variable_of
 
 if TYPE_CHECKING:
     from firstword.app.commands.output import Output
-    from firstword.app.engine.interface import SynthesisStream
-    from firstword.app.engine.transcript import TimedWord
+    from firstword.app.core.interface import SynthesisStream
+    from firstword.app.core.transcript import TimedWord
 
 STANDARD_INPUT: Final = "-"
 
@@ -77,7 +77,7 @@ def say(
     """Speak a text without a server."""
     from firstword.app.commands.output import open_output
     from firstword.app.commands.subtitles import check_subtitles
-    from firstword.app.engine.interface import FlowContext, VoiceMode
+    from firstword.app.core.interface import FlowContext, VoiceMode
     from firstword.app.telemetry.logs import configure_logging
 
     settings = load_settings(checkpoint=checkpoint, max_streams=1)
@@ -176,7 +176,7 @@ async def _say(
 
 
 async def _write(stream: "SynthesisStream", began_s: float, num_characters: int, output: "Output") -> Spoken:
-    from firstword.app.engine.interface import Audio
+    from firstword.app.core.interface import Audio
 
     first_audio_s, num_samples = 0.0, 0
     words: list[TimedWord] = []

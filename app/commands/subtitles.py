@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from firstword.app.commands.console import CommandFailed
-from firstword.app.engine.transcript import TimedWord
+from firstword.app.core.transcript import TimedWord
 
 SUFFIXES: Final = (".json", ".srt", ".vtt")
 MAX_LINE_CHARS = 42  # of a subtitle, as broadcasters have it

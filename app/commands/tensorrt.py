@@ -32,10 +32,10 @@ def tensorrt(
     from firstword.models.checkpoint.open import open_checkpoint
     from firstword.models.config import ESTIMATOR_FILE
     from firstword.models.flow.flow import Flow
-    from firstword.models.tensorrt.engines import EnginePlans
-    from firstword.models.tensorrt.library import Part, find_library
-    from firstword.models.tensorrt.parts import parts_of
-    from firstword.models.tensorrt.plans import build_plans, write_whole
+    from firstword.models.runtimes.tensorrt.engines import EnginePlans
+    from firstword.models.runtimes.tensorrt.library import Part, find_library
+    from firstword.models.runtimes.tensorrt.parts import parts_of
+    from firstword.models.runtimes.tensorrt.plans import build_plans, write_whole
 
     settings = load_settings(checkpoint=checkpoint, data_dir=data_dir)
     dtype = precision or engine_dtype(settings.networks.precision)

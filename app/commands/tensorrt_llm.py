@@ -30,7 +30,7 @@ def tensorrt_llm(
 
     They run where TensorRT-LLM and its examples are, with the directory of those examples as argument.
     """
-    from firstword.models.tensorrt_llm.export import export
+    from firstword.models.runtimes.tensorrt_llm.export import export
 
     if dtype not in DTYPES:
         raise CommandFailed(f"--dtype {dtype!r}; expected {', '.join(DTYPES)}")

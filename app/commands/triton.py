@@ -33,8 +33,8 @@ def init(
     """Write the models of a checkpoint for tritonserver's Python backend; run again, it writes them anew."""
     from importlib.util import find_spec
 
+    from firstword.app.hosts.triton.repository import BUILTIN, RepositoryOptions, write_repository
     from firstword.app.options import BUILTIN_CHECKPOINT
-    from firstword.app.triton.repository import BUILTIN, RepositoryOptions, write_repository
     from firstword.models.checkpoint.open import open_checkpoint
 
     if find_spec("grpc") is None:

@@ -13,7 +13,7 @@ from firstword.app.options import (
     StatePrecisionChoice,
 )
 from firstword.models.config import Family
-from firstword.models.tensorrt.library import INSTALL, installed_modules
+from firstword.models.runtimes.tensorrt.library import INSTALL, installed_modules
 
 BackendName = Literal["torch", "vllm", "trtllm"]
 FlowBackendName = Literal["torch", "onnx", "tensorrt"]

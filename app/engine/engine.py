@@ -10,8 +10,7 @@ import numpy as np
 
 from firstword.app.audio.dsp import Samples
 from firstword.app.clients import ANYBODY
-from firstword.app.engine.capacity import MAX_STREAMS, measured_capacity
-from firstword.app.engine.interface import (
+from firstword.app.core.interface import (
     Audio,
     EngineInfo,
     EngineStatus,
@@ -21,8 +20,9 @@ from firstword.app.engine.interface import (
     SynthesisRequest,
     TextReport,
 )
-from firstword.app.engine.stream import SpeechStream
-from firstword.app.engine.text_task import EngineParts
+from firstword.app.core.stream import SpeechStream
+from firstword.app.core.text_task import EngineParts
+from firstword.app.engine.capacity import MAX_STREAMS, measured_capacity
 from firstword.app.engine.token_listing import list_tokens
 from firstword.app.errors import Draining
 from firstword.app.speakers.interface import PreparedSpeaker

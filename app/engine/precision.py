@@ -10,9 +10,9 @@ from firstword.app.engine.backend import Device
 from firstword.app.engine.measurement import MeasurementFile, measurement_key
 from firstword.app.options import FEW_BITS, DeviceChoice, InvalidOptions, PrecisionChoice
 from firstword.models.config import DiTFlowConfig, Dtype, ModelConfig, Qwen2LMConfig, UNetFlowConfig
-from firstword.models.onnx.build import LMPrecision
-from firstword.models.onnx.hift import is_wide
-from firstword.models.onnx.speed import ProductTimes, measure_products
+from firstword.models.runtimes.onnx.build import LMPrecision
+from firstword.models.runtimes.onnx.hift import is_wide
+from firstword.models.runtimes.onnx.speed import ProductTimes, measure_products
 
 PRODUCTS_FILE = "products.json"
 MIN_INT4_WIDTH = 512  # of a language model: a smaller one's weights are read from the processor's cache

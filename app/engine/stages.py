@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from firstword.app.audio.dsp import Samples
 from firstword.app.clients import ANYBODY, Client
-from firstword.app.engine.admission import Admission, Slot
-from firstword.app.engine.interface import MEL_FAMILIES, SpeechPrompt
-from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
+from firstword.app.core.admission import Admission, Slot
+from firstword.app.core.interface import MEL_FAMILIES, SpeechPrompt
+from firstword.app.core.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.errors import InvalidRequest
 from firstword.app.speakers.interface import PreparedSpeaker
 from firstword.models.frontend.speaker import SpeakerFeatures

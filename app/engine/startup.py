@@ -15,7 +15,13 @@ from pathlib import Path
 
 import torch
 
-from firstword.app.engine.admission import Admission
+from firstword.app.core.admission import Admission
+from firstword.app.core.interface import EngineInfo
+from firstword.app.core.phrase_cache import PhraseCache
+from firstword.app.core.prompt import PromptBuilder
+from firstword.app.core.text_task import EngineParts
+from firstword.app.core.token2wav_pool import StreamingToken2Wav, Token2WavPool
+from firstword.app.core.tokens import TokenGenerator
 from firstword.app.engine.backend import (
     Backend,
     BackendError,
@@ -26,10 +32,8 @@ from firstword.app.engine.backend import (
 )
 from firstword.app.engine.capacity import capacity_key, is_capacity
 from firstword.app.engine.engine import SpeechEngine
-from firstword.app.engine.interface import EngineInfo
 from firstword.app.engine.loudness import Loudness
 from firstword.app.engine.measurement import MeasurementFile
-from firstword.app.engine.phrase_cache import PhraseCache
 from firstword.app.engine.precision import (
     PRODUCTS_FILE,
     CpuFormats,
@@ -41,10 +45,6 @@ from firstword.app.engine.precision import (
 )
 from firstword.app.engine.stages import NetworkStages
 from firstword.app.engine.text_frontend import text_frontend
-from firstword.app.engine.text_task import EngineParts
-from firstword.app.engine.token2wav_pool import StreamingToken2Wav, Token2WavPool
-from firstword.app.engine.tokens.interface import TokenGenerator
-from firstword.app.engine.tokens.prompt import PromptBuilder
 from firstword.app.engine.tokens.torch_generator import TorchTokenGenerator
 from firstword.app.options import (
     EngineOptions,
@@ -61,20 +61,20 @@ from firstword.app.speakers.store import SpeakerStore
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.text import language
 from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
-from firstword.models.exports.directory import Exports, open_exports
-from firstword.models.exports.formats import ExportError
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import OtherEstimator, OtherFront
-from firstword.models.graphs.build import graphed_estimator, graphed_generator, graphed_lm
 from firstword.models.hift.hift import Generate, HiFT
 from firstword.models.hift.streaming import CausalGenerate
 from firstword.models.lm.decoder import SpeechLM
 from firstword.models.lm.transformer_lm import TransformerLM
-from firstword.models.onnx.build import onnx_estimator, onnx_front, onnx_generator, onnx_lm
+from firstword.models.runtimes.exports.directory import Exports, open_exports
+from firstword.models.runtimes.exports.formats import ExportError
+from firstword.models.runtimes.graphs.build import graphed_estimator, graphed_generator, graphed_lm
+from firstword.models.runtimes.onnx.build import onnx_estimator, onnx_front, onnx_generator, onnx_lm
+from firstword.models.runtimes.tensorrt.engines import EngineNetworks, find_plans, load_engines
+from firstword.models.runtimes.tensorrt.library import TensorRTError
 from firstword.models.speaker_match import matched
-from firstword.models.tensorrt.engines import EngineNetworks, find_plans, load_engines
-from firstword.models.tensorrt.library import TensorRTError
 from firstword.models.token2wav import CosyVoice1Token2Wav, Token2Wav
 from firstword.models.token2wav_step import StepTimes
 

@@ -5,11 +5,11 @@ import secrets
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 
-from firstword.app.engine.admission import Admission
-from firstword.app.engine.interface import ListedTokens, SynthesisRequest
-from firstword.app.engine.text_task import TextReader
-from firstword.app.engine.tokens.interface import TokenGenerator
-from firstword.app.engine.tokens.prompt import PromptBuilder
+from firstword.app.core.admission import Admission
+from firstword.app.core.interface import ListedTokens, SynthesisRequest
+from firstword.app.core.prompt import PromptBuilder
+from firstword.app.core.text_task import TextReader
+from firstword.app.core.tokens import TokenGenerator
 from firstword.app.errors import Restarting
 from firstword.app.speakers.interface import PreparedSpeakers
 from firstword.app.text.marks import Pause, Voice

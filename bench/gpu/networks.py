@@ -29,15 +29,15 @@ from firstword.models.config import (
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import IncrementalFlow
 from firstword.models.flow.solver import noise_between, solve
-from firstword.models.graphs.capture import captured
-from firstword.models.graphs.estimator import ChunkBuffers, EstimatorStep, state_shapes
-from firstword.models.graphs.lm import DecoderStep
 from firstword.models.hift.hift import HiFT
 from firstword.models.hift.streaming import CausalVocoder, MelChunk, Vocoder, WindowedVocoder
 from firstword.models.layers import FullContext
 from firstword.models.lm.decoder import RowRequest, SpeechDecoder
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.runtimes.graphs.capture import captured
+from firstword.models.runtimes.graphs.estimator import ChunkBuffers, EstimatorStep, state_shapes
+from firstword.models.runtimes.graphs.lm import DecoderStep
 
 FORMS: tuple[Form, ...] = ("service", "eager", "graphs", "compiled", "tensorrt")
 PROMPT_TOKENS = 75

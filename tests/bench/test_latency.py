@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from firstword.app.api.dependencies import Services
 from firstword.app.errors import Overloaded, SynthesisFailed
+from firstword.app.http.dependencies import Services
 from firstword.bench import cold_speakers
 from firstword.bench.client import Ask, Client, Protocol
 from firstword.bench.cold_speakers import WAYS

@@ -9,7 +9,7 @@ import pytest
 
 from firstword.bench import cancels, constancy, first_words, soak
 from firstword.bench.server import ServerDidNotStart, counted, footing, own_server
-from tests.app.commands.typed import run
+from tests.commands.typed import run
 
 pytestmark = [
     pytest.mark.timeout(600),

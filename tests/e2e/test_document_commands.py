@@ -12,7 +12,7 @@ import httpx
 import pytest
 import soundfile
 
-from firstword.app.api.keys import KeyRing, parse_keys
+from firstword.app.http.keys import KeyRing, parse_keys
 from tests.e2e.server import Server
 from tests.support.readme import ROOT
 

@@ -15,7 +15,7 @@ import tritonclient.grpc as triton_grpc
 from numpy.typing import NDArray
 from tritonclient.utils import InferenceServerException
 
-from firstword.app.api.kserve.models import SPEECH_TOKEN_OFFSET
+from firstword.app.surfaces.inference.models import SPEECH_TOKEN_OFFSET
 from tests.e2e.fronts import Front
 from tests.support.service_client import TEXT
 from tests.support.triton_clients import inferred, streamed, tensors

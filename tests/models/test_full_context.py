@@ -7,7 +7,7 @@ import torch
 
 from firstword.models import token2wav
 from firstword.models.flow.incremental import IncrementalFlow
-from firstword.models.onnx.build import onnx_estimator, onnx_front
+from firstword.models.runtimes.onnx.build import onnx_estimator, onnx_front
 from firstword.models.token2wav import Token2Wav
 from firstword.models.token2wav_step import StepInput
 from tests.models.networks import FLOWS, UNGUIDED_FLOWS, random_ids, small_flow, small_hift, small_speaker

@@ -9,7 +9,7 @@ from types import TracebackType
 import numpy as np
 
 from firstword.app.audio.dsp import Samples
-from firstword.app.engine.interface import (
+from firstword.app.core.interface import (
     Audio,
     EngineInfo,
     EngineStatus,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firstword.app.audio.dsp import Samples
-from firstword.app.engine.interface import SpeechPrompt
+from firstword.app.core.interface import SpeechPrompt
 from firstword.app.errors import InvalidRequest, Overloaded
 
 SAMPLES_PER_TOKEN = 960

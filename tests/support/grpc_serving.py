@@ -8,11 +8,11 @@ from typing import Any
 
 import grpc
 
-from firstword.app.api.dependencies import Services
-from firstword.app.api.grpc.messages import INFERENCE, SPEECH, method_of
-from firstword.app.api.grpc.server import GrpcServer, grpc_server
-from firstword.app.api.kserve.inference import Inference
+from firstword.app.http.dependencies import Services
 from firstword.app.options import ServerOptions
+from firstword.app.surfaces.grpc.messages import INFERENCE, SPEECH, method_of
+from firstword.app.surfaces.grpc.server import GrpcServer, grpc_server
+from firstword.app.surfaces.inference.inference import Inference
 from tests.support.serving import PATIENCE_S
 
 

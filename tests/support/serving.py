@@ -12,17 +12,17 @@ from typing import Any
 import httpx
 import uvicorn
 
-from firstword.app.api.app import DrainingServer, build_app, server_config
-from firstword.app.api.batches.queue import Batches
-from firstword.app.api.batches.store import BatchStore
-from firstword.app.api.dependencies import Clock, Services
-from firstword.app.api.keys import KeyRing, UrlSigner
-from firstword.app.api.kserve.inference import Inference
-from firstword.app.api.limits import Quotas
-from firstword.app.api.schemas import ErrorAnswer
+from firstword.app.http.app import DrainingServer, build_app, server_config
+from firstword.app.http.dependencies import Clock, Services
+from firstword.app.http.keys import KeyRing, UrlSigner
+from firstword.app.http.limits import Quotas
+from firstword.app.http.schemas import ErrorAnswer
 from firstword.app.options import Limits
 from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.store_file import SPEAKERS_TABLE
+from firstword.app.surfaces.batches.queue import Batches
+from firstword.app.surfaces.batches.store import BatchStore
+from firstword.app.surfaces.inference.inference import Inference
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.usage import Usage
 from tests.support.fake_engine import FakeEngine

@@ -3,7 +3,7 @@
 import asyncio
 from functools import cache
 
-from firstword.app.engine.tokens.interface import TokenRequest, TokenStream
+from firstword.app.core.tokens import TokenRequest, TokenStream
 from firstword.app.engine.tokens.torch_generator import TorchTokenGenerator
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.lm.qwen2 import Qwen2LM

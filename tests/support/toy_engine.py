@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from firstword.app.clients import STRANGER, Client
-from firstword.app.engine.admission import Admission
+from firstword.app.core.admission import Admission
+from firstword.app.core.interface import EngineInfo, Mode, SynthesisRequest, VoiceMode
+from firstword.app.core.phrase_cache import PhraseCache
+from firstword.app.core.text_task import EngineParts
+from firstword.app.core.token2wav_pool import Token2WavPool
+from firstword.app.core.tokens import EndReason, TokenRequest, TokenStream
 from firstword.app.engine.engine import SpeechEngine
-from firstword.app.engine.interface import EngineInfo, Mode, SynthesisRequest, VoiceMode
-from firstword.app.engine.phrase_cache import PhraseCache
-from firstword.app.engine.text_task import EngineParts
-from firstword.app.engine.token2wav_pool import Token2WavPool
-from firstword.app.engine.tokens.interface import EndReason, TokenRequest, TokenStream
 from firstword.app.errors import InvalidRequest, SpeakerNotFound
 from firstword.app.options import HopStrategy
 from firstword.app.speakers.interface import PreparedSpeaker, SentRecording, SpeakerInfo

@@ -17,9 +17,9 @@ import uvicorn
 from fastapi import FastAPI, Request
 from starlette.responses import JSONResponse, StreamingResponse
 
-from firstword.app.trtllm.server import MergedModel, create_app
+from firstword.app.hosts.trtllm.server import MergedModel, create_app
 from firstword.models.layers import FullContext, chunk_mask
-from firstword.models.tensorrt_llm.sampler import RepetitionAwareProcessor
+from firstword.models.runtimes.tensorrt_llm.sampler import RepetitionAwareProcessor
 from tests.support.small_lm import small_lm
 
 

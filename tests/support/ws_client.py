@@ -11,8 +11,8 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from firstword.app.api.dependencies import Services
 from firstword.app.audio.dsp import Samples, to_pcm16
+from firstword.app.http.dependencies import Services
 from tests.support.fake_engine import FakeEngine
 from tests.support.serving import PATIENCE_S, serving
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from firstword.app.core.tokens import TokenRequest, TokenStream
 from firstword.app.engine.tokens.decode_engine import DecodeRequest, EngineSupervisor
 from firstword.app.engine.tokens.engine_generator import EngineTokenGenerator
-from firstword.app.engine.tokens.interface import TokenRequest, TokenStream
 from firstword.app.options import VllmOptions
 from firstword.models.lm.plan import Vocabulary
 from firstword.models.lm.qwen2 import Qwen2LM
-from firstword.models.vllm.export import write_model
+from firstword.models.runtimes.vllm.export import write_model
 from tests.parity.reference import Case
 from tests.support.reference_lm import bistream_plan, ids, load_lm
 from tests.vllm.widening import widened

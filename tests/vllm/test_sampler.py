@@ -11,8 +11,8 @@ from torch import Tensor
 from firstword.models.config import SamplingConfig
 from firstword.models.lm.plan import Forbidden, Vocabulary
 from firstword.models.lm.sampling import class_masks, draw, repetition_aware_probabilities
-from firstword.models.vllm.export import EXTRA_KEY
-from firstword.models.vllm.sampling_state import SamplingState
+from firstword.models.runtimes.vllm.export import EXTRA_KEY
+from firstword.models.runtimes.vllm.sampling_state import SamplingState
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore")]
 
@@ -22,7 +22,7 @@ LOGITS = torch.randn(NUM_STEPS, NAMES.num_classes, generator=torch.Generator().m
 
 
 def new_sampler() -> Any:
-    from firstword.models.vllm.sampler import RepetitionAwareSampler
+    from firstword.models.runtimes.vllm.sampler import RepetitionAwareSampler
 
     extra = {"vocabulary": asdict(NAMES), "sampling": asdict(SamplingConfig())}
     config = SimpleNamespace(

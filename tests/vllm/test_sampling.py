@@ -10,7 +10,7 @@ from firstword.app.engine.tokens.decode_engine import DecodeRequest
 from firstword.models.layers import FullContext, chunk_mask
 from firstword.models.lm.plan import Forbidden, Run
 from firstword.models.lm.sampling import class_masks, repetition_aware_probabilities
-from firstword.models.vllm.sampling_state import SamplingState
+from firstword.models.runtimes.vllm.sampling_state import SamplingState
 from tests.support.reference_lm import offline_plan
 from tests.vllm.engine import VllmEngine
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from firstword.app.core.tokens import TokenRequest, TokenStream
 from firstword.app.engine.tokens.engine_generator import EngineTokenGenerator
-from firstword.app.engine.tokens.interface import TokenRequest, TokenStream
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder
 from firstword.models.lm.plan import Plan
 from tests.support.reference_lm import bistream_plan, decode_pieces, ids, offline_plan

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from firstword.app.errors import Restarting
-from firstword.models.vllm.sampling_state import SamplingState
+from firstword.models.runtimes.vllm.sampling_state import SamplingState
 
 
 class EngineDied(Exception):

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from functools import partial
 
+from firstword.app.core.prompt import plan_of, sampling_of
+from firstword.app.core.tokens import TokenRequest, TokenStream
 from firstword.app.engine.tokens.decode_engine import DecodeRequest, EngineDied, EngineSupervisor
-from firstword.app.engine.tokens.interface import TokenRequest, TokenStream
-from firstword.app.engine.tokens.prompt import plan_of, sampling_of
 from firstword.app.errors import Restarting, SynthesisFailed, TextTooLong, TtsError
 from firstword.models.config import Qwen2LMConfig, SamplingConfig
 from firstword.models.lm.alignment_reader import AlignmentReader, AlignmentStream
@@ -25,7 +25,7 @@ from firstword.models.lm.plan import (
     WaitForText,
 )
 from firstword.models.lm.silence import silent_ids
-from firstword.models.vllm.sampling_state import SamplingState
+from firstword.models.runtimes.vllm.sampling_state import SamplingState
 
 MAX_UNREAD = 25  # tokens that wait for their second pass
 _log = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from firstword.app.engine.tokens.interface import EndReason, TokenRequest, TokenStream
-from firstword.app.engine.tokens.prompt import plan_of, sampling_of
+from firstword.app.core.prompt import plan_of, sampling_of
+from firstword.app.core.tokens import EndReason, TokenRequest, TokenStream
 from firstword.app.errors import SynthesisFailed
 from firstword.models.config import LMConfig
 from firstword.models.lm.decoder import (

@@ -27,11 +27,11 @@ from firstword.models.lm.alignment_reader import AlignmentReader
 from firstword.models.lm.plan import Forbidden, Vocabulary
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.lm.sampling import class_masks
-from firstword.models.tensorrt_llm.export import MergedIds, export
+from firstword.models.runtimes.tensorrt_llm.export import MergedIds, export
+from firstword.models.runtimes.vllm.sampling_state import KEY
 from firstword.models.tokenizer.qwen2 import Qwen2Tokenizer
-from firstword.models.vllm.sampling_state import KEY
 
-SERVER: Final = "firstword.app.trtllm.server"
+SERVER: Final = "firstword.app.hosts.trtllm.server"
 OWNER: Final = "firstword"  # of the model, where the server draws as this program does
 START_TIMEOUT_S: Final = 900.0
 STOP_TIMEOUT_S: Final = 10.0  # then it is killed

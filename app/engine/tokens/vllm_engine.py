@@ -28,11 +28,11 @@ from firstword.models.config import Qwen2LMConfig
 from firstword.models.lm.alignment_reader import AlignmentReader
 from firstword.models.lm.plan import Vocabulary
 from firstword.models.lm.qwen2 import Qwen2LM
-from firstword.models.vllm.export import WEIGHTS_FILE, export
-from firstword.models.vllm.plugin import ENGINE_VARIABLE
+from firstword.models.runtimes.vllm.export import WEIGHTS_FILE, export
+from firstword.models.runtimes.vllm.plugin import ENGINE_VARIABLE
 
-EXPECTED_VLLM = "0.32.0"  # whose private parts are used here and in models/vllm
-SAMPLER = "firstword.models.vllm.sampler:RepetitionAwareSampler"
+EXPECTED_VLLM = "0.32.0"  # whose private parts are used here and in models/runtimes/vllm
+SAMPLER = "firstword.models.runtimes.vllm.sampler:RepetitionAwareSampler"
 STOP_TIMEOUT_S = 10.0  # then it is killed
 CPU_BLOCK_TOKENS = 32  # the smallest that its kernels take well: the prefix cache holds whole blocks only
 

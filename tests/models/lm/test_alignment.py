@@ -13,7 +13,7 @@ from firstword.models.lm.alignment import text_attention
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, SpeechLM
 from firstword.models.lm.plan import BistreamPlan, LengthRatios, OfflinePlan, Plan, TextAttention
 from firstword.models.lm.qwen2 import Qwen2LM
-from firstword.models.onnx.build import onnx_lm
+from firstword.models.runtimes.onnx.build import onnx_lm
 from tests.models.lm.networks import FAMILIES, make_model
 
 HEADS = ((0, 1), (1, 2))

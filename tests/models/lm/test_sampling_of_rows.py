@@ -10,7 +10,7 @@ from firstword.models.config import SamplingConfig
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, SpeechLM
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.sampling import repetition_aware_probabilities
-from firstword.models.onnx.build import onnx_lm
+from firstword.models.runtimes.onnx.build import onnx_lm
 from tests.support.checkpoints import small_checkpoint
 from tests.support.small_lm import small_lm
 

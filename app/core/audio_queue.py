@@ -1,0 +1,96 @@
+"""The queue of audio between a stream and its client: bounded in time, with the playout deadline."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from firstword.app.core.interface import Audio, StreamEvent
+from firstword.app.errors import TtsError
+
+FILE_DEADLINE_S = 24 * 3600.0  # beyond that of any stream that is played
+MAX_EVENTS = 1000  # ahead of a client, flushes among them
+
+
+class AudioQueue:
+    """One task puts, one takes; both in the same event loop.
+
+    A client that does not take pauses the putting task, and through it its own stream only.
+    """
+
+    def __init__(
+        self, sample_rate_hz: int, max_ahead_s: float, clock: Callable[[], float], is_played: bool = True
+    ) -> None:
+        """is_played: while it comes; else every played stream's chunk is more urgent."""
+        self._sample_rate_hz = sample_rate_hz
+        self._max_samples = round(max_ahead_s * sample_rate_hz)
+        self._clock = clock
+        self._opened_s = clock() if is_played else clock() + FILE_DEADLINE_S
+        self._is_played = is_played
+        self._deadline_s: float | None = None  # None: nothing was taken yet
+        self._num_ahead = 0  # samples put and not yet taken
+        self._events: deque[StreamEvent] = deque()
+        self._changed = asyncio.Event()
+        self._error: TtsError | None = None
+        self._is_closed = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all that was put was taken."""
+        return not self._events
+
+    @property
+    def playout_deadline_s(self) -> float:
+        """When a client that plays at once what it takes runs out of audio: the deadline of the next chunk.
+
+        Before the first audio: when the stream began, so that the longest waiting comes first. Of one that is
+        not played: a day after that.
+        """
+        return self._opened_s if self._deadline_s is None else self._deadline_s
+
+    async def put(self, event: StreamEvent) -> None:
+        """Wait while the client has enough audio ahead. What comes after `close` is dropped."""
+        while not self._is_closed and (
+            self._num_ahead > self._max_samples or len(self._events) >= MAX_EVENTS
+        ):
+            self._changed.clear()
+            await self._changed.wait()
+        if self._is_closed:
+            return
+        self._events.append(event)
+        if isinstance(event, Audio):
+            self._num_ahead += len(event.samples)
+            if self._deadline_s is not None:
+                seconds = len(event.samples) / self._sample_rate_hz
+                self._deadline_s = max(self._deadline_s, self._clock()) + seconds
+        self._changed.set()
+
+    async def take(self) -> StreamEvent | None:
+        """Return the next event, None at the end.
+
+        Raises the error that ended the stream, after what came before it.
+        """
+        while not self._events:
+            if self._error is not None:
+                raise self._error
+            if self._is_closed:
+                return None
+            self._changed.clear()
+            await self._changed.wait()
+        event = self._events.popleft()
+        if isinstance(event, Audio):
+            if self._deadline_s is None and self._is_played:
+                self._deadline_s = self._clock() + self._num_ahead / self._sample_rate_hz
+            self._num_ahead -= len(event.samples)
+        self._changed.set()
+        return event
+
+    def close(self, error: TtsError | None = None) -> None:
+        """Nothing more comes; what is there can still be taken. The first call counts."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._error = error
+            self._changed.set()
+
+    def clear(self) -> None:
+        """Drop what is there: nobody will take it."""
+        self._events.clear()

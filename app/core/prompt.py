@@ -1,0 +1,154 @@
+"""The language model's prompt of an utterance, and the plan by which the utterance is decoded."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from firstword.app.core.interface import VoiceMode
+from firstword.app.core.tokens import TokenRequest
+from firstword.app.errors import InvalidRequest
+from firstword.models.config import LMConfig, ModelConfig, Qwen2LMConfig, SamplingConfig, TransformerLMConfig
+from firstword.models.frontend.features import ModeError
+from firstword.models.frontend.modes import (
+    choose_mode,
+    cross_lingual,
+    instruct,
+    instruct2,
+    sft,
+    uses_flow_prompt,
+    zero_shot,
+)
+from firstword.models.frontend.speaker import SpeakerFeatures
+from firstword.models.lm.plan import (
+    DEFAULT_RATIOS,
+    BistreamPlan,
+    LengthRatios,
+    OfflinePlan,
+    Plan,
+    Vocabulary,
+)
+from firstword.models.tokenizer import TextTokenizer
+from firstword.models.tokenizer.accents import AccentTokens
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PromptBuilder:
+    """Builds the prompts of one checkpoint. Threads may share it."""
+
+    config: ModelConfig
+    tokenizer: TextTokenizer
+    ratios: LengthRatios = DEFAULT_RATIOS
+    continues_prompts: bool = True  # of speakers with a transcript, unless a mode is asked for
+    accents: Mapping[str, AccentTokens] = field(default_factory=dict)
+
+    @property
+    def can_continue_text(self) -> bool:
+        return isinstance(self.config.lm, Qwen2LMConfig)
+
+    def utterance(
+        self,
+        speaker: SpeakerFeatures,
+        text_ids: tuple[int, ...] | None,
+        instruction: str | None,
+        seed: int,
+        mode: VoiceMode | None = None,
+        accent: str = "",
+    ) -> TokenRequest:
+        """text_ids None: they are pushed later, as `in_accent` gives them. mode None: chosen by the
+        instruction and the speaker.
+
+        Raises InvalidRequest for an instruction, a speaker or a mode that the checkpoint cannot take.
+        """
+        ids = text_ids or ()
+        family, tokenizer = self.config.family, self.tokenizer
+        try:
+            chosen = choose_mode(
+                family, speaker, instruction is not None, mode, continues_prompts=self.continues_prompts
+            )
+            match chosen:
+                case "instruct":
+                    given = instruct(family, speaker, ids, instruction or "", tokenizer)
+                case "instruct2":
+                    given = instruct2(family, speaker, ids, instruction or "", tokenizer)
+                case "sft":
+                    given = sft(family, speaker, ids, tokenizer)
+                case "zero_shot":
+                    given = zero_shot(family, speaker, ids, tokenizer)
+                case "cross_lingual":
+                    given = cross_lingual(family, speaker, ids, tokenizer)
+        except ModeError as error:
+            param = "voice_mode" if mode is not None else "speaker" if instruction is None else "instruct"
+            raise InvalidRequest(str(error), param) from error
+        return TokenRequest(
+            text_ids=None if text_ids is None else self.in_accent(given.text_ids, accent),
+            prompt_text_ids=given.prompt_text_ids,
+            prompt_speech_ids=tuple(given.lm_prompt_tokens.tolist()),
+            prefix_text_ids=given.prefix_text_ids,
+            speaker=given.lm_embedding if isinstance(self.config.lm, TransformerLMConfig) else None,
+            seed=seed,
+            ratios=self.ratios,
+            uses_flow_prompt=uses_flow_prompt(chosen),
+        )
+
+    def in_accent(self, text_ids: tuple[int, ...], accent: str) -> tuple[int, ...]:
+        """What the language model reads for the tokens of whole words. accent: "" for its own."""
+        tokens = self.accents.get(accent)
+        return text_ids if tokens is None else tokens.read(text_ids)
+
+    def uses_flow_prompt(
+        self, speaker: SpeakerFeatures, instruction: str | None, mode: VoiceMode | None = None
+    ) -> bool:
+        """Whether the flow continues the speaker's prompt; CosyVoice 1 follows an instruction without it.
+
+        Raises InvalidRequest for a mode that the speaker cannot have.
+        """
+        try:
+            chosen = choose_mode(
+                self.config.family,
+                speaker,
+                instruction is not None,
+                mode,
+                continues_prompts=self.continues_prompts,
+            )
+        except ModeError as error:
+            raise InvalidRequest(str(error), "voice_mode") from error
+        return uses_flow_prompt(chosen)
+
+
+def sampling_of(request: TokenRequest, config: SamplingConfig) -> SamplingConfig | None:
+    """Return the checkpoint's sampling with what a request changes of it; None: nothing."""
+    given = request.sampling
+    if given is None:
+        return None
+    return SamplingConfig(
+        top_p=config.top_p if given.top_p is None else given.top_p,
+        top_k=config.top_k if given.top_k is None else given.top_k,
+        win_size=config.win_size if given.ras_window is None else given.ras_window,
+        tau_r=config.tau_r if given.ras_threshold is None else given.ras_threshold,
+        temperature=config.temperature if given.temperature is None else given.temperature,
+    )
+
+
+def plan_of(request: TokenRequest, vocabulary: Vocabulary, config: LMConfig) -> Plan:
+    """Return the decoding plan. Raises InvalidRequest for ids that the model does not have."""
+    prompt_text, prompt_speech = request.prompt_text_ids, request.prompt_speech_ids
+    ratios, given = request.ratios, request.sampling
+    if given is not None:
+        maximum = ratios.maximum if given.max_token_ratio is None else given.max_token_ratio
+        minimum = ratios.minimum if given.min_token_ratio is None else given.min_token_ratio
+        ratios = LengthRatios(min(minimum, maximum), maximum)
+    try:
+        if request.text_ids is not None:
+            text = request.prefix_text_ids + prompt_text
+            return OfflinePlan(vocabulary, request.text_ids, text, prompt_speech, ratios)
+        assert isinstance(config, Qwen2LMConfig), "text pushed to a model that reads all of it first"
+        return BistreamPlan(
+            vocabulary,
+            prompt_text,
+            prompt_speech,
+            request.prefix_text_ids,
+            mix_ratio=config.mix_ratio,
+            prompt_before_blocks=config.prompt_before_blocks,
+            ratios=ratios,
+        )
+    except ValueError as error:
+        raise InvalidRequest(str(error), "text") from error

@@ -1,0 +1,225 @@
+"""Build the FastAPI application and the uvicorn server that drains before it stops."""
+
+import asyncio
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from types import FrameType
+from typing import Any, cast
+
+import uvicorn
+from fastapi import FastAPI
+from prometheus_client import start_http_server
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
+
+from firstword.app.http.dependencies import Services
+from firstword.app.http.errors import install_error_handlers, not_found
+from firstword.app.http.middleware import (
+    AuthMiddleware,
+    BodyLimitMiddleware,
+    InternalErrorMiddleware,
+    OriginMiddleware,
+    PathMiddleware,
+    TimingMiddleware,
+)
+from firstword.app.http.protocols import HttpProtocol, WebSocketProtocol
+from firstword.app.http.streaming import SYNTHETIC
+from firstword.app.surfaces import conversion, operations, speakers, text, tokens, tts
+from firstword.app.surfaces.batches import routes as batches
+from firstword.app.surfaces.console import pages
+from firstword.app.surfaces.inference import http as inference_http
+from firstword.app.surfaces.inference.inference import Inference
+from firstword.app.surfaces.openai import speech as openai
+from firstword.app.surfaces.openai import voices as openai_voices
+from firstword.app.surfaces.websocket import session as websocket
+from firstword.app.telemetry.metrics import Metrics
+
+DESCRIPTION = (
+    "Low-latency text to speech. Text that is still being written goes over a [WebSocket](/asyncapi)."
+)
+EXPOSED_HEADERS = (
+    *("X-Request-Id", "X-Sample-Rate", "X-Channels", "Server-Timing", "Retry-After", "X-Firstword-Warnings"),
+    SYNTHETIC,
+)
+
+
+def build_app(
+    services: Services,
+    *,
+    cors_origins: Sequence[str] = (),
+    allowed_hosts: Sequence[str] | None = None,
+    metrics_on_main_port: bool = True,
+    has_public_lists: bool = False,
+    inference: Inference | None = None,
+) -> FastAPI:
+    """Build the transport over the given parts; it starts and stops none of them.
+
+    cors_origins: origins whose web pages may call the server; "*" for all. allowed_hosts: names of the server
+    besides loopback ones; None: any. has_public_lists: models, voices and speakers are listed without a key.
+    inference: shared with gRPC; None: its own.
+    """
+    app = FastAPI(title="Firstword", description=DESCRIPTION, docs_url=None, redoc_url=None)
+    app.state.services = services
+    app.state.inference = inference or Inference(services)
+    install_error_handlers(app)
+    app.router.default = not_found
+    app.router.redirect_slashes = False  # to where the client's Host says; PathMiddleware strips them instead
+    routers = [
+        *(tts.router, text.router, websocket.router, openai.router, conversion.router),
+        *(openai_voices.router, openai_voices.form_router),
+        *(tokens.router, tokens.form_router, speakers.router, operations.router, pages.router),
+        *(inference_http.router, batches.router),
+    ]
+    if metrics_on_main_port:
+        routers.append(operations.metrics_router)
+    for router in routers:  # their routes as they are: `include_router` would analyze each anew, 1 ms a route
+        app.router.routes.extend(router.routes)
+    pages.mount_assets(app)
+    # Innermost first: a key is checked before a body is read; every response gets an id and a time.
+    app.add_middleware(
+        BodyLimitMiddleware,
+        limits=services.limits,
+        metrics=services.metrics,
+        body_limits=[
+            limit
+            for routes in (tts, openai, openai_voices, speakers, conversion, tokens, inference_http, batches)
+            for limit in routes.body_limits(services.limits)
+        ],
+    )
+    app.add_middleware(
+        AuthMiddleware,
+        keys=services.keys,
+        signer=services.signer,
+        metrics=services.metrics,
+        is_open=pages.is_open_page,
+        has_public_lists=has_public_lists,
+    )
+    app.add_middleware(
+        OriginMiddleware,
+        metrics=services.metrics,
+        allowed_origins=cors_origins,
+        allowed_hosts=allowed_hosts,
+    )
+    app.add_middleware(InternalErrorMiddleware)
+    if cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(cors_origins),
+            allow_methods=["GET", "POST", "PATCH", "DELETE"],
+            allow_headers=["*"],
+            expose_headers=list(EXPOSED_HEADERS),
+        )
+    app.add_middleware(PathMiddleware)
+    app.add_middleware(TimingMiddleware, clock=services.clock)
+    return app
+
+
+MAX_WAITING = 1024  # connections without a request; each is a file handle and a few KB
+_SHUTDOWN_TIMEOUT_S = 1  # for what is still being sent once the streams have ended
+
+
+def max_waiting() -> int:
+    """Return how many connections may be open without a request: well under the limit of file handles."""
+    if sys.platform == "win32":
+        return MAX_WAITING
+    import resource
+
+    num_handles, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MAX_WAITING if num_handles == resource.RLIM_INFINITY else min(MAX_WAITING, num_handles // 4)
+
+
+def raise_file_limit() -> None:
+    """Let the process open as many files as the system allows it to."""
+    if sys.platform != "win32":
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with suppress(ValueError, OSError):  # macOS calls its limit infinite and refuses that
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def server_config(app: ASGIApp, host: str, port: int, max_message_bytes: int) -> uvicorn.Config:
+    """max_message_bytes: of a WebSocket; a longer message closes it with 1009."""
+    return uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        log_config=None,
+        lifespan="off",
+        http=cast(Any, partial(HttpProtocol, waiting={}, max_waiting=max_waiting())),
+        ws=WebSocketProtocol,
+        ws_max_size=max_message_bytes,
+        ws_per_message_deflate=False,  # audio does not compress, and the event loop would do the work
+        timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
+    )
+
+
+class DrainingServer(uvicorn.Server):
+    """Run `drain` at the first signal, while the server still answers; then stop as uvicorn does."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        drain: Callable[[], Awaitable[None]],
+        on_listening: Callable[[int], None],
+        unread_timeout_s: float | None = None,
+    ) -> None:
+        """on_listening: called with the port once it is open.
+
+        unread_timeout_s: after which the system drops a connection whose other side acknowledges nothing;
+        by default (None) a closed one waits for hours with its unsent data.
+        """
+        super().__init__(config)
+        self._drain = drain
+        self._on_listening = on_listening
+        self._unread_timeout_s = unread_timeout_s
+        self._loop: asyncio.AbstractEventLoop | None = None  # None: not started
+        self._draining: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()  # first: a signal may come as soon as it has started
+        await super().startup(sockets)
+        if self.started:
+            if self._unread_timeout_s is not None and hasattr(socket, "TCP_USER_TIMEOUT"):  # only on Linux
+                timeout_ms = round(1000 * self._unread_timeout_s)
+                # Connections inherit the option from the socket that accepts them.
+                for listener in (listener for server in self.servers for listener in server.sockets):
+                    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
+            self._on_listening(self.servers[0].sockets[0].getsockname()[1])
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """uvicorn's own would raise the signal again at its end, which leaves no time to close anything."""
+
+        async def drain_and_exit() -> None:
+            try:
+                await self._drain()
+            finally:
+                self.should_exit = True
+
+        def begin_to_drain() -> None:
+            if self._draining is None:
+                self._draining = asyncio.create_task(drain_and_exit())
+
+        if self._draining is None and self.started:
+            assert self._loop is not None, "started without a loop"
+            self._loop.call_soon_threadsafe(begin_to_drain)
+        else:
+            self.should_exit = self.force_exit = True
+
+
+@asynccontextmanager
+async def metrics_server(port: int | None, host: str, metrics: Metrics) -> AsyncIterator[None]:
+    """Serve /metrics on its own port, if one is set, in prometheus_client's own thread."""
+    if port is None:
+        yield
+        return
+    server, thread = start_http_server(port, host, metrics.registry)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(server.shutdown)
+        server.server_close()
+        await asyncio.to_thread(thread.join)

@@ -1,0 +1,30 @@
+"""The batches of a server for its event loop: the store in threads, and who is to hear of a change."""
+
+import asyncio
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from firstword.app.surfaces.batches.store import BatchStore
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+
+
+class Batches:
+    """What routes and runner share."""
+
+    def __init__(self, store: BatchStore) -> None:
+        self.store = store
+        self.changed = asyncio.Event()  # there may be something to speak, or room for it
+        self.stops: dict[tuple[str, int], Callable[[], None]] = {}  # of items that are spoken
+
+    async def run(self, work: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
+        """Call a method of the store in a thread."""
+        return await asyncio.to_thread(work, *args, **kwargs)
+
+    def stop(self, id: str) -> None:
+        """Stop what is spoken of a batch, and let the runner look again."""
+        for (batch, _), stop in list(self.stops.items()):
+            if batch == id:
+                stop()
+        self.changed.set()

@@ -1,0 +1,235 @@
+"""`/v1/audio/batches`: a list of texts, or a whole book, spoken in the background and kept until deleted."""
+
+import asyncio
+import zipfile
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+
+from firstword.app.audio.formats import FORMATS
+from firstword.app.clients import Client
+from firstword.app.errors import InvalidRequest, PathNotFound, TextTooLong, UploadTooLarge
+from firstword.app.http.dependencies import Services, ServicesHere
+from firstword.app.http.errors import rejections_counted
+from firstword.app.http.forms import JsonOrFormRoute
+from firstword.app.http.limits import BodyLimit
+from firstword.app.http.schemas import ERROR_ANSWERS, binary_answers, synthesis_request
+from firstword.app.http.streaming import SYNTHETIC, TimedStreamingResponse, resolve_output_format
+from firstword.app.options import Limits
+from firstword.app.surfaces.batches.schemas import (
+    MAX_BATCH_CHARS,
+    MAX_ITEM_CHARS,
+    BatchAnswer,
+    BatchList,
+    ItemFields,
+    ItemList,
+    NewBatch,
+    batch_answer,
+    item_answer,
+    parsed_items,
+)
+from firstword.app.surfaces.batches.store import Batch, NewItem
+
+MAX_LISTED = 1000
+_PIECE_BYTES = 256 * 1024
+_HEADERS = {"Cache-Control": "no-store", SYNTHETIC: "true"}
+
+router = APIRouter(
+    prefix="/v1/audio/batches", tags=["batches"], responses=ERROR_ANSWERS, route_class=JsonOrFormRoute
+)
+
+
+@router.post("", status_code=201)
+async def create_batch(body: NewBatch, request: Request, services: ServicesHere) -> BatchAnswer:
+    """Take a list of texts, to be spoken while nobody who listens needs the slots."""
+    client: Client = request.state.client
+    with rejections_counted(services.metrics):
+        services.quotas.charge(client.name)
+        items, new = await asyncio.to_thread(_checked_items, body.items, client, services)
+        for index, item in enumerate(items):
+            if item.speaker is not None:
+                services.speakers.get(item.speaker, client)
+            try:
+                await item.reference(services.limits.max_reference_bytes)
+            except InvalidRequest as error:
+                raise InvalidRequest(f"items[{index}]: {error.message}", "items") from None
+        batches = services.batches
+        batch = await batches.run(batches.store.add, client.name, new)
+        batches.changed.set()
+    return batch_answer(batch)
+
+
+@router.get("")
+async def list_batches(request: Request, services: ServicesHere) -> BatchList:
+    """List the key's batches, the newest first; with the scope `admin` everybody's."""
+    client: Client = request.state.client
+    store = services.batches.store
+    found = await services.batches.run(store.owned_by, None if client.is_admin else client.name, MAX_LISTED)
+    return BatchList(batches=[batch_answer(batch) for batch in found])
+
+
+@router.get("/{id}")
+async def get_batch(id: str, request: Request, services: ServicesHere) -> BatchAnswer:
+    return batch_answer(await _own_batch(id, request, services))
+
+
+@router.get("/{id}/items")
+async def list_items(
+    id: str,
+    request: Request,
+    services: ServicesHere,
+    after: Annotated[int, Query(ge=0, description="The number of the last one seen.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = 100,
+) -> ItemList:
+    batch = await _own_batch(id, request, services)
+    found = await services.batches.run(services.batches.store.items, batch.id, after, limit)
+    return ItemList(items=[item_answer(item) for item in found])
+
+
+@router.get(
+    "/{id}/items/{number}/audio",
+    response_class=Response,
+    responses=binary_answers(*(info.media_type for info in FORMATS.values()), description="The audio."),
+)
+async def get_item_audio(id: str, number: int, request: Request, services: ServicesHere) -> Response:
+    """Return the audio of an item that is done."""
+    batch = await _own_batch(id, request, services)
+    for found, name, path in await services.batches.run(services.batches.store.files, batch.id):
+        if found == number:
+            media_type = next(
+                info.media_type for format, info in FORMATS.items() if name.endswith(f".{format}")
+            )
+            return FileResponse(path, headers=_HEADERS, media_type=media_type, filename=name)
+    raise PathNotFound(f"item {number} of batch {batch.id} is not there, or not done; its list of items says")
+
+
+@router.get(
+    "/{id}/audio",
+    response_class=Response,
+    responses=binary_answers("application/zip", description="A zip file with all that is done."),
+)
+async def get_batch_audio(id: str, request: Request, services: ServicesHere) -> Response:
+    """Return the audio of all items that are done, as one zip file, made while it is sent."""
+    batch = await _own_batch(id, request, services)
+    files = await services.batches.run(services.batches.store.files, batch.id)
+    headers = {**_HEADERS, "Content-Disposition": f'attachment; filename="{batch.id}.zip"'}
+    timeout_s = services.limits.slow_listener_timeout_s
+    return TimedStreamingResponse(_zipped(files), timeout_s, "application/zip", headers)
+
+
+@router.post("/{id}/cancel")
+async def cancel_batch(id: str, request: Request, services: ServicesHere) -> BatchAnswer:
+    """Speak no more of it. What is done stays until the batch is deleted."""
+    batch = await _own_batch(id, request, services)
+    batches = services.batches
+    await batches.run(batches.store.cancel, batch.id)
+    batches.stop(batch.id)
+    return batch_answer(await batches.run(batches.store.get, batch.id))
+
+
+@router.delete("/{id}", status_code=204)
+async def delete_batch(id: str, request: Request, services: ServicesHere) -> None:
+    """Delete it with its audio; what is being spoken of it stops."""
+    batch = await _own_batch(id, request, services)
+    batches = services.batches
+    await batches.run(batches.store.cancel, batch.id)
+    batches.stop(batch.id)
+    await batches.run(batches.store.delete, batch.id)
+
+
+def body_limits(limits: Limits) -> list[BodyLimit]:
+    """Return the limit of the route that takes a list."""
+    max_bytes = limits.max_batch_bytes
+
+    def error() -> UploadTooLarge:
+        return UploadTooLarge(f"the body is larger than {max_bytes} bytes; make several batches of it")
+
+    routes = [route for route in router.routes if isinstance(route, APIRoute)]
+    return [BodyLimit(route, max_bytes, error) for route in routes if route.endpoint is create_batch]
+
+
+async def _own_batch(id: str, request: Request, services: Services) -> Batch:
+    """Raises PathNotFound, also for another key's."""
+    batch = await services.batches.run(services.batches.store.get, id)
+    if not request.state.client.sees(batch.owner, "private"):
+        raise PathNotFound(f"there is no batch {id[:64]!a}; GET /v1/audio/batches lists them")
+    return batch
+
+
+def _checked_items(
+    given: Sequence[dict[str, Any]], client: Client, services: Services
+) -> tuple[list[ItemFields], list[NewItem]]:
+    """Return the items, and as they are stored. Raises InvalidRequest and TextTooLong that name the item."""
+    items = parsed_items(list(given))
+    num_chars = 0
+    new: dict[str, NewItem] = {}  # by name
+    for index, item in enumerate(items):
+        num_chars += len(item.text)
+        if len(item.text) > MAX_ITEM_CHARS:
+            raise TextTooLong(
+                f"items[{index}].text has {len(item.text)} characters, at most {MAX_ITEM_CHARS} are spoken "
+                "into one file; make several items of it",
+                "items",
+            )
+        if item.wants_words:
+            raise InvalidRequest(f"items[{index}]: timestamps are not kept; leave them out", "items")
+        name = item.name or f"{index + 1:05}"
+        if name in new:
+            raise InvalidRequest(f"items[{index}]: the name {name!a} came before; give each its own", "items")
+        new[name] = NewItem(name, item.format, item.model_dump_json(exclude_unset=True))
+        try:
+            resolve_output_format(item.format, item.sample_rate, item.speed, services)
+            info = services.engine.info
+            info.language_of(item.language)
+            info.check(synthesis_request(item, "", client, "batch", text=item.text))
+        except InvalidRequest as error:
+            raise InvalidRequest(f"items[{index}]: {error.message}", "items") from None
+    if num_chars > MAX_BATCH_CHARS:
+        raise TextTooLong(
+            f"the texts have {num_chars} characters, at most {MAX_BATCH_CHARS} are taken at once; make "
+            "several batches of them",
+            "items",
+        )
+    return items, list(new.values())
+
+
+class _Sink:
+    """What a ZipFile writes to, and cannot seek in; taken piece by piece."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+
+    def write(self, data: bytes) -> int:
+        self._pieces.append(bytes(data))
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def take(self) -> bytes:
+        taken = b"".join(self._pieces)
+        self._pieces.clear()
+        return taken
+
+
+def _zipped(files: Sequence[tuple[int, str, Any]]) -> Iterator[bytes]:
+    """files: number, name and path of each. Stored as they are: audio hardly compresses."""
+    sink = _Sink()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as archive:  # type: ignore[call-overload]
+        for _, name, path in files:
+            try:
+                source = path.open("rb")
+            except FileNotFoundError:
+                continue  # the batch was deleted meanwhile
+            with source:
+                entry = zipfile.ZipInfo.from_file(path, name)
+                with archive.open(entry, "w") as target:
+                    while piece := source.read(_PIECE_BYTES):
+                        target.write(piece)
+                        yield sink.take()
+            yield sink.take()
+    yield sink.take()

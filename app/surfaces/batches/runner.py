@@ -1,0 +1,177 @@
+"""Speak the items of batches, one after the other, while clients that listen leave slots free."""
+
+import asyncio
+import logging
+import os
+from contextlib import aclosing
+from pathlib import Path
+from typing import BinaryIO
+from uuid import uuid4
+
+from firstword.app.audio.dsp import wav_header
+from firstword.app.audio.formats import OutputFormat, synthetic_tags
+from firstword.app.clients import ANYBODY, Client
+from firstword.app.errors import InvalidApiKey, Refused, StoreFull, TtsError
+from firstword.app.http.dependencies import Services
+from firstword.app.http.encoding import MIN_AUDIO_S, EncodedChunk, StreamEncoder
+from firstword.app.http.errors import error_body
+from firstword.app.http.schemas import synthesis_request
+from firstword.app.http.streaming import StreamSession, resolve_output_format
+from firstword.app.surfaces.batches.schemas import ItemFields
+from firstword.app.surfaces.batches.store import Job
+
+SLOTS_PER_ITEM = 8  # as of files: beside all slots there is room for so few
+RETRY_AFTER_S = 30.0  # where the disk, or its share for batches, is full
+
+logger = logging.getLogger(__name__)
+
+
+class BatchRunner:
+    """Takes items from the store and writes their audio; several at once where there are many slots."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._batches = services.batches
+        self._workers: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        num_workers = max(1, self._services.engine.max_streams // SLOTS_PER_ITEM)
+        self._workers = [asyncio.create_task(self._work(), name=f"batch {n}") for n in range(num_workers)]
+
+    async def stop(self) -> None:
+        """What is being spoken is spoken again after the next start."""
+        workers, self._workers = self._workers, []
+        for worker in workers:
+            worker.cancel()
+        for worker in workers:
+            await asyncio.wait([worker])
+
+    async def _work(self) -> None:
+        batches = self._batches
+        while True:
+            batches.changed.clear()
+            try:
+                job = await batches.run(batches.store.take)
+            except StoreFull as error:
+                logger.warning("batches wait: %s", error.message)
+                await self._wait(RETRY_AFTER_S)
+                continue
+            except Refused:  # the store cannot be used, and has logged why
+                await self._wait(RETRY_AFTER_S)
+                continue
+            if job is None:
+                await batches.changed.wait()
+                continue
+            wait_s = await self._speak(job)
+            if wait_s:
+                await batches.run(batches.store.release, job)
+                await asyncio.sleep(wait_s)
+
+    async def _wait(self, seconds: float) -> None:
+        """Until something changes, or so long."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._batches.changed.wait()
+        except TimeoutError:
+            return
+
+    async def _speak(self, job: Job) -> float:
+        """Return 0 once the item has ended, else after how many seconds it is to be tried again."""
+        batches, metrics = self._batches, self._services.metrics
+        unfinished = job.path.with_name(f"{job.path.name}.part")
+        try:
+            audio_s = await self._write(job, unfinished)
+            if audio_s is None:
+                return 0.0  # it was cancelled
+            num_bytes = unfinished.stat().st_size
+            unfinished.replace(job.path)
+            if await batches.run(batches.store.finish, job, num_bytes, audio_s):
+                metrics.batch_items.labels(outcome="done").inc()
+            else:
+                job.path.unlink(missing_ok=True)
+        except Refused as error:  # full, restarting, or about to stop
+            return float(error.retry_after_s)
+        except OSError as error:
+            logger.error("%s cannot be written: %s; batches wait", unfinished, error)
+            return RETRY_AFTER_S
+        except Exception as error:
+            if not isinstance(error, TtsError):
+                logger.exception("an item of a batch failed")
+            metrics.batch_items.labels(outcome="failed").inc()
+            content = error_body(error)["error"]
+            await batches.run(batches.store.fail, job, str(content["code"]), str(content["message"]))
+        finally:
+            unfinished.unlink(missing_ok=True)
+        return 0.0
+
+    async def _write(self, job: Job, path: Path) -> float | None:
+        """Return the seconds of audio; None: it was cancelled. Raises TtsError and OSError."""
+        services = self._services
+        fields = await asyncio.to_thread(ItemFields.model_validate_json, job.request)
+        client = await self._client(job.owner)
+        output = resolve_output_format(fields.format, fields.sample_rate, fields.speed, services)
+        reference = await fields.reference(services.limits.max_reference_bytes)
+        request = synthesis_request(
+            fields,
+            uuid4().hex,
+            client,
+            "batch",
+            text=fields.text,
+            reference=reference,
+            is_played=False,
+            is_background=True,
+        )
+        session = StreamSession(services, request)
+        is_cancelled = False
+
+        def stop() -> None:
+            nonlocal is_cancelled
+            is_cancelled = True
+            session.cancel("client_cancel")
+
+        self._batches.stops[job.batch, job.number] = stop
+        try:
+            async with session:
+                with path.open("wb") as file:  # not in a thread, whose file a cancel would leave open
+                    num_samples = await self._encode(session, output, file)
+                    await asyncio.to_thread(_complete, file, session, output, num_samples)
+        finally:
+            del self._batches.stops[job.batch, job.number]
+        return None if is_cancelled else num_samples / output.sample_rate_hz
+
+    async def _encode(self, session: StreamSession, output: OutputFormat, file: BinaryIO) -> int:
+        """Return how many samples went to the file."""
+        num_samples = 0
+        with StreamEncoder(session.stream, output, session.record.encoded) as encoder:
+            async with aclosing(encoder.events(MIN_AUDIO_S)) as events:
+                async for event in events:
+                    if isinstance(event, EncodedChunk):
+                        await asyncio.to_thread(file.write, event.data)
+                        num_samples += event.num_samples
+                        session.record.audio_went(event.num_samples, output.sample_rate_hz)
+                    await self._services.engine.wait_for_free_slot()
+        return num_samples
+
+    async def _client(self, owner: str) -> Client:
+        """Raises InvalidApiKey where the key that made a batch is gone, or may not speak any more."""
+        keys = self._services.keys
+        await keys.refresh()
+        if keys.is_open:
+            return ANYBODY
+        found = next((client for client in keys.named(owner) if client.may("speak")), None)
+        if found is None:
+            raise InvalidApiKey(
+                f"the key {owner!a}, which made this batch, is gone or may not speak any more"
+            )
+        return found
+
+
+def _complete(file: BinaryIO, session: StreamSession, output: OutputFormat, num_samples: int) -> None:
+    """Write a WAV's header again, now that its length is known, and all of the file to the disk."""
+    if output.format == "wav":
+        stream = session.stream
+        tags = synthetic_tags(stream.speaker, stream.request.request_id) if output.is_tagged else None
+        file.seek(0)
+        file.write(wav_header(output.sample_rate_hz, num_samples, tags))
+    file.flush()
+    os.fsync(file.fileno())

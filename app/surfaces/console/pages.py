@@ -1,0 +1,86 @@
+"""The pages for people: the console at `/`, the API's description at `/docs` and `/asyncapi`.
+
+Everything they load comes from this server. They are open to everybody and hold no data: each asks for a key
+itself, where the server has keys, and calls the API with it.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import fastapi_offline
+from fastapi import APIRouter
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from firstword.app.http.schemas import ERROR_ANSWERS
+from firstword.app.surfaces.websocket.asyncapi import describe_websocket
+
+router = APIRouter()
+
+STATIC: Final = Path(__file__).parent / "static"
+SWAGGER_UI: Final = Path(fastapi_offline.__file__).parent / "static"
+ASSETS_PATH: Final = "/assets"
+PAGE_PATHS: Final = frozenset({"/", "/console", "/docs", "/asyncapi"})
+
+POLICY: Final = (
+    "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+# Swagger UI sets styles and draws its icons from data: addresses; scripts are ours alone there too.
+SWAGGER_POLICY: Final = f"{POLICY}; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
+HEADERS: Final = {
+    "Cache-Control": "no-cache",  # asked again each time, answered by 304 where nothing changed
+    "Referrer-Policy": "no-referrer",
+    "Permissions-Policy": "microphone=(self), camera=(), geolocation=()",
+}
+
+
+def _page(name: str, policy: str = POLICY) -> FileResponse:
+    return FileResponse(STATIC / name, headers={**HEADERS, "Content-Security-Policy": policy})
+
+
+@router.get("/", include_in_schema=False)
+@router.get("/console", include_in_schema=False)
+async def console() -> FileResponse:
+    return _page("console/index.html")
+
+
+@router.get("/docs", include_in_schema=False)
+async def docs() -> FileResponse:
+    return _page("docs/http.html", SWAGGER_POLICY)
+
+
+@router.get("/asyncapi", include_in_schema=False)
+async def websocket_docs() -> FileResponse:
+    return _page("docs/websocket.html")
+
+
+@router.get("/asyncapi.json", tags=["operations"], responses=ERROR_ANSWERS)
+async def asyncapi(request: Request) -> dict[str, Any]:
+    """Describe the WebSocket `/tts/stream` as an AsyncAPI 3.0 document."""
+    return describe_websocket(request.app.version)
+
+
+class Assets(StaticFiles):
+    """Files that browsers ask for again each time; an unchanged one is answered by 304."""
+
+    def file_response(self, *given: Any, **named: Any) -> Any:
+        response = super().file_response(*given, **named)
+        response.headers["Cache-Control"] = "no-cache"
+        return response
+
+
+def mount_assets(app: Starlette) -> None:
+    app.router.routes += [
+        Mount(f"{ASSETS_PATH}/swagger-ui", Assets(directory=SWAGGER_UI)),
+        Mount(ASSETS_PATH, Assets(directory=STATIC)),
+    ]
+
+
+def is_open_page(scope: Scope) -> bool:
+    """Whether a request is for a page or its assets, which need no key."""
+    path: str = scope["path"]
+    return path in PAGE_PATHS or path.startswith(f"{ASSETS_PATH}/")

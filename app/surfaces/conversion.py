@@ -1,0 +1,61 @@
+"""Voice conversion: a recording in, the same words in another voice out as it is made."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Form, UploadFile
+from fastapi.routing import APIRoute
+from pydantic import ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from firstword.app.http.dependencies import ServicesHere
+from firstword.app.http.forms import MemoryFormRoute
+from firstword.app.http.limits import FORM_BYTES, BodyLimit, upload_too_large
+from firstword.app.http.schemas import (
+    AUDIO_ANSWERS,
+    ERROR_ANSWERS,
+    FileFields,
+    sent_recording,
+)
+from firstword.app.http.streaming import AudioResponse, audio_response
+from firstword.app.options import Limits
+
+router = APIRouter(tags=["speech"], responses=ERROR_ANSWERS, route_class=MemoryFormRoute)
+
+
+class Conversion(FileFields):
+    """The form of `POST /v1/voice-conversion`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    audio: UploadFile = Field(description="What is to be said, 1 to 30 s.")
+    reference_audio: UploadFile | None = Field(None, description="A recording of the voice instead.")
+
+
+@router.post("/v1/voice-conversion", response_class=Response, responses=AUDIO_ANSWERS)
+async def convert_voice(
+    form: Annotated[Conversion, Form(media_type="multipart/form-data")],
+    request: Request,
+    services: ServicesHere,
+) -> AudioResponse:
+    """Say what a recording says, at its own pace, in another voice."""
+    max_bytes = services.limits.max_reference_bytes
+    reference = None
+    if form.reference_audio is not None:
+        content = await form.reference_audio.read()
+        reference = await sent_recording(content, "", max_bytes, "reference_audio")
+    return await audio_response(
+        form,
+        request,
+        services,
+        mode="tokens",
+        reference=reference,
+        speech=await sent_recording(await form.audio.read(), "", max_bytes, "audio"),
+    )
+
+
+def body_limits(limits: Limits) -> list[BodyLimit]:
+    """Return the limit of the route, which takes two recordings."""
+    max_bytes = 2 * limits.max_reference_bytes + FORM_BYTES
+    routes = [route for route in router.routes if isinstance(route, APIRoute)]
+    return [BodyLimit(route, max_bytes, lambda: upload_too_large(max_bytes)) for route in routes]

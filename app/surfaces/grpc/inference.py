@@ -1,0 +1,282 @@
+"""The service `inference.GRPCInferenceService`: the Open Inference Protocol with Triton's streaming."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextlib import aclosing
+from importlib.metadata import version
+from typing import Any, Final
+
+from firstword.app.errors import InvalidRequest
+from firstword.app.http.errors import INTERNAL, error_message, rejections_counted, row_of
+from firstword.app.surfaces.grpc.call import Call, answered
+from firstword.app.surfaces.grpc.messages import Handler, message
+from firstword.app.surfaces.inference.inference import MAX_ELEMENTS, Caller, Inference, InferenceRequest
+from firstword.app.surfaces.inference.models import EXTENSIONS, PLATFORM, VERSION, Duration, Model
+from firstword.app.surfaces.inference.tensors import (
+    CONTENTS,
+    Tensor,
+    TensorSpec,
+    checked_shape,
+    from_bytes,
+    from_values,
+    to_bytes,
+)
+
+logger = logging.getLogger(__name__)
+
+MAX_REQUESTS: Final = 64  # of one stream at once; the next is read when one has ended
+EMPTY_FINAL: Final = "triton_enable_empty_final_response"
+FINAL: Final = "triton_final_response"
+
+ModelInferResponse = message("inference.ModelInferResponse")
+ModelStreamInferResponse = message("inference.ModelStreamInferResponse")
+InferOutputTensor = message("inference.ModelInferResponse.InferOutputTensor")
+
+
+class InferenceService:
+    """Its methods over the models of the protocol."""
+
+    def __init__(self, inference: Inference) -> None:
+        self._inference = inference
+
+    def handlers(self) -> Mapping[str, Handler]:
+        services = self._inference.services
+        methods = {
+            "ServerLive": self._server_live,
+            "ServerReady": self._server_ready,
+            "ModelReady": self._model_ready,
+            "ServerMetadata": self._server_metadata,
+            "ModelMetadata": self._model_metadata,
+            "ModelInfer": self._infer,
+            "ModelStreamInfer": self._stream_infer,
+            "ModelConfig": self._config,
+            "ModelStatistics": self._statistics,
+            "RepositoryIndex": self._index,
+        }
+        open_methods = ("ServerLive", "ServerReady")
+        return {
+            name: answered(
+                services, method, scope="speak" if "Infer" in name else None, is_open=name in open_methods
+            )
+            for name, method in methods.items()
+        }
+
+    async def _server_live(self, request: Any, call: Call) -> Any:
+        return message("inference.ServerLiveResponse")(live=True)
+
+    async def _server_ready(self, request: Any, call: Call) -> Any:
+        return message("inference.ServerReadyResponse")(ready=self._inference.services.engine.status.is_ready)
+
+    async def _model_ready(self, request: Any, call: Call) -> Any:
+        self._inference.find(request.name, request.version)
+        return message("inference.ModelReadyResponse")(ready=self._inference.services.engine.status.is_ready)
+
+    async def _server_metadata(self, request: Any, call: Call) -> Any:
+        return message("inference.ServerMetadataResponse")(
+            name=PLATFORM, version=version("firstword"), extensions=EXTENSIONS
+        )
+
+    async def _model_metadata(self, request: Any, call: Call) -> Any:
+        model = self._inference.find(request.name, request.version)
+        Metadata = message("inference.ModelMetadataResponse.TensorMetadata")
+
+        def described(spec: TensorSpec) -> Any:
+            return Metadata(name=spec.name, datatype=spec.datatype, shape=spec.shape)
+
+        return message("inference.ModelMetadataResponse")(
+            name=model.name,
+            versions=[VERSION],
+            platform=PLATFORM,
+            inputs=[described(spec) for spec in model.inputs],
+            outputs=[described(model.output)],
+        )
+
+    async def _config(self, request: Any, call: Call) -> Any:
+        config = config_of(self._inference.find(request.name, request.version))
+        return message("inference.ModelConfigResponse")(config=config)
+
+    async def _statistics(self, request: Any, call: Call) -> Any:
+        models = list(self._inference.models.values())
+        if request.name:
+            models = [self._inference.find(request.name, request.version)]
+        return message("inference.ModelStatisticsResponse")(
+            model_stats=[_statistics_of(model) for model in models]
+        )
+
+    async def _index(self, request: Any, call: Call) -> Any:
+        Index = message("inference.RepositoryIndexResponse.ModelIndex")
+        models = [Index(name=name, version=VERSION, state="READY") for name in self._inference.models]
+        return message("inference.RepositoryIndexResponse")(models=models)
+
+    async def _infer(self, request: Any, call: Call) -> Any:
+        caller = Caller(call.client, call.received_s)
+        with rejections_counted(self._inference.services.metrics):
+            asked = self._read(request)
+        return _response(asked, await self._inference.whole(asked, caller))
+
+    async def _stream_infer(self, requests: Any, call: Call) -> None:
+        """Answer each request as its parts come; a call that ends frees what its requests hold."""
+        stream = InferenceStream(self._inference, call)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                async for request in requests:
+                    await stream.slots.acquire()
+                    tasks.create_task(stream.answer(self._read, request))
+        finally:
+            stream.free()
+
+    def _read(self, request: Any) -> InferenceRequest:
+        """Raises InvalidRequest and ModelNotFound."""
+        inference = self._inference
+        model = inference.find(request.model_name, request.model_version)
+        raw = list(request.raw_input_contents)
+        if raw and len(raw) != len(request.inputs):
+            raise InvalidRequest(f"{len(raw)} raw contents came for {len(request.inputs)} inputs", "inputs")
+        inputs: dict[str, Tensor] = {}
+        for index, given in enumerate(request.inputs):
+            spec = model.input(given.name)
+            if spec is None:
+                known = ", ".join(spec.name for spec in model.inputs)
+                raise InvalidRequest(f"model `{model.name}` has no input {given.name[:64]!a}; it has {known}")
+            shape = checked_shape(spec, given.datatype, given.shape, MAX_ELEMENTS)
+            if raw:
+                inputs[spec.name] = from_bytes(spec, shape, raw[index])
+            elif spec.datatype in CONTENTS:
+                values = list(getattr(given.contents, CONTENTS[spec.datatype]))
+                inputs[spec.name] = from_values(spec, shape, values)
+            else:
+                raise InvalidRequest(f"input `{spec.name}` is {spec.datatype}; send it as raw contents")
+        parameters = {name: _value(parameter) for name, parameter in request.parameters.items()}
+        outputs = [output.name for output in request.outputs]
+        return inference.request(model, request.id, inputs, parameters, outputs)
+
+
+class InferenceStream:
+    """One call of ModelStreamInfer."""
+
+    def __init__(self, inference: Inference, call: Call) -> None:
+        self.slots = asyncio.Semaphore(MAX_REQUESTS)
+        self._inference = inference
+        self._call = call
+        self._sessions: set[tuple[str, str]] = set()
+        self._writing = asyncio.Lock()
+
+    def free(self) -> None:
+        for key in self._sessions:
+            self._inference.free(key)
+
+    async def answer(self, read: Any, request: Any) -> None:
+        """Write the responses of one request. What fails is written as an error and ends no other.
+
+        A model that speaks has its final flag in an empty response of its own, behind an error too: the
+        published client stops at the flag before it reads what is with it.
+        """
+        wants_empty = _value(request.parameters[EMPTY_FINAL]) if EMPTY_FINAL in request.parameters else False
+        call = self._call
+        try:
+            caller = Caller(call.client, self._inference.services.clock(), sessions=self._sessions)
+            has_final = False
+            try:
+                with rejections_counted(self._inference.services.metrics):
+                    asked = read(request)
+                async with aclosing(self._inference.run(asked, caller)) as outputs:
+                    async for output in outputs:
+                        has_final = not asked.model.is_decoupled
+                        await self._write(infer_response=_response(asked, output, is_final=has_final))
+            except asyncio.CancelledError:
+                caller.leave(call.cancel_reason)
+                raise
+            except Exception as error:
+                if row_of(error) is INTERNAL:
+                    logger.error("a request of a stream failed", exc_info=error)
+                empty = _empty_response(request)
+                await self._write(error_message=error_message(error), infer_response=empty)
+            if wants_empty and not has_final:
+                final = _empty_response(request)
+                final.parameters[FINAL].bool_param = True
+                await self._write(infer_response=final)
+        finally:
+            self.slots.release()
+
+    async def _write(self, **fields: Any) -> None:
+        async with self._writing:
+            await self._call.write(ModelStreamInferResponse(**fields))
+
+
+def config_of(model: Model) -> Any:
+    """Return the configuration of a model as Triton shows it."""
+    DataType = message("inference.ModelConfig").DESCRIPTOR.file.enum_types_by_name["DataType"]
+
+    def type_of(spec: TensorSpec) -> int:
+        name = "TYPE_STRING" if spec.datatype == "BYTES" else f"TYPE_{spec.datatype}"
+        number: int = DataType.values_by_name[name].number
+        return number
+
+    Input, Output = message("inference.ModelInput"), message("inference.ModelOutput")
+    config = message("inference.ModelConfig")(
+        name=model.name,
+        platform=PLATFORM,
+        backend=PLATFORM,
+        max_batch_size=1,
+        input=[
+            Input(name=spec.name, data_type=type_of(spec), dims=spec.dims, optional=spec.is_optional)
+            for spec in model.inputs
+        ],
+        output=[Output(name=spec.name, data_type=type_of(spec), dims=spec.dims) for spec in (model.output,)],
+    )
+    config.model_transaction_policy.decoupled = model.is_decoupled
+    return config
+
+
+def _response(request: InferenceRequest, output: Tensor, is_final: bool | None = None) -> Any:
+    """is_final None: a response by itself, not one of a stream."""
+    spec = request.model.output
+    response = ModelInferResponse(
+        model_name=request.model.name,
+        model_version=VERSION,
+        id=request.id,
+        outputs=[InferOutputTensor(name=spec.name, datatype=spec.datatype, shape=output.shape)],
+        raw_output_contents=[to_bytes(spec.datatype, output)],
+    )
+    if is_final is not None:
+        response.parameters[FINAL].bool_param = is_final
+    return response
+
+
+def _empty_response(request: Any) -> Any:
+    return ModelInferResponse(model_name=request.model_name, model_version=VERSION, id=request.id)
+
+
+def _value(parameter: Any) -> Any:
+    kind = parameter.WhichOneof("parameter_choice")
+    return None if kind is None else getattr(parameter, kind)
+
+
+def _statistics_of(model: Model) -> Any:
+    Spent = message("inference.StatisticDuration")
+
+    def spent(duration: Duration) -> Any:
+        return Spent(count=duration.count, ns=duration.ns)
+
+    statistics = model.statistics
+    compute, nothing = spent(statistics.compute), spent(Duration(statistics.compute.count, 0))
+    batch = message("inference.InferBatchStatistics")(
+        batch_size=1, compute_input=nothing, compute_infer=compute, compute_output=nothing
+    )
+    return message("inference.ModelStatistics")(
+        name=model.name,
+        version=VERSION,
+        last_inference=statistics.last_inference_ms,
+        inference_count=statistics.success.count,
+        execution_count=statistics.success.count,
+        inference_stats=message("inference.InferStatistics")(
+            success=spent(statistics.success),
+            fail=spent(statistics.fail),
+            queue=spent(statistics.queue),
+            compute_input=nothing,
+            compute_infer=compute,
+            compute_output=nothing,
+        ),
+        batch_stats=[batch] if statistics.success.count else [],
+    )

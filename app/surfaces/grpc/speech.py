@@ -1,0 +1,282 @@
+"""The service `firstword.v1.Speech`: whole texts, texts in pieces, speakers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing
+from typing import Any, TypeVar
+
+from firstword.app.surfaces.websocket.context import Context
+from pydantic import BaseModel, ValidationError
+
+from firstword.app.errors import InvalidRequest, TtsError
+from firstword.app.http.dependencies import Services
+from firstword.app.http.encoding import MIN_AUDIO_S, EncodedChunk, StreamEncoder
+from firstword.app.http.errors import invalid_request, rejections_counted
+from firstword.app.http.limits import upload_too_large
+from firstword.app.http.schemas import SpeechBody, SpokenWord, synthesis_request
+from firstword.app.http.streaming import StreamSession, resolve_output_format
+from firstword.app.speakers.interface import SpeakerInfo
+from firstword.app.surfaces.grpc.call import Call, answered
+from firstword.app.surfaces.grpc.messages import Handler, message
+from firstword.app.surfaces.websocket import messages as ws
+
+SpeechEvent = message("firstword.v1.SpeechEvent")
+Started = message("firstword.v1.Started")
+Audio = message("firstword.v1.Audio")
+Flushed = message("firstword.v1.Flushed")
+Done = message("firstword.v1.Done")
+Cancelled = message("firstword.v1.Cancelled")
+Speaker = message("firstword.v1.Speaker")
+ListSpeakersResponse = message("firstword.v1.ListSpeakersResponse")
+DeleteSpeakerResponse = message("firstword.v1.DeleteSpeakerResponse")
+
+Fields = TypeVar("Fields", bound=BaseModel)
+
+
+class SpeechService:
+    """Its methods over the services of the transport."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handlers(self) -> Mapping[str, Handler]:
+        services = self._services
+        return {
+            "Synthesize": answered(services, self._synthesize, "speak"),
+            "Converse": answered(services, self._converse, "speak"),
+            "ListSpeakers": answered(services, self._list),
+            "GetSpeaker": answered(services, self._get),
+            "RegisterSpeaker": answered(services, self._register, "enrol"),
+            "DeleteSpeaker": answered(services, self._delete, "enrol"),
+        }
+
+    async def _synthesize(self, request: Any, call: Call) -> None:
+        services = self._services
+        body = _validated(SpeechBody, {"text": "", **_set_fields(request)})
+        output = resolve_output_format(body.format, body.sample_rate, body.speed, services)
+        synthesis = synthesis_request(body, call.request_id, call.client, "grpc", text=body.text)
+        session = StreamSession(services, synthesis, call.received_s)
+        session.cancel_reason = "disconnect"
+        call.session = session
+        await call.send_id()
+        num_sent = 0
+        rate_hz = output.sample_rate_hz
+        async with session:
+            with StreamEncoder(session.stream, output, session.record.encoded) as encoder:
+                async with aclosing(encoder.events(MIN_AUDIO_S)) as events:
+                    async for event in events:
+                        if not isinstance(event, EncodedChunk):
+                            continue
+                        if not num_sent:
+                            await call.write(_started(call.request_id, output.format, rate_hz))
+                        words = body.spoken(event.words, session.stream.sample_rate_hz * output.speed)
+                        start_ms, duration_ms = (
+                            1000 * count / rate_hz for count in (num_sent, event.num_samples)
+                        )
+                        await call.write(_audio(event.data, start_ms, duration_ms, words))
+                        num_sent += event.num_samples
+                        session.record.audio_went(event.num_samples, rate_hz)
+            record, counts = session.record, session.stream.stats
+            await call.write(
+                SpeechEvent(
+                    done=Done(
+                        ttfb_ms=record.ttfb_ms,
+                        audio_ms=1000 * num_sent / rate_hz,
+                        rtf=record.rtf(counts),
+                        speech_tokens=counts.speech_tokens,
+                        characters=counts.characters,
+                        word_times=counts.word_times,
+                    )
+                )
+            )
+
+    async def _converse(self, requests: Any, call: Call) -> None:
+        await call.send_id()
+        await Conversation(self._services, call).run(requests)
+
+    async def _list(self, request: Any, call: Call) -> Any:
+        return ListSpeakersResponse(
+            speakers=[_speaker(info) for info in self._services.speakers.list(call.client)]
+        )
+
+    async def _get(self, request: Any, call: Call) -> Any:
+        return _speaker(self._services.speakers.get(request.name, call.client))
+
+    async def _register(self, request: Any, call: Call) -> Any:
+        services = self._services
+        with rejections_counted(services.metrics):
+            services.quotas.charge(call.client.name)
+            if len(request.audio) > services.limits.max_upload_bytes:
+                raise upload_too_large(services.limits.max_upload_bytes)
+            info = await services.speakers.enrol(
+                request.name, request.audio, request.transcript, request.language or None, client=call.client
+            )
+        return _speaker(info)
+
+    async def _delete(self, request: Any, call: Call) -> Any:
+        await self._services.speakers.delete(request.name, client=call.client)
+        return DeleteSpeakerResponse()
+
+
+class Conversation:
+    """One call of Converse: a context of the WebSocket's kind, whose messages go out as events."""
+
+    def __init__(self, services: Services, call: Call) -> None:
+        self._services = services
+        self._call = call
+        self._context: Context | None = None  # None: nothing has come
+        self._has_begun = asyncio.Event()
+
+    async def run(self, requests: Any) -> None:
+        """Read and speak until the speech has ended. Raises what either does."""
+        reading = asyncio.create_task(self._read(requests))
+        speaking = asyncio.create_task(self._speak())
+        try:
+            await asyncio.wait((reading, speaking), return_when=asyncio.FIRST_COMPLETED)
+            if not speaking.done():  # all has come, it was cancelled, or something wrong came
+                cancelled = await reading
+                if cancelled is None:
+                    await asyncio.wait((speaking,))
+                else:
+                    await asyncio.wait((speaking,))
+                    await self._call.write(SpeechEvent(cancelled=_event_of(cancelled)))
+                    return
+            await speaking
+        except asyncio.CancelledError:
+            if self._context is not None:
+                self._context.cancel(self._call.cancel_reason)
+            raise
+        except TtsError as error:
+            if self._context is not None:
+                self._context.fail(error)
+            raise
+        finally:
+            reading.cancel()
+            speaking.cancel()
+            await asyncio.gather(reading, speaking, return_exceptions=True)
+
+    async def _read(self, requests: Any) -> ws.Cancelled | None:
+        """Return what was spoken where the client cancelled; None at the end of what it sends."""
+        async for request in requests:
+            kind = request.WhichOneof("event")
+            if kind == "cancel":
+                return self._opened().cancel("client_cancel")
+            if kind == "start":
+                if self._context is not None:
+                    raise InvalidRequest("`start` came twice; it is the first message of a call", "start")
+                self._open(_validated(ws.Start, _set_fields(request.start)))
+                continue
+            context = self._opened()
+            if kind is None or not context.takes_text:
+                raise InvalidRequest("expected start, text, flush, end or cancel, and no text after `end`")
+            if kind == "text":
+                context.push_text(request.text)
+            elif kind == "flush":
+                context.flush()
+            else:
+                context.end_text()
+        if self._opened().takes_text:
+            self._opened().end_text()
+        return None
+
+    async def _speak(self) -> None:
+        await self._has_begun.wait()
+        assert self._context is not None
+        self._context.task = asyncio.current_task()
+        await self._context.run(on_done=lambda: None)
+
+    def _opened(self) -> Context:
+        return self._open(ws.Start.model_validate({})) if self._context is None else self._context
+
+    def _open(self, start: ws.Start) -> Context:
+        sender = EventSender(self._call)
+        context = Context(
+            start, self._services, self._call.client, {}, sender, True, None, "grpc", self._call.request_id
+        )
+        self._context = context
+        self._has_begun.set()
+        return context
+
+
+class EventSender:
+    """Writes the messages of a context as events of a call."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    async def post(
+        self,
+        message: ws.Message | ws.Close,
+        frame: bytes = b"",
+        before_write: Callable[[], None] | None = None,
+    ) -> Awaitable[None]:
+        assert isinstance(message, ws.Message), message
+        await self.send(message, frame, before_write)
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
+
+    async def send(
+        self, message: ws.Message, frame: bytes = b"", before_write: Callable[[], None] | None = None
+    ) -> None:
+        if before_write is not None:
+            before_write()
+        match message:
+            case ws.AudioFrame():
+                event = _audio(frame, message.start_ms, message.duration_ms, message.words)
+            case ws.Started():
+                event = _started(message.request_id, message.format, message.sample_rate)
+            case ws.FlushDone():
+                event = SpeechEvent(flushed=Flushed())
+            case ws.Done():
+                counts = message.stats.model_dump(exclude={"first_byte", "pauses"})
+                event = SpeechEvent(done=Done(**counts))
+            case ws.TextWarning():
+                return
+            case _:
+                raise AssertionError(message)
+        await self._call.write(event)
+
+
+def _event_of(cancelled: ws.Cancelled) -> Any:
+    return Cancelled(audio_ms_sent=cancelled.audio_ms_sent, spoken_text=cancelled.spoken_text)
+
+
+def _started(request_id: str, format: str, sample_rate_hz: int) -> Any:
+    started = Started(request_id=request_id, format=format, sample_rate=sample_rate_hz, channels=1)
+    return SpeechEvent(started=started)
+
+
+def _audio(data: bytes, start_ms: float, duration_ms: float, words: list[SpokenWord] | None) -> Any:
+    timed = [word.model_dump() for word in words or ()]
+    return SpeechEvent(audio=Audio(data=data, start_ms=start_ms, duration_ms=duration_ms, words=timed))
+
+
+def _set_fields(request: Any) -> dict[str, Any]:
+    """What was set of a request and its voice; the rest has the defaults of the other protocols, and of the
+    format pcm."""
+    fields = {descriptor.name: value for descriptor, value in request.ListFields()}
+    fields.pop("voice", None)
+    return {"format": "pcm", **{field.name: value for field, value in request.voice.ListFields()}, **fields}
+
+
+def _validated(kind: type[Fields], given: Mapping[str, Any]) -> Fields:
+    """Raises InvalidRequest."""
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        raise invalid_request(error.errors(include_url=False)) from None
+
+
+def _speaker(info: SpeakerInfo) -> Any:
+    return Speaker(
+        name=info.name,
+        kind=info.kind,
+        created_at=info.created_at,
+        duration_s=info.duration_s,
+        transcript=info.transcript,
+        language=info.language,
+        warnings=info.quality.warnings if info.quality else (),
+        cached=info.cached,
+        damaged=info.damaged,
+    )

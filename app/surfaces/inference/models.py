@@ -1,0 +1,98 @@
+"""The models that the Open Inference Protocol shows, with the tensors of the published deployment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from firstword.app.errors import ModelNotFound
+from firstword.app.surfaces.inference.tensors import TensorSpec
+
+VERSION: Final = "1"
+PLATFORM: Final = "firstword"
+EXTENSIONS: Final = ("binary_tensor_data", "model_configuration", "statistics", "generate")
+REFERENCE_HZ: Final = 16_000
+MEL_HZ: Final = 50
+SPEECH_TOKEN_OFFSET: Final = 151_663
+"""What the published deployment adds to speech tokens: the language model's size without them."""
+
+REFERENCE_WAV: Final = TensorSpec("reference_wav", "FP32", (-1,))
+REFERENCE_LENGTH: Final = TensorSpec("reference_wav_len", "INT32", (1,))
+TARGET_TOKENS: Final = TensorSpec("target_speech_tokens", "INT32", (-1,))
+FINALIZE: Final = TensorSpec("finalize", "BOOL", (1,), is_optional=True)
+SPEECH_INPUTS: Final = (
+    TensorSpec("reference_wav", "FP32", (-1,), is_optional=True),
+    TensorSpec("reference_wav_len", "INT32", (1,), is_optional=True),
+    TensorSpec("reference_text", "BYTES", (1,), is_optional=True),
+    TensorSpec("target_text", "BYTES", (1,)),
+)
+TOKEN2WAV_INPUTS: Final = (
+    TARGET_TOKENS,
+    TensorSpec("prompt_speech_tokens", "INT32", (-1,), is_optional=True),
+    TensorSpec("prompt_speech_feat", "FP16", (-1, 80), is_optional=True),
+    TensorSpec("prompt_spk_embedding", "FP16", (-1,), is_optional=True),
+    TensorSpec("token_offset", "INT32", (1,), is_optional=True),
+    FINALIZE,
+)
+WAVEFORM: Final = TensorSpec("waveform", "FP32", (-1,))
+MEL: Final = TensorSpec("mel", "FP32", (80, -1))
+
+
+@dataclass(slots=True)
+class Duration:
+    count: int = 0
+    ns: int = 0
+
+    def add(self, seconds: float) -> None:
+        self.count += 1
+        self.ns += round(1e9 * seconds)
+
+
+@dataclass(slots=True)
+class Statistics:
+    """Of one model since the start. queue: for a slot; compute: all that is not."""
+
+    last_inference_ms: int = 0  # since 1970
+    success: Duration = field(default_factory=Duration)
+    fail: Duration = field(default_factory=Duration)
+    queue: Duration = field(default_factory=Duration)
+    compute: Duration = field(default_factory=Duration)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """is_decoupled: a request may have several responses, over a stream."""
+
+    name: str
+    inputs: tuple[TensorSpec, ...]
+    output: TensorSpec
+    is_decoupled: bool = False
+    statistics: Statistics = field(default_factory=Statistics)
+
+    def input(self, name: str) -> TensorSpec | None:
+        return next((spec for spec in self.inputs if spec.name == name), None)
+
+
+def models_of(family: str, gives_mel: bool) -> Mapping[str, Model]:
+    """By name; the first speaks texts. gives_mel: as `Stages` says."""
+    models = [
+        Model(family, SPEECH_INPUTS, WAVEFORM, is_decoupled=True),
+        Model(
+            "audio_tokenizer",
+            (REFERENCE_WAV, REFERENCE_LENGTH),
+            TensorSpec("prompt_speech_tokens", "INT32", (-1,)),
+        ),
+        Model("speaker_embedding", (REFERENCE_WAV,), TensorSpec("prompt_spk_embedding", "FP16", (-1,))),
+        Model("token2wav", TOKEN2WAV_INPUTS, MEL if gives_mel else WAVEFORM),
+        Model("vocoder", (MEL, FINALIZE), TensorSpec("tts_speech", "FP32", (-1,))),
+    ]
+    return {model.name: model for model in models}
+
+
+def find_model(models: Mapping[str, Model], name: str, version: str) -> Model:
+    """Raises ModelNotFound."""
+    model = models.get(name)
+    if model is None:
+        raise ModelNotFound(f"there is no model {name[:64]!a}; there are {', '.join(models)}")
+    if version not in ("", VERSION):
+        raise ModelNotFound(f"model {name!r} has no version {version[:16]!a}; it has version {VERSION}")
+    return model

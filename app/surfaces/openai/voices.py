@@ -1,0 +1,207 @@
+"""OpenAI's custom voices, as `client.audio.voices` of its Python client calls them, over our speakers."""
+
+import asyncio
+from datetime import datetime
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Form, Query, UploadFile
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, Field
+from starlette.requests import Request
+
+from firstword.app.audio.decode import RecordingTooLong, UndecodableAudio, decode_recording
+from firstword.app.errors import AudioTooLong, BadAudio, InvalidRequest
+from firstword.app.http.dependencies import Services, ServicesHere
+from firstword.app.http.errors import rejections_counted
+from firstword.app.http.forms import JsonOrFormRoute, MemoryFormRoute
+from firstword.app.http.limits import FORM_BYTES, BodyLimit, upload_too_large
+from firstword.app.http.schemas import ERROR_ANSWERS, RequestFields, SentAudio
+from firstword.app.options import Limits
+from firstword.app.speakers.consents import Consent
+from firstword.app.speakers.interface import checked_language
+from firstword.app.speakers.lexicon import checked_lexicon
+
+MAX_CONSENT_S = 120.0
+
+router = APIRouter(prefix="/v1/audio", tags=["openai"], responses=ERROR_ANSWERS, route_class=JsonOrFormRoute)
+form_router = APIRouter(
+    prefix="/v1/audio", tags=["openai"], responses=ERROR_ANSWERS, route_class=MemoryFormRoute
+)
+
+
+class VoiceFields(RequestFields):
+    """Other fields are ignored; `transcript`, `language` and `lexicon` (JSON) are ours."""
+
+    name: str
+    type: Literal["audio_sample", "prompt"] = "audio_sample"
+    audio_sample: SentAudio | None = None
+    consent: str | None = Field(None, max_length=64)
+    transcript: str = ""
+    language: str | None = None
+    lexicon: str = ""
+
+
+class CustomVoice(BaseModel):
+    id: str  # the speaker's name
+    created_at: int
+    name: str
+    object: Literal["audio.voice"] = "audio.voice"
+    type: Literal["audio_sample"] = "audio_sample"
+
+
+class VoiceDeleted(BaseModel):
+    id: str
+    deleted: Literal[True] = True
+    object: Literal["audio.voice.deleted"] = "audio.voice.deleted"
+
+
+class ConsentForm(BaseModel):
+    name: str
+    language: str
+    recording: UploadFile
+
+
+class ConsentName(BaseModel):
+    name: str
+
+
+class VoiceConsent(BaseModel):
+    id: str
+    created_at: int
+    language: str
+    name: str
+    object: Literal["audio.voice_consent"] = "audio.voice_consent"
+
+    @classmethod
+    def of(cls, consent: Consent) -> "VoiceConsent":
+        return cls(id=consent.id, created_at=consent.created_at, language=consent.language, name=consent.name)
+
+
+class VoiceConsentDeleted(BaseModel):
+    id: str
+    deleted: Literal[True] = True
+    object: Literal["audio.voice_consent"] = "audio.voice_consent"
+
+
+class VoiceConsentList(BaseModel):
+    object: Literal["list"] = "list"
+    data: list[VoiceConsent]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+@router.post("/voices")
+async def create_voice(body: VoiceFields, request: Request, services: ServicesHere) -> CustomVoice:
+    """Register a speaker from a recording, with the recording of its consent."""
+    if body.type == "prompt":
+        raise InvalidRequest(
+            "voices from a description are not supported; send an audio_sample with its consent",
+            "type",
+        )
+    if not isinstance(body.audio_sample, bytes):
+        raise InvalidRequest("audio_sample is missing; send a file in a multipart form", "audio_sample")
+    if body.consent is None:
+        raise InvalidRequest("consent is missing; POST /v1/audio/voice_consents gives one", "consent")
+    with rejections_counted(services.metrics):
+        services.quotas.charge(request.state.client.name)
+        _check_size(body.audio_sample, services)
+        consents = services.consents
+        consent = await asyncio.to_thread(consents.get, body.consent)
+        info = await services.speakers.enrol(
+            body.name,
+            body.audio_sample,
+            body.transcript,
+            body.language or consent.language,
+            client=request.state.client,
+            lexicon=checked_lexicon(body.lexicon),
+        )
+        await asyncio.to_thread(consents.attach, consent.id, info.name)
+    created_at = int(datetime.fromisoformat(info.created_at).timestamp())
+    return CustomVoice(id=info.name, created_at=created_at, name=info.name)
+
+
+@router.delete("/voices/{voice_id}")
+async def delete_voice(voice_id: str, request: Request, services: ServicesHere) -> VoiceDeleted:
+    """Delete the speaker, and its consent with it."""
+    await services.speakers.delete(voice_id, client=request.state.client)
+    return VoiceDeleted(id=voice_id)
+
+
+@form_router.post("/voice_consents")
+async def create_consent(
+    form: Annotated[ConsentForm, Form(media_type="multipart/form-data")],
+    request: Request,
+    services: ServicesHere,
+) -> VoiceConsent:
+    """Keep a recording in which a person agrees to a voice made of theirs. What is said is not checked."""
+    with rejections_counted(services.metrics):
+        services.quotas.charge(request.state.client.name)
+        recording = await form.recording.read()
+        _check_size(recording, services)
+        language = checked_language(form.language)
+        if language is None:
+            raise InvalidRequest("language is empty; expected a tag such as en-US", "language")
+        await asyncio.to_thread(_check_recording, recording)
+        added = await asyncio.to_thread(services.consents.add, form.name, language, recording)
+        return VoiceConsent.of(added)
+
+
+@router.get("/voice_consents")
+async def list_consents(
+    services: ServicesHere,
+    after: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+) -> VoiceConsentList:
+    """List them, the newest first."""
+    found, has_more = await asyncio.to_thread(services.consents.list, after, limit)
+    ids = [consent.id for consent in found]
+    return VoiceConsentList(
+        data=[VoiceConsent.of(consent) for consent in found],
+        first_id=ids[0] if ids else None,
+        last_id=ids[-1] if ids else None,
+        has_more=has_more,
+    )
+
+
+@router.get("/voice_consents/{consent_id}")
+async def get_consent(consent_id: str, services: ServicesHere) -> VoiceConsent:
+    return VoiceConsent.of(await asyncio.to_thread(services.consents.get, consent_id))
+
+
+@router.post("/voice_consents/{consent_id}")
+async def rename_consent(consent_id: str, body: ConsentName, services: ServicesHere) -> VoiceConsent:
+    return VoiceConsent.of(await asyncio.to_thread(services.consents.rename, consent_id, body.name))
+
+
+@router.delete("/voice_consents/{consent_id}")
+async def delete_consent(consent_id: str, services: ServicesHere) -> VoiceConsentDeleted:
+    """Only while no voice was created with it."""
+    await asyncio.to_thread(services.consents.delete, consent_id)
+    return VoiceConsentDeleted(id=consent_id)
+
+
+def body_limits(limits: Limits) -> list[BodyLimit]:
+    """Return the limits of the routes that take a file."""
+    max_bytes = limits.max_upload_bytes
+    routes = [route for route in (*router.routes, *form_router.routes) if isinstance(route, APIRoute)]
+    return [
+        BodyLimit(route, max_bytes + FORM_BYTES, lambda: upload_too_large(max_bytes))
+        for route in routes
+        if route.endpoint in (create_voice, create_consent)
+    ]
+
+
+def _check_size(recording: bytes, services: Services) -> None:
+    if len(recording) > services.limits.max_upload_bytes:
+        raise upload_too_large(services.limits.max_upload_bytes)
+
+
+def _check_recording(recording: bytes) -> None:
+    """Raises BadAudio and AudioTooLong."""
+    try:
+        decode_recording(recording, MAX_CONSENT_S)
+    except RecordingTooLong as error:
+        raise AudioTooLong(str(error)) from error
+    except UndecodableAudio as error:
+        raise BadAudio(str(error)) from error

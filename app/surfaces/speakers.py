@@ -1,0 +1,167 @@
+"""`/speakers`: list, register, change, remove, export and import speakers."""
+
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Form, Query, UploadFile
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from firstword.app.clients import Access, Client
+from firstword.app.errors import MissingScope
+from firstword.app.http.dependencies import Services, ServicesHere
+from firstword.app.http.errors import rejections_counted
+from firstword.app.http.limits import FORM_BYTES, BodyLimit, upload_too_large
+from firstword.app.http.schemas import ERROR_ANSWERS, binary_answers
+from firstword.app.options import Limits
+from firstword.app.speakers.interface import SpeakerInfo, max_bundle_bytes
+from firstword.app.speakers.lexicon import checked_lexicon
+
+router = APIRouter(prefix="/speakers", tags=["speakers"], responses=ERROR_ANSWERS)
+
+BUNDLE_TYPE = "application/octet-stream"
+BUNDLE_ANSWERS = binary_answers(BUNDLE_TYPE, description="A safetensors file.")
+
+
+class SpeakerList(BaseModel):
+    speakers: list[SpeakerInfo]
+
+
+class StrictForm(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Enrolment(StrictForm):
+    name: str
+    audio: UploadFile
+    transcript: str = ""
+    language: str | None = None
+    access: Access | None = None
+    lexicon: str = Field("", description='What it says for a word, as JSON: {"Nguyen": "win"}.')
+
+
+class Import(StrictForm):
+    bundle: UploadFile
+    name: str | None = None
+    access: Access | None = None
+
+
+class Change(StrictForm):
+    """A field that is left out stays as it is."""
+
+    transcript: str | None = None
+    language: str | None = None
+    access: Access | None = None
+    lexicon: dict[str, str] | None = None
+
+
+def client_or_owner(
+    request: Request,
+    owner: Annotated[str | None, Query(description="Whose private speaker; for administrators.")] = None,
+) -> Client:
+    """Several owners may have a private speaker of one name. Raises MissingScope."""
+    client: Client = request.state.client
+    if owner is None:
+        return client
+    if not client.is_admin:
+        raise MissingScope("only a key with the scope admin may say `owner`; leave it out", "admin")
+    return Client(owner)
+
+
+ClientOrOwner = Annotated[Client, Depends(client_or_owner)]
+
+
+@router.get("")
+async def list_speakers(request: Request, services: ServicesHere) -> SpeakerList:
+    return SpeakerList(speakers=services.speakers.list(request.state.client))
+
+
+@router.get("/{name}")
+async def get_speaker(name: str, client: ClientOrOwner, services: ServicesHere) -> SpeakerInfo:
+    return services.speakers.get(name, client)
+
+
+@router.post("", status_code=201)
+async def enrol(
+    form: Annotated[Enrolment, Form(media_type="multipart/form-data")],
+    request: Request,
+    services: ServicesHere,
+) -> SpeakerInfo:
+    """Make a speaker of a recording of 1 to 30 s. The response comes when the speaker is ready to speak."""
+    with rejections_counted(services.metrics):
+        recording = await _read_upload(form.audio, services.limits.max_upload_bytes, request, services)
+        return await services.speakers.enrol(
+            form.name,
+            recording,
+            form.transcript,
+            form.language,
+            client=request.state.client,
+            access=form.access,
+            lexicon=checked_lexicon(form.lexicon),
+        )
+
+
+@router.post("/import", status_code=201)
+async def import_speaker(
+    form: Annotated[Import, Form(media_type="multipart/form-data")], request: Request, services: ServicesHere
+) -> SpeakerInfo:
+    """Add a speaker that another server exported."""
+    with rejections_counted(services.metrics):
+        max_bytes = max_bundle_bytes(services.limits.max_upload_bytes)
+        bundle = await _read_upload(form.bundle, max_bytes, request, services)
+        return await services.speakers.import_bundle(
+            bundle, form.name, client=request.state.client, access=form.access
+        )
+
+
+@router.patch("/{name}")
+async def update_speaker(
+    name: str, change: Change, client: ClientOrOwner, services: ServicesHere
+) -> SpeakerInfo:
+    lexicon = None if change.lexicon is None else checked_lexicon(change.lexicon)
+    return await services.speakers.update(
+        name, change.transcript, change.language, client=client, access=change.access, lexicon=lexicon
+    )
+
+
+@router.delete("/{name}", status_code=204)
+async def delete_speaker(name: str, client: ClientOrOwner, services: ServicesHere) -> None:
+    """Streams that are running finish."""
+    await services.speakers.delete(name, client=client)
+
+
+@router.get("/{name}/export", response_class=Response, responses=BUNDLE_ANSWERS)
+async def export_speaker(name: str, client: ClientOrOwner, services: ServicesHere) -> Response:
+    """Return the speaker as a file for another server with the same checkpoint."""
+    bundle = await services.speakers.export(name, client=client)
+    headers = {"Content-Disposition": f'attachment; filename="{name}.safetensors"'}
+    return Response(bundle, media_type=BUNDLE_TYPE, headers=headers)
+
+
+async def _read_upload(file: UploadFile, max_bytes: int, request: Request, services: Services) -> bytes:
+    """Return the file's content. Raises RateLimited, and UploadTooLarge: the form's limit is higher."""
+    services.quotas.charge(request.state.client.name)
+    content = await file.read()
+    if len(content) > max_bytes:
+        raise upload_too_large(max_bytes)
+    return content
+
+
+def body_limits(limits: Limits) -> list[BodyLimit]:
+    """Return the limits of the routes that take a file."""
+    max_bytes = {
+        enrol: limits.max_upload_bytes,
+        import_speaker: max_bundle_bytes(limits.max_upload_bytes),
+    }
+    routes = [route for route in router.routes if isinstance(route, APIRoute)]
+    return [
+        BodyLimit(
+            route,
+            max_bytes[route.endpoint] + FORM_BYTES,
+            partial(upload_too_large, max_bytes[route.endpoint]),
+        )
+        for route in routes
+        if route.endpoint in max_bytes
+    ]

@@ -1,0 +1,165 @@
+"""Of a body that is too large or too slow no more is read than shows that."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from firstword.app.http.app import build_app
+from firstword.app.http.limits import speech_body_bytes
+from firstword.app.http.middleware import LINGER_BYTES
+from tests.support.fake_engine import FakeEngine
+from tests.support.serving import LIMITS, PATIENCE_S, counted, error_of, in_process, make_services, serving
+
+pytestmark = pytest.mark.anyio
+
+MIB = 1024**2
+FORM_START = b'--x\r\nContent-Disposition: form-data; name="name"\r\n\r\nbo\r\n' + (
+    b'--x\r\nContent-Disposition: form-data; name="audio"; filename="a"\r\n\r\n'
+)
+FORM_END = b"\r\n--x--\r\n"
+JSON = {"Content-Type": "application/json"}
+
+
+async def zeros(num_bytes: int, taken: list[int] | None = None) -> AsyncIterator[bytes]:
+    """A body without Content-Length, in pieces of 64 KiB."""
+    for _ in range(num_bytes // 65536):
+        if taken is not None:
+            taken.append(65536)
+        yield b"0" * 65536
+
+
+@pytest.mark.parametrize("path", ["/tts", "/v1/audio/speech"])
+@pytest.mark.parametrize("is_chunked", [True, False])
+async def test_ten_megabytes_of_json_are_refused(path: str, is_chunked: bool) -> None:
+    engine = FakeEngine()
+    services = make_services(engine)
+    async with serving(services) as url, httpx.AsyncClient(base_url=url) as client:
+        content = zeros(10 * MIB) if is_chunked else b"0" * 10 * MIB
+        answer = await client.post(path, content=content, headers=JSON)
+        after = await client.get("/livez")
+    expected = (413, "text_too_long") if path == "/tts" else (400, "string_above_max_length")
+    assert (answer.status_code, error_of(answer)["code"]) == expected
+    assert answer.headers["connection"] == "close"
+    assert after.status_code == 200
+    assert not engine.streams
+    assert counted(services, "tts_rejected_total", reason="too_long") == 1
+
+
+async def test_reading_stops_soon_after_the_limit_is_passed() -> None:
+    taken: list[int] = []
+    async with in_process(make_services()) as client:
+        answer = await client.post("/tts", content=zeros(100 * MIB, taken), headers=JSON)
+    assert answer.status_code == 413
+    assert sum(taken) <= speech_body_bytes(LIMITS) + LINGER_BYTES + 2 * 65536
+
+
+@pytest.mark.parametrize("head", ["Content-Length: 1000000", "Transfer-Encoding: chunked"])
+async def test_a_client_that_sends_and_sends_is_answered_first(head: str) -> None:
+    limits = replace(LIMITS, max_body_bytes=0x40000 - 4, max_reference_bytes=1)
+    async with serving(make_services(limits=limits)) as url:
+        host, port = urlsplit(url).hostname, urlsplit(url).port
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(f"POST /tts HTTP/1.1\r\nHost: test\r\n{head}\r\n\r\n".encode())
+        writer.write(b"40001\r\n" + b"0" * 0x40001)  # in either form one more than is read
+        assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 413 ")
+        writer.close()
+
+
+async def test_a_body_of_just_the_limit_is_read() -> None:
+    """With room for a recording in base64: 30 bytes are 40."""
+    limits = replace(LIMITS, max_body_bytes=64, max_reference_bytes=30)
+    async with in_process(make_services(limits=limits)) as client:
+        at_limit = await client.post("/tts", content=b'{"text":"Hi."}'.ljust(104), headers=JSON)
+        over_limit = await client.post("/tts", content=b'{"text":"Hi."}'.ljust(105), headers=JSON)
+    assert (at_limit.status_code, over_limit.status_code) == (200, 413)
+
+
+@pytest.mark.parametrize("path", ["/speakers", "/speakers/import"])
+async def test_an_upload_over_its_limit_is_refused(path: str) -> None:
+    """A bundle holds a recording and what was read of it."""
+    field, max_bytes = ("audio", 10 * MIB) if path == "/speakers" else ("bundle", 12 * MIB)
+    async with in_process(make_services()) as client:
+        data = {"name": "bo"}
+        at_limit = await client.post(path, data=data, files={field: bytes(max_bytes)})
+        over_limit = await client.post(path, data={"name": "cy"}, files={field: bytes(max_bytes + 1)})
+        far_over = await client.post(path, data=data, files={field: bytes(20 * MIB)})
+    assert (at_limit.status_code, over_limit.status_code, far_over.status_code) == (201, 413, 413)
+    assert error_of(over_limit)["code"] == error_of(far_over)["code"] == "upload_too_large"
+
+
+async def test_an_upload_has_its_limit_behind_a_root_path_and_with_a_slash_too() -> None:
+    app = FastAPI()
+    app.mount("/voice", build_app(make_services()))
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        upload = {"data": {"name": "bo"}, "files": {"audio": bytes(MIB)}}
+        mounted = await client.post("/voice/speakers", **upload)
+        with_slash = await client.post("/voice/speakers/", **upload)
+    assert (mounted.status_code, with_slash.status_code) == (201, 409)
+
+
+async def test_a_body_that_does_not_come_is_given_up() -> None:
+    engine = FakeEngine()
+    services = make_services(engine, limits=replace(LIMITS, body_timeout_s=0.1))
+    async with serving(services) as url:
+        host, port = urlsplit(url).hostname, urlsplit(url).port
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(b"POST /tts HTTP/1.1\r\nHost: test\r\nContent-Length: 100\r\n\r\n{")
+        answer = await reader.read()
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b'"code": "timeout"' in answer
+
+
+async def test_a_client_that_leaves_within_its_body_is_forgotten() -> None:
+    engine = FakeEngine()
+    services = make_services(engine)
+    async with serving(services) as url:
+        host, port = urlsplit(url).hostname, urlsplit(url).port
+        _, writer = await asyncio.open_connection(host, port)
+        writer.write(b"POST /tts HTTP/1.1\r\nHost: test\r\nContent-Length: 100\r\n\r\n{")
+        await writer.drain()
+        writer.transport.abort()
+    assert not engine.streams
+
+
+async def test_all_bodies_together_have_a_limit_and_one_alone_has_its_own() -> None:
+    limits = replace(LIMITS, max_bodies_bytes=2 * MIB)
+    go_on = asyncio.Event()
+
+    async def held() -> AsyncIterator[bytes]:
+        """A form that stops in the middle of its file."""
+        yield FORM_START + bytes(MIB + MIB // 2)
+        await go_on.wait()
+        yield FORM_END
+
+    services = make_services(limits=limits)
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    async with serving(services) as url, httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
+        first = asyncio.create_task(client.post("/speakers", content=held(), headers=headers))
+        refused = None
+        while refused is None or refused.status_code != 503:  # the first one may still be on its way
+            refused = await client.post("/speakers", files={"audio": bytes(MIB)})
+        small = await client.post("/tts", json={"text": "Hi."})
+        go_on.set()
+        assert (await first).status_code == 201
+        alone = await client.post("/speakers", data={"name": "cy"}, files={"audio": bytes(3 * MIB)})
+    assert (refused.headers["retry-after"], error_of(refused)["code"]) == ("1", "overloaded")
+    assert small.status_code == 200
+    assert alone.status_code == 201
+    assert counted(services, "tts_rejected_total", reason="queue_full") >= 1
+
+
+async def test_a_body_is_no_longer_counted_once_its_request_is_over() -> None:
+    services = make_services(limits=replace(LIMITS, max_bodies_bytes=MIB))
+    async with in_process(services) as client:
+        for number in range(5):
+            upload = {"data": {"name": f"bo{number}"}, "files": {"audio": bytes(MIB)}}
+            assert (await client.post("/speakers", **upload)).status_code == 201
+            assert (await client.post("/speakers", files={"audio": bytes(11 * MIB)})).status_code == 413
+        assert (await client.post("/tts", json={"text": "Hi."})).status_code == 200

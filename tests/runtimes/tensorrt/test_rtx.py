@@ -1,0 +1,34 @@
+"""TensorRT-RTX reads our graphs and builds engines of them on a CPU. None is run here."""
+
+from pathlib import Path
+
+import pytest
+
+from firstword.models.checkpoint.open import open_checkpoint
+from firstword.models.config import Dtype, Family
+from firstword.models.flow.flow import Flow
+from firstword.models.runtimes.tensorrt.engines import EnginePlans
+from firstword.models.runtimes.tensorrt.library import find_library, installed_modules
+from firstword.models.runtimes.tensorrt.plans import build_plans
+from tests.support.checkpoints import small_checkpoint
+
+pytestmark = [
+    pytest.mark.tensorrt,
+    pytest.mark.timeout(900),  # half a minute of computing, on a machine that may have other work
+    pytest.mark.skipif(not installed_modules(), reason="TensorRT-RTX is not installed: make setup-tensorrt"),
+]
+
+
+@pytest.mark.parametrize(("family", "dtype"), [("cosyvoice2", "float16"), ("cosyvoice3", "bfloat16")])
+def test_engines_of_a_small_checkpoint(family: Family, dtype: Dtype, tmp_path: Path) -> None:
+    library = find_library()
+    if not library.builds_without_gpu:
+        pytest.skip("TensorRT itself needs a GPU, and is preferred to RTX where both are installed")
+    checkpoint = open_checkpoint(small_checkpoint(family))
+    found = EnginePlans(checkpoint, library, dtype, 10.0, tmp_path)
+    flow = checkpoint.load_flow()
+    assert isinstance(flow, Flow)
+    made = build_plans(library, found.parts(flow, checkpoint.load_hift()), found.plans)
+    assert [path.name.split(".")[0] for path in made] == list(found.ranges)
+    found.check()
+    assert all(path.stat().st_size > 10_000 for path in made)

@@ -1,0 +1,108 @@
+"""What many who come at once get of one worker and of bounded memory."""
+
+import asyncio
+
+import pytest
+
+from firstword.app.errors import Overloaded
+from tests.speakers.fakes import STATE_BYTES, FakeNetworks
+from tests.speakers.recordings import recording
+from tests.speakers.servers import Servers, hold_work, work_began
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_client_who_leaves_leaves_no_speaker(servers: Servers) -> None:
+    registry = await servers.open()
+    hold_work(servers.networks)
+    leaving = asyncio.create_task(registry.enrol("mia", recording()))
+    await work_began(servers.networks)
+    queued = asyncio.create_task(registry.enrol("eva", recording()))
+    await asyncio.wait([queued], timeout=0)
+
+    leaving.cancel()
+    queued.cancel()
+    await asyncio.wait([leaving, queued])
+    servers.networks.gate.set()
+
+    await registry.enrol("kim", recording())  # runs after what was left
+    assert [speaker.name for speaker in registry.list()] == ["ann", "bob", "kim"]
+    assert servers.networks.reads == 2  # eva's work never began
+
+
+async def test_work_is_done_one_after_the_other(servers: Servers) -> None:
+    registry = await servers.open()
+    hold_work(servers.networks)
+    enrolments = [asyncio.create_task(registry.enrol(f"s{n}", recording(seed=n))) for n in range(3)]
+    await work_began(servers.networks)
+
+    assert not servers.networks.began.acquire(blocking=False)
+
+    servers.networks.gate.set()
+    await asyncio.gather(*enrolments)
+
+
+async def test_only_so_many_recordings_wait(servers: Servers) -> None:
+    registry = await servers.open(max_waiting=2)
+    hold_work(servers.networks)
+    waiting = [asyncio.create_task(registry.enrol(f"s{n}", recording())) for n in range(2)]
+    await work_began(servers.networks)
+
+    with pytest.raises(Overloaded, match="2 recordings wait") as caught:
+        await registry.enrol("one-more", recording())
+    assert caught.value.retry_after_s >= 1
+
+    servers.networks.gate.set()
+    await asyncio.gather(*waiting)
+    await registry.enrol("one-more", recording())
+
+
+async def test_many_who_want_one_cold_speaker_prepare_it_once(servers: Servers) -> None:
+    await (await servers.open()).enrol("mia", recording())
+    networks = FakeNetworks()
+    registry = await servers.open(networks)
+    prepares = networks.prepares
+    hold_work(networks)
+
+    waiting = [asyncio.create_task(registry.prepared("mia")) for _ in range(10)]
+    await work_began(networks)
+    waiting.pop().cancel()
+    networks.gate.set()
+
+    assert len({id(prepared) for prepared in await asyncio.gather(*waiting)}) == 1
+    assert networks.prepares == prepares + 1
+
+
+async def test_memory_is_bounded_and_the_built_in_speakers_stay(servers: Servers) -> None:
+    registry = await servers.open(max_cache_bytes=4 * STATE_BYTES)
+    for number in range(5):
+        await registry.enrol(f"s{number}", recording(seed=number))
+
+    cached = [speaker.name for speaker in registry.list() if speaker.cached]
+
+    assert cached == ["ann", "bob", "s3", "s4"]
+    assert (await registry.prepared("s0")).features.prompt_tokens.any()
+    assert not registry.get("s3").cached
+
+
+async def test_a_memory_too_small_for_the_built_in_speakers_is_told(
+    servers: Servers, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry = await servers.open(max_cache_bytes=STATE_BYTES)
+
+    assert "too small to keep the built-in ann" in caplog.text
+    assert (await registry.prepared("ann")).state_bytes == STATE_BYTES
+
+
+async def test_what_is_deleted_while_it_is_prepared_does_not_stay(servers: Servers) -> None:
+    await (await servers.open()).enrol("mia", recording())
+    networks = FakeNetworks()
+    registry = await servers.open(networks)
+    hold_work(networks)
+    waiting = asyncio.create_task(registry.prepared("mia"))
+    await work_began(networks)
+    await registry.delete("mia")
+    networks.gate.set()
+
+    assert (await waiting).features.prompt_tokens.any()
+    assert registry._cache.num_bytes == 2 * STATE_BYTES

@@ -1,0 +1,27 @@
+"""Importing does no work: nothing is read, and what is not used costs nothing."""
+
+import pytest
+
+from tests.support.python import modules_after
+
+HEAVY_WHEN_USED = ("wetext", "inflect", "py3langid", "matplotlib", "openai", "vllm", "grpc")
+
+
+def test_the_service_reads_no_environment_and_loads_nothing_it_may_not_need() -> None:
+    modules = modules_after(
+        "import firstword.app.service", FIRSTWORD_PORT="no port", FIRSTWORD_NO_SUCH_SETTING="1"
+    )
+    assert not modules & set(HEAVY_WHEN_USED)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "firstword.app.cli",
+        "firstword.app.settings",
+        "firstword.app.core.interface",
+        "firstword.app.audio.formats",
+    ],
+)
+def test_what_needs_no_network_does_not_load_torch(module: str) -> None:
+    assert "torch" not in modules_after(f"import {module}")

@@ -1,0 +1,68 @@
+"""The normalizer takes anything, fast, from any thread."""
+
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from firstword.app.text.normalize import Normalizer
+from tests.text.examples import HOSTILE, SENTENCES, random_texts
+
+LANGUAGES = ("en", "zh", "de")
+MAX_CHARS = 4096
+ALLOWED_S = 2.0  # a hundred times what the slowest takes; a quadratic reading takes longer
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
+def test_hostile_text_takes_no_long_time(unit: str, normalizer: Normalizer) -> None:
+    text = (unit * MAX_CHARS)[:MAX_CHARS]
+    for language in LANGUAGES:
+        began = time.process_time()
+        normalizer(text, language)
+        assert time.process_time() - began < ALLOWED_S, language
+
+
+def test_nested_brackets_take_no_long_time(normalizer: Normalizer) -> None:
+    half = MAX_CHARS // 2
+    began = time.process_time()
+    normalizer("[" * half + "](" * half + ")" * half, "en")
+    normalizer("(" * half + ")" * half, "en")
+    assert time.process_time() - began < ALLOWED_S
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_any_text_is_read_without_what_cannot_be_said(language: str, normalizer: Normalizer) -> None:
+    for text in random_texts(1500):
+        spoken = normalizer(text, language)
+        assert spoken == spoken.strip()
+        assert not set(spoken) & set("\ud800\x00😀[\n"), text
+        if language in ("en", "zh"):
+            assert not set(spoken) & set("0123456789#*"), text
+
+
+def test_threads_read_the_same_as_one_alone() -> None:
+    sentences = [(text, language) for language, texts in SENTENCES.items() for text in texts] * 4
+    alone = Normalizer()
+    expected = [alone(*sentence) for sentence in sentences]
+    shared = Normalizer()
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda sentence: shared(*sentence), sentences)) == expected
+
+
+def test_warm_up_loads_what_importing_does_not() -> None:
+    program = (
+        "import sys, firstword.app.text.stream, firstword.app.text.normalize\n"
+        "from firstword.app.text.normalize import Normalizer\n"
+        "heavy = {'wetext', 'py3langid', 'inflect', 'torch'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+        "normalizer = Normalizer()\n"
+        "normalizer.warm_up(('en',))\n"
+        "assert heavy & set(sys.modules) == {'py3langid'}, heavy & set(sys.modules)\n"
+        "normalizer('1 October 2024', 'en')\n"
+        "assert heavy & set(sys.modules) == {'py3langid'}, heavy & set(sys.modules)\n"
+        "normalizer.warm_up(('en', 'yue'))\n"
+        "assert heavy & set(sys.modules) == {'py3langid', 'wetext'}, heavy & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

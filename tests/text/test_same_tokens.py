@@ -1,0 +1,60 @@
+"""A text without marks gives the tokens that it gave before there were any."""
+
+import asyncio
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from firstword.app.engine.text_frontend import text_frontend
+from firstword.app.options import BUILTIN_CHECKPOINT
+from firstword.app.text.marks import Reading
+from firstword.app.text.stream import Mode
+from firstword.models.checkpoint.open import open_checkpoint
+from tests.support.checkpoints import small_checkpoint
+from tests.support.small_lm import finished, new_generator, utterance
+from tests.text.examples import SENTENCES, random_texts
+
+MODES: tuple[Mode, ...] = ("whole", "segments", "continuous")
+SMALL = "7a9209dd3d179f3246b204997878b33ff98cdb673cb1caec4662185c2d89c9e4"
+# Taken on commit d1bd301, the built-in one with its weights and dictionary: of the segments of every text,
+# and of the speech tokens of three seeds.
+SEGMENTS = {
+    "built-in": "2e1a370fd2b97c1ce9afa7b5699c4f15262934a4a57517797f4faa7e33895ce4",
+    "cosyvoice1": SMALL,
+    "cosyvoice2": SMALL,
+    "cosyvoice3": SMALL,
+}
+SPEECH = "4e106a743bc4c4f22dd70da5085e90a134adb0a4d11e6e1a7995231bb0c50565"
+
+
+def digest(*values: object) -> str:
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()
+
+
+@pytest.mark.parametrize("name", SEGMENTS)
+def test_text_tokens_are_those_of_before(name: str) -> None:
+    directory = BUILTIN_CHECKPOINT if name == "built-in" else small_checkpoint(name)  # type: ignore[arg-type]
+    checkpoint = open_checkpoint(Path(directory))
+    frontend = text_frontend(checkpoint.load_tokenizer(), checkpoint)
+    found = hashlib.sha256()
+    for text in [text for texts in SENTENCES.values() for text in texts] + random_texts(300):
+        for normalize in (True, False):
+            for mode in MODES:
+                feed = frontend.open(mode, None, Reading(normalize), [])
+                items = [*feed.read(text[:7], False), *feed.read(text[7:], False), *feed.read("", True)]
+                said = [(one.source, one.spoken, one.language, list(one.text_ids)) for one in items]  # type: ignore[union-attr]
+                found.update(json.dumps(said).encode("utf-8", "surrogatepass"))
+    assert found.hexdigest() == SEGMENTS[name]
+
+
+def test_speech_tokens_are_those_of_before() -> None:
+    async def spoken() -> list[list[int]]:
+        generator = new_generator()
+        try:
+            return [await finished(generator.start(utterance(seed=seed))) for seed in (1, 2, 3)]
+        finally:
+            await generator.aclose()
+
+    assert digest(asyncio.run(spoken())) == SPEECH
