@@ -16,7 +16,8 @@ from firstword.app.http.dependencies import Services
 from firstword.app.http.encoding import MIN_AUDIO_S, EncodedChunk, StreamEncoder
 from firstword.app.http.errors import error_body
 from firstword.app.http.schemas import synthesis_request
-from firstword.app.http.streaming import StreamSession, resolve_output_format
+from firstword.app.http.session import StreamSession
+from firstword.app.http.streaming import resolve_output_format
 from firstword.app.surfaces.batches.schemas import ItemFields
 from firstword.app.surfaces.batches.store import Job
 

@@ -14,7 +14,7 @@ from firstword.app.clients import ANYBODY, Scope
 from firstword.app.errors import CancelReason, Refused, StreamTimeout, TtsError
 from firstword.app.http.dependencies import Services
 from firstword.app.http.errors import INTERNAL, count_rejection, error_message, row_of
-from firstword.app.http.streaming import StreamSession
+from firstword.app.http.session import StreamSession
 
 STATUS: Final = {
     400: grpc.StatusCode.INVALID_ARGUMENT,

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, TypeVar
 
-from firstword.app.surfaces.websocket.context import Context
 from pydantic import BaseModel, ValidationError
 
 from firstword.app.errors import InvalidRequest, TtsError
@@ -14,11 +13,13 @@ from firstword.app.http.encoding import MIN_AUDIO_S, EncodedChunk, StreamEncoder
 from firstword.app.http.errors import invalid_request, rejections_counted
 from firstword.app.http.limits import upload_too_large
 from firstword.app.http.schemas import SpeechBody, SpokenWord, synthesis_request
-from firstword.app.http.streaming import StreamSession, resolve_output_format
+from firstword.app.http.session import StreamSession
+from firstword.app.http.streaming import resolve_output_format
 from firstword.app.speakers.interface import SpeakerInfo
 from firstword.app.surfaces.grpc.call import Call, answered
 from firstword.app.surfaces.grpc.messages import Handler, message
 from firstword.app.surfaces.websocket import messages as ws
+from firstword.app.surfaces.websocket.context import Context
 
 SpeechEvent = message("firstword.v1.SpeechEvent")
 Started = message("firstword.v1.Started")

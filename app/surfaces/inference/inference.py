@@ -20,7 +20,7 @@ from firstword.app.http.dependencies import Services
 from firstword.app.http.encoding import MIN_AUDIO_S
 from firstword.app.http.errors import invalid_request, rejections_counted
 from firstword.app.http.schemas import VoiceFields, synthesis_request
-from firstword.app.http.streaming import StreamSession
+from firstword.app.http.session import StreamSession
 from firstword.app.speakers.interface import SentRecording, checked_transcript
 from firstword.app.surfaces.inference.models import (
     MEL_HZ,

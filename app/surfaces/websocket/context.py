@@ -14,7 +14,8 @@ from firstword.app.errors import CancelReason, InvalidRequest, StreamTimeout, Up
 from firstword.app.http.dependencies import Services
 from firstword.app.http.encoding import StreamEncoder
 from firstword.app.http.schemas import synthesis_request
-from firstword.app.http.streaming import StreamSession, resolve_output_format
+from firstword.app.http.session import StreamSession
+from firstword.app.http.streaming import resolve_output_format
 from firstword.app.speakers.interface import SentRecording, checked_transcript
 from firstword.app.surfaces.websocket.messages import (
     AudioFrame,
