@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -163,9 +163,13 @@ async def _pieces(text: Text) -> AsyncIterator[Any]:
             if piece is not None:
                 yield piece
     else:
-        iterator = iter(text)
+        iterator: Iterator[Any] = iter(text)
+
+        def following() -> Any:
+            return next(iterator, _END)
+
         # In a thread: a generator may wait for a language model.
-        while (piece := await anyio.to_thread.run_sync(lambda: next(iterator, _END))) is not _END:
+        while (piece := await anyio.to_thread.run_sync(following)) is not _END:
             if piece is not None:
                 yield piece
 
