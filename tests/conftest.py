@@ -24,7 +24,7 @@ SLOW = (
     "surfaces/inference/",
     "http/test_openapi.py",
     "commands/",
-    "engine/test_engine_supervisor.py",
+    "runtimes/engines/test_supervisor.py",
     "telemetry/test_tracing.py",
     "test_imports.py",
     "text/test_same_tokens.py",

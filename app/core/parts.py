@@ -10,12 +10,12 @@ from firstword.app.core.phrase_cache import PhraseCache
 from firstword.app.core.prompt import PromptBuilder
 from firstword.app.core.request import EngineInfo, ResolvedReading, SynthesisRequest
 from firstword.app.core.token2wav_pool import Token2WavPool
-from firstword.app.core.tokens import TokenGenerator
 from firstword.app.events import Subscriber
 from firstword.app.options import HopStrategy
 from firstword.app.speakers.interface import PreparedSpeaker, PreparedSpeakers
 from firstword.app.text.marks import Reading, SpeechMarks
 from firstword.app.text.segment import Item, Mode
+from firstword.models.lm.tokens import TokenGenerator
 
 
 class ItemFeed(Protocol):

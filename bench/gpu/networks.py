@@ -35,9 +35,9 @@ from firstword.models.layers import FullContext
 from firstword.models.lm.decoder import RowRequest, SpeechDecoder
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
-from firstword.models.runtimes.graphs.capture import captured
-from firstword.models.runtimes.graphs.estimator import ChunkBuffers, EstimatorStep, state_shapes
-from firstword.models.runtimes.graphs.lm import DecoderStep
+from firstword.models.runtimes.torch.cuda_graphs.capture import captured
+from firstword.models.runtimes.torch.cuda_graphs.estimator import ChunkBuffers, EstimatorStep, state_shapes
+from firstword.models.runtimes.torch.cuda_graphs.lm import DecoderStep
 
 FORMS: tuple[Form, ...] = ("service", "eager", "graphs", "compiled", "tensorrt")
 PROMPT_TOKENS = 75

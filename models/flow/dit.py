@@ -1,10 +1,13 @@
 """The estimator of CosyVoice 3: a diffusion transformer with adaptive layer norms."""
 
+from typing import ClassVar
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firstword.models.config import DiTConfig
+from firstword.models.flow.kv_cache import ChunkKVCache, PagedKVCache
 from firstword.models.layers import (
     AttentionContext,
     CacheSizes,
@@ -115,6 +118,8 @@ def modulated_norm(x: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
 
 
 class DiT(nn.Module):
+    cache_class: ClassVar[type[ChunkKVCache]] = PagedKVCache
+
     def __init__(self, config: DiTConfig):
         super().__init__()
         self.config = config

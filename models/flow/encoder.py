@@ -1,10 +1,13 @@
 """Speech tokens to `mu`, the mean the flow starts from, for CosyVoice 2 and 3."""
 
+from typing import ClassVar
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firstword.models.config import FRAMES_PER_TOKEN, UNetFlowConfig
+from firstword.models.flow.kv_cache import ChunkKVCache, PagedKVCache
 from firstword.models.layers import (
     CacheSizes,
     ConformerLayer,
@@ -72,6 +75,8 @@ class UpsampleConformer(nn.Module):
 class ConformerFront(nn.Module):
     """CosyVoice 2: token embedding, upsampling conformer, projection to mel bins."""
 
+    cache_class: ClassVar[type[ChunkKVCache]] = PagedKVCache
+
     def __init__(self, config: UNetFlowConfig, num_mels: int):
         super().__init__()
         self.embedding = nn.Embedding(config.vocab_size, config.encoder.input_size)
@@ -95,6 +100,8 @@ class ConformerFront(nn.Module):
 
 class EmbeddingFront(nn.Module):
     """CosyVoice 3: token embedding as wide as the mel, lookahead, each token twice."""
+
+    cache_class: ClassVar[type[ChunkKVCache]] = PagedKVCache
 
     def __init__(self, vocab_size: int, num_mels: int, hidden: int, lookahead: int):
         super().__init__()

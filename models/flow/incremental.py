@@ -17,7 +17,7 @@ from firstword.models.config import FRAMES_PER_TOKEN, NUM_MELS
 from firstword.models.flow.batched_cache import BatchedCache
 from firstword.models.flow.encoder import pack_tokens
 from firstword.models.flow.flow import Flow
-from firstword.models.flow.kv_cache import CacheWindow, ChunkKVCache, PagedKVCache, PromptCache
+from firstword.models.flow.kv_cache import CacheWindow, ChunkKVCache, PromptCache
 from firstword.models.flow.solver import noise_between, solve
 
 
@@ -73,6 +73,11 @@ class FlowChunk:
 
 
 class Estimator(Protocol):
+    """The flow's velocity network, with the cache that it needs of each stream."""
+
+    @property
+    def cache_class(self) -> type[ChunkKVCache]: ...
+
     def __call__(
         self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, context: BatchedCache
     ) -> Tensor:
@@ -81,34 +86,37 @@ class Estimator(Protocol):
 
 
 class Front(Protocol):
+    """Speech tokens to `mu`, with the cache that it needs of each stream."""
+
+    @property
+    def cache_class(self) -> type[ChunkKVCache]: ...
+
     def __call__(self, tokens: Tensor, token_context: BatchedCache, frame_context: BatchedCache) -> Tensor:
         """tokens (B, T + lookahead), -1 where there is none -> mu (B, M, 2 T)."""
         ...
 
 
-class OtherEstimator(Estimator, Protocol):
-    """An estimator that runs instead of the flow's own, with the cache that it needs."""
+@dataclass(frozen=True, slots=True, eq=False)
+class FlowNetworks:
+    """The two networks of a flow as they are run: torch's own, or a runtime's in their place."""
 
-    @property
-    def cache_class(self) -> type[ChunkKVCache]: ...
+    front: Front
+    estimator: Estimator
 
-
-class OtherFront(Front, Protocol):
-    """A front that runs instead of the flow's own, with the cache that it needs."""
-
-    @property
-    def cache_class(self) -> type[ChunkKVCache]: ...
+    @classmethod
+    def of(cls, flow: Flow) -> "FlowNetworks":
+        return cls(flow.front, flow.estimator)
 
 
 class IncrementalFlow:
     """Solves chunks of batches of streams. Holds the weights; a stream's state hangs from its `FlowState`."""
 
-    def __init__(self, flow: Flow, estimator: OtherEstimator | None = None, front: OtherFront | None = None):
+    def __init__(self, flow: Flow, networks: FlowNetworks | None = None):
+        """networks: None: the flow's own."""
         self.flow = flow
-        self._front: Front = flow.front if front is None else front
-        self._front_cache = PagedKVCache if front is None else front.cache_class
-        self._estimator: Estimator = flow.estimator if estimator is None else estimator
-        self._estimator_cache = PagedKVCache if estimator is None else estimator.cache_class
+        networks = networks or FlowNetworks.of(flow)
+        self._front, self._front_cache = networks.front, networks.front.cache_class
+        self._estimator, self._estimator_cache = networks.estimator, networks.estimator.cache_class
         self.chunk_tokens = flow.chunk_tokens
         self.lookahead_tokens = flow.config.lookahead_tokens
 

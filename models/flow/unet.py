@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firstword.models.config import UNetConfig
+from firstword.models.flow.kv_cache import ChunkKVCache, PagedKVCache
 from firstword.models.layers import (
     AttentionContext,
     CacheSizes,
@@ -151,6 +153,8 @@ class CausalStage(nn.Module):
 
 
 class CausalUNet(nn.Module):
+    cache_class: ClassVar[type[ChunkKVCache]] = PagedKVCache
+
     def __init__(self, config: UNetConfig):
         super().__init__()
         width, num_mid = config.channels[0], config.num_mid_blocks

@@ -144,23 +144,13 @@ class BatchedConvState:
             next_left[index] = row.clone()
 
 
-class CausalGenerate(Protocol):
-    """A causal generator that runs instead of the HiFT's own."""
-
-    def __call__(
-        self, mel: Tensor, source_spectrum: Tensor, context: BatchedConvState, is_start: bool
-    ) -> Tensor:
-        """As `firstword.models.hift.hift.Generator.forward`."""
-        ...
-
-
 class CausalVocoder:
     """Holds the weights; the states hold the streams."""
 
-    def __init__(self, hift: HiFT, generate: CausalGenerate | None = None):
-        """generate: used instead of the HiFT's own generator."""
+    def __init__(self, hift: HiFT, generate: Generate | None = None):
+        """generate: used instead of the HiFT's own generator; its context is a `BatchedConvState`."""
         self.hift = hift
-        self._generate: CausalGenerate = generate or hift.generator
+        self._generate: Generate = generate or hift.generator
 
     def start(self, seed: int) -> CausalState:
         """The noise is fixed, so that `seed` has no effect."""

@@ -24,8 +24,8 @@ from firstword.models.flow.encoder import (
 )
 from firstword.models.flow.kv_cache import RingKVCache
 from firstword.models.layers import ConformerLayer, InputEmbedding, RelativeAttention, sinusoids
-from firstword.models.runtimes.onnx.graph import CONTRIB, GraphWriter, Shape, float32
-from firstword.models.runtimes.onnx.session import OrtSession, each
+from firstword.models.onnx_graphs.graph import CONTRIB, GraphWriter, Shape, float32
+from firstword.models.onnx_graphs.session import OrtSession, each
 from firstword.models.runtimes.onnx.state import StateInputs, StateSpec
 
 _LEFT_TOKENS = LOOKAHEAD_KERNEL_SIZE - 1

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from firstword.models.flow.batched_cache import StreamChunk
 from firstword.models.flow.kv_cache import Int8RingKVCache, RingKVCache
-from firstword.models.runtimes.onnx.graph import CONTRIB, GraphWriter, Shape
+from firstword.models.onnx_graphs.graph import CONTRIB, GraphWriter, Shape
 
 StatePrecision = Literal["float32", "int8"]
 _LEAST = 1e-30  # of what is divided by

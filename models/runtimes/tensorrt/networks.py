@@ -15,11 +15,11 @@ from firstword.models.flow.kv_cache import KeyValues, RingKVCache
 from firstword.models.flow.unet import CausalUNet
 from firstword.models.hift.hift import Conv, Generator, SourceDown
 from firstword.models.hift.streaming import BatchedConvState
-from firstword.models.layers import FullContext
-from firstword.models.runtimes.onnx.estimator import STACKED, estimator_times
-from firstword.models.runtimes.onnx.standard import HIDDEN
+from firstword.models.layers import ConvContext, FullContext
+from firstword.models.onnx_graphs.estimator import STACKED, estimator_times
+from firstword.models.onnx_graphs.standard import HIDDEN
+from firstword.models.runtimes.tensorrt.contexts import Engine
 from firstword.models.runtimes.tensorrt.graphs import Estimator, conv_shapes
-from firstword.models.runtimes.tensorrt.runtime import Engine
 
 
 class TensorRTEstimator:
@@ -153,19 +153,20 @@ class TensorRTGenerator:
     generator: Generator
     engine: Engine
 
-    def __call__(self, mel: Tensor, source_spectrum: Tensor) -> Tensor:
+    def __call__(
+        self, mel: Tensor, source_spectrum: Tensor, context: ConvContext, is_start: bool = True
+    ) -> Tensor:
         """mel (B, M, T), source_spectrum (B, n_fft + 2, U T + 1) -> spectrum of the same shape, float32."""
-        dtype = self.generator.conv_pre.weight.dtype
-        inputs = {"mel": mel.to(dtype), "source": source_spectrum.to(dtype)}
+        inputs = {"mel": mel, "source": source_spectrum}
         if not self.engine.fits(inputs):
-            return self.generator(inputs["mel"], inputs["source"], FullContext())
-        spectrum = torch.empty_like(source_spectrum, memory_format=torch.contiguous_format)
+            return self.generator(mel, source_spectrum, FullContext())
+        spectrum = source_spectrum.new_empty(source_spectrum.shape, dtype=torch.float32)
         self.engine.run(inputs, {"spectrum": spectrum})
         return spectrum
 
 
 class TensorRTCausalGenerator:
-    """Runs the generator of CosyVoice 3, as a `firstword.models.hift.streaming.CausalGenerate`."""
+    """Runs the generator of CosyVoice 3, as a `firstword.models.hift.hift.Generate`."""
 
     def __init__(self, generator: Generator, start: Engine, following: Engine):
         self._generator, self._start, self._following = generator, start, following
@@ -177,9 +178,10 @@ class TensorRTCausalGenerator:
                 self._left[part.index] = part.in_channels, part.stride[0]
 
     def __call__(
-        self, mel: Tensor, source_spectrum: Tensor, context: BatchedConvState, is_start: bool
+        self, mel: Tensor, source_spectrum: Tensor, context: ConvContext, is_start: bool = True
     ) -> Tensor:
         """As `Generator.forward`."""
+        assert isinstance(context, BatchedConvState), context
         engine = self._start if is_start else self._following
         inputs = {"mel": mel, "source": source_spectrum}
         if not is_start:
