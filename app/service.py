@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from firstword.app.engine.startup import NetworksLoading, running_engine
 from firstword.app.http.app import DrainingServer, build_app, metrics_server, raise_file_limit, server_config
-from firstword.app.http.dependencies import Services
 from firstword.app.http.keys import KeyRing, UrlSigner
 from firstword.app.http.limits import Quotas
+from firstword.app.http.service import Service
 from firstword.app.settings import InvalidSettings, Settings
 from firstword.app.speakers.interface import max_bundle_bytes
 from firstword.app.surfaces.batches.queue import Batches
@@ -29,7 +29,7 @@ BATCH_DIRECTORY = "batches"
 
 
 @asynccontextmanager
-async def running(settings: Settings, loading: NetworksLoading | None = None) -> AsyncIterator[Services]:
+async def running(settings: Settings, loading: NetworksLoading | None = None) -> AsyncIterator[Service]:
     """The whole service but its sockets: loaded, warmed up and ready; closed at the end.
 
     loading: of the networks, where it has begun. Raises InvalidSettings, and what `running_engine` raises.
@@ -60,7 +60,7 @@ async def running(settings: Settings, loading: NetworksLoading | None = None) ->
         info = running.engine.info
         stack.callback(batches.close)
         voices = running.speakers.aliases = settings.server.voices(info.default_speaker)
-        yield Services(
+        yield Service(
             engine=running.engine,
             speakers=running.speakers,
             consents=running.consents,
@@ -117,16 +117,16 @@ async def serve(
         await runner.stop()
         if grpc is not None:
             await grpc.refuse()
-        await services.engine.drain(server_options.drain_timeout_s)
+        await service.engine.drain(server_options.drain_timeout_s)
         on_drained()
 
     grpc: GrpcServer | None = None
     raise_file_limit()
-    async with running(settings, loading) as services:
-        runner = BatchRunner(services)
-        inference = Inference(services)
+    async with running(settings, loading) as service:
+        runner = BatchRunner(service)
+        inference = Inference(service)
         app = build_app(
-            services,
+            service,
             inference=inference,
             cors_origins=server_options.cors_origins,
             allowed_hosts=server_options.checked_hosts,
@@ -139,12 +139,12 @@ async def serve(
             config,
             drain=drain,
             unread_timeout_s=limits.slow_listener_timeout_s,
-            on_listening=lambda port: announce(_greeting(server_options.host, port, services)),
+            on_listening=lambda port: announce(_greeting(server_options.host, port, service)),
         )
         async with AsyncExitStack() as stack:
             stack.callback(inference.close)
             await stack.enter_async_context(
-                metrics_server(server_options.metrics_port, server_options.host, services.metrics)
+                metrics_server(server_options.metrics_port, server_options.host, service.metrics)
             )
             if server_options.grpc_port is not None:
                 from firstword.app.surfaces.grpc.server import grpc_server
@@ -156,11 +156,11 @@ async def serve(
             await server.serve()
 
 
-def _greeting(host: str, port: int, services: Services) -> str:
-    info = services.engine.info
+def _greeting(host: str, port: int, service: Service) -> str:
+    info = service.engine.info
     host = "127.0.0.1" if host == "0.0.0.0" else host
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    key = "" if services.keys.is_open else " -H 'Authorization: Bearer YOUR_KEY'"
+    key = "" if service.keys.is_open else " -H 'Authorization: Bearer YOUR_KEY'"
     return (
         f"{address} speaks with {info.checkpoint} ({info.backend}). Hear it: "
         f'curl{key} {address}/tts --json \'{{"text":"Hello, world."}}\' -o hello.wav'

@@ -15,7 +15,6 @@ from prometheus_client import start_http_server
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
-from firstword.app.http.dependencies import Services
 from firstword.app.http.errors import install_error_handlers, not_found
 from firstword.app.http.middleware import (
     AuthMiddleware,
@@ -26,6 +25,7 @@ from firstword.app.http.middleware import (
     TimingMiddleware,
 )
 from firstword.app.http.protocols import HttpProtocol, WebSocketProtocol
+from firstword.app.http.service import Service
 from firstword.app.http.streaming import SYNTHETIC
 from firstword.app.surfaces import conversion, operations, speakers, text, tokens, tts
 from firstword.app.surfaces.batches import routes as batches
@@ -47,7 +47,7 @@ EXPOSED_HEADERS = (
 
 
 def build_app(
-    services: Services,
+    service: Service,
     *,
     cors_origins: Sequence[str] = (),
     allowed_hosts: Sequence[str] | None = None,
@@ -62,8 +62,8 @@ def build_app(
     inference: shared with gRPC; None: its own.
     """
     app = FastAPI(title="Firstword", description=DESCRIPTION, docs_url=None, redoc_url=None)
-    app.state.services = services
-    app.state.inference = inference or Inference(services)
+    app.state.service = service
+    app.state.inference = inference or Inference(service)
     install_error_handlers(app)
     app.router.default = not_found
     app.router.redirect_slashes = False  # to where the client's Host says; PathMiddleware strips them instead
@@ -81,25 +81,25 @@ def build_app(
     # Innermost first: a key is checked before a body is read; every response gets an id and a time.
     app.add_middleware(
         BodyLimitMiddleware,
-        limits=services.limits,
-        metrics=services.metrics,
+        limits=service.limits,
+        metrics=service.metrics,
         body_limits=[
             limit
             for routes in (tts, openai, openai_voices, speakers, conversion, tokens, inference_http, batches)
-            for limit in routes.body_limits(services.limits)
+            for limit in routes.body_limits(service.limits)
         ],
     )
     app.add_middleware(
         AuthMiddleware,
-        keys=services.keys,
-        signer=services.signer,
-        metrics=services.metrics,
+        keys=service.keys,
+        signer=service.signer,
+        metrics=service.metrics,
         is_open=pages.is_open_page,
         has_public_lists=has_public_lists,
     )
     app.add_middleware(
         OriginMiddleware,
-        metrics=services.metrics,
+        metrics=service.metrics,
         allowed_origins=cors_origins,
         allowed_hosts=allowed_hosts,
     )
@@ -113,7 +113,7 @@ def build_app(
             expose_headers=list(EXPOSED_HEADERS),
         )
     app.add_middleware(PathMiddleware)
-    app.add_middleware(TimingMiddleware, clock=services.clock)
+    app.add_middleware(TimingMiddleware, clock=service.clock)
     return app
 
 

@@ -9,8 +9,8 @@ from typing import Self
 
 from firstword.app.core.interface import SynthesisRequest, SynthesisStream
 from firstword.app.errors import CancelReason, Draining
-from firstword.app.http.dependencies import Services
 from firstword.app.http.errors import outcome_of
+from firstword.app.http.service import Service
 from firstword.app.telemetry.stream_record import StreamRecord, StreamStats
 
 
@@ -23,16 +23,16 @@ class StreamSession:
 
     def __init__(
         self,
-        services: Services,
+        service: Service,
         request: SynthesisRequest,
         received_s: float | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """received_s: when the request came, by the services' clock; None: when the session is entered.
+        """received_s: when the request came, by the service's clock; None: when the session is entered.
         headers: of the request or of the WebSocket's upgrade."""
         self.cancel_reason: CancelReason = "shutdown"  # why, should our task be cancelled
         self.received_s = received_s
-        self._services = services
+        self._service = service
         self._request = request
         self._headers = headers or {}
         self._is_traced = False
@@ -43,12 +43,12 @@ class StreamSession:
         self._resources = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        services = self._services
+        service = self._service
         self._record = self._new_record()
         async with AsyncExitStack() as stack:
             stack.enter_context(self._recorded())
             if not self._request.is_background:  # a batch was one request, when it came
-                stack.enter_context(services.quotas.admitted(self._request.client.name))
+                stack.enter_context(service.quotas.admitted(self._request.client.name))
             stream = await stack.enter_async_context(self.stream)
             self._stats = stream.stats
             self._record.named(self._request.request_id, stream.speaker)
@@ -74,7 +74,7 @@ class StreamSession:
         Raises what `Engine.open` raises.
         """
         if self._stream is None:
-            self._stream = self._services.engine.open(self._traced_request())
+            self._stream = self._service.engine.open(self._traced_request())
         return self._stream
 
     @property
@@ -85,7 +85,7 @@ class StreamSession:
     def text_came(self) -> None:
         """For a stream whose text comes in pieces; the first call counts."""
         if self._first_text_s is None:
-            self._first_text_s = self._services.clock()
+            self._first_text_s = self._service.clock()
             if self._record is not None:
                 self._record.text_came(self._first_text_s)
 
@@ -107,24 +107,24 @@ class StreamSession:
 
     def _traced_request(self) -> SynthesisRequest:
         """Begin the trace at the first call."""
-        services = self._services
-        if services.tracing.is_on and not self._is_traced:
+        service = self._service
+        if service.tracing.is_on and not self._is_traced:
             self._is_traced = True
-            start_s = services.clock() if self.received_s is None else self.received_s
-            trace = services.tracing.start_stream(self._headers, start_s)
+            start_s = service.clock() if self.received_s is None else self.received_s
+            trace = service.tracing.start_stream(self._headers, start_s)
             self._request = replace(self._request, trace=trace)
         return self._request
 
     def _new_record(self) -> StreamRecord:
-        services, request = self._services, self._traced_request()
+        service, request = self._service, self._traced_request()
         record = StreamRecord(
-            services.metrics,
-            services.clock,
+            service.metrics,
+            service.clock,
             request.wire,
             self.received_s,
             request.is_played,
             request.trace,
-            on_used=partial(services.usage.count, request.client.name),
+            on_used=partial(service.usage.count, request.client.name),
         )
         if self._first_text_s is not None:
             record.text_came(self._first_text_s)

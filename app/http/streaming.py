@@ -15,10 +15,10 @@ from starlette.types import Message, Receive, Scope, Send
 from firstword.app.audio.formats import FORMATS, AudioFormat, OutputFormat, sample_rate_of
 from firstword.app.core.interface import SynthesisRequest
 from firstword.app.errors import InvalidRequest
-from firstword.app.http.dependencies import Services
 from firstword.app.http.encoding import MIN_AUDIO_S, EncodedChunk, StreamEncoder
 from firstword.app.http.errors import INTERNAL, error_body, row_of
 from firstword.app.http.schemas import FileFields, ReferenceFields, TimestampFields, synthesis_request
+from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
 
 SYNTHETIC = "X-Firstword-Synthetic"  # a header of every answer with speech
@@ -27,13 +27,13 @@ logger = logging.getLogger(__name__)
 
 
 def resolve_output_format(
-    format: AudioFormat, sample_rate_hz: int | None, speed: float, services: Services
+    format: AudioFormat, sample_rate_hz: int | None, speed: float, service: Service
 ) -> OutputFormat:
     """sample_rate_hz None: the format's own, or the engine's. Raises InvalidRequest for a bad one."""
-    default_hz = services.engine.info.sample_rate_hz
+    default_hz = service.engine.info.sample_rate_hz
     try:
         rate_hz = sample_rate_of(format, sample_rate_hz, default_hz)
-        return OutputFormat(format, rate_hz, speed, services.tags_audio)
+        return OutputFormat(format, rate_hz, speed, service.tags_audio)
     except ValueError as error:
         raise InvalidRequest(str(error), param="sample_rate") from None
 
@@ -92,7 +92,7 @@ class AudioResponse(Response):
     def __init__(
         self,
         http: Request,
-        services: Services,
+        service: Service,
         request: SynthesisRequest,
         output: OutputFormat,
         timestamps: TimestampFields | None = None,
@@ -105,10 +105,10 @@ class AudioResponse(Response):
         self.status_code = 200
         self.background = None
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no", SYNTHETIC: "true"})
-        self.session = StreamSession(services, request, http.state.received_s, http.headers)
+        self.session = StreamSession(service, request, http.state.received_s, http.headers)
         self._output = output
         self._timestamps = timestamps or TimestampFields(timestamps=None)
-        self._send_timeout_s = services.limits.slow_listener_timeout_s
+        self._send_timeout_s = service.limits.slow_listener_timeout_s
         self._translate = translate
         self._has_started = False
         self._is_complete = False  # the end of the body has been handed over
@@ -276,16 +276,14 @@ class EventStreamResponse(AudioResponse):
         await self.end_with(error, _event({"type": "speech.audio.error", **error_body(error)}), send)
 
 
-async def audio_response(
-    fields: FileFields, request: Request, services: Services, **own: Any
-) -> AudioResponse:
+async def audio_response(fields: FileFields, request: Request, service: Service, **own: Any) -> AudioResponse:
     """Answer with the audio of a `synthesis_request`, as it is made or all of it.
 
     own: as that takes it. Raises InvalidRequest and UploadTooLarge.
     """
-    output = resolve_output_format(fields.format, fields.sample_rate, fields.speed, services)
+    output = resolve_output_format(fields.format, fields.sample_rate, fields.speed, service)
     if isinstance(fields, ReferenceFields):
-        own["reference"] = await fields.reference(services.limits.max_reference_bytes)
+        own["reference"] = await fields.reference(service.limits.max_reference_bytes)
     state = request.state
     synthesis = synthesis_request(fields, state.request_id, state.client, "http", **own)
     timestamps = fields if isinstance(fields, TimestampFields) and fields.wants_words else None
@@ -294,7 +292,7 @@ async def audio_response(
         kind = TimedResponse if fields.stream else CompleteTimedResponse
     else:
         kind = AudioResponse if fields.stream else CompleteAudioResponse
-    return kind(request, services, synthesis, output, timestamps)
+    return kind(request, service, synthesis, output, timestamps)
 
 
 def _line(content: Mapping[str, object]) -> bytes:

@@ -8,7 +8,6 @@ from pydantic import ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from firstword.app.http.dependencies import ServicesHere
 from firstword.app.http.forms import MemoryFormRoute
 from firstword.app.http.limits import FORM_BYTES, BodyLimit, upload_too_large
 from firstword.app.http.schemas import (
@@ -17,6 +16,7 @@ from firstword.app.http.schemas import (
     FileFields,
     sent_recording,
 )
+from firstword.app.http.service import ServiceHere
 from firstword.app.http.streaming import AudioResponse, audio_response
 from firstword.app.options import Limits
 
@@ -36,10 +36,10 @@ class Conversion(FileFields):
 async def convert_voice(
     form: Annotated[Conversion, Form(media_type="multipart/form-data")],
     request: Request,
-    services: ServicesHere,
+    service: ServiceHere,
 ) -> AudioResponse:
     """Say what a recording says, at its own pace, in another voice."""
-    max_bytes = services.limits.max_reference_bytes
+    max_bytes = service.limits.max_reference_bytes
     reference = None
     if form.reference_audio is not None:
         content = await form.reference_audio.read()
@@ -47,7 +47,7 @@ async def convert_voice(
     return await audio_response(
         form,
         request,
-        services,
+        service,
         mode="tokens",
         reference=reference,
         speech=await sent_recording(await form.audio.read(), "", max_bytes, "audio"),

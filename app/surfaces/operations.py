@@ -13,8 +13,8 @@ from starlette.responses import Response
 from firstword.app.audio.formats import FORMATS, MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, AudioFormat
 from firstword.app.core.interface import VoiceMode
 from firstword.app.errors import StoreUnavailable
-from firstword.app.http.dependencies import ServicesHere
 from firstword.app.http.schemas import ERROR_ANSWERS, Answers
+from firstword.app.http.service import ServiceHere
 from firstword.app.telemetry.usage import UsedByClient
 
 RETRY_AFTER_S = 30
@@ -76,10 +76,10 @@ async def livez() -> Health:
 
 
 @router.get("/readyz", responses=UNREADY)
-async def readyz(response: Response, services: ServicesHere) -> Readiness:
+async def readyz(response: Response, service: ServiceHere) -> Readiness:
     """Answer 200 when the server is warm and admits streams, else 503."""
-    status = services.engine.status
-    store = await asyncio.to_thread(services.speakers.health)
+    status = service.engine.status
+    store = await asyncio.to_thread(service.speakers.health)
     is_ready = status.is_ready and store.is_available
     if not is_ready:
         response.status_code = 503
@@ -89,17 +89,17 @@ async def readyz(response: Response, services: ServicesHere) -> Readiness:
 
 
 @router.get("/v1/capabilities")
-async def capabilities(request: Request, services: ServicesHere) -> Capabilities:
+async def capabilities(request: Request, service: ServiceHere) -> Capabilities:
     """Report what this server can do with its checkpoint."""
-    info, limits = services.engine.info, services.limits
+    info, limits = service.engine.info, service.limits
     return Capabilities(
-        model=services.model_id,
+        model=service.model_id,
         checkpoint=info.checkpoint,
         backend=info.backend,
         formats=list(FORMATS),
         sample_rates={name: info.sample_rates_hz for name, info in FORMATS.items()},
         default_sample_rate=info.sample_rate_hz,
-        speakers=len(services.speakers.list(request.state.client)),
+        speakers=len(service.speakers.list(request.state.client)),
         default_speaker=info.default_speaker,
         continuous_text=info.can_continue_text,
         instruct=info.takes_instruct,
@@ -107,7 +107,7 @@ async def capabilities(request: Request, services: ServicesHere) -> Capabilities
         languages=info.languages,
         limits=ReportedLimits(
             max_text_chars=info.max_text_chars,
-            max_streams=services.engine.max_streams,
+            max_streams=service.engine.max_streams,
             max_json_bytes=limits.max_body_bytes,
             max_upload_bytes=limits.max_upload_bytes,
             max_reference_bytes=limits.max_reference_bytes,
@@ -131,11 +131,11 @@ class UsageReport(BaseModel):
 
 
 @router.get("/v1/usage")
-async def usage(request: Request, services: ServicesHere) -> UsageReport:
+async def usage(request: Request, service: ServiceHere) -> UsageReport:
     """Report what the key has used since its server began to count; to an administrator, what all have."""
     client = request.state.client
     try:
-        used = await services.usage.read()
+        used = await service.usage.read()
     except (sqlite3.Error, OSError) as error:
         logger.error("what the keys used cannot be read: %s", error)
         raise StoreUnavailable(
@@ -143,7 +143,7 @@ async def usage(request: Request, services: ServicesHere) -> UsageReport:
         ) from error
     shown = used if client.is_admin else {client.name: used.get(client.name, UsedByClient())}
     return UsageReport(
-        since=datetime.fromisoformat(services.usage.began_at),
+        since=datetime.fromisoformat(service.usage.began_at),
         keys=[
             UsageOfKey(
                 name=name or None,
@@ -157,8 +157,8 @@ async def usage(request: Request, services: ServicesHere) -> UsageReport:
 
 
 @metrics_router.get("/metrics", response_class=Response)
-async def metrics(request: Request, services: ServicesHere) -> Response:
+async def metrics(request: Request, service: ServiceHere) -> Response:
     """Return the metrics in Prometheus' text format; with traces, as OpenMetrics to whom accepts it."""
-    accept = request.headers.get("accept", "") if services.tracing.is_on else ""
-    body, content_type = await asyncio.to_thread(services.metrics.exposition, accept)
+    accept = request.headers.get("accept", "") if service.tracing.is_on else ""
+    body, content_type = await asyncio.to_thread(service.metrics.exposition, accept)
     return Response(body, headers={"Content-Type": content_type})

@@ -11,10 +11,10 @@ from starlette.responses import Response
 
 from firstword.app.clients import Access, Client
 from firstword.app.errors import MissingScope
-from firstword.app.http.dependencies import Services, ServicesHere
 from firstword.app.http.errors import rejections_counted
 from firstword.app.http.limits import FORM_BYTES, BodyLimit, upload_too_large
 from firstword.app.http.schemas import ERROR_ANSWERS, binary_answers
+from firstword.app.http.service import Service, ServiceHere
 from firstword.app.options import Limits
 from firstword.app.speakers.interface import SpeakerInfo, max_bundle_bytes
 from firstword.app.speakers.lexicon import checked_lexicon
@@ -74,25 +74,25 @@ ClientOrOwner = Annotated[Client, Depends(client_or_owner)]
 
 
 @router.get("")
-async def list_speakers(request: Request, services: ServicesHere) -> SpeakerList:
-    return SpeakerList(speakers=services.speakers.list(request.state.client))
+async def list_speakers(request: Request, service: ServiceHere) -> SpeakerList:
+    return SpeakerList(speakers=service.speakers.list(request.state.client))
 
 
 @router.get("/{name}")
-async def get_speaker(name: str, client: ClientOrOwner, services: ServicesHere) -> SpeakerInfo:
-    return services.speakers.get(name, client)
+async def get_speaker(name: str, client: ClientOrOwner, service: ServiceHere) -> SpeakerInfo:
+    return service.speakers.get(name, client)
 
 
 @router.post("", status_code=201)
 async def enrol(
     form: Annotated[Enrolment, Form(media_type="multipart/form-data")],
     request: Request,
-    services: ServicesHere,
+    service: ServiceHere,
 ) -> SpeakerInfo:
     """Make a speaker of a recording of 1 to 30 s. The response comes when the speaker is ready to speak."""
-    with rejections_counted(services.metrics):
-        recording = await _read_upload(form.audio, services.limits.max_upload_bytes, request, services)
-        return await services.speakers.enrol(
+    with rejections_counted(service.metrics):
+        recording = await _read_upload(form.audio, service.limits.max_upload_bytes, request, service)
+        return await service.speakers.enrol(
             form.name,
             recording,
             form.transcript,
@@ -105,44 +105,44 @@ async def enrol(
 
 @router.post("/import", status_code=201)
 async def import_speaker(
-    form: Annotated[Import, Form(media_type="multipart/form-data")], request: Request, services: ServicesHere
+    form: Annotated[Import, Form(media_type="multipart/form-data")], request: Request, service: ServiceHere
 ) -> SpeakerInfo:
     """Add a speaker that another server exported."""
-    with rejections_counted(services.metrics):
-        max_bytes = max_bundle_bytes(services.limits.max_upload_bytes)
-        bundle = await _read_upload(form.bundle, max_bytes, request, services)
-        return await services.speakers.import_bundle(
+    with rejections_counted(service.metrics):
+        max_bytes = max_bundle_bytes(service.limits.max_upload_bytes)
+        bundle = await _read_upload(form.bundle, max_bytes, request, service)
+        return await service.speakers.import_bundle(
             bundle, form.name, client=request.state.client, access=form.access
         )
 
 
 @router.patch("/{name}")
 async def update_speaker(
-    name: str, change: Change, client: ClientOrOwner, services: ServicesHere
+    name: str, change: Change, client: ClientOrOwner, service: ServiceHere
 ) -> SpeakerInfo:
     lexicon = None if change.lexicon is None else checked_lexicon(change.lexicon)
-    return await services.speakers.update(
+    return await service.speakers.update(
         name, change.transcript, change.language, client=client, access=change.access, lexicon=lexicon
     )
 
 
 @router.delete("/{name}", status_code=204)
-async def delete_speaker(name: str, client: ClientOrOwner, services: ServicesHere) -> None:
+async def delete_speaker(name: str, client: ClientOrOwner, service: ServiceHere) -> None:
     """Streams that are running finish."""
-    await services.speakers.delete(name, client=client)
+    await service.speakers.delete(name, client=client)
 
 
 @router.get("/{name}/export", response_class=Response, responses=BUNDLE_ANSWERS)
-async def export_speaker(name: str, client: ClientOrOwner, services: ServicesHere) -> Response:
+async def export_speaker(name: str, client: ClientOrOwner, service: ServiceHere) -> Response:
     """Return the speaker as a file for another server with the same checkpoint."""
-    bundle = await services.speakers.export(name, client=client)
+    bundle = await service.speakers.export(name, client=client)
     headers = {"Content-Disposition": f'attachment; filename="{name}.safetensors"'}
     return Response(bundle, media_type=BUNDLE_TYPE, headers=headers)
 
 
-async def _read_upload(file: UploadFile, max_bytes: int, request: Request, services: Services) -> bytes:
+async def _read_upload(file: UploadFile, max_bytes: int, request: Request, service: Service) -> bytes:
     """Return the file's content. Raises RateLimited, and UploadTooLarge: the form's limit is higher."""
-    services.quotas.charge(request.state.client.name)
+    service.quotas.charge(request.state.client.name)
     content = await file.read()
     if len(content) > max_bytes:
         raise upload_too_large(max_bytes)

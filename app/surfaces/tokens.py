@@ -15,7 +15,6 @@ from starlette.types import Send
 
 from firstword.app.core.interface import MAX_SPEECH_TOKENS, ListedTokens, SynthesisRequest
 from firstword.app.errors import InvalidRequest, TtsError, UploadTooLarge
-from firstword.app.http.dependencies import Services, ServicesHere
 from firstword.app.http.errors import error_body, rejections_counted
 from firstword.app.http.forms import JsonOrFormRoute, MemoryFormRoute
 from firstword.app.http.limits import FORM_BYTES, BodyLimit, speech_body_bytes, upload_too_large
@@ -31,6 +30,7 @@ from firstword.app.http.schemas import (
     sent_recording,
     synthesis_request,
 )
+from firstword.app.http.service import Service, ServiceHere
 from firstword.app.http.streaming import (
     AudioResponse,
     TimedStreamingResponse,
@@ -83,43 +83,43 @@ class TokenRequestFields(ReferenceFields, TextOptions):
 async def read_speech_tokens(
     form: Annotated[RecordingForm, Form(media_type="multipart/form-data")],
     request: Request,
-    services: ServicesHere,
+    service: ServiceHere,
 ) -> SpeechTokens:
     """Return the speech tokens of a recording of 1 to 30 s, pauses included."""
-    with rejections_counted(services.metrics):
-        services.quotas.charge(request.state.client.name)
-        max_bytes = services.limits.max_reference_bytes
+    with rejections_counted(service.metrics):
+        service.quotas.charge(request.state.client.name)
+        max_bytes = service.limits.max_reference_bytes
         recording = await sent_recording(await form.audio.read(), "", max_bytes, "audio")
         return SpeechTokens(
-            tokens=await services.speakers.source_tokens(recording),
-            token_rate=services.engine.info.token_rate_hz,
+            tokens=await service.speakers.source_tokens(recording),
+            token_rate=service.engine.info.token_rate_hz,
         )
 
 
 @router.post("/v1/token2wav", response_class=Response, responses=AUDIO_ANSWERS)
-async def speak_tokens(body: TokenSpeech, request: Request, services: ServicesHere) -> AudioResponse:
+async def speak_tokens(body: TokenSpeech, request: Request, service: ServiceHere) -> AudioResponse:
     """Turn speech tokens into audio with a speaker's voice, by flow and vocoder alone."""
-    return await audio_response(body, request, services, mode="tokens", speech=tuple(body.tokens))
+    return await audio_response(body, request, service, mode="tokens", speech=tuple(body.tokens))
 
 
 @router.post("/v1/tokens", response_class=Response, responses=LINES_ANSWERS)
-async def list_tokens(body: TokenRequestFields, request: Request, services: ServicesHere) -> Response:
+async def list_tokens(body: TokenRequestFields, request: Request, service: ServiceHere) -> Response:
     """Give the speech tokens of a text as they are drawn, with their log-probabilities, a line each."""
     state = request.state
-    reference = await body.reference(services.limits.max_reference_bytes)
+    reference = await body.reference(service.limits.max_reference_bytes)
     synthesis = synthesis_request(
         body, state.request_id, state.client, "http", text=body.text, reference=reference
     )
-    with rejections_counted(services.metrics):
+    with rejections_counted(service.metrics):
         warnings: list[str] = []
-        lines = _lines(services, synthesis, warnings)
+        lines = _lines(service, synthesis, warnings)
         try:
             first = await anext(lines)  # what fails before it has its real status
         except StopAsyncIteration:
             raise InvalidRequest(
                 "the text has nothing that can be spoken; give at least one word", "text"
             ) from None
-    response = LinesResponse(first, lines, services.limits.slow_listener_timeout_s)
+    response = LinesResponse(first, lines, service.limits.slow_listener_timeout_s)
     if warnings:
         response.headers["X-Firstword-Warnings"] = "; ".join(warnings)
     return response
@@ -143,16 +143,16 @@ class LinesResponse(TimedStreamingResponse):
             await super().stream_response(send)
 
 
-async def _lines(services: Services, request: SynthesisRequest, warnings: list[str]) -> AsyncGenerator[str]:
+async def _lines(service: Service, request: SynthesisRequest, warnings: list[str]) -> AsyncGenerator[str]:
     """An error after the first line is the last one. warnings: filled before it."""
     has_begun = False
-    with services.quotas.admitted(request.client.name):
-        async with aclosing(services.engine.list_tokens(request)) as listed:
+    with service.quotas.admitted(request.client.name):
+        async with aclosing(service.engine.list_tokens(request)) as listed:
             try:
                 async for tokens in listed:
                     if not has_begun:
                         warnings += tokens.warnings
-                        services.usage.count(request.client.name, len(request.text or ""), 0.0)
+                        service.usage.count(request.client.name, len(request.text or ""), 0.0)
                     yield _lines_of(tokens)
                     has_begun = True
             except TtsError as error:

@@ -10,12 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from firstword.app.errors import InvalidRequest, TextTooLong
-from firstword.app.http.dependencies import ServicesHere
 from firstword.app.http.errors import unknown_field
 from firstword.app.http.forms import JsonOrFormRoute
 from firstword.app.http.keys import SIGNATURE_PARAMETERS
 from firstword.app.http.limits import BodyLimit, speech_body_bytes
 from firstword.app.http.schemas import AUDIO_ANSWERS, ERROR_ANSWERS, SpeechBody
+from firstword.app.http.service import ServiceHere
 from firstword.app.http.streaming import (
     AudioResponse,
     audio_response,
@@ -38,22 +38,22 @@ class SpeechQuery(SpeechBody):
 
 
 @router.post("/tts", response_class=Response, responses=AUDIO_ANSWERS)
-async def speak(body: SpeechBody, request: Request, services: ServicesHere) -> AudioResponse:
+async def speak(body: SpeechBody, request: Request, service: ServiceHere) -> AudioResponse:
     """Speak a text. The status line comes with the first audio."""
-    return await audio_response(body, request, services, text=body.text, is_played=body.stream)
+    return await audio_response(body, request, service, text=body.text, is_played=body.stream)
 
 
 @router.get("/tts", response_class=Response, responses=AUDIO_ANSWERS)
 async def speak_to_player(
     query: Annotated[SpeechQuery, Query()],
     request: Request,
-    services: ServicesHere,
+    service: ServiceHere,
 ) -> AudioResponse:
     """The same for a player that can only be given a URL, such as an `<audio>` element."""
     unknown = [name for name in query.model_extra or () if not _is_ignored(name)]
     if unknown:
         raise InvalidRequest(unknown_field(unknown[0], list(SpeechQuery.model_fields)), param=unknown[0])
-    return await speak(query, request, services)
+    return await speak(query, request, service)
 
 
 def body_limits(limits: Limits) -> list[BodyLimit]:
@@ -85,16 +85,16 @@ class SignedUrl(BaseModel):
 
 
 @router.post("/v1/signed-urls")
-async def sign_url(body: SignedUrlBody, request: Request, services: ServicesHere) -> SignedUrl:
+async def sign_url(body: SignedUrlBody, request: Request, service: ServiceHere) -> SignedUrl:
     """Return an address of `GET /tts` that needs no key, until it expires or the key is removed."""
-    info, client = services.engine.info, request.state.client
-    resolve_output_format(body.format, body.sample_rate, body.speed, services)
+    info, client = service.engine.info, request.state.client
+    resolve_output_format(body.format, body.sample_rate, body.speed, service)
     info.check_length(len(body.text))
     if body.speaker is not None:
-        services.speakers.get(body.speaker, client)
+        service.speakers.get(body.speaker, client)
     fields = body.model_dump(mode="json", exclude_unset=True, exclude={"expires_in_s"})
     parameters = [(name, str(value)) for name, value in fields.items() if value is not None]
-    query, expires = services.signer.sign(parameters, client, body.expires_in_s)
+    query, expires = service.signer.sign(parameters, client, body.expires_in_s)
     url = f"/tts?{query}"
     if len(url) > MAX_URL_CHARS:
         raise TextTooLong(

@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 
-from firstword.app.http.dependencies import Services
+from firstword.app.http.service import Service
 from firstword.app.options import ServerOptions
 from firstword.app.surfaces.grpc.messages import INFERENCE, SPEECH, method_of
 from firstword.app.surfaces.grpc.server import GrpcServer, grpc_server
@@ -34,7 +34,7 @@ class Rpc:
 
 
 @asynccontextmanager
-async def grpc_serving(services: Services, **options: Any) -> AsyncIterator[Rpc]:
+async def grpc_serving(services: Service, **options: Any) -> AsyncIterator[Rpc]:
     """options: of `ServerOptions`. On leaving, nothing of the models is held any more."""
     inference = Inference(services)
     async with grpc_server(ServerOptions(grpc_port=0, **options), inference) as (server, port):

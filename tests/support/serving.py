@@ -13,10 +13,10 @@ import httpx
 import uvicorn
 
 from firstword.app.http.app import DrainingServer, build_app, server_config
-from firstword.app.http.dependencies import Clock, Services
 from firstword.app.http.keys import KeyRing, UrlSigner
 from firstword.app.http.limits import Quotas
 from firstword.app.http.schemas import ErrorAnswer
+from firstword.app.http.service import Clock, Service
 from firstword.app.options import Limits
 from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.store_file import SPEAKERS_TABLE
@@ -48,11 +48,11 @@ def make_services(
     usage: Usage | None = None,
     now: Callable[[], float] = time.time,
     batches: Batches | None = None,
-) -> Services:
+) -> Service:
     """usage: one that is entered, where what it has written is to be read."""
     key_ring = keys if isinstance(keys, KeyRing) else KeyRing(keys)
     metrics = Metrics() if usage is None else usage.metrics
-    return Services(
+    return Service(
         engine=engine or FakeEngine(),
         speakers=speakers or FakeSpeakers(),
         consents=ConsentStore(memory_store(), Path("memory")),
@@ -79,7 +79,7 @@ def memory_store() -> sqlite3.Connection:
     return connection
 
 
-def in_process(services: Services, **options: Any) -> httpx.AsyncClient:
+def in_process(services: Service, **options: Any) -> httpx.AsyncClient:
     """A client without a socket: answers come whole. options: of `build_app`."""
     transport = httpx.ASGITransport(build_app(services, **options))
     return httpx.AsyncClient(transport=transport, base_url="http://test")
@@ -96,7 +96,7 @@ class AttentiveServer(uvicorn.Server):
 
 @asynccontextmanager
 async def serving(
-    services: Services,
+    services: Service,
     allowed_hosts: Sequence[str] | None = None,
     metrics_on_main_port: bool = True,
     inference: Inference | None = None,
@@ -143,7 +143,7 @@ async def draining_server(
         await running
 
 
-def counted(services: Services, family: str, **labels: str) -> float:
+def counted(services: Service, family: str, **labels: str) -> float:
     """A sample of the metrics, by its full name."""
     value = services.metrics.registry.get_sample_value(family, labels)
     assert value is not None, f"no series {family} {labels}"

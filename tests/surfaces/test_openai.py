@@ -12,8 +12,8 @@ import pytest
 from openai import AsyncOpenAI
 
 from firstword.app.errors import Overloaded, SynthesisFailed
-from firstword.app.http.dependencies import Services
 from firstword.app.http.schemas import ErrorAnswer
+from firstword.app.http.service import Service
 from tests.support.fake_engine import INFO, FakeEngine, speech
 from tests.support.fake_speakers import HUM, FakeSpeakers
 from tests.support.serving import HELLO, MODEL_ID, error_of, in_process, make_services, serving
@@ -25,7 +25,7 @@ LONG = "This text is long enough to break off. " * 20
 
 
 @asynccontextmanager
-async def openai_client(services: Services, api_key: str = "none") -> AsyncIterator[AsyncOpenAI]:
+async def openai_client(services: Service, api_key: str = "none") -> AsyncIterator[AsyncOpenAI]:
     async with (
         serving(services) as url,
         AsyncOpenAI(base_url=f"{url}/v1", api_key=api_key, max_retries=0) as client,

@@ -33,9 +33,9 @@ class OwnEngine:
 
     async def run(self, given: Given) -> AsyncGenerator[Tensor, None]:
         inference, model = self._inference, self.model
-        services = inference.services
-        caller = Caller(ANYBODY, services.clock())
-        with rejections_counted(services.metrics):
+        service = inference.service
+        caller = Caller(ANYBODY, service.clock())
+        with rejections_counted(service.metrics):
             for name, tensor in given.inputs.items():
                 spec = model.input(name)
                 assert spec is not None, "Triton takes no other"
@@ -64,18 +64,16 @@ async def opened_engine(family: str, checkpoint: Path | None, has_stages: bool) 
     settings = settings.model_copy(update={"server": server})
     configure_logging(settings.log.log_level, settings.log.log_format)
     async with AsyncExitStack() as stack:
-        services = await stack.enter_async_context(running(settings))
-        if services.stages.family != family:
+        service = await stack.enter_async_context(running(settings))
+        if service.stages.family != family:
             raise InvalidOptions(
-                f"{checkpoint or 'the built-in voice'} is a {services.stages.family}, and the repository was "
+                f"{checkpoint or 'the built-in voice'} is a {service.stages.family}, and the repository was "
                 f"made for a {family}; run firstword triton init again"
             )
-        inference = Inference(services)
+        inference = Inference(service)
         stack.callback(inference.close)
         if has_stages:
-            await stack.enter_async_context(
-                metrics_server(server.metrics_port, server.host, services.metrics)
-            )
+            await stack.enter_async_context(metrics_server(server.metrics_port, server.host, service.metrics))
             socket = engine_socket()
             socket.unlink(missing_ok=True)
             stages = GrpcServer(inference)

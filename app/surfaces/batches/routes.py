@@ -13,11 +13,11 @@ from starlette.responses import FileResponse, Response
 from firstword.app.audio.formats import FORMATS
 from firstword.app.clients import Client
 from firstword.app.errors import InvalidRequest, PathNotFound, TextTooLong, UploadTooLarge
-from firstword.app.http.dependencies import Services, ServicesHere
 from firstword.app.http.errors import rejections_counted
 from firstword.app.http.forms import JsonOrFormRoute
 from firstword.app.http.limits import BodyLimit
 from firstword.app.http.schemas import ERROR_ANSWERS, binary_answers, synthesis_request
+from firstword.app.http.service import Service, ServiceHere
 from firstword.app.http.streaming import SYNTHETIC, TimedStreamingResponse, resolve_output_format
 from firstword.app.options import Limits
 from firstword.app.surfaces.batches.schemas import (
@@ -44,49 +44,49 @@ router = APIRouter(
 
 
 @router.post("", status_code=201)
-async def create_batch(body: NewBatch, request: Request, services: ServicesHere) -> BatchAnswer:
+async def create_batch(body: NewBatch, request: Request, service: ServiceHere) -> BatchAnswer:
     """Take a list of texts, to be spoken while nobody who listens needs the slots."""
     client: Client = request.state.client
-    with rejections_counted(services.metrics):
-        services.quotas.charge(client.name)
-        items, new = await asyncio.to_thread(_checked_items, body.items, client, services)
+    with rejections_counted(service.metrics):
+        service.quotas.charge(client.name)
+        items, new = await asyncio.to_thread(_checked_items, body.items, client, service)
         for index, item in enumerate(items):
             if item.speaker is not None:
-                services.speakers.get(item.speaker, client)
+                service.speakers.get(item.speaker, client)
             try:
-                await item.reference(services.limits.max_reference_bytes)
+                await item.reference(service.limits.max_reference_bytes)
             except InvalidRequest as error:
                 raise InvalidRequest(f"items[{index}]: {error.message}", "items") from None
-        batches = services.batches
+        batches = service.batches
         batch = await batches.run(batches.store.add, client.name, new)
         batches.changed.set()
     return batch_answer(batch)
 
 
 @router.get("")
-async def list_batches(request: Request, services: ServicesHere) -> BatchList:
+async def list_batches(request: Request, service: ServiceHere) -> BatchList:
     """List the key's batches, the newest first; with the scope `admin` everybody's."""
     client: Client = request.state.client
-    store = services.batches.store
-    found = await services.batches.run(store.owned_by, None if client.is_admin else client.name, MAX_LISTED)
+    store = service.batches.store
+    found = await service.batches.run(store.owned_by, None if client.is_admin else client.name, MAX_LISTED)
     return BatchList(batches=[batch_answer(batch) for batch in found])
 
 
 @router.get("/{id}")
-async def get_batch(id: str, request: Request, services: ServicesHere) -> BatchAnswer:
-    return batch_answer(await _own_batch(id, request, services))
+async def get_batch(id: str, request: Request, service: ServiceHere) -> BatchAnswer:
+    return batch_answer(await _own_batch(id, request, service))
 
 
 @router.get("/{id}/items")
 async def list_items(
     id: str,
     request: Request,
-    services: ServicesHere,
+    service: ServiceHere,
     after: Annotated[int, Query(ge=0, description="The number of the last one seen.")] = 0,
     limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = 100,
 ) -> ItemList:
-    batch = await _own_batch(id, request, services)
-    found = await services.batches.run(services.batches.store.items, batch.id, after, limit)
+    batch = await _own_batch(id, request, service)
+    found = await service.batches.run(service.batches.store.items, batch.id, after, limit)
     return ItemList(items=[item_answer(item) for item in found])
 
 
@@ -95,10 +95,10 @@ async def list_items(
     response_class=Response,
     responses=binary_answers(*(info.media_type for info in FORMATS.values()), description="The audio."),
 )
-async def get_item_audio(id: str, number: int, request: Request, services: ServicesHere) -> Response:
+async def get_item_audio(id: str, number: int, request: Request, service: ServiceHere) -> Response:
     """Return the audio of an item that is done."""
-    batch = await _own_batch(id, request, services)
-    for found, name, path in await services.batches.run(services.batches.store.files, batch.id):
+    batch = await _own_batch(id, request, service)
+    for found, name, path in await service.batches.run(service.batches.store.files, batch.id):
         if found == number:
             media_type = next(
                 info.media_type for format, info in FORMATS.items() if name.endswith(f".{format}")
@@ -112,30 +112,30 @@ async def get_item_audio(id: str, number: int, request: Request, services: Servi
     response_class=Response,
     responses=binary_answers("application/zip", description="A zip file with all that is done."),
 )
-async def get_batch_audio(id: str, request: Request, services: ServicesHere) -> Response:
+async def get_batch_audio(id: str, request: Request, service: ServiceHere) -> Response:
     """Return the audio of all items that are done, as one zip file, made while it is sent."""
-    batch = await _own_batch(id, request, services)
-    files = await services.batches.run(services.batches.store.files, batch.id)
+    batch = await _own_batch(id, request, service)
+    files = await service.batches.run(service.batches.store.files, batch.id)
     headers = {**_HEADERS, "Content-Disposition": f'attachment; filename="{batch.id}.zip"'}
-    timeout_s = services.limits.slow_listener_timeout_s
+    timeout_s = service.limits.slow_listener_timeout_s
     return TimedStreamingResponse(_zipped(files), timeout_s, "application/zip", headers)
 
 
 @router.post("/{id}/cancel")
-async def cancel_batch(id: str, request: Request, services: ServicesHere) -> BatchAnswer:
+async def cancel_batch(id: str, request: Request, service: ServiceHere) -> BatchAnswer:
     """Speak no more of it. What is done stays until the batch is deleted."""
-    batch = await _own_batch(id, request, services)
-    batches = services.batches
+    batch = await _own_batch(id, request, service)
+    batches = service.batches
     await batches.run(batches.store.cancel, batch.id)
     batches.stop(batch.id)
     return batch_answer(await batches.run(batches.store.get, batch.id))
 
 
 @router.delete("/{id}", status_code=204)
-async def delete_batch(id: str, request: Request, services: ServicesHere) -> None:
+async def delete_batch(id: str, request: Request, service: ServiceHere) -> None:
     """Delete it with its audio; what is being spoken of it stops."""
-    batch = await _own_batch(id, request, services)
-    batches = services.batches
+    batch = await _own_batch(id, request, service)
+    batches = service.batches
     await batches.run(batches.store.cancel, batch.id)
     batches.stop(batch.id)
     await batches.run(batches.store.delete, batch.id)
@@ -152,16 +152,16 @@ def body_limits(limits: Limits) -> list[BodyLimit]:
     return [BodyLimit(route, max_bytes, error) for route in routes if route.endpoint is create_batch]
 
 
-async def _own_batch(id: str, request: Request, services: Services) -> Batch:
+async def _own_batch(id: str, request: Request, service: Service) -> Batch:
     """Raises PathNotFound, also for another key's."""
-    batch = await services.batches.run(services.batches.store.get, id)
+    batch = await service.batches.run(service.batches.store.get, id)
     if not request.state.client.sees(batch.owner, "private"):
         raise PathNotFound(f"there is no batch {id[:64]!a}; GET /v1/audio/batches lists them")
     return batch
 
 
 def _checked_items(
-    given: Sequence[dict[str, Any]], client: Client, services: Services
+    given: Sequence[dict[str, Any]], client: Client, service: Service
 ) -> tuple[list[ItemFields], list[NewItem]]:
     """Return the items, and as they are stored. Raises InvalidRequest and TextTooLong that name the item."""
     items = parsed_items(list(given))
@@ -182,8 +182,8 @@ def _checked_items(
             raise InvalidRequest(f"items[{index}]: the name {name!a} came before; give each its own", "items")
         new[name] = NewItem(name, item.format, item.model_dump_json(exclude_unset=True))
         try:
-            resolve_output_format(item.format, item.sample_rate, item.speed, services)
-            info = services.engine.info
+            resolve_output_format(item.format, item.sample_rate, item.speed, service)
+            info = service.engine.info
             info.language_of(item.language)
             info.check(synthesis_request(item, "", client, "batch", text=item.text))
         except InvalidRequest as error:

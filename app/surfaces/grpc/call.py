@@ -12,8 +12,8 @@ import grpc
 
 from firstword.app.clients import ANYBODY, Scope
 from firstword.app.errors import CancelReason, Refused, StreamTimeout, TtsError
-from firstword.app.http.dependencies import Services
 from firstword.app.http.errors import INTERNAL, count_rejection, error_message, row_of
+from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
 
 STATUS: Final = {
@@ -42,19 +42,19 @@ logger = logging.getLogger(__name__)
 class Call:
     """What the handler of a method needs of its call."""
 
-    def __init__(self, services: Services, context: Any) -> None:
+    def __init__(self, service: Service, context: Any) -> None:
         metadata = {str(name).lower(): value for name, value in context.invocation_metadata() or ()}
         given_id = str(metadata.get("x-request-id", ""))
         self.request_id = given_id if _ACCEPTED_REQUEST_ID.fullmatch(given_id) else uuid.uuid4().hex
-        self.received_s = services.clock()
+        self.received_s = service.clock()
         self.client = ANYBODY
         self.session: StreamSession | None = None  # set by a handler whose call is one stream
         self.cancel_reason: CancelReason = "disconnect"  # why, should the call be cancelled
         self._context = context
-        self._write_timeout_s = services.limits.slow_listener_timeout_s
+        self._write_timeout_s = service.limits.slow_listener_timeout_s
 
         self._metadata = metadata
-        self._keys = services.keys
+        self._keys = service.keys
 
     async def authenticate(self, scope: Scope | None) -> None:
         """Raises InvalidApiKey and MissingScope."""
@@ -111,7 +111,7 @@ Handler = Callable[[Any, Call], Awaitable[Any]]
 
 
 def answered(
-    services: Services, handler: Handler, scope: Scope | None = None, is_open: bool = False
+    service: Service, handler: Handler, scope: Scope | None = None, is_open: bool = False
 ) -> Callable[[Any, Any], Awaitable[Any]]:
     """Return a method's handler as the server takes it. What it raises becomes the status of the call.
 
@@ -122,11 +122,11 @@ def answered(
     async def handle(request: Any, context: Any) -> Any:
         try:
             try:
-                call = Call(services, context)
+                call = Call(service, context)
                 if not is_open:
                     await call.authenticate(scope)
             except TtsError as error:
-                count_rejection(services.metrics, error)
+                count_rejection(service.metrics, error)
                 raise
             async with call.within_deadline():
                 return await handler(request, call)

@@ -41,7 +41,7 @@ class InferenceService:
         self._inference = inference
 
     def handlers(self) -> Mapping[str, Handler]:
-        services = self._inference.services
+        service = self._inference.service
         methods = {
             "ServerLive": self._server_live,
             "ServerReady": self._server_ready,
@@ -57,7 +57,7 @@ class InferenceService:
         open_methods = ("ServerLive", "ServerReady")
         return {
             name: answered(
-                services, method, scope="speak" if "Infer" in name else None, is_open=name in open_methods
+                service, method, scope="speak" if "Infer" in name else None, is_open=name in open_methods
             )
             for name, method in methods.items()
         }
@@ -66,11 +66,11 @@ class InferenceService:
         return message("inference.ServerLiveResponse")(live=True)
 
     async def _server_ready(self, request: Any, call: Call) -> Any:
-        return message("inference.ServerReadyResponse")(ready=self._inference.services.engine.status.is_ready)
+        return message("inference.ServerReadyResponse")(ready=self._inference.service.engine.status.is_ready)
 
     async def _model_ready(self, request: Any, call: Call) -> Any:
         self._inference.find(request.name, request.version)
-        return message("inference.ModelReadyResponse")(ready=self._inference.services.engine.status.is_ready)
+        return message("inference.ModelReadyResponse")(ready=self._inference.service.engine.status.is_ready)
 
     async def _server_metadata(self, request: Any, call: Call) -> Any:
         return message("inference.ServerMetadataResponse")(
@@ -111,7 +111,7 @@ class InferenceService:
 
     async def _infer(self, request: Any, call: Call) -> Any:
         caller = Caller(call.client, call.received_s)
-        with rejections_counted(self._inference.services.metrics):
+        with rejections_counted(self._inference.service.metrics):
             asked = self._read(request)
         return _response(asked, await self._inference.whole(asked, caller))
 
@@ -175,10 +175,10 @@ class InferenceStream:
         wants_empty = _value(request.parameters[EMPTY_FINAL]) if EMPTY_FINAL in request.parameters else False
         call = self._call
         try:
-            caller = Caller(call.client, self._inference.services.clock(), sessions=self._sessions)
+            caller = Caller(call.client, self._inference.service.clock(), sessions=self._sessions)
             has_final = False
             try:
-                with rejections_counted(self._inference.services.metrics):
+                with rejections_counted(self._inference.service.metrics):
                     asked = read(request)
                 async with aclosing(self._inference.run(asked, caller)) as outputs:
                     async for output in outputs:

@@ -35,7 +35,7 @@ class GrpcServer:
                 ("grpc.so_reuseport", 0),  # a port that is taken is an error
             ],
         )
-        speech = SpeechService(inference.services)
+        speech = SpeechService(inference.service)
         handlers = {SPEECH: speech.handlers(), INFERENCE: InferenceService(inference).handlers()}
         self._server.add_generic_rpc_handlers(
             tuple(handler_of(service, methods) for service, methods in handlers.items())

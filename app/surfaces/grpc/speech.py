@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from firstword.app.errors import InvalidRequest, TtsError
-from firstword.app.http.dependencies import Services
 from firstword.app.http.encoding import MIN_AUDIO_S, EncodedChunk, StreamEncoder
 from firstword.app.http.errors import invalid_request, rejections_counted
 from firstword.app.http.limits import upload_too_large
 from firstword.app.http.schemas import SpeechBody, SpokenWord, synthesis_request
+from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
 from firstword.app.http.streaming import resolve_output_format
 from firstword.app.speakers.interface import SpeakerInfo
@@ -35,28 +35,28 @@ Fields = TypeVar("Fields", bound=BaseModel)
 
 
 class SpeechService:
-    """Its methods over the services of the transport."""
+    """Its methods over the service."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, service: Service) -> None:
+        self._service = service
 
     def handlers(self) -> Mapping[str, Handler]:
-        services = self._services
+        service = self._service
         return {
-            "Synthesize": answered(services, self._synthesize, "speak"),
-            "Converse": answered(services, self._converse, "speak"),
-            "ListSpeakers": answered(services, self._list),
-            "GetSpeaker": answered(services, self._get),
-            "RegisterSpeaker": answered(services, self._register, "enrol"),
-            "DeleteSpeaker": answered(services, self._delete, "enrol"),
+            "Synthesize": answered(service, self._synthesize, "speak"),
+            "Converse": answered(service, self._converse, "speak"),
+            "ListSpeakers": answered(service, self._list),
+            "GetSpeaker": answered(service, self._get),
+            "RegisterSpeaker": answered(service, self._register, "enrol"),
+            "DeleteSpeaker": answered(service, self._delete, "enrol"),
         }
 
     async def _synthesize(self, request: Any, call: Call) -> None:
-        services = self._services
+        service = self._service
         body = _validated(SpeechBody, {"text": "", **_set_fields(request)})
-        output = resolve_output_format(body.format, body.sample_rate, body.speed, services)
+        output = resolve_output_format(body.format, body.sample_rate, body.speed, service)
         synthesis = synthesis_request(body, call.request_id, call.client, "grpc", text=body.text)
-        session = StreamSession(services, synthesis, call.received_s)
+        session = StreamSession(service, synthesis, call.received_s)
         session.cancel_reason = "disconnect"
         call.session = session
         await call.send_id()
@@ -93,37 +93,37 @@ class SpeechService:
 
     async def _converse(self, requests: Any, call: Call) -> None:
         await call.send_id()
-        await Conversation(self._services, call).run(requests)
+        await Conversation(self._service, call).run(requests)
 
     async def _list(self, request: Any, call: Call) -> Any:
         return ListSpeakersResponse(
-            speakers=[_speaker(info) for info in self._services.speakers.list(call.client)]
+            speakers=[_speaker(info) for info in self._service.speakers.list(call.client)]
         )
 
     async def _get(self, request: Any, call: Call) -> Any:
-        return _speaker(self._services.speakers.get(request.name, call.client))
+        return _speaker(self._service.speakers.get(request.name, call.client))
 
     async def _register(self, request: Any, call: Call) -> Any:
-        services = self._services
-        with rejections_counted(services.metrics):
-            services.quotas.charge(call.client.name)
-            if len(request.audio) > services.limits.max_upload_bytes:
-                raise upload_too_large(services.limits.max_upload_bytes)
-            info = await services.speakers.enrol(
+        service = self._service
+        with rejections_counted(service.metrics):
+            service.quotas.charge(call.client.name)
+            if len(request.audio) > service.limits.max_upload_bytes:
+                raise upload_too_large(service.limits.max_upload_bytes)
+            info = await service.speakers.enrol(
                 request.name, request.audio, request.transcript, request.language or None, client=call.client
             )
         return _speaker(info)
 
     async def _delete(self, request: Any, call: Call) -> Any:
-        await self._services.speakers.delete(request.name, client=call.client)
+        await self._service.speakers.delete(request.name, client=call.client)
         return DeleteSpeakerResponse()
 
 
 class Conversation:
     """One call of Converse: a context of the WebSocket's kind, whose messages go out as events."""
 
-    def __init__(self, services: Services, call: Call) -> None:
-        self._services = services
+    def __init__(self, service: Service, call: Call) -> None:
+        self._service = service
         self._call = call
         self._context: Context | None = None  # None: nothing has come
         self._has_begun = asyncio.Event()
@@ -192,7 +192,7 @@ class Conversation:
     def _open(self, start: ws.Start) -> Context:
         sender = EventSender(self._call)
         context = Context(
-            start, self._services, self._call.client, {}, sender, True, None, "grpc", self._call.request_id
+            start, self._service, self._call.client, {}, sender, True, None, "grpc", self._call.request_id
         )
         self._context = context
         self._has_begun.set()

@@ -15,9 +15,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from firstword.app.errors import InvalidRequest, ModelNotFound, StreamTimeout
-from firstword.app.http.dependencies import ServicesHere
 from firstword.app.http.errors import error_message, rejections_counted
 from firstword.app.http.limits import BodyLimit, upload_too_large
+from firstword.app.http.service import ServiceHere
 from firstword.app.options import Limits
 from firstword.app.surfaces.inference.inference import MAX_ELEMENTS, Caller, Inference, InferenceRequest
 from firstword.app.surfaces.inference.models import EXTENSIONS, PLATFORM, VERSION, Duration, Model
@@ -52,8 +52,8 @@ async def live() -> Response:
 
 
 @router.get("/health/ready")
-async def ready(services: ServicesHere) -> Response:
-    return Response(status_code=200 if services.engine.status.is_ready else 503)
+async def ready(service: ServiceHere) -> Response:
+    return Response(status_code=200 if service.engine.status.is_ready else 503)
 
 
 @router.post("/repository/index")
@@ -86,12 +86,12 @@ async def model_metadata(request: Request, name: str, version: str = "") -> dict
 
 @router.get("/models/{name}/ready")
 @router.get("/models/{name}/versions/{version}/ready")
-async def model_ready(request: Request, services: ServicesHere, name: str, version: str = "") -> Response:
+async def model_ready(request: Request, service: ServiceHere, name: str, version: str = "") -> Response:
     try:
         inference_of(request).find(name, version)
     except ModelNotFound:
         return Response(status_code=400)  # as Triton answers
-    return await ready(services)
+    return await ready(service)
 
 
 @router.get("/models/{name}/config")
@@ -126,7 +126,7 @@ async def infer(request: Request, name: str, version: str = "") -> Response:
     """One response with the whole output."""
     inference = inference_of(request)
     body = await request.body()
-    with rejections_counted(inference.services.metrics):
+    with rejections_counted(inference.service.metrics):
         model = inference.find(name, version)
         asked, as_binary = await asyncio.to_thread(_read_infer, inference, model, body, request.headers)
     return InferenceResponse(inference, asked, request, partial(_infer_body, as_binary=as_binary))
@@ -198,7 +198,7 @@ class InferenceResponse(Response):
 
     async def timed(self, send: Send, message: Mapping[str, Any]) -> None:
         """Raises StreamTimeout where the client does not read."""
-        timeout_s = self.inference.services.limits.slow_listener_timeout_s
+        timeout_s = self.inference.service.limits.slow_listener_timeout_s
         try:
             async with asyncio.timeout(timeout_s):
                 await send(dict(message))
@@ -304,7 +304,7 @@ async def _read_generate(inference: Inference, name: str, version: str, request:
             inputs[key] = from_values(spec, shape, value)
         return inference.request(model, str(content.get("id", "")), inputs, parameters, ())
 
-    with rejections_counted(inference.services.metrics):
+    with rejections_counted(inference.service.metrics):
         model = inference.find(name, version)
         return await asyncio.to_thread(read)
 

@@ -12,7 +12,6 @@ from starlette.responses import Response
 from firstword.app.audio.formats import MAX_SPEED, MIN_SPEED, AudioFormat
 from firstword.app.clients import Client
 from firstword.app.errors import InvalidRequest, ModelNotFound, SpeakerNotFound, StringTooLong, TextTooLong
-from firstword.app.http.dependencies import Services, ServicesHere
 from firstword.app.http.forms import JsonOrFormRoute
 from firstword.app.http.limits import BodyLimit, speech_body_bytes
 from firstword.app.http.schemas import (
@@ -27,6 +26,7 @@ from firstword.app.http.schemas import (
     TimestampFields,
     synthesis_request,
 )
+from firstword.app.http.service import Service, ServiceHere
 from firstword.app.http.streaming import (
     AudioResponse,
     CompleteAudioResponse,
@@ -87,62 +87,62 @@ class VoiceList(BaseModel):
 
 
 @router.post("/audio/speech", response_class=Response, responses=AUDIO_ANSWERS)
-async def create_speech(body: SpeechRequest, request: Request, services: ServicesHere) -> AudioResponse:
+async def create_speech(body: SpeechRequest, request: Request, service: ServiceHere) -> AudioResponse:
     """Speak a text, as audio or as events. The status line comes with the first audio.
 
     Instructions that the checkpoint does not support are ignored, as those for tts-1 are.
     """
     if body.model is not None:
-        _check_model(body.model, services)
-    info = services.engine.info
+        _check_model(body.model, service)
+    info = service.engine.info
     synthesis = synthesis_request(
         body,
         request.state.request_id,
         request.state.client,
         "openai",
         text=body.input,
-        reference=await body.reference(services.limits.max_reference_bytes),
+        reference=await body.reference(service.limits.max_reference_bytes),
         speaker=None
         if body.speaker is None and body.reference_audio
-        else _speaker(body, request.state.client, services),
+        else _speaker(body, request.state.client, service),
         instruct=body.instructions or None if info.takes_instruct else None,
         is_played=body.stream or body.stream_format == "sse",
     )
     if body.timestamps is not None and body.stream_format != "sse":
         raise InvalidRequest('timestamps come with events only; set stream_format to "sse"', "timestamps")
-    output = resolve_output_format(body.response_format, body.sample_rate, body.speed, services)
+    output = resolve_output_format(body.response_format, body.sample_rate, body.speed, service)
     # By the fields alone: OpenAI's client accepts octets even when it asks for events.
     if body.stream_format == "sse":
         kind: type[AudioResponse] = EventStreamResponse
     else:
         kind = AudioResponse if body.stream else CompleteAudioResponse
-    return kind(request, services, synthesis, output, body, _in_openai_words)
+    return kind(request, service, synthesis, output, body, _in_openai_words)
 
 
 @router.get("/models")
-async def list_models(services: ServicesHere) -> ModelList:
-    return ModelList(data=[Model(id=name) for name in (services.model_id, *MODEL_ALIASES)])
+async def list_models(service: ServiceHere) -> ModelList:
+    return ModelList(data=[Model(id=name) for name in (service.model_id, *MODEL_ALIASES)])
 
 
 @router.get("/models/{model:path}")
-async def get_model(model: str, services: ServicesHere) -> Model:
-    _check_model(model, services)
+async def get_model(model: str, service: ServiceHere) -> Model:
+    _check_model(model, service)
     return Model(id=model)
 
 
 @router.get("/audio/voices")
-async def list_voices(request: Request, services: ServicesHere) -> VoiceList:
+async def list_voices(request: Request, service: ServiceHere) -> VoiceList:
     """List the speakers, then OpenAI's voice names, which are mapped to speakers."""
-    speakers = [speaker.name for speaker in services.speakers.list(request.state.client)]
+    speakers = [speaker.name for speaker in service.speakers.list(request.state.client)]
     return VoiceList(
-        voices=[Voice(id=name, name=name) for name in dict.fromkeys([*speakers, *services.voices])]
+        voices=[Voice(id=name, name=name) for name in dict.fromkeys([*speakers, *service.voices])]
     )
 
 
 @router.get("")
-async def probe(services: ServicesHere) -> ModelList:
+async def probe(service: ServiceHere) -> ModelList:
     """Answer clients that probe the base URL first."""
-    return await list_models(services)
+    return await list_models(service)
 
 
 def _in_openai_words(error: Exception) -> Exception:
@@ -167,20 +167,20 @@ def body_limits(limits: Limits) -> list[BodyLimit]:
     return [BodyLimit(route, max_bytes, error) for route in routes if route.endpoint is create_speech]
 
 
-def _check_model(model: str, services: Services) -> None:
-    known = (services.model_id, *MODEL_ALIASES)
+def _check_model(model: str, service: Service) -> None:
+    known = (service.model_id, *MODEL_ALIASES)
     name = _DATE.sub("", model.lower())
-    if not services.accepts_any_model and name not in (one.lower() for one in known):
+    if not service.accepts_any_model and name not in (one.lower() for one in known):
         raise ModelNotFound(f"unknown model {model[:60]!r}; choose one of {', '.join(known)}")
 
 
-def _speaker(body: SpeechRequest, client: Client, services: Services) -> str | None:
+def _speaker(body: SpeechRequest, client: Client, service: Service) -> str | None:
     """A speaker takes precedence over one of OpenAI's voices of the same name."""
     voice = body.voice.id if isinstance(body.voice, VoiceId) else body.voice
     name = body.speaker or voice
-    if name is None or name not in services.voices:
+    if name is None or name not in service.voices:
         return name
     try:
-        return services.speakers.get(name, client).name
+        return service.speakers.get(name, client).name
     except SpeakerNotFound:
-        return services.voices[name]
+        return service.voices[name]

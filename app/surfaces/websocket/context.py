@@ -11,9 +11,9 @@ from uuid import uuid4
 from firstword.app.clients import Client
 from firstword.app.core.interface import Flushed
 from firstword.app.errors import CancelReason, InvalidRequest, StreamTimeout, UploadTooLarge, Wire
-from firstword.app.http.dependencies import Services
 from firstword.app.http.encoding import StreamEncoder
 from firstword.app.http.schemas import synthesis_request
+from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
 from firstword.app.http.streaming import resolve_output_format
 from firstword.app.speakers.interface import SentRecording, checked_transcript
@@ -54,7 +54,7 @@ class Context:
     def __init__(
         self,
         start: Start,
-        services: Services,
+        service: Service,
         client: Client,
         headers: Mapping[str, str],
         send_queue: Sender,
@@ -67,8 +67,8 @@ class Context:
 
         Raises InvalidRequest, SpeakerNotFound, and UploadTooLarge for the recording that is to follow.
         """
-        info = services.engine.info
-        max_bytes = services.limits.max_reference_bytes
+        info = service.engine.info
+        max_bytes = service.limits.max_reference_bytes
         if (start.reference_bytes or 0) > max_bytes:
             raise UploadTooLarge(
                 f"a recording of {start.reference_bytes} bytes; expected {max_bytes} at most: send a shorter "
@@ -78,14 +78,14 @@ class Context:
         self._recording = bytearray()
         self._num_missing = start.reference_bytes or 0  # bytes of the recording that are still to come
         if start.speaker is not None:
-            services.speakers.get(start.speaker, client)
+            service.speakers.get(start.speaker, client)
         info.language_of(start.language)
         self.id = start.context
         self.task: asyncio.Task[None] | None = None  # that of `run`, set by its creator
         # The client may have more to send that only makes sense after the `start` it sent.
         self.needs_start = is_explicit
         self._state = ContextState.IDLE
-        self._output = resolve_output_format(start.format, start.sample_rate, start.speed, services)
+        self._output = resolve_output_format(start.format, start.sample_rate, start.speed, service)
         self._request = synthesis_request(
             start,
             request_id or uuid4().hex,
@@ -98,8 +98,8 @@ class Context:
         info.check(self._request)
         self._start = start
         self._headers = headers
-        self._session = StreamSession(services, self._request, headers=headers)
-        self._services = services
+        self._session = StreamSession(service, self._request, headers=headers)
+        self._service = service
         self._send_queue = send_queue
         self._has_left_idle = asyncio.Event()
         self._idle_timer: asyncio.Timeout | None = None
@@ -130,7 +130,7 @@ class Context:
             reference = SentRecording(bytes(self._recording), self._reference_text)
             self._recording = bytearray()
             self._request = replace(self._request, reference=reference)
-            self._session = StreamSession(self._services, self._request, headers=self._headers)
+            self._session = StreamSession(self._service, self._request, headers=self._headers)
 
     def _check_recording(self) -> None:
         if self._num_missing:
@@ -215,7 +215,7 @@ class Context:
             played_s = self._num_sent_samples / self._output.sample_rate_hz
             if played_ms is not None:
                 played_s = min(played_s, played_ms / 1000)
-            source_rate_hz = self._services.engine.info.sample_rate_hz
+            source_rate_hz = self._service.engine.info.sample_rate_hz
             num_samples = round(played_s * self._output.speed * source_rate_hz)
             spoken_text = self._session.stream.spoken_text(num_samples)
         return Cancelled(
@@ -240,14 +240,14 @@ class Context:
 
     def _leave_idle(self, state: ContextState) -> None:
         if self._state is ContextState.IDLE:
-            self._session.received_s = self._services.clock()
+            self._session.received_s = self._service.clock()
             self._has_left_idle.set()
         self._state = state
 
     @asynccontextmanager
     async def _idle_timeout(self) -> AsyncIterator[None]:
         """Raise StreamTimeout where no text comes for too long."""
-        idle_timeout_s = self._services.limits.idle_timeout_s
+        idle_timeout_s = self._service.limits.idle_timeout_s
         timer = asyncio.timeout(idle_timeout_s)
         try:
             async with timer:
@@ -266,7 +266,7 @@ class Context:
             return
         if self.takes_text:
             now_s = asyncio.get_running_loop().time()
-            self._idle_timer.reschedule(now_s + self._services.limits.idle_timeout_s)
+            self._idle_timer.reschedule(now_s + self._service.limits.idle_timeout_s)
         else:
             self._idle_timer.reschedule(None)
 

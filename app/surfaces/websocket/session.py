@@ -10,8 +10,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from firstword.app.clients import Client
 from firstword.app.errors import CancelReason, InvalidApiKey, InvalidRequest, UpgradeRequired
-from firstword.app.http.dependencies import Services, services_of
 from firstword.app.http.errors import INTERNAL, row_of
+from firstword.app.http.service import Service, service_of
 from firstword.app.http.streaming import SYNTHETIC
 from firstword.app.speakers.interface import SentRecording
 from firstword.app.surfaces.websocket.context import Context
@@ -44,10 +44,10 @@ router = APIRouter()
 @router.websocket("/tts/stream")
 async def stream(websocket: WebSocket) -> None:
     """A client without a key has been refused at the upgrade, before this."""
-    services = services_of(websocket)
+    service = service_of(websocket)
     await websocket.accept(headers=[(SYNTHETIC.lower().encode(), b"true")])
-    with services.metrics.ws_connections.track_inprogress():
-        await WebSocketSession(websocket, services, websocket.state.client).run()
+    with service.metrics.ws_connections.track_inprogress():
+        await WebSocketSession(websocket, service, websocket.state.client).run()
 
 
 @router.get("/tts/stream", include_in_schema=False)
@@ -78,10 +78,10 @@ class WebSocketSession:
     speaking end first, and no new one begins.
     """
 
-    def __init__(self, websocket: WebSocket, services: Services, client: Client) -> None:
-        limits = services.limits
+    def __init__(self, websocket: WebSocket, service: Service, client: Client) -> None:
+        limits = service.limits
         self._websocket = websocket
-        self._services = services
+        self._service = service
         self._limits = limits
         self._client = client
         self._send_queue = SendQueue(websocket, limits.slow_listener_timeout_s, after_write=self._touch)
@@ -237,7 +237,7 @@ class WebSocketSession:
             )
         context = Context(
             start,
-            self._services,
+            self._service,
             self._client,
             self._websocket.headers,
             self._send_queue,
@@ -269,8 +269,8 @@ class WebSocketSession:
 
     async def _check_key(self) -> None:
         """Raise InvalidApiKey once the key of the socket is removed, or allows something else."""
-        await self._services.keys.refresh()
-        if not self._services.keys.knows(self._client):
+        await self._service.keys.refresh()
+        if not self._service.keys.knows(self._client):
             raise InvalidApiKey("the API key was removed or changed; connect again, with another one")
 
     def _has_ended(self, context_id: str) -> bool:
@@ -297,7 +297,7 @@ class WebSocketSession:
                 self._end_if_empty()
 
         try:
-            with self._services.metrics.ws_contexts.track_inprogress():
+            with self._service.metrics.ws_contexts.track_inprogress():
                 await context.run(on_done=remove)
         except Exception as error:
             if self._contexts.get(context.id) is context:

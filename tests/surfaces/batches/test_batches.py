@@ -16,8 +16,8 @@ import soundfile
 
 from firstword.app.audio.dsp import to_pcm16
 from firstword.app.errors import InvalidRequest, Overloaded, StoreFull, SynthesisFailed
-from firstword.app.http.dependencies import Services
 from firstword.app.http.keys import KeyRing
+from firstword.app.http.service import Service
 from firstword.app.surfaces.batches import schemas, store
 from firstword.app.surfaces.batches.queue import Batches
 from firstword.app.surfaces.batches.runner import BatchRunner
@@ -34,7 +34,7 @@ MB = 1 << 20
 @asynccontextmanager
 async def running(
     directory: Path, engine: FakeEngine | None = None, **options: Any
-) -> AsyncIterator[tuple[httpx.AsyncClient, Services]]:
+) -> AsyncIterator[tuple[httpx.AsyncClient, Service]]:
     """A service whose batches are kept in the directory, and a client of it."""
     services = make_services(engine, batches=Batches(BatchStore(directory, MB)), **options)
     runner = BatchRunner(services)

@@ -17,7 +17,7 @@ from google.protobuf.json_format import MessageToDict
 from tritonclient.utils import InferenceServerException
 
 from firstword.app.errors import Overloaded, SynthesisFailed
-from firstword.app.http.dependencies import Services
+from firstword.app.http.service import Service
 from firstword.app.options import Limits
 from firstword.app.surfaces.grpc.messages import POOL
 from firstword.app.surfaces.inference.models import SPEECH_TOKEN_OFFSET
@@ -33,7 +33,7 @@ in_thread = asyncio.to_thread
 
 
 @asynccontextmanager
-async def both(services: Services) -> AsyncIterator[tuple[Rpc, str]]:
+async def both(services: Service) -> AsyncIterator[tuple[Rpc, str]]:
     """gRPC and HTTP over the same models, as the service has them."""
     async with grpc_serving(services) as rpc, serving(services, inference=rpc.inference) as url:
         yield rpc, url

@@ -1,4 +1,4 @@
-"""The services that the routes share: the parts of the server behind their interfaces, and plain values."""
+"""The service that the routes share: the parts of the server behind their interfaces, and plain values."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ Clock = Callable[[], float]  # seconds, monotonic
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
+class Service:
     engine: Engine
     speakers: Speakers
     stages: Stages
@@ -42,10 +42,10 @@ class Services:
     tracing: Tracing = NO_TRACING
 
 
-def services_of(connection: HTTPConnection) -> Services:
+def service_of(connection: HTTPConnection) -> Service:
     """Dependency of HTTP and WebSocket routes."""
-    services: Services = connection.app.state.services
-    return services
+    service: Service = connection.app.state.service
+    return service
 
 
-ServicesHere = Annotated[Services, Depends(services_of)]
+ServiceHere = Annotated[Service, Depends(service_of)]
