@@ -3,13 +3,13 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Form, UploadFile
-from fastapi.routing import APIRoute
 from pydantic import ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from firstword.app.http.forms import MemoryFormRoute
-from firstword.app.http.limits import FORM_BYTES, BodyLimit, upload_too_large
+from firstword.app.http.limits import FORM_BYTES, upload_body
+from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import (
     AUDIO_ANSWERS,
     ERROR_ANSWERS,
@@ -18,7 +18,7 @@ from firstword.app.http.schemas import (
 )
 from firstword.app.http.service import ServiceHere
 from firstword.app.http.streaming import AudioResponse, audio_response
-from firstword.app.options import Limits
+from firstword.app.http.surface import HttpSurface
 
 router = APIRouter(tags=["speech"], responses=ERROR_ANSWERS, route_class=MemoryFormRoute)
 
@@ -33,6 +33,7 @@ class Conversion(FileFields):
 
 
 @router.post("/v1/voice-conversion", response_class=Response, responses=AUDIO_ANSWERS)
+@Guard("speak", body=upload_body(lambda limits: 2 * limits.max_reference_bytes + FORM_BYTES, 0))
 async def convert_voice(
     form: Annotated[Conversion, Form(media_type="multipart/form-data")],
     request: Request,
@@ -54,8 +55,4 @@ async def convert_voice(
     )
 
 
-def body_limits(limits: Limits) -> list[BodyLimit]:
-    """Return the limit of the route, which takes two recordings."""
-    max_bytes = 2 * limits.max_reference_bytes + FORM_BYTES
-    routes = [route for route in router.routes if isinstance(route, APIRoute)]
-    return [BodyLimit(route, max_bytes, lambda: upload_too_large(max_bytes)) for route in routes]
+surface = HttpSurface("conversion", router.routes)

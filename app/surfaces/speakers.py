@@ -1,10 +1,8 @@
 """`/speakers`: list, register, change, remove, export and import speakers."""
 
-from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, Query, UploadFile
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,10 +10,11 @@ from starlette.responses import Response
 from firstword.app.clients import Access, Client
 from firstword.app.errors import MissingScope
 from firstword.app.http.errors import rejections_counted
-from firstword.app.http.limits import FORM_BYTES, BodyLimit, upload_too_large
+from firstword.app.http.limits import upload_body, upload_too_large
+from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, binary_answers
 from firstword.app.http.service import Service, ServiceHere
-from firstword.app.options import Limits
+from firstword.app.http.surface import HttpSurface
 from firstword.app.speakers.interface import SpeakerInfo, max_bundle_bytes
 from firstword.app.speakers.lexicon import checked_lexicon
 
@@ -74,16 +73,19 @@ ClientOrOwner = Annotated[Client, Depends(client_or_owner)]
 
 
 @router.get("")
+@Guard("any key", is_list=True)
 async def list_speakers(request: Request, service: ServiceHere) -> SpeakerList:
     return SpeakerList(speakers=service.speakers.list(request.state.client))
 
 
 @router.get("/{name}")
+@Guard("any key")
 async def get_speaker(name: str, client: ClientOrOwner, service: ServiceHere) -> SpeakerInfo:
     return service.speakers.get(name, client)
 
 
 @router.post("", status_code=201)
+@Guard("enrol", body=upload_body(lambda limits: limits.max_upload_bytes))
 async def enrol(
     form: Annotated[Enrolment, Form(media_type="multipart/form-data")],
     request: Request,
@@ -104,6 +106,7 @@ async def enrol(
 
 
 @router.post("/import", status_code=201)
+@Guard("enrol", body=upload_body(lambda limits: max_bundle_bytes(limits.max_upload_bytes)))
 async def import_speaker(
     form: Annotated[Import, Form(media_type="multipart/form-data")], request: Request, service: ServiceHere
 ) -> SpeakerInfo:
@@ -117,6 +120,7 @@ async def import_speaker(
 
 
 @router.patch("/{name}")
+@Guard("enrol")
 async def update_speaker(
     name: str, change: Change, client: ClientOrOwner, service: ServiceHere
 ) -> SpeakerInfo:
@@ -127,12 +131,14 @@ async def update_speaker(
 
 
 @router.delete("/{name}", status_code=204)
+@Guard("enrol")
 async def delete_speaker(name: str, client: ClientOrOwner, service: ServiceHere) -> None:
     """Streams that are running finish."""
     await service.speakers.delete(name, client=client)
 
 
 @router.get("/{name}/export", response_class=Response, responses=BUNDLE_ANSWERS)
+@Guard("enrol")
 async def export_speaker(name: str, client: ClientOrOwner, service: ServiceHere) -> Response:
     """Return the speaker as a file for another server with the same checkpoint."""
     bundle = await service.speakers.export(name, client=client)
@@ -149,19 +155,4 @@ async def _read_upload(file: UploadFile, max_bytes: int, request: Request, servi
     return content
 
 
-def body_limits(limits: Limits) -> list[BodyLimit]:
-    """Return the limits of the routes that take a file."""
-    max_bytes = {
-        enrol: limits.max_upload_bytes,
-        import_speaker: max_bundle_bytes(limits.max_upload_bytes),
-    }
-    routes = [route for route in router.routes if isinstance(route, APIRoute)]
-    return [
-        BodyLimit(
-            route,
-            max_bytes[route.endpoint] + FORM_BYTES,
-            partial(upload_too_large, max_bytes[route.endpoint]),
-        )
-        for route in routes
-        if route.endpoint in max_bytes
-    ]
+surface = HttpSurface("speakers", router.routes)

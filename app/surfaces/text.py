@@ -5,8 +5,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from firstword.app.http.errors import rejections_counted
+from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, Name, RequestFields, synthesis_request
 from firstword.app.http.service import ServiceHere
+from firstword.app.http.surface import HttpSurface
 from firstword.app.speech_options import TextOptions
 
 router = APIRouter(tags=["speech"], responses=ERROR_ANSWERS)
@@ -45,6 +47,7 @@ class TextAnswer(BaseModel):
 
 
 @router.post("/v1/text")
+@Guard("speak")
 async def read_text(body: TextBody, request: Request, service: ServiceHere) -> TextAnswer:
     """Say how a text would be read, without speaking it."""
     with rejections_counted(service.metrics):
@@ -78,3 +81,6 @@ async def read_text(body: TextBody, request: Request, service: ServiceHere) -> T
         marks=[mark for part in report.parts for mark in part.marks],
         warnings=list(report.warnings),
     )
+
+
+surface = HttpSurface("text", router.routes)

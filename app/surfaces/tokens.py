@@ -3,11 +3,9 @@
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Form, UploadFile
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,7 +15,8 @@ from firstword.app.core.interface import MAX_SPEECH_TOKENS, ListedTokens, Synthe
 from firstword.app.errors import InvalidRequest, TtsError, UploadTooLarge
 from firstword.app.http.errors import error_body, rejections_counted
 from firstword.app.http.forms import JsonOrFormRoute, MemoryFormRoute
-from firstword.app.http.limits import FORM_BYTES, BodyLimit, speech_body_bytes, upload_too_large
+from firstword.app.http.limits import speech_body, upload_body
+from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import (
     AUDIO_ANSWERS,
     ERROR_ANSWERS,
@@ -36,7 +35,7 @@ from firstword.app.http.streaming import (
     TimedStreamingResponse,
     audio_response,
 )
-from firstword.app.options import Limits
+from firstword.app.http.surface import HttpSurface
 from firstword.app.speech_options import TextOptions
 
 JSON_LINES = "application/x-ndjson"
@@ -46,6 +45,10 @@ LINES_ANSWERS: Answers = {
 
 router = APIRouter(tags=["tokens"], responses=ERROR_ANSWERS, route_class=JsonOrFormRoute)
 form_router = APIRouter(tags=["tokens"], responses=ERROR_ANSWERS, route_class=MemoryFormRoute)
+
+
+def _too_large(max_bytes: int) -> UploadTooLarge:
+    return UploadTooLarge(f"the body is larger than {max_bytes} bytes; send a shorter one")
 
 
 class RecordingForm(BaseModel):
@@ -80,6 +83,7 @@ class TokenRequestFields(ReferenceFields, TextOptions):
 
 
 @form_router.post("/v1/speech-tokens")
+@Guard("speak", body=upload_body(lambda limits: limits.max_reference_bytes))
 async def read_speech_tokens(
     form: Annotated[RecordingForm, Form(media_type="multipart/form-data")],
     request: Request,
@@ -97,12 +101,14 @@ async def read_speech_tokens(
 
 
 @router.post("/v1/token2wav", response_class=Response, responses=AUDIO_ANSWERS)
+@Guard("speak", body=speech_body(_too_large))
 async def speak_tokens(body: TokenSpeech, request: Request, service: ServiceHere) -> AudioResponse:
     """Turn speech tokens into audio with a speaker's voice, by flow and vocoder alone."""
     return await audio_response(body, request, service, mode="tokens", speech=tuple(body.tokens))
 
 
 @router.post("/v1/tokens", response_class=Response, responses=LINES_ANSWERS)
+@Guard("speak", body=speech_body(_too_large))
 async def list_tokens(body: TokenRequestFields, request: Request, service: ServiceHere) -> Response:
     """Give the speech tokens of a text as they are drawn, with their log-probabilities, a line each."""
     state = request.state
@@ -171,18 +177,4 @@ def _lines_of(tokens: ListedTokens) -> str:
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 
-def body_limits(limits: Limits) -> list[BodyLimit]:
-    """Return the limits of these routes, all of which may bring a recording."""
-    form_bytes, body_bytes = limits.max_reference_bytes + FORM_BYTES, speech_body_bytes(limits)
-
-    def error() -> UploadTooLarge:
-        return UploadTooLarge(f"the body is larger than {body_bytes} bytes; send a shorter one")
-
-    return [
-        *(
-            BodyLimit(route, form_bytes, partial(upload_too_large, limits.max_reference_bytes))
-            for route in form_router.routes
-            if isinstance(route, APIRoute)
-        ),
-        *(BodyLimit(route, body_bytes, error) for route in router.routes if isinstance(route, APIRoute)),
-    ]
+surface = HttpSurface("tokens", [*router.routes, *form_router.routes])

@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,7 +12,8 @@ from firstword.app.errors import InvalidRequest, TextTooLong
 from firstword.app.http.errors import unknown_field
 from firstword.app.http.forms import JsonOrFormRoute
 from firstword.app.http.keys import SIGNATURE_PARAMETERS
-from firstword.app.http.limits import BodyLimit, speech_body_bytes
+from firstword.app.http.limits import speech_body
+from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import AUDIO_ANSWERS, ERROR_ANSWERS, SpeechBody
 from firstword.app.http.service import ServiceHere
 from firstword.app.http.streaming import (
@@ -21,7 +21,7 @@ from firstword.app.http.streaming import (
     audio_response,
     resolve_output_format,
 )
-from firstword.app.options import Limits
+from firstword.app.http.surface import HttpSurface
 from firstword.app.speech_options import NotBoolean
 
 DEFAULT_LIFETIME_S = 300
@@ -31,6 +31,10 @@ MAX_URL_CHARS = 60 * 1024  # with its headers a request may have 64 KiB
 router = APIRouter(tags=["speech"], responses=ERROR_ANSWERS, route_class=JsonOrFormRoute)
 
 
+def _too_long(max_bytes: int) -> TextTooLong:
+    return TextTooLong(f"the body is larger than {max_bytes} bytes; send a shorter text or recording")
+
+
 class SpeechQuery(SpeechBody):
     """Parameters of `GET /tts`. Unknown ones are refused, but those that browsers' pages add."""
 
@@ -38,12 +42,14 @@ class SpeechQuery(SpeechBody):
 
 
 @router.post("/tts", response_class=Response, responses=AUDIO_ANSWERS)
+@Guard("speak", body=speech_body(_too_long))
 async def speak(body: SpeechBody, request: Request, service: ServiceHere) -> AudioResponse:
     """Speak a text. The status line comes with the first audio."""
     return await audio_response(body, request, service, text=body.text, is_played=body.stream)
 
 
 @router.get("/tts", response_class=Response, responses=AUDIO_ANSWERS)
+@Guard("speak", in_address="key or signature")
 async def speak_to_player(
     query: Annotated[SpeechQuery, Query()],
     request: Request,
@@ -54,17 +60,6 @@ async def speak_to_player(
     if unknown:
         raise InvalidRequest(unknown_field(unknown[0], list(SpeechQuery.model_fields)), param=unknown[0])
     return await speak(query, request, service)
-
-
-def body_limits(limits: Limits) -> list[BodyLimit]:
-    """Return the limit of the route that takes a text, and a recording with it."""
-    max_bytes = speech_body_bytes(limits)
-
-    def error() -> TextTooLong:
-        return TextTooLong(f"the body is larger than {max_bytes} bytes; send a shorter text or recording")
-
-    routes = [route for route in router.routes if isinstance(route, APIRoute)]
-    return [BodyLimit(route, max_bytes, error) for route in routes if route.endpoint is speak]
 
 
 def _is_ignored(parameter: str) -> bool:
@@ -85,6 +80,7 @@ class SignedUrl(BaseModel):
 
 
 @router.post("/v1/signed-urls")
+@Guard("speak")
 async def sign_url(body: SignedUrlBody, request: Request, service: ServiceHere) -> SignedUrl:
     """Return an address of `GET /tts` that needs no key, until it expires or the key is removed."""
     info, client = service.engine.info, request.state.client
@@ -94,7 +90,7 @@ async def sign_url(body: SignedUrlBody, request: Request, service: ServiceHere) 
         service.speakers.get(body.speaker, client)
     fields = body.model_dump(mode="json", exclude_unset=True, exclude={"expires_in_s"})
     parameters = [(name, str(value)) for name, value in fields.items() if value is not None]
-    query, expires = service.signer.sign(parameters, client, body.expires_in_s)
+    query, expires = service.auth.signer.sign(parameters, client, body.expires_in_s)
     url = f"/tts?{query}"
     if len(url) > MAX_URL_CHARS:
         raise TextTooLong(
@@ -103,3 +99,6 @@ async def sign_url(body: SignedUrlBody, request: Request, service: ServiceHere) 
             "text",
         )
     return SignedUrl(url=url, expires_at=datetime.fromtimestamp(expires, UTC))
+
+
+surface = HttpSurface("tts", router.routes)

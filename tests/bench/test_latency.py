@@ -69,7 +69,7 @@ async def test_every_load_is_measured_over_both_protocols() -> None:
 @asynccontextmanager
 async def both(services: Service) -> AsyncIterator[tuple[str, str]]:
     """The URL and the gRPC address of one server."""
-    async with grpc_serving(services) as rpc, serving(services, inference=rpc.inference) as url:
+    async with grpc_serving(services) as rpc, serving(services, surfaces=rpc.surfaces) as url:
         yield url, rpc.address
 
 

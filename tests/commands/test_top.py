@@ -19,7 +19,7 @@ from firstword.app.core.interface import EngineStatus
 from firstword.app.http.service import Service
 from tests.commands.typed import refused, run
 from tests.support.fake_engine import FakeEngine
-from tests.support.serving import make_services, serving
+from tests.support.serving import make_services, make_surfaces, serving
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.anyio
@@ -126,7 +126,7 @@ def test_an_interrupt_whose_exception_is_lost_ends_it_too(monkeypatch: pytest.Mo
 
 
 async def test_a_server_with_its_metrics_elsewhere_says_so() -> None:
-    async with serving(make_services(), metrics_on_main_port=False) as url:
+    async with serving(make_services(), surfaces=make_surfaces(metrics_port=1)) as url:
         line = await asyncio.to_thread(refused, "top", "--once", "--url", url)
     assert "FIRSTWORD_METRICS_PORT has moved them" in line
 

@@ -7,12 +7,11 @@ import httpx
 import pytest
 from starlette.testclient import TestClient, WebSocketDenialResponse
 
-from firstword.app.http.app import build_app
 from firstword.app.http.service import Service
 from firstword.app.options import ServerOptions
 from tests.support.fake_engine import FakeEngine
 from tests.support.fake_speakers import FakeSpeakers
-from tests.support.serving import counted, error_of, make_services
+from tests.support.serving import build_app, counted, error_of, make_services
 
 pytestmark = pytest.mark.anyio
 

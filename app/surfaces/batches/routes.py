@@ -5,8 +5,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
-from fastapi.routing import APIRoute
+from fastapi import APIRouter, Depends, Query
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
@@ -16,10 +15,12 @@ from firstword.app.errors import InvalidRequest, PathNotFound, TextTooLong, Uplo
 from firstword.app.http.errors import rejections_counted
 from firstword.app.http.forms import JsonOrFormRoute
 from firstword.app.http.limits import BodyLimit
+from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, binary_answers, synthesis_request
 from firstword.app.http.service import Service, ServiceHere
 from firstword.app.http.streaming import SYNTHETIC, TimedStreamingResponse, resolve_output_format
 from firstword.app.options import Limits
+from firstword.app.surfaces.batches.queue import Batches
 from firstword.app.surfaces.batches.schemas import (
     MAX_BATCH_CHARS,
     MAX_ITEM_CHARS,
@@ -43,8 +44,27 @@ router = APIRouter(
 )
 
 
+def _list_body(limits: Limits) -> BodyLimit:
+    max_bytes = limits.max_batch_bytes
+    return BodyLimit(
+        max_bytes,
+        lambda: UploadTooLarge(f"the body is larger than {max_bytes} bytes; make several batches of it"),
+    )
+
+
+def batches_of(request: Request) -> Batches:
+    batches: Batches = request.state.matched.surface.batches
+    return batches
+
+
+BatchesHere = Annotated[Batches, Depends(batches_of)]
+
+
 @router.post("", status_code=201)
-async def create_batch(body: NewBatch, request: Request, service: ServiceHere) -> BatchAnswer:
+@Guard("speak", body=_list_body)
+async def create_batch(
+    body: NewBatch, request: Request, service: ServiceHere, batches: BatchesHere
+) -> BatchAnswer:
     """Take a list of texts, to be spoken while nobody who listens needs the slots."""
     client: Client = request.state.client
     with rejections_counted(service.metrics):
@@ -57,36 +77,37 @@ async def create_batch(body: NewBatch, request: Request, service: ServiceHere) -
                 await item.reference(service.limits.max_reference_bytes)
             except InvalidRequest as error:
                 raise InvalidRequest(f"items[{index}]: {error.message}", "items") from None
-        batches = service.batches
         batch = await batches.run(batches.store.add, client.name, new)
         batches.changed.set()
     return batch_answer(batch)
 
 
 @router.get("")
-async def list_batches(request: Request, service: ServiceHere) -> BatchList:
+@Guard("speak")
+async def list_batches(request: Request, batches: BatchesHere) -> BatchList:
     """List the key's batches, the newest first; with the scope `admin` everybody's."""
     client: Client = request.state.client
-    store = service.batches.store
-    found = await service.batches.run(store.owned_by, None if client.is_admin else client.name, MAX_LISTED)
+    found = await batches.run(batches.store.owned_by, None if client.is_admin else client.name, MAX_LISTED)
     return BatchList(batches=[batch_answer(batch) for batch in found])
 
 
 @router.get("/{id}")
-async def get_batch(id: str, request: Request, service: ServiceHere) -> BatchAnswer:
-    return batch_answer(await _own_batch(id, request, service))
+@Guard("speak")
+async def get_batch(id: str, request: Request, batches: BatchesHere) -> BatchAnswer:
+    return batch_answer(await _own_batch(id, request, batches))
 
 
 @router.get("/{id}/items")
+@Guard("speak")
 async def list_items(
     id: str,
     request: Request,
-    service: ServiceHere,
+    batches: BatchesHere,
     after: Annotated[int, Query(ge=0, description="The number of the last one seen.")] = 0,
     limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = 100,
 ) -> ItemList:
-    batch = await _own_batch(id, request, service)
-    found = await service.batches.run(service.batches.store.items, batch.id, after, limit)
+    batch = await _own_batch(id, request, batches)
+    found = await batches.run(batches.store.items, batch.id, after, limit)
     return ItemList(items=[item_answer(item) for item in found])
 
 
@@ -95,10 +116,11 @@ async def list_items(
     response_class=Response,
     responses=binary_answers(*(info.media_type for info in FORMATS.values()), description="The audio."),
 )
-async def get_item_audio(id: str, number: int, request: Request, service: ServiceHere) -> Response:
+@Guard("speak")
+async def get_item_audio(id: str, number: int, request: Request, batches: BatchesHere) -> Response:
     """Return the audio of an item that is done."""
-    batch = await _own_batch(id, request, service)
-    for found, name, path in await service.batches.run(service.batches.store.files, batch.id):
+    batch = await _own_batch(id, request, batches)
+    for found, name, path in await batches.run(batches.store.files, batch.id):
         if found == number:
             media_type = next(
                 info.media_type for format, info in FORMATS.items() if name.endswith(f".{format}")
@@ -112,49 +134,39 @@ async def get_item_audio(id: str, number: int, request: Request, service: Servic
     response_class=Response,
     responses=binary_answers("application/zip", description="A zip file with all that is done."),
 )
-async def get_batch_audio(id: str, request: Request, service: ServiceHere) -> Response:
+@Guard("speak")
+async def get_batch_audio(id: str, request: Request, service: ServiceHere, batches: BatchesHere) -> Response:
     """Return the audio of all items that are done, as one zip file, made while it is sent."""
-    batch = await _own_batch(id, request, service)
-    files = await service.batches.run(service.batches.store.files, batch.id)
+    batch = await _own_batch(id, request, batches)
+    files = await batches.run(batches.store.files, batch.id)
     headers = {**_HEADERS, "Content-Disposition": f'attachment; filename="{batch.id}.zip"'}
     timeout_s = service.limits.slow_listener_timeout_s
     return TimedStreamingResponse(_zipped(files), timeout_s, "application/zip", headers)
 
 
 @router.post("/{id}/cancel")
-async def cancel_batch(id: str, request: Request, service: ServiceHere) -> BatchAnswer:
+@Guard("speak")
+async def cancel_batch(id: str, request: Request, batches: BatchesHere) -> BatchAnswer:
     """Speak no more of it. What is done stays until the batch is deleted."""
-    batch = await _own_batch(id, request, service)
-    batches = service.batches
+    batch = await _own_batch(id, request, batches)
     await batches.run(batches.store.cancel, batch.id)
     batches.stop(batch.id)
     return batch_answer(await batches.run(batches.store.get, batch.id))
 
 
 @router.delete("/{id}", status_code=204)
-async def delete_batch(id: str, request: Request, service: ServiceHere) -> None:
+@Guard("speak")
+async def delete_batch(id: str, request: Request, batches: BatchesHere) -> None:
     """Delete it with its audio; what is being spoken of it stops."""
-    batch = await _own_batch(id, request, service)
-    batches = service.batches
+    batch = await _own_batch(id, request, batches)
     await batches.run(batches.store.cancel, batch.id)
     batches.stop(batch.id)
     await batches.run(batches.store.delete, batch.id)
 
 
-def body_limits(limits: Limits) -> list[BodyLimit]:
-    """Return the limit of the route that takes a list."""
-    max_bytes = limits.max_batch_bytes
-
-    def error() -> UploadTooLarge:
-        return UploadTooLarge(f"the body is larger than {max_bytes} bytes; make several batches of it")
-
-    routes = [route for route in router.routes if isinstance(route, APIRoute)]
-    return [BodyLimit(route, max_bytes, error) for route in routes if route.endpoint is create_batch]
-
-
-async def _own_batch(id: str, request: Request, service: Service) -> Batch:
+async def _own_batch(id: str, request: Request, batches: Batches) -> Batch:
     """Raises PathNotFound, also for another key's."""
-    batch = await service.batches.run(service.batches.store.get, id)
+    batch = await batches.run(batches.store.get, id)
     if not request.state.client.sees(batch.owner, "private"):
         raise PathNotFound(f"there is no batch {id[:64]!a}; GET /v1/audio/batches lists them")
     return batch

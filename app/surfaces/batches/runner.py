@@ -18,6 +18,7 @@ from firstword.app.http.schemas import synthesis_request
 from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
 from firstword.app.http.streaming import resolve_output_format
+from firstword.app.surfaces.batches.queue import Batches
 from firstword.app.surfaces.batches.schemas import ItemFields
 from firstword.app.surfaces.batches.store import Job
 
@@ -30,9 +31,9 @@ logger = logging.getLogger(__name__)
 class BatchRunner:
     """Takes items from the store and writes their audio; several at once where there are many slots."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, batches: Batches) -> None:
         self._service = service
-        self._batches = service.batches
+        self._batches = batches
         self._workers: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -155,7 +156,7 @@ class BatchRunner:
 
     async def _client(self, owner: str) -> Client:
         """Raises InvalidApiKey where the key that made a batch is gone, or may not speak any more."""
-        keys = self._service.keys
+        keys = self._service.auth.keys
         await keys.refresh()
         if keys.is_open:
             return ANYBODY

@@ -3,23 +3,26 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from firstword.app.errors import InvalidRequest, TtsError
+from firstword.app.http import context_messages as ws
+from firstword.app.http.context import Context
 from firstword.app.http.encoding import MIN_AUDIO_S, EncodedChunk, StreamEncoder
 from firstword.app.http.errors import invalid_request, rejections_counted
 from firstword.app.http.limits import upload_too_large
+from firstword.app.http.routes import Guard
+from firstword.app.http.rpc.call import Call, answered
+from firstword.app.http.rpc.messages import message
 from firstword.app.http.schemas import SpeechBody, SpokenWord, synthesis_request
 from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
 from firstword.app.http.streaming import resolve_output_format
+from firstword.app.http.surface import RpcHandler
 from firstword.app.speakers.interface import SpeakerInfo
-from firstword.app.surfaces.grpc.call import Call, answered
-from firstword.app.surfaces.grpc.messages import Handler, message
-from firstword.app.surfaces.websocket import messages as ws
-from firstword.app.surfaces.websocket.context import Context
 
 SpeechEvent = message("firstword.v1.SpeechEvent")
 Started = message("firstword.v1.Started")
@@ -40,15 +43,16 @@ class SpeechService:
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    def handlers(self) -> Mapping[str, Handler]:
-        service = self._service
+    def methods(self) -> Mapping[str, RpcHandler]:
+        answer = partial(answered, self._service)
+        any_key, speak, enrol = Guard("any key"), Guard("speak"), Guard("enrol")
         return {
-            "Synthesize": answered(service, self._synthesize, "speak"),
-            "Converse": answered(service, self._converse, "speak"),
-            "ListSpeakers": answered(service, self._list),
-            "GetSpeaker": answered(service, self._get),
-            "RegisterSpeaker": answered(service, self._register, "enrol"),
-            "DeleteSpeaker": answered(service, self._delete, "enrol"),
+            "Synthesize": answer(speak, self._synthesize),
+            "Converse": answer(speak, self._converse),
+            "ListSpeakers": answer(any_key, self._list),
+            "GetSpeaker": answer(any_key, self._get),
+            "RegisterSpeaker": answer(enrol, self._register),
+            "DeleteSpeaker": answer(enrol, self._delete),
         }
 
     async def _synthesize(self, request: Any, call: Call) -> None:
@@ -207,11 +211,10 @@ class EventSender:
 
     async def post(
         self,
-        message: ws.Message | ws.Close,
+        message: ws.Message,
         frame: bytes = b"",
         before_write: Callable[[], None] | None = None,
     ) -> Awaitable[None]:
-        assert isinstance(message, ws.Message), message
         await self.send(message, frame, before_write)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         done.set_result(None)

@@ -10,15 +10,14 @@ from importlib.metadata import version as version_of
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
-from fastapi.routing import APIRoute
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from firstword.app.errors import InvalidRequest, ModelNotFound, StreamTimeout
 from firstword.app.http.errors import error_message, rejections_counted
-from firstword.app.http.limits import BodyLimit, upload_too_large
+from firstword.app.http.limits import upload_body
+from firstword.app.http.routes import Guard
 from firstword.app.http.service import ServiceHere
-from firstword.app.options import Limits
 from firstword.app.surfaces.inference.inference import MAX_ELEMENTS, Caller, Inference, InferenceRequest
 from firstword.app.surfaces.inference.models import EXTENSIONS, PLATFORM, VERSION, Duration, Model
 from firstword.app.surfaces.inference.tensors import (
@@ -32,43 +31,56 @@ from firstword.app.surfaces.inference.tensors import (
 
 HEADER_LENGTH: Final = "Inference-Header-Content-Length"
 
-router = APIRouter(prefix="/v2", include_in_schema=False)  # described by the protocol itself
+PREFIX: Final = "/v2"
+
+router = APIRouter(prefix=PREFIX, include_in_schema=False)  # described by the protocol itself
+Probe = Guard("public", checks_origin=False)
+Shown = Guard("any key")
+ShownByPost = Guard("any key", body=upload_body(lambda limits: limits.max_upload_bytes, 0))
+# Recordings come within the requests, as numbers in JSON.
+Run = Guard("speak", body=upload_body(lambda limits: limits.max_upload_bytes, 0))
 logger = logging.getLogger(__name__)
 
 
 def inference_of(request: Request) -> Inference:
-    inference: Inference = request.app.state.inference
+    inference: Inference = request.state.matched.surface.inference
     return inference
 
 
 @router.get("")
+@Shown
 async def server_metadata() -> dict[str, object]:
     return {"name": PLATFORM, "version": version_of("firstword"), "extensions": EXTENSIONS}
 
 
 @router.get("/health/live")
+@Probe
 async def live() -> Response:
     return Response()
 
 
 @router.get("/health/ready")
+@Probe
 async def ready(service: ServiceHere) -> Response:
     return Response(status_code=200 if service.engine.status.is_ready else 503)
 
 
 @router.post("/repository/index")
+@ShownByPost
 async def repository_index(request: Request) -> list[dict[str, str]]:
     models = inference_of(request).models
     return [{"name": name, "version": VERSION, "state": "READY", "reason": ""} for name in models]
 
 
 @router.get("/models/stats")
+@Shown
 async def statistics(request: Request) -> dict[str, object]:
     return {"model_stats": [_statistics_of(model) for model in inference_of(request).models.values()]}
 
 
 @router.get("/models/{name}")
 @router.get("/models/{name}/versions/{version}")
+@Shown
 async def model_metadata(request: Request, name: str, version: str = "") -> dict[str, object]:
     model = inference_of(request).find(name, version)
 
@@ -86,6 +98,7 @@ async def model_metadata(request: Request, name: str, version: str = "") -> dict
 
 @router.get("/models/{name}/ready")
 @router.get("/models/{name}/versions/{version}/ready")
+@Shown
 async def model_ready(request: Request, service: ServiceHere, name: str, version: str = "") -> Response:
     try:
         inference_of(request).find(name, version)
@@ -96,6 +109,7 @@ async def model_ready(request: Request, service: ServiceHere, name: str, version
 
 @router.get("/models/{name}/config")
 @router.get("/models/{name}/versions/{version}/config")
+@Shown
 async def model_config(request: Request, name: str, version: str = "") -> dict[str, object]:
     model = inference_of(request).find(name, version)
 
@@ -116,12 +130,14 @@ async def model_config(request: Request, name: str, version: str = "") -> dict[s
 
 @router.get("/models/{name}/stats")
 @router.get("/models/{name}/versions/{version}/stats")
+@Shown
 async def model_statistics(request: Request, name: str, version: str = "") -> dict[str, object]:
     return {"model_stats": [_statistics_of(inference_of(request).find(name, version))]}
 
 
 @router.post("/models/{name}/infer")
 @router.post("/models/{name}/versions/{version}/infer")
+@Run
 async def infer(request: Request, name: str, version: str = "") -> Response:
     """One response with the whole output."""
     inference = inference_of(request)
@@ -134,6 +150,7 @@ async def infer(request: Request, name: str, version: str = "") -> Response:
 
 @router.post("/models/{name}/generate")
 @router.post("/models/{name}/versions/{version}/generate")
+@Run
 async def generate(request: Request, name: str, version: str = "") -> Response:
     """The same with a plain JSON object: inputs and parameters by their names."""
     inference = inference_of(request)
@@ -143,6 +160,7 @@ async def generate(request: Request, name: str, version: str = "") -> Response:
 
 @router.post("/models/{name}/generate_stream")
 @router.post("/models/{name}/versions/{version}/generate_stream")
+@Run
 async def generate_stream(request: Request, name: str, version: str = "") -> Response:
     """The same as server-sent events, one for each part of the output."""
     inference = inference_of(request)
@@ -231,13 +249,6 @@ class EventStreamResponse(InferenceResponse):
             event = f"data: {json.dumps({'error': error_message(error)})}\n\n".encode()
             await self.timed(send, {"type": "http.response.body", "body": event, "more_body": True})
         await self.timed(send, {"type": "http.response.body", "body": b""})
-
-
-def body_limits(limits: Limits) -> list[BodyLimit]:
-    """Recordings come within the requests, as numbers in JSON."""
-    max_bytes = limits.max_upload_bytes
-    routes = [route for route in router.routes if isinstance(route, APIRoute) and "POST" in route.methods]
-    return [BodyLimit(route, max_bytes, partial(upload_too_large, max_bytes)) for route in routes]
 
 
 def _json_object(raw: bytes) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Form, Query, UploadFile
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 
@@ -13,10 +12,10 @@ from firstword.app.audio.decode import RecordingTooLong, UndecodableAudio, decod
 from firstword.app.errors import AudioTooLong, BadAudio, InvalidRequest
 from firstword.app.http.errors import rejections_counted
 from firstword.app.http.forms import JsonOrFormRoute, MemoryFormRoute
-from firstword.app.http.limits import FORM_BYTES, BodyLimit, upload_too_large
+from firstword.app.http.limits import upload_body, upload_too_large
+from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, RequestFields, SentAudio
 from firstword.app.http.service import Service, ServiceHere
-from firstword.app.options import Limits
 from firstword.app.speakers.consents import Consent
 from firstword.app.speakers.interface import checked_language
 from firstword.app.speakers.lexicon import checked_lexicon
@@ -92,6 +91,7 @@ class VoiceConsentList(BaseModel):
 
 
 @router.post("/voices")
+@Guard("enrol", body=upload_body(lambda limits: limits.max_upload_bytes))
 async def create_voice(body: VoiceFields, request: Request, service: ServiceHere) -> CustomVoice:
     """Register a speaker from a recording, with the recording of its consent."""
     if body.type == "prompt":
@@ -122,6 +122,7 @@ async def create_voice(body: VoiceFields, request: Request, service: ServiceHere
 
 
 @router.delete("/voices/{voice_id}")
+@Guard("enrol")
 async def delete_voice(voice_id: str, request: Request, service: ServiceHere) -> VoiceDeleted:
     """Delete the speaker, and its consent with it."""
     await service.speakers.delete(voice_id, client=request.state.client)
@@ -129,6 +130,7 @@ async def delete_voice(voice_id: str, request: Request, service: ServiceHere) ->
 
 
 @form_router.post("/voice_consents")
+@Guard("enrol", body=upload_body(lambda limits: limits.max_upload_bytes))
 async def create_consent(
     form: Annotated[ConsentForm, Form(media_type="multipart/form-data")],
     request: Request,
@@ -148,6 +150,7 @@ async def create_consent(
 
 
 @router.get("/voice_consents")
+@Guard("enrol")
 async def list_consents(
     service: ServiceHere,
     after: str | None = None,
@@ -165,31 +168,23 @@ async def list_consents(
 
 
 @router.get("/voice_consents/{consent_id}")
+@Guard("enrol")
 async def get_consent(consent_id: str, service: ServiceHere) -> VoiceConsent:
     return VoiceConsent.of(await asyncio.to_thread(service.consents.get, consent_id))
 
 
 @router.post("/voice_consents/{consent_id}")
+@Guard("enrol")
 async def rename_consent(consent_id: str, body: ConsentName, service: ServiceHere) -> VoiceConsent:
     return VoiceConsent.of(await asyncio.to_thread(service.consents.rename, consent_id, body.name))
 
 
 @router.delete("/voice_consents/{consent_id}")
+@Guard("enrol")
 async def delete_consent(consent_id: str, service: ServiceHere) -> VoiceConsentDeleted:
     """Only while no voice was created with it."""
     await asyncio.to_thread(service.consents.delete, consent_id)
     return VoiceConsentDeleted(id=consent_id)
-
-
-def body_limits(limits: Limits) -> list[BodyLimit]:
-    """Return the limits of the routes that take a file."""
-    max_bytes = limits.max_upload_bytes
-    routes = [route for route in (*router.routes, *form_router.routes) if isinstance(route, APIRoute)]
-    return [
-        BodyLimit(route, max_bytes + FORM_BYTES, lambda: upload_too_large(max_bytes))
-        for route in routes
-        if route.endpoint in (create_voice, create_consent)
-    ]
 
 
 def _check_size(recording: bytes, service: Service) -> None:

@@ -4,17 +4,24 @@ import asyncio
 import logging
 from collections import deque
 from dataclasses import dataclass
+from typing import Any
 
 from fastapi import APIRouter
+from starlette.requests import Request
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from firstword.app.clients import Client
 from firstword.app.errors import CancelReason, InvalidApiKey, InvalidRequest, UpgradeRequired
+from firstword.app.http.context import Context
+from firstword.app.http.context_messages import Start
 from firstword.app.http.errors import INTERNAL, row_of
+from firstword.app.http.routes import Guard
+from firstword.app.http.schemas import ERROR_ANSWERS
 from firstword.app.http.service import Service, service_of
 from firstword.app.http.streaming import SYNTHETIC
+from firstword.app.http.surface import HttpSurface
 from firstword.app.speakers.interface import SentRecording
-from firstword.app.surfaces.websocket.context import Context
+from firstword.app.surfaces.websocket.asyncapi import describe_websocket
 from firstword.app.surfaces.websocket.messages import (
     Cancel,
     ClientMessage,
@@ -25,7 +32,6 @@ from firstword.app.surfaces.websocket.messages import (
     Ping,
     Pong,
     SendQueue,
-    Start,
     Text,
     parse_message,
     peek_type_and_context,
@@ -42,6 +48,7 @@ router = APIRouter()
 
 
 @router.websocket("/tts/stream")
+@Guard("speak", in_address="key")
 async def stream(websocket: WebSocket) -> None:
     """A client without a key has been refused at the upgrade, before this."""
     service = service_of(websocket)
@@ -51,8 +58,19 @@ async def stream(websocket: WebSocket) -> None:
 
 
 @router.get("/tts/stream", include_in_schema=False)
+@Guard("any key")
 async def stream_without_upgrade() -> None:
     raise UpgradeRequired("this path is a WebSocket; connect with ws:// or wss://, or POST the text to /tts")
+
+
+@router.get("/asyncapi.json", tags=["operations"], responses=ERROR_ANSWERS)
+@Guard("any key")
+async def asyncapi(request: Request) -> dict[str, Any]:
+    """Describe the WebSocket `/tts/stream` as an AsyncAPI 3.0 document."""
+    return describe_websocket(request.app.version)
+
+
+surface = HttpSurface("websocket", router.routes)
 
 
 class UnexpectedMessage(InvalidRequest):
@@ -269,8 +287,8 @@ class WebSocketSession:
 
     async def _check_key(self) -> None:
         """Raise InvalidApiKey once the key of the socket is removed, or allows something else."""
-        await self._service.keys.refresh()
-        if not self._service.keys.knows(self._client):
+        await self._service.auth.keys.refresh()
+        if not self._service.auth.keys.knows(self._client):
             raise InvalidApiKey("the API key was removed or changed; connect again, with another one")
 
     def _has_ended(self, context_id: str) -> bool:

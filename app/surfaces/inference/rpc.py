@@ -4,13 +4,16 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import aclosing
+from functools import partial
 from importlib.metadata import version
 from typing import Any, Final
 
 from firstword.app.errors import InvalidRequest
 from firstword.app.http.errors import INTERNAL, error_message, rejections_counted, row_of
-from firstword.app.surfaces.grpc.call import Call, answered
-from firstword.app.surfaces.grpc.messages import Handler, message
+from firstword.app.http.routes import Guard
+from firstword.app.http.rpc.call import Call, answered
+from firstword.app.http.rpc.messages import INFERENCE, message
+from firstword.app.http.surface import RpcHandler
 from firstword.app.surfaces.inference.inference import MAX_ELEMENTS, Caller, Inference, InferenceRequest
 from firstword.app.surfaces.inference.models import EXTENSIONS, PLATFORM, VERSION, Duration, Model
 from firstword.app.surfaces.inference.tensors import (
@@ -40,26 +43,23 @@ class InferenceService:
     def __init__(self, inference: Inference) -> None:
         self._inference = inference
 
-    def handlers(self) -> Mapping[str, Handler]:
-        service = self._inference.service
-        methods = {
-            "ServerLive": self._server_live,
-            "ServerReady": self._server_ready,
-            "ModelReady": self._model_ready,
-            "ServerMetadata": self._server_metadata,
-            "ModelMetadata": self._model_metadata,
-            "ModelInfer": self._infer,
-            "ModelStreamInfer": self._stream_infer,
-            "ModelConfig": self._config,
-            "ModelStatistics": self._statistics,
-            "RepositoryIndex": self._index,
-        }
-        open_methods = ("ServerLive", "ServerReady")
+    def methods(self) -> Mapping[str, Mapping[str, RpcHandler]]:
+        """By the service's full name, and by their own."""
+        answer = partial(answered, self._inference.service)
+        public, any_key, speak = Guard("public"), Guard("any key"), Guard("speak")
         return {
-            name: answered(
-                service, method, scope="speak" if "Infer" in name else None, is_open=name in open_methods
-            )
-            for name, method in methods.items()
+            INFERENCE: {
+                "ServerLive": answer(public, self._server_live),
+                "ServerReady": answer(public, self._server_ready),
+                "ModelReady": answer(any_key, self._model_ready),
+                "ServerMetadata": answer(any_key, self._server_metadata),
+                "ModelMetadata": answer(any_key, self._model_metadata),
+                "ModelInfer": answer(speak, self._infer),
+                "ModelStreamInfer": answer(speak, self._stream_infer),
+                "ModelConfig": answer(any_key, self._config),
+                "ModelStatistics": answer(any_key, self._statistics),
+                "RepositoryIndex": answer(any_key, self._index),
+            }
         }
 
     async def _server_live(self, request: Any, call: Call) -> Any:

@@ -1,4 +1,4 @@
-"""One context of a WebSocket: text in, audio out."""
+"""One context: text in as it is written, audio out; over a WebSocket or a gRPC call."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -11,13 +11,7 @@ from uuid import uuid4
 from firstword.app.clients import Client
 from firstword.app.core.interface import Flushed
 from firstword.app.errors import CancelReason, InvalidRequest, StreamTimeout, UploadTooLarge, Wire
-from firstword.app.http.encoding import StreamEncoder
-from firstword.app.http.schemas import synthesis_request
-from firstword.app.http.service import Service
-from firstword.app.http.session import StreamSession
-from firstword.app.http.streaming import resolve_output_format
-from firstword.app.speakers.interface import SentRecording, checked_transcript
-from firstword.app.surfaces.websocket.messages import (
+from firstword.app.http.context_messages import (
     AudioFrame,
     Cancelled,
     Done,
@@ -28,6 +22,12 @@ from firstword.app.surfaces.websocket.messages import (
     Stats,
     TextWarning,
 )
+from firstword.app.http.encoding import StreamEncoder
+from firstword.app.http.schemas import synthesis_request
+from firstword.app.http.service import Service
+from firstword.app.http.session import StreamSession
+from firstword.app.http.streaming import resolve_output_format
+from firstword.app.speakers.interface import SentRecording, checked_transcript
 
 
 class ContextState(Enum):

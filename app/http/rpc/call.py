@@ -10,9 +10,11 @@ from typing import Any, Final
 
 import grpc
 
-from firstword.app.clients import ANYBODY, Scope
+from firstword.app.clients import ANYBODY
 from firstword.app.errors import CancelReason, Refused, StreamTimeout, TtsError
+from firstword.app.http.auth import Credentials
 from firstword.app.http.errors import INTERNAL, count_rejection, error_message, row_of
+from firstword.app.http.routes import Guard
 from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
 
@@ -53,14 +55,12 @@ class Call:
         self._context = context
         self._write_timeout_s = service.limits.slow_listener_timeout_s
 
-        self._metadata = metadata
-        self._keys = service.keys
+        self._shown = Credentials(str(metadata.get("authorization", "")), str(metadata.get("x-api-key", "")))
+        self._auth = service.auth
 
-    async def authenticate(self, scope: Scope | None) -> None:
-        """Raises InvalidApiKey and MissingScope."""
-        self.client = await self._keys.checked_client(
-            str(self._metadata.get("authorization", "")), str(self._metadata.get("x-api-key", "")), scope
-        )
+    async def authenticate(self, guard: Guard) -> None:
+        """Raise InvalidApiKey and MissingScope."""
+        self.client = await self._auth.client_of(self._shown, guard)
 
     @asynccontextmanager
     async def within_deadline(self) -> AsyncIterator[None]:
@@ -110,21 +110,17 @@ class Call:
 Handler = Callable[[Any, Call], Awaitable[Any]]
 
 
-def answered(
-    service: Service, handler: Handler, scope: Scope | None = None, is_open: bool = False
-) -> Callable[[Any, Any], Awaitable[Any]]:
+def answered(service: Service, guard: Guard, handler: Handler) -> Callable[[Any, Any], Awaitable[Any]]:
     """Return a method's handler as the server takes it. What it raises becomes the status of the call.
 
-    handler: takes the request, or the requests that come, and the call. scope: what a key must
-    be for. is_open: no key is needed.
+    guard: who may call it. handler: takes the request, or the requests that come, and the call.
     """
 
     async def handle(request: Any, context: Any) -> Any:
         try:
             try:
                 call = Call(service, context)
-                if not is_open:
-                    await call.authenticate(scope)
+                await call.authenticate(guard)
             except TtsError as error:
                 count_rejection(service.metrics, error)
                 raise
