@@ -17,12 +17,13 @@ import numpy as np
 from firstword.app.audio.dsp import Samples, to_pcm16
 from firstword.app.audio.encode import write_file
 from firstword.app.clients import ANYBODY
-from firstword.app.core.interface import (
-    Audio,
+from firstword.app.core.interface import Audio, SynthesisStream
+from firstword.app.core.request import (
+    Delivery,
     FlowContext,
     Mode,
     SynthesisRequest,
-    SynthesisStream,
+    VoiceChoice,
     VoiceMode,
 )
 from firstword.app.engine.startup import RunningEngine, running_engine
@@ -185,19 +186,14 @@ class AsyncSynthesizer:
             wire="cli",
             mode="whole" if isinstance(text, str) else in_pieces,
             text=text if isinstance(text, str) else None,
-            speaker=speaker,
-            language=language,
-            instruct=instruct,
+            voice=VoiceChoice(speaker, prepared, mode, instruct, language),
             seed=seed,
-            voice_mode=mode,
             reading=replace(fields.reading, normalize=normalize and fields.normalize),
             sampling=fields.sampling,
-            volume=fields.volume,
-            context=context,
-            wants_words=wants_words,
+            delivery=Delivery(fields.volume, context, wants_words),
             client=ANYBODY,
         )
-        async with engine.open(request, prepared) as stream:
+        async with engine.open(request) as stream:
             try:
                 if isinstance(text, str):
                     yield stream

@@ -16,10 +16,10 @@ from pathlib import Path
 import torch
 
 from firstword.app.core.admission import Admission
-from firstword.app.core.interface import EngineInfo
+from firstword.app.core.parts import Pacing, StreamParts
 from firstword.app.core.phrase_cache import PhraseCache
 from firstword.app.core.prompt import PromptBuilder
-from firstword.app.core.text_task import EngineParts
+from firstword.app.core.request import EngineInfo
 from firstword.app.core.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.core.tokens import TokenGenerator
 from firstword.app.engine.backend import (
@@ -212,29 +212,30 @@ async def running_engine(
             engine_options.max_queued_files,
             engine_options.file_queue_timeout_s,
         )
-        parts = EngineParts(
+        parts = StreamParts(
             info=info,
-            admission=admission,
             speakers=speakers,
-            generator=generator,
-            prompt_builder=networks.prompt_builder,
-            token2wav=networks.token2wav,
-            pool=pool,
             text=text,
-            metrics=metrics,
+            prompt_builder=networks.prompt_builder,
+            generator=generator,
+            pool=pool,
             clock=clock,
-            listener_buffer_s=engine_options.listener_buffer_s,
-            hop_strategy=engine_options.hop_strategy,
-            writer_pause_s=engine_options.writer_pause_ms / 1000,
-            trims_silence=engine_options.trim_silence,
-            loudness=loudness,
+            pacing=Pacing(
+                engine_options.listener_buffer_s,
+                engine_options.hop_strategy,
+                engine_options.writer_pause_ms / 1000,
+                engine_options.trim_silence,
+            ),
+            on_event=metrics.on_event,
+            admission=admission,
+            gain_of=None if loudness is None else loudness.gain_of,
             phrases=PhraseCache(
                 engine_options.phrase_cache_mb << 20,
                 metrics.phrase_cache_hits.inc,
                 metrics.phrase_cache_misses.inc,
             ),
         )
-        engine = SpeechEngine(parts)
+        engine = SpeechEngine(parts, metrics, loudness)
         try:
             _describe(metrics, info, networks, speakers)
             await engine.warm_up(measures=not max_streams)
