@@ -9,7 +9,7 @@ from functools import partial
 from uuid import uuid4
 
 from firstword.app.clients import Client
-from firstword.app.core.interface import Flushed
+from firstword.app.core.interface import Flushed, SynthesisRequest
 from firstword.app.errors import CancelReason, InvalidRequest, StreamTimeout, UploadTooLarge, Wire
 from firstword.app.http.context_messages import (
     AudioFrame,
@@ -23,7 +23,6 @@ from firstword.app.http.context_messages import (
     TextWarning,
 )
 from firstword.app.http.encoding import StreamEncoder
-from firstword.app.http.schemas import synthesis_request
 from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
 from firstword.app.http.streaming import resolve_output_format
@@ -86,14 +85,17 @@ class Context:
         self.needs_start = is_explicit
         self._state = ContextState.IDLE
         self._output = resolve_output_format(start.format, start.sample_rate, start.speed, service)
-        self._request = synthesis_request(
-            start,
+        self._request = SynthesisRequest(
             request_id or uuid4().hex,
-            client,
             wire,
             mode=start.mode or ("continuous" if info.can_continue_text else "segments"),
-            reference=reference,
             pauses=None if start.pauses is None else frozenset(start.pauses),
+            voice=start.voice_choice(reference),
+            reading=start.reading,
+            sampling=start.sampling,
+            seed=start.seed,
+            delivery=start.delivery(),
+            client=client,
         )
         info.check(self._request)
         self._start = start

@@ -7,6 +7,7 @@ from pydantic import ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from firstword.app.core.interface import Delivery, SynthesisRequest, VoiceChoice
 from firstword.app.http.forms import MemoryFormRoute
 from firstword.app.http.limits import FORM_BYTES, upload_body
 from firstword.app.http.routes import Guard
@@ -17,7 +18,8 @@ from firstword.app.http.schemas import (
     sent_recording,
 )
 from firstword.app.http.service import ServiceHere
-from firstword.app.http.streaming import AudioResponse, audio_response
+from firstword.app.http.spoken import framing_of
+from firstword.app.http.streaming import BodyResponse, audio_response, resolve_output_format
 from firstword.app.http.surface import HttpSurface
 
 router = APIRouter(tags=["speech"], responses=ERROR_ANSWERS, route_class=MemoryFormRoute)
@@ -38,21 +40,25 @@ async def convert_voice(
     form: Annotated[Conversion, Form(media_type="multipart/form-data")],
     request: Request,
     service: ServiceHere,
-) -> AudioResponse:
+) -> BodyResponse:
     """Say what a recording says, at its own pace, in another voice."""
+    output = resolve_output_format(form.format, form.sample_rate, form.speed, service)
     max_bytes = service.limits.max_reference_bytes
     reference = None
     if form.reference_audio is not None:
         content = await form.reference_audio.read()
         reference = await sent_recording(content, "", max_bytes, "reference_audio")
-    return await audio_response(
-        form,
-        request,
-        service,
+    synthesis = SynthesisRequest(
+        request.state.request_id,
+        "http",
         mode="tokens",
-        reference=reference,
         speech=await sent_recording(await form.audio.read(), "", max_bytes, "audio"),
+        voice=VoiceChoice(form.speaker, reference),
+        seed=form.seed,
+        delivery=Delivery(context=form.context),
+        client=request.state.client,
     )
+    return audio_response(request, service, synthesis, output, framing_of(form.stream, has_words=False))
 
 
 surface = HttpSurface("conversion", router.routes)

@@ -4,9 +4,10 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
+from firstword.app.core.interface import SynthesisRequest, VoiceChoice
 from firstword.app.http.errors import rejections_counted
 from firstword.app.http.routes import Guard
-from firstword.app.http.schemas import ERROR_ANSWERS, Name, RequestFields, synthesis_request
+from firstword.app.http.schemas import ERROR_ANSWERS, Name, RequestFields
 from firstword.app.http.service import ServiceHere
 from firstword.app.http.surface import HttpSurface
 from firstword.app.speech_options import TextOptions
@@ -55,7 +56,15 @@ async def read_text(body: TextBody, request: Request, service: ServiceHere) -> T
         if body.speaker is not None:
             service.speakers.get(body.speaker, request.state.client)
         client = request.state.client
-        synthesis = synthesis_request(body, request.state.request_id, client, "http", text=body.text)
+        synthesis = SynthesisRequest(
+            request.state.request_id,
+            "http",
+            text=body.text,
+            voice=VoiceChoice(body.speaker, language=body.language),
+            reading=body.reading,
+            sampling=body.sampling,
+            client=client,
+        )
         report = await service.engine.read_text(synthesis)
     lengths: dict[str, int] = {}
     for part in report.parts:

@@ -16,11 +16,8 @@ from firstword.app.http.limits import speech_body
 from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import AUDIO_ANSWERS, ERROR_ANSWERS, SpeechBody
 from firstword.app.http.service import ServiceHere
-from firstword.app.http.streaming import (
-    AudioResponse,
-    audio_response,
-    resolve_output_format,
-)
+from firstword.app.http.spoken import framing_of
+from firstword.app.http.streaming import BodyResponse, audio_response, resolve_output_format
 from firstword.app.http.surface import HttpSurface
 from firstword.app.speech_options import NotBoolean
 
@@ -43,9 +40,15 @@ class SpeechQuery(SpeechBody):
 
 @router.post("/tts", response_class=Response, responses=AUDIO_ANSWERS)
 @Guard("speak", body=speech_body(_too_long))
-async def speak(body: SpeechBody, request: Request, service: ServiceHere) -> AudioResponse:
+async def speak(body: SpeechBody, request: Request, service: ServiceHere) -> BodyResponse:
     """Speak a text. The status line comes with the first audio."""
-    return await audio_response(body, request, service, text=body.text, is_played=body.stream)
+    output = resolve_output_format(body.format, body.sample_rate, body.speed, service)
+    reference = await body.reference(service.limits.max_reference_bytes)
+    delivery = body.delivery(body.stream, context=body.context)
+    state = request.state
+    synthesis = body.request(state.request_id, "http", state.client, reference, delivery)
+    framing = framing_of(body.stream, body.wants_words)
+    return audio_response(request, service, synthesis, output, framing, body)
 
 
 @router.get("/tts", response_class=Response, responses=AUDIO_ANSWERS)
@@ -54,7 +57,7 @@ async def speak_to_player(
     query: Annotated[SpeechQuery, Query()],
     request: Request,
     service: ServiceHere,
-) -> AudioResponse:
+) -> BodyResponse:
     """The same for a player that can only be given a URL, such as an `<audio>` element."""
     unknown = [name for name in query.model_extra or () if not _is_ignored(name)]
     if unknown:

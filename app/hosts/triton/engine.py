@@ -16,7 +16,7 @@ from firstword.app.options import InvalidOptions
 from firstword.app.service import running
 from firstword.app.settings import load_settings
 from firstword.app.surfaces.grpc.server import GrpcServer
-from firstword.app.surfaces.inference.inference import MAX_ELEMENTS, Caller, Inference
+from firstword.app.surfaces.inference.inference import Caller, Inference
 from firstword.app.surfaces.inference.surface import InferenceSurface
 from firstword.app.surfaces.inference.tensors import Tensor, checked_shape
 from firstword.app.surfaces.operations import metrics_server
@@ -40,7 +40,7 @@ class OwnEngine:
             for name, tensor in given.inputs.items():
                 spec = model.input(name)
                 assert spec is not None, "Triton takes no other"
-                checked_shape(spec, spec.datatype, tensor.shape, MAX_ELEMENTS)
+                checked_shape(spec, spec.datatype, tensor.shape)
             asked = inference.request(model, given.id, given.inputs, given.parameters, ())
         async with aclosing(inference.run(asked, caller)) as outputs:
             async for output in outputs:

@@ -2,10 +2,11 @@
 
 import asyncio
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
+from starlette.concurrency import iterate_in_threadpool
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
@@ -16,9 +17,9 @@ from firstword.app.http.errors import rejections_counted
 from firstword.app.http.forms import JsonOrFormRoute
 from firstword.app.http.limits import BodyLimit
 from firstword.app.http.routes import Guard
-from firstword.app.http.schemas import ERROR_ANSWERS, binary_answers, synthesis_request
+from firstword.app.http.schemas import ERROR_ANSWERS, binary_answers
 from firstword.app.http.service import Service, ServiceHere
-from firstword.app.http.streaming import SYNTHETIC, TimedStreamingResponse, resolve_output_format
+from firstword.app.http.streaming import SYNTHETIC, BodyResponse, resolve_output_format
 from firstword.app.options import Limits
 from firstword.app.surfaces.batches.queue import Batches
 from firstword.app.surfaces.batches.schemas import (
@@ -139,9 +140,17 @@ async def get_batch_audio(id: str, request: Request, service: ServiceHere, batch
     """Return the audio of all items that are done, as one zip file, made while it is sent."""
     batch = await _own_batch(id, request, batches)
     files = await batches.run(batches.store.files, batch.id)
-    headers = {**_HEADERS, "Content-Disposition": f'attachment; filename="{batch.id}.zip"'}
-    timeout_s = service.limits.slow_listener_timeout_s
-    return TimedStreamingResponse(_zipped(files), timeout_s, "application/zip", headers)
+    headers = {
+        **_HEADERS,
+        "Content-Type": "application/zip",
+        "Content-Disposition": f'attachment; filename="{batch.id}.zip"',
+    }
+
+    async def pieces() -> AsyncGenerator[bytes]:
+        async for piece in iterate_in_threadpool(_zipped(files)):
+            yield piece
+
+    return BodyResponse(pieces(), headers, service.limits.slow_listener_timeout_s)
 
 
 @router.post("/{id}/cancel")
@@ -197,7 +206,7 @@ def _checked_items(
             resolve_output_format(item.format, item.sample_rate, item.speed, service)
             info = service.engine.info
             info.language_of(item.language)
-            info.check(synthesis_request(item, "", client, "batch", text=item.text))
+            info.check(item.request("", "batch", client))
         except InvalidRequest as error:
             raise InvalidRequest(f"items[{index}]: {error.message}", "items") from None
     if num_chars > MAX_BATCH_CHARS:

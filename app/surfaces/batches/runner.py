@@ -12,11 +12,11 @@ from firstword.app.audio.dsp import wav_header
 from firstword.app.audio.formats import OutputFormat, synthetic_tags
 from firstword.app.clients import ANYBODY, Client
 from firstword.app.errors import InvalidApiKey, Refused, StoreFull, TtsError
-from firstword.app.http.encoding import MIN_AUDIO_S, EncodedChunk, StreamEncoder
+from firstword.app.http.encoding import StreamEncoder
 from firstword.app.http.errors import error_body
-from firstword.app.http.schemas import synthesis_request
 from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
+from firstword.app.http.spoken import SpokenAudio
 from firstword.app.http.streaming import resolve_output_format
 from firstword.app.surfaces.batches.queue import Batches
 from firstword.app.surfaces.batches.schemas import ItemFields
@@ -113,16 +113,8 @@ class BatchRunner:
         client = await self._client(job.owner)
         output = resolve_output_format(fields.format, fields.sample_rate, fields.speed, service)
         reference = await fields.reference(service.limits.max_reference_bytes)
-        request = synthesis_request(
-            fields,
-            uuid4().hex,
-            client,
-            "batch",
-            text=fields.text,
-            reference=reference,
-            is_played=False,
-            is_background=True,
-        )
+        delivery = fields.delivery(is_played=False, is_background=True, context=fields.context)
+        request = fields.request(uuid4().hex, "batch", client, reference, delivery)
         session = StreamSession(service, request)
         is_cancelled = False
 
@@ -145,12 +137,10 @@ class BatchRunner:
         """Return how many samples went to the file."""
         num_samples = 0
         with StreamEncoder(session.stream, output, session.record.encoded) as encoder:
-            async with aclosing(encoder.events(MIN_AUDIO_S)) as events:
-                async for event in events:
-                    if isinstance(event, EncodedChunk):
-                        await asyncio.to_thread(file.write, event.data)
-                        num_samples += event.num_samples
-                        session.record.audio_went(event.num_samples, output.sample_rate_hz)
+            async with aclosing(SpokenAudio(session, output, encoder).chunks()) as chunks:
+                async for chunk in chunks:
+                    await asyncio.to_thread(file.write, chunk.data)
+                    num_samples += chunk.num_samples
                     await self._service.engine.wait_for_free_slot()
         return num_samples
 

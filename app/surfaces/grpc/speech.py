@@ -1,7 +1,7 @@
 """The service `firstword.v1.Speech`: whole texts, texts in pieces, speakers."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import Any, TypeVar
@@ -11,15 +11,15 @@ from pydantic import BaseModel, ValidationError
 from firstword.app.errors import InvalidRequest, TtsError
 from firstword.app.http import context_messages as ws
 from firstword.app.http.context import Context
-from firstword.app.http.encoding import MIN_AUDIO_S, EncodedChunk, StreamEncoder
 from firstword.app.http.errors import invalid_request, rejections_counted
 from firstword.app.http.limits import upload_too_large
 from firstword.app.http.routes import Guard
 from firstword.app.http.rpc.call import Call, answered
 from firstword.app.http.rpc.messages import message
-from firstword.app.http.schemas import SpeechBody, SpokenWord, synthesis_request
+from firstword.app.http.schemas import SpeechBody, SpokenWord
 from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
+from firstword.app.http.spoken import SpokenAudio, framed
 from firstword.app.http.streaming import resolve_output_format
 from firstword.app.http.surface import RpcHandler
 from firstword.app.speakers.interface import SpeakerInfo
@@ -59,41 +59,13 @@ class SpeechService:
         service = self._service
         body = _validated(SpeechBody, {"text": "", **_set_fields(request)})
         output = resolve_output_format(body.format, body.sample_rate, body.speed, service)
-        synthesis = synthesis_request(body, call.request_id, call.client, "grpc", text=body.text)
-        session = StreamSession(service, synthesis, call.received_s)
+        session = StreamSession(service, body.request(call.request_id, "grpc", call.client), call.received_s)
         session.cancel_reason = "disconnect"
         call.session = session
         await call.send_id()
-        num_sent = 0
-        rate_hz = output.sample_rate_hz
-        async with session:
-            with StreamEncoder(session.stream, output, session.record.encoded) as encoder:
-                async with aclosing(encoder.events(MIN_AUDIO_S)) as events:
-                    async for event in events:
-                        if not isinstance(event, EncodedChunk):
-                            continue
-                        if not num_sent:
-                            await call.write(_started(call.request_id, output.format, rate_hz))
-                        words = body.spoken(event.words, session.stream.sample_rate_hz * output.speed)
-                        start_ms, duration_ms = (
-                            1000 * count / rate_hz for count in (num_sent, event.num_samples)
-                        )
-                        await call.write(_audio(event.data, start_ms, duration_ms, words))
-                        num_sent += event.num_samples
-                        session.record.audio_went(event.num_samples, rate_hz)
-            record, counts = session.record, session.stream.stats
-            await call.write(
-                SpeechEvent(
-                    done=Done(
-                        ttfb_ms=record.ttfb_ms,
-                        audio_ms=1000 * num_sent / rate_hz,
-                        rtf=record.rtf(counts),
-                        speech_tokens=counts.speech_tokens,
-                        characters=counts.characters,
-                        word_times=counts.word_times,
-                    )
-                )
-            )
+        async with aclosing(framed(session, output, _events, body)) as events:
+            async for event in events:
+                await call.write(event)
 
     async def _converse(self, requests: Any, call: Call) -> None:
         await call.send_id()
@@ -240,6 +212,28 @@ class EventSender:
             case _:
                 raise AssertionError(message)
         await self._call.write(event)
+
+
+async def _events(audio: SpokenAudio) -> AsyncGenerator[Any]:
+    """Say what the audio will be, then the audio itself, then how it went."""
+    session, output = audio.session, audio.output
+    num_sent, rate_hz = 0, output.sample_rate_hz
+    async for chunk in audio.chunks():
+        if not num_sent:
+            yield _started(session.stream.request.request_id, output.format, rate_hz)
+        start_ms, duration_ms = (1000 * count / rate_hz for count in (num_sent, chunk.num_samples))
+        yield _audio(chunk.data, start_ms, duration_ms, audio.words(chunk))
+        num_sent += chunk.num_samples
+    record, counts = session.record, session.stream.stats
+    done = Done(
+        ttfb_ms=record.ttfb_ms,
+        audio_ms=1000 * num_sent / rate_hz,
+        rtf=record.rtf(counts),
+        speech_tokens=counts.speech_tokens,
+        characters=counts.characters,
+        word_times=counts.word_times,
+    )
+    yield SpeechEvent(done=done)
 
 
 def _event_of(cancelled: ws.Cancelled) -> Any:

@@ -14,11 +14,11 @@ from pydantic import ValidationError
 from firstword.app.audio.dsp import Samples
 from firstword.app.audio.encode import encode_whole
 from firstword.app.clients import Client
-from firstword.app.core.interface import Audio, SpeechPrompt, TokenSession
+from firstword.app.core.interface import Audio, SpeechPrompt, SynthesisRequest, TokenSession
 from firstword.app.errors import CancelReason, InvalidRequest, Overloaded
 from firstword.app.http.encoding import MIN_AUDIO_S
 from firstword.app.http.errors import invalid_request, rejections_counted
-from firstword.app.http.schemas import VoiceFields, synthesis_request
+from firstword.app.http.schemas import VoiceFields
 from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
 from firstword.app.speakers.interface import SentRecording, checked_transcript
@@ -32,7 +32,6 @@ from firstword.app.surfaces.inference.models import (
 )
 from firstword.app.surfaces.inference.tensors import Tensor
 
-MAX_ELEMENTS: Final = 2_000_000  # of one tensor: two minutes of 16 kHz, more than a recording may have
 MAX_SESSIONS: Final = 256  # of token2wav, beside the slots that each holds
 
 _VOICE_PARAMETERS = ("speaker", "language", "instruct", "seed")
@@ -159,8 +158,16 @@ class Inference:
         reference = self._reference(request)
         if reference is not None and voice.speaker is not None:
             raise InvalidRequest("`reference_wav` and the parameter speaker both came; send one", "speaker")
-        synthesis = synthesis_request(
-            voice, request.id or uuid4().hex, caller.client, "kserve", text=text, reference=reference
+        synthesis = SynthesisRequest(
+            request.id or uuid4().hex,
+            "kserve",
+            text=text,
+            voice=voice.voice_choice(reference),
+            reading=voice.reading,
+            sampling=voice.sampling,
+            seed=voice.seed,
+            delivery=voice.delivery(),
+            client=caller.client,
         )
         session = StreamSession(service, synthesis, caller.received_s)
         session.cancel_reason = caller.cancel_reason

@@ -5,8 +5,9 @@ import logging
 from collections.abc import Mapping
 from contextlib import aclosing
 from functools import partial
-from importlib.metadata import version
 from typing import Any, Final
+
+from google.protobuf.json_format import ParseDict
 
 from firstword.app.errors import InvalidRequest
 from firstword.app.http.errors import INTERNAL, error_message, rejections_counted, row_of
@@ -14,17 +15,10 @@ from firstword.app.http.routes import Guard
 from firstword.app.http.rpc.call import Call, answered
 from firstword.app.http.rpc.messages import INFERENCE, message
 from firstword.app.http.surface import RpcHandler
-from firstword.app.surfaces.inference.inference import MAX_ELEMENTS, Caller, Inference, InferenceRequest
-from firstword.app.surfaces.inference.models import EXTENSIONS, PLATFORM, VERSION, Duration, Model
-from firstword.app.surfaces.inference.tensors import (
-    CONTENTS,
-    Tensor,
-    TensorSpec,
-    checked_shape,
-    from_bytes,
-    from_values,
-    to_bytes,
-)
+from firstword.app.surfaces.inference import models
+from firstword.app.surfaces.inference.inference import Caller, Inference, InferenceRequest
+from firstword.app.surfaces.inference.models import VERSION
+from firstword.app.surfaces.inference.tensors import CONTENTS, SentTensor, Tensor, to_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -73,41 +67,26 @@ class InferenceService:
         return message("inference.ModelReadyResponse")(ready=self._inference.service.engine.status.is_ready)
 
     async def _server_metadata(self, request: Any, call: Call) -> Any:
-        return message("inference.ServerMetadataResponse")(
-            name=PLATFORM, version=version("firstword"), extensions=EXTENSIONS
-        )
+        return filled("inference.ServerMetadataResponse", models.server_metadata())
 
     async def _model_metadata(self, request: Any, call: Call) -> Any:
         model = self._inference.find(request.name, request.version)
-        Metadata = message("inference.ModelMetadataResponse.TensorMetadata")
-
-        def described(spec: TensorSpec) -> Any:
-            return Metadata(name=spec.name, datatype=spec.datatype, shape=spec.shape)
-
-        return message("inference.ModelMetadataResponse")(
-            name=model.name,
-            versions=[VERSION],
-            platform=PLATFORM,
-            inputs=[described(spec) for spec in model.inputs],
-            outputs=[described(model.output)],
-        )
+        return filled("inference.ModelMetadataResponse", models.model_metadata(model))
 
     async def _config(self, request: Any, call: Call) -> Any:
-        config = config_of(self._inference.find(request.name, request.version))
-        return message("inference.ModelConfigResponse")(config=config)
+        config = models.model_config(self._inference.find(request.name, request.version))
+        return filled("inference.ModelConfigResponse", {"config": config})
 
     async def _statistics(self, request: Any, call: Call) -> Any:
-        models = list(self._inference.models.values())
+        found = list(self._inference.models.values())
         if request.name:
-            models = [self._inference.find(request.name, request.version)]
-        return message("inference.ModelStatisticsResponse")(
-            model_stats=[_statistics_of(model) for model in models]
-        )
+            found = [self._inference.find(request.name, request.version)]
+        statistics = {"model_stats": [_with_batches(models.model_statistics(model)) for model in found]}
+        return filled("inference.ModelStatisticsResponse", statistics)
 
     async def _index(self, request: Any, call: Call) -> Any:
-        Index = message("inference.RepositoryIndexResponse.ModelIndex")
-        models = [Index(name=name, version=VERSION, state="READY") for name in self._inference.models]
-        return message("inference.RepositoryIndexResponse")(models=models)
+        index = {"models": models.repository_index(self._inference.models)}
+        return filled("inference.RepositoryIndexResponse", index)
 
     async def _infer(self, request: Any, call: Call) -> Any:
         caller = Caller(call.client, call.received_s)
@@ -135,18 +114,14 @@ class InferenceService:
             raise InvalidRequest(f"{len(raw)} raw contents came for {len(request.inputs)} inputs", "inputs")
         inputs: dict[str, Tensor] = {}
         for index, given in enumerate(request.inputs):
-            spec = model.input(given.name)
-            if spec is None:
-                known = ", ".join(spec.name for spec in model.inputs)
-                raise InvalidRequest(f"model `{model.name}` has no input {given.name[:64]!a}; it has {known}")
-            shape = checked_shape(spec, given.datatype, given.shape, MAX_ELEMENTS)
-            if raw:
-                inputs[spec.name] = from_bytes(spec, shape, raw[index])
-            elif spec.datatype in CONTENTS:
+            spec = model.named_input(given.name)
+            values = None
+            if not raw:
+                if spec.datatype not in CONTENTS:
+                    raise InvalidRequest(f"input `{spec.name}` is {spec.datatype}; send it as raw contents")
                 values = list(getattr(given.contents, CONTENTS[spec.datatype]))
-                inputs[spec.name] = from_values(spec, shape, values)
-            else:
-                raise InvalidRequest(f"input `{spec.name}` is {spec.datatype}; send it as raw contents")
+            sent = SentTensor(given.datatype, given.shape, raw[index] if raw else None, values)
+            inputs[spec.name] = sent.read(spec)
         parameters = {name: _value(parameter) for name, parameter in request.parameters.items()}
         outputs = [output.name for output in request.outputs]
         return inference.request(model, request.id, inputs, parameters, outputs)
@@ -204,29 +179,9 @@ class InferenceStream:
             await self._call.write(ModelStreamInferResponse(**fields))
 
 
-def config_of(model: Model) -> Any:
-    """Return the configuration of a model as Triton shows it."""
-    DataType = message("inference.ModelConfig").DESCRIPTOR.file.enum_types_by_name["DataType"]
-
-    def type_of(spec: TensorSpec) -> int:
-        name = "TYPE_STRING" if spec.datatype == "BYTES" else f"TYPE_{spec.datatype}"
-        number: int = DataType.values_by_name[name].number
-        return number
-
-    Input, Output = message("inference.ModelInput"), message("inference.ModelOutput")
-    config = message("inference.ModelConfig")(
-        name=model.name,
-        platform=PLATFORM,
-        backend=PLATFORM,
-        max_batch_size=1,
-        input=[
-            Input(name=spec.name, data_type=type_of(spec), dims=spec.dims, optional=spec.is_optional)
-            for spec in model.inputs
-        ],
-        output=[Output(name=spec.name, data_type=type_of(spec), dims=spec.dims) for spec in (model.output,)],
-    )
-    config.model_transaction_policy.decoupled = model.is_decoupled
-    return config
+def filled(name: str, content: models.Json) -> Any:
+    """Return a message with what the protocol says in JSON over HTTP."""
+    return ParseDict(content, message(name)())
 
 
 def _response(request: InferenceRequest, output: Tensor, is_final: bool | None = None) -> Any:
@@ -253,30 +208,14 @@ def _value(parameter: Any) -> Any:
     return None if kind is None else getattr(parameter, kind)
 
 
-def _statistics_of(model: Model) -> Any:
-    Spent = message("inference.StatisticDuration")
-
-    def spent(duration: Duration) -> Any:
-        return Spent(count=duration.count, ns=duration.ns)
-
-    statistics = model.statistics
-    compute, nothing = spent(statistics.compute), spent(Duration(statistics.compute.count, 0))
-    batch = message("inference.InferBatchStatistics")(
-        batch_size=1, compute_input=nothing, compute_infer=compute, compute_output=nothing
-    )
-    return message("inference.ModelStatistics")(
-        name=model.name,
-        version=VERSION,
-        last_inference=statistics.last_inference_ms,
-        inference_count=statistics.success.count,
-        execution_count=statistics.success.count,
-        inference_stats=message("inference.InferStatistics")(
-            success=spent(statistics.success),
-            fail=spent(statistics.fail),
-            queue=spent(statistics.queue),
-            compute_input=nothing,
-            compute_infer=compute,
-            compute_output=nothing,
-        ),
-        batch_stats=[batch] if statistics.success.count else [],
-    )
+def _with_batches(statistics: models.Json) -> models.Json:
+    """Add what Triton's clients read over gRPC; every request is a batch of one."""
+    stats = statistics["inference_stats"]
+    nothing = {"count": stats["compute_infer"]["count"], "ns": 0}
+    computed = {
+        "compute_input": nothing,
+        "compute_infer": stats["compute_infer"],
+        "compute_output": nothing,
+    }
+    batches = [{"batch_size": 1, **computed}] if statistics["inference_count"] else []
+    return {**statistics, "inference_stats": {**stats, **computed}, "batch_stats": batches}

@@ -1,9 +1,10 @@
 """OpenAI's speech API, as its own clients and agent frameworks call it."""
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
@@ -12,7 +13,9 @@ from starlette.responses import Response
 
 from firstword.app.audio.formats import MAX_SPEED, MIN_SPEED, AudioFormat
 from firstword.app.clients import Client
+from firstword.app.core.interface import Delivery, SynthesisRequest, VoiceChoice
 from firstword.app.errors import InvalidRequest, ModelNotFound, SpeakerNotFound, StringTooLong, TextTooLong
+from firstword.app.http.errors import error_body
 from firstword.app.http.forms import JsonOrFormRoute
 from firstword.app.http.limits import speech_body
 from firstword.app.http.routes import Guard
@@ -26,15 +29,10 @@ from firstword.app.http.schemas import (
     SampleRate,
     Seed,
     TimestampFields,
-    synthesis_request,
 )
 from firstword.app.http.service import Service, ServiceHere
-from firstword.app.http.streaming import (
-    AudioResponse,
-    CompleteAudioResponse,
-    EventStreamResponse,
-    resolve_output_format,
-)
+from firstword.app.http.spoken import Framing, SpokenAudio, framing_of, in_json
+from firstword.app.http.streaming import BodyResponse, audio_response, resolve_output_format
 from firstword.app.speech_options import NotBoolean, SpeechOptions
 
 MODEL_ALIASES = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # the defaults of clients
@@ -119,7 +117,7 @@ class VoiceList(BaseModel):
 @Guard("speak", body=speech_body(_too_long))
 async def create_speech(
     body: SpeechRequest, request: Request, service: ServiceHere, names: NamesHere
-) -> AudioResponse:
+) -> BodyResponse:
     """Speak a text, as audio or as events. The status line comes with the first audio.
 
     Instructions that the checkpoint does not support are ignored, as those for tts-1 are.
@@ -127,28 +125,52 @@ async def create_speech(
     if body.model is not None:
         names.check_model(body.model)
     info = service.engine.info
-    synthesis = synthesis_request(
-        body,
+    is_streamed = body.stream or body.stream_format == "sse"
+    reference = await body.reference(service.limits.max_reference_bytes)
+    has_own_voice = body.speaker is None and body.reference_audio
+    speaker = None if has_own_voice else _speaker(body, request.state.client, service, names)
+    instruct = body.instructions or None if info.takes_instruct else None
+    synthesis = SynthesisRequest(
         request.state.request_id,
-        request.state.client,
         "openai",
         text=body.input,
-        reference=await body.reference(service.limits.max_reference_bytes),
-        speaker=None
-        if body.speaker is None and body.reference_audio
-        else _speaker(body, request.state.client, service, names),
-        instruct=body.instructions or None if info.takes_instruct else None,
-        is_played=body.stream or body.stream_format == "sse",
+        voice=VoiceChoice(speaker, reference, body.voice_mode, instruct, body.language),
+        reading=body.reading,
+        sampling=body.sampling,
+        seed=body.seed,
+        delivery=Delivery(body.volume, body.context, body.wants_words, is_streamed, cache=body.cache),
+        client=request.state.client,
     )
     if body.timestamps is not None and body.stream_format != "sse":
         raise InvalidRequest('timestamps come with events only; set stream_format to "sse"', "timestamps")
     output = resolve_output_format(body.response_format, body.sample_rate, body.speed, service)
     # By the fields alone: OpenAI's client accepts octets even when it asks for events.
-    if body.stream_format == "sse":
-        kind: type[AudioResponse] = EventStreamResponse
-    else:
-        kind = AudioResponse if body.stream else CompleteAudioResponse
-    return kind(request, service, synthesis, output, body, _in_openai_words)
+    framing = EVENTS if body.stream_format == "sse" else framing_of(body.stream, has_words=False)
+    return audio_response(request, service, synthesis, output, framing, body, _in_openai_words)
+
+
+async def _events(audio: SpokenAudio) -> AsyncGenerator[bytes]:
+    """OpenAI's server-sent events. Input tokens are counted as characters: those of the text are not told."""
+    async for chunk in audio.chunks():
+        yield _event({"type": "speech.audio.delta", **in_json(audio, chunk)})
+    stats = audio.session.stream.stats
+    usage = {
+        "input_tokens": stats.characters,
+        "output_tokens": stats.speech_tokens,
+        "total_tokens": stats.characters + stats.speech_tokens,
+    }
+    yield _event({"type": "speech.audio.done", "usage": usage})
+
+
+def _event(content: Mapping[str, object]) -> bytes:
+    return f"data: {json.dumps(content)}\n\n".encode()
+
+
+EVENTS: Final = Framing(
+    _events,
+    "text/event-stream",
+    report=lambda error: _event({"type": "speech.audio.error", **error_body(error)}),
+)
 
 
 @router.get("/models")
