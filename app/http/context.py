@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import partial
 from uuid import uuid4
@@ -27,6 +27,16 @@ from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
 from firstword.app.http.streaming import resolve_output_format
 from firstword.app.speakers.interface import SentRecording, checked_transcript
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Who opens a context, and over what. request_id: of a call that is one context; None: a new one."""
+
+    client: Client
+    wire: Wire
+    headers: Mapping[str, str] = field(default_factory=dict)  # of the upgrade
+    request_id: str | None = None
 
 
 class ContextState(Enum):
@@ -54,15 +64,12 @@ class Context:
         self,
         start: Start,
         service: Service,
-        client: Client,
-        headers: Mapping[str, str],
+        peer: Peer,
         send_queue: Sender,
         is_explicit: bool,
         reference: SentRecording | None = None,
-        wire: Wire = "websocket",
-        request_id: str | None = None,
     ) -> None:
-        """headers: of the upgrade. is_explicit: a `start` came. reference: the recording within it.
+        """is_explicit: a `start` came. reference: the recording within it.
 
         Raises InvalidRequest, SpeakerNotFound, and UploadTooLarge for the recording that is to follow.
         """
@@ -77,7 +84,7 @@ class Context:
         self._recording = bytearray()
         self._num_missing = start.reference_bytes or 0  # bytes of the recording that are still to come
         if start.speaker is not None:
-            service.speakers.get(start.speaker, client)
+            service.speakers.get(start.speaker, peer.client)
         info.language_of(start.language)
         self.id = start.context
         self.task: asyncio.Task[None] | None = None  # that of `run`, set by its creator
@@ -86,8 +93,8 @@ class Context:
         self._state = ContextState.IDLE
         self._output = resolve_output_format(start.format, start.sample_rate, start.speed, service)
         self._request = SynthesisRequest(
-            request_id or uuid4().hex,
-            wire,
+            peer.request_id or uuid4().hex,
+            peer.wire,
             mode=start.mode or ("continuous" if info.can_continue_text else "segments"),
             pauses=None if start.pauses is None else frozenset(start.pauses),
             voice=start.voice_choice(reference),
@@ -95,12 +102,12 @@ class Context:
             sampling=start.sampling,
             seed=start.seed,
             delivery=start.delivery(),
-            client=client,
+            client=peer.client,
         )
         info.check(self._request)
         self._start = start
-        self._headers = headers
-        self._session = StreamSession(service, self._request, headers=headers)
+        self._headers = peer.headers
+        self._session = StreamSession(service, self._request, headers=peer.headers)
         self._service = service
         self._send_queue = send_queue
         self._has_left_idle = asyncio.Event()

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from firstword.app.errors import InvalidRequest, TtsError
 from firstword.app.http import context_messages as ws
-from firstword.app.http.context import Context
+from firstword.app.http.context import Context, Peer
 from firstword.app.http.errors import invalid_request, rejections_counted
 from firstword.app.http.limits import upload_too_large
 from firstword.app.http.routes import Guard
@@ -167,9 +167,9 @@ class Conversation:
 
     def _open(self, start: ws.Start) -> Context:
         sender = EventSender(self._call)
-        context = Context(
-            start, self._service, self._call.client, {}, sender, True, None, "grpc", self._call.request_id
-        )
+        call = self._call
+        peer = Peer(call.client, "grpc", request_id=call.request_id)
+        context = Context(start, self._service, peer, sender, is_explicit=True)
         self._context = context
         self._has_begun.set()
         return context

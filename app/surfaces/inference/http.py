@@ -20,7 +20,7 @@ from firstword.app.http.streaming import BodyResponse
 from firstword.app.surfaces.inference import models
 from firstword.app.surfaces.inference.inference import Caller, Inference, InferenceRequest
 from firstword.app.surfaces.inference.models import VERSION, Model
-from firstword.app.surfaces.inference.tensors import SentTensor, Tensor, TensorSpec, checked_shape, to_bytes
+from firstword.app.surfaces.inference.tensors import SentTensor, Tensor, TensorSpec, to_bytes
 
 HEADER_LENGTH: Final = "Inference-Header-Content-Length"
 
@@ -198,14 +198,13 @@ def _read_infer(
         shape = given.get("shape")
         if not isinstance(shape, list) or not all(type(size) is int for size in shape):
             raise InvalidRequest(f"input `{spec.name}`: `shape` must be a list of numbers", spec.name)
-        checked_shape(spec, str(given.get("datatype")), shape)  # before the bytes that it needs
         num_bytes = _parameters(given).get("binary_data_size")
         raw = None
         if num_bytes is not None:
             if type(num_bytes) is not int or not 0 <= num_bytes <= len(binary):
                 raise InvalidRequest(f"input `{spec.name}`: {len(binary)} bytes are left, not {num_bytes}")
             raw, binary = bytes(binary[:num_bytes]), binary[num_bytes:]
-        inputs[spec.name] = SentTensor(spec.datatype, shape, raw, given.get("data")).read(spec)
+        inputs[spec.name] = SentTensor(str(given.get("datatype")), shape, raw, given.get("data")).read(spec)
     parameters = _parameters(content)
     as_binary = parameters.get("binary_data_output") is True
     outputs = []

@@ -12,7 +12,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from firstword.app.clients import Client
 from firstword.app.errors import CancelReason, InvalidApiKey, InvalidRequest, UpgradeRequired
-from firstword.app.http.context import Context
+from firstword.app.http.context import Context, Peer
 from firstword.app.http.context_messages import Start
 from firstword.app.http.errors import INTERNAL, row_of
 from firstword.app.http.routes import Guard
@@ -253,15 +253,8 @@ class WebSocketSession:
                 "the recording of another context is still to come; send it before the next",
                 "reference_bytes",
             )
-        context = Context(
-            start,
-            self._service,
-            self._client,
-            self._websocket.headers,
-            self._send_queue,
-            is_explicit,
-            reference,
-        )
+        peer = Peer(self._client, "websocket", self._websocket.headers)
+        context = Context(start, self._service, peer, self._send_queue, is_explicit, reference)
         self._clear_failed(context.id)
         self._contexts[context.id] = context
         context.task = self._tasks.create_task(self._run(context))
