@@ -26,7 +26,7 @@ from firstword.app.telemetry.tracing import NO_TRACING, OpenTelemetryTracing, Tr
 from firstword.app.telemetry.usage import Usage
 
 if TYPE_CHECKING:
-    from firstword.app.engine.startup import NetworksLoading
+    from firstword.app.engine.loading import NetworksLoading
 
 USAGE_FILE = "usage.sqlite3"
 BATCH_DIRECTORY = "batches"
@@ -62,7 +62,7 @@ async def running(settings: Settings, loading: "NetworksLoading | None" = None) 
     loading: the networks' future, if loading has begun. Raise InvalidSettings, and what `running_engine`
     raises.
     """
-    from firstword.app.engine.startup import running_engine  # torch, which surfaces do without
+    from firstword.app.engine.startup import StartOptions, running_engine  # torch, which surfaces do without
 
     try:
         keys = KeyRing(settings.server.plain_keys, settings.server.api_keys_file)
@@ -72,10 +72,7 @@ async def running(settings: Settings, loading: "NetworksLoading | None" = None) 
     async with (
         open_tracing(settings.log.tracing) as tracing,
         running_engine(
-            settings.networks,
-            settings.engine,
-            settings.speakers,
-            settings.lm_engines,
+            StartOptions(settings.networks, settings.engine, settings.speakers, settings.lm_engines),
             metrics,
             clock=clock,
             max_bundle_bytes=max_bundle_bytes(settings.limits.max_upload_bytes),

@@ -12,6 +12,7 @@ from firstword.app.core.interface import Audio, Flushed
 from firstword.app.core.parts import StreamParts
 from firstword.app.core.request import SynthesisRequest
 from firstword.app.core.text import Utterance
+from firstword.app.core.tokens import wait_for
 from firstword.app.core.transcript import Silence, TimedWord
 from firstword.app.errors import SynthesisFailed
 from firstword.app.events import Stage, StreamEvents, WentWrong
@@ -90,9 +91,9 @@ class AudioTask:
             utterance.uses_flow_prompt,
             self._delivery.context == "full",
         )
-        await tokens.wait_for(1)
+        await wait_for(tokens, 1)
         first_token_s = events.passed("prefill", utterance.started_s)
-        await tokens.wait_for(token2wav.tokens_wanted(state))
+        await wait_for(tokens, token2wav.tokens_wanted(state))
         events.passed("first_hop", utterance.started_s)
         shaper = UtteranceShaper(
             token2wav.sample_rate_hz, self._silence, utterance.rate, utterance.gain, self._delivery.volume
@@ -105,7 +106,7 @@ class AudioTask:
         while not is_last:
             num_more = hops.next_chunks(self._queue.playout_deadline_s - parts.clock()) - 1
             due = position + token2wav.tokens_wanted(state) + num_more * token2wav.hop_tokens
-            await tokens.wait_for(due)
+            await wait_for(tokens, due)
             new = tokens.ids[position:due]
             position += len(new)
             is_last = tokens.has_ended and position == len(tokens.ids)

@@ -10,12 +10,12 @@ from firstword.app.core.phrase_cache import PhraseCache
 from firstword.app.core.prompt import PromptBuilder
 from firstword.app.core.request import EngineInfo, ResolvedReading, SynthesisRequest
 from firstword.app.core.token2wav_pool import Token2WavPool
-from firstword.app.core.tokens import TokenGenerator
-from firstword.app.events import Subscriber
+from firstword.app.events import Subscriber, ignore
 from firstword.app.options import HopStrategy
 from firstword.app.speakers.interface import PreparedSpeaker, PreparedSpeakers
 from firstword.app.text.marks import Reading, SpeechMarks
 from firstword.app.text.segment import Item, Mode
+from firstword.models.lm.tokens import TokenGenerator
 
 
 class ItemFeed(Protocol):
@@ -67,7 +67,7 @@ class StreamParts:
     pool: Token2WavPool
     clock: Callable[[], float]
     pacing: Pacing
-    on_event: Subscriber  # told of every stream's events
+    on_event: Subscriber = ignore  # told of every stream's events
     admission: Admission | None = None
     phrases: PhraseCache | None = None
     gain_of: Callable[[str, PreparedSpeaker], float] | None = None  # by its identity; None: as it is
@@ -99,3 +99,8 @@ class StreamParts:
         if self.gain_of is None:
             return 1.0
         return self.gain_of(await self.speakers.identity(name, client), speaker)
+
+    async def aclose(self) -> None:
+        """End what computes; a stream that still runs fails."""
+        await self.generator.aclose()
+        await self.pool.aclose()

@@ -9,7 +9,7 @@ from firstword.app.core.audio_queue import AudioQueue
 from firstword.app.core.interface import Flushed
 from firstword.app.core.parts import ItemFeed, StreamParts
 from firstword.app.core.request import ResolvedReading, SynthesisRequest
-from firstword.app.core.tokens import TokenStream
+from firstword.app.core.tokens import start
 from firstword.app.core.transcript import Silence, UtteranceTranscript
 from firstword.app.core.word_aligner import UtteranceWords
 from firstword.app.errors import InvalidRequest
@@ -19,6 +19,7 @@ from firstword.app.telemetry.stream_record import StreamStats
 from firstword.app.text.language import unspoken_languages
 from firstword.app.text.marks import Pause, Rate, Voice
 from firstword.app.text.segment import Item, Segment
+from firstword.models.lm.tokens import TokenStream
 
 MAX_PENDING_COMMANDS = 10_000  # pieces of text and flushes that were not read yet
 _STALLED_S = 0.05  # without a new token: the language model waits for text
@@ -235,9 +236,8 @@ class TextTask:
         asked = parts.prompt_builder.utterance(
             speaker.features, text_ids, voice.instruct, seed, voice.mode, accent
         )
-        tokens = parts.generator.start(
-            replace(asked, sampling=self._request.sampling, wants_attention=wants_words)
-        )
+        asked = replace(asked, sampling=self._request.sampling, wants_attention=wants_words)
+        tokens = start(parts.generator, asked)
         self._token_streams = [*(one for one in self._token_streams if not one.has_ended), tokens]
         words = None
         if wants_words:

@@ -12,11 +12,12 @@ from firstword.app.clients import ANYBODY
 from firstword.app.core.admission import Admission
 from firstword.app.core.interface import Audio, EngineStatus, ListedTokens, ReadPart, TextReport
 from firstword.app.core.parts import StreamParts
-from firstword.app.core.request import Delivery, EngineInfo, Mode, SynthesisRequest, VoiceChoice
+from firstword.app.core.request import Delivery, EngineInfo, SynthesisRequest, VoiceChoice
 from firstword.app.core.stream import SpeechStream
 from firstword.app.engine.capacity import MAX_STREAMS, measured_capacity
 from firstword.app.engine.loudness import Loudness
 from firstword.app.engine.token_listing import list_tokens
+from firstword.app.engine.voice_parts import speak_for_nobody, warm_up
 from firstword.app.errors import Draining
 from firstword.app.events import StreamEvents
 from firstword.app.speakers.interface import PreparedSpeaker
@@ -24,7 +25,6 @@ from firstword.app.telemetry.metrics import Metrics
 from firstword.app.text.marks import Pause, Rate, Voice
 from firstword.app.text.segment import Segment
 
-_WARM_UP_TEXT = "Good morning to you."
 _MEASURED_TEXT = "Good morning. Everything is ready now, and the first may begin."
 _log = logging.getLogger(__name__)
 
@@ -116,19 +116,10 @@ class SpeechEngine:
         """
         if measures:
             self._admission.max_streams = MAX_STREAMS
-        modes: list[Mode] = ["whole"]
-        if self.info.can_continue_text:
-            modes.append("continuous")
-        if self.max_streams >= len(modes):
-            async with asyncio.TaskGroup() as tasks:
-                for mode in modes:
-                    tasks.create_task(self._speak_warm_up(_WARM_UP_TEXT, mode))
-        else:
-            for mode in modes:
-                await self._speak_warm_up(_WARM_UP_TEXT, mode)
+        await warm_up(self._parts, at_once=self.max_streams > 1)
         if measures:
             self._admission.max_streams = await measured_capacity(
-                partial(self._speak_warm_up, _MEASURED_TEXT),
+                partial(speak_for_nobody, self._parts, _MEASURED_TEXT),
                 self._parts.clock,
                 self._parts.pool.num_at_once,
             )
@@ -157,8 +148,7 @@ class SpeechEngine:
 
     async def aclose(self) -> None:
         await self.drain(0)
-        await self._parts.generator.aclose()
-        await self._parts.pool.aclose()
+        await self._parts.aclose()
 
     async def _speak_sentence(self, text: str, seed: int, speaker: PreparedSpeaker) -> tuple[Samples, int]:
         """Return its samples without any gain, and their rate; as a file, which gives way to listeners."""
@@ -174,17 +164,3 @@ class SpeechEngine:
         async with self.open(request) as stream:
             pieces = [event.samples async for event in stream if isinstance(event, Audio)]
         return np.concatenate(pieces), stream.sample_rate_hz
-
-    async def _speak_warm_up(self, text: str, mode: Mode = "whole") -> float:
-        """Return the seconds of audio."""
-        whole = text if mode == "whole" else None
-        request = SynthesisRequest(
-            "warm-up", "cli", mode, whole, seed=0, delivery=Delivery(cache=False), client=ANYBODY
-        )
-        async with self.open(request) as stream:
-            if whole is None:
-                stream.push_text(text)
-                stream.finish_text()
-            async for _ in stream:
-                pass
-        return stream.stats.audio_samples / stream.sample_rate_hz

@@ -9,6 +9,7 @@ from firstword.app.core.admission import Admission
 from firstword.app.core.interface import ListedTokens
 from firstword.app.core.parts import StreamParts
 from firstword.app.core.request import ResolvedReading, SynthesisRequest
+from firstword.app.core.tokens import start, wait_for
 from firstword.app.errors import Restarting
 from firstword.app.text.marks import Pause, Voice
 from firstword.app.text.segment import Segment
@@ -53,11 +54,11 @@ async def list_tokens(
                 voice.mode,
                 resolved.reading.accent,
             )
-            tokens = generator.start(replace(utterance, sampling=request.sampling, wants_logprobs=True))
+            tokens = start(generator, replace(utterance, sampling=request.sampling, wants_logprobs=True))
             position = 0
             try:
                 while not tokens.has_ended or position < len(tokens.ids):
-                    await tokens.wait_for(position + 1)
+                    await wait_for(tokens, position + 1)
                     end = len(tokens.ids)
                     yield ListedTokens(
                         number,

@@ -117,7 +117,7 @@ def test_say_refuses_in_one_line(engine: FakeEngine, words: tuple[str, ...], exp
 
 
 def test_say_refuses_an_output_before_anything_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "firstword.app.async_synthesizer", None)  # its import would fail
+    monkeypatch.setitem(sys.modules, "firstword.app.synthesizer", None)  # its import would fail
     assert "no audio format" in refused("say", TEXT, "-o", "out.xyz")
 
 
