@@ -18,7 +18,7 @@ TOGETHER = ("vllm", "e2e", "training", "guards", "browser")
 
 
 # Start a server process, or take more than about a second each: `make test-fast` leaves them out.
-SERVER = ("browser/", "deploy/test_expressions.py", "e2e/", "telemetry/test_server_logs.py")
+SERVER = ("browser/", "hostile/", "deploy/test_expressions.py", "e2e/", "telemetry/test_server_logs.py")
 SLOW = (
     "surfaces/grpc/",
     "surfaces/inference/",

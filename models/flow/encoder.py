@@ -9,12 +9,10 @@ from torch import Tensor, nn
 from firstword.models.config import FRAMES_PER_TOKEN, UNetFlowConfig
 from firstword.models.flow.kv_cache import ChunkKVCache, PagedKVCache
 from firstword.models.layers import (
-    CacheSizes,
     ConformerLayer,
     ConvContext,
     InputEmbedding,
     NetworkContext,
-    left_values,
 )
 
 UP_KERNEL_SIZE = 5
@@ -83,15 +81,6 @@ class ConformerFront(nn.Module):
         self.encoder = UpsampleConformer(config)
         self.projection = nn.Linear(config.encoder.width, num_mels)
 
-    def cache_sizes(self) -> CacheSizes:
-        encoder = self.encoder
-        width = self.projection.in_features  # a key and a value a layer, and the position once
-        return CacheSizes(
-            values_per_token=(2 * len(encoder.layers) + 1) * width,
-            values_per_frame=(2 * len(encoder.up_layers) + 1) * width,
-            left_values=left_values(encoder.lookahead.conv2) + left_values(encoder.up_conv),
-        )
-
     def forward(self, tokens: Tensor, token_context: NetworkContext, frame_context: NetworkContext) -> Tensor:
         """tokens (B, T + lookahead), -1 where there is none -> mu (B, M, 2 T)."""
         x = self.embedding(tokens.clamp(min=0))
@@ -107,9 +96,6 @@ class EmbeddingFront(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(vocab_size, num_mels)
         self.lookahead = Lookahead(num_mels, hidden, lookahead)
-
-    def cache_sizes(self) -> CacheSizes:
-        return CacheSizes(left_values=left_values(self.lookahead.conv2))
 
     def forward(self, tokens: Tensor, token_context: NetworkContext, frame_context: NetworkContext) -> Tensor:
         """tokens (B, T + lookahead), -1 where there is none -> mu (B, M, 2 T)."""

@@ -8,6 +8,7 @@ past is within the window.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -19,6 +20,8 @@ from firstword.models.flow.encoder import pack_tokens
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.kv_cache import CacheWindow, ChunkKVCache, PromptCache
 from firstword.models.flow.solver import noise_between, solve
+from firstword.models.flow.state import estimator_layout, front_layouts
+from firstword.models.state import StateLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,14 +204,20 @@ class IncrementalFlow:
         size = self.flow.front.embedding.weight.element_size()
         cfm = self.flow.config.cfm
         passes = cfm.rows_per_stream * cfm.num_steps
-        front, estimator = self.flow.front.cache_sizes(), self.flow.estimator.cache_sizes()
-        fixed = front.left_values + passes * estimator.left_values
+        tokens, frames, estimator = self._layouts
+        fixed = tokens.fixed_values + frames.fixed_values + passes * estimator.fixed_values
         of_step = self._estimator_cache.bytes_of(
             estimator.values_per_frame, estimator.vectors_per_frame, size
         )
-        frame = passes * of_step + front.values_per_frame * size
-        per_chunk = self.chunk_tokens * (front.values_per_token * size + FRAMES_PER_TOKEN * frame)
+        frame = passes * of_step + frames.values_per_frame * size
+        per_chunk = self.chunk_tokens * (tokens.values_per_frame * size + FRAMES_PER_TOKEN * frame)
         return fixed * size, per_chunk
+
+    @cached_property
+    def _layouts(self) -> tuple[StateLayout, StateLayout, StateLayout]:
+        """Of the front at both its rates, and of the estimator."""
+        tokens, frames = front_layouts(self.flow.front, self.lookahead_tokens)
+        return tokens, frames, estimator_layout(self.flow.estimator)
 
     def copied_bytes(self, prompt: FlowPrompt) -> int:
         """Bytes of the prompt that each stream has a copy of, beside `state_bytes`."""

@@ -18,8 +18,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from firstword.models.hift.hift import LOOKAHEAD_FRAMES, Generate, HiFT
+from firstword.models.hift.hift import LOOKAHEAD_FRAMES, Generate, Generator, HiFT
 from firstword.models.layers import FullContext, pad_left
+from firstword.models.state import StateLayout, layout_of
 
 
 def crossfaded(new: Tensor, tail: Tensor | None) -> Tensor:
@@ -142,6 +143,15 @@ class BatchedConvState:
         """Keep a copy of (B, C, frames)."""
         for next_left, row in zip(self.next, left, strict=True):
             next_left[index] = row.clone()
+
+
+def generator_layout(generator: Generator) -> StateLayout:
+    """What a causal generator keeps of a stream."""
+    config = generator.config
+    per_frame = config.samples_per_frame // config.istft_hop_samples
+    mel = torch.empty(1, config.num_mels, 1 + config.lookahead_frames)
+    spectrum = torch.empty(1, config.istft_n_fft + 2, per_frame + 1)
+    return layout_of(generator, lambda context: (mel, spectrum, context))
 
 
 class CausalVocoder:

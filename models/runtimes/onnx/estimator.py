@@ -27,7 +27,7 @@ class EstimatorGraph:
     (parts, C), what depends on the time alone; the state. Output: velocity (G, T, M).
 
     inputs: what h is stacked of, in this order. times: t -> the input of that name. has_positions: it takes
-    cos and sin (T, D / 2) of where its frames stand, too.
+    cos and sin (T, D / 2) of where its frames stand, too; D is head_dim.
     """
 
     model: bytes
@@ -35,6 +35,7 @@ class EstimatorGraph:
     state: StateSpec
     out_channels: int
     times: Callable[[float], Tensor]
+    head_dim: int
     has_positions: bool
 
 
@@ -66,11 +67,11 @@ class OnnxEstimator:
             inputs, outputs = {"h": of_stream, "times": times}, {"velocity": made}
             if plan.has_positions:
                 positions = torch.arange(stream.cache.start, stream.cache.start + stream.length)
-                cos, sin = rotary_table(positions[None], plan.state.head_dim, h.dtype)
+                cos, sin = rotary_table(positions[None], plan.head_dim, h.dtype)
                 inputs |= {"cos": cos[0], "sin": sin[0]}
-            next_left = plan.state.bind(stream, len(of_stream), inputs, outputs)
+            commit = plan.state.bind(stream, inputs, outputs)
             self._session.run(inputs, outputs)
-            plan.state.commit(stream, next_left)
+            commit()
             velocity[part] = made
         return velocity.mT
 
@@ -92,6 +93,7 @@ def unet_estimator(
         state=state.spec,
         out_channels=unet.out.out_channels,
         times=lambda t: estimator_times(unet, t),
+        head_dim=unet.config.head_dim,
         has_positions=False,
     )
 
@@ -113,5 +115,6 @@ def dit_estimator(dit: DiT, block_product: Product, state_precision: StatePrecis
         state=state.spec,
         out_channels=dit.out.out_features,
         times=lambda t: estimator_times(dit, t),
+        head_dim=dit.config.head_dim,
         has_positions=True,
     )

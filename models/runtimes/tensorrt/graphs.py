@@ -24,8 +24,8 @@ import torch
 from onnx import TensorProto
 
 from firstword.models.config import NUM_MELS, Dtype
-from firstword.models.flow.dit import POSITION_KERNEL_SIZE, ROTARY_BASE, DiT, DiTBlock
-from firstword.models.flow.unet import CausalConv1d, CausalUNet
+from firstword.models.flow.dit import ROTARY_BASE, DiT, DiTBlock
+from firstword.models.flow.unet import CausalUNet
 from firstword.models.hift.hift import Generator
 from firstword.models.layers import TimeEmbedding
 from firstword.models.onnx_graphs.estimator import (
@@ -42,14 +42,6 @@ from firstword.models.onnx_graphs.session import each
 from firstword.models.onnx_graphs.standard import HIDDEN, StandardWriter
 
 Estimator = CausalUNet | DiT
-
-
-def conv_shapes(estimator: Estimator) -> dict[int, tuple[int, int]]:
-    """Frames and channels before each causal convolution, by its index."""
-    if isinstance(estimator, DiT):
-        return dict.fromkeys(range(2), (POSITION_KERNEL_SIZE - 1, estimator.config.dim))
-    convs = (part for part in estimator.modules() if isinstance(part, CausalConv1d))
-    return {conv.index: (conv.kernel_size[0] - 1, conv.in_channels) for conv in convs}
 
 
 def estimator_graph(estimator: Estimator, dtype: Dtype) -> bytes:

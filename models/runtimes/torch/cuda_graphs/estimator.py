@@ -4,6 +4,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -11,94 +12,42 @@ from torch import Tensor, nn
 
 from firstword.models.flow.batched_cache import BatchedCache, StreamChunk
 from firstword.models.flow.dit import DiT
-from firstword.models.flow.kv_cache import KeyValues, RingKVCache
+from firstword.models.flow.kv_cache import RingKVCache
+from firstword.models.flow.state import ChunkState, estimator_layout
 from firstword.models.flow.unet import CausalUNet
-from firstword.models.layers import FullContext
 from firstword.models.runtimes.torch.cuda_graphs.buckets import BATCHES, LastUsed, bucket
 from firstword.models.runtimes.torch.cuda_graphs.capture import Run, captured
+from firstword.models.state import NetworkState
 
 
-@dataclass(frozen=True, slots=True)
-class StateShapes:
-    """Of one row. conv_left: by a convolution's index. layers: heads and their size by an attention's.
+class ChunkPlace(NamedTuple):
+    """Where the chunk of each row is, in tensors that stay.
 
-    conv_dims: along which of its dimensions, the rows counted, a convolution sees time.
+    start (B,): position of its first frame in its stream. slot (B,): where in the buffers its keys are
+    written. mask (B, frames): what the row sees of them, the chunk included.
     """
 
-    conv_left: dict[int, tuple[int, ...]]
-    conv_dims: dict[int, int]
-    layers: dict[int, tuple[int, int]]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ChunkBuffers:
-    """conv_left (B, ...) by index; keys and values (B, H, frames, D) by layer."""
-
-    conv_left: dict[int, Tensor]
-    keys: dict[int, Tensor]
-    values: dict[int, Tensor]
-
-    @classmethod
-    def empty(cls, shapes: StateShapes, rows: int, frames: int, like: Tensor) -> "ChunkBuffers":
-        """All zero, in the dtype and on the device of `like`."""
-        sizes = {layer: (rows, heads, frames, size) for layer, (heads, size) in shapes.layers.items()}
-        return cls(
-            {index: like.new_zeros(rows, *shape) for index, shape in shapes.conv_left.items()},
-            {layer: like.new_zeros(size) for layer, size in sizes.items()},
-            {layer: like.new_zeros(size) for layer, size in sizes.items()},
-        )
-
-
-class _ShapeContext(FullContext):
-    """Notes what a network asks of its context."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.shapes = StateShapes({}, {}, {})
-
-    def extend(self, index: int, x: Tensor, frames: int, dim: int = 2) -> Tensor:
-        left = list(x.shape[1:])
-        left[dim - 1] = frames
-        self.shapes.conv_left[index] = tuple(left)
-        self.shapes.conv_dims[index] = dim
-        return super().extend(index, x, frames, dim)
-
-    def attend(
-        self, layer: int, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None
-    ) -> Tensor:
-        assert distance_query is None, "relative positions"
-        self.shapes.layers[layer] = (k.shape[1], k.shape[3])
-        return super().attend(layer, q, k, v)
-
-
-@torch.inference_mode()
-def state_shapes(estimator: CausalUNet | DiT, num_mels: int) -> StateShapes:
-    """Run the estimator on a frame of silence to see what it keeps."""
-    context = _ShapeContext()
-    weight = next(estimator.parameters())
-    mel, speaker = weight.new_zeros(1, num_mels, 1), weight.new_zeros(1, num_mels)
-    estimator(mel, mel, weight.new_zeros(1), speaker, mel, context)
-    return context.shapes
+    start: Tensor
+    slot: Tensor
+    mask: Tensor
 
 
 class FixedChunkContext:
-    """`NetworkContext` of a chunk of T frames of each row, over buffers that are written in place.
+    """`NetworkContext` of a chunk of T frames of each row, over a state that is written in place.
 
-    start (B,): position of the chunk's first frame in its stream. slot (B,): where in the buffers its keys
-    are written. mask (B, frames): what the row sees of them, the chunk included. What is left of a
-    convolution is right for a chunk without padding, the only one that another follows.
+    What is left of a convolution is right for a chunk without padding, the only one that another follows.
     """
 
-    def __init__(self, buffers: ChunkBuffers, start: Tensor, slot: Tensor, mask: Tensor):
-        self._buffers, self._start, self._slot = buffers, start, slot
-        self._mask = mask[:, None, None]  # (B, 1, 1, frames)
-        self._rows = torch.arange(len(start), device=start.device)[:, None]
+    def __init__(self, state: NetworkState, place: ChunkPlace):
+        self._state, self._start, self._slot = state, place.start, place.slot
+        self._mask = place.mask[:, None, None]  # (B, 1, 1, frames)
+        self._rows = torch.arange(len(place.start), device=place.start.device)[:, None]
 
     def positions(self, length: int, device: torch.device) -> Tensor:
         return self._start[:, None] + torch.arange(length, device=device)
 
     def extend(self, index: int, x: Tensor, frames: int, dim: int = 2) -> Tensor:
-        left = self._buffers.conv_left[index]
+        left = self._state[f"left_{index}"]
         extended = torch.cat([left, x], dim=dim)
         left.copy_(extended.narrow(dim, extended.shape[dim] - frames, frames))
         return extended
@@ -106,7 +55,8 @@ class FixedChunkContext:
     def attend(
         self, layer: int, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None
     ) -> Tensor:
-        keys, values = self._buffers.keys[layer], self._buffers.values[layer]
+        assert distance_query is None, "relative positions"
+        keys, values = self._state[f"keys_{layer}"], self._state[f"values_{layer}"]
         index = self._slot[:, None] + torch.arange(q.shape[2], device=q.device)  # (B, T)
         keys[self._rows, :, index] = k.transpose(1, 2)
         values[self._rows, :, index] = v.transpose(1, 2)
@@ -114,27 +64,18 @@ class FixedChunkContext:
 
 
 class EstimatorStep(nn.Module):
-    """A pass over buffers that are its own for good; what changes is in the arguments."""
+    """A pass over a state that is its own for good; what changes is in the arguments."""
 
-    def __init__(self, estimator: CausalUNet | DiT, buffers: ChunkBuffers):
+    def __init__(self, estimator: CausalUNet | DiT, state: NetworkState):
         super().__init__()
         self.estimator = estimator
-        self._state = buffers
+        self._state = state
 
     def forward(
-        self,
-        x: Tensor,
-        mu: Tensor,
-        t: Tensor,
-        spks: Tensor,
-        cond: Tensor,
-        start: Tensor,
-        slot: Tensor,
-        mask: Tensor,
+        self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, place: ChunkPlace
     ) -> Tensor:
-        """x, mu, cond (B, M, T), t (B,), spks (B, M), start, slot (B,), mask (B, frames) -> (B, M, T)."""
-        context = FixedChunkContext(self._state, start, slot, mask)
-        return self.estimator(x, mu, t, spks, cond, context)
+        """x, mu, cond (B, M, T), t (B,), spks (B, M) -> (B, M, T)."""
+        return self.estimator(x, mu, t, spks, cond, FixedChunkContext(self._state, place))
 
 
 BUFFER_CHUNKS = 4  # buffers of keys are padded to a multiple of that
@@ -142,18 +83,19 @@ BUFFER_CHUNKS = 4  # buffers of keys are padded to a multiple of that
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Recorded:
-    """A run, where its inputs are to be written, and its buffers."""
+    """A run, where its inputs are to be written, and its state."""
 
     run: Run
-    inputs: tuple[Tensor, ...]  # as those of `EstimatorStep`
-    buffers: ChunkBuffers
+    inputs: tuple[Tensor, ...]  # x, mu, t, spks, cond
+    place: ChunkPlace
+    state: NetworkState
 
 
 class GraphedEstimator:
     """Runs an estimator as CUDA graphs, padded to a number of streams, to whole chunks and in its buffers.
 
-    A stream's caches are copied into a graph's memory and what is new in them back. Threads run it one after
-    the other: a graph's memory is its own.
+    A stream's state is copied into a graph's memory and what is new in it back. Threads run it one after the
+    other: a graph's memory is its own.
     """
 
     cache_class = RingKVCache
@@ -161,7 +103,7 @@ class GraphedEstimator:
     def __init__(self, estimator: CausalUNet | DiT, num_mels: int, chunk_frames: int, rows_per_stream: int):
         self._estimator, self._frames, self._rows = estimator, chunk_frames, rows_per_stream
         self._num_mels, self._like = num_mels, next(estimator.parameters())
-        self._shapes = state_shapes(estimator, num_mels)
+        self._layout = estimator_layout(estimator)
         self._recorded: LastUsed[tuple[int, int], _Recorded] = LastUsed()
         self._lock = threading.Lock()
 
@@ -173,72 +115,53 @@ class GraphedEstimator:
         num_streams = bucket(BATCHES, len(streams))
         if num_streams is None or length > self._frames:  # an utterance solved at once is longer
             return self._estimator(x, mu, t, spks, cond, context)
-        layers = [self._layers(stream) for stream in streams]
-        longest = max(one.num_frames for of_stream in layers for one in of_stream.values())
+        states = [ChunkState(stream, self._layout, self._like) for stream in streams]
+        longest = max(state.num_frames for state in states)
         step = BUFFER_CHUNKS * self._frames
         with self._lock:
             sizes = num_streams, -(-longest // step) * step
             one = self._recorded.get(sizes, partial(self._record, *sizes))
             rows = len(x)
-            for given, memory in zip((x, mu, t, spks, cond), one.inputs, strict=False):
+            for given, memory in zip((x, mu, t, spks, cond), one.inputs, strict=True):
                 memory[:rows].narrow(-1, 0, given.shape[-1]).copy_(given)
-            self._copy_in(one, streams, layers)
+            self._copy_in(one, streams, states)
             velocity = one.run()[:rows, :, :length].clone()
-            self._copy_out(one, streams, layers)
+            self._copy_out(one, states)
         return velocity
 
-    def _layers(self, stream: StreamChunk) -> dict[int, KeyValues]:
-        """The stream's buffers by layer, (G, H, frames, D)."""
-        return {
-            layer: stream.cache.buffers((stream.step, layer), (self._rows, heads, size))[0]
-            for layer, (heads, size) in self._shapes.layers.items()
-        }
-
-    def _copy_in(
-        self, one: _Recorded, streams: Sequence[StreamChunk], layers: Sequence[dict[int, KeyValues]]
-    ) -> None:
-        *_, start, slot, mask = one.inputs
+    def _copy_in(self, one: _Recorded, streams: Sequence[StreamChunk], states: Sequence[ChunkState]) -> None:
+        start, slot, mask = one.place
         starts, slots = [0] * len(start), [0] * len(start)
         visible = torch.zeros(mask.shape, dtype=torch.bool)
         visible[:, : self._frames] = True  # of rows without a stream: a row has to see something
-        for stream, of_stream in zip(streams, layers, strict=True):
-            rows, (_, first) = stream.rows, stream.cache.current
-            starts[rows], slots[rows] = [stream.cache.start] * self._rows, [first] * self._rows
+        for stream, state in zip(streams, states, strict=True):
+            rows = state.rows
+            starts[rows], slots[rows] = [stream.cache.start] * self._rows, [state.start] * self._rows
             visible[rows] = False
-            for _, begin, end in stream.cache.visible(stream.length):
+            for begin, end in state.visible:
                 visible[rows, begin:end] = True
-            for layer, seen in of_stream.items():
-                one.buffers.keys[layer][rows, :, : seen.num_frames] = seen.keys
-                one.buffers.values[layer][rows, :, : seen.num_frames] = seen.values
-            for index, dim in self._shapes.conv_dims.items():
-                left = one.buffers.conv_left[index][rows]
-                left.copy_(stream.cache.conv_state.left_of((stream.step, index), left, left.shape[dim], dim))
+            for kept in self._layout.tensors:
+                given = state.tensors[kept.name]
+                frames = given.shape[kept.time_dim]
+                one.state[kept.name][rows].narrow(kept.time_dim, 0, frames).copy_(given)
         start.copy_(torch.tensor(starts), non_blocking=True)
         slot.copy_(torch.tensor(slots), non_blocking=True)
         mask.copy_(visible, non_blocking=True)
 
-    def _copy_out(
-        self, one: _Recorded, streams: Sequence[StreamChunk], layers: Sequence[dict[int, KeyValues]]
-    ) -> None:
-        for stream, of_stream in zip(streams, layers, strict=True):
-            rows, (_, first) = stream.rows, stream.cache.current
-            new = slice(first, first + stream.length)
-            for layer, seen in of_stream.items():
-                seen.keys[:, :, new] = one.buffers.keys[layer][rows, :, new]
-                seen.values[:, :, new] = one.buffers.values[layer][rows, :, new]
-                stream.cache.commit_layer((stream.step, layer))
-            for index, left in one.buffers.conv_left.items():
-                stream.cache.conv_state.keep((stream.step, index), left[rows])
+    def _copy_out(self, one: _Recorded, states: Sequence[ChunkState]) -> None:
+        for state in states:
+            made = {kept.name: one.state[kept.name][state.rows] for kept in self._layout.tensors}
+            for kept in self._layout.tensors:
+                if kept.grows:
+                    made[kept.name] = made[kept.name].narrow(kept.time_dim, state.start, state.length)
+            state.commit(made)
 
     def _record(self, num_streams: int, buffer_frames: int) -> _Recorded:
         rows, like = num_streams * self._rows, self._like
-        buffers = ChunkBuffers.empty(self._shapes, rows, buffer_frames, like)
-        mel = [like.new_zeros(rows, self._num_mels, self._frames) for _ in range(3)]
+        state = self._layout.zeros(rows, buffer_frames, like)
+        x, mu, cond = (like.new_zeros(rows, self._num_mels, self._frames) for _ in range(3))
+        inputs = x, mu, torch.zeros(rows, device=like.device), like.new_zeros(rows, self._num_mels), cond
         start, slot = (torch.zeros(rows, dtype=torch.long, device=like.device) for _ in range(2))
-        inputs = (
-            *(mel[0], mel[1], torch.zeros(rows, device=like.device)),
-            *(like.new_zeros(rows, self._num_mels), mel[2], start, slot),
-            torch.ones(rows, buffer_frames, dtype=torch.bool, device=like.device),
-        )
-        step = EstimatorStep(self._estimator, buffers)
-        return _Recorded(captured(lambda: step(*inputs), like.device), inputs, buffers)
+        mask = torch.ones(rows, buffer_frames, dtype=torch.bool, device=like.device)
+        place, step = ChunkPlace(start, slot, mask), EstimatorStep(self._estimator, state)
+        return _Recorded(captured(lambda: step(*inputs, place), like.device), inputs, place, state)

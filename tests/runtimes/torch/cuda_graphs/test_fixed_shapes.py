@@ -6,7 +6,8 @@ import torch
 from firstword.models.config import NUM_MELS
 from firstword.models.flow.batched_cache import BatchedCache
 from firstword.models.flow.kv_cache import CacheWindow, PromptCache, RingKVCache
-from firstword.models.runtimes.torch.cuda_graphs.estimator import ChunkBuffers, EstimatorStep, state_shapes
+from firstword.models.flow.state import estimator_layout
+from firstword.models.runtimes.torch.cuda_graphs.estimator import ChunkPlace, EstimatorStep
 from firstword.models.runtimes.torch.cuda_graphs.lm import DecoderStep
 from tests.models.networks import FLOWS, small_flow
 from tests.support.small_lm import small_lm
@@ -43,9 +44,8 @@ def test_estimator_step_equals_the_incremental_one_chunk_after_chunk(kind: str) 
     estimator = small_flow(kind).estimator
     frames, rows, buffer_frames = 50, 2, 173
     cache = RingKVCache(CacheWindow(frames), PromptCache())
-    shapes = state_shapes(estimator, NUM_MELS)
-    buffers = ChunkBuffers.empty(shapes, rows + 1, buffer_frames, torch.empty(0))
-    step = EstimatorStep(estimator, buffers)
+    state = estimator_layout(estimator).zeros(rows + 1, buffer_frames, torch.empty(0))
+    step = EstimatorStep(estimator, state)
     generator = torch.Generator().manual_seed(3)
     for chunk in range(3):
         x, mu, cond = torch.randn(3, rows, NUM_MELS, frames, generator=generator)
@@ -59,8 +59,10 @@ def test_estimator_step_equals_the_incremental_one_chunk_after_chunk(kind: str) 
             torch.full((rows + 1,), 0.3),
             torch.cat([spks, other[:, :, 0]]),
             torch.cat([cond, other]),
-            torch.full((rows + 1,), chunk * frames),
-            torch.full((rows + 1,), chunk * frames),
-            mask.expand(rows + 1, -1),
+            ChunkPlace(
+                torch.full((rows + 1,), chunk * frames),
+                torch.full((rows + 1,), chunk * frames),
+                mask.expand(rows + 1, -1),
+            ),
         )
         torch.testing.assert_close(actual[:rows], expected, atol=2e-5, rtol=1e-4)
