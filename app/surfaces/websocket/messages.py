@@ -14,7 +14,7 @@ from firstword.app.errors import InvalidRequest
 from firstword.app.http.errors import error_body, invalid_request
 from firstword.app.http.schemas import SpokenWord, VoiceFields
 from firstword.app.speech_options import NotBoolean
-from firstword.app.telemetry.stream_record import WordTimes
+from firstword.app.telemetry.stream_stats import WordTimes
 
 MAX_QUEUED_MESSAGES = 16
 
