@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from firstword.app.audio.formats import AudioFormat
 from firstword.app.http.schemas import SpokenWord, VoiceFields
 from firstword.app.speech_options import NotBoolean
-from firstword.app.telemetry.stream_record import WordTimes
+from firstword.app.telemetry.stream_stats import WordTimes
 
 ContextId = Annotated[str, Field(max_length=256)]  # it goes out again with every frame
 

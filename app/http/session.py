@@ -11,7 +11,8 @@ from firstword.app.errors import CancelReason, Draining
 from firstword.app.events import StreamEvents
 from firstword.app.http.errors import outcome_of
 from firstword.app.http.service import Service
-from firstword.app.telemetry.stream_record import StreamRecord, StreamStats
+from firstword.app.telemetry.stream_record import StreamRecord
+from firstword.app.telemetry.stream_stats import StreamStats
 from firstword.app.telemetry.tracing import StreamTrace
 
 
@@ -65,7 +66,7 @@ class StreamSession:
 
     @property
     def is_admitted(self) -> bool:
-        """Whether its stream has, or had, a slot."""
+        """True if its stream has, or had, a slot."""
         return self._stats is not None
 
     @property

@@ -23,7 +23,7 @@ from firstword.app.core.interface import (
 from firstword.app.core.transcript import TimedWord
 from firstword.app.errors import CancelReason, Draining, SpeakerNotFound
 from firstword.app.events import StreamEvents
-from firstword.app.telemetry.stream_record import StreamStats
+from firstword.app.telemetry.stream_stats import StreamStats
 from firstword.app.text.language import detect_language, unspoken_languages
 
 SAMPLE_RATE_HZ = 24_000
