@@ -20,7 +20,7 @@ from firstword.models.runtimes.torch.cuda_graphs.capture import Run, captured
 from firstword.models.state import NetworkState
 
 
-class ChunkPlace(NamedTuple):
+class ChunkPosition(NamedTuple):
     """Where the chunk of each row is, in tensors that stay.
 
     start (B,): position of its first frame in its stream. slot (B,): where in the buffers its keys are
@@ -38,10 +38,10 @@ class FixedChunkContext:
     What is left of a convolution is right for a chunk without padding, the only one that another follows.
     """
 
-    def __init__(self, state: NetworkState, place: ChunkPlace):
-        self._state, self._start, self._slot = state, place.start, place.slot
-        self._mask = place.mask[:, None, None]  # (B, 1, 1, frames)
-        self._rows = torch.arange(len(place.start), device=place.start.device)[:, None]
+    def __init__(self, state: NetworkState, position: ChunkPosition):
+        self._state, self._start, self._slot = state, position.start, position.slot
+        self._mask = position.mask[:, None, None]  # (B, 1, 1, frames)
+        self._rows = torch.arange(len(position.start), device=position.start.device)[:, None]
 
     def positions(self, length: int, device: torch.device) -> Tensor:
         return self._start[:, None] + torch.arange(length, device=device)
@@ -72,10 +72,10 @@ class EstimatorStep(nn.Module):
         self._state = state
 
     def forward(
-        self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, place: ChunkPlace
+        self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, position: ChunkPosition
     ) -> Tensor:
         """x, mu, cond (B, M, T), t (B,), spks (B, M) -> (B, M, T)."""
-        return self.estimator(x, mu, t, spks, cond, FixedChunkContext(self._state, place))
+        return self.estimator(x, mu, t, spks, cond, FixedChunkContext(self._state, position))
 
 
 BUFFER_CHUNKS = 4  # buffers of keys are padded to a multiple of that
@@ -87,7 +87,7 @@ class _Recorded:
 
     run: Run
     inputs: tuple[Tensor, ...]  # x, mu, t, spks, cond
-    place: ChunkPlace
+    position: ChunkPosition
     state: NetworkState
 
 
@@ -130,7 +130,7 @@ class GraphedEstimator:
         return velocity
 
     def _copy_in(self, one: _Recorded, streams: Sequence[StreamChunk], states: Sequence[ChunkState]) -> None:
-        start, slot, mask = one.place
+        start, slot, mask = one.position
         starts, slots = [0] * len(start), [0] * len(start)
         visible = torch.zeros(mask.shape, dtype=torch.bool)
         visible[:, : self._frames] = True  # of rows without a stream: a row has to see something
@@ -140,20 +140,20 @@ class GraphedEstimator:
             visible[rows] = False
             for begin, end in state.visible:
                 visible[rows, begin:end] = True
-            for kept in self._layout.tensors:
-                given = state.tensors[kept.name]
-                frames = given.shape[kept.time_dim]
-                one.state[kept.name][rows].narrow(kept.time_dim, 0, frames).copy_(given)
+            for tensor in self._layout.tensors:
+                given = state.tensors[tensor.name]
+                frames = given.shape[tensor.time_dim]
+                one.state[tensor.name][rows].narrow(tensor.time_dim, 0, frames).copy_(given)
         start.copy_(torch.tensor(starts), non_blocking=True)
         slot.copy_(torch.tensor(slots), non_blocking=True)
         mask.copy_(visible, non_blocking=True)
 
     def _copy_out(self, one: _Recorded, states: Sequence[ChunkState]) -> None:
         for state in states:
-            made = {kept.name: one.state[kept.name][state.rows] for kept in self._layout.tensors}
-            for kept in self._layout.tensors:
-                if kept.grows:
-                    made[kept.name] = made[kept.name].narrow(kept.time_dim, state.start, state.length)
+            made = {tensor.name: one.state[tensor.name][state.rows] for tensor in self._layout.tensors}
+            for tensor in self._layout.tensors:
+                if tensor.grows:
+                    made[tensor.name] = made[tensor.name].narrow(tensor.time_dim, state.start, state.length)
             state.commit(made)
 
     def _record(self, num_streams: int, buffer_frames: int) -> _Recorded:
@@ -163,5 +163,5 @@ class GraphedEstimator:
         inputs = x, mu, torch.zeros(rows, device=like.device), like.new_zeros(rows, self._num_mels), cond
         start, slot = (torch.zeros(rows, dtype=torch.long, device=like.device) for _ in range(2))
         mask = torch.ones(rows, buffer_frames, dtype=torch.bool, device=like.device)
-        place, step = ChunkPlace(start, slot, mask), EstimatorStep(self._estimator, state)
-        return _Recorded(captured(lambda: step(*inputs, place), like.device), inputs, place, state)
+        position, step = ChunkPosition(start, slot, mask), EstimatorStep(self._estimator, state)
+        return _Recorded(captured(lambda: step(*inputs, position), like.device), inputs, position, state)
