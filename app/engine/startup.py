@@ -159,7 +159,7 @@ async def running_engine(
     """Load, assemble and warm up; at the end all streams are ended and all threads and processes gone.
 
     loading: of these networks, where it has begun. Raises InvalidOptions, BackendError, CheckpointError and
-    SpeakerStoreError.
+    DatabaseError.
     """
     loading = loading or load_in_thread(network_options, engine_options, speaker_options.data_dir)
     networks = await asyncio.wrap_future(loading)

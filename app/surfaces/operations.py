@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import sqlite3
 from datetime import datetime
 
 from fastapi import APIRouter
@@ -12,12 +11,11 @@ from starlette.responses import Response
 
 from firstword.app.audio.formats import FORMATS, MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, AudioFormat
 from firstword.app.core.interface import VoiceMode
+from firstword.app.database import RETRY_AFTER_S, DatabaseError
 from firstword.app.errors import StoreUnavailable
 from firstword.app.http.dependencies import ServicesHere
 from firstword.app.http.schemas import ERROR_ANSWERS, Answers
 from firstword.app.telemetry.usage import UsedByClient
-
-RETRY_AFTER_S = 30
 
 logger = logging.getLogger(__name__)
 router = APIRouter(tags=["operations"], responses=ERROR_ANSWERS)
@@ -32,6 +30,7 @@ class Readiness(BaseModel):
     ready: bool
     reason: str  # why it is not ready, in one line
     damaged_speakers: tuple[str, ...] = ()  # does not make it unready: all others speak
+    failing_workers: tuple[str, ...] = ()  # nor do these: they are started again, and speech goes on
 
 
 class ReportedLimits(BaseModel):
@@ -64,7 +63,7 @@ class Capabilities(BaseModel):
 
 
 UNREADY: Answers = {
-    503: {"model": Readiness, "description": "Loading, full, draining, or without its speakers' file."}
+    503: {"model": Readiness, "description": "Loading, full, draining, or without a file of its data."}
 }
 
 
@@ -80,12 +79,21 @@ async def readyz(response: Response, services: ServicesHere) -> Readiness:
     """Answer 200 when the server is warm and admits streams, else 503."""
     status = services.engine.status
     store = await asyncio.to_thread(services.speakers.health)
-    is_ready = status.is_ready and store.is_available
+    gone = [] if store.is_available else ["speakers"]
+    for subject, file in (("batches", services.batches.store), ("usage", services.usage)):
+        if not await asyncio.to_thread(file.is_in_place):
+            gone.append(subject)
+    is_ready = status.is_ready and not gone
     if not is_ready:
         response.status_code = 503
         response.headers["Retry-After"] = "1"
-    reason = status.reason if store.is_available else "the file of the speakers is gone from its disk"
-    return Readiness(ready=is_ready, reason=reason, damaged_speakers=store.damaged)
+    reason = f"the file of the {' and the '.join(gone)} is gone from its disk" if gone else status.reason
+    return Readiness(
+        ready=is_ready,
+        reason=reason,
+        damaged_speakers=store.damaged,
+        failing_workers=services.batches.workers.failing,
+    )
 
 
 @router.get("/v1/capabilities")
@@ -136,7 +144,7 @@ async def usage(request: Request, services: ServicesHere) -> UsageReport:
     client = request.state.client
     try:
         used = await services.usage.read()
-    except (sqlite3.Error, OSError) as error:
+    except DatabaseError as error:
         logger.error("what the keys used cannot be read: %s", error)
         raise StoreUnavailable(
             "the server's file of usage cannot be read; the server's log has the reason", RETRY_AFTER_S

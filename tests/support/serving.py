@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -12,6 +11,7 @@ from typing import Any
 import httpx
 import uvicorn
 
+from firstword.app.database import Database
 from firstword.app.http.app import DrainingServer, build_app, server_config
 from firstword.app.http.dependencies import Clock, Services
 from firstword.app.http.keys import KeyRing, UrlSigner
@@ -19,7 +19,7 @@ from firstword.app.http.limits import Quotas
 from firstword.app.http.schemas import ErrorAnswer
 from firstword.app.options import Limits
 from firstword.app.speakers.consents import ConsentStore
-from firstword.app.speakers.store_file import SPEAKERS_TABLE
+from firstword.app.speakers.store_file import SPEAKERS
 from firstword.app.surfaces.batches.queue import Batches
 from firstword.app.surfaces.batches.store import BatchStore
 from firstword.app.surfaces.inference.inference import Inference
@@ -55,7 +55,7 @@ def make_services(
     return Services(
         engine=engine or FakeEngine(),
         speakers=speakers or FakeSpeakers(),
-        consents=ConsentStore(memory_store(), Path("memory")),
+        consents=ConsentStore(Database(None, SPEAKERS)),
         batches=batches or Batches(BatchStore(None, 1 << 20)),
         stages=stages or FakeStages(),
         metrics=metrics,
@@ -70,13 +70,6 @@ def make_services(
         clock=clock,
         tags_audio=tags_audio,
     )
-
-
-def memory_store() -> sqlite3.Connection:
-    """An empty file of speakers, in memory."""
-    connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level="IMMEDIATE")
-    connection.execute(SPEAKERS_TABLE)
-    return connection
 
 
 def in_process(services: Services, **options: Any) -> httpx.AsyncClient:

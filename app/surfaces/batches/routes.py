@@ -136,9 +136,9 @@ async def delete_batch(id: str, request: Request, services: ServicesHere) -> Non
     """Delete it with its audio; what is being spoken of it stops."""
     batch = await _own_batch(id, request, services)
     batches = services.batches
-    await batches.run(batches.store.cancel, batch.id)
-    batches.stop(batch.id)
     await batches.run(batches.store.delete, batch.id)
+    batches.stop(batch.id)
+    await batches.run(batches.store.remove_files, batch.id)
 
 
 def body_limits(limits: Limits) -> list[BodyLimit]:
