@@ -1,25 +1,17 @@
 """Drives a running server over real sockets, load after load, and says how soon and how smoothly it speaks.
 
-`python -m bench latency --url http://127.0.0.1:8000`; `firstword bench` is the same. A silent, truncated or
-looping answer fails the run, however fast it was.
+`firstword bench` is its command. A silent, truncated or looping answer fails the run, however fast it was.
 """
 
-import argparse
-import asyncio
 import json
 import os
 import platform
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import httpx
-
-from firstword.app.settings import LOCAL_URL
-from firstword.bench import arguments, cold_speakers
-from firstword.bench.client import PROTOCOLS, Ask, Client, Protocol
+from firstword.bench.client import Ask, Client, Protocol
 from firstword.bench.data_set import own_sentences, read_items, read_reference
 from firstword.bench.levels import Goal, Level, capacity_hz, goodput, level_of, server_times
 from firstword.bench.load import Load, asks, run_load, watched_lag
@@ -151,42 +143,6 @@ def show_report(report: Report, table: str | None = None) -> None:
         show(*cosyvoice_table(report.levels, uses_speaker_cache=not sends_recordings))
 
 
-def main(words: Sequence[str]) -> int:
-    """-> 1 where an answer was silent, truncated, looping or cut off, or where there was none."""
-    given = _parser().parse_args(words)
-    plan = Plan(
-        given.url,
-        given.api_key,
-        given.speaker,
-        given.protocol,
-        given.concurrency,
-        given.listeners,
-        given.rates,
-        given.seconds,
-        given.seed,
-        Goal(given.max_ttfa_ms / 1000, given.max_gap_ms / 1000),
-        not given.any_speech,
-        given.grpc,
-        given.data,
-        given.reference,
-        given.reference_text,
-        given.cold,
-        given.wav,
-        given.metrics,
-    )
-    try:
-        if given.cold_speakers:
-            cold_speakers.show_report(cold_speakers.measure(given.url, given.cold_speakers, given.api_key))
-            return 0
-        report = asyncio.run(measure(plan))
-    except (httpx.HTTPError, ValueError) as error:
-        print(f"bench: {plan.url}: {error}", file=sys.stderr)
-        return 1
-    show_report(report, given.table)
-    write(report, given.json, given.plot)
-    return 0 if report.is_sound else 1
-
-
 async def _taken(client: Client, load: Load, plan: Plan, wanted: Iterator[Ask], bar: Bar) -> Level:
     bar.say(str(load))
     before = await client.server_times(load.protocol)
@@ -212,42 +168,3 @@ def _seconds(plan: Plan, rate_hz: float) -> float:
 def _num_loads(plan: Plan) -> int:
     num_rates = len(CAPACITY_SHARES) if plan.rates_hz is None else len(plan.rates_hz)
     return len(plan.protocols) * (len(plan.concurrency) + len(plan.listeners)) + num_rates
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m bench latency", description=__doc__)
-    add = parser.add_argument
-    add("--url", default=LOCAL_URL)
-    add("--api-key", help="a key, if the server asks for one")
-    add("--speaker")
-    add(
-        "--protocol",
-        type=arguments.protocols,
-        default=("http",),
-        help="such as http,ws: " + ", ".join(PROTOCOLS),
-    )
-    add("--grpc", metavar="HOST:PORT", help="gRPC of the server; its host and port 8001 if left out")
-    add("--metrics", metavar="URL", help="of the engine behind tritonserver: http://HOST:PORT/metrics")
-    add("--data", type=Path, help="JSON Lines with the texts to say, as `firstword batch` reads them")
-    add("--reference", type=Path, help="a recording, whose voice speaks")
-    add("--reference-text", default="", help="what is said in it")
-    add("--cold", action="store_true", help="the server has not seen any request's recording before")
-    add("--wav", type=Path, metavar="DIRECTORY", help="write one file of each text there")
-    add("--table", choices=("cosyvoice",), help="also the table of the published deployment")
-    add("--concurrency", type=arguments.counts, default=(1, 2, 4, 8), help="such as 1,2,4")
-    add("--listeners", type=arguments.counts, default=(), help="who never stop listening: 1,2,3")
-    add("--rates", type=arguments.rates, help="requests/s; auto, the default: up to twice the capacity")
-    add("--seconds", type=arguments.amount, default=30.0, help="of each load")
-    add("--seed", type=int, default=0, help="of when requests come")
-    add("--max-ttfa-ms", type=arguments.amount, default=500.0, help="what a good request may take")
-    add("--max-gap-ms", type=arguments.amount, default=20.0, help="the gap that a good one may have")
-    add("--any-speech", action="store_true", help="random weights: do not judge what is said")
-    add(
-        "--cold-speakers",
-        type=arguments.count,
-        metavar="ROUNDS",
-        help="instead: first byte of a registered speaker and of a reference recording, warm and cold",
-    )
-    add("--json", type=Path)
-    add("--plot", type=Path, help="a PNG")
-    return parser

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ class ServerDidNotStart(Exception):
 class OwnServer:
     url: str
     pid: int
+    start_s: float  # from the start of the process until it listens
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,13 @@ class Footing:
 
 
 @contextmanager
-def own_server(settings: Mapping[str, object] | None = None) -> Iterator[OwnServer]:
-    """settings: by their names, before those of the environment; a `.env` file does not count.
+def own_server(
+    settings: Mapping[str, object] | None = None, checkout: Path | None = None
+) -> Iterator[OwnServer]:
+    """Start a server, and stop it at the end.
+
+    settings: by their names, before those of the environment; a `.env` file does not count. checkout: the
+    folder whose `firstword` runs, in place of this one.
 
     Raises ServerDidNotStart.
     """
@@ -57,6 +64,9 @@ def own_server(settings: Mapping[str, object] | None = None) -> Iterator[OwnServ
         fixed = {"host": "127.0.0.1", "port": 0, "data_dir": folder, "api_keys": "", "metrics_port": ""}
         given = fixed | {"log_level": "warning"} | dict(settings or {})
         environment = os.environ | {variable_of(name): str(value) for name, value in given.items()}
+        if checkout is not None:
+            environment["PYTHONPATH"] = str(checkout.resolve())
+        began_s = time.perf_counter()
         process = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, "serve"],
             env=environment,
@@ -71,7 +81,7 @@ def own_server(settings: Mapping[str, object] | None = None) -> Iterator[OwnServ
             url = _address(process, process.stdout)
             draining = threading.Thread(target=_drain, args=(process.stdout,), daemon=True)
             draining.start()
-            yield OwnServer(url, process.pid)
+            yield OwnServer(url, process.pid, time.perf_counter() - began_s)
         finally:
             _stop(process)
             process.stdout.close()

@@ -1,4 +1,4 @@
-"""Hours in minutes: short streams without end, some cancelled, some read slowly; what do they leave?
+"""Speaks short streams without end, some cancelled, some read slowly, and tells what they leave behind.
 
 Memory, threads, file handles, tasks and places of a server of our own, at the start, on the way and at the
 end, each time when nothing is spoken. Linux only: they are read from /proc.
