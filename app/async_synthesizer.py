@@ -25,7 +25,7 @@ from firstword.app.core.interface import (
     SynthesisStream,
     VoiceMode,
 )
-from firstword.app.engine.startup import RunningEngine, running_engine
+from firstword.app.engine.startup import RunningEngine, StartOptions, running_engine
 from firstword.app.errors import InvalidRequest
 from firstword.app.options import (
     BUILTIN_CHECKPOINT,
@@ -133,7 +133,7 @@ class AsyncSynthesizer:
                 directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="firstword-"))
                 speakers = replace(speakers, data_dir=Path(directory))
             self._running = await stack.enter_async_context(
-                running_engine(*self._options, speakers, self._lm_options, self._metrics)
+                running_engine(StartOptions(*self._options, speakers, self._lm_options), self._metrics)
             )
             self._stack = stack.pop_all()
         return self

@@ -26,6 +26,7 @@ from firstword.app.core.text_task import (
     TextTask,
     Utterance,
 )
+from firstword.app.core.tokens import wait_for
 from firstword.app.core.transcript import Silence, TimedWord, spoken_text
 from firstword.app.errors import CancelReason, InvalidRequest, Restarting, SynthesisFailed, TtsError
 from firstword.app.speakers.interface import PreparedSpeaker, SentRecording
@@ -298,7 +299,7 @@ async def _speak(state: StreamState, utterance: Utterance, silence: LeadingSilen
     trace = state.request.trace
     reached_s = []
     for stage, num_tokens in (("llm_first_token", 1), ("llm_first_hop", first_hop_tokens)):
-        await tokens.wait_for(num_tokens)
+        await wait_for(tokens, num_tokens)
         reached_s.append(parts.clock())
         parts.metrics.stage_seconds.labels(stage=stage).observe(reached_s[-1] - utterance.started_s)
     first_token_s = reached_s[0]
@@ -320,7 +321,7 @@ async def _speak(state: StreamState, utterance: Utterance, silence: LeadingSilen
     while not is_last:
         num_more = hops.next_chunks(state.audio.playout_deadline_s - parts.clock()) - 1
         due = position + token2wav.tokens_wanted(token2wav_state) + num_more * token2wav.hop_tokens
-        await tokens.wait_for(due)
+        await wait_for(tokens, due)
         new = tokens.ids[position:due]
         position += len(new)
         is_last = tokens.has_ended and position == len(tokens.ids)

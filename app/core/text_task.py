@@ -12,7 +12,7 @@ from firstword.app.core.interface import Audio, EngineInfo, Flushed, SynthesisRe
 from firstword.app.core.phrase_cache import PhraseCache
 from firstword.app.core.prompt import PromptBuilder
 from firstword.app.core.token2wav_pool import StreamingToken2Wav, Token2WavPool
-from firstword.app.core.tokens import TokenGenerator, TokenStream
+from firstword.app.core.tokens import start
 from firstword.app.core.transcript import Silence, UtteranceTranscript
 from firstword.app.core.word_aligner import UtteranceWords
 from firstword.app.engine.loudness import Loudness
@@ -23,6 +23,7 @@ from firstword.app.telemetry.stream_record import StreamStats
 from firstword.app.text.language import unspoken_languages
 from firstword.app.text.marks import Pause, Rate, Reading, SpeechMarks, Voice
 from firstword.app.text.segment import Item, Mode, Segment
+from firstword.models.lm.tokens import TokenGenerator, TokenStream
 
 MAX_PENDING_COMMANDS = 10_000  # pieces of text and flushes that were not read yet
 _CHECK_EVERY_S = 0.05
@@ -305,7 +306,7 @@ class TextTask:
             asked.reading.accent,
         )
         request = replace(request, sampling=asked.sampling, wants_attention=asked.wants_words)
-        tokens = parts.generator.start(request)
+        tokens = start(parts.generator, request)
         state.token_streams[:] = [*(one for one in state.token_streams if not one.has_ended), tokens]
         transcript = UtteranceTranscript(segment.source if segment else "", char_start=self._char_start)
         words = None

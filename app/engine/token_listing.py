@@ -9,11 +9,12 @@ from firstword.app.core.admission import Admission
 from firstword.app.core.interface import ListedTokens, SynthesisRequest
 from firstword.app.core.prompt import PromptBuilder
 from firstword.app.core.text_task import TextReader
-from firstword.app.core.tokens import TokenGenerator
+from firstword.app.core.tokens import start, wait_for
 from firstword.app.errors import Restarting
 from firstword.app.speakers.interface import PreparedSpeakers
 from firstword.app.text.marks import Pause, Voice
 from firstword.app.text.segment import Segment
+from firstword.models.lm.tokens import TokenGenerator
 
 
 async def list_tokens(
@@ -59,11 +60,11 @@ async def list_tokens(
                 request.voice_mode,
                 request.reading.accent,
             )
-            tokens = generator.start(replace(utterance, sampling=request.sampling, wants_logprobs=True))
+            tokens = start(generator, replace(utterance, sampling=request.sampling, wants_logprobs=True))
             position = 0
             try:
                 while not tokens.has_ended or position < len(tokens.ids):
-                    await tokens.wait_for(position + 1)
+                    await wait_for(tokens, position + 1)
                     end = len(tokens.ids)
                     yield ListedTokens(
                         number,

@@ -14,7 +14,6 @@ from firstword.app.clients import Client
 from firstword.app.core.interface import Audio, Flushed, Mode, StreamEvent
 from firstword.app.core.shaping import faded
 from firstword.app.core.stream import SpeechStream
-from firstword.app.core.tokens import MAX_REPEATS, TokenStream
 from firstword.app.errors import (
     Draining,
     InvalidRequest,
@@ -24,6 +23,7 @@ from firstword.app.errors import (
     TextTooLong,
 )
 from firstword.app.text.stream import Item
+from firstword.models.lm.tokens import MAX_REPEATS, TokenStream
 from tests.support.pace import until_idle
 from tests.support.toy_engine import RATE_HZ, SAMPLES_PER_TOKEN, ToyEngine, ToyText, asked, asked_in_pieces
 

@@ -14,7 +14,6 @@ from firstword.app.core.interface import EngineInfo, Mode, SynthesisRequest, Voi
 from firstword.app.core.phrase_cache import PhraseCache
 from firstword.app.core.text_task import EngineParts
 from firstword.app.core.token2wav_pool import Token2WavPool
-from firstword.app.core.tokens import EndReason, TokenRequest, TokenStream
 from firstword.app.engine.engine import SpeechEngine
 from firstword.app.errors import InvalidRequest, SpeakerNotFound
 from firstword.app.options import HopStrategy
@@ -25,6 +24,7 @@ from firstword.app.text.normalize import is_speakable
 from firstword.app.text.segment import Segment
 from firstword.app.text.stream import Item
 from firstword.models.frontend.speaker import SpeakerFeatures
+from firstword.models.lm.tokens import EndReason, TokenRequest, TokenStream
 from firstword.models.token2wav_step import StepInput, StepTimes
 from tests.support.clock import Clock
 
