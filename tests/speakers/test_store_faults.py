@@ -114,16 +114,6 @@ def test_a_file_that_goes_while_it_is_written_is_no_success(
         store.insert(speaker("late"))
 
 
-def test_a_file_that_comes_back_is_used_again(store: SpeakerStore, path: Path) -> None:
-    elsewhere = path.parent.with_name("elsewhere")
-    path.parent.rename(elsewhere)
-    assert not store.is_in_place()
-    elsewhere.rename(path.parent)
-
-    assert store.is_in_place()
-    assert store.insert(speaker("late")) in store.rows()
-
-
 def test_a_store_that_stays_locked_is_unavailable(
     store: SpeakerStore, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
