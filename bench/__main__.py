@@ -1,4 +1,4 @@
-"""`python -m bench NAME …`: one measurement, or all of the standard set."""
+"""Runs one program of `python -m bench`."""
 
 import sys
 from importlib import import_module

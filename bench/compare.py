@@ -44,7 +44,7 @@ Figure = TypeVar("Figure")
 
 
 class CannotCompare(Exception):
-    """What was given is neither two settings nor two commands that give a number."""
+    """The arguments are neither two settings nor two commands that print a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def subject_of(words: str) -> Subject | None:
 
 
 def in_turn(a: Callable[[], Figure], b: Callable[[], Figure], num_pairs: int) -> list[tuple[Figure, Figure]]:
-    """A B, B A, A B …: who is first changes, so that a drift favours neither."""
+    """Call both in pairs: A B, B A, A B …, so that a drift favors neither."""
     pairs: list[tuple[Figure, Figure]] = []
     with progress_of(num_pairs) as bar:
         for number in range(num_pairs):
@@ -84,13 +84,13 @@ def in_turn(a: Callable[[], Figure], b: Callable[[], Figure], num_pairs: int) ->
 
 
 def compare_commands(a: str, b: str, num_pairs: int, value: str | None) -> dict[str, Pairs]:
-    """Raises CannotCompare for a command that fails, and for one that prints no such number."""
+    """Run two commands in turn. Raises CannotCompare if one fails or prints no such number."""
     name = "seconds" if value is None else value
     return {name: in_turn(lambda: _figure(a, value), lambda: _figure(b, value), num_pairs)}
 
 
 def compare_starts(a: Subject, b: Subject, num_pairs: int) -> dict[str, Pairs]:
-    """Raises ServerDidNotStart, and OSError off Linux."""
+    """Start two servers in turn. Raises ServerDidNotStart, and OSError off Linux."""
 
     def started(subject: Subject) -> tuple[float, float]:
         with subject.start() as server:
@@ -104,7 +104,7 @@ def compare_starts(a: Subject, b: Subject, num_pairs: int) -> dict[str, Pairs]:
 
 
 def compare_subjects(a: Subject, b: Subject, num_pairs: int, num_starts: int) -> dict[str, Pairs]:
-    """Raises CannotCompare and ServerDidNotStart, and OSError off Linux."""
+    """Compare starts and speech. Raises CannotCompare and ServerDidNotStart, and OSError off Linux."""
     figures = compare_starts(a, b, num_starts)
     with a.start() as first, b.start() as second:
         figures |= asyncio.run(compare_servers((first.url, second.url), num_pairs))
@@ -113,7 +113,7 @@ def compare_subjects(a: Subject, b: Subject, num_pairs: int, num_starts: int) ->
 
 
 async def compare_servers(urls: tuple[str, str], num_pairs: int) -> dict[str, Pairs]:
-    """Raises CannotCompare where a server does not speak."""
+    """Ask two running servers for each text in turn. Raises CannotCompare if one does not speak."""
     figures: dict[str, Pairs] = {"first byte": [], "first sound": [], "all of it": [], "compute RTF": []}
     async with Client(urls[0]) as a, Client(urls[1]) as b:
         texts = spoken_in(tuple((await a.get("/v1/capabilities")).json()["languages"]))

@@ -49,7 +49,7 @@ class Plan:
     metrics_url: str | None = None
 
     def client(self) -> Client:
-        """Raises ValueError where the reference is no recording, and where it cannot be cold."""
+        """Open a client. Raises ValueError if the reference is no recording, or cannot be cold."""
         if self.is_cold and not (self.reference and self.reference_text):
             raise ValueError("a cold speaker is a recording with what is said in it; give both")
         reference = read_reference(self.reference, self.reference_text) if self.reference else None
@@ -74,7 +74,7 @@ class Report:
 
     @property
     def is_sound(self) -> bool:
-        """Every request was served whole or refused in good order, and some were served."""
+        """Whether every request was served whole or refused in good order, and some were served."""
         return not any(level.num_failed for level in self.levels) and any(
             level.num_served for level in self.levels
         )
@@ -98,7 +98,7 @@ class Report:
 
 
 async def measure(plan: Plan, on_level: Callable[[Level], None] = lambda level: None) -> Report:
-    """on_level: called with each load's figures as soon as they are there.
+    """Run each load of a plan. on_level: called with each load's figures as soon as they are there.
 
     Raises httpx.HTTPError where no server answers, ValueError where no text is in a language it speaks.
     """
@@ -135,7 +135,7 @@ def write(report: Report, json_path: Path | None, plot_path: Path | None) -> Non
 
 
 def show_report(report: Report, table: str | None = None) -> None:
-    """table: "cosyvoice" shows a second one, of the layout of the published deployment's."""
+    """Print the figures. table: "cosyvoice" adds one in the layout of the published deployment."""
     goal = report.plan.goal
     show(level_table(report.levels, goal), *verdict_lines(report.levels, goal))
     if table == "cosyvoice":
@@ -154,7 +154,7 @@ async def _taken(client: Client, load: Load, plan: Plan, wanted: Iterator[Ask], 
 
 
 def _poisson_loads(plan: Plan, capacity: float) -> list[Load]:
-    """Over the first protocol. Where nothing was served there is no capacity to take shares of."""
+    """Return the Poisson loads, over the first protocol; none if there is no capacity to take shares of."""
     rates = plan.rates_hz
     if rates is None:
         rates = tuple(share * capacity for share in CAPACITY_SHARES if capacity)

@@ -1,4 +1,4 @@
-"""What the networks are given where only their cost counts."""
+"""Makes inputs of networks for runs in which only their cost counts."""
 
 import torch
 

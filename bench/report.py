@@ -80,7 +80,7 @@ def _stages(folder: Path) -> Reached:
 
 
 def _latency(server: OwnServer, seconds: float, folder: Path) -> tuple[Reached, bool]:
-    """-> and whether all speech was sound. HTTP under every load; a WebSocket alone, which tells the RTF."""
+    """Measure HTTP under load, and one WebSocket for the RTF. The bool: all speech was sound."""
     plan = latency.Plan(server.url, listeners=LISTENERS, seconds=seconds)
     report = asyncio.run(latency.measure(plan))
     alone = asyncio.run(
@@ -101,7 +101,7 @@ def _latency(server: OwnServer, seconds: float, folder: Path) -> tuple[Reached, 
 
 
 def _range(found: Quantile | Interval, scale: float = 1) -> str:
-    """ "95 %: 0.9 to 1.1, n=12"; open where so few values do not bound it."""
+    """Return words such as "95 %: 0.9 to 1.1, n=12"; "?" where so few values do not bound it."""
     low, high = ("?" if end is None else f"{scale * end:.3g}" for end in (found.low, found.high))
     return f"95 %: {low} to {high}, n={found.num_values}"
 

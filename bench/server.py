@@ -1,4 +1,4 @@
-"""A server of our own to measure: started on a free port, looked at from outside, stopped at the end."""
+"""Starts a server to measure on a free port, reads its counts from outside, and stops it."""
 
 import os
 import re
@@ -26,7 +26,7 @@ _PROGRAM = "from firstword.app.cli import main; main()"
 
 
 class ServerDidNotStart(Exception):
-    """The message is what it wrote last."""
+    """The server ended or did not listen in time; the message is its last output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class OwnServer:
 
 @dataclass(frozen=True, slots=True)
 class Footing:
-    """What a process holds, as the system and the server itself count it."""
+    """The resources that a server holds, as the system and the server count them."""
 
     memory_mb: float  # resident
     threads: int
@@ -88,7 +88,7 @@ def own_server(
 
 
 def counted(url: str) -> dict[str, float]:
-    """Every series of /metrics: its name, its labels in braces if it has any -> its value."""
+    """Return the value of every series of /metrics, by its name, with labels in braces if it has any."""
     text = httpx.get(f"{url}/metrics", timeout=30).raise_for_status().text
     found = {}
     for family in text_string_to_metric_families(text):
@@ -99,7 +99,7 @@ def counted(url: str) -> dict[str, float]:
 
 
 def footing(server: OwnServer) -> Footing:
-    """Raises OSError where there is no /proc: only Linux has it."""
+    """Read what a server holds. Raises OSError off Linux, where there is no /proc."""
     folder = Path("/proc") / str(server.pid)
     status = dict(
         line.split(":", 1)
@@ -126,7 +126,7 @@ def cpu_s(server: OwnServer) -> float:
 
 
 def _address(process: "subprocess.Popen[str]", output: IO[str]) -> str:
-    """Reads its output until it says where it listens; one that takes too long is killed."""
+    """Read its output until it says where it listens; a server that takes too long is killed."""
     lines: list[str] = []
     impatience = threading.Timer(STARTS_WITHIN_S, process.kill)
     impatience.start()
@@ -141,7 +141,7 @@ def _address(process: "subprocess.Popen[str]", output: IO[str]) -> str:
 
 
 def _drain(output: IO[str]) -> None:
-    """What it writes after its start: warnings and errors, which belong on our standard error."""
+    """Pass on what it writes after its start, warnings and errors, to standard error."""
     for line in output:
         sys.stderr.write(line)
 
