@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from firstword.app.core.interface import VoiceMode
+from firstword.app.core.request import VoiceMode
 from firstword.app.errors import InvalidRequest
 from firstword.models.config import ModelConfig, Qwen2LMConfig, TransformerLMConfig
 from firstword.models.frontend.features import ModeError

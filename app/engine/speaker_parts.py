@@ -1,7 +1,7 @@
 """Assemble what the engine knows of speakers: the networks that read them, the registry, their loudness."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -11,9 +11,8 @@ from firstword.app.engine.loading import LoadedNetworks
 from firstword.app.engine.loudness import Loudness
 from firstword.app.options import SpeakerOptions
 from firstword.app.speakers.enrolment import SpeakerNetworks
-from firstword.app.speakers.registry import SpeakerRegistry
+from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
-from firstword.app.telemetry.metrics import Metrics
 from firstword.models.speaker_match import matched
 from firstword.models.token2wav import Token2Wav
 
@@ -49,10 +48,14 @@ async def open_speakers(
     loaded: LoadedNetworks,
     networks: SpeakerNetworks,
     options: SpeakerOptions,
-    metrics: Metrics,
-    max_bundle_bytes: int,
+    max_bundle_bytes: int = DEFAULT_MAX_BUNDLE_BYTES,
+    on_hit: Callable[[], None] = lambda: None,
+    on_miss: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[SpeakerParts]:
-    """Open the store; it is closed at the end. Raises DatabaseError."""
+    """Open the store; it is closed at the end. Raises DatabaseError.
+
+    on_hit, on_miss: called when a speaker is wanted, by whether it is ready in memory.
+    """
     options.data_dir.mkdir(parents=True, exist_ok=True)
     path = options.data_dir / SPEAKERS_FILE
     loudness = None
@@ -69,8 +72,8 @@ async def open_speakers(
         max_cache_bytes=options.cache_bytes,
         default_speaker=options.default_speaker,
         max_bundle_bytes=max_bundle_bytes,
-        on_hit=metrics.speaker_cache_hits.inc,
-        on_miss=metrics.speaker_cache_misses.inc,
+        on_hit=on_hit,
+        on_miss=on_miss,
         on_registered=lambda identity, speaker: loudness and loudness.gain_of(identity, speaker),
     )
     async with registry:

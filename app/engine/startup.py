@@ -4,19 +4,18 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from firstword.app.core.phrase_cache import PhraseCache
-from firstword.app.core.text_task import EngineParts
 from firstword.app.core.token2wav_pool import Token2WavPool
 from firstword.app.engine.capacity import capacity_key, open_admission
 from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.loading import LoadedNetworks, NetworksLoading, load_in_thread
 from firstword.app.engine.observing import describe, observe_batch, token_events
-from firstword.app.engine.speaker_parts import load_speaker_networks, open_speakers
+from firstword.app.engine.speaker_parts import open_speakers
 from firstword.app.engine.stages import NetworkStages
-from firstword.app.engine.text_frontend import text_frontend
+from firstword.app.engine.voice_parts import load_front_ends, start_parts
 from firstword.app.options import EngineOptions, LMEngineOptions, NetworkOptions, SpeakerOptions
 from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.enrolment import SpeakerNetworks
@@ -24,7 +23,6 @@ from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, SpeakerReg
 from firstword.app.telemetry.metrics import Metrics
 
 CAPACITY_FILE = "capacity.json"
-MAX_CHUNKS_IN_BATCH = 8  # on a GPU
 QUIET_S = 0.5  # without a stream, before a speaker that nobody has asked for yet is prepared
 
 
@@ -68,51 +66,44 @@ async def running_engine(
     engine_options, data_dir = options.engine, options.speakers.data_dir
     loading = loading or load_in_thread(options.networks, engine_options, options.lm_engines, data_dir)
     loaded = await asyncio.wrap_future(loading)
-    text, speaker_networks = await asyncio.gather(
-        asyncio.to_thread(
-            text_frontend, loaded.prompt_builder.tokenizer, loaded.checkpoint, engine_options.lexicon
-        ),
-        load_speaker_networks(loaded),
-    )
+    text, speaker_networks = await load_front_ends(loaded, engine_options)
     async with open_speakers(
-        loaded, speaker_networks, options.speakers, metrics, max_bundle_bytes
+        loaded,
+        speaker_networks,
+        options.speakers,
+        max_bundle_bytes,
+        metrics.speaker_cache_hits.inc,
+        metrics.speaker_cache_misses.inc,
     ) as speaker_parts:
         speakers = speaker_parts.registry
         info = loaded.info(speakers.default_speaker, engine_options.max_text_chars)
-        generator = await loaded.start_tokens(token_events(metrics, loaded, engine_options.max_streams))
-        pool = Token2WavPool(
-            loaded.token2wav,
-            loaded.machine.num_workers,
-            1 if loaded.device == "cpu" else MAX_CHUNKS_IN_BATCH,
+        parts = await start_parts(
+            loaded,
+            info,
+            text,
+            speakers,
+            engine_options,
+            token_events(metrics, loaded, engine_options.max_streams),
             partial(observe_batch, metrics),
         )
         key = capacity_key(
             speaker_networks.fingerprint, options.networks, options.lm_engines, loaded.backend.name
         )
         admission, keep_capacity = open_admission(engine_options, data_dir / CAPACITY_FILE, key, clock)
-        parts = EngineParts(
-            info=info,
-            admission=admission,
-            speakers=speakers,
-            generator=generator,
-            prompt_builder=loaded.prompt_builder,
-            token2wav=loaded.token2wav,
-            pool=pool,
-            text=text,
-            metrics=metrics,
+        loudness = speaker_parts.loudness
+        parts = replace(
+            parts,
             clock=clock,
-            listener_buffer_s=engine_options.listener_buffer_s,
-            hop_strategy=engine_options.hop_strategy,
-            writer_pause_s=engine_options.writer_pause_ms / 1000,
-            trims_silence=engine_options.trim_silence,
-            loudness=speaker_parts.loudness,
+            on_event=metrics.on_event,
+            admission=admission,
+            gain_of=None if loudness is None else loudness.gain_of,
             phrases=PhraseCache(
                 engine_options.phrase_cache_mb << 20,
                 metrics.phrase_cache_hits.inc,
                 metrics.phrase_cache_misses.inc,
             ),
         )
-        engine = SpeechEngine(parts)
+        engine = SpeechEngine(parts, metrics, loudness)
         try:
             describe(metrics, info, loaded, speakers)
             await engine.warm_up(measures=keep_capacity is not None)
@@ -125,10 +116,10 @@ async def running_engine(
                 loaded.token2wav,
                 speakers,
                 speaker_networks,
-                pool,
+                parts.pool,
                 admission,
             )
             with closing(await asyncio.to_thread(ConsentStore.open, speaker_parts.store_path)) as consents:
-                yield RunningEngine(engine, speakers, consents, speaker_networks, loaded, pool, stages)
+                yield RunningEngine(engine, speakers, consents, speaker_networks, loaded, parts.pool, stages)
         finally:
             await asyncio.shield(engine.aclose())

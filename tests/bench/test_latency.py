@@ -112,7 +112,8 @@ async def test_recordings_are_sent_warm_or_cold(is_cold: bool, tmp_path: Path) -
         more = {"protocols": protocols, "concurrency": (1,), "rates_hz": (), "grpc_address": address}
         report = await measure(plan(url, **more, **voice))
     assert report.is_sound, verdict_lines(report.levels, report.plan.goal)
-    transcripts = [one.request.reference.transcript for one in engine.streams if one.request.reference]
+    voices = [one.request.voice for one in engine.streams]
+    transcripts = [voice.reference.transcript for voice in voices if voice.reference]
     assert len(transcripts) == len(engine.streams)
     assert len(set(transcripts)) == (len(engine.streams) if is_cold else 1)
     assert all(transcript.startswith("Hum.") for transcript in transcripts)

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from firstword.app.async_synthesizer import AsyncSynthesizer
 from firstword.app.engine.backend import BackendError
 from firstword.app.hosts.trtllm.server import MergedModel, create_app
 from firstword.app.options import (
@@ -23,6 +22,7 @@ from firstword.app.options import (
     SpeakerOptions,
     TrtllmOptions,
 )
+from firstword.app.synthesizer import AsyncSynthesizer
 from firstword.models.lm.plan import Forbidden
 from firstword.models.lm.tokens import EngineRestarting, GenerationFailed
 from firstword.models.runtimes.engines.decode_engine import DecodeEngine, EngineSupervisor
@@ -218,7 +218,7 @@ async def test_the_service_speaks_with_it(runtime: MergedRuntime, tmp_path: Path
         options = EngineOptions(max_streams=1), SpeakerOptions(data_dir=tmp_path)
         async with AsyncSynthesizer(networks, *options, engines) as synthesizer:
             speech = await synthesizer.speak("Hello there.", stream=False, seed=3)
-            assert synthesizer._engine.engine.info.backend == "trtllm"
+            assert synthesizer._opened.info.backend == "trtllm"
         torch_networks = replace(networks, backend="torch", precision="float32")
         async with AsyncSynthesizer(torch_networks, *options) as synthesizer:
             expected = await synthesizer.speak("Hello there.", stream=False, seed=3)
