@@ -42,6 +42,7 @@ PAGES = [ROOT / f"docs/{name}.md" for name in PAGE_NAMES]
 DOCUMENTS = [
     *PAGES,
     *(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md", "docs/LOG.md")),
+    ROOT / "training/LOG.md",
 ]
 VARIABLES = {variable_of(name) for name in SETTINGS}
 API_PAGE = ROOT / "docs/api.md"
