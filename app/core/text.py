@@ -78,6 +78,9 @@ class TextTask:
         self._commands: asyncio.Queue[str | Mark] = asyncio.Queue(MAX_PENDING_COMMANDS)
         self._token_streams: list[TokenStream] = []  # of the language model, until they end
         self._open: Utterance | None = None  # the one that text is pushed to, in continuous mode
+        self._own: tuple[PreparedSpeaker, float]  # the request's speaker and its gain, from `run` on
+        self._speaker: PreparedSpeaker  # of what follows, as the gain and the rate are
+        self._gain = 1.0
         self._rate = 1.0
         self._char_start = 0  # of the item that is handled, in the stream's text
 
@@ -101,7 +104,8 @@ class TextTask:
 
         speaker, gain: of the request, until a mark names another one.
         """
-        self._own = self._speaker, self._gain = speaker, gain
+        self._own = speaker, gain
+        self._speaker, self._gain = self._own
         request, text = self._request, self._parts.text
         if request.speech is not None:
             await self._speak_tokens(request.speech)
