@@ -19,7 +19,7 @@ from prometheus_client import (
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from firstword.app.errors import CancelReason, Wire
+from firstword.app.errors import WIRES, CancelReason
 from firstword.app.events import Anomaly, Event, Stage, StageName, Stopped, WentWrong
 
 
@@ -239,7 +239,7 @@ class Metrics:
         self.registry.register(ForeignMetrics(prefix))
 
     def _create_label_sets(self) -> None:
-        wires = get_args(Wire)
+        wires = WIRES
         label_sets: list[tuple[Counter | Histogram, Sequence[Sequence[object]]]] = [
             (self.requests, [wires, get_args(Outcome)]),
             (self.time_to_first_byte_seconds, [wires]),

@@ -14,7 +14,7 @@ import pytest
 import soundfile
 
 from firstword.app.errors import Overloaded, SynthesisFailed
-from firstword.app.http.dependencies import Services
+from firstword.app.http.service import Service
 from firstword.bench.client import Ask, Client, Protocol
 from firstword.bench.data_set import Reference
 from firstword.bench.latency import Plan, measure, show_report, write
@@ -64,9 +64,9 @@ async def test_every_load_is_measured_over_both_protocols() -> None:
 
 
 @asynccontextmanager
-async def both(services: Services) -> AsyncIterator[tuple[str, str]]:
+async def both(services: Service) -> AsyncIterator[tuple[str, str]]:
     """The URL and the gRPC address of one server."""
-    async with grpc_serving(services) as rpc, serving(services, inference=rpc.inference) as url:
+    async with grpc_serving(services) as rpc, serving(services, surfaces=rpc.surfaces) as url:
         yield url, rpc.address
 
 

@@ -18,15 +18,16 @@ import soundfile
 from firstword.app import supervisor
 from firstword.app.audio.dsp import to_pcm16
 from firstword.app.errors import InvalidRequest, Overloaded, StoreFull, StoreUnavailable, SynthesisFailed
-from firstword.app.http.dependencies import Services
 from firstword.app.http.keys import KeyRing
+from firstword.app.http.service import Service
 from firstword.app.surfaces.batches import runner as runner_module
 from firstword.app.surfaces.batches import schemas, store
-from firstword.app.surfaces.batches.queue import Batches
-from firstword.app.surfaces.batches.runner import BatchRunner
+from firstword.app.surfaces.batches.options import BatchOptions
 from firstword.app.surfaces.batches.store import BatchStore, Job, NewItem
+from firstword.app.surfaces.batches.surface import BatchSurface
+from firstword.app.surfaces.operations import OperationsSurface
 from tests.support.fake_engine import FakeEngine, speech
-from tests.support.serving import counted, error_of, in_process, make_services
+from tests.support.serving import counted, error_of, in_process, make_services, make_surfaces
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -37,15 +38,13 @@ MB = 1 << 20
 @asynccontextmanager
 async def running(
     directory: Path, engine: FakeEngine | None = None, **options: Any
-) -> AsyncIterator[tuple[httpx.AsyncClient, Services]]:
+) -> AsyncIterator[tuple[httpx.AsyncClient, Service]]:
     """A service whose batches are kept in the directory, and a client of it."""
-    services = make_services(engine, batches=Batches(BatchStore(directory, MB)), **options)
-    runner = BatchRunner(services)
-    runner.start()
-    async with in_process(services) as client:
+    services = make_services(engine, **options)
+    surface = BatchSurface(BatchOptions(disk_mb=1), directory)
+    surfaces = [surface, OperationsSurface()]
+    async with surface.running(services), in_process(services, surfaces=surfaces) as client:
         yield client, services
-    await runner.stop()
-    services.batches.store.close()
 
 
 async def ended(client: httpx.AsyncClient, id: str, **options: Any) -> dict[str, Any]:
@@ -253,7 +252,7 @@ async def test_a_second_server_with_the_same_directory_says_so_and_a_server_may_
 ) -> None:
     first = BatchStore(tmp_path, MB)
     for other, message in ((BatchStore(tmp_path, MB), "another server"), (BatchStore(tmp_path, 0), "is 0")):
-        async with in_process(make_services(batches=Batches(other))) as client:
+        async with in_process(make_services(), surfaces=make_surfaces(batches=other)) as client:
             answer = await client.post(PATH, json={"items": [{"text": "Hi."}]})
         assert answer.status_code == 503
         assert message in str(error_of(answer)["message"])
@@ -291,17 +290,16 @@ async def test_directory_that_is_gone_takes_no_batch_and_is_said(tmp_path: Path)
 async def test_item_whose_folder_cannot_be_made_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner_module, "RETRY_AFTER_S", 0.01)
-    (tmp_path / "batch_1").write_text("in the way")
     monkeypatch.setattr(store.secrets, "token_hex", lambda n: "1")
-    async with running(tmp_path) as (client, services):
-        made = await client.post(PATH, json={"items": [{"text": "Hi."}]})
-        with pytest.raises(StoreUnavailable):
-            services.batches.store.take()
-        assert (await client.get(f"{PATH}/{made.json()['id']}")).json()["state"] == "queued"
-        (tmp_path / "batch_1").unlink()
-        services.batches.changed.set()
-        assert (await ended(client, made.json()["id"]))["done"] == 1
+    kept = BatchStore(tmp_path, MB)
+    (tmp_path / "batch_1").write_text("in the way")
+    made = kept.add("", [NewItem("1", "wav", "{}")])
+    with pytest.raises(StoreUnavailable):
+        kept.take()
+    assert kept.get(made.id).progress == "queued"
+    (tmp_path / "batch_1").unlink()
+    assert kept.take() is not None
+    kept.close()
 
 
 async def test_worker_that_fails_is_said_and_goes_on(
@@ -326,9 +324,10 @@ async def test_worker_that_fails_is_said_and_goes_on(
         made = await client.post(PATH, json={"items": [{"text": "Hi."}]})
         assert (await ended(client, made.json()["id"]))["done"] == 1
         while True:
-            if not services.batches.workers.failing:
+            if not (await client.get("/readyz")).json()["failing_workers"]:
                 break
             await asyncio.sleep(0.01)
+        assert counted(services, "tts_worker_failures_total", worker="batches") == 3
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
         "the worker batches-0 failed and is started again"
     ]
