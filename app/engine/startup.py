@@ -61,6 +61,7 @@ from firstword.app.speakers.store import SpeakerStore
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.text import language
 from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
+from firstword.models.cuda import choose_kernels
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import OtherEstimator, OtherFront
@@ -75,7 +76,7 @@ from firstword.models.runtimes.onnx.build import onnx_estimator, onnx_front, onn
 from firstword.models.runtimes.tensorrt.engines import EngineNetworks, find_plans, load_engines
 from firstword.models.runtimes.tensorrt.library import TensorRTError
 from firstword.models.speaker_match import matched
-from firstword.models.token2wav import CosyVoice1Token2Wav, Token2Wav
+from firstword.models.token2wav import DEFAULT_FIRST_HOP_TOKENS, CosyVoice1Token2Wav, Token2Wav
 from firstword.models.token2wav_step import StepTimes
 
 SPEAKERS_FILE = "speakers.sqlite3"
@@ -83,6 +84,7 @@ LOUDNESS_FILE = "loudness.json"
 CAPACITY_FILE = "capacity.json"
 ENGINES_DIRECTORY = "tensorrt"  # of the plans that `firstword tensorrt` builds
 MAX_CHUNKS_IN_BATCH = 8  # on a GPU
+GPU_FIRST_HOP_TOKENS = 5
 MAX_WORKERS = 8
 QUIET_S = 0.5  # without a stream, before a speaker that nobody has asked for yet is prepared
 _SWITCH_INTERVAL_S = 1e-4
@@ -297,6 +299,8 @@ def load_networks(options: NetworkOptions, data_dir: Path | None = None) -> Netw
     device = find_device(options.device)
     if options.cuda_graphs and device != "cuda":
         raise InvalidOptions(f"FIRSTWORD_CUDA_GRAPHS is on, which needs a GPU, but the device is {device}")
+    if device == "cuda":
+        choose_kernels()
     precision = find_precision(options.precision, device)
     dtype = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(precision, torch.float32)
     num_threads = torch.get_num_threads()
@@ -402,7 +406,7 @@ class _Loading:
             front=front,
             causal_generate=causal_generate,
         )
-        return incremental, FirstHopPromptStates(incremental, options.first_hop_tokens)
+        return incremental, FirstHopPromptStates(incremental, first_hop_tokens(options, self.device))
 
 
 def _engine_networks(
@@ -424,6 +428,11 @@ def _open_exports(directory: Path, checkpoint: Checkpoint, dtype: torch.dtype, d
         return open_exports(directory, checkpoint, dtype, device)
     except ExportError as error:
         raise InvalidOptions(f"FIRSTWORD_EXPORTS cannot be used: {error}") from None
+
+
+def first_hop_tokens(options: NetworkOptions, device: Device) -> int:
+    default = GPU_FIRST_HOP_TOKENS if device == "cuda" else DEFAULT_FIRST_HOP_TOKENS
+    return options.first_hop_tokens or default
 
 
 def choose_num_workers(num_workers: int, device: Device) -> int:

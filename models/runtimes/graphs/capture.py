@@ -1,5 +1,6 @@
 """A run over fixed memory, recorded once as a CUDA graph and replayed; on a CPU it simply runs."""
 
+import threading
 from collections.abc import Callable
 
 import torch
@@ -8,6 +9,9 @@ from torch import Tensor
 Run = Callable[[], Tensor]
 """Reads its inputs from memory that stays, and may write there; -> its output."""
 
+RECORDING = threading.Lock()
+"""Held while a graph is recorded: a second recording, in any thread, would invalidate the first."""
+
 WARM_UPS = 3  # libraries choose their kernels and take their memory in the first runs
 
 
@@ -15,10 +19,15 @@ def captured(run: Run, device: torch.device) -> Run:
     """Return what replays `run`: of a GPU's its output always lies in the same memory.
 
     `run` is called a few times here, so it has to leave nothing behind that a later run would not overwrite.
-    Other threads may use the GPU meanwhile.
+    Other threads may use the GPU meanwhile; those that record wait.
     """
     if device.type != "cuda":
         return run
+    with RECORDING:
+        return _recorded(run, device)
+
+
+def _recorded(run: Run, device: torch.device) -> Run:
     side = torch.cuda.Stream(device)
     side.wait_stream(torch.cuda.current_stream(device))
     with torch.cuda.stream(side):
