@@ -1,9 +1,9 @@
 """One run of what is worth knowing of a GPU, within minutes, beside the published H100 table.
 
-`python -m bench gpu` on a machine with a GPU; `--device cpu --size small` is the same in small, `--pretend` counts
-launches, copies and waits without one. Each part is a process with a time of its own: one that fails, hangs or
-takes too long is named in the result, what it had measured by then is in it, and the other parts run all the
-same. A result that is wrong, however fast, fails the run.
+`python -m bench gpu` on a machine with a GPU; `--device cpu --size small` is the same in small, `--pretend`
+counts launches, copies and waits without one. Each part is a process with a time of its own: one that fails,
+hangs or takes too long is named in the result, what it had measured by then is in it, and the other parts run
+all the same. A result that is wrong, however fast, fails the run.
 """
 
 import argparse

@@ -29,12 +29,12 @@ from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.config import ModelConfig, Qwen2LMConfig
 from firstword.models.cuda import choose_kernels
 from firstword.models.flow.flow import Flow
-from firstword.models.graphs.build import graphed_estimator, graphed_generator, graphed_lm
-from firstword.models.graphs.capture import captured
 from firstword.models.hift.hift import HiFT
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, SpeechLM
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.runtimes.graphs.build import graphed_estimator, graphed_generator, graphed_lm
+from firstword.models.runtimes.graphs.capture import captured
 from firstword.models.token2wav import PromptState, Token2Wav
 from firstword.models.token2wav_step import StepInput, StepTimes
 
@@ -79,7 +79,8 @@ class Probe:
             call()
             self.wait()
             times.append(1000 * (time.perf_counter() - began_s))
-        return {"ms": _round(statistics.median(times)), "best": _round(min(times)), "worst": _round(max(times))}
+        found = {"ms": statistics.median(times), "best": min(times), "worst": max(times)}
+        return {name: _round(ms) for name, ms in found.items()}
 
 
 def look_at_card(probe: Probe) -> None:
@@ -309,16 +310,14 @@ def _tabulate_kernels(
             call()
             probe.wait()
         order = "self_cuda_time_total" if is_cuda else "self_cpu_time_total"
-        table = found.key_averages().table(
-            sort_by=order, row_limit=KERNELS_SHOWN, max_name_column_width=60
-        )
+        table = found.key_averages().table(sort_by=order, row_limit=KERNELS_SHOWN, max_name_column_width=60)
         with (probe.folder / KERNELS_FILE).open("a", encoding="utf-8") as file:
             file.write(f"{form}, {what}\n{table}\n")
         probe.tell("kernels written", form, what=what)
 
 
 def record_together(probe: Probe) -> None:
-    """Two threads that record at the same time, as the language model's and token2wav's do, a third that runs."""
+    """Two threads that record at once, as the language model's and token2wav's do, and a third that runs."""
     errors: list[str] = []
     has_ended = threading.Event()
     size = 256 if probe.device.type == "cuda" else 16

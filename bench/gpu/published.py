@@ -1,8 +1,8 @@
 """Published figures of another implementation on one H100, to be shown beside ours.
 
 yuekaizhang/faster-cosyvoice at d55cbbf: CosyVoice 3 with MPS, 1,088 texts of seed-tts in English, one voice,
-raw PCM at 24 kHz, 60 s of each load. One at a time: docs/assets_final/README.md of 2026-09-02, the best of it;
-its first chunk is 760 ms of audio, ours 200 or 400. The rest, of before that:
+raw PCM at 24 kHz, 60 s of each load. One at a time: docs/assets_final/README.md of 2026-09-02, its best,
+whose first chunk is 760 ms of audio, ours 200 or 400. The rest, of before that:
 docs/cosyvoice3-h100-nari-benchmark-results-2026-08-28.md.
 """
 

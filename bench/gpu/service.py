@@ -23,7 +23,7 @@ from firstword.bench.server import ServerDidNotStart, own_server
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.checkpoint.traits import default_traits, write_traits
 from firstword.models.config import TOKEN_RATE_HZ, TRAITS_FILE, Family
-from firstword.models.tensorrt.library import TensorRTError, find_library
+from firstword.models.runtimes.tensorrt.library import TensorRTError, find_library
 
 CHARACTERS_PER_S = 15  # of English as it is spoken
 MAX_STREAMS = 32  # so that the highest load of the published table waits for the GPU, not for a slot

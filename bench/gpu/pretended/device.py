@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -18,7 +19,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_flatten, tree_map_only
 
 from firstword.bench.gpu.pretended.ledger import Ledger, Recording, where
 
@@ -27,14 +27,12 @@ CPU = torch.device("cpu")
 NAME = "pretended GPU"
 MEMORY_BYTES = 80 << 30
 
-VIEWS = frozenset(
-    "view _unsafe_view slice select transpose t permute expand unsqueeze squeeze detach alias as_strided split "
-    "unfold narrow reshape split_with_sizes unbind chunk lift_fresh diagonal _reshape_alias flatten movedim "
-    "is_same_size view_as".split()
-)
-ALLOCATIONS = frozenset(
-    "new_empty empty empty_like empty_strided new_empty_strided scalar_tensor resize_ set_".split()
-)
+_VIEWS = """view _unsafe_view slice select transpose t permute expand unsqueeze squeeze detach alias
+as_strided split unfold narrow reshape split_with_sizes unbind chunk lift_fresh diagonal _reshape_alias
+flatten movedim is_same_size view_as"""
+VIEWS = frozenset(_VIEWS.split())
+_ALLOCATIONS = "new_empty empty empty_like empty_strided new_empty_strided scalar_tensor resize_ set_"
+ALLOCATIONS = frozenset(_ALLOCATIONS.split())
 ASKS = frozenset(("nonzero", "masked_select", "is_nonzero", "equal", "unique"))  # their size is on the device
 INDEXING = frozenset(("index", "index_put", "index_put_", "_index_put_impl_"))
 KERNEL_LAUNCHERS = (  # of Triton, compiled and interpreted
@@ -43,6 +41,7 @@ KERNEL_LAUNCHERS = (  # of Triton, compiled and interpreted
 )
 
 Call = Callable[..., Any]
+_Operands = (torch._C.TensorBase, torch.Generator)  # in a fraction of the time that `Tensor` takes
 
 
 class MixedDevices(RuntimeError):
@@ -157,24 +156,20 @@ class PretendedGpu:
 
     def run(self, name: str, call: Call, args: Any, kwargs: dict[str, Any], is_kernel: bool = True) -> Any:
         """Call with the values; -> what it gave, on the GPU. In a recording it becomes an entry."""
-        flat, _ = tree_flatten((args, kwargs))
-        given = [one for one in flat if isinstance(one, PretendedTensor)]
-        plain_args = tree_map_only(PretendedTensor, lambda t: t.elem, args)
-        plain = tree_map_only(PretendedTensor, lambda t: t.elem, kwargs)
-        with _disable_current_modes():
-            out = call(*plain_args, **plain)
-        found, _ = tree_flatten(out)
-        tensors = [one for one in found if isinstance(one, Tensor)]
-        memory = {id(one.elem): one for one in given}
+        plain_args = _values(tuple(args))
+        plain = {key: _values(value) for key, value in kwargs.items()}
+        out = call(*plain_args, **plain)
+        given = _tensors((args, kwargs))
         if self.tape is not None:
-            owned = {one.elem.untyped_storage().data_ptr() for one in given}
-            fresh = [t for t in tensors if t.untyped_storage().data_ptr() not in owned]
-            self.tape.append(_Entry(name, call, plain_args, plain, tensors if fresh else [], is_kernel))
+            memory = {one.elem.untyped_storage().data_ptr() for one in given if type(one) is PretendedTensor}
+            made = _tensors((out,))
+            is_fresh = any(one.untyped_storage().data_ptr() not in memory for one in made)
+            self.tape.append(_Entry(call, plain_args, plain, made if is_fresh else [], is_kernel))
         elif is_kernel:
             self.ledger.launch(name)
-        else:
-            self.ledger.now.views += name in VIEWS
-        return tree_map_only(Tensor, lambda t: memory.get(id(t)) or PretendedTensor(t), out)
+        elif name in VIEWS:
+            self.ledger.now.views += 1
+        return _on_gpu(out, given)
 
     def copy_in(self, source: Tensor, waits: bool) -> None:
         """Note a copy from the CPU. waits: it was not asked to go on without."""
@@ -194,10 +189,11 @@ class PretendedGpu:
 
     def dispatch(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         namespace, _, name = func._schema.name.partition("::")
-        flat, _ = tree_flatten((args, kwargs))
-        on_gpu = any(isinstance(one, PretendedTensor) for one in flat)
+        tensors = _tensors((args, kwargs))
+        on_gpu = any(type(one) is PretendedTensor for one in tensors)
+        if on_gpu and namespace != "aten":
+            self._refuse_mixed(func, tensors)
         if namespace != "aten":
-            self._refuse_mixed(func, args, kwargs) if on_gpu else None
             return self.run(f"{namespace}::{name}", func, args, kwargs) if on_gpu else func(*args, **kwargs)
         if name == "_to_copy":
             return self._copied(args[0], dict(kwargs))
@@ -207,18 +203,19 @@ class PretendedGpu:
             return self._make(func, name, args, kwargs)
         if name in ("_local_scalar_dense", "item"):
             self.refuse_or_wait("item")
-            return func(*tree_map_only(PretendedTensor, lambda t: t.elem, args))
+            return func(*_values(tuple(args)))
         asks_repeats = name == "repeat_interleave" and "self_int" not in func._overloadname
         if name in ASKS or asks_repeats:
             self.refuse_or_wait(name)
-        self._refuse_mixed(func, args, kwargs, skips=self._indices(name, args))
+        indices = self._indices(args) if name in INDEXING else ()
+        self._refuse_mixed(func, tensors, skips=indices)
         if kwargs.get("device") is not None:
             kwargs = {**kwargs, "device": CPU}
         return self.run(name, func, args, kwargs, name not in VIEWS and name not in ALLOCATIONS)
 
-    def _indices(self, name: str, args: Sequence[Any]) -> list[Tensor]:
+    def _indices(self, args: Sequence[Any]) -> list[Tensor]:
         """Indices may be on the CPU, and are copied; a mask has as many as are True, which is asked for."""
-        given = [one for one in args[1] if one is not None] if name in INDEXING else []
+        given = [one for one in args[1] if one is not None]
         for one in given:
             if one.dtype in (torch.bool, torch.uint8):
                 self.refuse_or_wait("an index by a mask")
@@ -226,20 +223,15 @@ class PretendedGpu:
                 self.copy_in(one, waits=True)
         return given
 
-    def _refuse_mixed(
-        self, func: Any, args: Any, kwargs: dict[str, Any], skips: Sequence[Tensor] = ()
-    ) -> None:
-        flat, _ = tree_flatten((args, kwargs))
-        strangers = [
-            tuple(one.shape)
-            for one in flat
-            if isinstance(one, Tensor) and not isinstance(one, PretendedTensor) and one.dim()
-            if not any(one is index for index in skips)
-        ]
-        generators = [one for one in flat if isinstance(one, torch.Generator)]
-        if strangers or generators:
-            what = f"shapes {strangers}" if strangers else "a generator"
-            raise MixedDevices(self.ledger.fault(f"{func} of tensors on cuda:0 with {what} on the CPU"))
+    def _refuse_mixed(self, func: Any, tensors: Sequence[Tensor], skips: Sequence[Tensor] = ()) -> None:
+        for one in tensors:
+            if type(one) is PretendedTensor or any(one is index for index in skips):
+                continue
+            if isinstance(one, torch.Generator):
+                raise MixedDevices(self.ledger.fault(f"{func} on cuda:0 with a generator on the CPU"))
+            if one.dim():
+                what = f"{func} of tensors on cuda:0 with one of {tuple(one.shape)} on the CPU"
+                raise MixedDevices(self.ledger.fault(what))
 
     def _make(self, func: Any, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """An operation without a tensor of the GPU: it makes one there, or has nothing to do with it."""
@@ -301,19 +293,18 @@ class PretendedGpu:
 class _Entry:
     """An operation of a recording: replayed, its output is written where it was."""
 
-    __slots__ = ("args", "call", "is_kernel", "kwargs", "name", "outputs")
+    __slots__ = ("args", "call", "is_kernel", "kwargs", "outputs")
 
     def __init__(
-        self, name: str, call: Call, args: Any, kwargs: dict[str, Any], outputs: list[Tensor], is_kernel: bool
-    ):
-        self.name, self.call, self.args, self.kwargs = name, call, args, kwargs
+        self, call: Call, args: Any, kwargs: dict[str, Any], outputs: list[Tensor], is_kernel: bool
+    ) -> None:
+        self.call, self.args, self.kwargs = call, args, kwargs
         self.outputs, self.is_kernel = outputs, is_kernel
 
     def replay(self) -> None:
         if not self.is_kernel:
             return  # a view of memory that is still there
-        found, _ = tree_flatten(self.call(*self.args, **self.kwargs))
-        new = [one for one in found if isinstance(one, Tensor)]
+        new = _tensors((self.call(*self.args, **self.kwargs),))
         for old, one in zip(self.outputs, new, strict=False):
             if old is not one:
                 old.copy_(one)
@@ -341,7 +332,11 @@ class _Record:
     """`torch.cuda.graph`."""
 
     def __init__(
-        self, cuda_graph: _Graph, pool: object = None, stream: object = None, capture_error_mode: str = "global"
+        self,
+        cuda_graph: _Graph,
+        pool: object = None,
+        stream: object = None,
+        capture_error_mode: str = "global",
     ) -> None:
         self._graph = cuda_graph
 
@@ -412,22 +407,54 @@ def _gpu() -> PretendedGpu:
     return _GPU[-1]
 
 
+def _tensors(given: Any) -> list[Tensor]:
+    """Every tensor and generator among arguments, those of lists and of keywords too."""
+    found: list[Tensor] = []
+    for one in given:
+        if isinstance(one, _Operands):
+            found.append(one)
+        elif type(one) in (list, tuple):
+            found += _tensors(one)
+        elif type(one) is dict:
+            found += _tensors(one.values())
+    return found
+
+
+def _values(given: Any) -> Any:
+    """Values in place of tensors of the GPU."""
+    if type(given) is PretendedTensor:
+        return given.elem
+    if type(given) in (list, tuple):
+        return type(given)([_values(one) for one in given])
+    return given
+
+
+def _on_gpu(out: Any, given: Sequence[Tensor]) -> Any:
+    """Tensors of the GPU in place of values: the given ones, where an operation gave them back."""
+    if isinstance(out, _Operands):
+        for one in given:
+            if type(one) is PretendedTensor and one.elem is out:
+                return one
+        return PretendedTensor(out)
+    if type(out) in (list, tuple):
+        return type(out)([_on_gpu(one, given) for one in out])
+    return out
+
+
 def _is_gpu(device: object) -> bool:
     return torch.device(device).type in ("cuda", "meta")  # type: ignore[arg-type]
 
 
-def _to_arguments(
-    args: Sequence[Any], kwargs: dict[str, Any]
-) -> tuple[Any, torch.dtype | None, bool, bool]:
+def _to_arguments(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, torch.dtype | None, bool, bool]:
     """-> device, dtype, whether it waits, whether it copies in any case; of the three forms of Tensor.to."""
     rest = [*args]
     device, dtype = kwargs.get("device"), kwargs.get("dtype")
     if rest and isinstance(rest[0], Tensor):
         other = rest.pop(0)
         device, dtype = other.device, other.dtype
-    if rest and (rest[0] is None or isinstance(rest[0], str | int | torch.device)):
-        if not isinstance(rest[0], bool):
-            device = rest.pop(0)
+    is_device = rest and (rest[0] is None or isinstance(rest[0], str | int | torch.device))
+    if is_device and not isinstance(rest[0], bool):
+        device = rest.pop(0)
     if rest and (rest[0] is None or isinstance(rest[0], torch.dtype)):
         dtype = rest.pop(0)
     non_blocking = rest.pop(0) if rest else kwargs.get("non_blocking", False)
@@ -452,8 +479,9 @@ def _one_kernel(original: Call, name: str) -> Call:
         if not isinstance(x, PretendedTensor):
             return original(x, *args, **kwargs)
         gpu = _gpu()
-        gpu._refuse_mixed(name, (x, *args), kwargs)
-        return gpu.run(name, original, (x, *args), kwargs)
+        gpu._refuse_mixed(name, _tensors((x, args, kwargs)))
+        with _disable_current_modes():
+            return gpu.run(name, original, (x, *args), kwargs)
 
     return call
 
@@ -472,9 +500,11 @@ def _attention(original: Call) -> Call:
 
 
 def _tensor(original: Call) -> Call:
-    def call(data: Any, *, dtype: Any = None, device: Any = None, pin_memory: bool = False, **kwargs: Any) -> Any:
+    def call(
+        data: Any, *, dtype: Any = None, device: Any = None, pin_memory: bool = False, **kwargs: Any
+    ) -> Any:
         device = torch.get_default_device() if device is None else device
-        made = original(data, dtype=dtype, device=CPU, **kwargs)
+        made = original(data, device=CPU, **kwargs)
         if not _is_gpu(device):
             return _gpu().pin(made) if pin_memory else made
         _gpu().copy_in(made, waits=True)
@@ -486,7 +516,8 @@ def _tensor(original: Call) -> Call:
 def _triton(original: Call) -> Call:
     def launch(kernel: Any, *args: Any, **kwargs: Any) -> Any:
         name = getattr(getattr(kernel, "fn", None), "__name__", "kernel")
-        return _gpu().run(f"triton::{name}", lambda *a, **k: original(kernel, *a, **k), args, kwargs)
+        with _disable_current_modes():
+            return _gpu().run(f"triton::{name}", partial(original, kernel), args, kwargs)
 
     return launch
 
@@ -496,7 +527,10 @@ def pretended_gpu() -> Iterator[PretendedGpu]:
     """Let torch find a GPU, which is pretended, in this thread and in threads that begin within."""
     gpu = PretendedGpu()
     torch._C._ensureCUDADeviceGuardSet()
-    run_thread, was_overwriting = threading.Thread.run, torch.__future__.get_overwrite_module_params_on_conversion()
+    run_thread, was_overwriting = (
+        threading.Thread.run,
+        torch.__future__.get_overwrite_module_params_on_conversion(),
+    )
 
     def run_in_mode(thread: threading.Thread) -> None:
         with _Mode():
