@@ -7,16 +7,19 @@ all the same. A result that is wrong, however fast, fails the run.
 """
 
 import argparse
+import faulthandler
 import os
 import signal
-import subprocess
 import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
+from io import FileIO, TextIOWrapper
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -28,14 +31,14 @@ from firstword.bench.gpu.measured import Form, Row, append_row, end_last_line, r
 from firstword.bench.gpu.networks import FORMS, Subject, measure
 from firstword.bench.gpu.pretended import counts
 from firstword.bench.gpu.pretended.device import pretended_gpu
-from firstword.bench.gpu.probe import STEPS, Probe, measure_probe, needs_family
+from firstword.bench.gpu.probe import KERNELS_FILE, STEPS, Probe, measure_probe, needs_family
 from firstword.bench.gpu.report import Part, Result, show_result, write_result
-from firstword.bench.gpu.service import Loads, Missing, measure_service
+from firstword.bench.gpu.service import Loads, Missing, Runner, measure_service
 from firstword.bench.random_checkpoint import Size
 from firstword.models.config import Family
 
 FAMILIES: tuple[Family, ...] = ("cosyvoice3", "cosyvoice2")  # the published figures are of the first
-SERVICES: Final = {"service": "torch", "vllm": "vllm", "tensorrt": "tensorrt"}
+SERVICES: Final[dict[str, Runner]] = {"service": "torch", "vllm": "vllm", "tensorrt": "tensorrt"}
 PARTS = ("probe", "service", "networks", "vllm", "tensorrt", "compiled")
 USUAL_PARTS = PARTS[:-1]
 SHARES = {  # of the time that is left; about the seconds that a GPU takes
@@ -49,13 +52,17 @@ SHARES = {  # of the time that is left; about the seconds that a GPU takes
     "tensorrt": 150,
     "compiled": 75,
 }
-COMMAND = (sys.executable, "-m", "firstword.bench", "gpu")
 LIMIT_S = 380.0  # of all
 COMPILED_BATCHES = (1, 8)  # each is compiled anew
 LAST_LINES = 3  # of what a failed part wrote
 DIES_WITHIN_S = 10.0  # once killed; a process that a driver holds is left behind
 NOT_HERE = os.EX_UNAVAILABLE  # the exit code of a part whose packages are not installed
+TELLS_BEFORE_S = 2.0  # that a part is killed, it writes where it is
+WHERE = "(most recent call first):\n"
+DEVICE_WITHIN_S = 60.0
 ROWS_FILE, LOGS_FILE = "rows.jsonl", "logs.tar.gz"
+FILES = (ROWS_FILE, LOGS_FILE, KERNELS_FILE, "gpu.json", "gpu.md", "gpu.png")
+FORKING = get_context("fork")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,26 +81,22 @@ def main(words: Sequence[str]) -> int:
     given = _parser().parse_args(words)
     if given.pretend:
         return counts.main(given.json, given.families)
-    device = given.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    precision = given.precision or ("float32" if device == "cpu" else "bfloat16")
-    if given.part is not None:
-        return run_part(given, device, precision)
-    own_words = [*words, "--device", device, "--precision", precision]
-    tasks = list(tasks_of(given.parts, given.families))
     given.out.mkdir(parents=True, exist_ok=True)
-    for name in (ROWS_FILE, LOGS_FILE):
+    for name in FILES:
         (given.out / name).unlink(missing_ok=True)
-    began_s = time.perf_counter()
+    began_s = given.began or time.time()
+    given.device, name = _device(given.device)
+    given.precision = given.precision or ("float32" if given.device == "cpu" else "bfloat16")
+    tasks = list(tasks_of(given.parts, given.families))
     parts: list[Part] = []
     with tempfile.TemporaryDirectory() as logs:
         for number, task in enumerate(tasks):
-            left_s = given.limit - (time.perf_counter() - began_s)
+            left_s = given.limit - (time.time() - began_s)
             share = SHARES[task.kind] / sum(SHARES[one.kind] for one in tasks[number:])
-            parts.append(run_apart(task, own_words, left_s * share, given.out, Path(logs)))
+            work = partial(run_part, task, given)
+            parts.append(run_apart(task, work, left_s * share, given.out, Path(logs)))
             print(f"{parts[-1].name}: {parts[-1].seconds:.0f} s, {parts[-1].reason or 'whole'}", flush=True)
-            result = Result(device_name(device), precision, time.perf_counter() - began_s, tuple(parts))
+            result = Result(name, given.precision, time.time() - began_s, tuple(parts))
             write_result(result, given.out)  # each time: a run that is stopped has what there is
             with tarfile.open(given.out / LOGS_FILE, "w:gz") as archive:
                 archive.add(logs, "logs")
@@ -110,96 +113,119 @@ def tasks_of(parts: Sequence[str], families: Sequence[Family]) -> Iterator[Task]
                 yield Task(kind, family)
 
 
-def run_apart(task: Task, words: Sequence[str], seconds: float, out: Path, logs: Path) -> Part:
-    """Run a task in a process group of its own, which is killed after so many seconds."""
+def run_apart(task: Task, work: Callable[[], int], seconds: float, out: Path, logs: Path) -> Part:
+    """Run a part in a process group of its own, which is killed after so many seconds.
+
+    It is forked, so that what all parts import is imported once; nothing here has used the GPU before. work:
+    -> its exit code; writes its rows.
+    """
     if seconds <= 1:
         return Part(str(task), 0.0, (), "no time was left for it", has_failed=True)
     began_s = time.perf_counter()
-    rows_path = out / ROWS_FILE
-    end_last_line(rows_path)
-    command = [*COMMAND, *words, "--part", str(task), "--rows", str(rows_path)]
-    code, reason = _run(command, logs / f"{task}.log", seconds)
-    rows = tuple(read_rows(rows_path, str(task)))
+    end_last_line(out / ROWS_FILE)
+    log_path = logs / f"{task}.log"
+    process = FORKING.Process(target=_in_child, args=(work, log_path, seconds), name=str(task))
+    process.start()
+    process.join(seconds)
+    code = process.exitcode
+    with suppress(ProcessLookupError):  # all of them have ended
+        os.killpg(process.pid or 0, signal.SIGKILL)  # a server that it started is in its group
+    process.join(DIES_WITHIN_S)
+    rows = tuple(read_rows(out / ROWS_FILE, str(task)))
     has_failed = code != NOT_HERE and (code != 0 or not rows)
+    reason = _reason(code, seconds, log_path)
     return Part(str(task), time.perf_counter() - began_s, rows, reason, has_failed)
 
 
-def _run(command: Sequence[str], log_path: Path, seconds: float) -> tuple[int | None, str]:
-    """-> the exit code, None where it was stopped; why the process did not end well, with its last lines."""
-    with log_path.open("wb") as log:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        )
-        code: int | None = None
-        try:
-            with suppress(subprocess.TimeoutExpired):
-                code = process.wait(seconds)
-        finally:
-            with suppress(ProcessLookupError):  # all of them have ended
-                os.killpg(process.pid, signal.SIGKILL)  # a server that it started is in its group
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(DIES_WITHIN_S)
+def _in_child(work: Callable[[], int], log_path: Path, seconds: float) -> None:
+    os.setsid()
+    with log_path.open("wb", buffering=0) as log:
+        for number in (1, 2):  # of a server too, which inherits them
+            os.dup2(log.fileno(), number)
+        sys.stdout = sys.stderr = TextIOWrapper(FileIO(1, "w", closefd=False), line_buffering=True)
+        if seconds > TELLS_BEFORE_S:  # where it hangs
+            faulthandler.dump_traceback_later(seconds - TELLS_BEFORE_S, file=log)
+        code = work()
+        faulthandler.cancel_dump_traceback_later()
+    sys.exit(code)
+
+
+def _reason(code: int | None, seconds: float, log_path: Path) -> str:
+    """Why a process did not end well, with its last lines; "" where it did."""
     if code == 0:
-        return code, ""
-    lines = log_path.read_text(encoding="utf-8", errors="replace").split("\n")
-    last = " | ".join([line.strip() for line in lines if line.strip()][-LAST_LINES:])
+        return ""
+    text = log_path.read_text(encoding="utf-8", errors="replace") if log_path.exists() else ""
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    if code is None and WHERE in text:  # the innermost of where it was
+        lines = text.rpartition(WHERE)[2].strip().split("\n")[:LAST_LINES]
+    last = " | ".join(line.strip() for line in lines[-LAST_LINES:])
     if code == NOT_HERE:
-        return code, last
+        return last
     ended = f"stopped after {seconds:.0f} s" if code is None else f"exit code {code}"
-    return code, f"{ended}: {last}" if last else ended
+    return f"{ended}: {last}" if last else ended
 
 
-def run_part(given: argparse.Namespace, device: str, precision: str) -> int:
-    """What the process of a part does: its rows go to `given.rows` one by one."""
-    kind, _, name = given.part.partition("-")
-    (family,) = (family for family in FAMILIES if family == name)
-    _break(given.part, dict(given.breaks))
+def run_part(task: Task, given: argparse.Namespace) -> int:
+    """Measure a part in its own process; its rows are written one by one."""
+    _break(dict(given.breaks).get(str(task)))
+    device, precision = given.device, given.precision
 
     def on_row(row: Row) -> None:
-        append_row(given.rows, given.part, row)
+        append_row(given.out / ROWS_FILE, str(task), row)
 
-    if kind in SERVICES and device == "pretended":
+    if task.kind in SERVICES and device == "pretended":
         print("a server is a process of its own, which is on the CPU or on a GPU")
         return NOT_HERE
-    if kind in SERVICES:
+    if task.kind in SERVICES:
         settings = {"device": device, "precision": precision, **dict(given.setting)}
         loads = Loads(given.alone, given.rates, given.concurrency, given.seconds, given.warm_seconds)
         try:
-            measure_service(family, given.size, SERVICES[kind], settings, loads, on_row)  # type: ignore[arg-type]
+            measure_service(task.family, given.size, SERVICES[task.kind], settings, loads, on_row)
         except Missing as error:
             print(error)
             return NOT_HERE
         return 0
     batches, forms = given.batches, tuple(form for form in given.forms if form != "compiled")
-    if kind == "compiled":
+    if task.kind == "compiled":
         batches, forms = tuple(n for n in COMPILED_BATCHES if n in batches), ("compiled",)
-    dtype = getattr(torch, precision)
+    if given.size != "full":
+        torch.set_num_threads(1)  # more of them wait for one another
     with pretended_gpu() if device == "pretended" else nullcontext():
-        on = torch.device("cuda" if device == "pretended" else device)
-        subject = Subject(family, given.size, on, dtype, batches, forms, given.row_seconds)
-        if kind in STEPS:
-            measure_probe(kind, Probe(subject, given.out, on_row))
+        on, dtype = torch.device("cuda" if device == "pretended" else device), getattr(torch, precision)
+        subject = Subject(task.family, given.size, on, dtype, batches, forms, given.row_seconds)
+        if task.kind in STEPS:
+            measure_probe(task.kind, Probe(subject, given.out, on_row))
         else:
             measure(subject, on_row)
     return 0
 
 
-def _break(part: str, breaks: dict[str, str]) -> None:
+def _break(how: str | None) -> None:
     """Rehearse a part that fails or hangs."""
-    match breaks.get(part):
-        case "fail":
-            raise RuntimeError("this part was asked to fail")
-        case "hang":
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            time.sleep(3600)
+    if how == "fail":
+        raise RuntimeError("this part was asked to fail")
+    if how == "hang":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(3600)
 
 
-def device_name(device: str) -> str:
-    """What the figures were measured on, in words."""
-    if device == "cuda":
-        return f"{torch.cuda.get_device_name()}, torch {torch.__version__}"
-    name = "CPU" if device == "cpu" else "pretended GPU"
-    return f"{name}, {torch.get_num_threads()} threads, torch {torch.__version__}"
+def _device(asked: str) -> tuple[str, str]:
+    """-> the device, and what the figures are measured on in words. A child asks: forks cannot share CUDA."""
+    reader, writer = FORKING.Pipe(duplex=False)
+
+    def ask() -> None:
+        device = asked
+        if asked == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        name = torch.cuda.get_device_name() if device == "cuda" else device
+        writer.send((device, f"{name}, torch {torch.__version__}"))
+
+    process = FORKING.Process(target=ask)
+    process.start()
+    found: tuple[str, str] = reader.recv() if reader.poll(DEVICE_WITHIN_S) else (asked, "a device that hangs")
+    process.kill()
+    process.join(DIES_WITHIN_S)
+    return found
 
 
 def _setting(word: str) -> tuple[str, str]:
@@ -246,8 +272,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--warm-seconds", type=arguments.amount, default=3.0, help="of each load before it is measured")
     add("--setting", type=_setting, action="append", default=[], help="of the service: window_s=10")
     add("--limit", type=arguments.amount, default=LIMIT_S, help="seconds of all")
+    add("--began", type=float, help=argparse.SUPPRESS)  # of the whole command, by the epoch
     add("--out", type=Path, default=Path("build/bench/gpu"), help="folder of what is written: 6 files")
     add("--break", type=_broken, action="append", default=[], dest="breaks", help="to rehearse: PART=hang")
-    add("--part", help=argparse.SUPPRESS)
-    add("--rows", type=Path, help=argparse.SUPPRESS)
     return parser

@@ -39,8 +39,7 @@ from firstword.models.token2wav import PromptState, Token2Wav
 from firstword.models.token2wav_step import StepInput, StepTimes
 
 LAUNCHES = 1000
-TOKENS_COMPARED = 200  # of a text of 20 tokens
-HOPS_COMPARED = 6
+HOPS_COMPARED = 4
 MAX_FLOAT32_ERROR = 1e-2  # of the samples' norm; the graphs' own order of sums gives 0.004
 MAX_BFLOAT16_ERROR = 0.25  # the source's phase is a sum over the whole past: 0.14 on a CPU
 MAX_FORM_ERROR = 0.25  # of bfloat16, graphs against eager
@@ -58,10 +57,15 @@ class Probe:
     on_row: OnRow
 
     @property
+    def is_full(self) -> bool:
+        """Whether the figures count; else the code is rehearsed, with few runs."""
+        return self.subject.size == "full"
+
+    @property
     def device(self) -> torch.device:
         return self.subject.device
 
-    def tell(self, step: str, of: str = "", fault: str = "", **found: object) -> None:
+    def tell(self, step: str, of: str = "", fault: str = "", /, **found: object) -> None:
         self.on_row(ProbeRow(step, of, found, fault))
 
     def wait(self) -> None:
@@ -70,11 +74,11 @@ class Probe:
 
     def ms_of(self, call: Callable[[], object], runs: int = 20, warm: int = 3) -> dict[str, float]:
         """Median, best and worst milliseconds of a call that is waited for."""
-        for _ in range(warm):
+        for _ in range(warm if self.is_full else 1):
             call()
         self.wait()
         times = []
-        for _ in range(runs):
+        for _ in range(runs if self.is_full else 2):
             began_s = time.perf_counter()
             call()
             self.wait()
@@ -130,7 +134,7 @@ def _attention(probe: Probe) -> None:
     for is_on in (True, False) if probe.device.type == "cuda" else (False,):
         torch.backends.cuda.enable_cudnn_sdp(is_on)
         times = []
-        for length in range(130, 150):
+        for length in range(130, 150 if probe.is_full else 132):
             q = torch.ones(1, 2, 7, 64, device=probe.device, dtype=torch.bfloat16)
             k = torch.ones(1, 2, 256, 64, device=probe.device, dtype=torch.bfloat16)[:, :, :length]
             probe.wait()
@@ -157,13 +161,13 @@ def compare_with_cpu(probe: Probe) -> None:
                 except Exception:
                     probe.tell("same as the CPU", name, traceback.format_exc()[-1500:])
                     continue
-                _tell_sameness(probe, name, dtype, (ids, samples), found)
+                tell_sameness(probe, name, dtype, (ids, samples), found)
 
 
 Spoken = tuple[list[int], Tensor]
 
 
-def _tell_sameness(probe: Probe, name: str, dtype: torch.dtype, wanted: Spoken, found: Spoken) -> None:
+def tell_sameness(probe: Probe, name: str, dtype: torch.dtype, wanted: Spoken, found: Spoken) -> None:
     (ids, samples), (other_ids, other) = wanted, found
     pairs = enumerate(zip(ids, other_ids, strict=False))
     alike = next((n for n, (a, b) in pairs if a != b), min(len(ids), len(other_ids)))
@@ -192,7 +196,7 @@ def _spoken(folder: Path, device: torch.device, dtype: torch.dtype, graphs: bool
     lm = checkpoint.load_lm(dtype, device)
     decoder = SpeechDecoder(graphed_lm(lm) if graphs else lm, checkpoint.config.lm.sampling)
     text, prompt = list(range(20)), list(range(PROMPT_TOKENS))
-    plan = OfflinePlan(lm.vocabulary, text, text, prompt, LengthRatios(10, 10))
+    plan = OfflinePlan(lm.vocabulary, text, text, prompt, LengthRatios(5, 5))
     decoder.add(RowRequest(plan, 0, is_greedy=True))
     ids: list[int] = []
     while decoder.rows:
@@ -258,7 +262,7 @@ def _time_lm(probe: Probe, form: str, model: SpeechLM, config: ModelConfig) -> S
         return decoder
 
     probe.tell("LM prefill and first token", form, **probe.ms_of(lambda: decoder_of(1), 5, 1))
-    for rows in (8, 1):
+    for rows in (8, 1):  # the one of a row stays for the kernels
         decoder = decoder_of(rows)
         probe.tell("LM step", form, rows=rows, **probe.ms_of(decoder.step, 40))
     return decoder
@@ -274,10 +278,10 @@ def _time_token2wav(
     first = torch.zeros(0)
     for rows in (1, 8):
         rounds = []
-        for _ in range(3):  # the first records
+        for _ in range(3 if probe.is_full else 1):  # the first records
             states = [token2wav.start(prompt, seed) for seed in range(rows)]
             took = []
-            for hop in range(4 if rows == 1 else 2):
+            for hop in range(3 if rows == 1 else 2):
                 tokens = [n % 1000 for n in range(token2wav.tokens_wanted(states[0]))]
                 probe.wait()
                 began_s = time.perf_counter()
@@ -358,7 +362,7 @@ def record_together(probe: Probe) -> None:
         thread.join()
     has_ended.set()
     runner.join()
-    probe.tell("two threads record", fault="; ".join(errors))
+    probe.tell("two threads record", "", "; ".join(errors))
 
 
 def _name(dtype: torch.dtype) -> str:

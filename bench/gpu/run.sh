@@ -11,7 +11,7 @@ cd "$(dirname "$0")/../.." || exit 1
 python=${PYTHON:-python3}
 out=${OUT:-build/bench/gpu}
 limit_s=${LIMIT_S:-400}
-began_s=$SECONDS
+began_s=$(date +%s)
 mkdir -p "$out"
 export PYTHONUNBUFFERED=1 PYTHONPATH=$PWD
 
@@ -26,8 +26,9 @@ if compgen -G 'build/gpu-kit/*.whl' > /dev/null; then
 fi
 
 # The kit ends by itself; what it cannot end, such as an import that hangs, is ended here.
-rest_s=$((limit_s - (SECONDS - began_s) - 20))
-timeout -k 10 $((rest_s + 10)) "$python" -m firstword.bench gpu --parts "$parts" --limit "$rest_s" --out "$out" "$@"
+left_s=$((limit_s - ($(date +%s) - began_s)))
+timeout -k 5 $((left_s - 5)) "$python" -m firstword.bench gpu \
+    --parts "$parts" --began "$began_s" --limit $((limit_s - 25)) --out "$out" "$@"
 code=$?
 [ $code -ge 124 ] && echo "ended after $limit_s s; what had been measured is in $out/rows.jsonl"
 exit $code

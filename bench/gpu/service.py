@@ -76,7 +76,7 @@ def measure_service(
     httpx.HTTPError where it does not answer any more.
     """
     device, precision = str(settings["device"]), str(settings["precision"])
-    _require(runner)
+    _require(runner, device)
     with tempfile.TemporaryDirectory(dir=_fast_folder()) as folder:
         checkpoint = Path(folder) / f"random-{family}-{size}"
         write_random_checkpoint(checkpoint, family, size, weights_format="safetensors", device=device)
@@ -123,10 +123,12 @@ async def _drive(url: str, texts: Path, loads: Loads, on_level: Callable[[Level]
             on_level(level_of(load, outcomes, Goal(), lag.worst_s))
 
 
-def _require(runner: Runner) -> None:
+def _require(runner: Runner, device: str) -> None:
     """Raises Missing."""
     if runner == "vllm" and find_spec("vllm") is None:
         raise Missing("vllm is not installed")
+    if runner == "tensorrt" and device == "cpu":
+        raise Missing("tensorrt needs a GPU")
     if runner == "tensorrt":
         try:
             find_library()

@@ -56,7 +56,7 @@ class PretendedTensor(Tensor):
     """On the GPU; `elem` holds its values. It is a meta tensor for torch, so that nothing computes unseen."""
 
     elem: Tensor
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @staticmethod
     def __new__(cls, elem: Tensor) -> "PretendedTensor":
@@ -71,14 +71,14 @@ class PretendedTensor(Tensor):
             requires_grad=False,
         )
         made.elem = elem
-        return made  # type: ignore[no-any-return]
+        return made
 
-    def __repr__(self, *, tensor_contents: object = None) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"PretendedTensor({self.elem!r})"
 
-    device = property(lambda self: CUDA)  # type: ignore[assignment]
-    is_cuda = property(lambda self: True)  # type: ignore[assignment]
-    is_cpu = property(lambda self: False)  # type: ignore[assignment]
+    device = property(lambda self: CUDA)
+    is_cuda = property(lambda self: True)
+    is_cpu = property(lambda self: False)
 
     def data_ptr(self) -> int:
         return self.elem.data_ptr()
@@ -94,7 +94,7 @@ class PretendedTensor(Tensor):
         return self.elem.tolist()
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         return _gpu().dispatch(func, args, kwargs or {})
@@ -250,33 +250,31 @@ class PretendedGpu:
         goes_there = is_here if device is None else _is_gpu(device)
         copy = torch.ops.aten._to_copy.default
         if is_here and goes_there:
-            return self.run("_to_copy", copy, (source,), kwargs)  # type: ignore[no-any-return]
+            return self.run("_to_copy", copy, (source,), kwargs)
         if is_here:
             self.copy_out(None, waits)
-            made = copy(source.elem, **kwargs)
+            made = copy(_values(source), **kwargs)
             return self.pin(made) if pins else made
         if goes_there:
             self.copy_in(source, waits)
             return PretendedTensor(copy(source, **kwargs))
-        return copy(source, **kwargs)  # type: ignore[no-any-return]
+        return copy(source, **kwargs)
 
     def _copy_over(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Tensor:
         target, source = args[0], args[1]
         waits = not (args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
-        target_here, source_here = (isinstance(one, PretendedTensor) for one in (target, source))
+        target_here, source_here = isinstance(target, PretendedTensor), isinstance(source, PretendedTensor)
         if target_here and source_here:
-            return self.run("copy_", func, (target, source), {})  # type: ignore[no-any-return]
-        if target_here and source.dim() == 0:  # a number of Python's, which is written by a kernel
-            return self.run("fill_", func, (target, source), {})  # type: ignore[no-any-return]
+            return self.run("copy_", func, (target, source), {})
         if target_here:
             self.copy_in(source, waits)
             target.elem.copy_(source)
         elif source_here:
             self.copy_out(target, waits)
-            target.copy_(source.elem)
+            target.copy_(_values(source))
         else:
             target.copy_(source)
-        return target  # type: ignore[no-any-return]
+        return target
 
     # torch's own functions ---------------------------------------------------------------------------
 
@@ -407,9 +405,9 @@ def _gpu() -> PretendedGpu:
     return _GPU[-1]
 
 
-def _tensors(given: Any) -> list[Tensor]:
+def _tensors(given: Any) -> list[Any]:
     """Every tensor and generator among arguments, those of lists and of keywords too."""
-    found: list[Tensor] = []
+    found: list[Any] = []
     for one in given:
         if isinstance(one, _Operands):
             found.append(one)
@@ -429,20 +427,20 @@ def _values(given: Any) -> Any:
     return given
 
 
-def _on_gpu(out: Any, given: Sequence[Tensor]) -> Any:
+def _on_gpu(out: Any, given: Sequence[Any]) -> Any:
     """Tensors of the GPU in place of values: the given ones, where an operation gave them back."""
     if isinstance(out, _Operands):
         for one in given:
             if type(one) is PretendedTensor and one.elem is out:
                 return one
-        return PretendedTensor(out)
+        return PretendedTensor(out)  # type: ignore[arg-type]
     if type(out) in (list, tuple):
         return type(out)([_on_gpu(one, given) for one in out])
     return out
 
 
-def _is_gpu(device: object) -> bool:
-    return torch.device(device).type in ("cuda", "meta")  # type: ignore[arg-type]
+def _is_gpu(device: str | int | torch.device) -> bool:
+    return torch.device(device).type in ("cuda", "meta")
 
 
 def _to_arguments(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, torch.dtype | None, bool, bool]:
