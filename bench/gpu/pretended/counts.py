@@ -38,9 +38,9 @@ FormOfService = Literal["eager", "graphs"]
 FORMS: tuple[FormOfService, ...] = ("eager", "graphs")
 STREAMS = (1, 8)
 FIRST_HOP_TOKENS = 5
-WARM_UPS = 2  # the first records, or sees a length for the first time; the second records that
+WARM_UPS = 2  # the first records, or sees a length for the first time; the second records that one
 TOKENS_COUNTED = 4
-HOPS = ("first", "later", "third")
+HOPS = ("first", "later")
 ENDLESS = LengthRatios(minimum=100_000, maximum=100_000)
 
 
@@ -142,19 +142,17 @@ def _count_token2wav(
             (CausalVocoder, "step", "vocoder piece"),
         ):
             stack.enter_context(patch.object(owner, method, staged(name, getattr(owner, method))))
-        for attempt in range(WARM_UPS + 1):
+        warm_ups = 0 if not graphs else 1 if config.hift.is_causal else WARM_UPS  # eager needs none
+        for _ in range(warm_ups + 1):
             gpu.ledger.stages.clear()
             gpu.ledger.waits.clear()
-            is_counted = attempt == WARM_UPS or not graphs  # eager needs no warming up
             states = [token2wav.start(prompt, seed) for seed in range(streams)]
-            for hop in HOPS if streams == 1 else HOPS[:2]:
+            for hop in HOPS if streams == 1 else HOPS[:1]:
                 tokens = list(range(token2wav.tokens_wanted(states[0])))
                 made = token2wav.step([StepInput(state, tokens, False) for state in states])
                 with gpu.ledger.staged(f"samples to the host, {hop} hop"):
                     for samples in made:
                         samples.to("cpu", torch.float32).numpy()
-            if is_counted:
-                break
     for name in sorted(gpu.ledger.stages):
         if " hop" in name:
             yield CountedStage(*of, name, gpu.ledger.stages[name], dict(gpu.ledger.waits[name]))

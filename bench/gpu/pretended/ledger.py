@@ -95,9 +95,13 @@ class Ledger:
 def where() -> str:
     """Lines of this program, the innermost first, that the pretended GPU was called from."""
     frames = reversed(traceback.extract_stack(limit=60))
-    ours = (f"{f.filename.split('/firstword/')[-1]}:{f.lineno}" for f in frames if _is_ours(f.filename))
+    ours = (f"{path}:{frame.lineno}" for frame in frames if (path := _own_path(frame.filename)))
     return " < ".join([line for line, _ in zip(ours, range(FRAMES_SHOWN), strict=False)])
 
 
-def _is_ours(path: str) -> bool:
-    return ("/firstword/" in path or "/tests/" in path) and "/pretended/" not in path
+def _own_path(path: str) -> str:
+    """Relative to the repository; "" for what is not this program, or is the pretended GPU itself."""
+    for folder, prefix in (("/firstword/", ""), ("/tests/", "tests/")):
+        if folder in path and "/pretended/" not in path:
+            return prefix + path.rpartition(folder)[2]
+    return ""
