@@ -11,7 +11,6 @@ remembers hangs from its state object; deleting that frees everything.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Any
 
 import torch
@@ -231,7 +230,7 @@ class Token2Wav:
 
     @torch.inference_mode()
     def step(self, batch: Sequence[StepInput[StreamState]], times: StepTimes | None = None) -> list[Tensor]:
-        """-> new samples (N,) float32 of each stream, in order, on the networks' device; fills `times`.
+        """-> new samples (N,) float32 of each stream, in order, on the networks' device; marks `times`.
 
         Every chunk of 25 grid tokens whose lookahead has come is solved; the rest waits. A solved hop
         gives `samples_per_token` samples a token (CosyVoice 3 withholds the vocoder's four frames of
@@ -241,14 +240,13 @@ class Token2Wav:
             RefusedStep: a finished stream, a stream twice in the batch, or a token the flow does not know;
                 nothing has changed then. After any other error the tokens are kept: step again with none.
         """
-        clock = perf_counter if times is None else times.clock
-        began = clock()
+        times = StepTimes() if times is None else times
+        times.mark(self._device)
         self._solve(batch)
         states = [item.state for item in batch]
-        solved = clock()
+        times.mark(self._device)
         vocode(self.vocoder, [state.sound for state in states])
-        if times is not None:
-            times.flow_s, times.vocoder_s = solved - began, clock() - solved
+        times.mark(self._device)
         for state in states:
             state.is_finished = state.has_all_tokens
         return [state.take_samples().to(self._flow.flow.noise.device) for state in states]
@@ -395,6 +393,7 @@ class CosyVoice1Token2Wav:
         if hop_tokens < 1:
             raise ValueError(f"hop_tokens is {hop_tokens}, expected at least 1")
         self._flow = flow
+        self._device = next(hift.parameters()).device
         self._vocoder = WindowedVocoder(hift, generate)
         self.hop_tokens = hop_tokens
         self.lookahead_tokens = OVERLAP_TOKENS
@@ -444,7 +443,7 @@ class CosyVoice1Token2Wav:
     def step(
         self, batch: Sequence[StepInput[CosyVoice1State]], times: StepTimes | None = None
     ) -> list[Tensor]:
-        """-> new samples (N,) float32 of each stream, in order, on the networks' device; fills `times`.
+        """-> new samples (N,) float32 of each stream, in order, on the networks' device; marks `times`.
 
         Raises:
             RefusedStep: a finished stream, a stream twice in the batch, or a token the flow does not know;
@@ -455,15 +454,14 @@ class CosyVoice1Token2Wav:
             item.state.pending_tokens.extend(item.tokens)
             item.state.has_all_tokens |= item.is_last
         states = [item.state for item in batch]
-        clock = perf_counter if times is None else times.clock
-        began = clock()
+        times = StepTimes() if times is None else times
+        times.mark(self._device)
         for state in states:
             while count := self._next_chunk(state):
                 self._solve(state, count)
-        solved = clock()
+        times.mark(self._device)
         vocode(self._vocoder, [state.sound for state in states])
-        if times is not None:
-            times.flow_s, times.vocoder_s = solved - began, clock() - solved
+        times.mark(self._device)
         for state in states:
             state.is_finished = state.has_all_tokens
         return [state.sound.take().to(self._flow.projection.weight.device) for state in states]

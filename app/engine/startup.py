@@ -199,6 +199,7 @@ async def running_engine(
             choose_num_workers(network_options.num_workers, networks.device),
             1 if networks.device == "cpu" else MAX_CHUNKS_IN_BATCH,
             lambda size, times: _observe_batch(metrics, size, times),
+            torch.device(networks.device),
         )
         key = capacity_key(speaker_networks.fingerprint, network_options, lm_options, networks.backend.name)
         capacity = MeasurementFile(speaker_options.data_dir / CAPACITY_FILE, key)

@@ -12,6 +12,7 @@ from firstword.app.core.prompt import plan_of, sampling_of
 from firstword.app.core.tokens import EndReason, TokenRequest, TokenStream
 from firstword.app.errors import SynthesisFailed
 from firstword.models.config import LMConfig
+from firstword.models.cuda import own_stream
 from firstword.models.lm.decoder import (
     Emitted,
     Row,
@@ -126,6 +127,10 @@ class TorchTokenGenerator:
             self._wake.notify()
 
     def _run(self) -> None:
+        with own_stream(self._decoder.device, is_urgent=True):
+            self._run_in_stream()
+
+    def _run_in_stream(self) -> None:
         is_idle = True
         while True:
             with self._wake:

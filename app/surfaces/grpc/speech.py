@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, TypeVar
 
-from firstword.app.surfaces.websocket.context import Context
 from pydantic import BaseModel, ValidationError
 
 from firstword.app.errors import InvalidRequest, TtsError
@@ -19,6 +18,7 @@ from firstword.app.speakers.interface import SpeakerInfo
 from firstword.app.surfaces.grpc.call import Call, answered
 from firstword.app.surfaces.grpc.messages import Handler, message
 from firstword.app.surfaces.websocket import messages as ws
+from firstword.app.surfaces.websocket.context import Context
 
 SpeechEvent = message("firstword.v1.SpeechEvent")
 Started = message("firstword.v1.Started")

@@ -1,6 +1,5 @@
 """One pass of an estimator over a chunk of each stream at a fixed shape, its caches in fixed buffers."""
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,13 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from firstword.models.cuda import to_device
 from firstword.models.flow.batched_cache import BatchedCache, StreamChunk
 from firstword.models.flow.dit import DiT
 from firstword.models.flow.kv_cache import KeyValues, RingKVCache
 from firstword.models.flow.unet import CausalUNet
 from firstword.models.layers import FullContext
 from firstword.models.runtimes.graphs.buckets import BATCHES, LastUsed, bucket
-from firstword.models.runtimes.graphs.capture import Run, captured
+from firstword.models.runtimes.graphs.capture import Run, Turns, captured, recorded_or_eager
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +162,8 @@ class GraphedEstimator:
         self._estimator, self._frames, self._rows = estimator, chunk_frames, rows_per_stream
         self._num_mels, self._like = num_mels, next(estimator.parameters())
         self._shapes = state_shapes(estimator, num_mels)
-        self._recorded: LastUsed[tuple[int, int], _Recorded] = LastUsed()
-        self._lock = threading.Lock()
+        self._recorded: LastUsed[tuple[int, int], _Recorded | None] = LastUsed()
+        self._turns = Turns()
 
     def __call__(
         self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, context: BatchedCache
@@ -176,9 +176,12 @@ class GraphedEstimator:
         layers = [self._layers(stream) for stream in streams]
         longest = max(one.num_frames for of_stream in layers for one in of_stream.values())
         step = BUFFER_CHUNKS * self._frames
-        with self._lock:
+        with self._turns.taken(x.device):
             sizes = num_streams, -(-longest // step) * step
-            one = self._recorded.get(sizes, partial(self._record, *sizes))
+            record, what = partial(self._record, *sizes), f"the flow of {num_streams} streams"
+            one = self._recorded.get(sizes, lambda: recorded_or_eager(record, what))
+            if one is None:
+                return self._estimator(x, mu, t, spks, cond, context)
             rows = len(x)
             for given, memory in zip((x, mu, t, spks, cond), one.inputs, strict=False):
                 memory[:rows].narrow(-1, 0, given.shape[-1]).copy_(given)
@@ -199,7 +202,7 @@ class GraphedEstimator:
     ) -> None:
         *_, start, slot, mask = one.inputs
         starts, slots = [0] * len(start), [0] * len(start)
-        visible = torch.zeros(mask.shape, dtype=torch.bool)
+        visible = torch.zeros(mask.shape, dtype=torch.bool, pin_memory=mask.is_cuda)
         visible[:, : self._frames] = True  # of rows without a stream: a row has to see something
         for stream, of_stream in zip(streams, layers, strict=True):
             rows, (_, first) = stream.rows, stream.cache.current
@@ -213,8 +216,8 @@ class GraphedEstimator:
             for index, dim in self._shapes.conv_dims.items():
                 left = one.buffers.conv_left[index][rows]
                 left.copy_(stream.cache.conv_state.left_of((stream.step, index), left, left.shape[dim], dim))
-        start.copy_(torch.tensor(starts), non_blocking=True)
-        slot.copy_(torch.tensor(slots), non_blocking=True)
+        start.copy_(to_device(starts, start.device))
+        slot.copy_(to_device(slots, slot.device))
         mask.copy_(visible, non_blocking=True)
 
     def _copy_out(

@@ -11,7 +11,7 @@ from firstword.models.config import AlignmentHeads
 from firstword.models.lm.kv_cache import FIRST_LENGTH, CachePass, attend_grouped
 from firstword.models.lm.qwen2 import Qwen2Decoder, Qwen2LM
 from firstword.models.runtimes.graphs.buckets import BATCHES, LastUsed, bucket, doubled
-from firstword.models.runtimes.graphs.capture import Run, captured
+from firstword.models.runtimes.graphs.capture import Run, captured, recorded_or_eager
 
 
 class FixedTokenContext:
@@ -100,7 +100,7 @@ class GraphedLM:
         self.embed = lm.embed
         self.logits: Callable[[Tensor], Tensor] = lm.logits
         self._memory: tuple[int, ...] = ()  # of the cache that `_recorded` is of
-        self._recorded: LastUsed[tuple[int, int], _Recorded] = LastUsed()
+        self._recorded: LastUsed[tuple[int, int], _Recorded | None] = LastUsed()
 
     @property
     def alignment_heads(self) -> AlignmentHeads:
@@ -114,22 +114,24 @@ class GraphedLM:
             return self._lm(x, context)
         rows, visible = min(rows, keys[0].shape[0]), doubled(FIRST_LENGTH, context.num_visible)
         one = self._recorded_for(keys, values, rows, min(visible, keys[0].shape[2]))
+        if one is None:
+            return self._lm(x, context)
         part = slice(context.rows.start, context.rows.stop)
         one.x[part] = x
-        position, is_active = [0] * rows, [False] * rows
-        position[part], is_active[part] = context.starts, [count > 0 for count in context.counts]
-        one.position.copy_(torch.tensor(position), non_blocking=True)
-        one.is_active.copy_(torch.tensor(is_active), non_blocking=True)
+        one.is_active.zero_()  # rows beside the pass write nothing
+        one.position[part], one.is_active[part] = context.steps
         return one.run()[part].clone()
 
     def _recorded_for(
         self, keys: Sequence[Tensor], values: Sequence[Tensor], rows: int, visible: int
-    ) -> _Recorded:
+    ) -> _Recorded | None:
         memory = (keys[0].data_ptr(), values[0].data_ptr(), *keys[0].shape)
         if memory != self._memory:
             self._recorded.clear()
             self._memory = memory
-        return self._recorded.get((rows, visible), partial(self._record, keys, values, rows, visible))
+        record = partial(self._record, keys, values, rows, visible)
+        what = f"a step of the language model of {rows} rows"
+        return self._recorded.get((rows, visible), lambda: recorded_or_eager(record, what))
 
     def _record(self, keys: Sequence[Tensor], values: Sequence[Tensor], rows: int, visible: int) -> _Recorded:
         device = keys[0].device

@@ -1,6 +1,5 @@
 """The generator of a vocoder that looks to both sides, as CUDA graphs of the pieces that come again."""
 
-import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from torch import Tensor
 from firstword.models.hift.hift import Generator
 from firstword.models.layers import FullContext
 from firstword.models.runtimes.graphs.buckets import BATCHES, LastUsed, bucket
-from firstword.models.runtimes.graphs.capture import Run, captured
+from firstword.models.runtimes.graphs.capture import Run, Turns, captured, recorded_or_eager
 
 MAX_SEEN = 64  # lengths that came once
 
@@ -33,17 +32,20 @@ class GraphedGenerator:
     def __init__(self, generator: Generator):
         self._generator = generator
         self._seen: OrderedDict[int, None] = OrderedDict()
-        self._recorded: LastUsed[tuple[int, int], _Recorded] = LastUsed()
-        self._lock = threading.Lock()
+        self._recorded: LastUsed[tuple[int, int], _Recorded | None] = LastUsed()
+        self._turns = Turns()
 
     def __call__(self, mel: Tensor, source_spectrum: Tensor) -> Tensor:
         """mel (B, M, T), source_spectrum (B, n_fft + 2, U T + 1) -> spectrum like that, float32."""
         rows, dtype = bucket(BATCHES, len(mel)), self._generator.conv_pre.weight.dtype
-        with self._lock:
+        with self._turns.taken(mel.device):
             if rows is None or not self._comes_again(mel.shape[2]):
                 return self._generator(mel.to(dtype), source_spectrum.to(dtype), FullContext())
             record = partial(self._record, rows, mel.shape[1:], source_spectrum.shape[1:])
-            one = self._recorded.get((rows, mel.shape[2]), record)
+            what = f"the generator of {rows} pieces of {mel.shape[2]} frames"
+            one = self._recorded.get((rows, mel.shape[2]), lambda: recorded_or_eager(record, what))
+            if one is None:
+                return self._generator(mel.to(dtype), source_spectrum.to(dtype), FullContext())
             one.mel[: len(mel)] = mel
             one.spectrum[: len(mel)] = source_spectrum
             return one.run()[: len(mel)].clone()
