@@ -25,6 +25,7 @@ from firstword.models.flow.incremental import (
     IncrementalFlow,
     OtherEstimator,
     OtherFront,
+    WholeChunk,
 )
 from firstword.models.frontend.equalizer import Equalizer
 from firstword.models.frontend.mel_match import apply_mel_map
@@ -111,7 +112,8 @@ class Token2Wav:
     max_state_bytes: memory budget of one stream. Where the window does not fit, it is shortened, and
     the stream's state says so; without any window a stream has the least it can.
     estimator, front, generate, causal_generate: run instead of those of `flow` and `hift`; generate of a HiFT
-    that is not causal, causal_generate of one that is.
+    that is not causal, causal_generate of one that is. whole: runs instead of the flow's front, estimator and
+    solver together.
     """
 
     def __init__(
@@ -124,8 +126,9 @@ class Token2Wav:
         generate: Generate | None = None,
         front: OtherFront | None = None,
         causal_generate: CausalGenerate | None = None,
+        whole: WholeChunk | None = None,
     ):
-        self._flow = IncrementalFlow(flow, estimator, front)
+        self._flow = IncrementalFlow(flow, estimator, front, whole)
         is_causal = hift.config.is_causal
         self.vocoder: Vocoder[Any] = (
             CausalVocoder(hift, causal_generate) if is_causal else WindowedVocoder(hift, generate)

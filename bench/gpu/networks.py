@@ -37,8 +37,9 @@ from firstword.models.lm.decoder import RowRequest, SpeechDecoder
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.runtimes.graphs.capture import captured
-from firstword.models.runtimes.graphs.estimator import ChunkBuffers, EstimatorStep, state_shapes
+from firstword.models.runtimes.graphs.estimator import ChunkBuffers, EstimatorStep
 from firstword.models.runtimes.graphs.lm import DecoderStep
+from firstword.models.runtimes.graphs.shapes import state_shapes
 
 FORMS: tuple[Form, ...] = ("service", "eager", "graphs", "compiled", "tensorrt")
 PROMPT_TOKENS = 75

@@ -7,6 +7,7 @@ from firstword.models.lm.decoder import SpeechLM
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.lm.transformer_lm import TransformerLM
 from firstword.models.runtimes.graphs.estimator import GraphedEstimator
+from firstword.models.runtimes.graphs.flow import DEFAULT_PAGES, GraphedFlow
 from firstword.models.runtimes.graphs.lm import GraphedLM
 from firstword.models.runtimes.graphs.vocoder import GraphedGenerator
 
@@ -19,6 +20,11 @@ def graphed_lm(lm: Qwen2LM | TransformerLM) -> SpeechLM:
 def graphed_estimator(flow: Flow) -> GraphedEstimator:
     rows = flow.config.cfm.rows_per_stream
     return GraphedEstimator(flow.estimator, NUM_MELS, FRAMES_PER_TOKEN * flow.chunk_tokens, rows)
+
+
+def graphed_flow(flow: Flow, num_pages: int = DEFAULT_PAGES) -> GraphedFlow:
+    """num_pages: chunks of all streams and prompts that are on the GPU at once."""
+    return GraphedFlow(flow, num_pages)
 
 
 def graphed_generator(hift: HiFT) -> Generate | None:

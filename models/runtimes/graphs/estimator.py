@@ -13,21 +13,9 @@ from firstword.models.flow.batched_cache import BatchedCache, StreamChunk
 from firstword.models.flow.dit import DiT
 from firstword.models.flow.kv_cache import KeyValues, RingKVCache
 from firstword.models.flow.unet import CausalUNet
-from firstword.models.layers import FullContext
 from firstword.models.runtimes.graphs.buckets import BATCHES, LastUsed, bucket
 from firstword.models.runtimes.graphs.capture import Run, Turns, captured, recorded_or_eager
-
-
-@dataclass(frozen=True, slots=True)
-class StateShapes:
-    """Of one row. conv_left: by a convolution's index. layers: heads and their size by an attention's.
-
-    conv_dims: along which of its dimensions, the rows counted, a convolution sees time.
-    """
-
-    conv_left: dict[int, tuple[int, ...]]
-    conv_dims: dict[int, int]
-    layers: dict[int, tuple[int, int]]
+from firstword.models.runtimes.graphs.shapes import StateShapes, state_shapes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,38 +35,6 @@ class ChunkBuffers:
             {layer: like.new_zeros(size) for layer, size in sizes.items()},
             {layer: like.new_zeros(size) for layer, size in sizes.items()},
         )
-
-
-class _ShapeContext(FullContext):
-    """Notes what a network asks of its context."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.shapes = StateShapes({}, {}, {})
-
-    def extend(self, index: int, x: Tensor, frames: int, dim: int = 2) -> Tensor:
-        left = list(x.shape[1:])
-        left[dim - 1] = frames
-        self.shapes.conv_left[index] = tuple(left)
-        self.shapes.conv_dims[index] = dim
-        return super().extend(index, x, frames, dim)
-
-    def attend(
-        self, layer: int, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None
-    ) -> Tensor:
-        assert distance_query is None, "relative positions"
-        self.shapes.layers[layer] = (k.shape[1], k.shape[3])
-        return super().attend(layer, q, k, v)
-
-
-@torch.inference_mode()
-def state_shapes(estimator: CausalUNet | DiT, num_mels: int) -> StateShapes:
-    """Run the estimator on a frame of silence to see what it keeps."""
-    context = _ShapeContext()
-    weight = next(estimator.parameters())
-    mel, speaker = weight.new_zeros(1, num_mels, 1), weight.new_zeros(1, num_mels)
-    estimator(mel, mel, weight.new_zeros(1), speaker, mel, context)
-    return context.shapes
 
 
 class FixedChunkContext:

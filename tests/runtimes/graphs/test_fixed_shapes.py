@@ -6,8 +6,9 @@ import torch
 from firstword.models.config import NUM_MELS
 from firstword.models.flow.batched_cache import BatchedCache
 from firstword.models.flow.kv_cache import CacheWindow, PromptCache, RingKVCache
-from firstword.models.runtimes.graphs.estimator import ChunkBuffers, EstimatorStep, state_shapes
+from firstword.models.runtimes.graphs.estimator import ChunkBuffers, EstimatorStep
 from firstword.models.runtimes.graphs.lm import DecoderStep
+from firstword.models.runtimes.graphs.shapes import state_shapes
 from tests.models.networks import FLOWS, small_flow
 from tests.support.small_lm import small_lm
 
