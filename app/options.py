@@ -352,11 +352,10 @@ class SpeakerOptions:
             description="Loudness of speakers, by a constant gain for each; empty leaves it as it is",
         ),
     ] = None
-    speaker_cache_mb: Annotated[int, Field(ge=1, description="Memory of speakers kept ready")] = 512
-
-    @property
-    def cache_bytes(self) -> int:
-        return self.speaker_cache_mb * _MIB
+    speaker_cache_mb: Annotated[
+        int,
+        Field(ge=0, description="Memory of speakers kept ready; 0 is 512, and a tenth of a GPU's memory"),
+    ] = 0
 
 
 @dataclass(frozen=True, slots=True)

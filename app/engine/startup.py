@@ -61,22 +61,28 @@ from firstword.app.speakers.store import SpeakerStore
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.text import language
 from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
+from firstword.models.config import FRAMES_PER_TOKEN
 from firstword.models.cuda import choose_kernels
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import OtherEstimator, OtherFront
 from firstword.models.hift.hift import Generate, HiFT
-from firstword.models.hift.streaming import CausalGenerate
+from firstword.models.hift.streaming import LEFT_FRAMES, RIGHT_FRAMES, CausalGenerate
 from firstword.models.lm.decoder import SpeechLM
 from firstword.models.lm.transformer_lm import TransformerLM
 from firstword.models.runtimes.exports.directory import Exports, open_exports
 from firstword.models.runtimes.exports.formats import ExportError
-from firstword.models.runtimes.graphs.build import graphed_estimator, graphed_generator, graphed_lm
+from firstword.models.runtimes.graphs.build import graphed_generator, graphed_lm
+from firstword.models.runtimes.graphs.flow import STREAMS, GraphedFlow
 from firstword.models.runtimes.onnx.build import onnx_estimator, onnx_front, onnx_generator, onnx_lm
 from firstword.models.runtimes.tensorrt.engines import EngineNetworks, find_plans, load_engines
 from firstword.models.runtimes.tensorrt.library import TensorRTError
 from firstword.models.speaker_match import matched
-from firstword.models.token2wav import DEFAULT_FIRST_HOP_TOKENS, CosyVoice1Token2Wav, Token2Wav
+from firstword.models.token2wav import (
+    DEFAULT_FIRST_HOP_TOKENS,
+    CosyVoice1Token2Wav,
+    Token2Wav,
+)
 from firstword.models.token2wav_step import StepTimes
 
 SPEAKERS_FILE = "speakers.sqlite3"
@@ -85,6 +91,11 @@ CAPACITY_FILE = "capacity.json"
 ENGINES_DIRECTORY = "tensorrt"  # of the plans that `firstword tensorrt` builds
 MAX_CHUNKS_IN_BATCH = 8  # on a GPU
 GPU_FIRST_HOP_TOKENS = 5
+MAX_ROWS = 64  # utterances in a step of the language model, of which CUDA graphs are recorded
+PAGES_SHARE = 0.45  # of a GPU's memory, for what streams and prompts of the flow keep
+PLANNED_STREAMS = 40  # that share it; a stream's window is shortened to fit
+SPEAKERS_SHARE = 0.1  # of a GPU's memory, for speakers kept ready; theirs are pages too
+DEFAULT_SPEAKER_CACHE_MB = 512
 MAX_WORKERS = 8
 QUIET_S = 0.5  # without a stream, before a speaker that nobody has asked for yet is prepared
 _SWITCH_INTERVAL_S = 1e-4
@@ -181,7 +192,7 @@ async def running_engine(
     speakers = SpeakerRegistry(
         SpeakerStore(store_path),
         speaker_networks,
-        max_cache_bytes=speaker_options.cache_bytes,
+        max_cache_bytes=speaker_cache_bytes(speaker_options, networks.device),
         default_speaker=speaker_options.default_speaker,
         max_bundle_bytes=max_bundle_bytes,
         on_hit=metrics.speaker_cache_hits.inc,
@@ -364,7 +375,7 @@ class _Loading:
             self.exports.use_lm(lm)
         if self.device == "cpu" and self.dtype == torch.float32:
             return onnx_lm(lm, self.formats.lm, self.num_threads)
-        return graphed_lm(lm) if self.options.cuda_graphs else lm
+        return graphed_lm(lm, MAX_ROWS) if self.options.cuda_graphs else lm
 
     def token2wav(
         self, backend: FlowBackendName, data_dir: Path | None
@@ -376,8 +387,11 @@ class _Loading:
         generate: Generate | None = None if exports is None else exports.generator(hift)
         if generate is None and backend == "onnx":
             generate = onnx_generator(hift, formats.has_int8_vocoder, self.num_threads)
-        if generate is None and options.cuda_graphs:
-            generate = graphed_generator(hift)
+        if generate is None and options.cuda_graphs and (graphed := graphed_generator(hift)):
+            generate = graphed
+            if isinstance(flow, Flow):
+                first_tokens = first_hop_tokens(options, self.device)
+                graphed.record(piece_frames(first_tokens, flow.chunk_tokens), STREAMS, hift)
         if isinstance(flow, CosyVoice1Flow):
             if exports is not None:
                 exports.use_flow(flow)
@@ -395,17 +409,20 @@ class _Loading:
             estimator = by_engines.estimator
             generate = by_engines.generate
             causal_generate = by_engines.causal_generate
-        elif options.cuda_graphs:
-            estimator = graphed_estimator(flow)
+        whole: GraphedFlow | None = None
+        if options.cuda_graphs and backend == "torch":
+            whole = GraphedFlow(flow, round(PAGES_SHARE * card_bytes()))
+            whole.record()
         incremental = Token2Wav(
             flow,
             hift,
             options.window_s or None,
-            options.max_state_bytes,
+            options.max_state_bytes or (None if whole is None else whole.num_bytes // PLANNED_STREAMS),
             estimator=estimator,
             generate=generate,
             front=front,
             causal_generate=causal_generate,
+            whole=whole,
         )
         return incremental, FirstHopPromptStates(incremental, first_hop_tokens(options, self.device))
 
@@ -429,6 +446,28 @@ def _open_exports(directory: Path, checkpoint: Checkpoint, dtype: torch.dtype, d
         return open_exports(directory, checkpoint, dtype, device)
     except ExportError as error:
         raise InvalidOptions(f"FIRSTWORD_EXPORTS cannot be used: {error}") from None
+
+
+def piece_frames(first_tokens: int, hop_tokens: int) -> list[int]:
+    """Lengths of mel that the windowed vocoder is given mostly, its contexts included.
+
+    A first hop and a whole one with what follows, then a whole one with all its left context, and a stream
+    that begins with a whole one.
+    """
+    first, whole = FRAMES_PER_TOKEN * first_tokens, FRAMES_PER_TOKEN * hop_tokens
+    lefts = {(0, first), (min(first, LEFT_FRAMES), whole), (LEFT_FRAMES, whole), (0, whole)}
+    return sorted(left + new + RIGHT_FRAMES for left, new in lefts)
+
+
+def card_bytes() -> int:
+    """Memory of the GPU."""
+    return torch.cuda.mem_get_info()[1]
+
+
+def speaker_cache_bytes(options: SpeakerOptions, device: Device) -> int:
+    if not options.speaker_cache_mb and device == "cuda":
+        return round(SPEAKERS_SHARE * card_bytes())
+    return (options.speaker_cache_mb or DEFAULT_SPEAKER_CACHE_MB) << 20
 
 
 def first_hop_tokens(options: NetworkOptions, device: Device) -> int:

@@ -107,7 +107,7 @@ class WholeChunk(Protocol):
     def cache_class(self) -> type[ChunkRing]: ...
 
     def __call__(
-        self, chunks: Sequence[FlowChunk], rings: Sequence[Any], conds: Sequence[Tensor]
+        self, chunks: Sequence[FlowChunk], rings: Sequence[Any], conds: Sequence[Tensor], /
     ) -> list[Tensor]:
         """rings: of the estimators. conds (M, frames): what is prompt -> mel (M, frames) of each chunk."""
         ...

@@ -59,6 +59,10 @@ class KeyValueCache:
         table = 0 if self._table is None else self._table.nbytes
         return sum(tensor.nbytes for tensor in (*self.keys, *self.values)) + table
 
+    def reserve(self, num_rows: int, length: int) -> None:
+        """Take memory for so many rows of so many positions at once."""
+        self._reserve(num_rows, length)
+
     def add_row(self) -> int:
         """Add an empty row at the end. -> its index."""
         self._reserve(len(self.lengths) + 1, FIRST_LENGTH)

@@ -23,6 +23,7 @@ from firstword.bench.networks import TEXT_TOKENS, random_speaker
 from firstword.bench.random_checkpoint import write_configuration
 from firstword.bench.terminal import show
 from firstword.models.config import DiTFlowConfig, Family, ModelConfig, Qwen2LMConfig, UNetFlowConfig
+from firstword.models.cuda import samples_to_host
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import IncrementalFlow
 from firstword.models.hift.hift import HiFT
@@ -30,7 +31,8 @@ from firstword.models.hift.streaming import CausalVocoder, WindowedVocoder
 from firstword.models.lm.decoder import RowRequest, SpeechDecoder
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
-from firstword.models.runtimes.graphs.build import graphed_estimator, graphed_generator, graphed_lm
+from firstword.models.runtimes.graphs.build import graphed_generator, graphed_lm
+from firstword.models.runtimes.graphs.flow import GraphedFlow
 from firstword.models.token2wav import Token2Wav
 from firstword.models.token2wav_step import StepInput
 
@@ -117,9 +119,8 @@ def _count_token2wav(
     if config.hift.is_causal:
         hift.noise = torch.rand(config.sample_rate_hz * 60, device=subject.device)
     graphs = form == "graphs"
-    estimator = graphed_estimator(flow) if graphs else None
-    generate = graphed_generator(hift) if graphs else None
-    token2wav = Token2Wav(flow, hift, estimator=estimator, generate=generate)
+    whole = GraphedFlow(flow) if graphs else None
+    token2wav = Token2Wav(flow, hift, whole=whole, generate=graphed_generator(hift) if graphs else None)
     speaker = random_speaker(flow_config.vocab_size, PROMPT_TOKENS)
     of = (subject.family, form, streams)
     hop = "prompt"
@@ -151,8 +152,7 @@ def _count_token2wav(
                 tokens = list(range(token2wav.tokens_wanted(states[0])))
                 made = token2wav.step([StepInput(state, tokens, False) for state in states])
                 with gpu.ledger.staged(f"samples to the host, {hop} hop"):
-                    for samples in made:
-                        samples.to("cpu", torch.float32).numpy()
+                    samples_to_host(made)
     for name in sorted(gpu.ledger.stages):
         if " hop" in name:
             yield CountedStage(*of, name, gpu.ledger.stages[name], dict(gpu.ledger.waits[name]))

@@ -552,6 +552,8 @@ def pretended_gpu() -> Iterator[PretendedGpu]:
         "mem_get_info": lambda *of: (MEMORY_BYTES, MEMORY_BYTES),
         "synchronize": lambda *of: gpu.refuse_or_wait("synchronize"),
         "empty_cache": lambda: None,
+        "graph_pool_handle": lambda: (0, 1),
+        "default_stream": lambda *of: _DEFAULT_STREAM,
         "current_stream": lambda *of: getattr(_LOCAL, "stream", _DEFAULT_STREAM),
         "stream": _current,
         "set_stream": lambda stream: setattr(_LOCAL, "stream", stream),

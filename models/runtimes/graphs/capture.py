@@ -4,7 +4,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -21,29 +21,35 @@ _log = logging.getLogger(__name__)
 WARM_UPS = 3  # libraries choose their kernels and take their memory in the first runs
 
 
-def captured(run: Run, device: torch.device) -> Run:
+def graph_memory(device: torch.device) -> Any:
+    """Return memory for what graphs compute in between, of those that never run at the same time."""
+    return torch.cuda.graph_pool_handle() if device.type == "cuda" else None
+
+
+def captured(run: Run, device: torch.device, warm_ups: int = WARM_UPS, memory: Any = None) -> Run:
     """Return what replays `run`: of a GPU's its output always lies in the same memory.
 
     `run` is called a few times here, so it has to leave nothing behind that a later run would not overwrite.
-    Other threads may use the GPU meanwhile; those that record wait.
+    Other threads may use the GPU meanwhile; those that record wait. memory: shared with other graphs, whose
+    outputs nobody reads any more when this one runs; None: of its own.
     """
     if device.type != "cuda":
         return run
     with RECORDING:
-        return _recorded(run, device)
+        return _recorded(run, device, warm_ups, memory)
 
 
-def _recorded(run: Run, device: torch.device) -> Run:
+def _recorded(run: Run, device: torch.device, warm_ups: int, memory: Any) -> Run:
     current = torch.cuda.current_stream(device)
     side = torch.cuda.Stream(device)
     side.wait_stream(current)
     with torch.cuda.stream(side):
-        for _ in range(WARM_UPS):
+        for _ in range(warm_ups):
             run()
     current.wait_stream(side)
     graph = torch.cuda.CUDAGraph()
     try:
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, pool=memory, capture_error_mode="thread_local"):
             output = run()
     finally:
         torch.cuda.set_stream(current)  # a recording that fails leaves its own behind

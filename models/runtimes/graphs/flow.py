@@ -13,7 +13,7 @@ from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import FlowChunk
 from firstword.models.flow.solver import solve
 from firstword.models.runtimes.graphs.buckets import bucket
-from firstword.models.runtimes.graphs.capture import Run, Turns, captured, recorded_or_eager
+from firstword.models.runtimes.graphs.capture import Run, Turns, captured, graph_memory, recorded_or_eager
 from firstword.models.runtimes.graphs.pages import (
     NetworkPages,
     PagedContexts,
@@ -27,7 +27,8 @@ from firstword.models.runtimes.graphs.shapes import front_shapes, state_shapes
 
 STREAMS = (1, 2, 4, 8)
 PAGES = (4, 8, 12, 16, 24)  # chunks that a stream sees at most, the current one included
-DEFAULT_PAGES = 64
+MIN_PAGES, MAX_PAGES = 64, 1024
+WARM_UPS = 1  # of each graph: ten steps run the same kernels ten times
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,8 +50,8 @@ class GraphedFlow:
 
     cache_class = PageTable
 
-    def __init__(self, flow: Flow, num_pages: int = DEFAULT_PAGES) -> None:
-        """num_pages: chunks of all streams and prompts together."""
+    def __init__(self, flow: Flow, max_bytes: int = 0) -> None:
+        """max_bytes: of the pages of all streams and prompts together; there are at least MIN_PAGES."""
         self._flow, self._lookahead = flow, flow.config.lookahead_tokens
         self._frames = FRAMES_PER_TOKEN * flow.chunk_tokens
         group, steps = flow.config.cfm.rows_per_stream, flow.config.cfm.num_steps
@@ -61,9 +62,10 @@ class GraphedFlow:
             (frame_shapes, self._frames, 1, 1),
             (state_shapes(flow.estimator, NUM_MELS), self._frames, group, steps),
         )
-        counts = num_pages + 1, 2 * num_pages + 2  # a stream has at least a page, and at most two slots
         size = like.element_size()
         page_bytes = sum(NetworkPages.page_bytes(*network, size) for network in networks)
+        num_pages = min(max(max_bytes // page_bytes, MIN_PAGES), MAX_PAGES)
+        counts = num_pages + 1, 2 * num_pages + 2  # a stream has at least a page, and at most two slots
         self._tokens, self._mels, self._estimator = (
             NetworkPages(*network, counts, like) for network in networks
         )
@@ -71,17 +73,21 @@ class GraphedFlow:
         self.pages = PagePool(1, num_pages, page_bytes)
         self._slots = PagePool(2, 2 * num_pages, left_bytes)
         self._recorded: dict[tuple[int, int], _Recorded | None] = {}
+        self._memory = graph_memory(like.device)
         self._turns = Turns()
 
     @torch.inference_mode()
-    def record(self, max_pages: int) -> None:
-        """Record every number of streams with as many pages as a stream may see."""
+    def record(self) -> None:
+        """Record every number of streams with every number of pages; nothing is recorded after that."""
         for pages in PAGES:
             for streams in STREAMS:
                 with self._turns.taken(self._flow.noise.device):
                     self._recorded_for(streams, pages)
-            if pages >= max_pages:
-                return
+
+    @property
+    def num_bytes(self) -> int:
+        """Of all pages."""
+        return self.pages.count * self.pages.num_bytes
 
     def __call__(
         self, chunks: Sequence[FlowChunk], tables: Sequence[PageTable], conds: Sequence[Tensor]
@@ -133,7 +139,8 @@ class GraphedFlow:
 
     def _record(self, streams: int, pages: int) -> _Recorded:
         one = self._inputs(streams, pages)
-        return _Recorded(captured(one.run, one.spks.device), one.numbers, one.spks, one.cond)
+        run = captured(one.run, one.spks.device, WARM_UPS, self._memory)
+        return _Recorded(run, one.numbers, one.spks, one.cond)
 
     def _inputs(self, streams: int, pages: int) -> _Recorded:
         """Inputs of rows without a stream, and what runs over them eagerly."""

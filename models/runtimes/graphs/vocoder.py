@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import torch
 from torch import Tensor
 
-from firstword.models.hift.hift import Generator
+from firstword.models.config import NUM_MELS
+from firstword.models.hift.hift import Generator, HiFT
 from firstword.models.layers import FullContext
-from firstword.models.runtimes.graphs.buckets import BATCHES, LastUsed, bucket
-from firstword.models.runtimes.graphs.capture import Run, Turns, captured, recorded_or_eager
+from firstword.models.runtimes.graphs.buckets import BATCHES, bucket
+from firstword.models.runtimes.graphs.capture import Run, Turns, captured, graph_memory, recorded_or_eager
 
 MAX_SEEN = 64  # lengths that came once
 
@@ -25,25 +27,37 @@ class _Recorded:
 class GraphedGenerator:
     """Runs instead of a HiFT's generator. Pieces are padded in number, never in length: they would change.
 
-    A length is recorded when it comes the second time: most pieces are of one whole hop. Threads run it one
-    after the other.
+    A length is recorded when it comes the second time: most pieces are of one whole hop. After `record` none
+    is. Threads run it one after the other.
     """
 
     def __init__(self, generator: Generator):
         self._generator = generator
         self._seen: OrderedDict[int, None] = OrderedDict()
-        self._recorded: LastUsed[tuple[int, int], _Recorded | None] = LastUsed()
+        self._recorded: dict[tuple[int, int], _Recorded | None] = {}
+        self._has_all = False
+        self._memory = graph_memory(generator.conv_pre.weight.device)
         self._turns = Turns()
+
+    @torch.inference_mode()
+    def record(self, lengths: Sequence[int], batches: Sequence[int], hift: HiFT) -> None:
+        """Record pieces of so many frames, contexts included; nothing is recorded after that."""
+        like = self._generator.conv_pre.weight
+        spectra = hift.config.samples_per_frame // hift.stft.hop
+        for length in lengths:
+            shapes = (NUM_MELS, length), (hift.config.istft_n_fft + 2, spectra * length + 1)
+            for rows in batches:
+                with self._turns.taken(like.device):
+                    self._recorded_for(rows, *shapes)
+        self._has_all = True
 
     def __call__(self, mel: Tensor, source_spectrum: Tensor) -> Tensor:
         """mel (B, M, T), source_spectrum (B, n_fft + 2, U T + 1) -> spectrum like that, float32."""
         rows, dtype = bucket(BATCHES, len(mel)), self._generator.conv_pre.weight.dtype
         with self._turns.taken(mel.device):
-            if rows is None or not self._comes_again(mel.shape[2]):
-                return self._generator(mel.to(dtype), source_spectrum.to(dtype), FullContext())
-            record = partial(self._record, rows, mel.shape[1:], source_spectrum.shape[1:])
-            what = f"the generator of {rows} pieces of {mel.shape[2]} frames"
-            one = self._recorded.get((rows, mel.shape[2]), lambda: recorded_or_eager(record, what))
+            one = None
+            if rows is not None and (self._has_all or self._comes_again(mel.shape[2])):
+                one = self._recorded_for(rows, mel.shape[1:], source_spectrum.shape[1:])
             if one is None:
                 return self._generator(mel.to(dtype), source_spectrum.to(dtype), FullContext())
             one.mel[: len(mel)] = mel
@@ -59,9 +73,18 @@ class GraphedGenerator:
         self._seen[length] = None
         return False
 
-    def _record(self, rows: int, mel_shape: Sequence[int], spectrum_shape: Sequence[int]) -> _Recorded:
+    def _recorded_for(self, rows: int, mel: Sequence[int], spectrum: Sequence[int]) -> _Recorded | None:
         """Shapes of one row."""
+        key = rows, mel[1]
+        if key not in self._recorded and not self._has_all:
+            what = f"the generator of {rows} pieces of {mel[1]} frames"
+            self._recorded[key] = recorded_or_eager(partial(self._record, rows, mel, spectrum), what)
+        return self._recorded.get(key)
+
+    def _record(self, rows: int, mel_shape: Sequence[int], spectrum_shape: Sequence[int]) -> _Recorded:
         like = self._generator.conv_pre.weight
         mel, spectrum = (like.new_zeros(rows, *shape) for shape in (mel_shape, spectrum_shape))
-        run = captured(lambda: self._generator(mel, spectrum, FullContext()), like.device)
+        run = captured(
+            lambda: self._generator(mel, spectrum, FullContext()), like.device, memory=self._memory
+        )
         return _Recorded(run, mel, spectrum)
