@@ -69,9 +69,9 @@ screenshots: setup-browser
 dashboards: setup
 	$(BIN)/python -m deploy.grafana
 
-# Anew after a change of app/surfaces/grpc/protos.
+# Anew after a change of app/http/rpc/protos.
 protos: setup
-	cd app/surfaces/grpc/protos && ../../../../$(BIN)/python -m grpc_tools.protoc -I. \
+	cd app/http/rpc/protos && ../../../../$(BIN)/python -m grpc_tools.protoc -I. \
 	    --descriptor_set_out=../protocol.binpb speech.proto inference.proto
 
 serve: setup

@@ -12,6 +12,8 @@ TtsError
 ├── MethodNotAllowed
 ├── UrlTooLong
 ├── HeadersTooLarge
+├── UnsupportedCoding       a transfer coding other than chunked
+├── ExpectationFailed       an `Expect` other than 100-continue
 ├── UpgradeRequired         a WebSocket's path, requested without an upgrade
 ├── ModelNotFound
 ├── SpeakerNotFound
@@ -34,10 +36,12 @@ TtsError
 └── SynthesisFailed         the server's own fault
 """
 
-from typing import Literal
+from typing import Final, Literal
 
 CancelReason = Literal["client_cancel", "disconnect", "timeout", "slow_listener", "shutdown"]
-Wire = Literal["http", "openai", "websocket", "grpc", "kserve", "batch", "cli"]
+Wire = str  # what carries a stream, by the name that metrics and logs have for it
+WIRES: Final = ("http", "openai", "websocket", "grpc", "kserve", "batch", "cli")
+"""Those whose metrics are there from the start; another's begin with its first stream."""
 
 
 class TtsError(Exception):
@@ -97,6 +101,14 @@ class UrlTooLong(TtsError):
 
 
 class HeadersTooLarge(TtsError):
+    pass
+
+
+class UnsupportedCoding(TtsError):
+    pass
+
+
+class ExpectationFailed(TtsError):
     pass
 
 

@@ -9,7 +9,7 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
-from firstword.app.surfaces.grpc.messages import INFERENCE, SPEECH, message, method_of
+from firstword.app.http.rpc.messages import INFERENCE, SPEECH, message, method_of
 from firstword.bench.data_set import Speech
 from firstword.bench.hearing import ServerAnswer
 

@@ -23,6 +23,11 @@ def choose_kernels() -> None:
     torch.backends.cudnn.allow_tf32 = False
 
 
+def card_bytes() -> int:
+    """Memory of the GPU."""
+    return torch.cuda.mem_get_info()[1]
+
+
 @contextmanager
 def own_stream(device: torch.device, is_urgent: bool = False) -> Iterator[None]:
     """Let this thread's work on a GPU be in order by itself, not behind other threads'; on a CPU nothing.

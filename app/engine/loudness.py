@@ -1,4 +1,4 @@
-"""How loud each speaker speaks, measured in the background, and the constant gain that corrects it."""
+"""Measure the loudness of each speaker in the background, and correct it by a constant gain."""
 
 import asyncio
 import hashlib
@@ -53,12 +53,12 @@ class Measured:
     peak: float  # of the sentences, above 0
 
     def gain(self, target_lufs: float) -> float:
-        """As a factor: no more than would bring the highest peak to full scale."""
+        """Return the gain as a factor, at most what brings the highest peak to full scale."""
         return float(min(10 ** ((target_lufs - self.lufs) / 20), 1 / self.peak))
 
 
 class Loudness:
-    """Used within one event loop. What is measured is kept in a file, by digest of speaker and checkpoint."""
+    """Keeps measured loudness in a file, by digest of speaker and checkpoint. For one event loop."""
 
     def __init__(self, target_lufs: float, path: Path, fingerprint: str, languages: tuple[str, ...]) -> None:
         self._target_lufs = target_lufs

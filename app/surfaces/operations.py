@@ -1,11 +1,14 @@
-"""Liveness, readiness, metrics and capabilities."""
+"""Liveness, readiness, metrics and capabilities, for who runs the server."""
 
 import asyncio
 import logging
 import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import datetime
 
 from fastapi import APIRouter
+from prometheus_client import start_http_server
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,8 +16,11 @@ from starlette.responses import Response
 from firstword.app.audio.formats import FORMATS, MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, AudioFormat
 from firstword.app.core.interface import VoiceMode
 from firstword.app.errors import StoreUnavailable
-from firstword.app.http.dependencies import ServicesHere
+from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, Answers
+from firstword.app.http.service import Service, ServiceHere
+from firstword.app.http.surface import HttpSurface
+from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.usage import UsedByClient
 
 RETRY_AFTER_S = 30
@@ -22,6 +28,7 @@ RETRY_AFTER_S = 30
 logger = logging.getLogger(__name__)
 router = APIRouter(tags=["operations"], responses=ERROR_ANSWERS)
 metrics_router = APIRouter(tags=["operations"], responses=ERROR_ANSWERS)
+Probe = Guard("public", checks_origin=False)
 
 
 class Health(BaseModel):
@@ -70,16 +77,18 @@ UNREADY: Answers = {
 
 @router.get("/livez")
 @router.get("/health")
+@Probe
 async def livez() -> Health:
     """Answer while the process is alive."""
     return Health()
 
 
 @router.get("/readyz", responses=UNREADY)
-async def readyz(response: Response, services: ServicesHere) -> Readiness:
+@Probe
+async def readyz(response: Response, service: ServiceHere) -> Readiness:
     """Answer 200 when the server is warm and admits streams, else 503."""
-    status = services.engine.status
-    store = await asyncio.to_thread(services.speakers.health)
+    status = service.engine.status
+    store = await asyncio.to_thread(service.speakers.health)
     is_ready = status.is_ready and store.is_available
     if not is_ready:
         response.status_code = 503
@@ -89,17 +98,18 @@ async def readyz(response: Response, services: ServicesHere) -> Readiness:
 
 
 @router.get("/v1/capabilities")
-async def capabilities(request: Request, services: ServicesHere) -> Capabilities:
+@Guard("any key")
+async def capabilities(request: Request, service: ServiceHere) -> Capabilities:
     """Report what this server can do with its checkpoint."""
-    info, limits = services.engine.info, services.limits
+    info, limits = service.engine.info, service.limits
     return Capabilities(
-        model=services.model_id,
+        model=info.checkpoint,
         checkpoint=info.checkpoint,
         backend=info.backend,
         formats=list(FORMATS),
         sample_rates={name: info.sample_rates_hz for name, info in FORMATS.items()},
         default_sample_rate=info.sample_rate_hz,
-        speakers=len(services.speakers.list(request.state.client)),
+        speakers=len(service.speakers.list(request.state.client)),
         default_speaker=info.default_speaker,
         continuous_text=info.can_continue_text,
         instruct=info.takes_instruct,
@@ -107,7 +117,7 @@ async def capabilities(request: Request, services: ServicesHere) -> Capabilities
         languages=info.languages,
         limits=ReportedLimits(
             max_text_chars=info.max_text_chars,
-            max_streams=services.engine.max_streams,
+            max_streams=service.engine.max_streams,
             max_json_bytes=limits.max_body_bytes,
             max_upload_bytes=limits.max_upload_bytes,
             max_reference_bytes=limits.max_reference_bytes,
@@ -131,11 +141,12 @@ class UsageReport(BaseModel):
 
 
 @router.get("/v1/usage")
-async def usage(request: Request, services: ServicesHere) -> UsageReport:
+@Guard("any key")
+async def usage(request: Request, service: ServiceHere) -> UsageReport:
     """Report what the key has used since its server began to count; to an administrator, what all have."""
     client = request.state.client
     try:
-        used = await services.usage.read()
+        used = await service.usage.read()
     except (sqlite3.Error, OSError) as error:
         logger.error("what the keys used cannot be read: %s", error)
         raise StoreUnavailable(
@@ -143,7 +154,7 @@ async def usage(request: Request, services: ServicesHere) -> UsageReport:
         ) from error
     shown = used if client.is_admin else {client.name: used.get(client.name, UsedByClient())}
     return UsageReport(
-        since=datetime.fromisoformat(services.usage.began_at),
+        since=datetime.fromisoformat(service.usage.began_at),
         keys=[
             UsageOfKey(
                 name=name or None,
@@ -157,8 +168,40 @@ async def usage(request: Request, services: ServicesHere) -> UsageReport:
 
 
 @metrics_router.get("/metrics", response_class=Response)
-async def metrics(request: Request, services: ServicesHere) -> Response:
+@Guard("admin", checks_origin=False)
+async def metrics(request: Request, service: ServiceHere) -> Response:
     """Return the metrics in Prometheus' text format; with traces, as OpenMetrics to whom accepts it."""
-    accept = request.headers.get("accept", "") if services.tracing.is_on else ""
-    body, content_type = await asyncio.to_thread(services.metrics.exposition, accept)
+    accept = request.headers.get("accept", "") if service.tracing.is_on else ""
+    body, content_type = await asyncio.to_thread(service.metrics.exposition, accept)
     return Response(body, headers={"Content-Type": content_type})
+
+
+class OperationsSurface(HttpSurface):
+    """Its routes, and a port of its own for the metrics alone where one is set."""
+
+    def __init__(self, metrics_port: int | None = None, host: str = "127.0.0.1") -> None:
+        """metrics_port: None leaves the metrics on the main port."""
+        shown = metrics_router.routes if metrics_port is None else []
+        super().__init__("operations", [*router.routes, *shown])
+        self._metrics_port = metrics_port
+        self._host = host
+
+    @asynccontextmanager
+    async def running(self, service: Service) -> AsyncIterator[None]:
+        async with metrics_server(self._metrics_port, self._host, service.metrics):
+            yield
+
+
+@asynccontextmanager
+async def metrics_server(port: int | None, host: str, metrics: Metrics) -> AsyncIterator[None]:
+    """Serve /metrics on its own port, if one is set, in prometheus_client's own thread."""
+    if port is None:
+        yield
+        return
+    server, thread = start_http_server(port, host, metrics.registry)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(server.shutdown)
+        server.server_close()
+        await asyncio.to_thread(thread.join)

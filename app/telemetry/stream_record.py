@@ -2,73 +2,15 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import get_args
 
 from firstword.app.errors import CancelReason, Wire
+from firstword.app.events import Stage, StreamEvents
 from firstword.app.telemetry.metrics import CONTINUITY_THRESHOLDS_MS, Metrics, Outcome, Playback, RejectReason
+from firstword.app.telemetry.stream_stats import StreamStats
 from firstword.app.telemetry.tracing import NO_TRACE, StreamTrace
 
 logger = logging.getLogger(__name__)
-
-
-WordTimes = Literal["aligned", "estimated"]  # by the language model, or by the words' lengths
-
-
-@dataclass(slots=True)
-class FirstChunk:
-    """Where the time before a stream's first audio went, in seconds; None: not known, or not yet.
-
-    prefill_s: until the language model's first token; first_hop_s: from there to the tokens of the first
-    chunk. flow_s, vocoder_s: this stream's share of its batch.
-    """
-
-    speaker_s: float | None = None
-    is_speaker_ready: bool = True  # found in memory
-    text_s: float | None = None
-    prefill_s: float | None = None
-    first_hop_s: float | None = None
-    flow_s: float | None = None
-    vocoder_s: float | None = None
-    encode_s: float | None = None
-    audio_s: float | None = None  # of the chunk
-
-    @property
-    def rtf(self) -> float | None:
-        """Time to make the chunk, from its prefill on, over its audio."""
-        times = (self.prefill_s, self.first_hop_s, self.flow_s, self.vocoder_s, self.encode_s)
-        return sum(one or 0.0 for one in times) / self.audio_s if self.audio_s else None
-
-    def times_ms(self) -> dict[str, float]:
-        """What is known, by stage, in order."""
-        times = {
-            "speaker": self.speaker_s,
-            "text": self.text_s,
-            "prefill": self.prefill_s,
-            "first_hop": self.first_hop_s,
-            "flow": self.flow_s,
-            "vocoder": self.vocoder_s,
-            "encode": self.encode_s,
-        }
-        return {name: round(1000 * time_s, 1) for name, time_s in times.items() if time_s is not None}
-
-
-@dataclass(slots=True)
-class StreamStats:
-    """Counted by the engine while a stream lives. Times are seconds; compute is that of all stages."""
-
-    characters: int = 0  # as given, before normalization
-    speech_tokens: int = 0
-    audio_samples: int = 0  # given out
-    queue_wait_s: float = 0.0
-    compute_s: float = 0.0
-    lm_s: float = 0.0  # of it, as the next two
-    flow_s: float = 0.0
-    vocoder_s: float = 0.0
-    first: FirstChunk = field(default_factory=FirstChunk)
-    pauses: list[int] = field(default_factory=list)  # of the writer: behind which characters
-    word_times: WordTimes | None = None  # how they were found, where they were asked for
-    warnings: list[str] = field(default_factory=list)  # about the text, for the client; in ASCII
 
 
 class StreamRecord:
@@ -80,18 +22,20 @@ class StreamRecord:
     def __init__(
         self,
         metrics: Metrics,
-        clock: Callable[[], float],
+        events: StreamEvents,
         wire: Wire,
         received_s: float | None = None,
         is_played: bool = True,
         trace: StreamTrace = NO_TRACE,
         on_used: Callable[[int, float], None] = lambda characters, audio_s: None,
     ) -> None:
-        """received_s: when the request came, by the clock; None: now. is_played: while it comes; the times of
-        others say nothing of what a listener waits for. on_used: called at the end of a stream that had a
-        slot, with its characters and seconds of audio."""
+        """events: of the stream; the record tells them what it learns of encoding and sending. received_s:
+        when the request came, by their clock; None: now. is_played: while it comes; the times of others say
+        nothing of what a listener waits for. on_used: called at the end of a stream that had a slot, with its
+        characters and seconds of audio."""
         self._metrics = metrics
-        self._clock = clock
+        self._events = events
+        self._clock = clock = events.clock
         self._wire = wire
         self._on_used = on_used
         self._received_s = clock() if received_s is None else received_s
@@ -122,8 +66,7 @@ class StreamRecord:
         """Count encoded audio of `num_samples` handed to the transport; none at all does not count."""
         if num_samples == 0:
             return
-        now_s = self._clock()
-        self._trace.add("send", self._encoded_s, now_s, samples=num_samples)
+        now_s = self._events.passed("send", self._encoded_s, samples=num_samples)
         if self._playback is None:
             self._playback = Playback(sample_rate_hz)
             self._ttfb_s = now_s - self._received_s
@@ -141,11 +84,10 @@ class StreamRecord:
 
     def encoded(self, seconds: float) -> None:
         """Count the time it took to encode one chunk."""
-        self._metrics.stage_seconds.labels("encode").observe(seconds)
         if self._ttfb_s is None:
             self._first_encode_s += seconds
         self._encoded_s = self._clock()
-        self._trace.add("encode", self._encoded_s - seconds, self._encoded_s)
+        self._events.emit(Stage("encode", self._encoded_s - seconds, self._encoded_s))
 
     @property
     def ttfb_ms(self) -> float | None:

@@ -33,9 +33,13 @@ from firstword.models.hift.hift import HiFT
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, SpeechLM
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
-from firstword.models.runtimes.graphs.build import graphed_generator, graphed_lm
-from firstword.models.runtimes.graphs.capture import captured
-from firstword.models.runtimes.graphs.flow import GraphedFlow
+from firstword.models.networks import Networks
+from firstword.models.runtimes.torch.cuda_graphs.build import (
+    graphed_generator,
+    graphed_lm,
+    graphed_networks,
+)
+from firstword.models.runtimes.torch.cuda_graphs.capture import captured
 from firstword.models.token2wav import PromptState, Token2Wav
 from firstword.models.token2wav_step import StepInput, StepTimes
 
@@ -216,8 +220,10 @@ def _spoken(folder: Path, device: torch.device, dtype: torch.dtype, graphs: bool
 
 
 def _token2wav(flow: Flow, hift: HiFT, graphs: bool) -> Token2Wav:
-    whole = GraphedFlow(flow) if graphs else None
-    return Token2Wav(flow, hift, whole=whole, generate=graphed_generator(hift) if graphs else None)
+    if not graphs:
+        return Token2Wav(flow, hift)
+    networks = Networks(flow=graphed_networks(flow), vocoder=graphed_generator(hift))
+    return Token2Wav(flow, hift, networks=networks)
 
 
 def time_stages(probe: Probe) -> None:

@@ -8,6 +8,7 @@ past is within the window.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import torch
@@ -17,8 +18,10 @@ from firstword.models.config import FRAMES_PER_TOKEN, NUM_MELS
 from firstword.models.flow.batched_cache import BatchedCache
 from firstword.models.flow.encoder import pack_tokens
 from firstword.models.flow.flow import Flow
-from firstword.models.flow.kv_cache import CacheWindow, ChunkKVCache, ChunkRing, PagedKVCache, PromptCache
+from firstword.models.flow.kv_cache import CacheWindow, ChunkKVCache, ChunkRing, PromptCache
 from firstword.models.flow.solver import noise_between, solve
+from firstword.models.flow.state import estimator_layout, front_layouts
+from firstword.models.state import StateLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,11 @@ class FlowChunk:
 
 
 class Estimator(Protocol):
+    """The flow's velocity network, with the cache that it needs of each stream."""
+
+    @property
+    def cache_class(self) -> type[ChunkKVCache]: ...
+
     def __call__(
         self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, context: BatchedCache
     ) -> Tensor:
@@ -81,23 +89,14 @@ class Estimator(Protocol):
 
 
 class Front(Protocol):
+    """Speech tokens to `mu`, with the cache that it needs of each stream."""
+
+    @property
+    def cache_class(self) -> type[ChunkKVCache]: ...
+
     def __call__(self, tokens: Tensor, token_context: BatchedCache, frame_context: BatchedCache) -> Tensor:
         """tokens (B, T + lookahead), -1 where there is none -> mu (B, M, 2 T)."""
         ...
-
-
-class OtherEstimator(Estimator, Protocol):
-    """An estimator that runs instead of the flow's own, with the cache that it needs."""
-
-    @property
-    def cache_class(self) -> type[ChunkKVCache]: ...
-
-
-class OtherFront(Front, Protocol):
-    """A front that runs instead of the flow's own, with the cache that it needs."""
-
-    @property
-    def cache_class(self) -> type[ChunkKVCache]: ...
 
 
 class WholeChunk(Protocol):
@@ -113,29 +112,37 @@ class WholeChunk(Protocol):
         ...
 
 
-class IncrementalFlow:
-    """Solves chunks of batches of streams. Holds the weights; a stream's state hangs from its `FlowState`.
+@dataclass(frozen=True, slots=True, eq=False)
+class FlowNetworks:
+    """The two networks of a flow as they are run: torch's own, or a runtime's in their place.
 
-    whole: runs every chunk of the grid instead of front, estimator and solver; an utterance that is solved at
-    once runs without it.
+    whole: runs every chunk of the grid instead of both and the solver; an utterance that is solved at once
+    runs without it. max_state_bytes: of a stream, where `whole` has so much for it; None: there is no bound.
     """
 
-    def __init__(
-        self,
-        flow: Flow,
-        estimator: OtherEstimator | None = None,
-        front: OtherFront | None = None,
-        whole: WholeChunk | None = None,
-    ):
+    front: Front
+    estimator: Estimator
+    whole: WholeChunk | None = None
+    max_state_bytes: int | None = None
+
+    @classmethod
+    def of(cls, flow: Flow) -> "FlowNetworks":
+        return cls(flow.front, flow.estimator)
+
+
+class IncrementalFlow:
+    """Solves chunks of batches of streams. Holds the weights; a stream's state hangs from its `FlowState`."""
+
+    def __init__(self, flow: Flow, networks: FlowNetworks | None = None):
+        """networks: None: the flow's own."""
         self.flow = flow
-        self._whole = whole
-        self._front: Front = flow.front if front is None else front
-        self._front_cache = PagedKVCache if front is None else front.cache_class
-        self._estimator: Estimator = flow.estimator if estimator is None else estimator
-        self._estimator_cache = PagedKVCache if estimator is None else estimator.cache_class
+        networks = networks or FlowNetworks.of(flow)
+        self._front, self._front_cache = networks.front, networks.front.cache_class
+        self._estimator, self._estimator_cache = networks.estimator, networks.estimator.cache_class
+        self._whole = networks.whole
         self._grid_caches: tuple[type[ChunkRing], ...] = self._front_cache, self._estimator_cache
-        if whole is not None:
-            self._grid_caches = whole.cache_class, whole.cache_class
+        if networks.whole is not None:
+            self._grid_caches = networks.whole.cache_class, networks.whole.cache_class
         self.chunk_tokens = flow.chunk_tokens
         self.lookahead_tokens = flow.config.lookahead_tokens
 
@@ -222,12 +229,18 @@ class IncrementalFlow:
         size = self.flow.front.embedding.weight.element_size()
         cfm = self.flow.config.cfm
         passes = cfm.rows_per_stream * cfm.num_steps
-        front, estimator = self.flow.front.cache_sizes(), self.flow.estimator.cache_sizes()
-        fixed = front.left_values + passes * estimator.left_values
+        tokens, frames, estimator = self._layouts
+        fixed = tokens.fixed_values + frames.fixed_values + passes * estimator.fixed_values
         of_step = self._grid_caches[1].bytes_of(estimator.values_per_frame, estimator.vectors_per_frame, size)
-        frame = passes * of_step + front.values_per_frame * size
-        per_chunk = self.chunk_tokens * (front.values_per_token * size + FRAMES_PER_TOKEN * frame)
+        frame = passes * of_step + frames.values_per_frame * size
+        per_chunk = self.chunk_tokens * (tokens.values_per_frame * size + FRAMES_PER_TOKEN * frame)
         return fixed * size, per_chunk
+
+    @cached_property
+    def _layouts(self) -> tuple[StateLayout, StateLayout, StateLayout]:
+        """Of the front at both its rates, and of the estimator."""
+        tokens, frames = front_layouts(self.flow.front, self.lookahead_tokens)
+        return tokens, frames, estimator_layout(self.flow.estimator)
 
     def copied_bytes(self, prompt: FlowPrompt) -> int:
         """Bytes of the prompt that each stream has a copy of, beside `state_bytes`."""

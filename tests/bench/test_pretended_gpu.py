@@ -15,7 +15,7 @@ from firstword.bench.gpu.pretended.counts import CountedStage
 from firstword.bench.gpu.pretended.device import MixedDevices, RefusedWhileRecording, pretended_gpu
 from firstword.bench.gpu.pretended.engine import speak
 from firstword.models.config import Family
-from firstword.models.runtimes.graphs.capture import captured
+from firstword.models.runtimes.torch.cuda_graphs.capture import captured
 
 FAMILIES: tuple[Family, ...] = ("cosyvoice2", "cosyvoice3")
 CUDA = torch.device("cuda")

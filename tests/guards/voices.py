@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from firstword.app.engine.startup import first_hop_tokens, load_networks
+from firstword.app.engine.loading import load_networks
+from firstword.app.engine.runtimes import first_hop_tokens
 from firstword.app.options import BUILTIN_CHECKPOINT, NetworkOptions
 from firstword.app.settings import SETTINGS
 from firstword.models.checkpoint.open import open_checkpoint
@@ -22,7 +23,7 @@ from tests.models.networks import random_ids
 Kind = Literal["graphs", "torch"]
 KINDS: tuple[Kind, ...] = ("graphs", "torch")
 DEFAULTS: dict[str, Any] = {name: setting.default for name, setting in SETTINGS.items()}
-FIRST_HOP_TOKENS = first_hop_tokens(NetworkOptions(), "cpu")
+FIRST_HOP_TOKENS = first_hop_tokens(NetworkOptions(device="cpu"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

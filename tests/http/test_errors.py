@@ -36,8 +36,8 @@ from firstword.app.errors import (
 from firstword.app.http.errors import (
     INTERNAL,
     TABLE,
+    ErrorResponse,
     error_body,
-    error_response,
     outcome_of,
     row_of,
 )
@@ -55,6 +55,8 @@ ROWS = [
     (MethodNotAllowed("no", "GET"), 405, "invalid_request_error", "method_not_allowed", None),
     (errors.UrlTooLong("no"), 414, "invalid_request_error", "url_too_long", None),
     (errors.HeadersTooLarge("no"), 431, "invalid_request_error", "headers_too_large", None),
+    (errors.UnsupportedCoding("no"), 501, "invalid_request_error", "unsupported_transfer_coding", None),
+    (errors.ExpectationFailed("no"), 417, "invalid_request_error", "expectation_failed", None),
     (UpgradeRequired("no"), 426, "invalid_request_error", "upgrade_required", None),
     (SpeakerExists("no"), 409, "conflict_error", "speaker_exists", None),
     (SpeakerIncompatible("no"), 409, "conflict_error", "speaker_incompatible", None),
@@ -225,6 +227,6 @@ async def test_of_many_faults_a_message_shows_a_few() -> None:
 
 
 def test_a_message_with_a_lone_surrogate_can_be_sent() -> None:
-    body = bytes(error_response(InvalidRequest("\ud800 came", param="\ud800")).body)
+    body = bytes(ErrorResponse(InvalidRequest("\ud800 came", param="\ud800")).body)
     assert rb"\ud800 came" in body
     assert error_body(InvalidRequest("no"))["error"]["param"] is None

@@ -20,8 +20,10 @@ from firstword.app.core.interface import (
     SynthesisRequest,
     TextReport,
 )
+from firstword.app.core.transcript import TimedWord
 from firstword.app.errors import CancelReason, Draining, SpeakerNotFound
-from firstword.app.telemetry.stream_record import StreamStats
+from firstword.app.events import StreamEvents
+from firstword.app.telemetry.stream_stats import StreamStats
 from firstword.app.text.language import detect_language, unspoken_languages
 
 SAMPLE_RATE_HZ = 24_000
@@ -77,15 +79,15 @@ class FakeEngine:
     def open_streams(self) -> list["FakeStream"]:
         return [stream for stream in self.streams if stream.is_open]
 
-    def open(self, request: SynthesisRequest, prepared: object = None) -> "FakeStream":
-        if not request.is_background:
+    def open(self, request: SynthesisRequest, events: StreamEvents | None = None) -> "FakeStream":
+        if not request.delivery.is_background:
             self.info.check_length(len(request.text or ""))
-        request = replace(request, language=self.info.language_of(request.language))
-        name = request.speaker or self.info.default_speaker
+        name = request.voice.speaker or self.info.default_speaker
+        stream = FakeStream(self, request, name)
         if name not in self.speakers:
             raise SpeakerNotFound(f"No speaker is named {name!r}; GET /speakers lists them.")
         self.info.check(request)
-        return FakeStream(self, request, name)
+        return stream
 
     def list_tokens(self, request: SynthesisRequest) -> AsyncGenerator[ListedTokens]:
         self.open(request)
@@ -133,6 +135,7 @@ class FakeStream:
     def __init__(self, engine: FakeEngine, request: SynthesisRequest, speaker: str) -> None:
         self.request = request
         self.speaker = speaker
+        self.language = engine.info.language_of(request.voice.language)
         self.sample_rate_hz = engine.info.sample_rate_hz
         self.stats = StreamStats()
         self.is_open = True  # until it is left, or its iteration ended
@@ -172,8 +175,8 @@ class FakeStream:
         self._engine.info.check_length(len(self.text) + len(text))
         self.text += text
         self.stats.characters += len(text)
-        language = self.request.language or detect_language(text)
         info = self._engine.info
+        language = self.language or detect_language(text)
         for code in unspoken_languages(text, language, info.languages):
             if info.warning_of(code) not in self.stats.warnings:
                 self.stats.warnings.append(info.warning_of(code))
@@ -223,10 +226,23 @@ class FakeStream:
             self.num_chunks += 1
             self.stats.speech_tokens += 1
             self.stats.audio_samples += len(samples)
-            yield Audio(samples)
+            yield Audio(samples, self._ended_words())
         self._close()
         if self._failure is not None:
             raise self._failure
+
+    def _ended_words(self) -> list[TimedWord]:
+        """The word that ends in the last chunk: one chunk is one character."""
+        end = self.num_chunks
+        if not self.request.delivery.wants_words:
+            return []
+        is_end = end == len(self.text) or self.text[end].isspace()
+        word = self.text[:end].rpartition(" ")[2]
+        if not is_end or not word:
+            return []
+        self.stats.word_times = "estimated"
+        per_chunk = self._engine.samples_per_character
+        return [TimedWord(word, end - len(word), end, (end - len(word)) * per_chunk, end * per_chunk)]
 
     async def _has_due(self) -> bool:
         """Waits for something to speak; False once nothing will come."""

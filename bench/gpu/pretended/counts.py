@@ -31,8 +31,12 @@ from firstword.models.hift.streaming import CausalVocoder, WindowedVocoder
 from firstword.models.lm.decoder import RowRequest, SpeechDecoder
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
-from firstword.models.runtimes.graphs.build import graphed_generator, graphed_lm
-from firstword.models.runtimes.graphs.flow import GraphedFlow
+from firstword.models.networks import Networks
+from firstword.models.runtimes.torch.cuda_graphs.build import (
+    graphed_generator,
+    graphed_lm,
+    graphed_networks,
+)
 from firstword.models.token2wav import Token2Wav
 from firstword.models.token2wav_step import StepInput
 
@@ -119,8 +123,8 @@ def _count_token2wav(
     if config.hift.is_causal:
         hift.noise = torch.rand(config.sample_rate_hz * 60, device=subject.device)
     graphs = form == "graphs"
-    whole = GraphedFlow(flow) if graphs else None
-    token2wav = Token2Wav(flow, hift, whole=whole, generate=graphed_generator(hift) if graphs else None)
+    networks = Networks(flow=graphed_networks(flow), vocoder=graphed_generator(hift)) if graphs else None
+    token2wav = Token2Wav(flow, hift, networks=networks)
     speaker = random_speaker(flow_config.vocab_size, PROMPT_TOKENS)
     of = (subject.family, form, streams)
     hop = "prompt"

@@ -9,9 +9,9 @@ from pathlib import Path
 from unittest.mock import patch
 
 from firstword.app.clients import ANYBODY
-from firstword.app.core.interface import Audio, Mode, SynthesisRequest
-from firstword.app.engine import startup
-from firstword.app.engine.startup import running_engine
+from firstword.app.core.interface import Audio
+from firstword.app.core.request import Delivery, Mode, SynthesisRequest
+from firstword.app.engine.startup import StartOptions, running_engine
 from firstword.app.options import EngineOptions, LMEngineOptions, NetworkOptions, SpeakerOptions
 from firstword.app.telemetry.metrics import Metrics
 from firstword.bench.gpu.pretended.device import PretendedGpu, pretended_gpu
@@ -20,7 +20,8 @@ from firstword.bench.gpu.service import speak_as_long_as_people, write_texts
 from firstword.bench.random_checkpoint import write_random_checkpoint
 from firstword.bench.random_checkpoint.networks import PROMPT_SPEAKER
 from firstword.models.config import Family
-from firstword.models.runtimes.graphs import flow, lm
+from firstword.models.runtimes.torch import runtime
+from firstword.models.runtimes.torch.cuda_graphs import flow, lm
 
 TEXTS = ("The quick brown fox.", "One more sentence.", "Yes.")
 
@@ -49,8 +50,8 @@ def _few_buckets() -> Iterator[None]:
     """Record as few shapes as three streams need: all of them take a CPU minutes."""
     with ExitStack() as stack:
         for module, name, few in (
-            (startup, "MAX_ROWS", 4),
-            (startup, "STREAMS", (1, 2)),
+            (runtime, "MAX_ROWS", 4),
+            (runtime, "STREAMS", (1, 2)),
             (flow, "STREAMS", (1, 2)),
             (flow, "PAGES", (4, 8)),
             (lm, "LENGTHS", (256,)),
@@ -64,19 +65,19 @@ async def _speak(gpu: PretendedGpu, checkpoint: Path, data_dir: Path, cuda_graph
         checkpoint=checkpoint, backend="torch", device="cuda", precision="bfloat16", cuda_graphs=cuda_graphs
     )
     speakers = SpeakerOptions(data_dir=data_dir, default_speaker=PROMPT_SPEAKER)
-    options = EngineOptions(max_streams=4)
-    async with running_engine(networks, options, speakers, LMEngineOptions(), Metrics()) as running:
+    given = StartOptions(networks, EngineOptions(max_streams=4), speakers, LMEngineOptions())
+    async with running_engine(given, Metrics()) as running:
         at_start = len(gpu.ledger.recordings)
 
         async def one(number: int, text: str) -> float:
             mode: Mode = "continuous" if number == 1 else "whole"
-            given = text if mode == "whole" else None
+            whole = text if mode == "whole" else None
             request = SynthesisRequest(
-                str(number), "cli", mode, given, seed=number, cache=False, client=ANYBODY
+                str(number), "cli", mode, whole, seed=number, delivery=Delivery(cache=False), client=ANYBODY
             )
             samples = 0
             async with running.engine.open(request) as stream:
-                if given is None:
+                if whole is None:
                     stream.push_text(text)
                     stream.finish_text()
                 async for event in stream:

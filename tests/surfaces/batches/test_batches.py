@@ -16,14 +16,14 @@ import soundfile
 
 from firstword.app.audio.dsp import to_pcm16
 from firstword.app.errors import InvalidRequest, Overloaded, StoreFull, SynthesisFailed
-from firstword.app.http.dependencies import Services
 from firstword.app.http.keys import KeyRing
+from firstword.app.http.service import Service
 from firstword.app.surfaces.batches import schemas, store
-from firstword.app.surfaces.batches.queue import Batches
-from firstword.app.surfaces.batches.runner import BatchRunner
+from firstword.app.surfaces.batches.options import BatchOptions
 from firstword.app.surfaces.batches.store import BatchStore, NewItem
+from firstword.app.surfaces.batches.surface import BatchSurface
 from tests.support.fake_engine import FakeEngine, speech
-from tests.support.serving import counted, error_of, in_process, make_services
+from tests.support.serving import counted, error_of, in_process, make_services, make_surfaces
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -34,15 +34,12 @@ MB = 1 << 20
 @asynccontextmanager
 async def running(
     directory: Path, engine: FakeEngine | None = None, **options: Any
-) -> AsyncIterator[tuple[httpx.AsyncClient, Services]]:
+) -> AsyncIterator[tuple[httpx.AsyncClient, Service]]:
     """A service whose batches are kept in the directory, and a client of it."""
-    services = make_services(engine, batches=Batches(BatchStore(directory, MB)), **options)
-    runner = BatchRunner(services)
-    runner.start()
-    async with in_process(services) as client:
+    services = make_services(engine, **options)
+    surface = BatchSurface(BatchOptions(disk_mb=1), directory)
+    async with surface.running(services), in_process(services, surfaces=[surface]) as client:
         yield client, services
-    await runner.stop()
-    services.batches.store.close()
 
 
 async def ended(client: httpx.AsyncClient, id: str, **options: Any) -> dict[str, Any]:
@@ -250,7 +247,7 @@ async def test_a_second_server_with_the_same_directory_says_so_and_a_server_may_
 ) -> None:
     first = BatchStore(tmp_path, MB)
     for other, message in ((BatchStore(tmp_path, MB), "another server"), (BatchStore(tmp_path, 0), "is 0")):
-        async with in_process(make_services(batches=Batches(other))) as client:
+        async with in_process(make_services(), surfaces=make_surfaces(batches=other)) as client:
             answer = await client.post(PATH, json={"items": [{"text": "Hi."}]})
         assert answer.status_code == 503
         assert message in str(error_of(answer)["message"])

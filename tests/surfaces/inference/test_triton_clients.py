@@ -17,9 +17,9 @@ from google.protobuf.json_format import MessageToDict
 from tritonclient.utils import InferenceServerException
 
 from firstword.app.errors import Overloaded, SynthesisFailed
-from firstword.app.http.dependencies import Services
+from firstword.app.http.rpc.messages import POOL
+from firstword.app.http.service import Service
 from firstword.app.options import Limits
-from firstword.app.surfaces.grpc.messages import POOL
 from firstword.app.surfaces.inference.models import SPEECH_TOKEN_OFFSET
 from tests.support.fake_engine import FakeEngine, speech
 from tests.support.fake_stages import SAMPLES_PER_TOKEN, FakeStages
@@ -33,9 +33,9 @@ in_thread = asyncio.to_thread
 
 
 @asynccontextmanager
-async def both(services: Services) -> AsyncIterator[tuple[Rpc, str]]:
+async def both(services: Service) -> AsyncIterator[tuple[Rpc, str]]:
     """gRPC and HTTP over the same models, as the service has them."""
-    async with grpc_serving(services) as rpc, serving(services, inference=rpc.inference) as url:
+    async with grpc_serving(services) as rpc, serving(services, surfaces=rpc.surfaces) as url:
         yield rpc, url
 
 
@@ -69,7 +69,7 @@ async def test_a_text_is_streamed_with_an_empty_final_response_of_its_own() -> N
     assert got.finals == [False] * len(HELLO) + [True], "audio in a final response is lost"
     assert all(chunk.shape[0] == 1 for chunk in got.audio)
     np.testing.assert_allclose(np.concatenate(got.audio, axis=1)[0], speech(HELLO), atol=1e-6)
-    reference_sent = engine.streams[0].request.reference
+    reference_sent = engine.streams[0].request.voice.reference
     assert reference_sent is not None
     assert reference_sent.transcript == "Hum."
     assert soundfile.info(io.BytesIO(reference_sent.content)).frames == 8000, "zeros behind it count not"
@@ -88,8 +88,8 @@ async def test_a_text_alone_has_the_default_speaker_and_parameters_name_others()
     first, second, third = engine.streams
     assert (first.speaker, first.request.seed) == ("hum", None)
     assert (second.speaker, second.request.seed) == ("anna", 7)
-    assert (third.speaker, third.request.instruct) == ("anna", "low")
-    assert all(stream.request.reference is None for stream in engine.streams)
+    assert (third.speaker, third.request.voice.instruct) == ("anna", "low")
+    assert all(stream.request.voice.reference is None for stream in engine.streams)
 
 
 async def test_the_whole_is_answered_at_once_over_grpc_and_http() -> None:

@@ -1,0 +1,143 @@
+"""One gRPC call: its key, its id, its errors as statuses, and why it ended early."""
+
+import asyncio
+import logging
+import re
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import grpc
+
+from firstword.app.clients import ANYBODY
+from firstword.app.errors import CancelReason, Refused, StreamTimeout, TtsError
+from firstword.app.http.auth import Credentials
+from firstword.app.http.errors import INTERNAL, count_rejection, error_message, row_of
+from firstword.app.http.routes import Guard
+from firstword.app.http.service import Service
+from firstword.app.http.session import StreamSession
+
+STATUS: Final = {
+    400: grpc.StatusCode.INVALID_ARGUMENT,
+    401: grpc.StatusCode.UNAUTHENTICATED,
+    403: grpc.StatusCode.PERMISSION_DENIED,
+    404: grpc.StatusCode.NOT_FOUND,
+    408: grpc.StatusCode.DEADLINE_EXCEEDED,
+    409: grpc.StatusCode.ALREADY_EXISTS,
+    410: grpc.StatusCode.DATA_LOSS,
+    413: grpc.StatusCode.INVALID_ARGUMENT,
+    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    500: grpc.StatusCode.INTERNAL,
+    503: grpc.StatusCode.UNAVAILABLE,
+    507: grpc.StatusCode.RESOURCE_EXHAUSTED,
+}
+"""By the status over HTTP of the same error."""
+
+DEADLINE_MARGIN_S: Final = 0.005
+
+_ACCEPTED_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+
+logger = logging.getLogger(__name__)
+
+
+class Call:
+    """What the handler of a method needs of its call."""
+
+    def __init__(self, service: Service, context: Any) -> None:
+        metadata = {str(name).lower(): value for name, value in context.invocation_metadata() or ()}
+        given_id = str(metadata.get("x-request-id", ""))
+        self.request_id = given_id if _ACCEPTED_REQUEST_ID.fullmatch(given_id) else uuid.uuid4().hex
+        self.received_s = service.clock()
+        self.client = ANYBODY
+        self.session: StreamSession | None = None  # set by a handler whose call is one stream
+        self.cancel_reason: CancelReason = "disconnect"  # why, should the call be cancelled
+        self._context = context
+        self._write_timeout_s = service.limits.slow_listener_timeout_s
+
+        self._shown = Credentials(str(metadata.get("authorization", "")), str(metadata.get("x-api-key", "")))
+        self._auth = service.auth
+
+    async def authenticate(self, guard: Guard) -> None:
+        """Raise InvalidApiKey and MissingScope."""
+        self.client = await self._auth.client_of(self._shown, guard)
+
+    @asynccontextmanager
+    async def within_deadline(self) -> AsyncIterator[None]:
+        """Raise StreamTimeout right before the deadline that the client set, if it set one.
+
+        gRPC would cancel the call at it, as it does where the client leaves.
+        """
+        remaining_s = self._context.time_remaining()
+        if remaining_s is None:
+            yield
+            return
+        timer = asyncio.timeout(max(0.0, remaining_s - DEADLINE_MARGIN_S))
+        # The stream is told why before it is cancelled.
+        telling = asyncio.get_running_loop().call_later(remaining_s - 2 * DEADLINE_MARGIN_S, self._be_late)
+        try:
+            async with timer:
+                yield
+        except TimeoutError:
+            if not timer.expired():
+                raise
+            raise StreamTimeout("the deadline of the call passed; give it more time") from None
+        finally:
+            telling.cancel()
+
+    def _be_late(self) -> None:
+        self.cancel_reason = "timeout"
+        if self.session is not None:
+            self.session.cancel_reason = "timeout"
+
+    async def write(self, message: Any) -> None:
+        """Raises StreamTimeout where the client does not read."""
+        try:
+            async with asyncio.timeout(self._write_timeout_s):
+                await self._context.write(message)
+        except TimeoutError:
+            if self.session is not None:
+                self.session.cancel("slow_listener")
+            raise StreamTimeout(
+                f"the client read nothing for {self._write_timeout_s:g} s; read what is sent"
+            ) from None
+
+    async def send_id(self) -> None:
+        """Send the initial metadata, which bears the id."""
+        await self._context.send_initial_metadata((("x-request-id", self.request_id),))
+
+
+Handler = Callable[[Any, Call], Awaitable[Any]]
+
+
+def answered(service: Service, guard: Guard, handler: Handler) -> Callable[[Any, Any], Awaitable[Any]]:
+    """Return a method's handler as the server takes it. What it raises becomes the status of the call.
+
+    guard: who may call it. handler: takes the request, or the requests that come, and the call.
+    """
+
+    async def handle(request: Any, context: Any) -> Any:
+        try:
+            try:
+                call = Call(service, context)
+                await call.authenticate(guard)
+            except TtsError as error:
+                count_rejection(service.metrics, error)
+                raise
+            async with call.within_deadline():
+                return await handler(request, call)
+        except Exception as error:
+            await abort(context, error)
+
+    return handle
+
+
+async def abort(context: Any, error: Exception) -> None:
+    """End the call with the status of an error; our own faults are logged."""
+    row = row_of(error)
+    if row is INTERNAL:
+        logger.error("a gRPC call failed", exc_info=error)
+    metadata = [("error-code", row.code)]
+    if isinstance(error, Refused):
+        metadata.append(("retry-after", str(error.retry_after_s)))
+    await context.abort(STATUS[row.status], error_message(error), tuple(metadata))

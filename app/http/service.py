@@ -1,0 +1,45 @@
+"""The service as its surfaces see it: the parts of the server behind their interfaces, and plain values."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends
+from starlette.requests import HTTPConnection
+
+from firstword.app.core.interface import Engine, Stages
+from firstword.app.http.auth import Authenticator
+from firstword.app.http.limits import Quotas
+from firstword.app.options import Limits
+from firstword.app.speakers.consents import ConsentStore
+from firstword.app.speakers.interface import Speakers
+from firstword.app.telemetry.metrics import Metrics
+from firstword.app.telemetry.tracing import NO_TRACING, Tracing
+from firstword.app.telemetry.usage import Usage
+
+Clock = Callable[[], float]  # seconds, monotonic
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    engine: Engine
+    speakers: Speakers
+    consents: ConsentStore
+    stages: Stages
+    auth: Authenticator
+    limits: Limits
+    quotas: Quotas
+    usage: Usage
+    metrics: Metrics
+    clock: Clock
+    tags_audio: bool = True  # whether files say that they are synthetic
+    tracing: Tracing = NO_TRACING
+
+
+def service_of(connection: HTTPConnection) -> Service:
+    """Dependency of HTTP and WebSocket routes."""
+    service: Service = connection.app.state.service
+    return service
+
+
+ServiceHere = Annotated[Service, Depends(service_of)]
