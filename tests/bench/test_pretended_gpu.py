@@ -14,6 +14,7 @@ from firstword.bench.gpu.pretended import counts
 from firstword.bench.gpu.pretended.counts import CountedStage
 from firstword.bench.gpu.pretended.device import MixedDevices, RefusedWhileRecording, pretended_gpu
 from firstword.bench.gpu.pretended.engine import speak
+from firstword.bench.random_checkpoint import Size
 from firstword.models.config import Family
 from firstword.models.runtimes.torch.cuda_graphs.capture import captured
 
@@ -176,10 +177,33 @@ class Bounds:
 
 @cache
 def counted(family: Family, streams: int) -> dict[str, CountedStage]:
-    return {one.stage: one for one in counts.count((family,), ("graphs",), (streams,))}
+    """As deep as published for one stream; for eight small: launches outside of replays are as many."""
+    size: Size = "narrow" if streams == 1 else "small"
+    return {one.stage: one for one in counts.count((family,), ("graphs",), (streams,), size)}
 
 
-BOUNDS: dict[tuple[Family, int, str], Bounds] = {}
+# What they are now stands behind. A chunk had 2,413 to 6,930 launches, 31 waits and 10 replays, for eight
+# streams 18,161 to 53,290 launches, while its state was copied into a graph's memory; a token had 9 waits.
+BOUNDS: dict[tuple[Family, int, str], Bounds] = {
+    ("cosyvoice3", 1, "LM prefill"): Bounds(720, 1, copies=3),  # 702
+    ("cosyvoice3", 1, "LM token"): Bounds(100, 1, 1, 680, copies=2),  # 90, 665
+    ("cosyvoice3", 1, "flow chunk, first hop"): Bounds(8, 0, 1, 9600, copies=1),  # 5, 9387
+    ("cosyvoice3", 1, "flow chunk, later hop"): Bounds(8, 0, 1, 9600, copies=1),  # 4
+    ("cosyvoice3", 1, "vocoder piece, later hop"): Bounds(1250, 0),  # 1193: no graph of it yet
+    ("cosyvoice3", 1, "samples to the host, first hop"): Bounds(1, 0, copies=1),
+    ("cosyvoice3", 8, "LM token"): Bounds(100, 1, 1, 120, copies=2),  # 90
+    ("cosyvoice3", 8, "flow chunk, first hop"): Bounds(16, 0, 1, 1600, copies=1),  # 12
+    ("cosyvoice3", 8, "samples to the host, first hop"): Bounds(1, 0, copies=1),
+    ("cosyvoice2", 1, "LM prefill"): Bounds(720, 1, copies=3),  # 709
+    ("cosyvoice2", 1, "LM token"): Bounds(105, 1, 1, 680, copies=2),  # 97, 665
+    ("cosyvoice2", 1, "flow chunk, first hop"): Bounds(8, 0, 1, 11400, copies=1),  # 5, 11152
+    ("cosyvoice2", 1, "flow chunk, later hop"): Bounds(8, 0, 1, 11400, copies=1),  # 4
+    ("cosyvoice2", 1, "vocoder piece, later hop"): Bounds(110, 0, 1, 950, copies=1),  # 102, 932
+    ("cosyvoice2", 1, "samples to the host, first hop"): Bounds(1, 0, copies=1),
+    ("cosyvoice2", 8, "LM token"): Bounds(105, 1, 1, 120, copies=2),  # 97
+    ("cosyvoice2", 8, "flow chunk, first hop"): Bounds(16, 0, 1, 3000, copies=1),  # 12
+    ("cosyvoice2", 8, "samples to the host, first hop"): Bounds(1, 0, copies=1),
+}
 
 
 @pytest.mark.slow
@@ -195,13 +219,10 @@ def test_stage_asks_no_more_of_a_gpu(family: Family, streams: int, stage: str) -
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_engine_starts_and_speaks_on_a_gpu(family: Family) -> None:
-    """Nothing is mixed, nothing illegal recorded, no two recordings overlap; most graphs are made first."""
+    """Nothing is mixed, nothing illegal recorded, no two recordings overlap; all graphs are made at start."""
     run = speak(family)
     assert run.ledger.faults == []
     assert all(seconds > 0.2 for seconds in run.audio_s)
     at_start, later = run.recorded
     assert at_start > 0
-    assert later <= MOST_RECORDED_LATER
-
-
-MOST_RECORDED_LATER = 8
+    assert later == 0

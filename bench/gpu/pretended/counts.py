@@ -20,7 +20,7 @@ from firstword.bench.gpu.networks import PROMPT_TOKENS, Subject, on_device
 from firstword.bench.gpu.pretended.device import PretendedGpu, pretended_gpu
 from firstword.bench.gpu.pretended.ledger import Counts
 from firstword.bench.networks import TEXT_TOKENS, random_speaker
-from firstword.bench.random_checkpoint import write_configuration
+from firstword.bench.random_checkpoint import Size, write_configuration
 from firstword.bench.terminal import show
 from firstword.models.config import DiTFlowConfig, Family, ModelConfig, Qwen2LMConfig, UNetFlowConfig
 from firstword.models.cuda import samples_to_host
@@ -67,14 +67,20 @@ class CountedStage:
 
 
 def count(
-    families: Sequence[Family], forms: Sequence[FormOfService] = FORMS, streams: Sequence[int] = STREAMS
+    families: Sequence[Family],
+    forms: Sequence[FormOfService] = FORMS,
+    streams: Sequence[int] = STREAMS,
+    size: Size = "narrow",
 ) -> Iterator[CountedStage]:
-    """Count every stage. Raises what the pretended GPU refuses."""
+    """Count every stage. Raises what the pretended GPU refuses.
+
+    size: small has fewer nodes in a replay, but as many launches outside of one.
+    """
     for family in families:
         with tempfile.TemporaryDirectory() as folder:
-            config = write_configuration(Path(folder), family, "narrow")
+            config = write_configuration(Path(folder), family, size)
         with pretended_gpu() as gpu, torch.no_grad():
-            subject = Subject(family, "narrow", torch.device("cuda"), torch.bfloat16, (1,), (), 1.0)
+            subject = Subject(family, size, torch.device("cuda"), torch.bfloat16, (1,), (), 1.0)
             for form in forms:
                 for number in streams:
                     yield from _count_lm(gpu, config, subject, form, number)
