@@ -48,7 +48,7 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
     if text in ("-", "–", "—", "--"):
         has_pause = not phrase.previous or not phrase.following or phrase.previous[-1] in "，。,.；：！？"
         return "" if has_pause else "，"
-    spoken = spell_addresses(text, CHINESE_MARKS)
+    spoken = spell_addresses(text, CHINESE_MARKS, str)
     if _DIGIT.search(spoken):
         spoken = wetext(_prepared(spoken))
         spoken = spoken.translate(_DIGITS)

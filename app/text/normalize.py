@@ -1,6 +1,5 @@
 """Normalize text for speech: what is written becomes what is spoken, phrase by phrase."""
 
-import re
 import threading
 import unicodedata
 from collections.abc import Collection, Iterable
@@ -9,28 +8,13 @@ from typing import Any
 
 from firstword.app.text import language as languages
 from firstword.app.text.chinese import CHINESE, say_chinese
-from firstword.app.text.english import say_english
+from firstword.app.text.english.reader import say_english
+from firstword.app.text.markup import cell_pause, clean_phrase, is_tick_box
 from firstword.app.text.phrases import SILENT_MARKS, SOUND_MARKS, Phrase, blank_between, find_phrases
 
 MAX_CACHED = 2048  # results for single expressions, each of at most some 100 characters
 
-_PICTURE = "\u2190-\u21ff\u2300-\u23ff\u2500-\u27bf\u2b00-\u2bff\ufe0e\ufe0f\u20e3\U0001f000-\U0001faff"
-_PICTURES = re.compile(f"[{_PICTURE}][{_PICTURE}\u200d\U000e0020-\U000e007f]*")
-_BETWEEN_WORDS = re.compile(rf"(?<=\w){_PICTURES.pattern}(?=\w)")
-# Controls, lone surrogates, private use, marks of direction and of byte order.
-_UNSPEAKABLE = re.compile(
-    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ud800-\udfff"
-    "\ue000-\uf8ff\ufeff\ufff0-\uffff\U000e0000-\U000e007f\U000f0000-\U000fffff]"
-)
 _NO_FILLERS = dict.fromkeys((0x115F, 0x1160, 0x3164, 0xFFA0))  # invisible, though Unicode calls them letters
-_CHECKPOINT_MARKS = re.compile(r"\[[a-z][a-z_-]*\]|</?[a-z]+>|<\|[A-Za-z_]+\|>")  # a checkpoint's own marks
-_LINK_TARGET = re.compile(r"(?<=\])\([^()\s]*\)")
-_MARKDOWN = re.compile(
-    r"[][`\\|^™®©]|~~|(?<![0-9])\*|\*(?![0-9])|(?<!\w)_+|_+(?!\w)|(?<!\w)#+(?=\s|$|[^\W\d])"
-)
-_INNER_UNDERSCORE = re.compile(r"(?<=\w)_+(?=\w)")
-_RULE = re.compile(r"[-=_+~]{3,}")
-_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF10, 0xFF5B) if chr(code).isalnum()}
 
 
 class Normalizer:
@@ -70,7 +54,10 @@ class Normalizer:
         """Return "" where nothing of the phrase can be spoken."""
         if phrase.is_mark:
             return phrase.text
-        text = clean_phrase(phrase.text)
+        written = phrase.text
+        if (pause := cell_pause(written, "\n" in phrase.source, phrase.previous, phrase.following)) is not None:
+            return pause
+        text = "" if is_tick_box(written, phrase.previous) else clean_phrase(written)
         primary = languages.primary_language(language)
         if text and primary == "en":
             return say_english(text, phrase)
@@ -88,22 +75,6 @@ class Normalizer:
                 return str(self._wetext[0].normalize(text)) or text
             except (AssertionError, RuntimeError):  # it has no reading for this text
                 return text
-
-
-def clean_phrase(phrase: str) -> str:
-    """Remove what cannot be spoken, controls, pictures and markdown; make full-width letters plain."""
-    if phrase.isascii() and phrase.isalpha():
-        return phrase
-    phrase = _PICTURES.sub("", _BETWEEN_WORDS.sub(" ", _UNSPEAKABLE.sub("", phrase)))
-    phrase = phrase.translate(_FULL_WIDTH).strip()
-    if _RULE.fullmatch(phrase):
-        return ""
-    parts = [
-        _MARKDOWN.sub("", _INNER_UNDERSCORE.sub(" ", _LINK_TARGET.sub("", between)))
-        for between in _CHECKPOINT_MARKS.split(phrase)
-    ]
-    marks = [*_CHECKPOINT_MARKS.findall(phrase), ""]
-    return " ".join("".join(text + mark for text, mark in zip(parts, marks, strict=True)).split())
 
 
 def is_speakable(text: str) -> bool:

@@ -8,12 +8,14 @@ from enum import Enum, auto
 from itertools import groupby
 from typing import Literal
 
-from firstword.app.text import english_vocabulary as vocabulary
 from firstword.app.text.chinese import CHINESE
-from firstword.app.text.english import ends_before
+from firstword.app.text.english import vocabulary
+from firstword.app.text.english.reader import ends_no_sentence
+from firstword.app.text.english.tagger import begins_sentence
 from firstword.app.text.language import detect_language, primary_language
 from firstword.app.text.marks import Pause, Rate, Voice
-from firstword.app.text.normalize import Normalizer, clean_phrase, is_speakable
+from firstword.app.text.markup import clean_phrase
+from firstword.app.text.normalize import Normalizer, is_speakable
 from firstword.app.text.phrases import SILENT_MARKS, SOUND_MARKS, Phrase, PhraseFinder, blank_between
 from firstword.app.text.words import Word
 
@@ -220,11 +222,7 @@ def _ending(phrase: Phrase) -> Ending:
         return Ending.NONE
     word = text.rpartition(" ")[2]
     if vocabulary.is_abbreviation(word):
-        bare = word.strip(vocabulary.EDGES)
-        is_never = (
-            bare in vocabulary.TITLES or bare in vocabulary.COUNTED or vocabulary.INITIAL.fullmatch(bare)
-        )
-        if is_never or not phrase.following or not ends_before(phrase.following, bare):
+        if ends_no_sentence(word, phrase) or not begins_sentence(phrase.following):
             return Ending.NONE
         return Ending.IF_CAPITAL_FOLLOWS
     if not _ELLIPSIS.search(word) and _SURE_STOP.search(word):
