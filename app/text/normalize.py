@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from firstword.app.text import language as languages
-from firstword.app.text.chinese import CHINESE, say_chinese
+from firstword.app.text.chinese import CHINESE
+from firstword.app.text.chinese.reader import say_chinese
 from firstword.app.text.english.reader import say_english
 from firstword.app.text.markup import cell_pause, clean_phrase, is_tick_box
 from firstword.app.text.phrases import SILENT_MARKS, SOUND_MARKS, Phrase, blank_between, find_phrases

@@ -118,3 +118,11 @@ def _in_words(value: int) -> tuple[str, str]:
         tens = f"{_TENS[value // 10]} {DIGITS[value % 10]}" if value % 10 else _TENS[value // 10]
         return " ".join(groups), _TEENS[value] if value < 20 else tens
     return " ".join(groups), ""
+
+
+def roman_value(numeral: str) -> int:
+    """Of a numeral in capitals."""
+    values = [{"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}[letter] for letter in numeral]
+    return sum(
+        -value if value < max(values[at + 1 :], default=0) else value for at, value in enumerate(values)
+    )

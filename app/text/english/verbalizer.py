@@ -15,6 +15,7 @@ from firstword.app.text.english.numbers import (
     ordinal,
     pairs,
     plural,
+    roman_value,
     with_oh,
     year,
 )
@@ -303,13 +304,6 @@ def _roman(fields: Fields, text: str) -> str:
 
 def _reign(fields: Fields, previous: str, is_counted: bool) -> str:
     return f"the {ordinal(str(roman_value(_of(fields, 'roman'))))}"
-
-
-def roman_value(numeral: str) -> int:
-    values = [{"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}[letter] for letter in numeral]
-    return sum(
-        -value if value < max(values[at + 1 :], default=0) else value for at, value in enumerate(values)
-    )
 
 
 def _street(fields: Fields, text: str) -> str:
