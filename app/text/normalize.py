@@ -11,6 +11,8 @@ from firstword.app.text.chinese import CHINESE
 from firstword.app.text.chinese.reader import say_chinese
 from firstword.app.text.english.reader import say_english
 from firstword.app.text.markup import cell_pause, clean_phrase, is_tick_box
+from firstword.app.text.multilingual import LANGUAGES as OTHERS
+from firstword.app.text.multilingual.reader import say_other
 from firstword.app.text.phrases import SILENT_MARKS, SOUND_MARKS, Phrase, blank_between, find_phrases
 
 MAX_CACHED = 2048  # results for single expressions, each of at most some 100 characters
@@ -19,12 +21,15 @@ _NO_FILLERS = dict.fromkeys((0x115F, 0x1160, 0x3164, 0xFFA0))  # invisible, thou
 
 
 class Normalizer:
-    """Normalizes English and Chinese; text in other languages is only cleaned. Any thread may call it.
+    """Normalizes English and Chinese, and numbers, dates and money in those of `multilingual`; text in other
+    languages is only cleaned. Any thread may call it.
 
     It goes phrase by phrase, so that text in pieces gives what the whole text gives.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, spoken: Collection[str] = ()) -> None:
+        """spoken: the languages of the checkpoint, as ISO 639-1; short text may be in one of them."""
+        self.spoken = tuple(spoken)
         self._lock = threading.Lock()
         self._wetext: list[Any] = []  # loaded at first use, since that takes half a second
         self._chinese = lru_cache(maxsize=MAX_CACHED)(self._normalize_chinese)
@@ -37,10 +42,12 @@ class Normalizer:
         languages.warm_up()
         if not set(CHINESE).isdisjoint(spoken):
             self("1", "zh")
+        for language in set(OTHERS).intersection(spoken):
+            self("1", language)
 
     def __call__(self, text: str, language: str) -> str:
         """language: ISO 639-1, also with a region. Takes any string, in time linear in its length."""
-        return self.normalize_phrases(find_phrases(text), language)
+        return self.normalize_phrases(find_phrases(text, languages.has_ordinal_stops(language)), language)
 
     def normalize_phrases(self, phrases: Iterable[Phrase], language: str) -> str:
         spoken, has_blank = "", False
@@ -64,6 +71,8 @@ class Normalizer:
             return say_english(text, phrase)
         if text and primary in CHINESE:
             return say_chinese(text, phrase, self._chinese)
+        if text and primary in OTHERS:
+            return say_other(text, phrase, primary)
         return text
 
     def _normalize_chinese(self, text: str) -> str:

@@ -8,8 +8,9 @@ the few that belong together. Where phrases end depends on the text only, never 
 import re
 from dataclasses import dataclass, field, replace
 
-from firstword.app.text.markup import HTML_OPENING
 from firstword.app.text.english import contexts, units, vocabulary
+from firstword.app.text.markup import HTML_OPENING
+from firstword.app.text.multilingual.locales import AFTER_NUMBER
 
 # Scripts written without blanks between words, and the punctuation that goes with them.
 UNSPACED = (
@@ -36,7 +37,7 @@ _HAN_TAIL = re.compile(f"[{HAN}]*$")
 _HAN = re.compile(f"[{HAN}]")
 _ZONES = frozenset(contexts.ZONES.split("|"))
 _ERAS = frozenset({"AD", "BC", "CE", "BCE", "A.D", "B.C", "C.E", "B.C.E"})
-_AFTER_NUMBER = frozenset({*vocabulary.SCALES, *units.CODES, *vocabulary.OPERATORS, *_ERAS, "of"})
+_AFTER_NUMBER = frozenset({*AFTER_NUMBER, *vocabulary.SCALES, *units.CODES, *vocabulary.OPERATORS, *_ERAS, "of"})
 _OPENERS = frozenset({*vocabulary.OPERATORS, *units.CODES, *contexts.STATES, *contexts.LETTERS, "AD", "A.D."})
 _BEFORE_NUMBER = frozenset({*units.CODES, "AD", "A.D."})
 _STREET = re.compile(
@@ -79,8 +80,12 @@ class Phrase:
 
 @dataclass(slots=True)
 class PhraseFinder:
-    """`push` returns each phrase as soon as nothing that follows can change it, `flush` the rest."""
+    """`push` returns each phrase as soon as nothing that follows can change it, `flush` the rest.
 
+    has_ordinal_stops: a number with a full stop may be an ordinal, as in German, and waits for the next word.
+    """
+
+    has_ordinal_stops: bool = False
     _rest: str = ""  # the beginning of a word
     _open: list[str] = field(default_factory=list)  # words of a phrase that may go on
     _previous: str = ""
@@ -125,7 +130,8 @@ class PhraseFinder:
         text = "".join(self._open).strip()
         is_abbreviation = vocabulary.is_abbreviation(text.rpartition(" ")[2])
         may_go_on = len(self._open) > 1 or is_abbreviation or _opens(stripped)
-        is_closed = _CLOSED.search(text) and stripped not in _ENTITIES and not _DATE_COMMA.search(text) and not is_abbreviation
+        is_open = stripped in _ENTITIES or (self.has_ordinal_stops and _ORDINAL.fullmatch(text))
+        is_closed = _CLOSED.search(text) and not is_open and not _DATE_COMMA.search(text) and not is_abbreviation
         if is_closed or not may_go_on:
             phrases.append(self._close())
         return phrases
@@ -141,9 +147,9 @@ class PhraseFinder:
         return phrase
 
 
-def find_phrases(text: str) -> list[Phrase]:
+def find_phrases(text: str, has_ordinal_stops: bool = False) -> list[Phrase]:
     """Return the phrases of a whole text; their sources concatenate to it."""
-    finder = PhraseFinder()
+    finder = PhraseFinder(has_ordinal_stops)
     return finder.push(text) + finder.flush()
 
 
@@ -198,7 +204,7 @@ def _joins(phrase: str, word: str) -> bool:
         or stem in units.UNIT_WORDS
         or bare.partition("/")[0] in units.UNIT_WORDS
         or vocabulary.MONTH_NAME.fullmatch(bare)
-        or vocabulary.HALF_OF_DAY.fullmatch(bare)
+        or (vocabulary.HALF_OF_DAY.fullmatch(bare) and phrase[-1:].isdigit())
         or (stem in _ZONES and (phrase[-1:] in "mM." or ":" in phrase))
         or (_STREET_WORD.fullmatch(stripped) and _is_in_street(phrase.strip(), stripped))
     )
@@ -206,6 +212,7 @@ def _joins(phrase: str, word: str) -> bool:
 
 _HTML_ATTRIBUTES = re.compile(r"<[A-Za-z][A-Za-z0-9]{0,9}(?:\s[^<>]*)?$")
 _ATTRIBUTE = re.compile(r"[\w-]+=")
+_ORDINAL = re.compile(r"(?:.*\s)?[0-9]{1,3}\.")
 _ENTITIES = ("&lt;", "&gt;")
 _ZIP = re.compile(r"\d{5}\b")
 

@@ -12,9 +12,10 @@ from firstword.app.text.chinese import CHINESE
 from firstword.app.text.english import vocabulary
 from firstword.app.text.english.reader import ends_no_sentence
 from firstword.app.text.english.tagger import begins_sentence
-from firstword.app.text.language import detect_language, primary_language
+from firstword.app.text.language import detect_language, has_ordinal_stops, primary_language
 from firstword.app.text.marks import Pause, Rate, Voice
 from firstword.app.text.markup import clean_phrase
+from firstword.app.text.multilingual.locales import ARTICLES
 from firstword.app.text.normalize import Normalizer, is_speakable
 from firstword.app.text.phrases import SILENT_MARKS, SOUND_MARKS, Phrase, PhraseFinder, blank_between
 from firstword.app.text.words import Word
@@ -221,6 +222,8 @@ def _ending(phrase: Phrase) -> Ending:
     if not _STOP.search(text):
         return Ending.NONE
     word = text.rpartition(" ")[2]
+    if phrase.following and _ITEM_NUMBER.fullmatch(word) and phrase.previous.lower() in ARTICLES:
+        return Ending.NONE  # a German ordinal
     if vocabulary.is_abbreviation(word):
         if ends_no_sentence(word, phrase) or not begins_sentence(phrase.following):
             return Ending.NONE
@@ -255,19 +258,29 @@ class Segmenter:
 
         language: None, it is detected for each sentence. normalize: False, what is spoken is what is written.
         """
-        phrases = PhraseFinder()
+        phrases = self.phrase_finder(language)
         finder = self.sentence_finder()
         sentences = finder.add(phrases.push(text) + phrases.flush()) + finder.flush()
-        segments = [self.read(sentence, language, normalize) for sentence in sentences]
+        segments: list[Segment] = []
+        for sentence in sentences:
+            before = segments[-1].language if segments else ""
+            segments.append(self.read(sentence, language, normalize, before))
         return [self.finish(segment) for segment in self._merge(attach_unspeakable(segments))]
+
+    def phrase_finder(self, language: str | None) -> PhraseFinder:
+        spoken = self.normalizer.spoken if language is None else (language,)
+        return PhraseFinder(has_ordinal_stops(*spoken))
 
     def sentence_finder(self) -> SentenceFinder:
         return SentenceFinder(self.encode, self._limits, self._first_max_length)
 
-    def read(self, sentence: Sentence, language: str | None, normalize: bool) -> Segment:
-        """Normalize a sentence; `spoken` is empty where nothing in it can be spoken."""
+    def read(self, sentence: Sentence, language: str | None, normalize: bool, before: str = "") -> Segment:
+        """Normalize a sentence; `spoken` is empty where nothing in it can be spoken.
+
+        before: the language of the sentence in front of it.
+        """
         source = sentence.source
-        language = language or detect_language(source)
+        language = language or detect_language(source, self.normalizer.spoken, before)
         if not normalize:
             spoken = source.strip() if is_speakable(clean_phrase(source)) else ""
             return Segment(source, spoken, language)

@@ -23,7 +23,7 @@ from firstword.app.text.marks import (
     Voice,
 )
 from firstword.app.text.normalize import Normalizer, is_speakable
-from firstword.app.text.phrases import Phrase, PhraseFinder, blank_between
+from firstword.app.text.phrases import Phrase, blank_between
 from firstword.app.text.segment import FamilyRules, Item, Mode, Segment, Segmenter, SegmentLimits, Sentence
 from firstword.app.text.ssml import SsmlReader, begins_ssml
 from firstword.app.text.words import Word, find_words, in_source
@@ -255,9 +255,10 @@ class SentenceFeed:
         self._segmenter = segmenter
         self._language = language
         self._normalize = normalize
-        self._phrases = PhraseFinder()
+        self._phrases = segmenter.phrase_finder(language)
         self._sentences = segmenter.sentence_finder()
         self._unspoken = ""
+        self._before = ""  # the language of the sentence before
 
     def push(self, piece: str) -> list[Segment]:
         return self._read(self._sentences.add(self._phrases.push(piece)))
@@ -269,7 +270,8 @@ class SentenceFeed:
     def _read(self, sentences: list[Sentence]) -> list[Segment]:
         segments: list[Segment] = []
         for sentence in sentences:
-            segment = self._segmenter.read(sentence, self._language, self._normalize)
+            segment = self._segmenter.read(sentence, self._language, self._normalize, self._before)
+            self._before = segment.language
             self._unspoken += segment.source
             if segment.spoken:
                 segments.append(self._segmenter.finish(replace(segment, source=self._unspoken)))
@@ -290,7 +292,7 @@ class WordFeed:
         self._segmenter = segmenter
         self._language = language
         self._normalize = normalize
-        self._phrases = PhraseFinder()
+        self._phrases = segmenter.phrase_finder(language)
         self._state = _FlushState()
 
     def push(self, piece: str) -> list[Segment]:
@@ -300,15 +302,18 @@ class WordFeed:
         segments = [segment for phrase in self._phrases.flush() for segment in self._read(phrase)]
         state = self._state
         if state.source:
-            segments.append(Segment(state.source, "", self._language or detect_language(state.window)))
+            segments.append(Segment(state.source, "", self._detected()))
         self._state = _FlushState()
         return segments
+
+    def _detected(self) -> str:
+        return self._language or detect_language(self._state.window, self._segmenter.normalizer.spoken)
 
     def _read(self, phrase: Phrase) -> list[Segment]:
         state = self._state
         state.source += phrase.source
         state.window = (state.window + phrase.source)[-LANGUAGE_WINDOW:]
-        language = self._language or detect_language(state.window)
+        language = self._detected()
         normalizer = self._segmenter.normalizer
         spoken = normalizer.normalize_phrase(phrase, language) if self._normalize else phrase.text
         state.has_blank |= phrase.has_blank

@@ -86,7 +86,7 @@ def _alternatives(words: object) -> str:
 
 _SIGN = f"(?P<sign>{_alternatives(contexts.CURRENCIES)})"
 _CODE = f"(?P<code>{_alternatives(contexts.CODES_OF_MONEY)})"
-_UNIT = rf"(?P<unit>{_alternatives(contexts.UNITS)})(?![A-Za-z0-9²³/])"
+_UNIT = rf"(?P<unit>{_alternatives(contexts.UNITS)})(?![A-Za-z0-9²³/级座股])"
 _HALF = r"(?:\s?(?P<half>[AaPp])\.?[Mm]\b\.?)"
 
 _RULES = tuple(
@@ -124,6 +124,8 @@ _RULES = tuple(
         ("time.clock", r"(?<![\d.:])(?P<hour>00?):(?P<minutes>[0-5]\d)(?![\d:])", None),
         ("time.half", rf"(?<![\d.:])(?P<hour>\d{{1,2}})(?::(?P<minutes>[0-5]\d))?{_HALF}", None),
         ("money.amount", rf"{_SIGN}\s?{_AMOUNT}\s?{_SCALE}(?P<end>元)?", None),
+        ("money.amount", rf"(?<![\d.]){_AMOUNT}{_SCALE}(?P<sign>[$€£])", None),
+        ("serial.version", r"(?<![\d.])\d+(?:\.\d+){2}(?![\d.])", None),
         ("money.code", rf"(?<![\d.]){_AMOUNT}\s?{_SCALE}\s?{_CODE}(?![A-Za-z])", None),
         ("money.code", rf"(?<![A-Za-z]){_CODE}\s?{_AMOUNT}\s?{_SCALE}", None),
         ("formula.power", r"(?<=[\w)])\^\(?(?P<power>[-−]?\d+)\)?", None),
@@ -133,7 +135,7 @@ _RULES = tuple(
         ("measure.speed", rf"(?<![\w.]){_AMOUNT}\s?(?:km/h|KM/H)(?![A-Za-z])", None),
         ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}\s?{_UNIT}", None),
         ("cardinal.minus", r"(?<![\w)%日号点分年月])[-−](?=\d)", None),
-        ("cardinal.pair", r"(?<![\d.:])2(?=点(?!\d))", None),
+        ("cardinal.pair", r"(?<![\d.:])(?<!/)2(?=点(?!\d)|次|倍|种|条|部|家|间|瓶|杯)", None),
         ("fraction.thousandths", r"(?P<number>\d+(?:\.\d+)?)‰", None),
         ("cardinal.separated", r"(?<![\d.])\d{1,3}(?:,\d{3})+(?![\d])", None),
         ("cardinal.long", r"(?<![\d.,A-Za-z])[1-9]\d{7,14}(?![\d.,])", None),
@@ -143,6 +145,10 @@ _RULES = tuple(
         ("range.to", r"(?<=[0-9%日号点分])\s?[-–—~～]\s?(?=[0-9])", None),
     )
 )  # fmt: skip
+_SIGN_FORMS = ("formula.", "roman.sign", "cardinal.minus", "cardinal.sign", "range.to", "telephone.number")
+_OF_DIGITS = tuple(rule for rule in _RULES if not rule.form.startswith(("formula.", "roman.", "range.", "cardinal.minus")))
+_OF_LETTERS = tuple(rule for rule in _RULES if rule.form in ("money.code", "money.amount", "date.era", "roman.number"))
+_OF_SIGNS = tuple(rule for rule in _RULES if rule.form.startswith(_SIGN_FORMS) or rule.form == "money.amount")
 _FIRST = re.compile(r"[0-9+A-Z$€£¥￥₩₽₹₫฿₿₺₱^⁰¹²³⁴-⁹⁻÷\-–—−~～\s Ⅰ-ⅿ①-⑳❶-❿㈠-㈩]")
 
 
@@ -151,7 +157,8 @@ def tag(text: str, phrase: Phrase) -> Iterator[Tag | str]:
     start = position = 0
     while found := _FIRST.search(text, position):
         position = found.start()
-        for rule in _RULES:
+        first = text[position]
+        for rule in _OF_DIGITS if first.isdecimal() else _OF_LETTERS if first.isalpha() else _OF_SIGNS:
             match = rule.pattern.match(text, position)
             if match and (rule.where is None or rule.where(match, phrase)):
                 if start < position:

@@ -146,6 +146,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "telephone.known": _telephone,
     "serial.flight": _telephone,
     "serial.code": lambda fields, text: by_digits(re.sub("[ -]", "", text)),
+    "serial.version": lambda fields, text: "点".join(cardinal(part) for part in text.split(".")),
     "serial.long": lambda fields, text: by_digits(text),
     "date.full": _date,
     "date.either_way": _date_either_way,

@@ -476,6 +476,10 @@ _CODES = _rules(
     ("serial.code", r"(?<=[A-Za-z])(?P<digits>\d+)(?![.,]?\d)"),
     ("serial.code", r"(?<=[A-Z])-(?P<digits>\d+)(?![.,]?\d|s\b)"),
 )
+_DIGITS_OF_CODE = (*_CODES, *_DIGITS)
+_HYPHENS_OF_CODE = (*_CODES, *_OTHERS)
+_SLASHES = (*_AFTER_DIGIT, *_OTHERS)
+_BLANKS = tuple(rule for rule in _OTHERS if "\\s" in rule.pattern.pattern)  # what may begin with a blank
 _AROUND = re.compile(r"(?P<before>[\"'“‘(\[]*)(?P<core>\S*?)(?P<after>[\"'”’)\],;:!?]*)")
 _RUN = re.compile(r"\s+|</?[a-z]+>|<\|[^<>\s]{1,20}\|>|[^\W\d_]+(?:['’][^\W\d_]+)*|.", re.DOTALL)
 
@@ -560,11 +564,13 @@ def _tags(context: Context, position: int, end: int) -> Iterator[Tag | str]:
 def _candidates(text: str, position: int, character: str) -> tuple[Rule, ...]:
     before = text[position - 1] if position else ""
     if character.isdigit() and character.isascii():
-        return (*_CODES, *_DIGITS) if before.isalpha() else _DIGITS
+        return _DIGITS_OF_CODE if before.isalpha() else _DIGITS
+    if character.isspace():
+        return _BLANKS
     if character.isascii() and character.isalpha():
         return _AFTER_DIGIT if before.isdigit() else _LETTERS if not before.isalnum() else ()
     if character in units.SIGNS:
         return _CURRENCIES
     if character == "-" and before.isalpha() and before.isascii():
-        return (*_CODES, *_OTHERS)
-    return (*_AFTER_DIGIT, *_OTHERS) if character == "/" else _OTHERS
+        return _HYPHENS_OF_CODE
+    return _SLASHES if character == "/" else _OTHERS
