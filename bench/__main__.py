@@ -37,6 +37,10 @@ MEASUREMENTS: Final = {
         "firstword.bench.peers",
         "other engines on the same texts in turn: first audio, compute, words, sound, memory",
     ),
+    "reading": (
+        "firstword.bench.reading",
+        "how many cases of numbers, dates and the like are read right, by class",
+    ),
     "structure": (
         "firstword.bench.structure",
         "files, functions and imports that a reader meets, for any checkout",

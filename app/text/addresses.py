@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterator, Mapping
 _TOP = (
     "com|org|net|edu|gov|mil|int|io|ai|dev|app|info|biz|tv|me|co|xyz|cloud|tech|online|site|"
     "uk|de|fr|es|it|nl|ch|at|be|se|no|dk|fi|pl|ru|cn|jp|kr|in|us|ca|au|nz|br|eu|hk|tw|sg|"
-    "museum|photography|shop|store|blog|news|agency|academy|design|studio|space|world|club|live|life|art|games|"
-    "page|wiki|email|group|media|network|systems|digital|solutions|services|software|zone|guru|link|click|top|"
+    "museum|photography|shop|store|blog|news|agency|academy|design|studio|space|world|club|live|life"
+    "|art|games|"
+    "page|wiki|email|group|media|network|systems|digital|solutions|services|software|zone|guru|link"
+    "|click|top|"
     "pro|mobi|travel|jobs|bank|finance|fm|gg|ly|sh|cc|ws|ie|il|mx|ar|cl|cz|gr|hu|pt|ro|"
     "tr|ua|za|th|vn|ph|ng|ke"
 )
-_FILE = "html?|txt|py|md|pdf|jpe?g|png|gif|csv|json|docx?|xlsx?|exe|zip|mp[34]|wav|js|ts|css|xml|ya?ml|log|toml|ini"
+_FILE = "html?|txt|py|md|pdf|jpe?g|png|gif|csv|json|docx?|xlsx?|exe|zip|mp[34]|wav|js|ts|css|xml|ya?ml"
+"|log|toml|ini"
 _ADDRESS = re.compile(
     r"(?:mailto:)?(?P<user>[A-Za-z0-9][\w.+-]{0,63}@)?(?P<scheme>(?:https?|ftp|wss?|HTTPS?|FTP)://)?"
     rf"(?P<host>(?:[A-Za-z0-9-]{{1,63}}\.){{1,8}}(?:{_TOP}|{_TOP.upper()}|{_FILE})\b"
@@ -54,7 +57,8 @@ Fields = dict[str, str | None]
 
 
 def find_addresses(text: str) -> Iterator[tuple[int, int, Fields]]:
-    """Yield where each address begins and ends, without punctuation behind it, and its user, host and path."""
+    """Yield where each address begins and ends, without punctuation behind it, and its user, host and "
+    "path."""
     if "." not in text and "//" not in text and "@" not in text:
         return
     for found in _ADDRESS.finditer(text):
@@ -64,7 +68,9 @@ def find_addresses(text: str) -> Iterator[tuple[int, int, Fields]]:
         yield found.start(), found.end() - (len(ending[0]) if ending else 0), found.groupdict()
 
 
-def say_address(fields: Mapping[str, str | None], marks: Mapping[str, str], digits: Callable[[str], str]) -> str:
+def say_address(
+    fields: Mapping[str, str | None], marks: Mapping[str, str], digits: Callable[[str], str]
+) -> str:
     """Say an address word by word, its marks named, without scheme, port, query and fragment.
 
     digits: says those of a name one by one.

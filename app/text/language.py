@@ -50,7 +50,8 @@ _SCRIPTS = {
     "hy": "\u0530-\u058f",
 }
 _WORDS = re.compile(
-    "(?P<han>[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+)|(?P<latin>[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+)|"
+    "(?P<han>[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+)"
+    "|(?P<latin>[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+)|"
     + "|".join(f"(?P<{language}>[{letters}]+)" for language, letters in _SCRIPTS.items())
 )
 _WRITTEN_IN = {"yue": {"zh"}, "ja": {"ja", "zh"}, "uk": {"ru"}, "fa": {"ar"}}  # others: their own script
@@ -115,14 +116,19 @@ _UNSAID = re.compile(r"\S*(?:://|@|www\.)\S*|<[^<>\s]*>")
 _SMALL_WORDS: Final = {
     language: frozenset(words.split())
     for language, words in {
-        "en": "the and is are was of to in it you that this with for on at be have not he she they we what how",
-        "de": "der die das und ist nicht ich du wir ein eine kostet mit für auf von zu wie was es sind hat am im den "
+        "en": "the and is are was of to in it you that this with for on at be have not he she they we "
+        "what how",
+        "de": "der die das und ist nicht ich du wir ein eine kostet mit für auf von zu wie was es sind "
+        "hat am im den "
         "dem preis sie er habe guten danke bitte heute morgen uhr",
-        "es": "el la los las y es un una de que en con por para está son tengo cuesta hola gracias buenos días hoy "
+        "es": "el la los las y es un una de que en con por para está son tengo cuesta hola gracias "
+        "buenos días hoy "
         "mañana usted precio euros",
-        "fr": "le la les et est un une de des du que dans avec pour pas je tu nous vous il elle sont bonjour merci "
+        "fr": "le la les et est un une de des du que dans avec pour pas je tu nous vous il elle sont "
+        "bonjour merci "
         "coûte prix aujourd'hui euros",
-        "it": "il lo la gli le e è un una di che in con per non sono ho costa ciao grazie buongiorno oggi domani "
+        "it": "il lo la gli le e è un una di che in con per non sono ho costa ciao grazie buongiorno "
+        "oggi domani "
         "prezzo euro",
     }.items()
 }
@@ -178,12 +184,16 @@ def _by_small_words(text: str, spoken: Collection[str], before: str) -> str:
         for language in languages:
             counts[language] += 1.0 / len(languages)
     for letter in set(text):
-        if language := _OWN_LETTERS.get(letter):
-            counts[language] += 1.0
-    candidates = {language: count for language, count in counts.items() if language in spoken or language == DEFAULT}
+        if letter in _OWN_LETTERS:
+            counts[_OWN_LETTERS[letter]] += 1.0
+    candidates = {
+        language: count for language, count in counts.items() if language in spoken or language == DEFAULT
+    }
     if before in candidates:
         candidates[before] += 0.5
-    best = max(candidates, key=lambda language: (candidates[language], language == before, language == DEFAULT))
+    best = max(
+        candidates, key=lambda language: (candidates[language], language == before, language == DEFAULT)
+    )
     is_sure = candidates[best] >= 0.75 or (best == before and candidates[DEFAULT] == 0)
     return best if is_sure and candidates[best] > candidates[DEFAULT] else DEFAULT
 

@@ -63,7 +63,9 @@ class Normalizer:
         if phrase.is_mark:
             return phrase.text
         written = phrase.text
-        if (pause := cell_pause(written, "\n" in phrase.source, phrase.previous, phrase.following)) is not None:
+        if (
+            pause := cell_pause(written, "\n" in phrase.source, phrase.previous, phrase.following)
+        ) is not None:
             return pause
         text = "" if is_tick_box(written, phrase.previous) else clean_phrase(written)
         primary = languages.primary_language(language)

@@ -37,13 +37,13 @@ _HAN_TAIL = re.compile(f"[{HAN}]*$")
 _HAN = re.compile(f"[{HAN}]")
 _ZONES = frozenset(contexts.ZONES.split("|"))
 _ERAS = frozenset({"AD", "BC", "CE", "BCE", "A.D", "B.C", "C.E", "B.C.E"})
-_AFTER_NUMBER = frozenset({*AFTER_NUMBER, *vocabulary.SCALES, *units.CODES, *vocabulary.OPERATORS, *_ERAS, "of"})
+_AFTER_NUMBER = frozenset(
+    {*AFTER_NUMBER, *vocabulary.SCALES, *units.CODES, *vocabulary.OPERATORS, *_ERAS, "of"}
+)
 _OPENERS = frozenset({*vocabulary.OPERATORS, *units.CODES, *contexts.STATES, *contexts.LETTERS, "AD", "A.D."})
 _BEFORE_NUMBER = frozenset({*units.CODES, "AD", "A.D."})
-_STREET = re.compile(
-    r"\d{1,5}[A-Z]?(?: (?:[NSEW]\.?){1,2})?(?: (?:[A-Z][\w.'’-]*|\d+(?:st|nd|rd|th))){0,3}"  # noqa: RUF001
-)
-_STREET_WORD = re.compile(r"(?:[A-Z][\w.'’-]*|\d+(?:st|nd|rd|th)),?")  # noqa: RUF001
+_STREET = re.compile(r"\d{1,5}[A-Z]?(?: (?:[NSEW]\.?){1,2})?(?: (?:[A-Z][\w.'’-]*|\d+(?:st|nd|rd|th))){0,3}")
+_STREET_WORD = re.compile(r"(?:[A-Z][\w.'’-]*|\d+(?:st|nd|rd|th)),?")
 _STREET_KINDS = frozenset({*contexts.STREETS, *contexts.STREET_WORDS})
 MAX_BEFORE = 64  # characters in front of a phrase that decide how it is read
 _CLOSED = re.compile(r"[,;:!?.][\"'”’)\]]*$")
@@ -131,7 +131,9 @@ class PhraseFinder:
         is_abbreviation = vocabulary.is_abbreviation(text.rpartition(" ")[2])
         may_go_on = len(self._open) > 1 or is_abbreviation or _opens(stripped)
         is_open = stripped in _ENTITIES or (self.has_ordinal_stops and _ORDINAL.fullmatch(text))
-        is_closed = _CLOSED.search(text) and not is_open and not _DATE_COMMA.search(text) and not is_abbreviation
+        is_closed = (
+            _CLOSED.search(text) and not is_open and not _DATE_COMMA.search(text) and not is_abbreviation
+        )
         if is_closed or not may_go_on:
             phrases.append(self._close())
         return phrases
@@ -178,6 +180,8 @@ def _opens(word: str) -> bool:
 
 _NUMBERED = frozenset(word for word in vocabulary.COUNTED if not word.endswith("."))
 _ROMAN_LETTERS = frozenset("IVXLCDM")
+
+
 def _joins(phrase: str, word: str) -> bool:
     """Whether a word belongs to the phrase before it."""
     stripped = word.strip()

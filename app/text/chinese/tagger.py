@@ -31,7 +31,9 @@ class _Rule:
 
 def _behind(words: str) -> Condition:
     """Behind one of the words, with "是", "为", "号" or a colon between at the most."""
-    pattern = re.compile(rf"(?:{words})(?:号码|号|是|为|叫|[:：]|\s){{0,3}}(?:[\u4e00-\u9fff]?[A-Za-z]{{1,3}})?$")
+    pattern = re.compile(
+        rf"(?:{words})(?:号码|号|是|为|叫|[:：]|\s){{0,3}}(?:[\u4e00-\u9fff]?[A-Za-z]{{1,3}})?$"
+    )
 
     def where(found: Match, phrase: Phrase) -> bool:
         before = f"{phrase.before}{found.string[: found.start()]}"
@@ -99,7 +101,8 @@ _RULES = tuple(
             None,
         ),
         ("ordinal.number", r"\d+(?![\d.])", _is_ordinal),
-        ("telephone.known", r"(?<![\w.,])(?:110|119|120|122|114|112|123\d\d|10086|10010|10000|95\d{3})(?![\d.%:/,])",
+        ("telephone.known", r"(?<![\w.,])(?:110|119|120|122|114|112|123\d\d|10086|10010|10000"
+        r"|95\d{3})(?![\d.%:/,])",
          _behind(contexts.DIALED)),
         ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{1,5})(?=次)", None),
         ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{2,5})(?![\d.])", _behind(contexts.FLIGHTS)),
@@ -108,19 +111,33 @@ _RULES = tuple(
         ("serial.code", r"(?<![\d.,:])0\d+(?![\d.%:,年月日号/-])", None),
         ("serial.code", r"(?<=[A-Z])(?<![A-Z]{3})\d{3}(?![\d.])", None),
         ("serial.long", r"\d{16,}", None),
-        ("date.full", r"(?<![\d])(?P<year>\d{4})([-/.])(?P<month>\d{1,2})\2(?P<day>\d{1,2})(?![\d.])日?", _is_date),
+        (
+            "date.full",
+            r"(?<!\d)(?P<year>\d{4})([-/.])(?P<month>\d{1,2})\2(?P<day>\d{1,2})(?![\d.])日?",
+            _is_date,
+        ),
         ("date.full", r"(?<![\d/])(?P<year>\d{2})/(?P<month>\d{1,2})/(?P<day>\d{1,2})(?![\d/])", _is_date),
-        ("date.either_way", r"(?<![\d/])(?P<first>\d{1,2})/(?P<second>\d{1,2})/(?P<year>\d{4})(?![\d/])", _is_date_either_way),
+        (
+            "date.either_way",
+            r"(?<![\d/])(?P<first>\d{1,2})/(?P<second>\d{1,2})/(?P<year>\d{4})(?![\d/])",
+            _is_date_either_way,
+        ),
         ("date.year_and_month", r"(?<![\d/])(?P<year>\d{4})[-/](?P<month>\d{1,2})(?![\d/-])", _is_month),
         ("date.quarter", r"(?<!\d)(?P<year>\d{4})年?Q(?P<quarter>[1-4])", None),
         ("date.years", r"(?<!\d)(?P<first>\d{4})(?:年)?\s?[-–—~～至]\s?(?P<last>\d{4})年", None),
-        ("date.era", r"(?<![\w.])(?P<digits>\d{1,4})\s?(?P<era>B\.?\s?C\.?E?\.?|A\.?D\.?)(?![A-Za-z])年?", None),
+        ("date.era", r"(?<![\w.])(?P<digits>\d{1,4})\s?(?P<era>B\.?\s?C\.?E?\.?"
+        r"|A\.?D\.?)(?![A-Za-z])年?", None),
         ("date.era", r"(?<![\w.])(?P<era>B\.?C\.?|A\.?D\.?)\s?(?P<digits>\d{1,4})(?!\d)年?", None),
         ("date.era_year", r"(?P<digits>\d{3,4})(?=年)", _is_era_year),
         ("date.decade", r"(?<![\d.])(?:19|20)?(?P<digits>\d0)s(?![A-Za-z])", None),
         ("date.short_year", r"(?<![\d.])(?P<digits>\d{2})年(?!代)", _is_short_year),
         ("date.zeros", r"(?<!\d)0(?=[1-9][月日号])", None),
-        ("time.clock", rf"(?<![\d.:])(?P<hour>\d{{1,2}}):(?P<minutes>[0-5]\d):(?P<seconds>[0-5]\d){_HALF}?(?![\d:])", None),
+        (
+            "time.clock",
+            r"(?<![\d.:])(?P<hour>\d{1,2}):(?P<minutes>[0-5]\d)"
+            rf":(?P<seconds>[0-5]\d){_HALF}?(?![\d:])",
+            None,
+        ),
         ("time.clock", r"(?<![\d.:])(?P<hour>00?):(?P<minutes>[0-5]\d)(?![\d:])", None),
         ("time.half", rf"(?<![\d.:])(?P<hour>\d{{1,2}})(?::(?P<minutes>[0-5]\d))?{_HALF}", None),
         ("money.amount", rf"{_SIGN}\s?{_AMOUNT}\s?{_SCALE}(?P<end>元)?", None),
@@ -146,8 +163,12 @@ _RULES = tuple(
     )
 )  # fmt: skip
 _SIGN_FORMS = ("formula.", "roman.sign", "cardinal.minus", "cardinal.sign", "range.to", "telephone.number")
-_OF_DIGITS = tuple(rule for rule in _RULES if not rule.form.startswith(("formula.", "roman.", "range.", "cardinal.minus")))
-_OF_LETTERS = tuple(rule for rule in _RULES if rule.form in ("money.code", "money.amount", "date.era", "roman.number"))
+_OF_DIGITS = tuple(
+    rule for rule in _RULES if not rule.form.startswith(("formula.", "roman.", "range.", "cardinal.minus"))
+)
+_OF_LETTERS = tuple(
+    rule for rule in _RULES if rule.form in ("money.code", "money.amount", "date.era", "roman.number")
+)
 _OF_SIGNS = tuple(rule for rule in _RULES if rule.form.startswith(_SIGN_FORMS) or rule.form == "money.amount")
 _FIRST = re.compile(r"[0-9+A-Z$€£¥￥₩₽₹₫฿₿₺₱^⁰¹²³⁴-⁹⁻÷\-–—−~～\s Ⅰ-ⅿ①-⑳❶-❿㈠-㈩]")
 

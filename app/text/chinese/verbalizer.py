@@ -156,7 +156,9 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "date.quarter": lambda fields, text: (
         f"{by_digits(_of(fields, 'year'))}年第{cardinal(_of(fields, 'quarter'))}季度"
     ),
-    "date.years": lambda fields, text: f"{by_digits(_of(fields, 'first'))}到{by_digits(_of(fields, 'last'))}年",
+    "date.years": lambda fields, text: (
+        f"{by_digits(_of(fields, 'first'))}到{by_digits(_of(fields, 'last'))}年"
+    ),
     "date.era": _era,
     "date.era_year": _era_year,
     "date.decade": lambda fields, text: f"{cardinal(_of(fields, 'digits'))}年代",
@@ -179,7 +181,9 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "fraction.thousandths": lambda fields, text: f"千分之{cardinal(_of(fields, 'number'))}",
     "cardinal.long": lambda fields, text: cardinal(text),
     "cardinal.sign": lambda fields, text: cardinal(str(int(unicodedata.numeric(text)))),
-    "roman.sign": lambda fields, text: cardinal(str(roman_value(unicodedata.normalize("NFKC", text).upper()))),
+    "roman.sign": lambda fields, text: cardinal(
+        str(roman_value(unicodedata.normalize("NFKC", text).upper()))
+    ),
     "roman.number": lambda fields, text: cardinal(str(roman_value(text))),
     "range.to": lambda fields, text: "到",
 }

@@ -15,12 +15,33 @@ _SIGNS = {
     **{"±": " plus or minus ", "≈": " about ", "≤": " at most ", "≥": " at least ", "°": " degrees "},
     **{"%": " percent ", "‰": " per mille ", "№": " number ", "§": " section ", "¶": " paragraph "},
     **{"²": " squared ", "³": " cubed ", "√": " square root of ", "π": " pi ", "∞": " infinity "},
-    **{"≠": " is not equal to ", "∑": " sum of ", "∂": " partial ", "∫": " integral of ", "∝": " proportional to "},
-    **{"→": " to ", "<": " less than ", ">": " greater than ", "$": " dollars ", "€": " euros ", "£": " pounds "},
+    **{
+        "≠": " is not equal to ",
+        "∑": " sum of ",
+        "∂": " partial ",
+        "∫": " integral of ",
+        "∝": " proportional to ",
+    },
+    **{
+        "→": " to ",
+        "<": " less than ",
+        ">": " greater than ",
+        "$": " dollars ",
+        "€": " euros ",
+        "£": " pounds ",
+    },
     **{"¥": " yen ", "₹": " rupees ", "¢": " cents ", "₩": " won ", "₽": " rubles ", "₿": " bitcoin "},
     **{"|": ", ", "^": " ", "\\": " ", "~": " ", "_": " ", "#": " ", "*": " ", "/": " "},
     **{"α": " alpha ", "β": " beta ", "γ": " gamma ", "δ": " delta ", "ε": " epsilon ", "θ": " theta "},
-    **{"λ": " lambda ", "μ": " mu ", "µ": " micro ", "ρ": " rho ", "σ": " sigma ", "τ": " tau ", "φ": " phi "},
+    **{
+        "λ": " lambda ",
+        "μ": " mu ",
+        "µ": " micro ",
+        "ρ": " rho ",
+        "σ": " sigma ",
+        "τ": " tau ",
+        "φ": " phi ",
+    },
     **{"χ": " chi ", "ψ": " psi ", "ω": " omega ", "Δ": " delta ", "Σ": " sigma ", "Ω": " omega "},
 }
 _SIGN = re.compile("[" + re.escape("".join(_SIGNS)) + "]")
@@ -30,8 +51,26 @@ _GREEK_WORD = re.compile(r"[\u0370-\u03ff]{2,}")
 _OPERATORS_ALONE = frozenset("+=×÷≤≥≠<>")
 VULGAR = str.maketrans(
     {
-        **{"½": " 1/2", "⅓": " 1/3", "⅔": " 2/3", "¼": " 1/4", "¾": " 3/4", "⅛": " 1/8", "⅜": " 3/8", "⅝": " 5/8"},
-        **{"⅞": " 7/8", "⅕": " 1/5", "⅖": " 2/5", "⅗": " 3/5", "⅘": " 4/5", "⅙": " 1/6", "⅚": " 5/6", "⅒": " 1/10"},
+        **{
+            "½": " 1/2",
+            "⅓": " 1/3",
+            "⅔": " 2/3",
+            "¼": " 1/4",
+            "¾": " 3/4",
+            "⅛": " 1/8",
+            "⅜": " 3/8",
+            "⅝": " 5/8",
+        },
+        **{
+            "⅞": " 7/8",
+            "⅕": " 1/5",
+            "⅖": " 2/5",
+            "⅗": " 3/5",
+            "⅘": " 4/5",
+            "⅙": " 1/6",
+            "⅚": " 5/6",
+            "⅒": " 1/10",
+        },
     }
 )
 _MISSING_BLANK = re.compile(r"(?<=[a-z]{3})\.(?=[A-Z][a-z]{2,}(?:\W|$))")
@@ -41,7 +80,7 @@ _WHOLE_AND_PART = re.compile(r"(?<=\d)  (?=\d+/)")
 def say_english(text: str, phrase: Phrase) -> str:
     """Return how a phrase is spoken. text: the phrase, cleaned; its neighbors decide between readings."""
     if text.isalpha() and text.isascii() and not text.isupper() and text not in vocabulary.COUNTED:
-        return text if text not in vocabulary.SHORT_FORMS else vocabulary.SHORT_FORMS[text]
+        return vocabulary.SHORT_FORMS.get(text, text)
     if text in vocabulary.OPERATORS:
         return _operator(text, phrase)
     text = _MISSING_BLANK.sub(". ", text)
@@ -115,11 +154,11 @@ def _join(text: str, phrase: Phrase) -> str:
             if last in ("money", "measure", "address") and part == "-":
                 more = " "
             written += part
-        if more and spoken and more[0].isalnum() and spoken[-1].isalnum():
-            if isinstance(part, Tag) or is_behind_tag:
-                spoken += " "
+        is_tag = isinstance(part, Tag)
+        if more[:1].isalnum() and spoken[-1:].isalnum() and (is_tag or is_behind_tag):
+            spoken += " "
         spoken += more
-        is_behind_tag = isinstance(part, Tag)
+        is_behind_tag = is_tag
         if isinstance(part, Tag):
             last = part.kind
         elif part.isspace() or part in ",.":

@@ -46,7 +46,8 @@ class Context:
         return "=" in self.text or "=" in (self.phrase.previous, self.phrase.following)
 
     def behind(self, start: int, count: int = 1) -> list[str]:
-        """The last words before a place, the nearest first, without punctuation; a sentence's end stops it."""
+        """The last words before a place, the nearest first, without punctuation; a sentence's end "
+        "stops it."""
         words: list[str] = []
         for word in reversed(f"{self.phrase.before} {self.text[:start]}".split()):
             if len(words) == count or (word[-1] in ".?!" and not vocabulary.is_abbreviation(word)):
@@ -83,7 +84,9 @@ class Rule:
 
 
 def _rules(*rows: tuple[str, str] | tuple[str, str, Condition]) -> tuple[Rule, ...]:
-    return tuple(Rule(row[0], re.compile(row[1], re.ASCII), row[2] if len(row) == 3 else None) for row in rows)
+    return tuple(
+        Rule(row[0], re.compile(row[1], re.ASCII), row[2] if len(row) == 3 else None) for row in rows
+    )
 
 
 def _alternatives(words: object) -> str:
@@ -109,11 +112,14 @@ _YEAR = r"(?P<year>1[0-9]\d\d|20\d\d)(?![\d:]|,\d|\.\d)"
 _HALF = r"(?:\s?(?P<half>[AaPp])(?:\.\s?[Mm]\.|\.?[Mm]\b\.?))"
 _ZONE = rf"(?:\s(?P<zone>{contexts.ZONES})\b)?"
 _STATE = "|".join(contexts.STATES)
-_STREET = rf"(?P<street>(?:{_alternatives(contexts.STREETS)})\b\.?|(?:{_alternatives(contexts.STREET_WORDS)})\b)"
+_STREET = (
+    rf"(?P<street>(?:{_alternatives(contexts.STREETS)})\b\.?|(?:{_alternatives(contexts.STREET_WORDS)})\b)"
+)
 _COMPASS = r"(?:N\.?[EW]|S\.?[EW]|[NSEW])\b\.?"
 
 
 # --- Conditions
+
 
 def _behind(words: frozenset[str], count: int = 1) -> Condition:
     return lambda found, context: context.is_behind(found.start(), words, count)
@@ -221,9 +227,17 @@ def _is_year(found: Match, context: Context) -> bool:
     is_counted = bare.islower() and (
         bare in contexts.COUNTABLE
         or bare in ("people", "women", "men", "children", "square", "different", "new", "other")
-        or (bare.endswith("s") and not bare.endswith("ss") and bare not in ("is", "was", "has", "as", "its", "this"))
+        or (
+            bare.endswith("s")
+            and not bare.endswith("ss")
+            and bare not in ("is", "was", "has", "as", "its", "this")
+        )
     )
-    return not is_counted or found["year"][1:] == "000" or found["year"][2:] != "00" and found["year"][1] not in "0"
+    return (
+        not is_counted
+        or found["year"][1:] == "000"
+        or (found["year"][2:] != "00" and found["year"][1] not in "0")
+    )
 
 
 def _is_code(found: Match, context: Context) -> bool:
@@ -266,7 +280,9 @@ def _is_roman(found: Match, context: Context) -> bool:
     if behind[0] in contexts.ROMAN_BEHIND or behind[0] + "." in contexts.ROMAN_BEHIND:
         if found["roman"] == "I":
             return context.ahead(end).lower() not in contexts.SPEAKS
-        return not (found["roman"] in ("V", "X", "C", "D", "M", "L") and behind[0] in ("Type", "Plan", "Generation"))
+        return not (
+            found["roman"] in ("V", "X", "C", "D", "M", "L") and behind[0] in ("Type", "Plan", "Generation")
+        )
     return False
 
 
@@ -289,7 +305,9 @@ def _is_initialism(found: Match, context: Context) -> bool:
     word, start, end = found[0], found.start(), found.end()
     previous = (context.behind(start) or [""])[0]
     following = context.ahead(end).strip(vocabulary.EDGES + ".")
-    if is_capitals(previous) and (not following or is_capitals(following) or word not in contexts.ALWAYS_LETTERS):
+    if is_capitals(previous) and (
+        not following or is_capitals(following) or word not in contexts.ALWAYS_LETTERS
+    ):
         return previous[-1:].isdigit() and word in contexts.ALWAYS_LETTERS
     if word in ("US", "IT"):
         return True
@@ -329,23 +347,39 @@ _DIGITS = _rules(
     ("serial.hexadecimal", r"(?<!\w)0x[0-9A-Fa-f]+\b"),
     ("serial.hexadecimal", r"(?<![\w:])(?=[\d:]*[A-F])[0-9A-F]{2}(?::[0-9A-F]{2})+(?![\w:])"),
     ("serial.lines", r"(?<!\w)(?P<digits>480|720|1080|1440|2160)(?P<letter>[pi])\b"),
-    ("digits.zip", r"(?<![\w.,-])(?P<zip>\d{5}(?:-\d{4})?)(?![\w-])", _behind(frozenset(["zip", "zipcode"]), 2)),
+    (
+        "digits.zip",
+        r"(?<![\w.,-])(?P<zip>\d{5}(?:-\d{4})?)(?![\w-])",
+        _behind(frozenset(["zip", "zipcode"]), 2),
+    ),
     ("telephone.letters", r"(?<!\w)(?:1-)?[89]\d\d-(?P<name>[A-Z][A-Z-]{2,})\b"),
     ("date.iso", r"(?<![\d/-])(?P<year>\d{4})([-/.])(?P<first>\d\d?)\2(?P<second>\d\d?)(?![\d/-])", _is_date),
     (
         "date.numeric",
-        r"(?<![\d/.-])(?P<first>\d\d?)(?P<sign>[/.-])(?P<second>\d\d?)(?P=sign)(?P<year>\d{4}|\d\d)(?![\d/.-]\d|\d|-)",
+        r"(?<![\d/.-])(?P<first>\d\d?)(?P<sign>[/.-])(?P<second>\d\d?)(?P=sign)(?P<year>\d{4}"
+        r"|\d\d)(?![\d/.-]\d|\d|-)",
         lambda found, context: _is_date(found, context) and (found["sign"] != "-" or len(found["year"]) == 4),
     ),
-    ("date.month_and_day", r"(?<![\d/.-])(?P<first>\d\d?)/(?P<second>\d\d?)(?![\d/]|[.,]\d)", _is_month_and_day),
+    (
+        "date.month_and_day",
+        r"(?<![\d/.-])(?P<first>\d\d?)/(?P<second>\d\d?)(?![\d/]|[.,]\d)",
+        _is_month_and_day,
+    ),
     ("serial.year", r"(?<![\d-])(?P<year>19\d\d|20\d\d)-(?P<digits>0\d+)(?![\d-])"),
     ("serial.groups", r"(?<![\d])\d+(?:-\d+){2,}(?![\d/])", lambda found, context: not context.has_equals),
     ("serial.groups", r"(?<![\d-])\d+-0\d+(?![\d:-])", lambda found, context: ":" not in found.string),
     ("serial.groups", r"(?<![\d.,-])\d{4}(?: \d{4}){2,}(?: \d{1,4})?(?![\d.,]\d|\d)"),
-    ("cardinal.grouped", r"(?<![\d.,])(?P<number>[1-9]\d{0,2}(?: \d{3}){2,}|[1-9]\d{0,2} \d00)(?![\d.,]\d|\d| \d)"),
+    (
+        "cardinal.grouped",
+        r"(?<![\d.,])(?P<number>[1-9]\d{0,2}(?: \d{3}){2,}|[1-9]\d{0,2} \d00)(?![\d.,]\d|\d| \d)",
+    ),
     ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{3,12})(?![\d.,]\d|\d|\w|%|/)", _is_code),
     ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{3}|0)(?![\d.,]\d|\d|\w|%|/|:)", _is_dialed),
-    ("date.day_first", rf"(?<![\d.,:/]){_DAY}{_LAST_DAY}\s+(?:of\s+)?{_MONTH}(?!\w)(?:,?\s+{_YEAR})?", _is_month),
+    (
+        "date.day_first",
+        rf"(?<![\d.,:/]){_DAY}{_LAST_DAY}\s+(?:of\s+)?{_MONTH}(?!\w)(?:,?\s+{_YEAR})?",
+        _is_month,
+    ),
     (
         "address.street",
         rf"(?<![\d.,:/$-])(?P<house>\d{{1,5}})(?P<letter>[A-Z])? (?P<name>(?:{_COMPASS} )?"
@@ -367,7 +401,8 @@ _DIGITS = _rules(
     ),
     (
         "time.clock",
-        rf"(?<![\d.,:/])(?P<hour>[01]?\d|2[0-4]):(?P<minutes>[0-5]\d)(?::(?P<seconds>[0-5]\d))?{_HALF}?{_ZONE}(?![\d:])",
+        rf"(?<![\d.,:/])(?P<hour>[01]?\d"
+        rf"|2[0-4]):(?P<minutes>[0-5]\d)(?::(?P<seconds>[0-5]\d))?{_HALF}?{_ZONE}(?![\d:])",
     ),
     ("time.hour", rf"(?<![\d.,:/])(?P<hour>1[0-2]|0?[1-9]){_HALF}{_ZONE}(?!\w)"),
     ("serial.network", r"(?<![\w.])(?P<digits>\d+(?:\.\d+){3,})(?!\d)"),
@@ -389,7 +424,10 @@ _DIGITS = _rules(
         "formula.scientific",
         r"(?<![\w.])(?P<number>\d+(?:\.\d+)?)[eE](?P<power>[+-]?\d+)(?!\w)",
     ),
-    ("fraction.common", r"(?<![\w/.,])(?:(?P<whole>\d{1,3})\s)?(?P<above>\d{1,3})/(?P<below>\d{1,4})(?![\d/=]|[.,]\d|\s?=)"),
+    (
+        "fraction.common",
+        r"(?<![\w/.,])(?:(?P<whole>\d{1,3})\s)?(?P<above>\d{1,3})/(?P<below>\d{1,4})(?![\d/=]|[.,]\d|\s?=)",
+    ),
     (
         "date.decade",
         r"(?<![\w.'’$])(?P<digits>1[1-9]\d0|20\d0)['’]?s\b",
@@ -401,18 +439,34 @@ _DIGITS = _rules(
         "money.behind",
         rf"(?<![\d.,:/]){_NUMBER}(?:\s?{_SCALE})?\s?(?P<sign>{_SIGN}|(?:{_CODE})(?!\w)){_PER}",
     ),
-    ("measure.amount", rf"(?<![\d.,:/]){_NUMBER}(?:\s?(?P<scale>hundred|thousand|million|billion|trillion)\s)?"
-                       rf"(?P<gap>[\s-]?){_UNIT}{_PER}", _is_unit),
+    (
+        "measure.amount",
+        rf"(?<![\d.,:/]){_NUMBER}(?:\s?(?P<scale>hundred|thousand|million|billion|trillion)\s)?"
+        rf"(?P<gap>[\s-]?){_UNIT}{_PER}",
+        _is_unit,
+    ),
     ("date.era", rf"(?<![\w,.])(?P<digits>\d{{1,4}})\s(?P<era>{contexts.ERAS})(?!\w)"),
-    ("date.range", r"(?<![\w,.$-])(?P<year>1[1-9]\d\d|20\d\d)\s?[-–—]\s?(?P<last>1[1-9]\d\d|20\d\d|\d\d)(?![\d/:-]|[.,]\d|\w)",
-     lambda found, context: not context.has_equals),
+    (
+        "date.range",
+        r"(?<![\w,.$-])(?P<year>1[1-9]\d\d|20\d\d)\s?[-–—]\s?(?P<last>1[1-9]\d\d|20\d\d|\d\d)(?![\d/:-]"
+        r"|[.,]\d|\w)",
+        lambda found, context: not context.has_equals,
+    ),
     ("date.year", rf"(?<![\w,.])(?!1000){_YEAR}(?![\w%°]|-\d)", _is_year),
     ("cardinal.letters", r"(?<![\w.])(?P<number>401)\(?(?P<letter>[kK])\b\)?"),
     ("cardinal.scaled", rf"(?<![A-Za-z]){_NUMBER}(?P<scale>[kKMBT])\b(?!-)", _is_scale),
     ("ordinal.number", r"(?P<number>\d{1,3}(?:,\d{3})+|\d+)(?:st|nd|rd|th|ST|ND|RD|TH)\b"),
     ("range.ratio", r"(?<![\w:])(?P<low>\d+):(?P<high>\d+)(?![\d:])"),
-    ("cardinal.parts", r"(?<![\w.,$:-])(?P<digits>\d{3})(?![\d.,]\d|[\w%°/:'’-])", _behind(contexts.AIRCRAFT | contexts.NUMBERED)),
-    ("cardinal.parts", r"(?<![\w.,$:-])(?P<digits>\d{3,4})(?![\d.,]\d|[\w%°/:'’-])", _behind(frozenset(["box", "flight"]))),
+    (
+        "cardinal.parts",
+        r"(?<![\w.,$:-])(?P<digits>\d{3})(?![\d.,]\d|[\w%°/:'’-])",
+        _behind(contexts.AIRCRAFT | contexts.NUMBERED),
+    ),
+    (
+        "cardinal.parts",
+        r"(?<![\w.,$:-])(?P<digits>\d{3,4})(?![\d.,]\d|[\w%°/:'’-])",
+        _behind(frozenset(["box", "flight"])),
+    ),
     ("cardinal.number", r"(?P<number>(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?)"),
 )
 _CURRENCIES = _rules(
@@ -422,15 +476,24 @@ _CURRENCIES = _rules(
         rf"(?:[\s-]?{_SCALE})?{_PER}",
     ),
     ("money.decade", rf"(?P<sign>{_SIGN})(?P<number>[1-9]0)s\b"),
-    ("money.amount", rf"(?P<sign>{_SIGN})\s?(?P<number>{_AMOUNT}|\.\d+)(?P<gap>[\s-]?)(?:{_SCALE}){_NOUN}{_PER}"),
+    (
+        "money.amount",
+        rf"(?P<sign>{_SIGN})\s?(?P<number>{_AMOUNT}|\.\d+)(?P<gap>[\s-]?)(?:{_SCALE}){_NOUN}{_PER}",
+    ),
     ("money.amount", rf"(?P<sign>{_SIGN})\s?(?P<number>{_AMOUNT}|\.\d+){_NOUN}{_PER}"),
 )
 _LETTERS = _rules(
-    ("money.amount", rf"\b(?P<sign>{_PREFIXED})\s?(?P<number>{_AMOUNT}|\.\d+)(?:(?P<gap>[\s-]?)(?:{_SCALE}))?{_PER}"),
-    ("money.amount", rf"\b(?P<sign>{_CODE})\s?(?P<number>{_AMOUNT})(?:(?P<gap>[\s-]?)(?:{_SCALE}))?(?![\w-]){_PER}"),
+    (
+        "money.amount",
+        rf"\b(?P<sign>{_PREFIXED})\s?(?P<number>{_AMOUNT}|\.\d+)(?:(?P<gap>[\s-]?)(?:{_SCALE}))?{_PER}",
+    ),
+    (
+        "money.amount",
+        rf"\b(?P<sign>{_CODE})\s?(?P<number>{_AMOUNT})(?:(?P<gap>[\s-]?)(?:{_SCALE}))?(?![\w-]){_PER}",
+    ),
     ("date.month_first", rf"\b{_MONTH}\s+{_DAY}{_LAST_DAY}(?:,?\s+{_YEAR})?", _is_month),
     ("date.month_and_year", rf"\b{_MONTH},?\s+{_YEAR}", _is_month),
-    ("date.era_first", rf"\b(?P<era>AD|A\.D\.)\s(?P<digits>\d{{1,4}})(?!\w)"),
+    ("date.era_first", r"\b(?P<era>AD|A\.D\.)\s(?P<digits>\d{1,4})(?!\w)"),
     ("serial.bank", r"\b(?P<letters>[A-Z]{2})(?P<digits>\d\d(?: [0-9]{4}){2,}(?: \d{1,4})?)(?!\w)"),
     ("address.state", rf"\b(?P<state>{_STATE})(?:\s(?P<zip>\d{{5}}(?:-\d{{4}})?))?(?![\w-])", _is_state),
     ("serial.version", r"\b(?P<v>[vV])(?P<version>\d+(?:\.\d+)+)(?!\d)"),
@@ -443,7 +506,11 @@ _LETTERS = _rules(
     ("initialism.letters", r"\b(?:US|IT|WHO|AD|BC|EST|PST|ETA|CET|AM|PM|OR|ID)(?![\w’'])", _is_initialism),
 )
 _OTHERS = _rules(
-    ("telephone.number", r"(?<![\w.,$€£])(?:\+\d[\d .()-]{6,20}\d|\(\d{3}\) ?\d{3}[ .-]\d{4}|\(0\d{1,4}\) \d{3,4} \d{3,4})(?!\w|[.,]\d|-\d)"),
+    (
+        "telephone.number",
+        r"(?<![\w.,$€£])(?:\+\d[\d .()-]{6,20}\d|\(\d{3}\) ?\d{3}[ .-]\d{4}"
+        r"|\(0\d{1,4}\) \d{3,4} \d{3,4})(?!\w|[.,]\d|-\d)",
+    ),
     ("roman.sign", r"(?P<roman>[Ⅰ-ⅿ]+)"),
     ("cardinal.sign", r"(?P<number>[①-⑳❶-❿])"),
     ("formula.power", r"(?<=[\w)])\^\(?(?P<power>[-−]?\w{1,9})\)?"),
@@ -455,7 +522,11 @@ _OTHERS = _rules(
     ("formula.sign", r"(?<=[\d)])\s(?P<sign>/)\s(?=[\d(])"),
     ("formula.by", r"(?<=[\w\"'])\s(?P<sign>x)\s(?=\d)"),
     ("formula.compare", r"(?P<sign>[<>≤≥≠≈])\s?(?=[\d.])"),
-    ("range.to", r"(?:(?<=[\d%°])|(?<=[\w])(?<=\d[a-zA-Z])|(?<=\d[ap]m)|(?<=\s[ap]m)|(?<=[ap]\.m\.))\s?[-–—]\s?(?=[$€£¥₹]?\d)"),
+    (
+        "range.to",
+        r"(?:(?<=[\d%°])|(?<=[\w])(?<=\d[a-zA-Z])|(?<=\d[ap]m)|(?<=\s[ap]m)"
+        r"|(?<=[ap]\.m\.))\s?[-–—]\s?(?=[$€£¥₹]?\d)",
+    ),
     ("range.to", r"(?<=\d[€£$%])\s?[-–—]\s?(?=\d)"),
     ("cardinal.minus", r"(?<![\w)])[-−](?=[\d$€£¥₹])"),
     ("cardinal.comma", r"(?<=\d)\s[-–—]+"),
@@ -521,7 +592,11 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
     for table in (vocabulary.TITLES, vocabulary.BETWEEN, vocabulary.ABBREVIATIONS, vocabulary.SHORT_FORMS):
         if word in table:
             spoken = table[word]
-            return " ".join(spoken.replace(".", " ").upper().split()) if vocabulary.DOTTED.fullmatch(spoken) else spoken
+            return (
+                " ".join(spoken.replace(".", " ").upper().split())
+                if vocabulary.DOTTED.fullmatch(spoken)
+                else spoken
+            )
     if vocabulary.DOTTED.fullmatch(word):
         return " ".join(word.replace(".", " ").upper().split())
     return None

@@ -1,9 +1,14 @@
 """Units and currencies: how they are written, and what one of them and several are called."""
 
-# ruff: noqa: RUF001  signs are meant
-
 _SQUARE, _CUBIC = ("square ", "²", "2"), ("cubic ", "³", "3")
-_LENGTHS = {"km": "kilometer", "m": "meter", "cm": "centimeter", "mm": "millimeter", "ft": "foot", "in": "inch"}
+_LENGTHS = {
+    "km": "kilometer",
+    "m": "meter",
+    "cm": "centimeter",
+    "mm": "millimeter",
+    "ft": "foot",
+    "in": "inch",
+}
 _LENGTHS |= {"mi": "mile", "yd": "yard"}
 _PLURALS = {"foot": "feet", "inch": "inches"}
 
@@ -16,20 +21,54 @@ def _several(one: str) -> str:
 EXACT: dict[str, tuple[str, str]] = {
     symbol: (one, _several(one))
     for symbol, one in {
-        **{"m": "meter", "nm": "nanometer", "µm": "micrometer", "μm": "micrometer", "yd": "yard", "in": "inch"},
+        **{
+            "m": "meter",
+            "nm": "nanometer",
+            "µm": "micrometer",
+            "μm": "micrometer",
+            "yd": "yard",
+            "in": "inch",
+        },
         **{"mi": "mile", "ft": "foot", "g": "gram", "mg": "milligram", "µg": "microgram", "μg": "microgram"},
         **{"mcg": "microgram", "t": "ton", "lb": "pound", "lbs": "pound", "oz": "ounce"},
         **{"l": "liter", "L": "liter", "dl": "deciliter", "dL": "deciliter", "cl": "centiliter"},
         **{"µl": "microliter", "μl": "microliter", "µL": "microliter", "μL": "microliter", "gal": "gallon"},
         **{"qt": "quart", "pt": "pint", "pts": "pint", "fl oz": "fluid ounce", "tbsp": "tablespoon"},
-        **{"tsp": "teaspoon", "Tbsp": "tablespoon", "h": "hour", "hr": "hour", "hrs": "hour", "min": "minute"},
+        **{
+            "tsp": "teaspoon",
+            "Tbsp": "tablespoon",
+            "h": "hour",
+            "hr": "hour",
+            "hrs": "hour",
+            "min": "minute",
+        },
         **{"mins": "minute", "s": "second", "sec": "second", "secs": "second", "ms": "millisecond"},
-        **{"µs": "microsecond", "μs": "microsecond", "ns": "nanosecond", "yr": "year", "yrs": "year", "d": "day"},
+        **{
+            "µs": "microsecond",
+            "μs": "microsecond",
+            "ns": "nanosecond",
+            "yr": "year",
+            "yrs": "year",
+            "d": "day",
+        },
         **{"wk": "week", "wks": "week", "mo": "month", "mos": "month", "V": "volt", "mV": "millivolt"},
         **{"kV": "kilovolt", "W": "watt", "mW": "milliwatt", "kW": "kilowatt", "MW": "megawatt"},
-        **{"GW": "gigawatt", "TW": "terawatt", "Wh": "watt hour", "kWh": "kilowatt hour", "MWh": "megawatt hour"},
+        **{
+            "GW": "gigawatt",
+            "TW": "terawatt",
+            "Wh": "watt hour",
+            "kWh": "kilowatt hour",
+            "MWh": "megawatt hour",
+        },
         **{"GWh": "gigawatt hour", "A": "ampere", "mA": "milliampere", "Ah": "ampere hour"},
-        **{"mAh": "milliampere hour", "Ω": "ohm", "Ω": "ohm", "kΩ": "kilohm", "MΩ": "megohm", "N": "newton"},
+        **{
+            "mAh": "milliampere hour",
+            "\u2126": "ohm",
+            "\u03a9": "ohm",
+            "kΩ": "kilohm",
+            "MΩ": "megohm",
+            "N": "newton",
+        },
         **{"kN": "kilonewton", "J": "joule", "kJ": "kilojoule", "MJ": "megajoule", "Pa": "pascal"},
         **{"hPa": "hectopascal", "kPa": "kilopascal", "MPa": "megapascal", "bar": "bar", "mbar": "millibar"},
         **{"atm": "atmosphere", "K": "kelvin", "cal": "calorie", "kcal": "kilocalorie", "mol": "mole"},
@@ -119,13 +158,35 @@ UNITS: dict[str, tuple[str, str]] = {
     "lux": ("lux", "lux"),
 }
 del UNITS["sq"]
-UNIT_WORDS = frozenset(word for unit in UNITS for word in unit.split()) | {"sq", "sq.", "fl", "fl.", "cu", "cu."}
+UNIT_WORDS = frozenset(word for unit in UNITS for word in unit.split()) | {
+    "sq",
+    "sq.",
+    "fl",
+    "fl.",
+    "cu",
+    "cu.",
+}
 """As a text has them between blanks."""
 
 PERIODS = {
-    **{"mo": "month", "mth": "month", "month": "month", "yr": "year", "y": "year", "year": "year", "wk": "week"},
+    **{
+        "mo": "month",
+        "mth": "month",
+        "month": "month",
+        "yr": "year",
+        "y": "year",
+        "year": "year",
+        "wk": "week",
+    },
     **{"week": "week", "d": "day", "day": "day", "hr": "hour", "h": "hour", "hour": "hour", "min": "minute"},
-    **{"minute": "minute", "s": "second", "sec": "second", "second": "second", "night": "night", "qtr": "quarter"},
+    **{
+        "minute": "minute",
+        "s": "second",
+        "sec": "second",
+        "second": "second",
+        "night": "night",
+        "qtr": "quarter",
+    },
     **{"ea": "each", "pp": "person"},
 }
 """Behind "/" of an amount."""
@@ -158,7 +219,14 @@ MONEY: dict[str, tuple[str, str, str, str]] = {
 SIGNS = "".join(MONEY)
 
 _DOLLARS = {
-    **{"US": "US", "AU": "Australian", "A": "Australian", "C": "Canadian", "CA": "Canadian", "S": "Singapore"},
+    **{
+        "US": "US",
+        "AU": "Australian",
+        "A": "Australian",
+        "C": "Canadian",
+        "CA": "Canadian",
+        "S": "Singapore",
+    },
     **{"SG": "Singapore", "HK": "Hong Kong", "NZ": "New Zealand", "NT": "Taiwan", "TW": "Taiwan"},
     **{"J": "Jamaican", "TT": "Trinidad", "BZ": "Belize", "Z": "Zimbabwean"},
 }

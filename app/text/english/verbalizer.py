@@ -110,8 +110,8 @@ def _range_of_money(fields: Fields, text: str) -> str:
     low = number(_of(fields, "low"))
     if fields["low_scale"]:
         low += f" {vocabulary.SCALES[_of(fields, 'low_scale')]}"
-    spoken_scale = f" {vocabulary.SCALES[scale]}" if scale else ""
-    return f"{low} to {number(_of(fields, 'number'))}{spoken_scale} {_CURRENCIES[_of(fields, 'sign')][1]}{_per(fields)}"
+    high = number(_of(fields, "number")) + (f" {vocabulary.SCALES[scale]}" if scale else "")
+    return f"{low} to {high} {_CURRENCIES[_of(fields, 'sign')][1]}{_per(fields)}"
 
 
 def _measure(fields: Fields, previous: str, is_counted: bool) -> str:
@@ -339,7 +339,9 @@ def _power(fields: Fields, text: str) -> str:
 
 
 def _scientific(fields: Fields, text: str) -> str:
-    power = _power({"power": _of(fields, "power").lstrip("+")}, "").replace(" squared", " to the power of two")
+    power = _power({"power": _of(fields, "power").lstrip("+")}, "").replace(
+        " squared", " to the power of two"
+    )
     return f"{number(_of(fields, 'number'))} times ten{power.replace(' cubed', ' to the power of three')}"
 
 
@@ -400,12 +402,16 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "serial.network": _network,
     "serial.version": _version,
     "serial.code": _code,
-    "serial.road": lambda fields, text: f"{' '.join(_of(fields, 'letters'))} {in_parts(_of(fields, 'digits'))}",
+    "serial.road": lambda fields, text: (
+        f"{' '.join(_of(fields, 'letters'))} {in_parts(_of(fields, 'digits'))}"
+    ),
     "serial.lines": lambda fields, text: f"{in_parts(_of(fields, 'digits'))} {_of(fields, 'letter').upper()}",
     "serial.hexadecimal": _hexadecimal,
     "digits.zip": lambda fields, text: ", ".join(map(with_oh, _of(fields, "zip").split("-"))),
     "cardinal.sign": lambda fields, text: cardinal(str(int(unicodedata.numeric(text)))),
-    "roman.sign": lambda fields, text: cardinal(str(roman_value(unicodedata.normalize("NFKC", text).upper()))),
+    "roman.sign": lambda fields, text: cardinal(
+        str(roman_value(unicodedata.normalize("NFKC", text).upper()))
+    ),
     "fraction.common": _fraction,
     "roman.number": _roman,
     "address.street": _street,

@@ -1,5 +1,7 @@
 """What each language calls months, currencies, units and signs, and how it writes numbers."""
 
+# ruff: noqa: RUF001  Cyrillic letters and signs are meant
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +13,8 @@ Forms = tuple[str, ...]  # one, several; in Russian one, two to four, several
 class Locale:
     """decimal, separator: as numbers are written. point, minus, percent, to: words.
 
-    months: January first. currencies: sign to the forms of its name and of its hundredth. units: as currencies.
+    months: January first. currencies: sign to the forms of its name and of its hundredth. units: as
+    currencies.
     """
 
     decimal: str
@@ -105,7 +108,18 @@ LOCALES: Final[Mapping[str, Locale]] = {
         "pour cent",
         "à",
         (
-            *("janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre", "octobre"),
+            *(
+                "janvier",
+                "février",
+                "mars",
+                "avril",
+                "mai",
+                "juin",
+                "juillet",
+                "août",
+                "septembre",
+                "octobre",
+            ),
             *("novembre", "décembre"),
         ),
         {
@@ -205,7 +219,7 @@ LOCALES: Final[Mapping[str, Locale]] = {
         (),
         {
             "¥": (_same("円"), _same("")),
-            "￥": (_same("円"), _same("")),  # noqa: RUF001  the wide sign is meant
+            "￥": (_same("円"), _same("")),
             "$": (_same("ドル"), _same("セント")),
             "€": (_same("ユーロ"), _same("セント")),
         },
@@ -267,18 +281,61 @@ AFTER_NUMBER: Final = frozenset(
     }
 )
 """Words that change how a number before them is read."""
-FEMININE: Final = frozenset(("копейка", "минута", "libra", "hora", "livre", "minute", "seconde", "sterlina", "ora"))
+FEMININE: Final = frozenset(
+    ("копейка", "минута", "libra", "hora", "livre", "minute", "seconde", "sterlina", "ora")
+)
 """Nouns before which "one" has another form."""
 NATIVE: Final[Mapping[str, str]] = {
-    **{"1": "한", "2": "두", "3": "세", "4": "네", "5": "다섯", "6": "여섯", "7": "일곱", "8": "여덟", "9": "아홉"},
-    **{"10": "열", "20": "스무", "30": "서른", "40": "마흔", "50": "쉰", "60": "예순", "70": "일흔", "80": "여든"},
+    **{
+        "1": "한",
+        "2": "두",
+        "3": "세",
+        "4": "네",
+        "5": "다섯",
+        "6": "여섯",
+        "7": "일곱",
+        "8": "여덟",
+        "9": "아홉",
+    },
+    **{
+        "10": "열",
+        "20": "스무",
+        "30": "서른",
+        "40": "마흔",
+        "50": "쉰",
+        "60": "예순",
+        "70": "일흔",
+        "80": "여든",
+    },
     "90": "아흔",
 }
 """Korean numbers before hours and counters; those between are joined, 20 is 스물 before a digit."""
 COUNTERS: Final = "시간|시|개월|개|명|살|마리|잔|병|번|권|장|대|그루|송이|사람|가지"
 ARTICLES: Final = frozenset(
-    "der die das den dem am im vom zum zur beim ein eine einen einem einer jeder jede jedes ihr sein".split()
+    [
+        "der",
+        "die",
+        "das",
+        "den",
+        "dem",
+        "am",
+        "im",
+        "vom",
+        "zum",
+        "zur",
+        "beim",
+        "ein",
+        "eine",
+        "einen",
+        "einem",
+        "einer",
+        "jeder",
+        "jede",
+        "jedes",
+        "ihr",
+        "sein",
+    ]
 )
 """Behind one of these a German number with a stop is an ordinal."""
-WEAK: Final = frozenset("am vom zum im beim den dem einen einem".split())
+WEAK: Final = frozenset(["am", "vom", "zum", "im", "beim", "den", "dem", "einen", "einem"])
 """Behind one of these its ending is -en."""

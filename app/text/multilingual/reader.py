@@ -16,7 +16,11 @@ def say_other(text: str, phrase: Phrase, language: str) -> str:
     for part in tag(text, phrase, language):
         source = part.text if isinstance(part, Tag) else part
         previous = (written.split() or [phrase.previous])[-1]
-        more = verbalize(part, language, previous, _following(text[len(written) + len(source) :], phrase)) if isinstance(part, Tag) else part
+        more = (
+            verbalize(part, language, previous, _following(text[len(written) + len(source) :], phrase))
+            if isinstance(part, Tag)
+            else part
+        )
         if is_spaced and spoken[-1:].isalnum() and more[:1].isalnum() and not _is_ending(part):
             spoken += " "
         spoken += more

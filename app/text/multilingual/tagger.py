@@ -1,5 +1,7 @@
 """Tag the numbers of a phrase in one of the languages: dates, times, money, measures, ordinals, cardinals."""
 
+# ruff: noqa: RUF001  Cyrillic letters and signs are meant
+
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,12 +35,28 @@ def _rules(language: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
     months = f"(?P<name>{_alternatives(locale.months)})" if locale.months else r"(?P<name>(?!))"
     of = " de | del " if language == "es" else " "
     rows = [
-        ("telephone.number", r"(?<![\w.,])(?:\+\d[\d ()/-]{6,18}\d|0\d{2,5}[ /-]\d{3,9}(?:[ -]\d{2,6})*|0\d{1,4}-\d{2,4}-\d{3,4}|\d{12,})(?![\w.,]\d)"),
+        (
+            "telephone.number",
+            r"(?<![\w.,])(?:\+\d[\d ()/-]{6,18}\d|0\d{2,5}[ /-]\d{3,9}(?:[ -]\d{2,6})*"
+            r"|0\d{1,4}-\d{2,4}-\d{3,4}|\d{12,})(?![\w.,]\d)",
+        ),
         ("date.iso", r"(?<!\d)(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})(?!\d)"),
-        ("date.numeric", r"(?<![\d.,/])(?P<day>\d{1,2})(?P<sep>[./-])(?P<month>\d{1,2})(?P=sep)(?P<year>\d{4}|\d\d)(?![\d/-])"),
-        ("date.named", rf"(?<![\d.,/])(?P<day>\d{{1,2}})(?:er|º|\.)?(?:{of}){months}(?!\w)(?:(?:{of})(?P<year>\d{{4}}))?"),
+        (
+            "date.numeric",
+            r"(?<![\d.,/])(?P<day>\d{1,2})(?P<sep>[./-])(?P<month>\d{1,2})(?P=sep)(?P<year>\d{4}"
+            r"|\d\d)(?![\d/-])",
+        ),
+        (
+            "date.named",
+            rf"(?<![\d.,/])(?P<day>\d{{1,2}})(?:er|º"
+            rf"|\.)?(?:{of}){months}(?!\w)(?:(?:{of})(?P<year>\d{{4}}))?",
+        ),
         ("time.letter", r"(?<![\d.,])(?P<hour>\d{1,2}) ?h ?(?P<minutes>\d\d)?(?!\w)"),
-        ("time.clock", r"(?<![\d:])(?P<hour>\d{1,2}):(?P<minutes>[0-5]\d)(?::(?P<seconds>[0-5]\d))?(?P<uhr> Uhr)?(?![\d:])"),
+        (
+            "time.clock",
+            r"(?<![\d:])(?P<hour>\d{1,2}):(?P<minutes>[0-5]\d)(?::(?P<seconds>[0-5]\d))?(?P<uhr> "
+            r"Uhr)?(?![\d:])",
+        ),
         ("money.before", rf"{sign}\s?{amount}"),
         ("money.behind", rf"(?<![\w.,]){amount}\s?{sign}(?!\w)"),
         ("measure.percent", rf"(?<![\w.,]){amount}\s?%"),
@@ -50,7 +68,9 @@ def _rules(language: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
     ]
     if language == "fr":
         rows = [row for row in rows if row[0] != "time.clock"] + [rows[5]]
-        rows.insert(0, ("ordinal.number", r"(?<!\w)(?P<number>\d+)(?P<ending>ers?|ère|re|es?|ème|nde?)(?!\w)"))
+        rows.insert(
+            0, ("ordinal.number", r"(?<!\w)(?P<number>\d+)(?P<ending>ers?|ère|re|es?|ème|nde?)(?!\w)")
+        )
     elif language in ("es", "it"):
         rows = [row for row in rows if row[0] != "time.letter"]
         rows.insert(0, ("ordinal.number", r"(?<!\w)(?P<number>\d+)\.?(?P<ending>[ºª°](?!\s?C))"))
@@ -67,12 +87,14 @@ def _rules(language: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
         rows = [row for row in rows if row[0] not in ("time.letter", "date.named")]
     elif language == "ko":
         rows = [row for row in rows if row[0] not in ("time.letter", "date.named")]
-        rows.insert(0, ("cardinal.native", rf"(?<![\d.,:])(?P<number>[1-9]\d?) ?(?P<counter>{COUNTERS})(?!간의)"))
+        rows.insert(
+            0, ("cardinal.native", rf"(?<![\d.,:])(?P<number>[1-9]\d?) ?(?P<counter>{COUNTERS})(?!간의)")
+        )
         rows.insert(0, ("date.month", r"(?<!\d)(?P<month>6|10)월"))
     return tuple((form, re.compile(pattern)) for form, pattern in rows)  # fmt: skip
 
 
-_FIRST = re.compile(r"[0-9+\-−–\s€$£₽¥￥₩]|CHF")  # noqa: RUF001  the signs are meant
+_FIRST = re.compile(r"[0-9+\-−–\s€$£₽¥￥₩]|CHF")
 
 
 def tag(text: str, phrase: Phrase, language: str) -> Iterator[Tag | str]:

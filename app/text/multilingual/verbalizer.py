@@ -1,5 +1,7 @@
 """Say a tagged number in one of the languages; number words are num2words'."""
 
+# ruff: noqa: RUF001  Cyrillic letters and signs are meant
+
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,7 +43,7 @@ def verbalize(tag: Tag, language: str, previous: str, following: str) -> str:
 
 def _words(value: int, language: str, **kwargs: Any) -> str:
     """One call of num2words, imported at first use, since that takes a while."""
-    from num2words import num2words
+    from num2words import num2words  # type: ignore[import-untyped]
 
     return str(num2words(value, lang=language, **kwargs))
 
@@ -74,9 +76,13 @@ def _before_noun(spoken: str, language: str, is_feminine: bool) -> str:
     if language == "de" and spoken == "eins":
         return "eine" if is_feminine else "ein"
     if language == "es" and spoken.endswith("uno"):
-        return f"{spoken[:-1]}a" if is_feminine else spoken.removesuffix("veintiuno") + "veintiún" if (
-            spoken.endswith("veintiuno")
-        ) else spoken[:-1]
+        return (
+            f"{spoken[:-1]}a"
+            if is_feminine
+            else spoken.removesuffix("veintiuno") + "veintiún"
+            if (spoken.endswith("veintiuno"))
+            else spoken[:-1]
+        )
     if language == "it" and spoken == "uno":
         return "una" if is_feminine else "un"
     if language == "fr" and spoken == "un" and is_feminine:
@@ -110,12 +116,16 @@ def _number(fields: Fields, language: str) -> str:
         from num2words import num2words
 
         return str(num2words(Decimal(f"{whole}.{decimals}"), lang="ru"))
-    behind = _by_digits(decimals, language) if language in ("ja", "ko") else " ".join(
-        _words(int(one), language) for one in decimals
+    behind = (
+        _by_digits(decimals, language)
+        if language in ("ja", "ko")
+        else " ".join(_words(int(one), language) for one in decimals)
     )
     point = LOCALES[language].point
-    return f"{_cardinal(whole, language)}{point}{behind}" if language == "ja" else (
-        f"{_cardinal(whole, language)} {point} {behind}"
+    return (
+        f"{_cardinal(whole, language)}{point}{behind}"
+        if language == "ja"
+        else (f"{_cardinal(whole, language)} {point} {behind}")
     )
 
 
@@ -233,9 +243,13 @@ def _russian_year(year: str, case: str) -> str:
 
 def _eastern_date(year: str, month: str, day: str, language: str) -> str:
     if language == "ja":
-        return "".join(_cardinal(one, "ja") + unit for one, unit in ((year, "年"), (month, "月"), (day, "日")))
+        return "".join(
+            _cardinal(one, "ja") + unit for one, unit in ((year, "年"), (month, "月"), (day, "日"))
+        )
     months = {"6": "유", "10": "시"}
-    return f"{_cardinal(year, 'ko')}년 {months.get(month) or _cardinal(month, 'ko')}월 {_cardinal(day, 'ko')}일"
+    return (
+        f"{_cardinal(year, 'ko')}년 {months.get(month) or _cardinal(month, 'ko')}월 {_cardinal(day, 'ko')}일"
+    )
 
 
 def _time(fields: Fields, language: str) -> str:
@@ -257,8 +271,10 @@ def _time(fields: Fields, language: str) -> str:
             return spoken if minute == "0" else f"{spoken} e {_cardinal(minute, language)}"
         case "ru":
             spoken = _counted(hour, ("час", "часа", "часов"), language)
-            return spoken if minute == "0" else (
-                f"{spoken} {_counted(minute, ('минута', 'минуты', 'минут'), language)}"
+            return (
+                spoken
+                if minute == "0"
+                else (f"{spoken} {_counted(minute, ('минута', 'минуты', 'минут'), language)}")
             )
         case "ja":
             return f"{_cardinal(hour, 'ja')}時" + (f"{_cardinal(minute, 'ja')}分" if minute != "0" else "")
