@@ -3,6 +3,9 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from string import ascii_letters
+from typing import Final
 
 from firstword.app.text.chinese import contexts
 from firstword.app.text.phrases import Phrase
@@ -30,14 +33,17 @@ class _Rule:
 
 
 def _behind(words: str) -> Condition:
-    """Behind one of the words, with "是", "为", "号" or a colon between at the most."""
-    pattern = re.compile(
-        rf"(?:{words})(?:号码|号|是|为|叫|[:：]|\s){{0,3}}(?:[\u4e00-\u9fff]?[A-Za-z]{{1,3}})?$"
-    )
+    """Behind one of the words, with "是", "为", "号" or a colon between, or a letter code, at the most."""
+    endings = tuple(words.split("|"))
 
     def where(found: Match, phrase: Phrase) -> bool:
-        before = f"{phrase.before}{found.string[: found.start()]}"
-        return pattern.search(before.rstrip()) is not None
+        before = f"{phrase.before}{found.string[: found.start()]}".rstrip()
+        code = before.rstrip(ascii_letters)
+        for text in (before, code, code[:-1]) if code != before else (before,):
+            text = text.rstrip("是为叫:： ")
+            if any(text.removesuffix(link).endswith(endings) for link in ("", "号", "号码")):
+                return True
+        return False
 
     return where
 
@@ -91,95 +97,108 @@ _CODE = f"(?P<code>{_alternatives(contexts.CODES_OF_MONEY)})"
 _UNIT = rf"(?P<unit>{_alternatives(contexts.UNITS)})(?![A-Za-z0-9²³/级座股])"
 _HALF = r"(?:\s?(?P<half>[AaPp])\.?[Mm]\b\.?)"
 
-_RULES = tuple(
-    _Rule(form, re.compile(pattern, re.ASCII if "\\b" in pattern or "\\d" in pattern else 0), where)
-    for form, pattern, where in (
-        (
-            "telephone.number",
-            r"(?<![\w.])(?:\+[0-9]{1,3}[ -]?)?(?:1[0-9]{2}[ -][0-9]{4}[ -][0-9]{4}|1[3-9][0-9]{9}"
-            r"|0[0-9]{2,3}[ -][0-9]{7,8}|[48]00[ -]?[0-9]{3,4}[ -]?[0-9]{3,4})(?![0-9])",
-            None,
-        ),
-        ("ordinal.number", r"\d+(?![\d.])", _is_ordinal),
-        ("telephone.known", r"(?<![\w.,])(?:110|119|120|122|114|112|123\d\d|10086|10010|10000"
+_ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
+    (
+        "telephone.number",
+        r"(?<![\w.])(?:\+[0-9]{1,3}[ -]?)?(?:1[0-9]{2}[ -][0-9]{4}[ -][0-9]{4}|1[3-9][0-9]{9}"
+        r"|0[0-9]{2,3}[ -][0-9]{7,8}|[48]00[ -]?[0-9]{3,4}[ -]?[0-9]{3,4})(?![0-9])",
+        None,
+    ),
+    ("ordinal.number", r"\d+(?![\d.])", _is_ordinal),
+    (
+        "telephone.known",
+        r"(?<![\w.,])(?:110|119|120|122|114|112|123\d\d|10086|10010|10000"
         r"|95\d{3})(?![\d.%:/,])",
-         _behind(contexts.DIALED)),
-        ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{1,5})(?=次)", None),
-        ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{2,5})(?![\d.])", _behind(contexts.FLIGHTS)),
-        ("serial.code", r"(?<![\d.,])\d{2,}(?:[ -]\d{2,})*(?![\d.%:,年月日])", _behind(contexts.CODES)),
-        ("serial.code", r"(?<![\d.,-])\d{4}(?: \d{4}){2,}(?: \d{1,4})?(?![\d.])", None),
-        ("serial.code", r"(?<![\d.,:])0\d+(?![\d.%:,年月日号/-])", None),
-        ("serial.code", r"(?<=[A-Z])(?<![A-Z]{3})\d{3}(?![\d.])", None),
-        ("serial.long", r"\d{16,}", None),
-        (
-            "date.full",
-            r"(?<!\d)(?P<year>\d{4})([-/.])(?P<month>\d{1,2})\2(?P<day>\d{1,2})(?![\d.])日?",
-            _is_date,
-        ),
-        ("date.full", r"(?<![\d/])(?P<year>\d{2})/(?P<month>\d{1,2})/(?P<day>\d{1,2})(?![\d/])", _is_date),
-        (
-            "date.either_way",
-            r"(?<![\d/])(?P<first>\d{1,2})/(?P<second>\d{1,2})/(?P<year>\d{4})(?![\d/])",
-            _is_date_either_way,
-        ),
-        ("date.year_and_month", r"(?<![\d/])(?P<year>\d{4})[-/](?P<month>\d{1,2})(?![\d/-])", _is_month),
-        ("date.quarter", r"(?<!\d)(?P<year>\d{4})年?Q(?P<quarter>[1-4])", None),
-        ("date.years", r"(?<!\d)(?P<first>\d{4})(?:年)?\s?[-–—~～至]\s?(?P<last>\d{4})年", None),
-        ("date.era", r"(?<![\w.])(?P<digits>\d{1,4})\s?(?P<era>B\.?\s?C\.?E?\.?"
-        r"|A\.?D\.?)(?![A-Za-z])年?", None),
-        ("date.era", r"(?<![\w.])(?P<era>B\.?C\.?|A\.?D\.?)\s?(?P<digits>\d{1,4})(?!\d)年?", None),
-        ("date.era_year", r"(?P<digits>\d{3,4})(?=年)", _is_era_year),
-        ("date.decade", r"(?<![\d.])(?:19|20)?(?P<digits>\d0)s(?![A-Za-z])", None),
-        ("date.short_year", r"(?<![\d.])(?P<digits>\d{2})年(?!代)", _is_short_year),
-        ("date.zeros", r"(?<!\d)0(?=[1-9][月日号])", None),
-        (
-            "time.clock",
-            r"(?<![\d.:])(?P<hour>\d{1,2}):(?P<minutes>[0-5]\d)"
-            rf":(?P<seconds>[0-5]\d){_HALF}?(?![\d:])",
-            None,
-        ),
-        ("time.clock", r"(?<![\d.:])(?P<hour>00?):(?P<minutes>[0-5]\d)(?![\d:])", None),
-        ("time.half", rf"(?<![\d.:])(?P<hour>\d{{1,2}})(?::(?P<minutes>[0-5]\d))?{_HALF}", None),
-        ("money.amount", rf"{_SIGN}\s?{_AMOUNT}\s?{_SCALE}(?P<end>元)?", None),
-        ("money.amount", rf"(?<![\d.]){_AMOUNT}{_SCALE}(?P<sign>[$€£])", None),
-        ("serial.version", r"(?<![\d.])\d+(?:\.\d+){2}(?![\d.])", None),
-        ("money.code", rf"(?<![\d.]){_AMOUNT}\s?{_SCALE}\s?{_CODE}(?![A-Za-z])", None),
-        ("money.code", rf"(?<![A-Za-z]){_CODE}\s?{_AMOUNT}\s?{_SCALE}", None),
-        ("formula.power", r"(?<=[\w)])\^\(?(?P<power>[-−]?\d+)\)?", None),
-        ("formula.raised", r"(?<=[0-9])(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)", None),
-        ("formula.minus", r"(?<=\d)\s?[-–−]\s?(?=\d)", _has_equals),
-        ("formula.divided", r"(?<=\d)\s?÷\s?(?=\d)", None),
-        ("measure.speed", rf"(?<![\w.]){_AMOUNT}\s?(?:km/h|KM/H)(?![A-Za-z])", None),
-        ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}\s?{_UNIT}", None),
-        ("cardinal.minus", r"(?<![\w)%日号点分年月])[-−](?=\d)", None),
-        ("cardinal.pair", r"(?<![\d.:])(?<!/)2(?=点(?!\d)|次|倍|种|条|部|家|间|瓶|杯)", None),
-        ("fraction.thousandths", r"(?P<number>\d+(?:\.\d+)?)‰", None),
-        ("cardinal.separated", r"(?<![\d.])\d{1,3}(?:,\d{3})+(?![\d])", None),
-        ("cardinal.long", r"(?<![\d.,A-Za-z])[1-9]\d{7,14}(?![\d.,])", None),
-        ("roman.sign", r"(?P<roman>[Ⅰ-ⅿ]+)", None),
-        ("roman.number", r"(?P<roman>[IVX]+)(?![A-Za-z])", _is_ordinal),
-        ("cardinal.sign", r"[①-⑳❶-❿㈠-㈩]", None),
-        ("range.to", r"(?<=[0-9%日号点分])\s?[-–—~～]\s?(?=[0-9])", None),
-    )
-)  # fmt: skip
+        _behind(contexts.DIALED),
+    ),
+    ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{1,5})(?=次)", None),
+    ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{2,5})(?![\d.])", _behind(contexts.FLIGHTS)),
+    ("serial.code", r"(?<![\d.,])\d{2,}(?:[ -]\d{2,})*(?![\d.%:,年月日])", _behind(contexts.CODES)),
+    ("serial.code", r"(?<![\d.,-])\d{4}(?: \d{4}){2,}(?: \d{1,4})?(?![\d.])", None),
+    ("serial.code", r"(?<![\d.,:])0\d+(?![\d.%:,年月日号/-])", None),
+    ("serial.code", r"(?<=[A-Z])(?<![A-Z]{3})\d{3}(?![\d.])", None),
+    ("serial.long", r"\d{16,}", None),
+    (
+        "date.full",
+        r"(?<!\d)(?P<year>\d{4})([-/.])(?P<month>\d{1,2})\2(?P<day>\d{1,2})(?![\d.])日?",
+        _is_date,
+    ),
+    ("date.full", r"(?<![\d/])(?P<year>\d{2})/(?P<month>\d{1,2})/(?P<day>\d{1,2})(?![\d/])", _is_date),
+    (
+        "date.either_way",
+        r"(?<![\d/])(?P<first>\d{1,2})/(?P<second>\d{1,2})/(?P<year>\d{4})(?![\d/])",
+        _is_date_either_way,
+    ),
+    ("date.year_and_month", r"(?<![\d/])(?P<year>\d{4})[-/](?P<month>\d{1,2})(?![\d/-])", _is_month),
+    ("date.quarter", r"(?<!\d)(?P<year>\d{4})年?Q(?P<quarter>[1-4])", None),
+    ("date.years", r"(?<!\d)(?P<first>\d{4})(?:年)?\s?[-–—~～至]\s?(?P<last>\d{4})年", None),
+    (
+        "date.era",
+        r"(?<![\w.])(?P<digits>\d{1,4})\s?(?P<era>B\.?\s?C\.?E?\.?"
+        r"|A\.?D\.?)(?![A-Za-z])年?",
+        None,
+    ),
+    ("date.era", r"(?<![\w.])(?P<era>B\.?C\.?|A\.?D\.?)\s?(?P<digits>\d{1,4})(?!\d)年?", None),
+    ("date.era_year", r"(?P<digits>\d{3,4})(?=年)", _is_era_year),
+    ("date.decade", r"(?<![\d.])(?:19|20)?(?P<digits>\d0)s(?![A-Za-z])", None),
+    ("date.short_year", r"(?<![\d.])(?P<digits>\d{2})年(?!代)", _is_short_year),
+    ("date.zeros", r"(?<!\d)0(?=[1-9][月日号])", None),
+    (
+        "time.clock",
+        r"(?<![\d.:])(?P<hour>\d{1,2}):(?P<minutes>[0-5]\d)"
+        rf":(?P<seconds>[0-5]\d){_HALF}?(?![\d:])",
+        None,
+    ),
+    ("time.clock", r"(?<![\d.:])(?P<hour>00?):(?P<minutes>[0-5]\d)(?![\d:])", None),
+    ("time.half", rf"(?<![\d.:])(?P<hour>\d{{1,2}})(?::(?P<minutes>[0-5]\d))?{_HALF}", None),
+    ("money.amount", rf"{_SIGN}\s?{_AMOUNT}\s?{_SCALE}(?P<end>元)?", None),
+    ("money.amount", rf"(?<![\d.]){_AMOUNT}{_SCALE}(?P<sign>[$€£])", None),
+    ("serial.version", r"(?<![\d.])\d+(?:\.\d+){2}(?![\d.])", None),
+    ("money.code", rf"(?<![\d.]){_AMOUNT}\s?{_SCALE}\s?{_CODE}(?![A-Za-z])", None),
+    ("money.code", rf"(?<![A-Za-z]){_CODE}\s?{_AMOUNT}\s?{_SCALE}", None),
+    ("formula.power", r"(?<=[\w)])\^\(?(?P<power>[-−]?\d+)\)?", None),
+    ("formula.raised", r"(?<=[0-9])(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)", None),
+    ("formula.minus", r"(?<=\d)\s?[-–−]\s?(?=\d)", _has_equals),
+    ("formula.divided", r"(?<=\d)\s?÷\s?(?=\d)", None),
+    ("measure.speed", rf"(?<![\w.]){_AMOUNT}\s?(?:km/h|KM/H)(?![A-Za-z])", None),
+    ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}\s?{_UNIT}", None),
+    ("cardinal.minus", r"(?<![\w)%日号点分年月])[-−](?=\d)", None),
+    ("cardinal.pair", r"(?<![\d.:])(?<!/)2(?=点(?!\d)|次|倍|种|条|部|家|间|瓶|杯)", None),
+    ("fraction.thousandths", r"(?P<number>\d+(?:\.\d+)?)‰", None),
+    ("cardinal.separated", r"(?<![\d.])\d{1,3}(?:,\d{3})+(?![\d])", None),
+    ("cardinal.long", r"(?<![\d.,A-Za-z])[1-9]\d{7,14}(?![\d.,])", None),
+    ("roman.sign", r"(?P<roman>[Ⅰ-ⅿ]+)", None),
+    ("roman.number", r"(?P<roman>[IVX]+)(?![A-Za-z])", _is_ordinal),
+    ("cardinal.sign", r"[①-⑳❶-❿㈠-㈩]", None),
+    ("range.to", r"(?<=[0-9%日号点分])\s?[-–—~～]\s?(?=[0-9])", None),
+)
 _SIGN_FORMS = ("formula.", "roman.sign", "cardinal.minus", "cardinal.sign", "range.to", "telephone.number")
-_OF_DIGITS = tuple(
-    rule for rule in _RULES if not rule.form.startswith(("formula.", "roman.", "range.", "cardinal.minus"))
-)
-_OF_LETTERS = tuple(
-    rule for rule in _RULES if rule.form in ("money.code", "money.amount", "date.era", "roman.number")
-)
-_OF_SIGNS = tuple(rule for rule in _RULES if rule.form.startswith(_SIGN_FORMS) or rule.form == "money.amount")
+_LETTER_FORMS = ("money.code", "money.amount", "date.era", "roman.number")
+_NO_DIGIT_FORMS = ("formula.", "roman.", "range.", "cardinal.minus")
+
+
+@lru_cache(maxsize=1)
+def _rules() -> tuple[tuple[_Rule, ...], tuple[_Rule, ...], tuple[_Rule, ...]]:
+    """Return the rules for what begins with a digit, a letter, a sign; compiled at first use."""
+    rules = [_Rule(form, re.compile(pattern, re.ASCII), where) for form, pattern, where in _ROWS]
+    return (
+        tuple(rule for rule in rules if not rule.form.startswith(_NO_DIGIT_FORMS)),
+        tuple(rule for rule in rules if rule.form in _LETTER_FORMS),
+        tuple(rule for rule in rules if rule.form.startswith((*_SIGN_FORMS, "money.amount"))),
+    )
+
+
 _FIRST = re.compile(r"[0-9+A-Z$€£¥￥₩₽₹₫฿₿₺₱^⁰¹²³⁴-⁹⁻÷\-–—−~～\s Ⅰ-ⅿ①-⑳❶-❿㈠-㈩]")
 
 
 def tag(text: str, phrase: Phrase) -> Iterator[Tag | str]:
     """Yield the tagged parts of a phrase and, as strings, what stands between them; together the text."""
+    of_digits, of_letters, of_signs = _rules()
     start = position = 0
     while found := _FIRST.search(text, position):
         position = found.start()
         first = text[position]
-        for rule in _OF_DIGITS if first.isdecimal() else _OF_LETTERS if first.isalpha() else _OF_SIGNS:
+        for rule in of_digits if first.isdecimal() else of_letters if first.isalpha() else of_signs:
             match = rule.pattern.match(text, position)
             if match and (rule.where is None or rule.where(match, phrase)):
                 if start < position:

@@ -3,7 +3,8 @@
 import re
 
 from firstword.app.text.english import contexts, vocabulary
-from firstword.app.text.english.tagger import Tag, begins_sentence, is_saint, tag
+from firstword.app.text.english.context import Tag
+from firstword.app.text.english.tagger import begins_sentence, is_saint, tag
 from firstword.app.text.english.verbalizer import verbalize
 from firstword.app.text.phrases import Phrase
 

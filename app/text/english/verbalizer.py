@@ -7,6 +7,7 @@ from typing import Final
 
 from firstword.app.text.addresses import ENGLISH_MARKS, say_address
 from firstword.app.text.english import contexts, units, vocabulary
+from firstword.app.text.english.context import Tag
 from firstword.app.text.english.numbers import (
     by_digits,
     cardinal,
@@ -19,7 +20,6 @@ from firstword.app.text.english.numbers import (
     with_oh,
     year,
 )
-from firstword.app.text.english.tagger import Tag
 
 # ruff: noqa: RUF001  signs are meant
 
@@ -116,9 +116,11 @@ def _range_of_money(fields: Fields, text: str) -> str:
 
 def _measure(fields: Fields, previous: str, is_counted: bool) -> str:
     amount, scale = _of(fields, "number"), fields.get("scale")
-    one, several = units.UNITS[_of(fields, "unit")]
+    whole_unit = units.UNITS.get(f"{fields['unit']}/{fields['per']}")
+    one, several = whole_unit or units.UNITS[_of(fields, "unit")]
+    per = "" if whole_unit else _per(fields)
     spoken = f"{number(amount)} {scale}" if scale else number(amount)
-    return f"{spoken} {one if (amount == '1' and not scale) or is_counted else several}{_per(fields)}"
+    return f"{spoken} {one if (amount == '1' and not scale) or is_counted else several}{per}"
 
 
 def _inches(fields: Fields, previous: str, is_counted: bool) -> str:
@@ -132,7 +134,7 @@ def _per(fields: Fields) -> str:
         return ""
     if per == "ea":
         return " each"
-    return f" per {units.PERIODS.get(per) or units.UNITS[per][0]}"
+    return f" per {units.PERIODS.get(per) or units.UNITS.get(per, (per,))[0]}"
 
 
 def _degrees(fields: Fields, text: str) -> str:
