@@ -28,6 +28,7 @@ _CLOSING_END = re.compile(rf"[{re.escape(_CLOSING)}{SILENT_MARKS}-\U0010ffff]+$"
 _DROPPED = re.compile("[（）【】`]")
 _LAST_COMMAS = re.compile("[，,、]+$")
 _STOPPED = re.compile(rf"[.?!…。？！][{re.escape(_CLOSING)}\s]*$")
+_LEADING_MARKS = re.compile(r"^[\s.,:;?!…•·]+(?=.)", re.DOTALL)
 _LOOSE_END = re.compile(r"[\s,;:—–-]+$")
 _CHINESE_STOP = re.compile(r"(?<=[\u4e00-\u9fff])\.(?!\w)")
 
@@ -51,7 +52,8 @@ class Segment:
     """source: a part of the text exactly as it was given. spoken: normalized. language: ISO 639-1.
 
     text_ids: the text tokens of `spoken`, for the language model. words: those of `source`, where they were
-    asked for.
+    asked for. first_ids, ending_ids: of a word that may be the first or the last of an utterance, the tokens
+    without the blank before it, and those that end the utterance behind it.
     """
 
     source: str
@@ -59,6 +61,8 @@ class Segment:
     language: str
     text_ids: tuple[int, ...] = field(default=(), compare=False)
     words: tuple[Word, ...] = ()
+    first_ids: tuple[int, ...] = field(default=(), compare=False)
+    ending_ids: tuple[int, ...] = field(default=(), compare=False)
 
 
 Mode = Literal["whole", "segments", "continuous"]
@@ -83,7 +87,8 @@ class FamilyRules:
     """What a checkpoint expects of a segment.
 
     adds_final_stop: after a last word. plain_chinese_marks: the published replacements. stops_cuts: a
-    segment ends in a stop wherever its sentence was cut, for a language model that has read no other end.
+    segment ends in a stop wherever its sentence was cut, for a language model that has read no other end, and
+    marks in front of the first word are left out, since it has read no such beginning either.
     """
 
     adds_final_stop: bool = True
@@ -101,6 +106,10 @@ class FamilyRules:
         if is_whole and self.adds_final_stop and (last.isalnum() or last >= SOUND_MARKS):
             spoken += "。" if is_chinese or language == "ja" else "."
         return spoken
+
+    def begin(self, spoken: str) -> str:
+        """spoken: of the beginning of an utterance."""
+        return _LEADING_MARKS.sub("", spoken) if self.stops_cuts else spoken
 
     def end(self, spoken: str) -> str:
         """spoken: of a whole segment, in a language with Latin marks."""
@@ -252,6 +261,8 @@ class Segmenter:
         self._limits = limits
         self._first_max_length = first_max_length
         self._rules = family_rules or FamilyRules()
+        self._stop_ids: tuple[int, ...] | None = None
+        self._blank_ids: tuple[int, ...] | None = None
 
     def split(self, text: str, language: str | None, normalize: bool) -> list[Segment]:
         """Cut a whole text. The sources concatenate to it; [] where nothing in it can be spoken.
@@ -291,8 +302,31 @@ class Segmenter:
 
     def finish(self, segment: Segment) -> Segment:
         """End a segment as one that is spoken by itself, even if its sentence goes on, and tokenize it."""
-        spoken = self._rules.end(segment.spoken)
+        spoken = self._rules.end(self._rules.begin(segment.spoken))
         return replace(segment, spoken=spoken, text_ids=tuple(self.encode(spoken)))
+
+    @property
+    def waits_for_more(self) -> bool:
+        """Whether the language model misreads an utterance that ends behind an article or the like."""
+        return self._rules.stops_cuts
+
+    def begin(self, spoken: str) -> str:
+        return self._rules.begin(spoken)
+
+    def ending_ids(self, spoken: str) -> tuple[int, ...]:
+        """Return the text tokens that end an utterance behind what was spoken last; () for none."""
+        if not self._rules.stops_cuts or _STOPPED.search(spoken):
+            return ()
+        if self._stop_ids is None:
+            self._stop_ids = tuple(self.encode("."))
+        return self._stop_ids
+
+    def without_blank(self, spoken: str, ids: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the text tokens of a word as the first of an utterance."""
+        if self._blank_ids is None:
+            self._blank_ids = tuple(self.encode(" "))
+        length = len(self._blank_ids)
+        return ids[length:] if spoken[:1] == " " and ids[:length] == self._blank_ids else ids
 
     def _merge(self, segments: list[Segment]) -> list[Segment]:
         """Join sentences of one language up to the limits; the first segment is kept short."""

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from firstword.app.errors import InvalidRequest
+from firstword.app.text.english.contexts import ARTICLES, LEADING_WORDS
 from firstword.app.text.heteronyms import HeteronymReader, Heteronyms
 from firstword.app.text.language import detect_language
 from firstword.app.text.lexicon import Lexicon, LexiconError, LexiconFile, LexiconReader
@@ -39,7 +40,9 @@ class TextFeed(Protocol):
 
     def push(self, piece: str) -> Sequence[Segment]: ...
 
-    def flush(self) -> Sequence[Segment]: ...
+    def flush(self, is_end: bool = True) -> Sequence[Segment]:
+        """is_end: False, more text will come; a last article or the like may wait for it."""
+        ...
 
 
 class TextFrontend(Segmenter):
@@ -138,8 +141,11 @@ class MarkedFeed:
     _voices: set[str] = field(default_factory=set)
     _num_controls: int = 0
 
-    def read(self, piece: str, flushes: bool) -> list[Item]:
-        """flushes: all text so far is given out. Raises InvalidRequest for a bad mark."""
+    def read(self, piece: str, flushes: bool, is_end: bool = True) -> list[Item]:
+        """flushes: all text so far is given out, but where more will come for a last article or the like.
+
+        Raises InvalidRequest for a bad mark.
+        """
         if self.held is not None:
             piece = self.held + piece
             is_ssml = begins_ssml(piece)
@@ -154,7 +160,7 @@ class MarkedFeed:
                 self._sources.add(part)
                 segments = self.feed.push(part.written) if part.written else ()
             else:
-                segments = self.feed.flush()
+                segments = self.feed.flush(is_end or part is not None)
             items += map(self._with_source, segments)
             if part is not None and not isinstance(part, Span):
                 items += self._control(part)
@@ -239,7 +245,7 @@ class WholeFeed:
         self._pieces.append(piece)
         return []
 
-    def flush(self) -> list[Segment]:
+    def flush(self, is_end: bool = True) -> list[Segment]:
         text = "".join(self._pieces)
         self._pieces = []
         return self._segmenter.split(text, self._language, self._normalize)
@@ -263,7 +269,7 @@ class SentenceFeed:
     def push(self, piece: str) -> list[Segment]:
         return self._read(self._sentences.add(self._phrases.push(piece)))
 
-    def flush(self) -> list[Segment]:
+    def flush(self, is_end: bool = True) -> list[Segment]:
         sentences = self._sentences.add(self._phrases.flush())
         return self._read(sentences + self._sentences.flush())
 
@@ -294,20 +300,54 @@ class WordFeed:
         self._normalize = normalize
         self._phrases = segmenter.phrase_finder(language)
         self._state = _FlushState()
+        self._waiting: list[Segment] = []  # words that the next one belongs to
+        self._has_given = False  # a word of this utterance
 
     def push(self, piece: str) -> list[Segment]:
-        return [segment for phrase in self._phrases.push(piece) for segment in self._read(phrase)]
+        segments = [segment for phrase in self._phrases.push(piece) for segment in self._read(phrase)]
+        return self._released(segments, LEADING_WORDS)
 
-    def flush(self) -> list[Segment]:
+    def flush(self, is_end: bool = True) -> list[Segment]:
         segments = [segment for phrase in self._phrases.flush() for segment in self._read(phrase)]
         state = self._state
-        if state.source:
-            segments.append(Segment(state.source, "", self._detected()))
+        if is_end:
+            segments = self._released(segments, frozenset())
+        else:  # "What are you looking at" may be all of it, "looking at " is not
+            segments = self._released(segments, LEADING_WORDS if state.source else ARTICLES)
         self._state = _FlushState()
+        if self._waiting:
+            first = self._waiting[0]
+            spoken = first.spoken.lstrip()
+            self._waiting[0] = replace(first, spoken=spoken, text_ids=first.first_ids)
+            self._state = _FlushState(
+                source=state.source,
+                window=state.window,
+                last=self._waiting[-1].spoken[-1],
+                has_words=True,
+                is_begun=True,
+                has_blank=state.has_blank,
+            )
+        elif state.source:
+            segments.append(Segment(state.source, "", self._detected(state)))
         return segments
 
-    def _detected(self) -> str:
-        return self._language or detect_language(self._state.window, self._segmenter.normalizer.spoken)
+    def _released(self, segments: list[Segment], waiting_words: frozenset[str]) -> list[Segment]:
+        """Return the words that need not wait: a last one of `waiting_words` does, unless it is the first."""
+        if not self._segmenter.waits_for_more:
+            return segments
+        given = [*self._waiting, *segments]
+        count = len(given)
+        while (
+            count > (0 if self._has_given else 1) and given[count - 1].spoken.strip().lower() in waiting_words
+        ):
+            count -= 1
+        self._waiting = given[count:]
+        self._has_given = bool(waiting_words) and (self._has_given or count > 0)
+        return given[:count]
+
+    def _detected(self, state: "_FlushState | None" = None) -> str:
+        window = (state or self._state).window
+        return self._language or detect_language(window, self._segmenter.normalizer.spoken)
 
     def _read(self, phrase: Phrase) -> list[Segment]:
         state = self._state
@@ -329,8 +369,15 @@ class WordFeed:
         state.has_words = state.has_words or is_speakable(spoken)
         if not state.has_words:
             return []
+        if not state.is_begun:
+            state.is_begun = True
+            state.held = [self._segmenter.begin("".join(state.held))]
         ids = tuple(id for part in state.held for id in self._segmenter.encode(part))
-        segment = Segment(state.source, "".join(state.held), language, ids)
+        text = "".join(state.held)
+        segment = Segment(state.source, text, language, ids)
+        if self._segmenter.waits_for_more:
+            first_ids = self._segmenter.without_blank(text, ids)
+            segment = replace(segment, first_ids=first_ids, ending_ids=self._segmenter.ending_ids(text))
         state.source = ""
         state.held = []
         return [segment]
@@ -345,6 +392,7 @@ class _FlushState:
     held: list[str] = field(default_factory=list)  # normalized, before the first word
     last: str = ""  # the last character normalized
     has_words: bool = False
+    is_begun: bool = False  # marks in front of the first word are dealt with
     has_blank: bool = False  # before what is spoken next
 
 

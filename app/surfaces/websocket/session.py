@@ -16,9 +16,11 @@ from firstword.app.http.streaming import SYNTHETIC
 from firstword.app.speakers.interface import SentRecording
 from firstword.app.surfaces.websocket.context import Context
 from firstword.app.surfaces.websocket.messages import (
+    NOTHING_SPOKEN,
     Cancel,
     ClientMessage,
     Close,
+    Done,
     End,
     ErrorMessage,
     Flush,
@@ -208,6 +210,8 @@ class WebSocketSession:
             case Flush() | End() | Cancel() if self._has_ended(message.context):
                 if not isinstance(message, Flush):
                     self._clear_failed(message.context)
+            case Flush() | End() if message.context not in self._contexts:
+                await self._send_queue.post(Done(context=message.context, stats=NOTHING_SPOKEN))
             case Flush():
                 self._taking_text(message.context).flush()
             case End():

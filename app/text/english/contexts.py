@@ -176,3 +176,10 @@ STARTERS = _words(
     "Finally Only During Did Has Have Had Are Another Any Go Come See Call"
 )
 """Words in capitals that begin sentences rather than names."""
+
+ARTICLES = _words("a an the")
+LEADING_WORDS = ARTICLES | _words(
+    "my your his her its our their of to in on at for from with by into about as than and or but that this "
+    "these those is are was were be very so too not no some any every each"
+)
+"""The next word belongs to one of these: an utterance does not end behind it while more may come."""
