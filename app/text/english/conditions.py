@@ -119,7 +119,10 @@ def is_scale(found: Match, context: Context) -> bool:
     if "." in number or "," in number or ahead in contexts.COUNTABLE:
         return True
     if scale in ("k", "K") and len(number) <= 3:
-        return ahead not in contexts.RACES and not (number == "401" or ahead == "plan")
+        is_race = ahead in contexts.RACES or (
+            not ahead and context.is_behind(found.start(), contexts.ARTICLES)
+        )
+        return not is_race and number != "401" and ahead != "plan"
     return context.is_behind(found.start(), contexts.ABOUT) and not ahead[:1].isupper()
 
 
@@ -192,10 +195,14 @@ def is_counted_in_roman(found: Match, context: Context) -> bool:
 
 
 def is_reign(found: Match, context: Context) -> bool:
-    """A numeral of two letters or more behind a given name."""
+    """A numeral behind a given name; one of a single letter only where a title stands before the name."""
     start = found.start()
-    behind = context.behind(start)
-    if not behind or len(found["roman"]) < 2 or not is_roman(found["roman"]):
+    behind = context.behind(start, 2)
+    if not behind or not is_roman(found["roman"]):
+        return False
+    has_title = len(behind) > 1 and behind[1] in contexts.REIGNING
+    is_pronoun = found["roman"] == "I" and context.ahead(found.end()).lower() in contexts.SPEAKS
+    if len(found["roman"]) < 2 and (not has_title or is_pronoun):
         return False
     if start and found.string[start - 1] != " ":
         return False

@@ -80,6 +80,7 @@ NO_NAMES = _words(
     "The This That And But For Not With From Its Their Our Your Are Was Were Has Had Have Will Can May "
     "Did Does An Vitamin Plan Option Hepatitis Malcolm Team Vitamins Generation Xbox"
 )
+REIGNING = _words("King Queen Pope Emperor Empress Tsar Kaiser Prince Sultan Shah")
 SPEAKS = _words(
     "am was have had think like will would can could did do don't read saw love want need know wrote i'm "
     "played liked loved gave made mean"

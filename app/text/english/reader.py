@@ -74,16 +74,19 @@ VULGAR = str.maketrans(
         },
     }
 )
+_RAISED_UNIT = re.compile(r"(?<=[A-Za-z])\^([23])(?!\w)")
 _MISSING_BLANK = re.compile(r"(?<=[a-z]{3})\.(?=[A-Z][a-z]{2,}(?:\W|$))")
+_LONGER = frozenset({*vocabulary.COUNTED, *contexts.STREETS})  # words that may stand for a longer one
 _WHOLE_AND_PART = re.compile(r"(?<=\d)  (?=\d+/)")
 
 
 def say_english(text: str, phrase: Phrase) -> str:
     """Return how a phrase is spoken. text: the phrase, cleaned; its neighbors decide between readings."""
-    if text.isalpha() and text.isascii() and not text.isupper() and text not in vocabulary.COUNTED:
+    if text.isalpha() and text.isascii() and not text.isupper() and text not in _LONGER:
         return vocabulary.SHORT_FORMS.get(text, text)
     if text in vocabulary.OPERATORS:
         return _operator(text, phrase)
+    text = _RAISED_UNIT.sub(lambda raised: "²³"[int(raised[1]) - 2], text)
     text = _MISSING_BLANK.sub(". ", text)
     text = _WHOLE_AND_PART.sub(" ", text.translate(VULGAR)).lstrip()
     has_digit = any(character.isdigit() for character in text)
@@ -131,7 +134,7 @@ def _is_special(text: str) -> bool:
         vocabulary.is_abbreviation(bare)
         or bare.removesuffix("'s").removesuffix("’s").isupper()
         or not bare.isascii()
-        or bare in vocabulary.COUNTED
+        or bare in _LONGER
         or "." in bare.rstrip(".")
         or bare in vocabulary.SHORT_FORMS
         or any(len(part) > 1 and part.isupper() for part in bare.split("-"))

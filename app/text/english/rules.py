@@ -151,7 +151,7 @@ DIGITS = _rules(
     ),
     (
         "fraction.common",
-        r"(?<![\w/.,])(?:(?P<whole>\d{1,3})\s)?(?P<above>\d{1,3})/(?P<below>\d{1,4})(?![\d/=]|[.,]\d|\s?=)",
+        r"(?<![\w/.,])(?:(?P<whole>\d{1,3})\s)?(?P<above>\d{1,3})/(?P<below>\d{1,4})(?:rds|ths|nds)?(?![\d/=]|[.,]\d|\s?=)",
     ),
     (
         "date.decade",
@@ -171,7 +171,8 @@ DIGITS = _rules(
         rf"(?P<gap>[\s-]?){_UNIT}{_PER}",
         conditions.is_unit,
     ),
-    ("date.era", rf"(?<![\w,.])(?P<digits>\d{{1,4}})\s(?P<era>{contexts.ERAS})(?!\w)"),
+    ("date.era", rf"(?<![\w,.])(?P<digits>\d{{1,4}}|\d{{1,3}}(?:,\d{{3}})+)\s(?P<era>{contexts.ERAS})(?!\w)"),
+    ("range.halves", r"(?<![\w.,-])50-50(?![\w-])"),
     (
         "date.range",
         r"(?<![\w,.$-])(?P<year>1[1-9]\d\d|20\d\d)\s?[-–—]\s?(?P<last>1[1-9]\d\d|20\d\d|\d\d)(?![\d/:-]"
@@ -183,6 +184,11 @@ DIGITS = _rules(
     ("cardinal.scaled", rf"(?<![A-Za-z]){_NUMBER}(?P<scale>[kKMBT])\b(?!-)", conditions.is_scale),
     ("ordinal.number", r"(?P<number>\d{1,3}(?:,\d{3})+|\d+)(?:st|nd|rd|th|ST|ND|RD|TH)\b"),
     ("range.ratio", r"(?<![\w:])(?P<low>\d+):(?P<high>\d+)(?![\d:])"),
+    (
+        "serial.model",
+        r"(?<![\w.,$:-])(?P<digits>\d{3})-(?P<variant>\d{2,3})(?![\w-])",
+        conditions.behind(contexts.AIRCRAFT),
+    ),
     (
         "cardinal.parts",
         r"(?<![\w.,$:-])(?P<digits>\d{3})(?![\d.,]\d|[\w%°/:'’-])",
@@ -233,10 +239,11 @@ LETTERS = _rules(
     ("serial.version", r"\b(?P<v>[vV])(?P<version>\d+(?:\.\d+)+)(?!\d)"),
     ("serial.groups_behind", r"\b(?P<letters>[A-Z]+)-(?P<year>19\d\d|20\d\d)-(?P<digits>\d+)(?![\d-])"),
     ("roman.number", r"\b(?P<roman>[IVXLCDM]+)(?![\w-])", conditions.is_counted_in_roman),
+    ("serial.sharp", r"\b(?P<letter>[A-G])#(?!\w)"),
     ("serial.road", r"\b(?P<letters>US|I|SR|CR)-(?P<digits>\d{1,3})\b"),
     ("serial.road", r"\b(?P<letters>A)(?P<digits>3\d0)\b"),
     ("roman.century", r"\b(?P<roman>[IVXLCDM]+)\b", conditions.is_century),
-    ("roman.ordinal", r"\b(?P<roman>[IVXLC]{2,7})\b", conditions.is_reign),
+    ("roman.ordinal", r"\b(?P<roman>[IVXLC]{1,7})\b", conditions.is_reign),
     (
         "initialism.letters",
         r"\b(?:US|IT|WHO|AD|BC|EST|PST|ETA|CET|AM|PM|OR|ID)(?![\w’'])",

@@ -41,6 +41,8 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
         is_numbered = following[:1].isdigit() or following[:1] == "#" or is_roman(following.rstrip("."))
         if is_numbered:
             return vocabulary.COUNTED[word]
+    if word in contexts.STREETS and phrase.previous[:1].isdigit() and phrase.previous[-1:].isalpha():
+        return contexts.STREETS[word]
     if word == "Sr." and following[:1].isupper() and not phrase.previous[:1].isupper():
         return "Sister"
     if word == "Co." and phrase.previous == "&":

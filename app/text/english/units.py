@@ -27,6 +27,8 @@ EXACT: dict[str, tuple[str, str]] = {
             "µm": "micrometer",
             "μm": "micrometer",
             "yd": "yard",
+            "yds": "yard",
+            "mL": "milliliter",
             "in": "inch",
         },
         **{"mi": "mile", "ft": "foot", "g": "gram", "mg": "milligram", "µg": "microgram", "μg": "microgram"},
@@ -230,15 +232,6 @@ _DOLLARS = {
     **{"SG": "Singapore", "HK": "Hong Kong", "NZ": "New Zealand", "NT": "Taiwan", "TW": "Taiwan"},
     **{"J": "Jamaican", "TT": "Trinidad", "BZ": "Belize", "Z": "Zimbabwean"},
 }
-PREFIXED: dict[str, tuple[str, str, str, str]] = {
-    **{f"{land}$": (f"{name} dollar", f"{name} dollars", *_CENTS) for land, name in _DOLLARS.items()},
-    "R$": ("real", "reais", "centavo", "centavos"),
-    "MX$": ("Mexican peso", "Mexican pesos", "centavo", "centavos"),
-    "Mex$": ("Mexican peso", "Mexican pesos", "centavo", "centavos"),
-    "CN¥": ("Chinese yuan", "Chinese yuan", "fen", "fen"),
-    "JP¥": ("Japanese yen", "Japanese yen", "", ""),
-    "E£": ("Egyptian pound", "Egyptian pounds", "piaster", "piasters"),
-}
 CODES: dict[str, tuple[str, str, str, str]] = {
     "USD": MONEY["$"],
     "US$": MONEY["$"],
@@ -290,3 +283,13 @@ CODES: dict[str, tuple[str, str, str, str]] = {
     "USDT": ("tether", "tether", "", ""),
 }
 """Before or behind a number."""
+PREFIXED: dict[str, tuple[str, str, str, str]] = {
+    **{f"{land}$": (f"{name} dollar", f"{name} dollars", *_CENTS) for land, name in _DOLLARS.items()},
+    **{f"{code}$": CODES[code] for code in ("USD", "CAD", "AUD", "NZD", "SGD", "HKD", "TWD")},
+    "R$": ("real", "reais", "centavo", "centavos"),
+    "MX$": ("Mexican peso", "Mexican pesos", "centavo", "centavos"),
+    "Mex$": ("Mexican peso", "Mexican pesos", "centavo", "centavos"),
+    "CN¥": ("Chinese yuan", "Chinese yuan", "fen", "fen"),
+    "JP¥": ("Japanese yen", "Japanese yen", "", ""),
+    "E£": ("Egyptian pound", "Egyptian pounds", "piaster", "piasters"),
+}

@@ -407,6 +407,11 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "serial.road": lambda fields, text: (
         f"{' '.join(_of(fields, 'letters'))} {in_parts(_of(fields, 'digits'))}"
     ),
+    "serial.sharp": lambda fields, text: f"{fields['letter']} sharp",
+    "serial.model": lambda fields, text: (
+        f"{in_parts(_of(fields, 'digits'))} {in_parts(_of(fields, 'variant'))}"
+    ),
+    "range.halves": _fixed("fifty fifty"),
     "serial.lines": lambda fields, text: f"{in_parts(_of(fields, 'digits'))} {_of(fields, 'letter').upper()}",
     "serial.hexadecimal": _hexadecimal,
     "digits.zip": lambda fields, text: ", ".join(map(with_oh, _of(fields, "zip").split("-"))),

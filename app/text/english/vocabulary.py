@@ -231,6 +231,8 @@ SCALES = {
     "billion": "billion",
     "trillion": "trillion",
     "quadrillion": "quadrillion",
+    "lakh": "lakh",
+    "crore": "crore",
 }
 SCALES |= {name.capitalize(): name for name in ("hundred", "thousand", "million", "billion", "trillion")}
 
