@@ -42,7 +42,7 @@ HTML_OPENING = re.compile(rf"<(?:{_HTML})$", re.IGNORECASE)
 
 def clean_phrase(phrase: str) -> str:
     """Remove what cannot be spoken, controls, pictures and markup; make full-width letters plain."""
-    if phrase.isascii() and phrase.isalpha():
+    if phrase.isalpha() and (phrase.isascii() or "\u4e00" <= phrase <= "\u9fff"):
         return phrase
     phrase = _PICTURES.sub("", _BETWEEN_WORDS.sub(" ", _UNSPEAKABLE.sub("", _BULLETS.sub(" ", phrase))))
     phrase = phrase.translate(_FULL_WIDTH).strip()

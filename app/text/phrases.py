@@ -32,6 +32,7 @@ _WORD = re.compile(rf"\s{{64}}|\s{{0,63}}(?:[{UNSPACED}{MARK}]|[^\s{UNSPACED}{MA
 _UNSPACED_END = re.compile(f"[{UNSPACED}{MARK}]$")
 _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
 _DIGIT = re.compile("[0-9０-９]")
+_LATIN = "\u2e80"  # the first letter behind European scripts
 _OPENING = re.compile(f"[0-9０-９{units.SIGNS}]")
 _HAN_TAIL = re.compile(f"[{HAN}]*$")
 _HAN = re.compile(f"[{HAN}]")
@@ -124,7 +125,7 @@ class PhraseFinder:
         if self._open and not _joins("".join(self._open), word):
             phrases.append(self._close(stripped))
         self._open.append(word)
-        if len(self._open) == 1 and stripped.isalpha() and not _opens(stripped):
+        if len(self._open) == 1 and stripped.isalpha() and (stripped > _LATIN or not _opens(stripped)):
             phrases.append(self._close())
             return phrases
         text = "".join(self._open).strip()

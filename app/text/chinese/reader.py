@@ -24,6 +24,8 @@ _DASHES = ("-", "–", "—", "--")
 
 def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
     """Return how a phrase is spoken. text: the phrase, cleaned."""
+    if len(text) == 1 and "\u4e00" <= text <= "\u9fff":
+        return text
     if text in _DASHES:
         has_pause = not phrase.previous or not phrase.following or phrase.previous[-1] in "，。,.；：！？"
         return "" if has_pause else "，"
