@@ -98,6 +98,17 @@ def is_speakable(text: str) -> bool:
     )
 
 
+def unread_numbers(spoken: str, language: str) -> str:
+    """Return a warning where digits were left as they are; "" where none were."""
+    if spoken.isalpha() or not any(character.isdecimal() for character in spoken):
+        return ""
+    primary = languages.primary_language(language)
+    name = languages.NAMES.get(primary, primary)
+    return (
+        f"some numbers of the text in {name} were not written out; how the voice says them is its own matter"
+    )
+
+
 def is_only_punctuation(text: str) -> bool:
     """Whether a text is empty or all of it is punctuation and symbols, by the published rule."""
     return all(unicodedata.category(character)[0] in "PS" for character in text)

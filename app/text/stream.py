@@ -23,7 +23,7 @@ from firstword.app.text.marks import (
     SpeechMarks,
     Voice,
 )
-from firstword.app.text.normalize import Normalizer, is_speakable
+from firstword.app.text.normalize import Normalizer, is_speakable, unread_numbers
 from firstword.app.text.phrases import Phrase, blank_between
 from firstword.app.text.segment import FamilyRules, Item, Mode, Segment, Segmenter, SegmentLimits, Sentence
 from firstword.app.text.ssml import SsmlReader, begins_ssml
@@ -116,7 +116,9 @@ class TextFrontend(Segmenter):
         held = "" if reading.ssml is None and reading.marks else None
         reader = opened(is_ssml=bool(reading.ssml))
         ssml = partial(opened, is_ssml=True)
-        return MarkedFeed(self, mode, reading, language, language, reader, ssml, held, feed, finds_words)
+        return MarkedFeed(
+            self, mode, reading, language, language, reader, ssml, held, feed, finds_words, warn
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -137,6 +139,7 @@ class MarkedFeed:
     held: str | None  # the beginning, until it is known whether it is SSML; None: it is known
     feed: TextFeed
     finds_words: bool
+    warn: Callable[[str], None]
     _sources: "_Sources" = field(default_factory=lambda: _Sources())
     _voices: set[str] = field(default_factory=set)
     _num_controls: int = 0
@@ -171,6 +174,8 @@ class MarkedFeed:
     def _with_source(self, segment: Segment) -> Segment:
         """The segment of what is read with the client's own text as its source."""
         spans = self._sources.take(len(segment.source))
+        if self.reading.normalize and (warning := unread_numbers(segment.spoken, segment.language)):
+            self.warn(warning)
         words: list[Word] = []
         if self.finds_words:
             encode, num_ids = self.frontend.encode, len(segment.text_ids)

@@ -3,7 +3,7 @@
 
 import pytest
 
-from firstword.app.text.normalize import Normalizer
+from firstword.app.text.normalize import Normalizer, unread_numbers
 
 CHINESE = [
     ("我有3个苹果", "我有三个苹果"),
@@ -42,6 +42,11 @@ OTHERS = [
 @pytest.mark.parametrize(("text", "spoken"), CHINESE)
 def test_chinese_is_read(text: str, spoken: str, normalizer: Normalizer) -> None:
     assert normalizer(text, "zh") == spoken
+
+
+def test_numbers_that_are_left_as_they_are_are_told() -> None:
+    assert "Portuguese were not written out" in unread_numbers("São 5 km", "pt-BR")
+    assert unread_numbers("fünf Kilometer", "de") == ""
 
 
 @pytest.mark.parametrize(("language", "text"), OTHERS)
