@@ -309,7 +309,7 @@ async def test_a_loop_of_which_some_was_handed_out_ends_cleanly_too() -> None:
 
 async def test_text_that_only_looks_as_if_it_could_be_spoken_is_no_audio() -> None:
     class DeafText(ToyText):
-        def read(self, piece: str, flushes: bool) -> list[Item]:
+        def read(self, piece: str, flushes: bool, is_end: bool = True) -> list[Item]:
             return []
 
     async with ToyEngine(text=DeafText()) as toy:
