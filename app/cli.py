@@ -18,6 +18,7 @@ from firstword.app.commands.speakers import speakers
 from firstword.app.commands.tensorrt import tensorrt
 from firstword.app.commands.tensorrt_llm import tensorrt_llm
 from firstword.app.commands.top import top
+from firstword.app.commands.train import train
 from firstword.app.commands.triton import triton
 
 cli: Final = typer.Typer(
@@ -32,6 +33,7 @@ for command in (*commands, export, tensorrt, tensorrt_llm):
     cli.command()(command)
 cli.add_typer(speakers)
 cli.add_typer(keys)
+cli.add_typer(train)
 cli.add_typer(triton)
 
 

@@ -13,7 +13,7 @@ from training import speech_tokenizer, trainer
 from training.crops import Crops
 from training.features import WHISPER_FRAMES_PER_TOKEN, read_features
 from training.flow_enrolment import load_flow
-from training.flow_matching import FlowBatch, draw, flow_losses
+from firstword.finetune.flow_matching import FlowBatch, draw, flow_losses
 from training.networks.flow import folded
 from training.networks.speech_tokenizer import NUM_CODES, NUM_LEVELS, POWERS, TokenizerTrainer
 from training.phone_recogniser import trained_recogniser, unlike

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tests.models.networks import FLOWS, random_ids, small_flow
-from training.flow_matching import FlowBatch, FlowDraws, draw, flow_losses, flow_matching_loss
+from firstword.finetune.flow_matching import FlowBatch, FlowDraws, draw, flow_losses, flow_matching_loss
 
 FLOW = pytest.mark.parametrize("kind", FLOWS)
 

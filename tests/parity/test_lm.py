@@ -16,7 +16,7 @@ from tests.support.reference_lm import (
     offline_plan,
     speaker_of,
 )
-from training.losses import LossConfig, teacher_forced, token_loss
+from firstword.finetune.losses import LossConfig, teacher_forced, token_loss
 
 QWEN2_CASES = pytest.mark.parametrize("name", ["llm_v2", "llm_v3"])
 ALL_CASES = pytest.mark.parametrize("name", ["llm_v1", "llm_v2", "llm_v3"])

@@ -10,7 +10,7 @@ from firstword.models.layers import FullContext, chunk_mask
 from firstword.models.lm.plan import IGNORED, Layout, bistream_layout, offline_layout
 from firstword.models.lm.transformer_lm import TransformerLM
 from tests.models.lm.networks import COSYVOICE1, COSYVOICE2, FAMILIES, make_model
-from training.losses import (
+from firstword.finetune.losses import (
     LossConfig,
     preference_loss,
     sequence_scores,
