@@ -12,6 +12,7 @@ from firstword.app.commands.doctor import doctor
 from firstword.app.commands.download import download
 from firstword.app.commands.export import export
 from firstword.app.commands.keys import keys
+from firstword.app.commands.reward import reward
 from firstword.app.commands.say import say
 from firstword.app.commands.serve import serve, settings
 from firstword.app.commands.speakers import speakers
@@ -29,7 +30,7 @@ cli: Final = typer.Typer(
     pretty_exceptions_show_locals=False,  # they may hold keys, and text that people speak
 )
 commands = (serve, say, batch, doctor, top, download, settings, bench, alignment_heads)
-for command in (*commands, export, tensorrt, tensorrt_llm):
+for command in (*commands, export, reward, tensorrt, tensorrt_llm):
     cli.command()(command)
 cli.add_typer(speakers)
 cli.add_typer(keys)

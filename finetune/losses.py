@@ -41,6 +41,7 @@ class PreferenceLoss:
     preference: Tensor  # ()
     chosen: TokenLoss
     accuracy: Tensor  # (), share of the pairs where the chosen one gained more
+    margin: Tensor  # (), by how much more it gained, on average
 
 
 def token_loss(
@@ -75,7 +76,7 @@ def preference_loss(
     preference = -F.logsigmoid(beta * margin).mean()
     supervised = _token_loss(logits[: len(chosen)], targets[: len(chosen)], config)
     accuracy = (margin > 0).float().mean()
-    return PreferenceLoss(preference + supervised.loss, preference, supervised, accuracy)
+    return PreferenceLoss(preference + supervised.loss, preference, supervised, accuracy, margin.mean())
 
 
 def teacher_forced(

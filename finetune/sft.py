@@ -92,7 +92,7 @@ def fine_tune(asked: FineTuning, seed: int = 0) -> Iterator[StepReport]:
     steps = plan.steps_in(recipe.epochs) if asked.steps is None else asked.steps
     trainer = Trainer(task, out / STATE_FOLDER, train_settings(asked, steps, seed))
     held_batches = in_batches([row for row in rows if row in set(held)], lengths, size * trainer.world)
-    yield from trainer.fit(plan, held_batches)
+    yield from trainer.fit(trainer.planned(plan), held_batches)
     if trainer.is_main:
         finish(asked, trainer, {name: dataset.prompt_of(inner) for name, inner in names.items()})
     trainer.accelerator.end_training()

@@ -21,6 +21,10 @@ class Task(nn.Module, ABC):
 
     network: nn.Module
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.step_values: dict[str, float] = {}  # of the last step, for the log, beside the losses
+
     @abstractmethod
     def collate(self, rows: Sequence[int], step: int) -> Any:
         """Read rows and draw all that is random of them: a function of the rows, the step and the seed."""

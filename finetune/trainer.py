@@ -92,16 +92,27 @@ class Trainer:
     def device(self) -> torch.device:
         return self.accelerator.device
 
-    def fit(self, plan: BatchPlan, held: Sequence[Sequence[int]]) -> Iterator[StepReport]:
-        """Train from the step that the state is at to the last; held: batches that are only measured."""
+    def fit(
+        self,
+        batches_at: Callable[[int], list[Any]],
+        held: Sequence[Sequence[int]] = (),
+        reads_ahead: bool = True,
+    ) -> Iterator[StepReport]:
+        """Train from the step that the state is at to the last.
+
+        batches_at: makes this process' batches of a step; reads_ahead: while the step before is computed.
+        held: rows of batches that are only measured.
+        """
         writer = self._writer()
         with ThreadPoolExecutor(1) as ahead, contextlib.closing(writer):
-            coming = ahead.submit(self._collate, plan, self.step)
+            coming = ahead.submit(batches_at, self.step)
             while self.step < self.settings.steps:
                 batches = coming.result()
-                if self.step + 1 < self.settings.steps:
-                    coming = ahead.submit(self._collate, plan, self.step + 1)
+                if reads_ahead:
+                    coming = ahead.submit(batches_at, self.step + 1)
                 report = self.train_step(batches)
+                if not reads_ahead and self.step < self.settings.steps:
+                    coming = ahead.submit(batches_at, self.step)
                 if self.step % self.settings.save_every == 0 or self.step == self.settings.steps:
                     report = StepReport(*_values(report)[:4], held=self.evaluate(held) if held else None)
                     self.save(report.held)
@@ -136,7 +147,8 @@ class Trainer:
             self._optimizer.step()
         self.step += 1
         means = self._sum(torch.stack(list(sums.values()))) / total
-        return StepReport(self.step, rate, norm, dict(zip(sums, means.tolist(), strict=True)))
+        values = {**dict(zip(sums, means.tolist(), strict=True)), **self.task.step_values}
+        return StepReport(self.step, rate, norm, values)
 
     @torch.no_grad()
     def evaluate(self, held: Sequence[Sequence[int]]) -> float:
@@ -197,8 +209,9 @@ class Trainer:
             if name.startswith(prefix)
         }
 
-    def _collate(self, plan: BatchPlan, step: int) -> list[Any]:
-        return [self.task.collate(rows, step) for rows in plan.batches(step, self.rank)]
+    def planned(self, plan: BatchPlan) -> Callable[[int], list[Any]]:
+        """What makes this process' batches of a plan's steps."""
+        return lambda step: [self.task.collate(rows, step) for rows in plan.batches(step, self.rank)]
 
     def _sum(self, values: Tensor) -> Tensor:
         """Over the processes."""

@@ -1,21 +1,19 @@
 """`firstword train`: prepare data, fine-tune, prefer, reward and distil a checkpoint."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from firstword.app.commands.console import CommandFailed, to_stderr, to_stdout
+from firstword.app.commands.reward import device, training_errors
 
 if TYPE_CHECKING:
     from firstword.finetune.sft import FineTuning
     from firstword.finetune.trainer import StepReport
 
-NEEDED = ("accelerate", "peft", "pyarrow", "tensorboard")
 train = typer.Typer(name="train", help="Teach a checkpoint: docs/fine-tuning.md.")
 
 Checkpoint = Annotated[Path, typer.Argument(help="Model directory of CosyVoice 1, 2 or 3.")]
@@ -38,20 +36,6 @@ Recompute = Annotated[bool, typer.Option("--recompute", help="Keep fewer activat
 SaveEvery = Annotated[int, typer.Option(min=1, help="Steps between states that a run can go on from.")]
 Average = Annotated[int, typer.Option(min=1, help="How many of the best states are averaged at the end.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of all that is drawn.")]
-
-
-@contextmanager
-def training_errors() -> Iterator[None]:
-    """End with one line on what the world can break, or where the extra is missing."""
-    missing = [name for name in NEEDED if find_spec(name) is None]
-    if missing:
-        raise CommandFailed(f"training needs {', '.join(missing)}; pip install 'firstword[train]'")
-    from firstword.finetune.errors import FinetuneError
-
-    try:
-        yield
-    except FinetuneError as error:
-        raise CommandFailed(str(error)) from error
 
 
 @train.command()
@@ -89,9 +73,9 @@ def prepare(
                 progress.update(bar, completed=at.done)
         report = json.loads((output / REPORT_FILE).read_text(encoding="utf-8"))
         to_stdout().print(
-            f"{report['utterances']} utterances, {report['hours']:.2f} h, "
-            f"{len(report['speakers'])} speakers; {len(report['skipped'])} skipped, "
-            f"{len(report['suspects'])} suspects, {len(report['duplicates'])} duplicates: {output / REPORT_FILE}",
+            f"{report['utterances']} utterances, {report['hours']:.2f} h, {len(report['speakers'])} "
+            f"speakers; {len(report['skipped'])} skipped, {len(report['suspects'])} suspects, "
+            f"{len(report['duplicates'])} duplicates: {output / REPORT_FILE}",
             markup=False,
             highlight=False,
             soft_wrap=True,
@@ -163,6 +147,94 @@ def flow(
         if distil is not None:
             asked = replace(asked, distil=DistilSettings(distil, teacher_steps))
         _fine_tune(asked, seed)
+
+
+@train.command()
+def dpo(
+    checkpoint: Checkpoint,
+    pairs: Annotated[Path, typer.Argument(help=".jsonl of {text, chosen, rejected}: recordings or tokens.")],
+    output: Out,
+    beta: Annotated[float, typer.Option(min=0, help="How fast a margin counts as enough.")] = 0.01,
+    steps: Steps = None,
+    lr: Rate = None,
+    schedule: Schedule = None,
+    warmup: Warmup = None,
+    batch_size: Size = None,
+    accumulate: Accumulate = None,
+    lora: Rank = 0,
+    lora_alpha: Alpha = 32,
+    bf16: Half = False,
+    recompute: Recompute = False,
+    save_every: SaveEvery = 500,
+    average: Average = 5,
+    seed: Seed = 0,
+) -> None:
+    """Teach a language model of CosyVoice 2 or 3 which of two utterances is the better one."""
+    with training_errors():
+        from firstword.finetune.dpo import prefer
+
+        asked = _asked("llm", checkpoint, pairs, output)
+        recipe = _recipe(asked, lr=lr, schedule=schedule, warmup=warmup, accumulate=accumulate)
+        if batch_size is not None:
+            recipe = replace(recipe, batch_frames=2 * batch_size)
+        asked = _with(asked, recipe, steps, (lora, lora_alpha), (bf16, recompute), (save_every, average))
+        show(prefer(asked, beta, seed), output)
+
+
+@train.command()
+def grpo(
+    checkpoint: Checkpoint,
+    texts: Annotated[Path, typer.Argument(help="Texts to say, one a line.")],
+    output: Out,
+    steps: Annotated[int, typer.Option(min=1, help="Of the optimizer.")],
+    speaker: Annotated[
+        str | None, typer.Option(help="Who says them; the default speaker if left out.")
+    ] = None,
+    group: Annotated[int, typer.Option(min=2, help="Utterances of a text.")] = 8,
+    texts_per_step: Annotated[int, typer.Option(min=1, help="Of each process.")] = 4,
+    kl: Annotated[float, typer.Option(min=0, help="Weight of the divergence from the checkpoint.")] = 0.02,
+    temperature: Annotated[float, typer.Option(min=0.05, help="Of the sampling.")] = 1.0,
+    reward_url: Annotated[
+        str | None, typer.Option(help="Of `firstword reward`; without it, rewards are computed here.")
+    ] = None,
+    recogniser: Annotated[
+        str, typer.Option(help="pocketsphinx, faster-whisper:DIR, sensevoice:DIR.")
+    ] = "pocketsphinx",
+    language: Annotated[str, typer.Option(help="Of the texts.")] = "en",
+    lr: Rate = None,
+    batch_size: Size = None,
+    lora: Rank = 0,
+    lora_alpha: Alpha = 32,
+    bf16: Half = False,
+    recompute: Recompute = False,
+    save_every: SaveEvery = 50,
+    seed: Seed = 0,
+) -> None:
+    """Teach a language model by rewards of what it says."""
+    with training_errors():
+        from firstword.finetune.grpo import GrpoSettings, reinforce
+        from firstword.finetune.reward.rewarder import Rewarder
+        from firstword.finetune.reward.server import RemoteRewarder
+
+        asked = _asked("llm", checkpoint, texts, output)
+        recipe = _recipe(asked, lr=lr, schedule=None)
+        if batch_size is not None:
+            recipe = replace(recipe, batch_frames=2 * batch_size)
+        asked = _with(asked, recipe, steps, (lora, lora_alpha), (bf16, recompute), (save_every, 1))
+        scorer = (
+            Rewarder(asked.checkpoint, _rewards(recogniser, language), device())
+            if reward_url is None
+            else RemoteRewarder.at(reward_url)
+        )
+        settings = GrpoSettings(group, texts_per_step, kl, temperature, speaker)
+        show(reinforce(asked, settings, scorer, seed), output)
+
+
+def _rewards(recogniser: str, language: str) -> Any:
+    from firstword.finetune.reward.rewarder import RewardSettings
+
+    unit = "characters" if language in ("zh", "ja", "yue") else "words"
+    return RewardSettings(recogniser, language, unit)  # type: ignore[arg-type]
 
 
 @train.command()

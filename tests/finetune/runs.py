@@ -45,7 +45,7 @@ def fitted(
     """stop: leave after so many steps, as a killed run does."""
     trainer = Trainer(task, folder, settings)
     reports = []
-    for report in trainer.fit(plan_of(task, size, trainer.world), []):
+    for report in trainer.fit(trainer.planned(plan_of(task, size, trainer.world))):
         reports.append(report)
         if report.step == stop:
             break
