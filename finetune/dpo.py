@@ -126,8 +126,9 @@ class PreferenceTask(Task):
             self.network,
             batch.chosen,
             batch.rejected,
-            *batch.reference,
-            beta=self._beta,
+            batch.reference[0],
+            batch.reference[1],
+            self._beta,
             config=self.loss_config,
         )
         metrics = {"preference": found.preference, "preferred": found.accuracy, "margin": found.margin}

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -99,6 +99,8 @@ def batch_of(utterances: Sequence[tuple[Tensor, Tensor, Tensor]]) -> FlowBatch:
 
 
 def moved(values: Values, device: torch.device) -> Values:
-    fields = {f.name: getattr(values, f.name) for f in dataclasses.fields(values)}
-    tensors = {name: value.to(device) for name, value in fields.items() if isinstance(value, Tensor)}
+    fields: dict[str, Any] = {f.name: getattr(values, f.name) for f in dataclasses.fields(values)}
+    tensors: dict[str, Any] = {
+        name: value.to(device) for name, value in fields.items() if isinstance(value, Tensor)
+    }
     return dataclasses.replace(values, **tensors)

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -114,7 +114,7 @@ class Trainer:
                 if not reads_ahead and self.step < self.settings.steps:
                     coming = ahead.submit(batches_at, self.step)
                 if self.step % self.settings.save_every == 0 or self.step == self.settings.steps:
-                    report = StepReport(*_values(report)[:4], held=self.evaluate(held) if held else None)
+                    report = replace(report, held=self.evaluate(held) if held else None)
                     self.save(report.held)
                 writer.write(report)
                 yield report
@@ -292,10 +292,6 @@ def _recomputed(forward: Callable[..., Any]) -> Callable[..., Any]:
 def _best_first(kept: tuple[float, int]) -> tuple[float, int]:
     held, step = kept
     return held, -step
-
-
-def _values(report: StepReport) -> list[Any]:
-    return [getattr(report, name) for name in StepReport.__slots__]
 
 
 def _write(path: Path, values: dict[str, Any]) -> None:

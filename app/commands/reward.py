@@ -66,12 +66,10 @@ def reward(
             return
         import uvicorn
 
-        uvicorn.run(reward_app(Rewarder(opened, settings, _device())), host=host, port=port)
+        uvicorn.run(reward_app(Rewarder(opened, settings, device())), host=host, port=port)
 
 
-def _device() -> str:
+def device() -> str:
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
-
-

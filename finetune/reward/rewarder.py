@@ -22,8 +22,8 @@ from firstword.models.flow.flow import Flow
 from firstword.models.frontend.features import FRAME_SAMPLES, kaldi_fbank, without_mean
 from firstword.models.frontend.prompt_reader import SpeakerEncoder
 from firstword.models.frontend.speaker import SpeakerFeatures
-from firstword.models.token2wav import CosyVoice1Token2Wav, RefusedStep, Token2Wav
-from firstword.models.token2wav_step import StepInput
+from firstword.models.token2wav import CosyVoice1Token2Wav, Token2Wav
+from firstword.models.token2wav_step import RefusedStep, StepInput
 
 MAX_BATCH: Final = 64  # spoken at a time
 

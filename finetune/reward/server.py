@@ -1,6 +1,7 @@
 """`firstword reward`: rewards over HTTP, and a client of it."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated, Final
 
 import httpx
@@ -55,7 +56,7 @@ def reward_app(scorer: Scorer) -> FastAPI:
             scores = await run_in_threadpool(scorer.score, items)
         except FinetuneError as error:
             raise HTTPException(400, str(error)) from error
-        return Response(rewards=[Reward(**_fields(score)) for score in scores])
+        return Response(rewards=[Reward.model_validate(asdict(score)) for score in scores])
 
     @app.get("/health")
     async def health() -> dict[str, str]:
@@ -88,7 +89,3 @@ class RemoteRewarder:
         if response.status_code != httpx.codes.OK:
             raise FinetuneError(f"the reward server refused: {response.status_code} {response.text[:300]}")
         return [Score(**one.model_dump()) for one in Response.model_validate(response.json()).rewards]
-
-
-def _fields(score: Score) -> dict[str, float | str | None]:
-    return {name: getattr(score, name) for name in Score.__slots__}
