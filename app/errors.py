@@ -12,6 +12,8 @@ TtsError
 ├── MethodNotAllowed
 ├── UrlTooLong
 ├── HeadersTooLarge
+├── UnsupportedCoding       a transfer coding other than chunked
+├── ExpectationFailed       an `Expect` other than 100-continue
 ├── UpgradeRequired         a WebSocket's path, requested without an upgrade
 ├── ModelNotFound
 ├── SpeakerNotFound
@@ -97,6 +99,14 @@ class UrlTooLong(TtsError):
 
 
 class HeadersTooLarge(TtsError):
+    pass
+
+
+class UnsupportedCoding(TtsError):
+    pass
+
+
+class ExpectationFailed(TtsError):
     pass
 
 

@@ -25,9 +25,11 @@ async def serve(settings: Settings, announce: Callable[[str], None], on_drained:
         gc.enable()
         announce(line)
 
-    from firstword.app.engine.startup import load_in_thread  # torch
+    from firstword.app.engine.loading import load_in_thread  # torch
 
-    loading = load_in_thread(settings.networks, settings.engine, settings.speakers.data_dir)
+    loading = load_in_thread(
+        settings.networks, settings.engine, settings.lm_engines, settings.speakers.data_dir
+    )
     from firstword.app import service  # FastAPI and all routes, beside the loading
 
     await service.serve(settings, announce_start, on_drained, loading)

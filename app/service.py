@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
-from firstword.app.engine.startup import NetworksLoading, running_engine
+from firstword.app.engine.loading import NetworksLoading
+from firstword.app.engine.startup import StartOptions, running_engine
 from firstword.app.http.app import DrainingServer, build_app, metrics_server, raise_file_limit, server_config
 from firstword.app.http.dependencies import Services
 from firstword.app.http.keys import KeyRing, UrlSigner
@@ -42,10 +43,7 @@ async def running(settings: Settings, loading: NetworksLoading | None = None) ->
     async with (
         open_tracing(settings.log.tracing) as tracing,
         running_engine(
-            settings.networks,
-            settings.engine,
-            settings.speakers,
-            settings.lm_engines,
+            StartOptions(settings.networks, settings.engine, settings.speakers, settings.lm_engines),
             metrics,
             clock=clock,
             max_bundle_bytes=max_bundle_bytes(settings.limits.max_upload_bytes),

@@ -27,7 +27,7 @@ from firstword.bench.terminal import show
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.config import Family, MelConfig
 from firstword.models.flow.flow import Flow
-from firstword.models.flow.incremental import IncrementalFlow
+from firstword.models.flow.incremental import FlowNetworks, IncrementalFlow
 from firstword.models.frontend.features import MelExtractor
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.hift.hift import HiFT
@@ -35,6 +35,7 @@ from firstword.models.hift.streaming import MelChunk, WindowedVocoder
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, SpeechLM
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.networks import Networks
 from firstword.models.runtimes.onnx.build import onnx_estimator, onnx_front, onnx_lm
 from firstword.models.runtimes.onnx.hift import OnnxGenerator
 from firstword.models.runtimes.onnx.state import StatePrecision
@@ -121,11 +122,11 @@ def flow_distances(
         own = deepcopy(flow)
         num_threads = torch.get_num_threads()
         estimator = onnx_estimator(own, has_int8, num_threads, state_precision)
-        front = onnx_front(own, num_threads)
-        mels.append(_mel(IncrementalFlow(own, estimator, front), speaker, ids))
+        networks = FlowNetworks(onnx_front(own, num_threads) or own.front, estimator)
+        mels.append(_mel(IncrementalFlow(own, networks), speaker, ids))
         if state_precision != "float32":
             continue
-        session = Token2Wav(own, hift, estimator=estimator, front=front)
+        session = Token2Wav(own, hift, networks=Networks(flow=networks))
         stream = session.start(session.compute_prompt_state(speaker))
         waves.append(session.step([StepInput(stream, ids, is_last=True)])[0])
     log_mel = MelExtractor(mel)

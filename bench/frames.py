@@ -5,6 +5,8 @@ from pathlib import Path
 from firstword.bench.networks import CountedEstimator, begin, chunk, random_speaker
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.flow.flow import Flow
+from firstword.models.flow.incremental import FlowNetworks
+from firstword.models.networks import Networks
 from firstword.models.token2wav import Token2Wav
 
 CHUNKS_BEFORE = 3
@@ -21,7 +23,8 @@ def frames_per_second_and_pass(checkpoint: Path, prompt_tokens: int = 75) -> flo
     if not isinstance(flow, Flow):
         raise ValueError(f"{checkpoint}: CosyVoice 1 solves each chunk with the whole prompt again")
     estimator = CountedEstimator(flow.estimator)
-    session = Token2Wav(flow, opened.load_hift(), estimator=estimator)
+    networks = Networks(flow=FlowNetworks(flow.front, estimator))
+    session = Token2Wav(flow, opened.load_hift(), networks=networks)
     stream = session.start(
         session.compute_prompt_state(random_speaker(flow.config.vocab_size, prompt_tokens))
     )

@@ -13,7 +13,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
@@ -25,14 +25,14 @@ from firstword.bench.random_checkpoint import write_configuration
 from firstword.models.config import TOKEN_RATE_HZ, DiTFlowConfig, ModelConfig, Qwen2LMConfig, UNetFlowConfig
 from firstword.models.flow.batched_cache import BatchedCache
 from firstword.models.flow.flow import Flow
-from firstword.models.flow.incremental import Estimator
-from firstword.models.flow.kv_cache import ChunkKVCache, PagedKVCache
+from firstword.models.flow.incremental import Estimator, FlowNetworks
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.hift.hift import HiFT
 from firstword.models.hift.streaming import MelChunk
 from firstword.models.lm.decoder import RowRequest, SpeechDecoder
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.networks import Networks
 from firstword.models.runtimes.onnx.build import onnx_estimator, onnx_front, onnx_generator, onnx_lm
 from firstword.models.token2wav import DEFAULT_WINDOW_S, PromptState, StreamState, Token2Wav
 from firstword.models.token2wav_step import StepInput
@@ -69,9 +69,9 @@ class Form:
 class CountedEstimator:
     """An estimator that counts the frames times rows it was given."""
 
-    def __init__(self, estimator: Estimator, cache_class: type[ChunkKVCache] = PagedKVCache):
+    def __init__(self, estimator: Estimator):
         self._estimator = estimator
-        self.cache_class = cache_class
+        self.cache_class = estimator.cache_class
         self.num_frames = 0
 
     def __call__(
@@ -171,19 +171,17 @@ def measure_token2wav(
         hift.noise = torch.rand(config.sample_rate_hz * 100)
     sizes = {"flow_parameters": count_parameters(flow), "hift_parameters": count_parameters(hift)}
     num_threads = torch.get_num_threads()
+    own = Networks(flow=FlowNetworks.of(flow))
     if form.uses_onnx:
-        graph = onnx_estimator(flow, form.has_int8, num_threads, form.state_precision)
-        estimator = CountedEstimator(graph, graph.cache_class)
-    else:
-        estimator = CountedEstimator(flow.estimator)
-    session = Token2Wav(
-        flow,
-        hift,
-        form.window_s or None,
-        estimator=estimator,
-        front=onnx_front(flow, num_threads) if form.uses_onnx else None,
-        generate=onnx_generator(hift, form.has_int8, num_threads) if form.uses_onnx else None,
-    )
+        estimator = onnx_estimator(flow, form.has_int8, num_threads, form.state_precision)
+        front = onnx_front(flow, num_threads) or flow.front
+        own = Networks(
+            flow=FlowNetworks(front, estimator), vocoder=onnx_generator(hift, form.has_int8, num_threads)
+        )
+    assert own.flow is not None
+    counted = CountedEstimator(own.flow.estimator)
+    networks = replace(own, flow=replace(own.flow, estimator=counted))
+    session = Token2Wav(flow, hift, form.window_s or None, networks=networks)
     speaker = random_speaker(flow_config.vocab_size, prompt_tokens)
     session.compute_prompt_state(speaker)  # the first call of anything is slower
     started = time.perf_counter()
@@ -201,7 +199,7 @@ def measure_token2wav(
         chunk(session, early)
         early_times.append(chunk(session, early))
         late_times.append(chunk(session, late))
-    estimator.num_frames = 0
+    counted.num_frames = 0
     chunk(session, late)
     chunk_s = session.chunk_tokens * session.samples_per_token / session.sample_rate_hz
     passes = 2 * flow_config.cfm.num_steps
@@ -218,7 +216,7 @@ def measure_token2wav(
         "late_over_early": median([b / a for a, b in zip(early_times, late_times, strict=True)]),
         "rtf_flow_and_vocoder": median(chunk_times) / chunk_s,
         "rtf_vocoder_alone": vocoder_rtf(session, hift),
-        "frames_per_second_and_pass": estimator.num_frames / passes / chunk_s,
+        "frames_per_second_and_pass": counted.num_frames / passes / chunk_s,
         "prompt_state_mb": prompt.state_bytes / 1e6,
         "stream_state_mb": late.state_bytes / 1e6,
         "stream_state_mb_per_second": session.bytes_per_chunk / 1e6 / chunk_s,

@@ -19,7 +19,7 @@ import torch
 from rich.table import Table
 
 from firstword.app.audio.encode import AudioEncoder
-from firstword.app.engine.startup import Networks, load_networks, set_threads
+from firstword.app.engine.loading import LoadedNetworks, load_networks, set_threads
 from firstword.app.engine.text_frontend import text_frontend
 from firstword.app.settings import InvalidSettings, Settings, load_settings
 from firstword.bench.arguments import count
@@ -179,7 +179,7 @@ class Stages:
         return result, self._clock() - began_s
 
 
-def device_clock(networks: Networks) -> Clock:
+def device_clock(networks: LoadedNetworks) -> Clock:
     """One that waits for a GPU to be done, so that each stage is told what it took."""
     if networks.device == "cpu":
         return time.perf_counter

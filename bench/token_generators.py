@@ -16,17 +16,17 @@ from pathlib import Path
 import torch
 from prometheus_client import REGISTRY
 
-from firstword.app.core.tokens import TokenGenerator, TokenRequest, TokenStream
-from firstword.app.engine.tokens.decode_engine import DecodeRequest, EngineSupervisor
-from firstword.app.engine.tokens.engine_generator import EngineTokenGenerator
-from firstword.app.engine.tokens.torch_generator import TorchTokenGenerator
-from firstword.app.engine.tokens.vllm_engine import VllmProcess, engine_arguments, set_environment
 from firstword.app.options import BUILTIN_CHECKPOINT, VllmOptions
 from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
 from firstword.models.config import Qwen2LMConfig
 from firstword.models.lm.plan import Forbidden, Vocabulary
+from firstword.models.lm.token_thread import TorchTokenGenerator
+from firstword.models.lm.tokens import TokenGenerator, TokenRequest, TokenStream
+from firstword.models.runtimes.engines.decode_engine import DecodeRequest, EngineSupervisor
+from firstword.models.runtimes.engines.generator import EngineTokenGenerator
+from firstword.models.runtimes.engines.sampling_state import SamplingState
+from firstword.models.runtimes.vllm.engine import VllmProcess, engine_arguments, set_environment
 from firstword.models.runtimes.vllm.export import export
-from firstword.models.runtimes.vllm.sampling_state import SamplingState
 
 PROMPT_TEXT, PROMPT_SPEECH_TOKENS = tuple(range(10)), 75  # 3 s
 STEPS_TIMED = 100

@@ -22,8 +22,8 @@ from typing import Any, Final
 import torch
 from rich.table import Table
 
-from firstword.app.async_synthesizer import AsyncSynthesizer
 from firstword.app.engine.text_frontend import text_frontend
+from firstword.app.synthesizer import AsyncSynthesizer
 from firstword.bench.arguments import count
 from firstword.bench.stages import TEXT
 from firstword.bench.terminal import show

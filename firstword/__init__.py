@@ -3,16 +3,16 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from firstword.app.async_synthesizer import AsyncSynthesizer
-    from firstword.app.synthesizer import Synthesizer
+    from firstword.app.synthesizer import AsyncSynthesizer, Synthesizer
+    from firstword.app.voice import AsyncVoice, Voice
 
-__all__ = ["AsyncSynthesizer", "Synthesizer"]
+__all__ = ["AsyncSynthesizer", "AsyncVoice", "Synthesizer", "Voice"]
 
 
 def __getattr__(name: str) -> Any:
     """Import the interface when it is first asked for: torch behind it would slow down the command line."""
     if name in __all__:
-        from firstword.app import synthesizer
+        from firstword.app import synthesizer, voice
 
-        return getattr(synthesizer, name)
+        return getattr(voice if name.endswith("Voice") else synthesizer, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

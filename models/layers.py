@@ -14,7 +14,6 @@ convolution module and no macaron half: the published checkpoints have neither.
 """
 
 import math
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import torch
@@ -272,22 +271,3 @@ class GeluFeedForward(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x (B, T, C) -> (B, T, C)."""
         return self.down(F.gelu(self.up(x), approximate="tanh" if self.has_tanh_gelu else "none"))
-
-
-@dataclass(frozen=True, slots=True)
-class CacheSizes:
-    """Values that a stream keeps for one network: of each token and frame, and left of convolutions.
-
-    vectors_per_frame: the values of a frame are so many keys and values of one head.
-    """
-
-    values_per_token: int = 0
-    values_per_frame: int = 0
-    vectors_per_frame: int = 0
-    left_values: int = 0
-
-
-def left_values(module: nn.Module) -> int:
-    """Values that the causal convolutions within `module` keep of what is behind them."""
-    convs = [part for part in module.modules() if isinstance(part, nn.Conv1d)]
-    return sum(conv.in_channels * conv.dilation[0] * (conv.kernel_size[0] - 1) for conv in convs)

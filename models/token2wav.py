@@ -20,19 +20,12 @@ from torch import Tensor
 from firstword.models.config import FRAME_RATE_HZ, FRAMES_PER_TOKEN, NUM_MELS
 from firstword.models.flow.cosyvoice1 import CACHED_FRAMES, OVERLAP_TOKENS, CosyVoice1Flow
 from firstword.models.flow.flow import Flow
-from firstword.models.flow.incremental import (
-    FlowPrompt,
-    FlowState,
-    IncrementalFlow,
-    OtherEstimator,
-    OtherFront,
-)
+from firstword.models.flow.incremental import FlowPrompt, FlowState, IncrementalFlow
 from firstword.models.frontend.equalizer import Equalizer
 from firstword.models.frontend.mel_match import apply_mel_map
 from firstword.models.frontend.speaker import SpeakerFeatures, align_prompt
-from firstword.models.hift.hift import Generate, HiFT
+from firstword.models.hift.hift import HiFT
 from firstword.models.hift.streaming import (
-    CausalGenerate,
     CausalVocoder,
     Sound,
     Vocoder,
@@ -42,6 +35,7 @@ from firstword.models.hift.streaming import (
     vocode,
     vocode_whole,
 )
+from firstword.models.networks import Networks
 from firstword.models.token2wav_step import RefusedStep, StepInput, StepTimes
 
 DEFAULT_FIRST_HOP_TOKENS = 10
@@ -111,8 +105,7 @@ class Token2Wav:
     window_s: how much of its own past a stream attends to, beside its prompt; None: all of it.
     max_state_bytes: memory budget of one stream. Where the window does not fit, it is shortened, and
     the stream's state says so; without any window a stream has the least it can.
-    estimator, front, generate, causal_generate: run instead of those of `flow` and `hift`; generate of a HiFT
-    that is not causal, causal_generate of one that is.
+    networks: run instead of those of `flow` and `hift`.
     """
 
     def __init__(
@@ -121,16 +114,12 @@ class Token2Wav:
         hift: HiFT,
         window_s: float | None = DEFAULT_WINDOW_S,
         max_state_bytes: int | None = None,
-        estimator: OtherEstimator | None = None,
-        generate: Generate | None = None,
-        front: OtherFront | None = None,
-        causal_generate: CausalGenerate | None = None,
+        networks: Networks | None = None,
     ):
-        self._flow = IncrementalFlow(flow, estimator, front)
-        is_causal = hift.config.is_causal
-        self.vocoder: Vocoder[Any] = (
-            CausalVocoder(hift, causal_generate) if is_causal else WindowedVocoder(hift, generate)
-        )
+        networks = networks or Networks()
+        self._flow = IncrementalFlow(flow, networks.flow)
+        kind = CausalVocoder if hift.config.is_causal else WindowedVocoder
+        self.vocoder: Vocoder[Any] = kind(hift, networks.vocoder)
         self._hift = hift
         self._device = next(hift.parameters()).device
         self._vocab_size = flow.config.vocab_size
@@ -381,8 +370,8 @@ class CosyVoice1Token2Wav:
     """Holds the weights. Threads may share it, as long as no two have the same state.
 
     hop_tokens: how many new tokens a chunk takes; it is solved with the overlap behind them, once it is
-    known that there is more. Raises ValueError where it is not positive. generate: runs instead of the
-    HiFT's own generator.
+    known that there is more. Raises ValueError where it is not positive. networks: their vocoder runs instead
+    of the HiFT's own generator.
     """
 
     def __init__(
@@ -390,12 +379,12 @@ class CosyVoice1Token2Wav:
         flow: CosyVoice1Flow,
         hift: HiFT,
         hop_tokens: int = DEFAULT_HOP_TOKENS,
-        generate: Generate | None = None,
+        networks: Networks | None = None,
     ):
         if hop_tokens < 1:
             raise ValueError(f"hop_tokens is {hop_tokens}, expected at least 1")
         self._flow = flow
-        self._vocoder = WindowedVocoder(hift, generate)
+        self._vocoder = WindowedVocoder(hift, None if networks is None else networks.vocoder)
         self.hop_tokens = hop_tokens
         self.lookahead_tokens = OVERLAP_TOKENS
         self.sample_rate_hz = hift.config.sample_rate_hz

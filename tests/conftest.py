@@ -18,13 +18,13 @@ TOGETHER = ("vllm", "e2e", "training", "guards", "browser")
 
 
 # Start a server process, or take more than about a second each: `make test-fast` leaves them out.
-SERVER = ("browser/", "deploy/test_expressions.py", "e2e/", "telemetry/test_server_logs.py")
+SERVER = ("browser/", "hostile/", "deploy/test_expressions.py", "e2e/", "telemetry/test_server_logs.py")
 SLOW = (
     "surfaces/grpc/",
     "surfaces/inference/",
     "http/test_openapi.py",
     "commands/",
-    "engine/test_engine_supervisor.py",
+    "runtimes/engines/test_supervisor.py",
     "telemetry/test_tracing.py",
     "test_imports.py",
     "text/test_same_tokens.py",

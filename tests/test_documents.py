@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from firstword.app.cli import cli
 from firstword.app.commands.serve import env_text, markdown_table
+from firstword.app.events import StreamEvents
 from firstword.app.http.app import build_app
 from firstword.app.http.errors import TABLE
 from firstword.app.settings import CLIENT_VARIABLES, SETTINGS, variable_of
@@ -190,7 +191,7 @@ def test_operations_page_names_every_label_and_its_values() -> None:
 def test_share_of_continuous_streams_is_one_at_most() -> None:
     """As the operations page has it: of one threshold, of the streams whose underrun is known."""
     metrics = Metrics()
-    record = StreamRecord(metrics, lambda: 0.0, "http")
+    record = StreamRecord(metrics, StreamEvents(lambda: 0.0), "http")
     record.audio_went(480, 24_000)
     record.end("ok")
     (query,) = blocks(ROOT / "docs/operations.md", "promql")

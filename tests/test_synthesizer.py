@@ -4,20 +4,27 @@ import asyncio
 import re
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import soundfile
 
 import firstword
-from firstword import AsyncSynthesizer, Synthesizer
+from firstword import AsyncSynthesizer, AsyncVoice, Synthesizer, Voice
 from firstword.app.audio.dsp import Samples, to_pcm16
+from firstword.app.clients import ANYBODY
+from firstword.app.core.audio import faded
 from firstword.app.core.interface import Audio
+from firstword.app.engine.voice_parts import open_voice
 from firstword.app.errors import AudioTooShort, BadAudio, InvalidRequest, SpeakerNotFound
+from firstword.app.options import BUILTIN_CHECKPOINT, EngineOptions, LMEngineOptions, NetworkOptions
 from firstword.models.config import CheckpointError, Family
+from firstword.models.token2wav_step import StepInput
 from tests.support.checkpoints import small_checkpoint
 from tests.support.python import modules_after
 
@@ -120,6 +127,28 @@ def test_conversion_keeps_the_pace_and_takes_the_voice(synthesizer: Synthesizer,
     assert not np.allclose(synthesizer.convert(source, reference=source, seed=1), converted)
 
 
+@pytest.mark.anyio
+async def test_conversion_gives_what_flow_and_vocoder_make_of_the_recordings_tokens(
+    synthesizer: Synthesizer, recording: Samples
+) -> None:
+    """Sample for sample, chunk by chunk, but for the fades at both ends."""
+    source = (recording, synthesizer.sample_rate_hz)
+    async with open_voice(NetworkOptions(BUILTIN_CHECKPOINT), EngineOptions(), LMEngineOptions()) as voice:
+        target = await voice.speakers.prepared("wren", ANYBODY)
+        tokens = voice.networks.read_source_tokens(*source)
+        token2wav = voice.parts.pool.token2wav
+        state = token2wav.start(target.prompt_state, 1)
+        pieces = []
+        while tokens:
+            num_tokens = max(1, token2wav.tokens_wanted(state))
+            hop, tokens = tokens[:num_tokens], tokens[num_tokens:]
+            solved = await voice.parts.pool.run(StepInput(state, hop, is_last=not tokens), 0.0)
+            pieces.append(solved.samples)
+    expected = faded(np.concatenate(pieces), round(0.003 * 24_000), is_first=True, is_last=True)
+    converted = await asyncio.to_thread(synthesizer.convert, source, "wren", seed=1)
+    np.testing.assert_array_equal(converted, expected)
+
+
 @pytest.mark.parametrize("family", ["cosyvoice1", "cosyvoice3"])
 def test_the_other_families_convert_too(family: Family, recording: Samples) -> None:
     with Synthesizer.open(small_checkpoint(family), max_streams=1) as synthesizer:
@@ -159,6 +188,73 @@ def test_refusals_say_what_to_do(synthesizer: Synthesizer, recording: Samples, t
         synthesizer.save(tmp_path / "a.xyz", "Hello.")
     with pytest.raises(ValueError, match="expected 1 or more"):
         Synthesizer.open(max_streams=0)
+
+
+@pytest.mark.parametrize("text", [None, 42, b"Hello.", np.zeros(3, np.float32)])
+def test_what_is_no_text_is_told_at_once(synthesizer: Synthesizer, text: Any) -> None:
+    for speak in (synthesizer.speak, synthesizer.timed):
+        with pytest.raises(TypeError, match=f"text is {type(text).__name__}; expected a str or an iterable"):
+            speak(text)
+    with pytest.raises(TypeError, match="a piece of the text is"):
+        synthesizer.speak(["Hello.", 42 if text is None else text], stream=False)
+    assert len(synthesizer.speak("Hello.", stream=False))
+
+
+def test_pieces_that_are_none_are_skipped(synthesizer: Synthesizer) -> None:
+    """As OpenAI's deltas are, in the beginning and at the end."""
+    whole = synthesizer.speak(["Good morning ", "to you."], seed=1, stream=False)
+    found = synthesizer.speak([None, "Good morning ", None, "to you.", None], seed=1, stream=False)
+    np.testing.assert_array_equal(found, whole)
+
+
+@pytest.mark.anyio
+async def test_async_pieces_are_for_the_async_voice(synthesizer: Synthesizer) -> None:
+    async def pieces() -> AsyncIterator[str | None]:
+        for piece in (None, "Good morning ", "to you."):
+            await asyncio.sleep(0)
+            yield piece
+
+    with pytest.raises(TypeError, match="async iterable; speak it with AsyncVoice"):
+        synthesizer.speak(pieces())  # type: ignore[call-overload]
+    expected = await asyncio.to_thread(
+        partial(synthesizer.speak, ["Good morning ", "to you."], seed=1, stream=False)
+    )
+    async with AsyncVoice.open() as voice:
+        found = await voice.speak(pieces(), seed=1, stream=False)
+        with pytest.raises(TypeError, match="text is NoneType"):
+            voice.speak(None)  # type: ignore[call-overload]
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_prepared_speaker_is_saved_and_loaded(
+    synthesizer: Synthesizer, recording: Samples, tmp_path: Path
+) -> None:
+    prepared = synthesizer.prepare((recording, 24_000), "Here is a voice to copy.")
+    assert len(repr(prepared)) < 200
+    path = tmp_path / "me.safetensors"
+    synthesizer.save(path, prepared)
+    with Voice.open() as other:
+        loaded = other.load(path)
+        assert loaded.transcript == "Here is a voice to copy."
+        found = other.speak("Hello.", reference=loaded, seed=1, stream=False)
+    expected = synthesizer.speak("Hello.", reference=prepared, seed=1, stream=False)
+    np.testing.assert_array_equal(found, expected)
+    with pytest.raises(ValueError, match=r"a prepared speaker is saved as \.safetensors"):
+        synthesizer.save(tmp_path / "me.wav", prepared)
+    path.write_bytes(b"no bundle")
+    with pytest.raises(InvalidRequest, match="not a speaker's bundle"):
+        synthesizer.load(path)
+
+
+def test_repr_says_what_it_is(tmp_path: Path) -> None:
+    with Voice.open() as voice:
+        assert repr(voice) == f"<Voice builtin: {len(voice.speakers)} speakers, 24000 Hz>"
+        unfinished = voice.speak(TEXT)
+        next(unfinished)
+    assert repr(voice) == "<Voice builtin: closed>"
+    assert repr(AsyncSynthesizer.open()) == "<AsyncSynthesizer builtin: not open>"
+    with pytest.raises(RuntimeError, match="closed; open another"):
+        next(unfinished)
 
 
 def test_nothing_is_left_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +297,7 @@ def test_event_loop_speaks_several_texts_at_once(synthesizer: Synthesizer, tmp_p
 
 def test_package_exports_the_interface_without_loading_it() -> None:
     assert "torch" not in modules_after("import firstword")
-    assert {"Synthesizer", "AsyncSynthesizer"} <= set(firstword.__all__)
+    assert {"Synthesizer", "AsyncSynthesizer", "Voice", "AsyncVoice"} <= set(firstword.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Synthesiser'"):
         firstword.Synthesiser  # noqa: B018
 

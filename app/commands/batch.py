@@ -158,7 +158,7 @@ async def _speak_all(
     settings: Any, items: list[Item], output: Path, format: Literal["wav", "flac"], at_once: int
 ) -> list[Row]:
     """Returns the rows of this run. Each is in the table when its file is."""
-    from firstword.app.async_synthesizer import AsyncSynthesizer
+    from firstword.app.synthesizer import AsyncSynthesizer
 
     missing = [item for item in items if not (output / f"{item.name}.{format}").exists()]
     rows: list[Row] = []

@@ -11,7 +11,7 @@ from functools import partial
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 from rich.text import Text
@@ -19,6 +19,9 @@ from rich.text import Text
 from firstword.app.commands.console import to_stdout, waiting
 from firstword.app.options import InvalidOptions
 from firstword.app.settings import InvalidSettings, Settings, load_settings, variable_of
+
+if TYPE_CHECKING:
+    from firstword.models.runtimes.interface import Part
 
 MIN_PYTHON: Final = (3, 11)
 
@@ -71,55 +74,67 @@ def check_device(settings: Settings) -> Finding:
 
 def check_backend(settings: Settings) -> Finding:
     """What the checkpoint is belongs to it; a checkpoint that cannot be opened is another check's finding."""
-    from firstword.app.engine.backend import BackendError, check_tensorrt_llm, choose_backend
-    from firstword.app.engine.precision import find_device
-    from firstword.models.checkpoint.open import open_checkpoint
-    from firstword.models.config import CheckpointError
-
-    try:
-        family = open_checkpoint(settings.networks.checkpoint).config.family
-        backend = choose_backend(settings.networks.backend, find_device(settings.networks.device), family)
-        if backend.name == "trtllm":
-            check_tensorrt_llm(settings.trtllm.url)
-    except BackendError as error:
-        return Finding("backend", "wrong", str(error), f"set {variable_of('backend')}=torch")
-    except (CheckpointError, OSError, ValueError):
-        return Finding("backend", "note", "chosen once checkpoint and device are there")
-    return Finding("backend", "ok", f"{backend.name} runs the language model: {backend.reason}")
+    return _chosen(settings, "lm", "backend", "set FIRSTWORD_BACKEND=torch")
 
 
 def check_flow_backend(settings: Settings) -> Finding:
-    """Of TensorRT, whether its library and the checkpoint's engines are there."""
-    from firstword.app.engine.backend import BackendError, choose_flow_backend
-    from firstword.app.engine.precision import engine_dtype, find_device
-    from firstword.app.engine.startup import ENGINES_DIRECTORY
+    return _chosen(settings, "flow", "flow_backend", "what it says, or set FIRSTWORD_FLOW_BACKEND=auto")
+
+
+def check_runtimes(settings: Settings) -> list[Finding]:
+    """Each runtime, and what it would say if it were asked for where it cannot run."""
+    from firstword.app.engine.runtimes import all_runtimes, machine_of
     from firstword.models.checkpoint.open import open_checkpoint
     from firstword.models.config import CheckpointError
-    from firstword.models.runtimes.tensorrt.engines import find_plans
-    from firstword.models.runtimes.tensorrt.library import TensorRTError
 
-    networks, subject, variable = settings.networks, "flow backend", variable_of("flow_backend")
     try:
-        checkpoint, device = open_checkpoint(networks.checkpoint), find_device(networks.device)
-        name = choose_flow_backend(
-            networks.flow_backend, device, networks.precision, checkpoint.config.family
+        checkpoint = open_checkpoint(settings.networks.checkpoint)
+        machine = machine_of(settings.networks, settings.speakers.data_dir)
+    except (CheckpointError, OSError, ValueError):
+        return []
+    found = []
+    for runtime in all_runtimes(settings.networks, settings.lm_engines):
+        refusal = runtime.refusal(machine, checkpoint)
+        parts = ", ".join(runtime.provides)
+        message = (
+            f"can run {parts}" if refusal is None else f"cannot run {parts}; asked for, it says: {refusal}"
         )
-        if name == "tensorrt":
-            directory = settings.speakers.data_dir / ENGINES_DIRECTORY
-            find_plans(checkpoint, engine_dtype(networks.precision), networks.window_s or None, directory)
-    except (BackendError, TensorRTError) as error:
-        return Finding(subject, "wrong", str(error), f"what it says, or set {variable}=auto")
+        found.append(Finding(f"runtime {runtime.name}", "ok", message))
+    return found
+
+
+def _chosen(
+    settings: Settings, part: "Part", setting: Literal["backend", "flow_backend"], fix: str
+) -> Finding:
+    """Which runtime a part gets. fix: for one that is refused."""
+    from firstword.app.engine.backend import BackendError, choose
+    from firstword.app.engine.runtimes import all_runtimes, machine_of
+    from firstword.models.checkpoint.open import open_checkpoint
+    from firstword.models.config import CheckpointError
+
+    subject, asked = setting.replace("_", " "), getattr(settings.networks, setting)
+    try:
+        checkpoint = open_checkpoint(settings.networks.checkpoint)
+        machine = machine_of(settings.networks, settings.speakers.data_dir)
+        runtimes = all_runtimes(settings.networks, settings.lm_engines)
+        backend = choose(part, asked, runtimes, machine, checkpoint)
+    except BackendError as error:
+        return Finding(subject, "wrong", str(error), fix)
     except (CheckpointError, OSError, ValueError):
         return Finding(subject, "note", "chosen once checkpoint and device are there")
-    return Finding(subject, "ok", f"{name} runs flow and vocoder")
+    if part == "lm":
+        return Finding(subject, "ok", f"{backend.name} runs the language model: {backend.reason}")
+    return Finding(subject, "ok", f"{backend.name} runs flow and vocoder")
 
 
 def check_precision(settings: Settings) -> Finding:
     """On a CPU; measures what no start has measured yet, and keeps it where there is a data directory."""
-    from firstword.app.engine.precision import cpu_formats, find_device, find_precision, stored_products
-    from firstword.app.engine.startup import threads_of
+    from firstword.app.engine.backend import BackendError
+    from firstword.app.engine.loading import threads_of
+    from firstword.app.engine.precision import find_device, find_precision
     from firstword.models.checkpoint.open import open_checkpoint
     from firstword.models.config import CheckpointError
+    from firstword.models.runtimes.onnx.formats import cpu_formats, stored_products
 
     networks, subject = settings.networks, "precision"
     try:
@@ -132,7 +147,7 @@ def check_precision(settings: Settings) -> Finding:
         formats = cpu_formats(
             networks.precision, config, lambda: stored_products(threads_of(networks), data_dir)
         )
-    except InvalidOptions as error:
+    except (InvalidOptions, BackendError) as error:
         return Finding(subject, "wrong", str(error), f"set {variable_of('precision')}=auto")
     except (CheckpointError, OSError, ValueError):
         return Finding(subject, "note", "chosen once checkpoint and device are there")
@@ -223,15 +238,6 @@ def check_keys(settings: Settings) -> Finding:
     )
 
 
-def check_vllm(settings: Settings) -> Finding:
-    from firstword.app.engine.backend import vllm_build
-
-    build = vllm_build()
-    if build is None:
-        return Finding("vllm", "ok", "not installed; it is for a GPU: pip install 'firstword[vllm]'")
-    return Finding("vllm", "ok", f"installed, built for {build}")
-
-
 ESSENTIAL: Final[tuple[Check, ...]] = (
     check_backend,
     check_flow_backend,
@@ -252,8 +258,9 @@ def findings(settings: Settings) -> list[Finding]:
     of_networks = [check_device, check_backend, check_flow_backend, check_precision, check_files]
     needs_torch = of_networks if torch.state == "ok" else []
     ports = [check_port, check_metrics_port, check_grpc]
-    others = [*needs_torch, check_data_dir, *ports, check_keys, check_vllm]
-    return [check_python(settings), torch, *(check(settings) for check in others)]
+    others = [*needs_torch, check_data_dir, *ports, check_keys]
+    runtimes = check_runtimes(settings) if needs_torch else []
+    return [check_python(settings), torch, *(check(settings) for check in others), *runtimes]
 
 
 def _listening(host: str, port: int, subject: str, variable: str) -> Finding:

@@ -25,8 +25,8 @@ def export(
     import torch
 
     from firstword.models.checkpoint.open import open_checkpoint
-    from firstword.models.runtimes.exports.directory import export_checkpoint
-    from firstword.models.runtimes.exports.formats import ExportError, Format
+    from firstword.models.runtimes.torch.exports.directory import export_checkpoint
+    from firstword.models.runtimes.torch.exports.formats import ExportError, Format
 
     for name, given, known in (
         ("format", format, get_args(Format)),

@@ -143,8 +143,8 @@ async def _say(
 
     Raises TtsError; CommandFailed where an option or the text is at fault.
     """
-    from firstword.app.async_synthesizer import AsyncSynthesizer
     from firstword.app.errors import SpeakerNotFound, TextTooLong
+    from firstword.app.synthesizer import AsyncSynthesizer
 
     async with AsyncSynthesizer(
         settings.networks, settings.engine, settings.speakers, settings.lm_engines

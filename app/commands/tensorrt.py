@@ -28,7 +28,6 @@ def tensorrt(
     What is there already is not built again.
     """
     from firstword.app.engine.precision import engine_dtype
-    from firstword.app.engine.startup import ENGINES_DIRECTORY
     from firstword.models.checkpoint.open import open_checkpoint
     from firstword.models.config import ESTIMATOR_FILE
     from firstword.models.flow.flow import Flow
@@ -36,6 +35,7 @@ def tensorrt(
     from firstword.models.runtimes.tensorrt.library import Part, find_library
     from firstword.models.runtimes.tensorrt.parts import parts_of
     from firstword.models.runtimes.tensorrt.plans import build_plans, write_whole
+    from firstword.models.runtimes.tensorrt.runtime import ENGINES_DIRECTORY
 
     settings = load_settings(checkpoint=checkpoint, data_dir=data_dir)
     dtype = precision or engine_dtype(settings.networks.precision)

@@ -87,7 +87,8 @@ class Admission:
 
     @property
     def num_files_queued(self) -> int:
-        return len(self._files.waiters)
+        """Those in the background are files too."""
+        return len(self._files.waiters) + len(self._background.waiters)
 
     @property
     def is_draining(self) -> bool:

@@ -47,6 +47,12 @@ class AudioQueue:
         """
         return self._opened_s if self._deadline_s is None else self._deadline_s
 
+    async def wait_until_empty(self) -> None:
+        """Return once all that was put was taken."""
+        while self._events:
+            self._changed.clear()
+            await self._changed.wait()
+
     async def put(self, event: StreamEvent) -> None:
         """Wait while the client has enough audio ahead. What comes after `close` is dropped."""
         while not self._is_closed and (

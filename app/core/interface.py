@@ -1,78 +1,52 @@
-"""The engine as the API sees it: a request goes in, a stream of audio comes out."""
+"""The engine as surfaces see it: a request goes in, a stream of audio comes out. Free of torch."""
 
-import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firstword.app.audio.dsp import Samples
-from firstword.app.clients import Client
+from firstword.app.core.request import (
+    MAX_SPEECH_TOKENS,
+    Delivery,
+    EngineInfo,
+    FlowContext,
+    Mode,
+    SynthesisRequest,
+    VoiceChoice,
+    VoiceMode,
+)
 from firstword.app.core.transcript import TimedWord
-from firstword.app.errors import CancelReason, InvalidRequest, TextTooLong, Wire
-from firstword.app.options import Sampling
-from firstword.app.speakers.interface import SentRecording
+from firstword.app.errors import CancelReason
+from firstword.app.events import StreamEvents
 from firstword.app.telemetry.stream_record import StreamStats
-from firstword.app.telemetry.tracing import NO_TRACE, StreamTrace
-from firstword.app.text.language import CODES, NAMES
-from firstword.app.text.marks import Reading
 
-READING: Final = Reading()
-_ACCENTS_OF_TAGS = {"en-gb": "british"}
-_TAG = re.compile(r"([a-z]{2,3})(?:-[a-z0-9]{1,8})*", re.ASCII)  # BCP 47, its usual part
-
-Mode = Literal["whole", "continuous", "segments", "tokens"]
-VoiceMode = Literal["zero_shot", "cross_lingual", "instruct", "sft"]
-FlowContext = Literal["chunks", "full"]  # what the flow sees: as a stream does, or a whole utterance
-MAX_SPEECH_TOKENS = 15_000  # of one stream that is given them: ten minutes
-
-
-@dataclass(frozen=True, slots=True)
-class SynthesisRequest:
-    """What one stream speaks, and how.
-
-    mode: "whole": `text` is all of it, spoken segment by segment; "segments": text is pushed in pieces, a
-    sentence is spoken as soon as it is whole; "continuous": text is pushed in pieces to one running
-    utterance; "tokens": no text, but speech tokens or a recording to convert.
-    """
-
-    request_id: str
-    wire: Wire
-    mode: Mode = "whole"
-    text: str | None = None  # None: it is pushed
-    speaker: str | None = None  # None: the default one
-    language: str | None = None  # None: detected for each segment
-    instruct: str | None = None
-    seed: int | None = None
-    reference: SentRecording | None = None  # its voice is taken instead of a speaker's
-    voice_mode: VoiceMode | None = None  # None: by the instruction and what the speaker has
-    speech: SentRecording | tuple[int, ...] | None = None  # of mode "tokens"
-    reading: Reading = READING
-    sampling: Sampling | None = None
-    volume: float = 1.0  # a factor of the amplitude
-    is_played: bool = True  # while it comes; False: a file, which may wait and gives way to those that are
-    is_background: bool = False  # an item of a batch: as long as it may be there, and behind all others
-    trace: StreamTrace = NO_TRACE
-    client: Client = field(kw_only=True)  # who asks; no default, so that no route can forget it
-    pauses: frozenset[int] | None = None  # of the writer, of an earlier stream; None: as it pauses
-    wants_words: bool = False  # with the times when each sounds
-    context: FlowContext = "chunks"
-    cache: bool | None = None  # whether finished audio may be kept and given again; None: with a seed
-
-    def __post_init__(self) -> None:
-        assert (self.text is not None) == (self.mode == "whole"), "a whole text comes with its request"
-        assert (self.speech is not None) == (self.mode == "tokens"), "only mode tokens speaks without text"
-
-    def with_lexicon(self, lexicon: Mapping[str, str]) -> "SynthesisRequest":
-        """lexicon: its speaker's."""
-        return replace(self, reading=replace(self.reading, speaker_lexicon=lexicon))
-
-    def in_accent(self, accent: str) -> "SynthesisRequest":
-        """accent: "" for the checkpoint's own."""
-        return replace(self, reading=replace(self.reading, accent=accent))
+__all__ = [
+    "MAX_SPEECH_TOKENS",
+    "MEL_FAMILIES",
+    "Audio",
+    "Delivery",
+    "Engine",
+    "EngineInfo",
+    "EngineStatus",
+    "FlowContext",
+    "Flushed",
+    "ListedTokens",
+    "Mode",
+    "ReadPart",
+    "SpeechPrompt",
+    "Stages",
+    "StreamEvent",
+    "SynthesisRequest",
+    "SynthesisStream",
+    "TextReport",
+    "TokenSession",
+    "VoiceChoice",
+    "VoiceMode",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,98 +147,6 @@ class ListedTokens:
 
 
 @dataclass(frozen=True, slots=True)
-class EngineInfo:
-    checkpoint: str  # its name, no path
-    backend: str
-    sample_rate_hz: int
-    default_speaker: str
-    can_continue_text: bool  # mode "continuous"
-    takes_instruct: bool
-    languages: tuple[str, ...]  # ISO 639 codes
-    max_text_chars: int  # of one stream
-    voice_modes: tuple[VoiceMode, ...] = ("zero_shot", "cross_lingual", "instruct", "sft")
-    num_speech_ids: int = 6561  # speech tokens are below it
-    token_rate_hz: int = 25
-    accents: tuple[str, ...] = ()  # beside its own
-
-    def check_length(self, num_characters: int) -> None:
-        """Raise TextTooLong past the limit of a stream."""
-        if num_characters > self.max_text_chars:
-            raise TextTooLong(
-                f"the text has {num_characters} characters, at most {self.max_text_chars} can be spoken at "
-                "once; send it in several requests",
-                "text",
-            )
-
-    def check(self, request: SynthesisRequest) -> None:
-        """Raise InvalidRequest for what the checkpoint cannot do."""
-        mode = request.voice_mode
-        if request.mode == "continuous" and not self.can_continue_text:
-            raise InvalidRequest(
-                f"{self.checkpoint} cannot speak while its text comes; use mode segments", "mode"
-            )
-        if request.instruct is not None and not self.takes_instruct:
-            raise InvalidRequest(f"{self.checkpoint} takes no instructions; leave instruct out", "instruct")
-        if request.reference is not None and request.speaker is not None:
-            raise InvalidRequest("speaker and a reference recording were both given; give one", "speaker")
-        if mode is not None and mode not in self.voice_modes:
-            raise InvalidRequest(
-                f"{self.checkpoint} has no mode {mode}; it has {', '.join(self.voice_modes)}", "voice_mode"
-            )
-        if mode is not None and (mode == "instruct") != (request.instruct is not None):
-            given = "no instruct was given" if mode == "instruct" else "an instruct was given"
-            raise InvalidRequest(
-                f"mode {mode}, but {given}; mode instruct and the field instruct come together", "voice_mode"
-            )
-        if not isinstance(request.speech, tuple):
-            return
-        if not 1 <= len(request.speech) <= MAX_SPEECH_TOKENS:
-            raise InvalidRequest(
-                f"{len(request.speech)} speech tokens; expected 1 to {MAX_SPEECH_TOKENS}", "tokens"
-            )
-        foreign = next((id for id in request.speech if not 0 <= id < self.num_speech_ids), None)
-        if foreign is not None:
-            raise InvalidRequest(
-                f"speech token {foreign}; {self.checkpoint} has 0 to {self.num_speech_ids - 1}", "tokens"
-            )
-
-    def language_of(self, given: str | None) -> str | None:
-        """Return the code of a language by its code, tag or English name; None: it is to be detected.
-
-        Raises InvalidRequest for one that is unknown or not spoken.
-        """
-        name = _language_name(given)
-        if name == "auto":
-            return None
-        tag = _TAG.fullmatch(name)
-        code = CODES.get(name) or (CODES.get(tag[1], tag[1]) if tag else None)
-        if code in self.languages:
-            return code
-        spoken = ", ".join(f"{code} ({NAMES[code]})" if code in NAMES else code for code in self.languages)
-        reason = (
-            f"{self.checkpoint} does not speak {NAMES[code]}"
-            if code in NAMES
-            else (f"unknown language {(given or '')[:60]!a}")
-        )
-        raise InvalidRequest(f"{reason}; choose one of {spoken}, or leave it out", "language")
-
-    def accent_of(self, language: str | None) -> str:
-        """Return the accent that the tag of a language asks for; "" for the checkpoint's own."""
-        accent = _ACCENTS_OF_TAGS.get(_language_name(language), "")
-        return accent if accent in self.accents else ""
-
-    def warning_of(self, language: str) -> str:
-        """Say that a text has a language that is not spoken, by its code. In ASCII."""
-        name = f"{NAMES[language]} ({language})" if language in NAMES else language
-        spoken = ", ".join(self.languages)
-        return f"the text seems to have {name} in it, and {self.checkpoint:.60} speaks {spoken} only"
-
-
-def _language_name(given: str | None) -> str:
-    return " ".join((given or "auto").replace("_", "-").lower().split())
-
-
-@dataclass(frozen=True, slots=True)
 class EngineStatus:
     """is_ready: warm and admitting. Else `reason` says in one line why not."""
 
@@ -345,8 +227,10 @@ class Engine(Protocol):
     @property
     def status(self) -> EngineStatus: ...
 
-    def open(self, request: SynthesisRequest) -> SynthesisStream:
+    def open(self, request: SynthesisRequest, events: StreamEvents | None = None) -> SynthesisStream:
         """Check the request and return its stream. Waits for nothing: entering the stream does.
+
+        events: those of the stream, with who subscribed to them; None: nobody but the engine.
 
         Raises SpeakerNotFound, TextTooLong, and InvalidRequest for what the checkpoint cannot do.
         """

@@ -3,14 +3,13 @@
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from firstword.app.clients import ANYBODY
-from firstword.app.core.interface import Audio, SynthesisRequest
+from firstword.app.core.interface import Audio
+from firstword.app.core.request import ResolvedReading, SynthesisRequest
 from firstword.app.core.transcript import UtteranceTranscript
-from firstword.app.speakers.interface import PreparedSpeakers
+from firstword.app.speakers.interface import PreparedSpeaker, PreparedSpeakers
 from firstword.app.telemetry.stream_record import WordTimes
-from firstword.app.telemetry.tracing import NO_TRACE
 
 _NAMES_VOICES = re.compile(r"\[voice:|<voice\b")
 
@@ -45,7 +44,11 @@ class PhraseCache:
         self._generation = 0  # a key has that of its time
 
     async def find(
-        self, request: SynthesisRequest, speakers: PreparedSpeakers, text_version: str
+        self,
+        request: SynthesisRequest,
+        reading: ResolvedReading,
+        speakers: PreparedSpeakers,
+        text_version: str,
     ) -> tuple[str | None, Phrase | None]:
         """Return the key under which the request's audio is to be kept, and what there is under it.
 
@@ -54,22 +57,21 @@ class PhraseCache:
         pieces, it may name other voices, or there is neither a seed nor the client's word. text_version:
         changes with what the server knows of words. Raises SpeakerNotFound.
         """
-        wanted = request.seed is not None if request.cache is None else request.cache
+        voice, delivery = request.voice, request.delivery
+        wanted = request.seed is not None if delivery.cache is None else delivery.cache
+        if isinstance(voice.reference, PreparedSpeaker):  # nothing tells what it was made of
+            return None, None
         if not self.max_bytes or not wanted or request.text is None or _NAMES_VOICES.search(request.text):
             return None, None
-        speaker = await speakers.identity(request.speaker, request.client, request.reference)
-        plain = replace(
-            request,
-            request_id="",
-            wire="http",
-            speaker=None,
-            reference=None,
-            cache=None,
-            is_played=True,
-            trace=NO_TRACE,
-            client=ANYBODY,
+        speaker = await speakers.identity(voice.speaker, request.client, voice.reference)
+        decides = (
+            request.text,
+            reading,
+            (voice.mode, voice.instruct),
+            (request.sampling, request.seed, request.pauses),
+            (delivery.volume, delivery.context, delivery.wants_words),
         )
-        key = f"{self._generation} {speaker}\n{text_version}\n{plain}"
+        key = f"{self._generation} {speaker}\n{text_version}\n{decides}"
         phrase = self._phrases.get(key)
         if phrase is None:
             self._on_miss()

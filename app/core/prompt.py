@@ -1,12 +1,11 @@
-"""The language model's prompt of an utterance, and the plan by which the utterance is decoded."""
+"""The language model's prompt of an utterance, by the mode that the speaker and the request allow."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from firstword.app.core.interface import VoiceMode
-from firstword.app.core.tokens import TokenRequest
+from firstword.app.core.request import VoiceMode
 from firstword.app.errors import InvalidRequest
-from firstword.models.config import LMConfig, ModelConfig, Qwen2LMConfig, SamplingConfig, TransformerLMConfig
+from firstword.models.config import ModelConfig, Qwen2LMConfig, TransformerLMConfig
 from firstword.models.frontend.features import ModeError
 from firstword.models.frontend.modes import (
     choose_mode,
@@ -18,14 +17,8 @@ from firstword.models.frontend.modes import (
     zero_shot,
 )
 from firstword.models.frontend.speaker import SpeakerFeatures
-from firstword.models.lm.plan import (
-    DEFAULT_RATIOS,
-    BistreamPlan,
-    LengthRatios,
-    OfflinePlan,
-    Plan,
-    Vocabulary,
-)
+from firstword.models.lm.plan import DEFAULT_RATIOS, LengthRatios
+from firstword.models.lm.tokens import TokenRequest
 from firstword.models.tokenizer import TextTokenizer
 from firstword.models.tokenizer.accents import AccentTokens
 
@@ -112,43 +105,3 @@ class PromptBuilder:
         except ModeError as error:
             raise InvalidRequest(str(error), "voice_mode") from error
         return uses_flow_prompt(chosen)
-
-
-def sampling_of(request: TokenRequest, config: SamplingConfig) -> SamplingConfig | None:
-    """Return the checkpoint's sampling with what a request changes of it; None: nothing."""
-    given = request.sampling
-    if given is None:
-        return None
-    return SamplingConfig(
-        top_p=config.top_p if given.top_p is None else given.top_p,
-        top_k=config.top_k if given.top_k is None else given.top_k,
-        win_size=config.win_size if given.ras_window is None else given.ras_window,
-        tau_r=config.tau_r if given.ras_threshold is None else given.ras_threshold,
-        temperature=config.temperature if given.temperature is None else given.temperature,
-    )
-
-
-def plan_of(request: TokenRequest, vocabulary: Vocabulary, config: LMConfig) -> Plan:
-    """Return the decoding plan. Raises InvalidRequest for ids that the model does not have."""
-    prompt_text, prompt_speech = request.prompt_text_ids, request.prompt_speech_ids
-    ratios, given = request.ratios, request.sampling
-    if given is not None:
-        maximum = ratios.maximum if given.max_token_ratio is None else given.max_token_ratio
-        minimum = ratios.minimum if given.min_token_ratio is None else given.min_token_ratio
-        ratios = LengthRatios(min(minimum, maximum), maximum)
-    try:
-        if request.text_ids is not None:
-            text = request.prefix_text_ids + prompt_text
-            return OfflinePlan(vocabulary, request.text_ids, text, prompt_speech, ratios)
-        assert isinstance(config, Qwen2LMConfig), "text pushed to a model that reads all of it first"
-        return BistreamPlan(
-            vocabulary,
-            prompt_text,
-            prompt_speech,
-            request.prefix_text_ids,
-            mix_ratio=config.mix_ratio,
-            prompt_before_blocks=config.prompt_before_blocks,
-            ratios=ratios,
-        )
-    except ValueError as error:
-        raise InvalidRequest(str(error), "text") from error

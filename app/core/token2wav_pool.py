@@ -13,6 +13,7 @@ from torch import Tensor
 
 from firstword.app.audio.dsp import Samples
 from firstword.app.errors import SynthesisFailed
+from firstword.app.events import Stage, Subscriber, ignore
 from firstword.models.token2wav_step import RefusedStep, StepInput, StepTimes
 
 _log = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class Token2WavPool:
         assert num_workers >= 1, num_workers
         assert max_batch >= 1, max_batch
         self.num_at_once = num_workers * max_batch  # chunks that it computes
-        self._token2wav = token2wav
+        self.token2wav = token2wav
         self._max_batch = max_batch
         self._on_batch = on_batch
         self._loop = asyncio.get_running_loop()
@@ -84,8 +85,12 @@ class Token2WavPool:
         for thread in self._threads:
             thread.start()
 
-    async def run(self, given: StepInput[Any], deadline_s: float) -> SolvedChunk:
+    async def run(
+        self, given: StepInput[Any], deadline_s: float, on_event: Subscriber = ignore
+    ) -> SolvedChunk:
         """Solve one chunk. A task that is cancelled while it waits must not use its state again.
+
+        on_event: told of the flow and the vocoder, in the event loop.
 
         Raises SynthesisFailed for this chunk alone.
         """
@@ -96,7 +101,13 @@ class Token2WavPool:
             self._num_jobs += 1
             heapq.heappush(self._jobs, _Job(deadline_s, self._num_jobs, given, done))
             self._wake.notify()
-        return await done
+        solved = await done
+        flow_end_s = solved.started_s + solved.times.flow_s
+        counts = {"tokens": len(given.tokens)}
+        on_event(Stage("flow", solved.started_s, flow_end_s, solved.flow_s, counts))
+        end_s, counts = flow_end_s + solved.times.vocoder_s, {"samples": len(solved.samples)}
+        on_event(Stage("vocoder", flow_end_s, end_s, solved.vocoder_s, counts))
+        return solved
 
     async def aclose(self) -> None:
         """Fail what still waits; what is being computed is finished first."""
@@ -152,7 +163,7 @@ class Token2WavPool:
     def _step(self, batch: list[StepInput[Any]]) -> list[SolvedChunk]:
         times = StepTimes()
         started_s = times.clock()
-        tensors = self._token2wav.step(batch, times)
+        tensors = self.token2wav.step(batch, times)
         self._on_batch(len(batch), times)
         flow_s, vocoder_s = times.flow_s / len(batch), times.vocoder_s / len(batch)
         waves = [tensor.to("cpu", torch.float32).numpy() for tensor in tensors]

@@ -1,164 +1,41 @@
-"""The contract of a token generator: a `TokenRequest` goes in, a `TokenStream` comes out."""
+"""The language model's speech tokens within a stream: its failures as errors that a client can see."""
 
-import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-import torch
-
-from firstword.app.errors import TtsError
-from firstword.app.options import Sampling
-from firstword.models.lm.plan import DEFAULT_RATIOS, LengthRatios, TokenDetail
-from firstword.models.lm.silence import SilentTokenFilter
-
-MAX_REPEATS = 25  # one token so many times in a row is a loop: a second of the same sound
-
-EndReason = Literal["eos", "max_tokens", "token_loop", "stopped"]
+from firstword.app.errors import InvalidRequest, Restarting, SynthesisFailed, TextTooLong
+from firstword.models.lm.tokens import (
+    EngineRestarting,
+    InvalidTokens,
+    TokenError,
+    TokenGenerator,
+    TokenRequest,
+    TokenStream,
+    TooManyTokens,
+)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TokenRequest:
-    """What the language model reads for one utterance, without special ids: each generator adds its own.
-
-    text_ids: the whole text; None: it is pushed while speech is generated. prefix_text_ids: CosyVoice 3's
-    instruction, in front of the prompt's text. speaker: the embedding (192,) where the language model
-    takes one. uses_flow_prompt: the flow continues the speaker's prompt; CosyVoice 1 follows an instruction
-    without it. sampling: what differs from the checkpoint's.
-    """
-
-    text_ids: tuple[int, ...] | None
-    prompt_text_ids: tuple[int, ...]
-    prompt_speech_ids: tuple[int, ...]
-    prefix_text_ids: tuple[int, ...]
-    speaker: torch.Tensor | None
-    seed: int
-    ratios: LengthRatios = DEFAULT_RATIOS
-    wants_logprobs: bool = False
-    wants_attention: bool = False  # where the model has alignment heads
-    uses_flow_prompt: bool = True
-    sampling: Sampling | None = None
+def start(generator: TokenGenerator, request: TokenRequest) -> TokenStream:
+    """Raises InvalidRequest for ids that the model does not have."""
+    with _translated():
+        return generator.start(request)
 
 
-class TokenStream:
-    """The speech tokens of one utterance as they are generated: `ids` only grows.
-
-    `details` grows with it. Lives in the event loop; one task waits for tokens.
-    """
-
-    def __init__(self, silent_ids: frozenset[int] = frozenset()) -> None:
-        """silent_ids: tokens of which at most a few in a row are handed on."""
-        self.ids: list[int] = []
-        self.details: list[TokenDetail] = []
-        self.reason: EndReason | None = None
-        self.compute_s = 0.0
-        self._silence = SilentTokenFilter(silent_ids)
-        self._error: TtsError | None = None
-        self._last_id: int | None = None
-        self._held: list[tuple[int, TokenDetail]] = []  # repeats of the last id, not in `ids` yet
-        self._num_wanted = 0
-        self._waiter: asyncio.Future[None] | None = None
-        self._ended = asyncio.Event()
-
-    @property
-    def has_ended(self) -> bool:
-        return self.reason is not None or self._error is not None
-
-    async def wait_for(self, num_tokens: int) -> None:
-        """Return once there are so many tokens, or no more will come. Raises TtsError if it failed."""
-        while len(self.ids) < num_tokens and not self.has_ended:
-            assert self._waiter is None, "a second task waits for the tokens"
-            self._num_wanted = num_tokens
-            self._waiter = asyncio.get_running_loop().create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
-        if self._error is not None:
-            raise self._error
-
-    def wakes_with(self, num_more: int) -> bool:
-        """Whether a task waits that so many more tokens are enough for."""
-        return self._waiter is not None and len(self.ids) + num_more >= self._num_wanted
-
-    async def wait_until_ended(self) -> None:
-        """Return when it has ended or failed; any number of tasks may wait."""
-        await self._ended.wait()
-
-    def deliver(self, ids: Sequence[int], compute_s: float, details: Sequence[TokenDetail] = ()) -> None:
-        """Add generated tokens. compute_s: this utterance's share of the step. details: () for none.
-
-        Repeats of a token are held back until another one follows. MAX_REPEATS of one token in a row end
-        the stream as "token_loop", without the repeats: no token is taken back.
-        """
-        self.compute_s += compute_s
-        for token in zip(ids, details or [TokenDetail()] * len(ids), strict=True):
-            if self.has_ended:
-                return
-            if token[0] != self._last_id:
-                self._add([*self._held, token])
-                self._last_id = token[0]
-            elif len(self._held) < MAX_REPEATS - 2:
-                self._held.append(token)
-            else:
-                self._held.clear()
-                self.end("token_loop")
-        if len(self.ids) >= self._num_wanted:
-            self._wake()
-
-    def end(self, reason: EndReason) -> None:
-        """The first end counts."""
-        if not self.has_ended:
-            self._add(self._held)
-            self.reason = reason
-            self._ended.set()
-            self._wake()
-
-    def fail(self, error: TtsError) -> None:
-        if not self.has_ended:
-            self._error = error
-            self._ended.set()
-            self._wake()
-
-    def _add(self, tokens: Sequence[tuple[int, TokenDetail]]) -> None:
-        for id, detail in tokens:
-            if self._silence.lets_through(id):
-                self.ids.append(id)
-                self.details.append(detail)
-        self._held.clear()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+async def wait_for(tokens: TokenStream, num_tokens: int) -> None:
+    """As `TokenStream.wait_for`. Raises TtsError if the stream failed."""
+    with _translated():
+        await tokens.wait_for(num_tokens)
 
 
-class TokenGenerator(Protocol):
-    """Every method is called from the event loop and returns at once.
-
-    The streams that are handed to it are those of its own `start`.
-    """
-
-    @property
-    def unready_reason(self) -> str:
-        """Why no utterance can be started now, in one line; empty while one can."""
-        ...
-
-    def start(self, request: TokenRequest) -> TokenStream:
-        """Raises InvalidRequest for ids that the model does not have."""
-        ...
-
-    def push_text(self, stream: TokenStream, ids: Sequence[int]) -> None:
-        """More text for a request without `text_ids`; ignored once the stream has ended."""
-        ...
-
-    def finish_text(self, stream: TokenStream) -> None:
-        """No more text follows. Raises ValueError if none was ever pushed."""
-        ...
-
-    def stop(self, stream: TokenStream) -> None:
-        """End the stream ("stopped") and free what it holds at once; does nothing to an ended one."""
-        ...
-
-    async def aclose(self) -> None:
-        """Fail the streams that still run, and free everything."""
-        ...
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except InvalidTokens as error:
+        raise InvalidRequest(str(error), "text") from error
+    except TooManyTokens as error:
+        raise TextTooLong(str(error), "text") from error
+    except EngineRestarting as error:
+        raise Restarting(str(error)) from error
+    except TokenError as error:
+        raise SynthesisFailed(str(error)) from error

@@ -3,33 +3,28 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from firstword.app.audio.dsp import Samples
 from firstword.app.clients import ANYBODY
-from firstword.app.core.interface import (
-    Audio,
-    EngineInfo,
-    EngineStatus,
-    ListedTokens,
-    Mode,
-    ReadPart,
-    SynthesisRequest,
-    TextReport,
-)
+from firstword.app.core.admission import Admission
+from firstword.app.core.interface import Audio, EngineStatus, ListedTokens, ReadPart, TextReport
+from firstword.app.core.parts import StreamParts
+from firstword.app.core.request import Delivery, EngineInfo, SynthesisRequest, VoiceChoice
 from firstword.app.core.stream import SpeechStream
-from firstword.app.core.text_task import EngineParts
 from firstword.app.engine.capacity import MAX_STREAMS, measured_capacity
+from firstword.app.engine.loudness import Loudness
 from firstword.app.engine.token_listing import list_tokens
+from firstword.app.engine.voice_parts import speak_for_nobody, warm_up
 from firstword.app.errors import Draining
+from firstword.app.events import StreamEvents
 from firstword.app.speakers.interface import PreparedSpeaker
+from firstword.app.telemetry.metrics import Metrics
 from firstword.app.text.marks import Pause, Rate, Voice
 from firstword.app.text.segment import Segment
 
-_WARM_UP_TEXT = "Good morning to you."
 _MEASURED_TEXT = "Good morning. Everything is ready now, and the first may begin."
 _log = logging.getLogger(__name__)
 
@@ -37,14 +32,19 @@ _log = logging.getLogger(__name__)
 class SpeechEngine:
     """The `Engine` of the service. Used within one event loop."""
 
-    def __init__(self, parts: EngineParts) -> None:
+    def __init__(self, parts: StreamParts, metrics: Metrics, loudness: Loudness | None = None) -> None:
+        """parts: with an admission. loudness: measures speakers once the engine is warm."""
+        assert parts.admission is not None, "an engine admits streams"
         self._parts = parts
-        self._admission = parts.admission
+        self._admission: Admission = parts.admission
+        self._loudness = loudness
         self._streams: set[SpeechStream] = set()  # from their admission until their clients have left them
         self._is_warm = False
         self._measuring: asyncio.Task[None] | None = None  # of the speakers' loudness
-        parts.metrics.ready.set_function(lambda: float(self._can_admit))
-        parts.metrics.max_streams.set_function(lambda: float(self.max_streams))
+        metrics.ready.set_function(lambda: float(self._can_admit))
+        metrics.max_streams.set_function(lambda: float(self.max_streams))
+        metrics.queue_depth.set_function(lambda: float(self._admission.num_queued))
+        metrics.file_queue_depth.set_function(lambda: float(self._admission.num_files_queued))
 
     @property
     def info(self) -> EngineInfo:
@@ -71,40 +71,25 @@ class SpeechEngine:
         """Whether streams are admitted at all, however many run."""
         return self._is_warm and not self._admission.is_draining and not self._parts.generator.unready_reason
 
-    def open(self, request: SynthesisRequest, prepared: PreparedSpeaker | None = None) -> SpeechStream:
-        """prepared: a speaker that is not registered, instead of the one that the request names."""
-        if not request.is_background:
+    def open(self, request: SynthesisRequest, events: StreamEvents | None = None) -> SpeechStream:
+        if not request.delivery.is_background:
             self.info.check_length(len(request.text or ""))
-        self.info.check(request)
-        request = self._as_read(request, names_speaker=prepared is None)
-        return SpeechStream(request, prepared, self._parts, self._streams)
+        return SpeechStream(request, self._parts, events, self._streams)
 
     def list_tokens(self, request: SynthesisRequest) -> AsyncGenerator[ListedTokens]:
         self.info.check_length(len(request.text or ""))
         self.info.check(request)
-        request = self._as_read(request)
-        parts = self._parts
-        return list_tokens(
-            request, parts.speakers, parts.admission, parts.text, parts.prompt_builder, parts.generator
-        )
-
-    def _as_read(self, request: SynthesisRequest, names_speaker: bool = True) -> SynthesisRequest:
-        """With its language as a code, in the accent that it asks for, and as its speaker says words."""
-        language, accent = self.info.language_of(request.language), self.info.accent_of(request.language)
-        request = replace(request, language=language).in_accent(accent)
-        if request.reference is not None or not names_speaker:
-            return request
-        return request.with_lexicon(self._parts.speakers.get(request.speaker, request.client).lexicon)
+        return list_tokens(request, self._parts.resolved(request), self._parts, self._admission)
 
     async def wait_for_free_slot(self) -> None:
         await self._admission.wait_for_free_slot()
 
     async def read_text(self, request: SynthesisRequest) -> TextReport:
         self.info.check_length(len(request.text or ""))
-        request = self._as_read(request)
+        resolved = self._parts.resolved(request)
         assert request.text is not None, "a whole text"
         text, warnings = self._parts.text, list[str]()
-        feed = await asyncio.to_thread(text.open, "whole", request.language, request.reading, warnings)
+        feed = await asyncio.to_thread(text.open, "whole", resolved.language, resolved.reading, warnings)
         parts: list[ReadPart] = []
         for item in await asyncio.to_thread(feed.read, request.text, True):
             match item:
@@ -115,7 +100,7 @@ class SpeechEngine:
                 case Pause():
                     parts.append(ReadPart(item.source, pause_s=item.seconds))
                 case Voice():
-                    name = item.name or request.speaker
+                    name = item.name or request.voice.speaker
                     speaker = self._parts.speakers.get(
                         name, request.client, takes_alias=item.name is not None
                     )
@@ -131,26 +116,19 @@ class SpeechEngine:
         """
         if measures:
             self._admission.max_streams = MAX_STREAMS
-        modes: list[Mode] = ["whole"]
-        if self.info.can_continue_text:
-            modes.append("continuous")
-        if self.max_streams >= len(modes):
-            async with asyncio.TaskGroup() as tasks:
-                for mode in modes:
-                    tasks.create_task(self._speak_warm_up(_WARM_UP_TEXT, mode))
-        else:
-            for mode in modes:
-                await self._speak_warm_up(_WARM_UP_TEXT, mode)
+        await warm_up(self._parts, at_once=self.max_streams > 1)
         if measures:
             self._admission.max_streams = await measured_capacity(
-                partial(self._speak_warm_up, _MEASURED_TEXT),
+                partial(speak_for_nobody, self._parts, _MEASURED_TEXT),
                 self._parts.clock,
                 self._parts.pool.num_at_once,
             )
             _log.info("%d streams run at once, as measured", self.max_streams)
         self._is_warm = True
-        if self._parts.loudness is not None:
-            measuring = self._parts.loudness.run(self._speak_sentence, self._parts.phrases.clear)
+        if self._loudness is not None:
+            phrases = self._parts.phrases
+            on_measured = phrases.clear if phrases is not None else lambda: None
+            measuring = self._loudness.run(self._speak_sentence, on_measured)
             self._measuring = asyncio.create_task(measuring, name="loudness")
 
     async def drain(self, timeout_s: float) -> None:
@@ -170,8 +148,7 @@ class SpeechEngine:
 
     async def aclose(self) -> None:
         await self.drain(0)
-        await self._parts.generator.aclose()
-        await self._parts.pool.aclose()
+        await self._parts.aclose()
 
     async def _speak_sentence(self, text: str, seed: int, speaker: PreparedSpeaker) -> tuple[Samples, int]:
         """Return its samples without any gain, and their rate; as a file, which gives way to listeners."""
@@ -179,23 +156,11 @@ class SpeechEngine:
             "loudness",
             "cli",
             text=text,
+            voice=VoiceChoice(reference=speaker),
             seed=seed,
-            cache=False,
-            is_played=False,
+            delivery=Delivery(cache=False, is_played=False),
             client=ANYBODY,
         )
-        async with self.open(request, speaker) as stream:
+        async with self.open(request) as stream:
             pieces = [event.samples async for event in stream if isinstance(event, Audio)]
         return np.concatenate(pieces), stream.sample_rate_hz
-
-    async def _speak_warm_up(self, text: str, mode: Mode = "whole") -> float:
-        """Return the seconds of audio."""
-        whole = text if mode == "whole" else None
-        request = SynthesisRequest("warm-up", "cli", mode, whole, seed=0, cache=False, client=ANYBODY)
-        async with self.open(request) as stream:
-            if whole is None:
-                stream.push_text(text)
-                stream.finish_text()
-            async for _ in stream:
-                pass
-        return stream.stats.audio_samples / stream.sample_rate_hz

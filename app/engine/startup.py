@@ -1,113 +1,39 @@
 """Start the engine: load the networks, assemble the parts around them, warm up, measure capacity."""
 
 import asyncio
-import logging
-import os
-import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.metadata import version
-from pathlib import Path
 
-import torch
-
-from firstword.app.core.admission import Admission
-from firstword.app.core.interface import EngineInfo
 from firstword.app.core.phrase_cache import PhraseCache
-from firstword.app.core.prompt import PromptBuilder
-from firstword.app.core.text_task import EngineParts
-from firstword.app.core.token2wav_pool import StreamingToken2Wav, Token2WavPool
-from firstword.app.core.tokens import TokenGenerator
-from firstword.app.engine.backend import (
-    Backend,
-    BackendError,
-    Device,
-    FlowBackendName,
-    choose_backend,
-    choose_flow_backend,
-)
-from firstword.app.engine.capacity import capacity_key, is_capacity
+from firstword.app.core.token2wav_pool import Token2WavPool
+from firstword.app.engine.capacity import capacity_key, open_admission
 from firstword.app.engine.engine import SpeechEngine
-from firstword.app.engine.loudness import Loudness
-from firstword.app.engine.measurement import MeasurementFile
-from firstword.app.engine.precision import (
-    PRODUCTS_FILE,
-    CpuFormats,
-    cpu_formats,
-    engine_dtype,
-    find_device,
-    find_precision,
-    stored_products,
-)
+from firstword.app.engine.loading import LoadedNetworks, NetworksLoading, load_in_thread
+from firstword.app.engine.observing import describe, observe_batch, token_events
+from firstword.app.engine.speaker_parts import open_speakers
 from firstword.app.engine.stages import NetworkStages
-from firstword.app.engine.text_frontend import text_frontend
-from firstword.app.engine.tokens.torch_generator import TorchTokenGenerator
-from firstword.app.options import (
-    EngineOptions,
-    InvalidOptions,
-    LMEngineOptions,
-    NetworkOptions,
-    PrecisionChoice,
-    SpeakerOptions,
-)
+from firstword.app.engine.voice_parts import load_front_ends, start_parts
+from firstword.app.options import EngineOptions, LMEngineOptions, NetworkOptions, SpeakerOptions
 from firstword.app.speakers.consents import ConsentStore
-from firstword.app.speakers.enrolment import FirstHopPromptStates, PromptStates, SpeakerNetworks
+from firstword.app.speakers.enrolment import SpeakerNetworks
 from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, SpeakerRegistry
-from firstword.app.speakers.store import SpeakerStore
 from firstword.app.telemetry.metrics import Metrics
-from firstword.app.text import language
-from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
-from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
-from firstword.models.flow.flow import Flow
-from firstword.models.flow.incremental import OtherEstimator, OtherFront
-from firstword.models.hift.hift import Generate, HiFT
-from firstword.models.hift.streaming import CausalGenerate
-from firstword.models.lm.decoder import SpeechLM
-from firstword.models.lm.transformer_lm import TransformerLM
-from firstword.models.runtimes.exports.directory import Exports, open_exports
-from firstword.models.runtimes.exports.formats import ExportError
-from firstword.models.runtimes.graphs.build import graphed_estimator, graphed_generator, graphed_lm
-from firstword.models.runtimes.onnx.build import onnx_estimator, onnx_front, onnx_generator, onnx_lm
-from firstword.models.runtimes.tensorrt.engines import EngineNetworks, find_plans, load_engines
-from firstword.models.runtimes.tensorrt.library import TensorRTError
-from firstword.models.speaker_match import matched
-from firstword.models.token2wav import CosyVoice1Token2Wav, Token2Wav
-from firstword.models.token2wav_step import StepTimes
 
-SPEAKERS_FILE = "speakers.sqlite3"
-LOUDNESS_FILE = "loudness.json"
 CAPACITY_FILE = "capacity.json"
-ENGINES_DIRECTORY = "tensorrt"  # of the plans that `firstword tensorrt` builds
-MAX_CHUNKS_IN_BATCH = 8  # on a GPU
-MAX_WORKERS = 8
 QUIET_S = 0.5  # without a stream, before a speaker that nobody has asked for yet is prepared
-_SWITCH_INTERVAL_S = 1e-4
-_log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Networks:
-    """A checkpoint's networks as the engine runs them.
+@dataclass(frozen=True, slots=True)
+class StartOptions:
+    """The settings of an engine, in their groups."""
 
-    num_threads: of one network's arithmetic.
-    """
-
-    device: Device
-    num_threads: int
-    checkpoint: Checkpoint
-    backend: Backend
-    lm: SpeechLM | None  # None: it runs in a process of its own
-    token2wav: StreamingToken2Wav
-    prompt_states: PromptStates
-    prompt_builder: PromptBuilder
-
-    def device_memory_bytes(self) -> int:
-        """GPU memory that torch has allocated; 0 on a CPU."""
-        return torch.cuda.memory_allocated() if torch.cuda.is_available() else 0
+    networks: NetworkOptions
+    engine: EngineOptions
+    speakers: SpeakerOptions
+    lm_engines: LMEngineOptions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,38 +44,14 @@ class RunningEngine:
     speakers: SpeakerRegistry
     consents: ConsentStore
     speaker_networks: SpeakerNetworks
-    networks: Networks
+    networks: LoadedNetworks
     pool: Token2WavPool
     stages: NetworkStages
 
 
-NetworksLoading = Future[Networks]
-
-
-def load_in_thread(
-    network_options: NetworkOptions, engine_options: EngineOptions, data_dir: Path
-) -> NetworksLoading:
-    """Begin to load the networks, and what tells languages apart, in threads; the future raises."""
-
-    def load() -> Networks:
-        set_threads(network_options)  # here: a thread that has used torch before keeps its own number
-        if engine_options.remeasure:
-            (data_dir / PRODUCTS_FILE).unlink(missing_ok=True)
-        return load_networks(network_options, data_dir)
-
-    pool = ThreadPoolExecutor(2, "networks")
-    loading = pool.submit(load)
-    pool.submit(language.warm_up)
-    pool.shutdown(wait=False)
-    return loading
-
-
 @asynccontextmanager
 async def running_engine(
-    network_options: NetworkOptions,
-    engine_options: EngineOptions,
-    speaker_options: SpeakerOptions,
-    lm_options: LMEngineOptions,
+    options: StartOptions,
     metrics: Metrics,
     *,
     clock: Callable[[], float] = time.perf_counter,
@@ -158,341 +60,66 @@ async def running_engine(
 ) -> AsyncIterator[RunningEngine]:
     """Load, assemble and warm up; at the end all streams are ended and all threads and processes gone.
 
-    loading: of these networks, where it has begun. Raises InvalidOptions, BackendError, CheckpointError and
-    SpeakerStoreError.
+    loading: the networks' future, where loading has begun. Raises InvalidOptions, BackendError,
+    CheckpointError and SpeakerStoreError.
     """
-    loading = loading or load_in_thread(network_options, engine_options, speaker_options.data_dir)
-    networks = await asyncio.wrap_future(loading)
-    tokenizer = networks.prompt_builder.tokenizer
-    token2wav = networks.token2wav
-    checkpoint, states = networks.checkpoint, networks.prompt_states
-    mel, mean = checkpoint.config.mel, checkpoint.traits.mean_embedding
-    matching = partial(matched, config=mel, mean_embedding=mean)
-    match = partial(matching, token2wav) if isinstance(token2wav, Token2Wav) else None
-    text, speaker_networks = await asyncio.gather(
-        asyncio.to_thread(text_frontend, tokenizer, checkpoint, engine_options.lexicon),
-        asyncio.to_thread(SpeakerNetworks, checkpoint, tokenizer, states, 1, networks.lm, match),
-    )
-    speaker_options.data_dir.mkdir(parents=True, exist_ok=True)
-    store_path = speaker_options.data_dir / SPEAKERS_FILE
-    loudness = _loudness(speaker_options, networks.checkpoint, speaker_networks.fingerprint)
-    speakers = SpeakerRegistry(
-        SpeakerStore(store_path),
+    engine_options, data_dir = options.engine, options.speakers.data_dir
+    loading = loading or load_in_thread(options.networks, engine_options, options.lm_engines, data_dir)
+    loaded = await asyncio.wrap_future(loading)
+    text, speaker_networks = await load_front_ends(loaded, engine_options)
+    async with open_speakers(
+        loaded,
         speaker_networks,
-        max_cache_bytes=speaker_options.cache_bytes,
-        default_speaker=speaker_options.default_speaker,
-        max_bundle_bytes=max_bundle_bytes,
-        on_hit=metrics.speaker_cache_hits.inc,
-        on_miss=metrics.speaker_cache_misses.inc,
-        on_registered=lambda identity, speaker: loudness and loudness.gain_of(identity, speaker),
-    )
-    async with speakers:
-        info = _engine_info(networks, speakers.default_speaker, engine_options.max_text_chars)
-        precision = find_precision(network_options.precision, networks.device)
-        generator = await _start_generator(
-            networks, lm_options, precision, engine_options.max_streams, speaker_options.data_dir, metrics
+        options.speakers,
+        max_bundle_bytes,
+        metrics.speaker_cache_hits.inc,
+        metrics.speaker_cache_misses.inc,
+    ) as speaker_parts:
+        speakers = speaker_parts.registry
+        info = loaded.info(speakers.default_speaker, engine_options.max_text_chars)
+        parts = await start_parts(
+            loaded,
+            info,
+            text,
+            speakers,
+            engine_options,
+            token_events(metrics, loaded, engine_options.max_streams),
+            partial(observe_batch, metrics),
         )
-        pool = Token2WavPool(
-            networks.token2wav,
-            choose_num_workers(network_options.num_workers, networks.device),
-            1 if networks.device == "cpu" else MAX_CHUNKS_IN_BATCH,
-            lambda size, times: _observe_batch(metrics, size, times),
+        key = capacity_key(
+            speaker_networks.fingerprint, options.networks, options.lm_engines, loaded.backend.name
         )
-        key = capacity_key(speaker_networks.fingerprint, network_options, lm_options, networks.backend.name)
-        capacity = MeasurementFile(speaker_options.data_dir / CAPACITY_FILE, key)
-        max_streams = engine_options.max_streams
-        if not max_streams and not engine_options.remeasure and is_capacity(known := capacity.read()):
-            max_streams = known
-            _log.info("%d streams run at once, as an earlier start measured", max_streams)
-        admission = Admission(
-            max_streams or 1,
-            engine_options.max_queued,
-            engine_options.queue_timeout_s,
-            clock,
-            engine_options.max_queued_files,
-            engine_options.file_queue_timeout_s,
-        )
-        parts = EngineParts(
-            info=info,
-            admission=admission,
-            speakers=speakers,
-            generator=generator,
-            prompt_builder=networks.prompt_builder,
-            token2wav=networks.token2wav,
-            pool=pool,
-            text=text,
-            metrics=metrics,
+        admission, keep_capacity = open_admission(engine_options, data_dir / CAPACITY_FILE, key, clock)
+        loudness = speaker_parts.loudness
+        parts = replace(
+            parts,
             clock=clock,
-            listener_buffer_s=engine_options.listener_buffer_s,
-            hop_strategy=engine_options.hop_strategy,
-            writer_pause_s=engine_options.writer_pause_ms / 1000,
-            trims_silence=engine_options.trim_silence,
-            loudness=loudness,
+            on_event=metrics.on_event,
+            admission=admission,
+            gain_of=None if loudness is None else loudness.gain_of,
             phrases=PhraseCache(
                 engine_options.phrase_cache_mb << 20,
                 metrics.phrase_cache_hits.inc,
                 metrics.phrase_cache_misses.inc,
             ),
         )
-        engine = SpeechEngine(parts)
+        engine = SpeechEngine(parts, metrics, loudness)
         try:
-            _describe(metrics, info, networks, speakers)
-            await engine.warm_up(measures=not max_streams)
-            if not max_streams:
-                capacity.write(engine.max_streams)
+            describe(metrics, info, loaded, speakers)
+            await engine.warm_up(measures=keep_capacity is not None)
+            if keep_capacity is not None:
+                keep_capacity(engine.max_streams)
             speakers.prepare_builtin(partial(admission.wait_until_quiet, QUIET_S))
             stages = NetworkStages(
-                networks.checkpoint.config.family,
-                networks.checkpoint.config.flow.vocab_size,
-                networks.token2wav,
+                loaded.checkpoint.config.family,
+                loaded.checkpoint.config.flow.vocab_size,
+                loaded.token2wav,
                 speakers,
                 speaker_networks,
-                pool,
+                parts.pool,
                 admission,
             )
-            with closing(await asyncio.to_thread(ConsentStore.open, store_path)) as consents:
-                yield RunningEngine(engine, speakers, consents, speaker_networks, networks, pool, stages)
+            with closing(await asyncio.to_thread(ConsentStore.open, speaker_parts.store_path)) as consents:
+                yield RunningEngine(engine, speakers, consents, speaker_networks, loaded, parts.pool, stages)
         finally:
             await asyncio.shield(engine.aclose())
-
-
-async def _start_generator(
-    networks: Networks,
-    options: LMEngineOptions,
-    precision: PrecisionChoice,
-    max_streams: int,
-    data_dir: Path,
-    metrics: Metrics,
-) -> TokenGenerator:
-    """Start torch's generator of tokens, or an engine in a process of its own and that one's."""
-    checkpoint, device = networks.checkpoint, networks.device
-    if networks.lm is not None:
-        return TorchTokenGenerator(
-            networks.lm,
-            checkpoint.config.lm,
-            on_step=lambda num_rows, seconds: metrics.batch_size.labels(stage="llm").observe(num_rows),
-        )
-    directory = data_dir / networks.backend.name  # of the language models as that engine reads them
-    on_restart = metrics.engine_restarts.inc
-    if networks.backend.name == "trtllm":
-        from firstword.app.engine.tokens.trtllm_engine import start_trtllm
-
-        return await start_trtllm(checkpoint, options.trtllm, precision, directory, device, on_restart)
-    from firstword.app.engine.tokens.vllm_engine import start_vllm
-
-    metrics.show_families_of("vllm:")
-    threads = networks.num_threads
-    return await start_vllm(
-        checkpoint, options.vllm, precision, max_streams, directory, threads, device, on_restart
-    )
-
-
-def load_networks(options: NetworkOptions, data_dir: Path | None = None) -> Networks:
-    """Load what `options.checkpoint` holds for `options.device` and its precision.
-
-    In float32 and few bits a CPU runs the networks as ONNX Runtime graphs, with as many threads as torch.
-    data_dir: where TensorRT's plans are, and what was measured is kept; None: there are none, and it is not.
-    Raises CheckpointError, BackendError and InvalidOptions.
-    """
-    device = find_device(options.device)
-    if options.cuda_graphs and device != "cuda":
-        raise InvalidOptions(f"FIRSTWORD_CUDA_GRAPHS is on, which needs a GPU, but the device is {device}")
-    precision = find_precision(options.precision, device)
-    dtype = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(precision, torch.float32)
-    num_threads = torch.get_num_threads()
-    checkpoint = open_checkpoint(options.checkpoint)
-    if options.solver_steps:
-        checkpoint = replace(checkpoint, config=checkpoint.config.with_solver_steps(options.solver_steps))
-    family = checkpoint.config.family
-    backend = choose_backend(options.backend, device, family)
-    flow_backend = choose_flow_backend(
-        options.flow_backend, device, options.precision, family, options.state_precision
-    )
-    formats = cpu_formats(
-        options.precision if device == "cpu" else "float32",
-        checkpoint.config,
-        lambda: stored_products(num_threads, data_dir),
-    )
-    if device == "cpu" and dtype == torch.float32:
-        _log.info("%s", formats)
-    exports = None if options.exports is None else _open_exports(options.exports, checkpoint, dtype, device)
-    loading = _Loading(options, checkpoint, device, dtype, num_threads, formats, exports)
-    at_once = 2 if device == "cpu" else 1  # CUDA graphs are recorded while nothing else computes
-    with ThreadPoolExecutor(at_once, "loading") as pool:
-        acoustic = pool.submit(loading.token2wav, flow_backend, data_dir)
-        lm = pool.submit(loading.lm) if backend.name == "torch" else None  # else a process of its own has it
-        tokenizer = pool.submit(checkpoint.load_tokenizer)
-    token2wav, prompt_states = acoustic.result()
-    return Networks(
-        device=device,
-        num_threads=num_threads,
-        checkpoint=checkpoint,
-        backend=backend,
-        lm=None if lm is None else lm.result(),
-        token2wav=token2wav,
-        prompt_states=prompt_states,
-        prompt_builder=PromptBuilder(
-            checkpoint.config,
-            tokenizer.result(),
-            checkpoint.ratios,
-            checkpoint.traits.continues_prompts,
-            checkpoint.load_accent_tokens(tokenizer.result()),
-        ),
-    )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Loading:
-    """How a checkpoint's networks are loaded; its methods may run at the same time."""
-
-    options: NetworkOptions
-    checkpoint: Checkpoint
-    device: Device
-    dtype: torch.dtype
-    num_threads: int
-    formats: CpuFormats
-    exports: Exports | None
-
-    def lm(self) -> SpeechLM:
-        lm = self.checkpoint.load_lm(self.dtype, self.device)
-        if self.exports is not None and isinstance(lm, TransformerLM):
-            self.exports.use_lm(lm)
-        if self.device == "cpu" and self.dtype == torch.float32:
-            return onnx_lm(lm, self.formats.lm, self.num_threads)
-        return graphed_lm(lm) if self.options.cuda_graphs else lm
-
-    def token2wav(
-        self, backend: FlowBackendName, data_dir: Path | None
-    ) -> tuple[StreamingToken2Wav, PromptStates]:
-        """Flow and vocoder, and what computes their prompt states."""
-        options, exports, formats = self.options, self.exports, self.formats
-        flow = self.checkpoint.load_flow(self.dtype, self.device)
-        hift = self.checkpoint.load_hift(self.dtype, self.device)
-        generate: Generate | None = None if exports is None else exports.generator(hift)
-        if generate is None and backend == "onnx":
-            generate = onnx_generator(hift, formats.has_int8_vocoder, self.num_threads)
-        if generate is None and options.cuda_graphs:
-            generate = graphed_generator(hift)
-        if isinstance(flow, CosyVoice1Flow):
-            if exports is not None:
-                exports.use_flow(flow)
-            cosyvoice1 = CosyVoice1Token2Wav(flow, hift, generate=generate)
-            return cosyvoice1, cosyvoice1
-        estimator: OtherEstimator | None = None
-        front: OtherFront | None = None
-        causal_generate: CausalGenerate | None = None
-        if backend == "onnx":
-            precision = options.state_precision
-            estimator = onnx_estimator(flow, formats.has_int8_flow, self.num_threads, precision)
-            front = onnx_front(flow, self.num_threads)
-        elif backend == "tensorrt":
-            by_engines = _engine_networks(options, self.checkpoint, flow, hift, data_dir)
-            estimator = by_engines.estimator
-            generate = by_engines.generate
-            causal_generate = by_engines.causal_generate
-        elif options.cuda_graphs:
-            estimator = graphed_estimator(flow)
-        incremental = Token2Wav(
-            flow,
-            hift,
-            options.window_s or None,
-            options.max_state_bytes,
-            estimator=estimator,
-            generate=generate,
-            front=front,
-            causal_generate=causal_generate,
-        )
-        return incremental, FirstHopPromptStates(incremental, options.first_hop_tokens)
-
-
-def _engine_networks(
-    options: NetworkOptions, checkpoint: Checkpoint, flow: Flow, hift: HiFT, data_dir: Path | None
-) -> EngineNetworks:
-    """A context for each of the threads that may run an engine. Raises BackendError."""
-    assert data_dir is not None, "engines were asked for"
-    directory = data_dir / ENGINES_DIRECTORY
-    num_contexts = choose_num_workers(options.num_workers, "cuda")
-    try:
-        found = find_plans(checkpoint, engine_dtype(options.precision), options.window_s or None, directory)
-        return load_engines(found, flow, hift, num_contexts)
-    except (TensorRTError, OSError) as error:
-        raise BackendError(f"FIRSTWORD_FLOW_BACKEND is tensorrt, but {error}") from error
-
-
-def _open_exports(directory: Path, checkpoint: Checkpoint, dtype: torch.dtype, device: Device) -> Exports:
-    try:
-        return open_exports(directory, checkpoint, dtype, device)
-    except ExportError as error:
-        raise InvalidOptions(f"FIRSTWORD_EXPORTS cannot be used: {error}") from None
-
-
-def choose_num_workers(num_workers: int, device: Device) -> int:
-    """0: as many as there are cores on a CPU, where each computes for one stream at a time; else one."""
-    return num_workers or (min(_num_cores(), MAX_WORKERS) if device == "cpu" else 1)
-
-
-def threads_of(options: NetworkOptions) -> int:
-    """Of one network's arithmetic."""
-    num_workers = choose_num_workers(options.num_workers, find_device(options.device))
-    return options.num_threads or max(1, _num_cores() // num_workers)
-
-
-def set_threads(options: NetworkOptions) -> None:
-    """Set torch's threads and Python's switch interval for the process, before networks are loaded.
-
-    The default interval of 5 ms makes the threads of the pool wait for each other far too long.
-    """
-    torch.set_num_threads(threads_of(options))
-    sys.setswitchinterval(_SWITCH_INTERVAL_S)
-
-
-def _loudness(options: SpeakerOptions, checkpoint: Checkpoint, fingerprint: str) -> Loudness | None:
-    if options.loudness_lufs is None:
-        return None
-    path = options.data_dir / LOUDNESS_FILE
-    return Loudness(options.loudness_lufs, path, fingerprint, checkpoint.traits.languages)
-
-
-def _engine_info(networks: Networks, default_speaker: str | None, max_text_chars: int) -> EngineInfo:
-    checkpoint = networks.checkpoint
-    if default_speaker is None:
-        raise InvalidOptions(
-            f"{checkpoint.directory} brings no speakers and FIRSTWORD_DEFAULT_SPEAKER names none; name one"
-        )
-    return EngineInfo(
-        checkpoint=checkpoint.directory.resolve().name,
-        backend=networks.backend.name,
-        sample_rate_hz=networks.token2wav.sample_rate_hz,
-        default_speaker=default_speaker,
-        can_continue_text=networks.prompt_builder.can_continue_text,
-        takes_instruct=checkpoint.traits.takes_instruct,
-        languages=checkpoint.traits.languages,
-        max_text_chars=max_text_chars,
-        voice_modes=(
-            *("zero_shot", "cross_lingual", "sft"),
-            *(("instruct",) if checkpoint.traits.takes_instruct else ()),
-        ),
-        num_speech_ids=checkpoint.config.flow.vocab_size,
-        token_rate_hz=checkpoint.config.token_rate_hz,
-        accents=checkpoint.traits.accents,
-    )
-
-
-def _describe(metrics: Metrics, info: EngineInfo, networks: Networks, speakers: SpeakerRegistry) -> None:
-    metrics.build_info.info(
-        {"version": version("firstword"), "checkpoint": info.checkpoint, "backend": info.backend}
-    )
-    metrics.speakers.set_function(speakers.count)
-    metrics.device_memory_bytes.set_function(networks.device_memory_bytes)
-    loop = asyncio.get_running_loop()
-    metrics.event_loop_tasks.set_function(lambda: len(asyncio.all_tasks(loop)))
-
-
-def _observe_batch(metrics: Metrics, size: int, times: StepTimes) -> None:
-    for stage, seconds in (("flow", times.flow_s), ("vocoder", times.vocoder_s)):
-        metrics.stage_seconds.labels(stage=stage).observe(seconds)
-        metrics.batch_size.labels(stage=stage).observe(size)
-
-
-def _num_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validat
 
 from firstword.app.audio.formats import FORMATS, MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, AudioFormat
 from firstword.app.clients import Client
-from firstword.app.core.interface import FlowContext, SynthesisRequest, VoiceMode
+from firstword.app.core.interface import Delivery, FlowContext, SynthesisRequest, VoiceChoice, VoiceMode
 from firstword.app.core.transcript import TimedWord
 from firstword.app.errors import InvalidRequest, UploadTooLarge, Wire
 from firstword.app.http.errors import ErrorType
@@ -215,9 +215,18 @@ def synthesis_request(
 
     own: what the surface itself says of a `SynthesisRequest`; it goes before the fields.
     """
-    found = {name: getattr(fields, name, None) for name in _SHARED}
-    shared = {name: value for name, value in found.items() if value is not None}
-    return SynthesisRequest(request_id, wire, client=client, **(shared | own))
+    found = {name: getattr(fields, name, None) for name in _SHARED} | own
+    given = {name: value for name, value in found.items() if value is not None}
+    voice = VoiceChoice(
+        given.pop("speaker", None),
+        given.pop("reference", None),
+        given.pop("voice_mode", None),
+        given.pop("instruct", None),
+        given.pop("language", None),
+    )
+    names = ("volume", "context", "wants_words", "is_played", "is_background", "cache")
+    delivery = Delivery(**{name: given.pop(name) for name in names if name in given})
+    return SynthesisRequest(request_id, wire, client=client, voice=voice, delivery=delivery, **given)
 
 
 Answers = dict[int | str, dict[str, Any]]

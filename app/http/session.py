@@ -1,21 +1,22 @@
-"""One stream of a client, used by every surface: quota, admission, the engine's stream and its record."""
+"""The account of one client's stream: quota, trace, metrics and log, whatever surface it came over."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Self
 
 from firstword.app.core.interface import SynthesisRequest, SynthesisStream
 from firstword.app.errors import CancelReason, Draining
+from firstword.app.events import StreamEvents
 from firstword.app.http.dependencies import Services
 from firstword.app.http.errors import outcome_of
 from firstword.app.telemetry.stream_record import StreamRecord, StreamStats
+from firstword.app.telemetry.tracing import StreamTrace
 
 
 class StreamSession:
-    """One stream of a client: admission, the engine's stream and its record, used by HTTP and WebSocket.
+    """A stream of the engine and its account; it has no state of its own beside theirs.
 
     `async with` enters the stream, which waits for a slot; however it is left, everything is freed. Entering
     raises what `Engine.open` and its stream's entering raise, and RateLimited.
@@ -35,23 +36,23 @@ class StreamSession:
         self._services = services
         self._request = request
         self._headers = headers or {}
-        self._is_traced = False
         self._first_text_s: float | None = None  # of text that comes in pieces
+        self._traced: tuple[StreamTrace, StreamEvents] | None = None  # None: nothing has happened yet
         self._record: StreamRecord | None = None  # None: not entered
         self._stream: SynthesisStream | None = None  # None: not open yet
         self._stats: StreamStats | None = None  # of the stream; None: not admitted
         self._resources = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        services = self._services
+        services, request = self._services, self._request
         self._record = self._new_record()
         async with AsyncExitStack() as stack:
             stack.enter_context(self._recorded())
-            if not self._request.is_background:  # a batch was one request, when it came
-                stack.enter_context(services.quotas.admitted(self._request.client.name))
+            if not request.delivery.is_background:  # a batch was one request, when it came
+                stack.enter_context(services.quotas.admitted(request.client.name))
             stream = await stack.enter_async_context(self.stream)
             self._stats = stream.stats
-            self._record.named(self._request.request_id, stream.speaker)
+            self._record.named(request.request_id, stream.speaker)
             self._resources = stack.pop_all()
         return self
 
@@ -69,12 +70,14 @@ class StreamSession:
 
     @property
     def stream(self) -> SynthesisStream:
-        """Opened by the first use, which may be before the session is entered: it takes text from then on.
+        """The engine's stream, opened by the first use, which may be before the session is entered: it takes
+        text from then on.
 
         Raises what `Engine.open` raises.
         """
         if self._stream is None:
-            self._stream = self._services.engine.open(self._traced_request())
+            _, events = self._trace()
+            self._stream = self._services.engine.open(self._request, events)
         return self._stream
 
     @property
@@ -83,7 +86,7 @@ class StreamSession:
         return self._record
 
     def text_came(self) -> None:
-        """For a stream whose text comes in pieces; the first call counts."""
+        """Note the first text of a stream whose text comes in pieces; the first call counts."""
         if self._first_text_s is None:
             self._first_text_s = self._services.clock()
             if self._record is not None:
@@ -91,8 +94,11 @@ class StreamSession:
 
     def cancel(self, reason: CancelReason) -> None:
         """Stop the stream at once, which ends its iteration, and record why."""
-        self.stream.cancel(reason)
-        self.record.end("cancelled", reason, self.stream.stats)
+        stats = None
+        if self._stream is not None:
+            self._stream.cancel(reason)
+            stats = self._stream.stats
+        self.record.end("cancelled", reason, stats)
 
     def record_failure(self, error: BaseException) -> None:
         """Record that `error` ended the stream, entered or not; the first cause counts."""
@@ -105,25 +111,26 @@ class StreamSession:
             case _:
                 record.end("cancelled", self.cancel_reason, self._stats)
 
-    def _traced_request(self) -> SynthesisRequest:
-        """Begin the trace at the first call."""
-        services = self._services
-        if services.tracing.is_on and not self._is_traced:
-            self._is_traced = True
+    def _trace(self) -> tuple[StreamTrace, StreamEvents]:
+        """Return the trace, begun by the first call, and the events that it subscribes to."""
+        if self._traced is None:
+            services = self._services
             start_s = services.clock() if self.received_s is None else self.received_s
             trace = services.tracing.start_stream(self._headers, start_s)
-            self._request = replace(self._request, trace=trace)
-        return self._request
+            events = StreamEvents(services.clock, services.metrics.on_event, trace.on_event)
+            self._traced = trace, events
+        return self._traced
 
     def _new_record(self) -> StreamRecord:
-        services, request = self._services, self._traced_request()
+        services, request = self._services, self._request
+        trace, events = self._trace()
         record = StreamRecord(
             services.metrics,
-            services.clock,
+            events,
             request.wire,
             self.received_s,
-            request.is_played,
-            request.trace,
+            request.delivery.is_played,
+            trace,
             on_used=partial(services.usage.count, request.client.name),
         )
         if self._first_text_s is not None:

@@ -42,9 +42,11 @@ from firstword.app.speakers.bundle import (
 from firstword.app.speakers.interface import (
     PreparedSpeaker,
     Quality,
+    SpeakerInfo,
     checked_language,
     checked_name,
     checked_transcript,
+    max_bundle_bytes,
 )
 from firstword.app.speakers.lexicon import checked_lexicon
 from firstword.app.speakers.quality import estimate_quality, measure_quality, with_warnings
@@ -73,6 +75,7 @@ from firstword.models.lm.decoder import SpeechLM
 from firstword.models.token2wav import Token2Wav
 from firstword.models.tokenizer import TextTokenizer
 
+MAX_RECORDING_BYTES = 10 << 20  # within a bundle
 MAX_PROMPT_TOKENS = (MAX_RECORDING_S + 1) * TOKEN_RATE_HZ  # a second of slack for rounding and margins
 MAX_MAGNITUDE = MAX_MAP_ELEMENT  # log-mels of samples within ±1 are within ±12, embeddings' elements about 1
 FEATURE_DTYPES = {"prompt_tokens": np.int64, "prompt_mel": np.float32, "embedding": np.float32}
@@ -130,6 +133,20 @@ class BuiltinSpeaker:
     duration_s: float  # of its prompt
     created_at: str  # ISO 8601, UTC
     quality: Quality | None  # estimated; None without a prompt
+
+    def info(self, name: str, is_cached: bool) -> SpeakerInfo:
+        return SpeakerInfo(
+            name=name,
+            kind="builtin",
+            created_at=self.created_at,
+            duration_s=self.duration_s,
+            transcript=self.transcript,
+            language=None,
+            quality=self.quality,
+            prompt_tokens=len(self.features.prompt_tokens),
+            cached=is_cached,
+            access="read-only",
+        )
 
 
 class SpeakerNetworks:
@@ -244,6 +261,33 @@ class SpeakerNetworks:
         if self._match is None:
             return features
         return replace(features, mel_map=match.get("mel_map"), equalizer=match.get("equalizer"))
+
+    def bundle_of(self, speaker: PreparedSpeaker, name: str) -> bytes:
+        """Return a prepared speaker as a bundle; as its recording it has what its prompt sounds like.
+
+        Raises InvalidRequest for a name that none can have, and without a prompt.
+        """
+        features = speaker.features
+        samples, sample_rate_hz = self.vocoded_prompt(features)
+        if not len(samples):
+            raise InvalidRequest("the speaker has no prompt, so there is nothing to save", param="name")
+        recording = encode_whole("wav", samples, sample_rate_hz)
+        tensors = self.tensors_of(features)
+        return write_bundle(
+            Bundle(checked_name(name), speaker.transcript, None, self.fingerprint, recording, tensors)
+        )
+
+    def prepared_from(self, content: bytes) -> PreparedSpeaker:
+        """Return the speaker of a bundle, ready to speak. Nothing in the bundle is trusted.
+
+        Raises UploadTooLarge, InvalidRequest, SpeakerIncompatible.
+        """
+        bundle = read_bundle(content, max_bundle_bytes(MAX_RECORDING_BYTES), self.fingerprint)
+        try:
+            features = self.matched(self.features_from(bundle.features))
+        except ValueError as error:
+            raise invalid_bundle(str(error)) from error
+        return self.with_prompt_state(features, checked_transcript(bundle.transcript))
 
     @torch.inference_mode()
     def with_prompt_state(self, features: SpeakerFeatures, transcript: str) -> PreparedSpeaker:

@@ -70,8 +70,8 @@ class PreparedSpeaker:
     """What a stream needs of its speaker: read-only, shared by its streams, opaque outside the networks."""
 
     transcript: str  # of the reference recording; "" where it is not known
-    features: Any  # `SpeakerFeatures` of models, with the text tokens of the transcript
-    prompt_state: Any  # of the flow, as the checkpoint's token2wav computes and takes it
+    features: Any = field(repr=False)  # `SpeakerFeatures` of models, with the transcript's text tokens
+    prompt_state: Any = field(repr=False)  # of the flow, as the checkpoint's token2wav computes and takes it
     state_bytes: int  # of both in memory
 
 

@@ -19,7 +19,7 @@ from firstword.app.errors import (
     SpeakerNotFound,
     SpeakerNotYours,
 )
-from firstword.app.speakers.enrolment import Enrolment, SpeakerNetworks, decode_upload
+from firstword.app.speakers.enrolment import MAX_RECORDING_BYTES, Enrolment, SpeakerNetworks, decode_upload
 from firstword.app.speakers.interface import (
     PreparedSpeaker,
     SentRecording,
@@ -40,7 +40,7 @@ Result = TypeVar("Result")
 
 RETRY_AFTER_S = 5
 DEFAULT_MAX_WAITING = 8
-DEFAULT_MAX_BUNDLE_BYTES = max_bundle_bytes(10 << 20)
+DEFAULT_MAX_BUNDLE_BYTES = max_bundle_bytes(MAX_RECORDING_BYTES)
 
 logger = logging.getLogger(__name__)
 
@@ -399,19 +399,7 @@ class SpeakerRegistry:
         )
 
     def _builtin_info(self, name: str) -> SpeakerInfo:
-        builtin = self._networks.builtin[name]
-        return SpeakerInfo(
-            name=name,
-            kind="builtin",
-            created_at=builtin.created_at,
-            duration_s=builtin.duration_s,
-            transcript=builtin.transcript,
-            language=None,
-            quality=builtin.quality,
-            prompt_tokens=len(builtin.features.prompt_tokens),
-            cached=name in self._cache,
-            access="read-only",
-        )
+        return self._networks.builtin[name].info(name, is_cached=name in self._cache)
 
 
 def _identity_of(row: SpeakerRow) -> str:

@@ -1,6 +1,6 @@
 """Prometheus metrics of the server, in a registry of their own, and the playback of a client."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Literal, cast, get_args
@@ -20,6 +20,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from firstword.app.errors import CancelReason, Wire
+from firstword.app.events import Anomaly, Event, Stage, StageName, Stopped, WentWrong
 
 
 class ForeignMetrics(Collector):
@@ -83,9 +84,19 @@ class Playback:
 
 Outcome = Literal["ok", "rejected", "failed", "cancelled"]
 RejectReason = Literal["queue_full", "rate_limit", "auth", "draining", "restarting", "too_long"]
-Stage = Literal["normalize", "speaker", "llm_first_token", "llm_first_hop", "flow", "vocoder", "encode"]
+MeasuredStage = Literal[
+    "normalize", "speaker", "llm_first_token", "llm_first_hop", "flow", "vocoder", "encode"
+]
 BatchStage = Literal["llm", "flow", "vocoder"]
-Anomaly = Literal["token_loop", "empty", "max_tokens", "silence"]
+STAGES_OF_STREAMS: Mapping[StageName, MeasuredStage] = {
+    "text": "normalize",
+    "speaker": "speaker",
+    "prefill": "llm_first_token",
+    "first_hop": "llm_first_hop",
+    "encode": "encode",
+}
+"""Flow and vocoder are measured once a batch, whatever streams are in it."""
+
 CONTINUITY_THRESHOLDS_MS = (0, 100)
 
 TTFB_BUCKETS = (0.03, 0.05, 0.075, 0.1, 0.125, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10)
@@ -199,6 +210,19 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
 
+    def on_event(self, event: Event) -> None:
+        """Count an event of a stream; a subscriber of its events."""
+        match event:
+            case Stage(name="queue"):
+                wait = self.file_queue_wait_seconds if "is_file" in event.counts else self.queue_wait_seconds
+                wait.observe(event.duration_s)
+            case Stage() if event.name in STAGES_OF_STREAMS:
+                self.stage_seconds.labels(STAGES_OF_STREAMS[event.name]).observe(event.duration_s)
+            case WentWrong():
+                self.generation_anomalies.labels(event.kind).inc()
+            case Stopped():
+                self.cancel_to_stop_seconds.observe(event.after_s)
+
     def exposition(self, accept: str = "") -> tuple[bytes, str]:
         """Return the body of a scrape and its content type.
 
@@ -216,7 +240,7 @@ class Metrics:
         label_sets: list[tuple[Counter | Histogram, Sequence[Sequence[object]]]] = [
             (self.requests, [wires, get_args(Outcome)]),
             (self.time_to_first_byte_seconds, [wires]),
-            (self.stage_seconds, [get_args(Stage)]),
+            (self.stage_seconds, [get_args(MeasuredStage)]),
             (self.batch_size, [get_args(BatchStage)]),
             (self.continuity_ok, [CONTINUITY_THRESHOLDS_MS]),
             (self.rejected, [get_args(RejectReason)]),

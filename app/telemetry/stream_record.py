@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from firstword.app.errors import CancelReason, Wire
+from firstword.app.events import Event, Stage, StreamEvents
 from firstword.app.telemetry.metrics import CONTINUITY_THRESHOLDS_MS, Metrics, Outcome, Playback, RejectReason
 from firstword.app.telemetry.tracing import NO_TRACE, StreamTrace
 
@@ -33,6 +34,10 @@ class FirstChunk:
     encode_s: float | None = None
     audio_s: float | None = None  # of the chunk
 
+    def spoken(self, audio_s: float) -> None:
+        """Note how long the chunk is; the first call with audio counts."""
+        self.audio_s = self.audio_s or audio_s
+
     @property
     def rtf(self) -> float | None:
         """Time to make the chunk, from its prefill on, over its audio."""
@@ -55,7 +60,7 @@ class FirstChunk:
 
 @dataclass(slots=True)
 class StreamStats:
-    """Counted by the engine while a stream lives. Times are seconds; compute is that of all stages."""
+    """Counts of one stream, most of them by its events. Times are seconds; compute is that of all stages."""
 
     characters: int = 0  # as given, before normalization
     speech_tokens: int = 0
@@ -69,6 +74,37 @@ class StreamStats:
     pauses: list[int] = field(default_factory=list)  # of the writer: behind which characters
     word_times: WordTimes | None = None  # how they were found, where they were asked for
     warnings: list[str] = field(default_factory=list)  # about the text, for the client; in ASCII
+    has_segments: bool = False  # something of its text can be spoken
+
+    def on_event(self, event: Event) -> None:
+        """Count what a stage took; a subscriber of the stream's events."""
+        if not isinstance(event, Stage):
+            return
+        first, took_s, compute_s = self.first, event.duration_s, event.compute_s or 0.0
+        self.compute_s += compute_s
+        match event.name:
+            case "speaker":
+                first.speaker_s = took_s
+            case "queue":
+                self.queue_wait_s = took_s
+            case "text" if not self.has_segments:
+                first.text_s = (first.text_s or 0.0) + took_s
+                self.has_segments = bool(event.counts["segments"])
+            case "prefill" if first.prefill_s is None:
+                first.prefill_s = took_s
+            case "first_hop" if first.first_hop_s is None:
+                first.first_hop_s = took_s - (first.prefill_s or 0.0)
+            case "lm":
+                self.lm_s += compute_s
+            case "flow":
+                self.flow_s += compute_s
+                self.speech_tokens += int(event.counts["tokens"])
+                if first.audio_s is None:
+                    first.flow_s = (first.flow_s or 0.0) + compute_s
+            case "vocoder":
+                self.vocoder_s += compute_s
+                if first.audio_s is None:
+                    first.vocoder_s = (first.vocoder_s or 0.0) + compute_s
 
 
 class StreamRecord:
@@ -80,18 +116,20 @@ class StreamRecord:
     def __init__(
         self,
         metrics: Metrics,
-        clock: Callable[[], float],
+        events: StreamEvents,
         wire: Wire,
         received_s: float | None = None,
         is_played: bool = True,
         trace: StreamTrace = NO_TRACE,
         on_used: Callable[[int, float], None] = lambda characters, audio_s: None,
     ) -> None:
-        """received_s: when the request came, by the clock; None: now. is_played: while it comes; the times of
-        others say nothing of what a listener waits for. on_used: called at the end of a stream that had a
-        slot, with its characters and seconds of audio."""
+        """events: of the stream; the record tells them what it learns of encoding and sending. received_s:
+        when the request came, by their clock; None: now. is_played: while it comes; the times of others say
+        nothing of what a listener waits for. on_used: called at the end of a stream that had a slot, with its
+        characters and seconds of audio."""
         self._metrics = metrics
-        self._clock = clock
+        self._events = events
+        self._clock = clock = events.clock
         self._wire = wire
         self._on_used = on_used
         self._received_s = clock() if received_s is None else received_s
@@ -122,8 +160,7 @@ class StreamRecord:
         """Count encoded audio of `num_samples` handed to the transport; none at all does not count."""
         if num_samples == 0:
             return
-        now_s = self._clock()
-        self._trace.add("send", self._encoded_s, now_s, samples=num_samples)
+        now_s = self._events.passed("send", self._encoded_s, samples=num_samples)
         if self._playback is None:
             self._playback = Playback(sample_rate_hz)
             self._ttfb_s = now_s - self._received_s
@@ -141,11 +178,10 @@ class StreamRecord:
 
     def encoded(self, seconds: float) -> None:
         """Count the time it took to encode one chunk."""
-        self._metrics.stage_seconds.labels("encode").observe(seconds)
         if self._ttfb_s is None:
             self._first_encode_s += seconds
         self._encoded_s = self._clock()
-        self._trace.add("encode", self._encoded_s - seconds, self._encoded_s)
+        self._events.emit(Stage("encode", self._encoded_s - seconds, self._encoded_s))
 
     @property
     def ttfb_ms(self) -> float | None:

@@ -1,17 +1,21 @@
 """Traces of streams by OpenTelemetry: one trace a stream, a span for each of its stages.
 
-Stages are reported after they ended, with the times that the metrics take anyway. Nothing runs and nothing is
-imported where tracing is off.
+A trace subscribes to the events of its stream. Nothing runs and nothing is imported where tracing is off.
 """
 
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from firstword.app.events import Event, Stage, StageName
+
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
 Attribute = str | int | float | None
+SPANS: frozenset[StageName] = frozenset(
+    {"speaker", "queue", "text", "prefill", "decode", "flow", "vocoder", "encode", "send"}
+)
 
 
 class StreamTrace:
@@ -22,8 +26,8 @@ class StreamTrace:
         """The labels that lead from a metric to the trace."""
         return None
 
-    def add(self, stage: str, start_s: float, end_s: float, **attributes: Attribute) -> None:
-        """Record a stage that has ended. Thread-safe."""
+    def on_event(self, event: Event) -> None:
+        """Record a stage that was passed; a subscriber of the stream's events."""
 
     def end(self, end_s: float, is_error: bool, **attributes: Attribute) -> None:
         """Called once. An attribute that is None is left out."""
@@ -110,14 +114,16 @@ class RecordedTrace(StreamTrace):
     def exemplar(self) -> dict[str, str] | None:
         return {"trace_id": f"{self._span.get_span_context().trace_id:032x}"}
 
-    def add(self, stage: str, start_s: float, end_s: float, **attributes: Attribute) -> None:
+    def on_event(self, event: Event) -> None:
+        if not isinstance(event, Stage) or event.name not in SPANS:
+            return
         span = self._tracer.start_span(
-            stage,
+            event.name,
             context=self._context,
-            start_time=self._ns(start_s),
-            attributes={name: value for name, value in attributes.items() if value is not None},
+            start_time=self._ns(event.start_s),
+            attributes=dict(event.counts),
         )
-        span.end(self._ns(end_s))
+        span.end(self._ns(event.end_s))
 
     def end(self, end_s: float, is_error: bool, **attributes: Attribute) -> None:
         from opentelemetry.trace import StatusCode

@@ -29,15 +29,16 @@ from firstword.models.config import (
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import IncrementalFlow
 from firstword.models.flow.solver import noise_between, solve
+from firstword.models.flow.state import estimator_layout
 from firstword.models.hift.hift import HiFT
 from firstword.models.hift.streaming import CausalVocoder, MelChunk, Vocoder, WindowedVocoder
 from firstword.models.layers import FullContext
 from firstword.models.lm.decoder import RowRequest, SpeechDecoder
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
-from firstword.models.runtimes.graphs.capture import captured
-from firstword.models.runtimes.graphs.estimator import ChunkBuffers, EstimatorStep, state_shapes
-from firstword.models.runtimes.graphs.lm import DecoderStep
+from firstword.models.runtimes.torch.cuda_graphs.capture import captured
+from firstword.models.runtimes.torch.cuda_graphs.estimator import ChunkPlace, EstimatorStep
+from firstword.models.runtimes.torch.cuda_graphs.lm import DecoderStep
 
 FORMS: tuple[Form, ...] = ("service", "eager", "graphs", "compiled", "tensorrt")
 PROMPT_TOKENS = 75
@@ -203,14 +204,13 @@ def _measure_flow(subject: Subject, config: ModelConfig, on_row: OnRow) -> None:
     def fixed(batch: int) -> tuple[nn.Module, tuple[Tensor, ...]]:
         rows = batch * cfm.rows_per_stream
         like = flow.speaker_projection.weight
-        shapes = state_shapes(flow.estimator, NUM_MELS)
-        buffers = ChunkBuffers.empty(shapes, rows, BUFFER_FRAMES, like)
+        state = estimator_layout(flow.estimator).zeros(rows, BUFFER_FRAMES, like)
         start = torch.full((rows,), BUFFER_FRAMES - 2 * frames, device=subject.device)
         mask = (torch.arange(BUFFER_FRAMES, device=subject.device) < start[:, None] + frames).contiguous()
         noise = noise_between(flow.noise, 0, frames).expand(batch, -1, -1).contiguous()
         mu = torch.randn(batch, NUM_MELS, frames, device=subject.device).to(like)
         spks = torch.randn(batch, NUM_MELS, device=subject.device).to(like)
-        module = _Solve(EstimatorStep(flow.estimator, buffers), flow_config)
+        module = _Solve(EstimatorStep(flow.estimator, state), flow_config)
         return module, (noise, mu, spks, torch.zeros_like(mu), start, mask)
 
     _all_forms(subject, _Rows(subject, "flow chunk", on_row), service, fixed)
@@ -229,7 +229,7 @@ class _Solve(nn.Module):
         """noise, mu, cond (B, M, T), spks (B, M), start (rows,), mask (rows, frames) -> mel (B, M, T)."""
 
         def velocity(step: int, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor) -> Tensor:
-            return self.step(x, mu, t, spks, cond, start, start, mask)
+            return self.step(x, mu, t, spks, cond, ChunkPlace(start, start, mask))
 
         return solve(velocity, self._cfm, noise, mu, spks, cond)
 

@@ -1,18 +1,19 @@
 """The estimator of CosyVoice 3: a diffusion transformer with adaptive layer norms."""
 
+from typing import ClassVar
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firstword.models.config import DiTConfig
+from firstword.models.flow.kv_cache import ChunkKVCache, PagedKVCache
 from firstword.models.layers import (
     AttentionContext,
-    CacheSizes,
     ConvContext,
     GeluFeedForward,
     NetworkContext,
     TimeEmbedding,
-    left_values,
 )
 
 POSITION_KERNEL_SIZE = 31
@@ -115,6 +116,8 @@ def modulated_norm(x: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
 
 
 class DiT(nn.Module):
+    cache_class: ClassVar[type[ChunkKVCache]] = PagedKVCache
+
     def __init__(self, config: DiTConfig):
         super().__init__()
         self.config = config
@@ -126,14 +129,6 @@ class DiT(nn.Module):
         self.blocks = nn.ModuleList(DiTBlock(config, layer) for layer in range(config.depth))
         self.modulation = nn.Linear(config.dim, 2 * config.dim)
         self.out = nn.Linear(config.dim, config.num_mels)
-
-    def cache_sizes(self) -> CacheSizes:
-        vectors = 2 * self.config.num_heads * self.num_layers
-        return CacheSizes(
-            values_per_frame=vectors * self._head_dim,
-            vectors_per_frame=vectors,
-            left_values=left_values(self),
-        )
 
     def forward(
         self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, context: NetworkContext

@@ -1,17 +1,18 @@
 """Speech tokens to `mu`, the mean the flow starts from, for CosyVoice 2 and 3."""
 
+from typing import ClassVar
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firstword.models.config import FRAMES_PER_TOKEN, UNetFlowConfig
+from firstword.models.flow.kv_cache import ChunkKVCache, PagedKVCache
 from firstword.models.layers import (
-    CacheSizes,
     ConformerLayer,
     ConvContext,
     InputEmbedding,
     NetworkContext,
-    left_values,
 )
 
 UP_KERNEL_SIZE = 5
@@ -72,20 +73,13 @@ class UpsampleConformer(nn.Module):
 class ConformerFront(nn.Module):
     """CosyVoice 2: token embedding, upsampling conformer, projection to mel bins."""
 
+    cache_class: ClassVar[type[ChunkKVCache]] = PagedKVCache
+
     def __init__(self, config: UNetFlowConfig, num_mels: int):
         super().__init__()
         self.embedding = nn.Embedding(config.vocab_size, config.encoder.input_size)
         self.encoder = UpsampleConformer(config)
         self.projection = nn.Linear(config.encoder.width, num_mels)
-
-    def cache_sizes(self) -> CacheSizes:
-        encoder = self.encoder
-        width = self.projection.in_features  # a key and a value a layer, and the position once
-        return CacheSizes(
-            values_per_token=(2 * len(encoder.layers) + 1) * width,
-            values_per_frame=(2 * len(encoder.up_layers) + 1) * width,
-            left_values=left_values(encoder.lookahead.conv2) + left_values(encoder.up_conv),
-        )
 
     def forward(self, tokens: Tensor, token_context: NetworkContext, frame_context: NetworkContext) -> Tensor:
         """tokens (B, T + lookahead), -1 where there is none -> mu (B, M, 2 T)."""
@@ -96,13 +90,12 @@ class ConformerFront(nn.Module):
 class EmbeddingFront(nn.Module):
     """CosyVoice 3: token embedding as wide as the mel, lookahead, each token twice."""
 
+    cache_class: ClassVar[type[ChunkKVCache]] = PagedKVCache
+
     def __init__(self, vocab_size: int, num_mels: int, hidden: int, lookahead: int):
         super().__init__()
         self.embedding = nn.Embedding(vocab_size, num_mels)
         self.lookahead = Lookahead(num_mels, hidden, lookahead)
-
-    def cache_sizes(self) -> CacheSizes:
-        return CacheSizes(left_values=left_values(self.lookahead.conv2))
 
     def forward(self, tokens: Tensor, token_context: NetworkContext, frame_context: NetworkContext) -> Tensor:
         """tokens (B, T + lookahead), -1 where there is none -> mu (B, M, 2 T)."""

@@ -8,6 +8,7 @@ past is within the window.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -17,8 +18,10 @@ from firstword.models.config import FRAMES_PER_TOKEN, NUM_MELS
 from firstword.models.flow.batched_cache import BatchedCache
 from firstword.models.flow.encoder import pack_tokens
 from firstword.models.flow.flow import Flow
-from firstword.models.flow.kv_cache import CacheWindow, ChunkKVCache, PagedKVCache, PromptCache
+from firstword.models.flow.kv_cache import CacheWindow, ChunkKVCache, PromptCache
 from firstword.models.flow.solver import noise_between, solve
+from firstword.models.flow.state import estimator_layout, front_layouts
+from firstword.models.state import StateLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,11 @@ class FlowChunk:
 
 
 class Estimator(Protocol):
+    """The flow's velocity network, with the cache that it needs of each stream."""
+
+    @property
+    def cache_class(self) -> type[ChunkKVCache]: ...
+
     def __call__(
         self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, context: BatchedCache
     ) -> Tensor:
@@ -81,34 +89,37 @@ class Estimator(Protocol):
 
 
 class Front(Protocol):
+    """Speech tokens to `mu`, with the cache that it needs of each stream."""
+
+    @property
+    def cache_class(self) -> type[ChunkKVCache]: ...
+
     def __call__(self, tokens: Tensor, token_context: BatchedCache, frame_context: BatchedCache) -> Tensor:
         """tokens (B, T + lookahead), -1 where there is none -> mu (B, M, 2 T)."""
         ...
 
 
-class OtherEstimator(Estimator, Protocol):
-    """An estimator that runs instead of the flow's own, with the cache that it needs."""
+@dataclass(frozen=True, slots=True, eq=False)
+class FlowNetworks:
+    """The two networks of a flow as they are run: torch's own, or a runtime's in their place."""
 
-    @property
-    def cache_class(self) -> type[ChunkKVCache]: ...
+    front: Front
+    estimator: Estimator
 
-
-class OtherFront(Front, Protocol):
-    """A front that runs instead of the flow's own, with the cache that it needs."""
-
-    @property
-    def cache_class(self) -> type[ChunkKVCache]: ...
+    @classmethod
+    def of(cls, flow: Flow) -> "FlowNetworks":
+        return cls(flow.front, flow.estimator)
 
 
 class IncrementalFlow:
     """Solves chunks of batches of streams. Holds the weights; a stream's state hangs from its `FlowState`."""
 
-    def __init__(self, flow: Flow, estimator: OtherEstimator | None = None, front: OtherFront | None = None):
+    def __init__(self, flow: Flow, networks: FlowNetworks | None = None):
+        """networks: None: the flow's own."""
         self.flow = flow
-        self._front: Front = flow.front if front is None else front
-        self._front_cache = PagedKVCache if front is None else front.cache_class
-        self._estimator: Estimator = flow.estimator if estimator is None else estimator
-        self._estimator_cache = PagedKVCache if estimator is None else estimator.cache_class
+        networks = networks or FlowNetworks.of(flow)
+        self._front, self._front_cache = networks.front, networks.front.cache_class
+        self._estimator, self._estimator_cache = networks.estimator, networks.estimator.cache_class
         self.chunk_tokens = flow.chunk_tokens
         self.lookahead_tokens = flow.config.lookahead_tokens
 
@@ -193,14 +204,20 @@ class IncrementalFlow:
         size = self.flow.front.embedding.weight.element_size()
         cfm = self.flow.config.cfm
         passes = cfm.rows_per_stream * cfm.num_steps
-        front, estimator = self.flow.front.cache_sizes(), self.flow.estimator.cache_sizes()
-        fixed = front.left_values + passes * estimator.left_values
+        tokens, frames, estimator = self._layouts
+        fixed = tokens.fixed_values + frames.fixed_values + passes * estimator.fixed_values
         of_step = self._estimator_cache.bytes_of(
             estimator.values_per_frame, estimator.vectors_per_frame, size
         )
-        frame = passes * of_step + front.values_per_frame * size
-        per_chunk = self.chunk_tokens * (front.values_per_token * size + FRAMES_PER_TOKEN * frame)
+        frame = passes * of_step + frames.values_per_frame * size
+        per_chunk = self.chunk_tokens * (tokens.values_per_frame * size + FRAMES_PER_TOKEN * frame)
         return fixed * size, per_chunk
+
+    @cached_property
+    def _layouts(self) -> tuple[StateLayout, StateLayout, StateLayout]:
+        """Of the front at both its rates, and of the estimator."""
+        tokens, frames = front_layouts(self.flow.front, self.lookahead_tokens)
+        return tokens, frames, estimator_layout(self.flow.estimator)
 
     def copied_bytes(self, prompt: FlowPrompt) -> int:
         """Bytes of the prompt that each stream has a copy of, beside `state_bytes`."""

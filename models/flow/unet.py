@@ -3,20 +3,20 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firstword.models.config import UNetConfig
+from firstword.models.flow.kv_cache import ChunkKVCache, PagedKVCache
 from firstword.models.layers import (
     AttentionContext,
-    CacheSizes,
     ConvContext,
     GeluFeedForward,
     NetworkContext,
     TimeEmbedding,
-    left_values,
 )
 
 
@@ -151,6 +151,8 @@ class CausalStage(nn.Module):
 
 
 class CausalUNet(nn.Module):
+    cache_class: ClassVar[type[ChunkKVCache]] = PagedKVCache
+
     def __init__(self, config: UNetConfig):
         super().__init__()
         width, num_mid = config.channels[0], config.num_mid_blocks
@@ -165,14 +167,6 @@ class CausalUNet(nn.Module):
         self.up = nn.ModuleList([CausalStage(config, 1 + num_mid, 2 * width, True, slots)])
         self.final = CausalBlock(width, width, next(slots.convs))
         self.out = PointwiseConv1d(width, config.out_channels)
-
-    def cache_sizes(self) -> CacheSizes:
-        vectors = 2 * self.config.num_heads * self.num_layers
-        return CacheSizes(
-            values_per_frame=vectors * self.config.head_dim,
-            vectors_per_frame=vectors,
-            left_values=left_values(self),
-        )
 
     def forward(
         self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, context: NetworkContext

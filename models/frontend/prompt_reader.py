@@ -34,7 +34,7 @@ from firstword.models.frontend.features import (
     without_mean,
 )
 from firstword.models.frontend.speaker import SpeakerFeatures, align_prompt
-from firstword.models.runtimes.onnx.session import session_options
+from firstword.models.onnx_graphs.session import session_options
 
 MAX_RECORDING_S = 30
 MAX_FRAMES = MAX_RECORDING_S * WHISPER_FRAME_RATE_HZ  # 3000

@@ -8,7 +8,7 @@ parts piece by piece.
 import math
 from collections.abc import Callable, Iterator
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -430,8 +430,14 @@ def _offset(cycles: Tensor, carry: Tensor | None) -> Tensor:
     return cycles if carry is None else cycles + carry[:, None]
 
 
-Generate = Callable[[Tensor, Tensor], Tensor]
-"""Mel (B, M, T) and the source's spectrum (B, n_fft + 2, U T + 1) of a whole piece -> spectrum like that."""
+class Generate(Protocol):
+    """A HiFT's generator, or what runs in its place."""
+
+    def __call__(
+        self, mel: Tensor, source_spectrum: Tensor, context: ConvContext, is_start: bool = True
+    ) -> Tensor:
+        """As `Generator.forward`. context: of a causal generator; another one sees whole pieces."""
+        ...
 
 
 class HiFT(nn.Module):
@@ -474,11 +480,8 @@ class HiFT(nn.Module):
         config = self.config
         spectrum = self.stft.analyze(self.stft.centered(source))
         padded = F.pad(mel, (0, config.lookahead_frames))
-        if generate is None:
-            dtype = self.generator.conv_pre.weight.dtype
-            made = self.generator(padded.to(dtype), spectrum.to(dtype), FullContext())
-        else:
-            made = generate(padded, spectrum)
+        dtype = self.generator.conv_pre.weight.dtype
+        made = (generate or self.generator)(padded.to(dtype), spectrum.to(dtype), FullContext())
         samples = self.waveform(made, source.shape[-1])
         return samples.clamp(-config.audio_limit, config.audio_limit)
 

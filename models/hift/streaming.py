@@ -18,8 +18,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from firstword.models.hift.hift import LOOKAHEAD_FRAMES, Generate, HiFT
+from firstword.models.hift.hift import LOOKAHEAD_FRAMES, Generate, Generator, HiFT
 from firstword.models.layers import FullContext, pad_left
+from firstword.models.state import StateLayout, layout_of
 
 
 def crossfaded(new: Tensor, tail: Tensor | None) -> Tensor:
@@ -144,23 +145,22 @@ class BatchedConvState:
             next_left[index] = row.clone()
 
 
-class CausalGenerate(Protocol):
-    """A causal generator that runs instead of the HiFT's own."""
-
-    def __call__(
-        self, mel: Tensor, source_spectrum: Tensor, context: BatchedConvState, is_start: bool
-    ) -> Tensor:
-        """As `firstword.models.hift.hift.Generator.forward`."""
-        ...
+def generator_layout(generator: Generator) -> StateLayout:
+    """What a causal generator keeps of a stream."""
+    config = generator.config
+    per_frame = config.samples_per_frame // config.istft_hop_samples
+    mel = torch.empty(1, config.num_mels, 1 + config.lookahead_frames)
+    spectrum = torch.empty(1, config.istft_n_fft + 2, per_frame + 1)
+    return layout_of(generator, lambda context: (mel, spectrum, context))
 
 
 class CausalVocoder:
     """Holds the weights; the states hold the streams."""
 
-    def __init__(self, hift: HiFT, generate: CausalGenerate | None = None):
-        """generate: used instead of the HiFT's own generator."""
+    def __init__(self, hift: HiFT, generate: Generate | None = None):
+        """generate: used instead of the HiFT's own generator; its context is a `BatchedConvState`."""
         self.hift = hift
-        self._generate: CausalGenerate = generate or hift.generator
+        self._generate: Generate = generate or hift.generator
 
     def start(self, seed: int) -> CausalState:
         """The noise is fixed, so that `seed` has no effect."""

@@ -17,7 +17,7 @@ from string import ascii_letters
 import numpy as np
 import onnxruntime
 
-from firstword.models.runtimes.onnx.session import session_options
+from firstword.models.onnx_graphs.session import session_options
 from firstword.models.tokenizer.arpabet import ARPABET_TOKENS
 from firstword.models.tokenizer.interface import MAX_FILE_BYTES, TextTokenizer, TokenizerError
 

@@ -115,7 +115,8 @@ async def test_recordings_are_sent_warm_or_cold(is_cold: bool, tmp_path: Path) -
         more = {"protocols": protocols, "concurrency": (1,), "rates_hz": (), "grpc_address": address}
         report = await measure(plan(url, **more, **voice))
     assert report.is_sound, verdict_lines(report.levels, report.plan.goal)
-    transcripts = [one.request.reference.transcript for one in engine.streams if one.request.reference]
+    voices = [one.request.voice for one in engine.streams]
+    transcripts = [voice.reference.transcript for voice in voices if voice.reference]
     assert len(transcripts) == len(engine.streams)
     assert len(set(transcripts)) == (len(engine.streams) if is_cold else 1)
     assert all(transcript.startswith("Hum.") for transcript in transcripts)
@@ -158,7 +159,7 @@ async def test_cold_speakers_are_compared_and_leave_nothing_behind() -> None:
         found = await asyncio.to_thread(cold_speakers.measure, url, 3)
     assert set(speakers.speakers) == known
     assert {way: len(times_s) for way, times_s in found.ttfb_s.items()} == dict.fromkeys(WAYS, 3)
-    references = [one.request.reference for one in engine.streams if one.request.reference]
+    references = [one.request.voice.reference for one in engine.streams if one.request.voice.reference]
     assert len({one.transcript for one in references}) == 1 + 3
     cold_speakers.show_report(found)
     slower = cold_speakers.Comparison({"registered": [0.1], "reference, cold": [0.2]})

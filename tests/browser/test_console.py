@@ -118,7 +118,7 @@ async def test_the_shown_requests_are_the_one_that_was_sent(page: "Page", tmp_pa
             assert (done.returncode, done.stderr) == (0, "")
             assert (tmp_path / "speech.wav").read_bytes()[:4] == b"RIFF"
             (tmp_path / "speech.wav").unlink()
-    spoken = [(s.request.text, s.speaker, s.request.instruct, s.request.seed) for s in engine.streams]
+    spoken = [(s.request.text, s.speaker, s.request.voice.instruct, s.request.seed) for s in engine.streams]
     assert len(spoken) == 4
     assert set(spoken) == {("""It's "quoted", $HOME and `ls`.""", "anna", "calm", 7)}
 

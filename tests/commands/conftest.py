@@ -35,10 +35,10 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     engine = FakeEngine()
 
     @asynccontextmanager
-    async def running_engine(*options: object) -> AsyncIterator[SimpleNamespace]:
-        yield SimpleNamespace(engine=engine, speakers=FakeSpeakers())
+    async def open_voice(*options: object, **named: object) -> AsyncIterator[SimpleNamespace]:
+        yield SimpleNamespace(info=engine.info, open=engine.open, speakers=FakeSpeakers())
 
-    monkeypatch.setattr("firstword.app.async_synthesizer.running_engine", running_engine)
+    monkeypatch.setattr("firstword.app.synthesizer.open_voice", open_voice)
     return engine
 
 

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from firstword.app.commands import doctor as checks
-from firstword.app.engine import backend
 from firstword.app.settings import load_settings
 from firstword.bench.random_checkpoint import WeightsFormat
 from firstword.models.config import Family
@@ -55,7 +54,7 @@ def test_doctor_says_what_is_wrong_and_what_fixes_it(
 
 
 def test_a_backend_that_is_not_installed_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "vllm_build", lambda: None)
+    monkeypatch.setattr("firstword.models.runtimes.vllm.runtime.vllm_build", lambda: None)
     monkeypatch.setenv("FIRSTWORD_BACKEND", "vllm")
     result = run("doctor")
     assert result.exit_code == 1

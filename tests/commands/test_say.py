@@ -24,7 +24,7 @@ def test_say_writes_a_file_with_true_sizes(engine: FakeEngine, tmp_path: Path) -
     assert rate_hz == SAMPLE_RATE_HZ
     np.testing.assert_array_equal(samples, to_pcm16(speech(TEXT)))
     (request,) = [stream.request for stream in engine.streams]
-    assert (request.speaker, request.seed, request.wire) == ("anna", 7, "cli")
+    assert (request.voice.speaker, request.seed, request.wire) == ("anna", 7, "cli")
     assert "out.wav: 0.60 s of speech" in result.stderr
     assert "real-time factor" in result.stderr
 
@@ -36,7 +36,11 @@ def test_say_takes_a_reference_and_a_mode(engine: FakeEngine, tmp_path: Path) ->
     given = ("--mode", "instruct", "--instruct", "Softly.", "--context", "full")
     assert run("say", TEXT, *given).exit_code == 0
     request = engine.streams[0].request
-    assert (request.voice_mode, request.instruct, request.context) == ("instruct", "Softly.", "full")
+    assert (request.voice.mode, request.voice.instruct, request.delivery.context) == (
+        "instruct",
+        "Softly.",
+        "full",
+    )
 
 
 def test_say_takes_the_options_of_a_request(engine: FakeEngine) -> None:
@@ -44,7 +48,7 @@ def test_say_takes_the_options_of_a_request(engine: FakeEngine) -> None:
     assert run("say", TEXT, *given, "--option", "top_k=3").exit_code == 0
     request = engine.streams[0].request
     assert request.reading == Reading(marks=False, lexicon={"a": "b"})
-    assert (request.volume, request.sampling) == (0.5, Sampling(top_k=3))
+    assert (request.delivery.volume, request.sampling) == (0.5, Sampling(top_k=3))
     assert "unknown option 'speed'; choose one of normalize, marks" in refused(
         "say", TEXT, "--option", "speed=2"
     )
@@ -113,7 +117,7 @@ def test_say_refuses_in_one_line(engine: FakeEngine, words: tuple[str, ...], exp
 
 
 def test_say_refuses_an_output_before_anything_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "firstword.app.async_synthesizer", None)  # its import would fail
+    monkeypatch.setitem(sys.modules, "firstword.app.synthesizer", None)  # its import would fail
     assert "no audio format" in refused("say", TEXT, "-o", "out.xyz")
 
 

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import pytest
 from packaging.requirements import Requirement
 
-from firstword.app.engine import backend
 from firstword.app.settings import Settings
 from tests.commands.typed import refused, run
 
@@ -66,7 +65,7 @@ def test_serve_refuses_what_cannot_run_before_it_loads(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str, value: str, expected: str
 ) -> None:
     (tmp_path / "file").touch()
-    monkeypatch.setattr(backend, "vllm_build", lambda: None)
+    monkeypatch.setattr("firstword.models.runtimes.vllm.runtime.vllm_build", lambda: None)
     main = SimpleNamespace(begin_loading=lambda: None, serve=None)
     monkeypatch.setitem(sys.modules, "firstword.app.main", main)
     monkeypatch.setenv(variable, value)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from firstword.app.core.hops import MAX_CHUNKS, Hops
+from firstword.app.core.audio import MAX_CHUNKS, Hops
 from firstword.app.core.interface import Audio
 from firstword.app.options import HopStrategy
 from tests.support.toy_engine import HOP, SAMPLES_PER_TOKEN, ToyEngine, asked

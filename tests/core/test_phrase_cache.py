@@ -98,14 +98,15 @@ async def test_text_that_may_name_voices_is_not_kept() -> None:
     async with ToyEngine(phrase_cache_bytes=1 << 20) as toy:
         for text in (f"[voice:alloy]{TEXT}", f'<speak><voice name="alloy">{TEXT}</voice></speak>'):
             cache = PhraseCache(1 << 20)
-            assert await cache.find(asked(text, seed=1), toy.speakers, "") == (None, None)
+            request = asked(text, seed=1)
+            assert await cache.find(request, toy.parts.resolved(request), toy.speakers, "") == (None, None)
 
 
 async def test_another_lexicon_is_another_phrase() -> None:
     async with ToyEngine(phrase_cache_bytes=1 << 20) as toy:
         cache = PhraseCache(1 << 20)
-        keys = {
-            (await cache.find(asked(TEXT, seed=1), toy.speakers, version))[0] for version in ("", "1", "1")
-        }
+        request = asked(TEXT, seed=1)
+        resolved = toy.parts.resolved(request)
+        keys = {(await cache.find(request, resolved, toy.speakers, version))[0] for version in ("", "1", "1")}
         assert len(keys) == 2
         assert None not in keys

@@ -11,10 +11,9 @@ import pytest
 
 from firstword.app.audio.dsp import Samples
 from firstword.app.clients import Client
+from firstword.app.core.audio import faded
 from firstword.app.core.interface import Audio, Flushed, Mode, StreamEvent
-from firstword.app.core.shaping import faded
 from firstword.app.core.stream import SpeechStream
-from firstword.app.core.tokens import MAX_REPEATS, TokenStream
 from firstword.app.errors import (
     Draining,
     InvalidRequest,
@@ -24,6 +23,7 @@ from firstword.app.errors import (
     TextTooLong,
 )
 from firstword.app.text.stream import Item
+from firstword.models.lm.tokens import MAX_REPEATS, TokenStream
 from tests.support.pace import until_idle
 from tests.support.toy_engine import RATE_HZ, SAMPLES_PER_TOKEN, ToyEngine, ToyText, asked, asked_in_pieces
 
@@ -446,7 +446,7 @@ def test_fades_touch_the_ends_of_an_utterance_only() -> None:
 
 async def test_text_that_is_not_spoken_well_is_known_before_the_first_audio() -> None:
     async with ToyEngine() as toy, toy.engine.open(asked("Да. Hi. Да.", language="English")) as stream:
-        assert stream.request.language == "en"
+        assert stream.reading.language == "en"
         first = await anext(aiter(stream))
         assert isinstance(first, Audio)
         assert stream.stats.warnings == ["the text seems to have Russian (ru) in it, and toy speaks en only"]

@@ -86,13 +86,46 @@ def test_images_are_those_of_the_build_file() -> None:
 
 def test_images_of_others_have_a_version() -> None:
     for name in set(SERVICES) - set(SERVERS) - {"download"}:
-        assert re.search(r":v?\d+\.\d+\.\d+$", SERVICES[name]["image"]), name
+        assert re.search(r":v?\d+\.\d+\.\d+(@sha256:[0-9a-f]{64})?$", SERVICES[name]["image"]), name
 
 
 def test_only_the_proxy_is_open_to_other_machines() -> None:
     for name, service in SERVICES.items():
         if name != "proxy":
             assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ())), name
+
+
+def test_the_proxy_does_not_open_a_server_without_keys() -> None:
+    command = SERVICES["proxy"]["command"]
+    script = [word.replace("$$", "$").replace("exec caddy", "echo caddy") for word in command]
+    closed, opened = (
+        subprocess.run(script, env={"PATH": "/usr/bin:/bin", "FIRSTWORD_API_KEYS": keys}, capture_output=True)
+        for keys in ("", "anna:secret")
+    )
+    assert closed.returncode == 1
+    assert b"set FIRSTWORD_API_KEYS" in closed.stderr
+    assert (opened.returncode, opened.stdout[:10]) == (0, b"caddy run ")
+
+
+def test_a_page_of_another_name_is_not_answered() -> None:
+    for name in SERVERS:
+        hosts = SERVICES[name]["environment"]["FIRSTWORD_ALLOWED_HOSTS"].split(",")
+        assert name in hosts
+        assert "${SITE:-localhost}" in hosts
+
+
+def test_servers_write_to_their_volume_alone() -> None:
+    for name in SERVERS:
+        assert SERVICES[name]["read_only"] is True
+        assert SERVICES[name]["tmpfs"] == ["/tmp"]
+        assert SERVICES[name]["pids_limit"]
+    assert SERVICES["cpu"]["mem_limit"]
+
+
+def test_grafana_has_no_account_to_log_in_to() -> None:
+    environment = SERVICES["grafana"]["environment"]
+    assert environment["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"
+    assert not [key for key in environment if "PASSWORD" in key]
 
 
 def test_metrics_are_scraped_where_they_are_and_published_nowhere() -> None:

@@ -1,11 +1,48 @@
 """Which engine runs the language model, and what is said where the one asked for cannot."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from firstword.app.engine import backend
-from firstword.app.engine.backend import BackendError, Device, choose_backend, choose_flow_backend
-from firstword.app.options import BackendChoice, FlowBackendChoice, PrecisionChoice
+from firstword.app.engine.backend import Backend, BackendError, choose
+from firstword.app.engine.runtimes import all_runtimes
+from firstword.app.options import (
+    BackendChoice,
+    FlowBackendChoice,
+    LMEngineOptions,
+    NetworkOptions,
+    PrecisionChoice,
+    StatePrecisionChoice,
+)
 from firstword.models.config import Family
+from firstword.models.runtimes.interface import Device, Machine
+from firstword.models.runtimes.tensorrt.runtime import TensorRTRuntime
+
+RUNTIMES = all_runtimes(NetworkOptions(), LMEngineOptions())
+
+
+def choose_backend(asked: BackendChoice, device: Device, family: Family) -> Backend:
+    return choose("lm", asked, RUNTIMES, Machine(device), of_family(family))
+
+
+def choose_flow_backend(
+    asked: FlowBackendChoice,
+    device: Device,
+    precision: PrecisionChoice,
+    family: Family,
+    state_precision: StatePrecisionChoice = "auto",
+) -> str:
+    dtype = "bfloat16" if precision == "bfloat16" else "float32"
+    machine = Machine(device, precision, dtype, state_precision)
+    chosen = {choose(part, asked, RUNTIMES, machine, of_family(family)).name for part in ("flow", "vocoder")}
+    [name] = chosen
+    return name
+
+
+def of_family(family: Family) -> Any:
+    """What is looked at of a checkpoint."""
+    return SimpleNamespace(config=SimpleNamespace(family=family))
 
 
 @pytest.mark.parametrize(
@@ -30,7 +67,7 @@ def test_backend_is_chosen_and_says_why(
     name: str,
     reason: str,
 ) -> None:
-    monkeypatch.setattr(backend, "vllm_build", lambda: installed)
+    monkeypatch.setattr("firstword.models.runtimes.vllm.runtime.vllm_build", lambda: installed)
     chosen = choose_backend(asked, device, family)
     assert chosen.name == name
     assert reason in chosen.reason
@@ -48,7 +85,7 @@ def test_backend_is_chosen_and_says_why(
 def test_vllm_that_cannot_run_here_is_refused_in_one_line(
     monkeypatch: pytest.MonkeyPatch, installed: Device | None, device: Device, family: Family, said: str
 ) -> None:
-    monkeypatch.setattr(backend, "vllm_build", lambda: installed)
+    monkeypatch.setattr("firstword.models.runtimes.vllm.runtime.vllm_build", lambda: installed)
     with pytest.raises(BackendError, match=said) as raised:
         choose_backend("vllm", device, family)
     assert "\n" not in str(raised.value)
@@ -75,7 +112,8 @@ def test_flow_backend_is_chosen(
     precision: PrecisionChoice,
     found: str,
 ) -> None:
-    monkeypatch.setattr(backend, "installed_modules", lambda: ["tensorrt"])
+    monkeypatch.setattr("firstword.models.runtimes.tensorrt.runtime.installed_modules", lambda: ["tensorrt"])
+    monkeypatch.setattr(TensorRTRuntime, "_plans", lambda *given: None)
     assert choose_flow_backend(asked, device, precision, "cosyvoice2") == found
 
 
@@ -107,7 +145,7 @@ def test_flow_backend_that_cannot_run_is_refused(
     modules: list[str],
     said: str,
 ) -> None:
-    monkeypatch.setattr(backend, "installed_modules", lambda: modules)
+    monkeypatch.setattr("firstword.models.runtimes.tensorrt.runtime.installed_modules", lambda: modules)
     with pytest.raises(BackendError, match=f"^FIRSTWORD_FLOW_BACKEND is {asked}.*{said}"):
         choose_flow_backend(asked, device, precision, family)
 

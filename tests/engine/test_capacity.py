@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from firstword.app.engine.capacity import MAX_STREAMS, capacity_key, is_capacity, measured_capacity
-from firstword.app.engine.measurement import MeasurementFile
 from firstword.app.options import LMEngineOptions, NetworkOptions, VllmOptions
+from firstword.models.runtimes.measurement import MeasurementFile
 from tests.support.toy_engine import ToyEngine
 
 pytestmark = pytest.mark.anyio

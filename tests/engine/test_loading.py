@@ -5,16 +5,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from firstword.app.engine import startup
-from firstword.app.engine.backend import BackendError
+from firstword.app.engine import loading
+from firstword.app.engine.backend import BackendError, choose
+from firstword.app.engine.loading import load_networks
 from firstword.app.engine.precision import find_precision
-from firstword.app.engine.startup import load_networks
-from firstword.app.options import NetworkOptions, PrecisionChoice
+from firstword.app.engine.runtimes import all_runtimes
+from firstword.app.options import LMEngineOptions, NetworkOptions, PrecisionChoice
+from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.flow.unet import CausalUNet
 from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.runtimes.interface import Machine
 from firstword.models.runtimes.onnx.estimator import OnnxEstimator
 from firstword.models.runtimes.onnx.qwen2 import OnnxQwen2LM
-from firstword.models.runtimes.tensorrt import engines
+from firstword.models.runtimes.tensorrt import engines, runtime
 from firstword.models.runtimes.tensorrt.library import Library
 from firstword.models.token2wav import Token2Wav
 from firstword.models.token2wav_step import StepInput
@@ -101,21 +104,21 @@ def test_engines_that_are_not_there_are_refused_at_the_start(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The GPU and the library are only said to be there."""
-    monkeypatch.setattr(startup, "choose_flow_backend", lambda *given: "tensorrt")
+    monkeypatch.setattr(runtime, "installed_modules", lambda: ["tensorrt"])
     monkeypatch.setattr(
         engines, "find_library", lambda: Library(SimpleNamespace(__version__="10.9"), "tensorrt")
     )
-    options = NetworkOptions(small_checkpoint("cosyvoice2"), device="cpu", flow_backend="tensorrt")
+    machine, checkpoint = Machine("cuda", data_dir=tmp_path), open_checkpoint(small_checkpoint("cosyvoice2"))
     with pytest.raises(
         BackendError, match=r"^FIRSTWORD_FLOW_BACKEND is tensorrt, but .* build them: firstword tensor"
     ):
-        load_networks(options, tmp_path)
+        choose("flow", "tensorrt", all_runtimes(NetworkOptions(), LMEngineOptions()), machine, checkpoint)
 
 
 @pytest.mark.parametrize(
     ("asked", "device", "cores", "found"),
-    [(0, "cpu", 2, 2), (0, "cpu", 64, startup.MAX_WORKERS), (0, "cuda", 64, 1), (3, "cpu", 2, 3)],
+    [(0, "cpu", 2, 2), (0, "cpu", 64, loading.MAX_WORKERS), (0, "cuda", 64, 1), (3, "cpu", 2, 3)],
 )
 def test_workers(monkeypatch: pytest.MonkeyPatch, asked: int, device: str, cores: int, found: int) -> None:
-    monkeypatch.setattr(startup, "_num_cores", lambda: cores)
-    assert startup.choose_num_workers(asked, device) == found
+    monkeypatch.setattr(loading, "_num_cores", lambda: cores)
+    assert loading.choose_num_workers(asked, device) == found

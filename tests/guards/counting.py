@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from firstword.models.runtimes.onnx.session import OrtSession
+from firstword.models.onnx_graphs.session import OrtSession
 
 COPIES = ("copy_", "clone", "cat", "stack", "_to_copy", "index", "index_select", "repeat", "constant_pad_nd")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from firstword.app.engine.startup import load_networks
+from firstword.app.engine.loading import load_networks
 from firstword.app.options import BUILTIN_CHECKPOINT, NetworkOptions
 from firstword.app.settings import SETTINGS
 from firstword.models.checkpoint.open import open_checkpoint

@@ -55,6 +55,8 @@ ROWS = [
     (MethodNotAllowed("no", "GET"), 405, "invalid_request_error", "method_not_allowed", None),
     (errors.UrlTooLong("no"), 414, "invalid_request_error", "url_too_long", None),
     (errors.HeadersTooLarge("no"), 431, "invalid_request_error", "headers_too_large", None),
+    (errors.UnsupportedCoding("no"), 501, "invalid_request_error", "unsupported_transfer_coding", None),
+    (errors.ExpectationFailed("no"), 417, "invalid_request_error", "expectation_failed", None),
     (UpgradeRequired("no"), 426, "invalid_request_error", "upgrade_required", None),
     (SpeakerExists("no"), 409, "conflict_error", "speaker_exists", None),
     (SpeakerIncompatible("no"), 409, "conflict_error", "speaker_incompatible", None),

@@ -44,7 +44,7 @@ async def test_a_language_has_many_names(given: str | None, code: str | None) ->
     for answer in await answers_of(make_services(engine), "Hi.", language=given):
         assert answer.status_code == 200, answer.text
         assert "X-Firstword-Warnings" not in answer.headers
-    assert [stream.request.language for stream in engine.streams] == [code] * 5
+    assert [stream.language for stream in engine.streams] == [code] * 5
 
 
 @pytest.mark.parametrize(

@@ -37,9 +37,9 @@ class RegistryEngine(FakeEngine):
 
     def open(self, request: SynthesisRequest, prepared: object = None) -> FakeStream:
         assert self.registry is not None
-        if request.speaker is not None:
-            self.registry.get(request.speaker, request.client)
-            self.speakers |= {request.speaker}
+        if request.voice.speaker is not None:
+            self.registry.get(request.voice.speaker, request.client)
+            self.speakers |= {request.voice.speaker}
         return super().open(request, prepared)
 
 

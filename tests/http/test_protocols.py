@@ -14,7 +14,7 @@ import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from firstword.app.http import protocols
+from firstword.app.http import connection_limits
 from tests.support.serving import HELLO, PATIENCE_S, draining_server, make_services, serving
 from tests.support.ws_client import ws_client
 
@@ -99,7 +99,7 @@ async def test_a_large_head_within_the_limits_is_served() -> None:
 
 @pytest.mark.parametrize("sent", [b"", b"GET /livez HTTP/1.1\r\nHost: x\r\n", b"\r\n\r\n"])
 async def test_a_head_may_take_only_so_long(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocols, "HEAD_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(connection_limits, "HEAD_TIMEOUT_S", 0.1)
     async with serving(make_services()) as url, connected(url) as (reader, writer):
         writer.write(sent)
         answer = await reader.read()
@@ -108,7 +108,7 @@ async def test_a_head_may_take_only_so_long(sent: bytes, monkeypatch: pytest.Mon
 
 
 async def test_a_later_head_on_a_connection_has_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocols, "HEAD_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(connection_limits, "HEAD_TIMEOUT_S", 0.1)
     async with serving(make_services()) as url, connected(url) as (reader, writer):
         writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
         await reader.readuntil(b"\r\n\r\n")
@@ -117,7 +117,7 @@ async def test_a_later_head_on_a_connection_has_the_same_time(monkeypatch: pytes
 
 
 async def test_a_body_may_take_longer_than_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocols, "HEAD_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(connection_limits, "HEAD_TIMEOUT_S", 0.05)
     body = json.dumps({"text": HELLO}).encode()
     async with serving(make_services()) as url, connected(url) as (reader, writer):
         writer.write(

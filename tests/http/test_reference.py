@@ -20,7 +20,7 @@ SMALL = replace(LIMITS, max_reference_bytes=len(RECORDING))
 
 
 def reference_of(engine: FakeEngine) -> SentRecording:
-    reference = engine.streams[-1].request.reference
+    reference = engine.streams[-1].request.voice.reference
     assert reference is not None
     return reference
 
@@ -43,7 +43,7 @@ async def test_recording_comes_as_base64_or_in_a_form(
             answer = await client.post(path, json=fields | {"reference_audio": wrapped})
     assert answer.status_code == 200, answer.text
     request = engine.streams[0].request
-    assert (request.voice_mode, request.seed, request.speaker) == ("zero_shot", 3, None)
+    assert (request.voice.mode, request.seed, request.voice.speaker) == ("zero_shot", 3, None)
     assert reference_of(engine).content == large
     assert reference_of(engine).transcript == "I am Mia."
     assert not written
@@ -106,10 +106,10 @@ async def test_recording_follows_the_start_of_a_context() -> None:
         await client.receive_until("done", "b")
     assert received_audio(messages, "a")
     first, second = (stream.request for stream in engine.streams)
-    assert (first.mode, first.voice_mode, second.voice_mode) == ("segments", None, "cross_lingual")
+    assert (first.mode, first.voice.mode, second.voice.mode) == ("segments", None, "cross_lingual")
     for request in (first, second):
-        assert request.reference is not None
-        assert request.reference.content == RECORDING
+        assert request.voice.reference is not None
+        assert request.voice.reference.content == RECORDING
 
 
 async def test_recording_over_the_limit_of_messages_comes_in_one() -> None:

@@ -67,7 +67,7 @@ async def test_signed_address_speaks_without_a_key() -> None:
     assert (answer.status_code, answer.headers["content-type"]) == (200, "audio/mpeg")
     assert again.status_code == 200
     request = engine.streams[0].request
-    assert (request.text, request.speaker, request.seed, request.reading.normalize) == (
+    assert (request.text, request.voice.speaker, request.seed, request.reading.normalize) == (
         TEXT,
         "anna",
         7,

@@ -41,7 +41,7 @@ async def test_every_surface_takes_them(surface: str) -> None:
         assert answer.status_code == 200
     request = engine.streams[0].request
     assert request.reading == Reading(normalize=False, marks=False, ssml=False, lexicon={"Nguyen": "win"})
-    assert (request.sampling, request.volume) == (SAMPLING, 0.5)
+    assert (request.sampling, request.delivery.volume) == (SAMPLING, 0.5)
 
 
 async def test_what_is_left_out_is_as_the_checkpoint_has_it() -> None:
@@ -49,7 +49,7 @@ async def test_what_is_left_out_is_as_the_checkpoint_has_it() -> None:
     async with in_process(make_services(engine)) as http:
         await http.post("/tts", json={"text": HELLO})
     request = engine.streams[0].request
-    assert (request.reading, request.sampling, request.volume) == (Reading(), None, 1.0)
+    assert (request.reading, request.sampling, request.delivery.volume) == (Reading(), None, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from firstword.models import token2wav
-from firstword.models.flow.incremental import IncrementalFlow
+from firstword.models.flow.incremental import FlowNetworks, IncrementalFlow
 from firstword.models.runtimes.onnx.build import onnx_estimator, onnx_front
 from firstword.models.token2wav import Token2Wav
 from firstword.models.token2wav_step import StepInput
@@ -29,7 +29,8 @@ def test_mel_is_that_of_one_solve_over_everything(kind: str, has_graphs: bool) -
     front = onnx_front(flow, num_threads=1) if has_graphs else None
     estimator = onnx_estimator(flow, has_int8=False, num_threads=1) if has_graphs else None
     spks = flow.speaker_projection(speaker.embedding[None])
-    mel = IncrementalFlow(flow, estimator, front).solve_whole(
+    networks = FlowNetworks(front or flow.front, estimator or flow.estimator)
+    mel = IncrementalFlow(flow, networks).solve_whole(
         speaker.prompt_tokens.tolist(), speaker.prompt_mel, spks, TOKENS
     )
     torch.testing.assert_close(mel, expected, atol=1e-3, rtol=1e-3)

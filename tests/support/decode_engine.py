@@ -5,10 +5,10 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 
 import torch
 
-from firstword.app.engine.tokens.decode_engine import DecodeRequest, EngineDied
 from firstword.models.layers import FullContext, chunk_mask
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.lm.sampling import class_masks, sample
+from firstword.models.runtimes.engines.decode_engine import DecodeRequest, EngineDied
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -21,6 +21,7 @@ from firstword.app.core.interface import (
     TextReport,
 )
 from firstword.app.errors import CancelReason, Draining, SpeakerNotFound
+from firstword.app.events import StreamEvents
 from firstword.app.telemetry.stream_record import StreamStats
 from firstword.app.text.language import detect_language, unspoken_languages
 
@@ -77,15 +78,15 @@ class FakeEngine:
     def open_streams(self) -> list["FakeStream"]:
         return [stream for stream in self.streams if stream.is_open]
 
-    def open(self, request: SynthesisRequest, prepared: object = None) -> "FakeStream":
-        if not request.is_background:
+    def open(self, request: SynthesisRequest, events: StreamEvents | None = None) -> "FakeStream":
+        if not request.delivery.is_background:
             self.info.check_length(len(request.text or ""))
-        request = replace(request, language=self.info.language_of(request.language))
-        name = request.speaker or self.info.default_speaker
+        name = request.voice.speaker or self.info.default_speaker
+        stream = FakeStream(self, request, name)
         if name not in self.speakers:
             raise SpeakerNotFound(f"No speaker is named {name!r}; GET /speakers lists them.")
         self.info.check(request)
-        return FakeStream(self, request, name)
+        return stream
 
     def list_tokens(self, request: SynthesisRequest) -> AsyncGenerator[ListedTokens]:
         self.open(request)
@@ -133,6 +134,7 @@ class FakeStream:
     def __init__(self, engine: FakeEngine, request: SynthesisRequest, speaker: str) -> None:
         self.request = request
         self.speaker = speaker
+        self.language = engine.info.language_of(request.voice.language)
         self.sample_rate_hz = engine.info.sample_rate_hz
         self.stats = StreamStats()
         self.is_open = True  # until it is left, or its iteration ended
@@ -172,8 +174,8 @@ class FakeStream:
         self._engine.info.check_length(len(self.text) + len(text))
         self.text += text
         self.stats.characters += len(text)
-        language = self.request.language or detect_language(text)
         info = self._engine.info
+        language = self.language or detect_language(text)
         for code in unspoken_languages(text, language, info.languages):
             if info.warning_of(code) not in self.stats.warnings:
                 self.stats.warnings.append(info.warning_of(code))

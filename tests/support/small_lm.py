@@ -3,10 +3,10 @@
 import asyncio
 from functools import cache
 
-from firstword.app.core.tokens import TokenRequest, TokenStream
-from firstword.app.engine.tokens.torch_generator import TorchTokenGenerator
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.lm.token_thread import TorchTokenGenerator
+from firstword.models.lm.tokens import TokenRequest, TokenStream
 from tests.support.checkpoints import small_checkpoint
 
 TEXT = (3, 1, 4, 1, 5, 9, 2, 6)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from dataclasses import fields as dataclass_fields
 from typing import Any
 
 import torch
@@ -10,11 +11,17 @@ from torch import Tensor
 
 from firstword.app.clients import STRANGER, Client
 from firstword.app.core.admission import Admission
-from firstword.app.core.interface import EngineInfo, Mode, SynthesisRequest, VoiceMode
+from firstword.app.core.parts import Pacing, StreamParts
 from firstword.app.core.phrase_cache import PhraseCache
-from firstword.app.core.text_task import EngineParts
+from firstword.app.core.request import (
+    Delivery,
+    EngineInfo,
+    Mode,
+    SynthesisRequest,
+    VoiceChoice,
+    VoiceMode,
+)
 from firstword.app.core.token2wav_pool import Token2WavPool
-from firstword.app.core.tokens import EndReason, TokenRequest, TokenStream
 from firstword.app.engine.engine import SpeechEngine
 from firstword.app.errors import InvalidRequest, SpeakerNotFound
 from firstword.app.options import HopStrategy
@@ -25,6 +32,7 @@ from firstword.app.text.normalize import is_speakable
 from firstword.app.text.segment import Segment
 from firstword.app.text.stream import Item
 from firstword.models.frontend.speaker import SpeakerFeatures
+from firstword.models.lm.tokens import EndReason, TokenRequest, TokenStream
 from firstword.models.token2wav_step import StepInput, StepTimes
 from tests.support.clock import Clock
 
@@ -237,25 +245,20 @@ class ToyEngine:
         info = EngineInfo(
             "toy", "toy", RATE_HZ, "hum", can_do_all, can_do_all, ("en",), 200, accents=("british",)
         )
-        parts = EngineParts(
+        self.parts = StreamParts(
             info=info,
-            admission=self.admission,
             speakers=self.speakers,
             text=text or ToyText(),  # type: ignore[arg-type]
-            generator=self.generator,
             prompt_builder=ToyPromptBuilder(),  # type: ignore[arg-type]
-            token2wav=self.token2wav,
+            generator=self.generator,
             pool=Token2WavPool(self.token2wav, num_workers=1, max_batch=4),
-            metrics=self.metrics,
             clock=self.clock,
-            listener_buffer_s=listener_buffer_s,
-            hop_strategy=hop_strategy,
-            writer_pause_s=writer_pause_s,
-            trims_silence=trims_silence,
+            pacing=Pacing(listener_buffer_s, hop_strategy, writer_pause_s, trims_silence),
+            on_event=self.metrics.on_event,
+            admission=self.admission,
             phrases=PhraseCache(phrase_cache_bytes),
-            loudness=None,
         )
-        self.engine = SpeechEngine(parts)
+        self.engine = SpeechEngine(self.parts, self.metrics)
 
     async def __aenter__(self) -> "ToyEngine":
         return self
@@ -271,9 +274,20 @@ class ToyEngine:
 
 
 def asked(text: str, **fields: Any) -> SynthesisRequest:
-    """For a whole text."""
-    return SynthesisRequest("test", "http", "whole", text, **({"client": STRANGER} | fields))
+    """For a whole text; fields: as `asked_for` takes them."""
+    return asked_for(mode="whole", text=text, **fields)
 
 
 def asked_in_pieces(mode: Mode = "segments", **fields: Any) -> SynthesisRequest:
-    return SynthesisRequest("test", "http", mode, **({"client": STRANGER} | fields))
+    return asked_for(mode=mode, **fields)
+
+
+def asked_for(**fields: Any) -> SynthesisRequest:
+    """fields: those of a request, of its voice and of its delivery; `voice_mode` is that of the voice."""
+    voice_names = {"speaker": "speaker", "reference": "reference", "voice_mode": "mode"}
+    voice_names |= {name: name for name in ("instruct", "language")}
+    delivery_names = {one.name for one in dataclass_fields(Delivery)}
+    voice = {voice_names[name]: fields.pop(name) for name in [*fields] if name in voice_names}
+    delivery = {name: fields.pop(name) for name in [*fields] if name in delivery_names}
+    own = {"request_id": "test", "wire": "http", "client": STRANGER} | fields
+    return SynthesisRequest(**own, voice=VoiceChoice(**voice), delivery=Delivery(**delivery))

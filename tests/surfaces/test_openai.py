@@ -237,7 +237,7 @@ async def test_fields_of_other_servers_are_honoured_and_the_rest_ignored() -> No
     async with in_process(make_services(engine)) as client:
         answer = await client.post("/v1/audio/speech", json=body)
     request = engine.streams[0].request
-    assert (request.language, request.seed, request.instruct, request.wire) == (
+    assert (request.voice.language, request.seed, request.voice.instruct, request.wire) == (
         "en",
         3,
         "gladly",
@@ -252,7 +252,7 @@ async def test_instructions_are_ignored_where_none_can_be_taken() -> None:
         body = {"input": "Hi.", "instructions": "gladly"}
         answer = await client.post("/v1/audio/speech", json=body)
     assert answer.status_code == 200
-    assert engine.streams[0].request.instruct is None
+    assert engine.streams[0].request.voice.instruct is None
 
 
 @pytest.mark.parametrize(

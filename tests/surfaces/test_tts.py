@@ -53,7 +53,7 @@ async def test_the_request_reaches_the_engine_as_it_was_sent() -> None:
     (stream,) = engine.streams
     request = stream.request
     assert (request.request_id, request.wire, request.mode) == ("mine-1", "http", "whole")
-    assert (request.speaker, request.language, request.instruct) == ("anna", "en", "gladly")
+    assert (request.voice.speaker, request.voice.language, request.voice.instruct) == ("anna", "en", "gladly")
     assert (request.seed, request.reading.normalize, stream.text) == (7, False, HELLO)
 
 
@@ -360,7 +360,7 @@ async def test_a_whole_body_is_a_file_that_gives_way_and_everything_else_is_play
             await client.get("/tts", params={"text": "Hi."} | ({"stream": "false"} if whole else {}))
             await client.post("/v1/audio/speech", json={"input": "Hi."} | fields)
             await client.post("/v1/audio/speech", json={"input": "Hi.", "stream_format": "sse"} | fields)
-    played = [stream.request.is_played for stream in engine.streams]
+    played = [stream.request.delivery.is_played for stream in engine.streams]
     assert played == [False, False, False, True, True, True, True, True]
     first_bytes = [
         counted(services, "tts_time_to_first_byte_seconds_count", protocol=p) for p in ("http", "openai")

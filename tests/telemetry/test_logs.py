@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from firstword.app.events import StreamEvents
 from firstword.app.telemetry.logs import LogFormat, configure_logging
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.stream_record import StreamRecord, StreamStats
@@ -164,7 +165,7 @@ def test_frames_of_a_websocket_are_not_shown_even_when_debugging(lines: Lines, n
 def test_stream_is_one_line_without_its_text(lines: Lines, format: LogFormat) -> None:
     configure_logging("debug", format)
     clock = Clock()
-    record = StreamRecord(Metrics(), clock, "http")
+    record = StreamRecord(Metrics(), StreamEvents(clock), "http")
     record.named("r-1", "lena\nmalory")
     clock.pass_s(0.1)
     record.audio_went(2400, 24000)

@@ -3,6 +3,7 @@ import logging
 import pytest
 
 from firstword.app.errors import CancelReason, Wire
+from firstword.app.events import StreamEvents
 from firstword.app.telemetry.metrics import Metrics, Outcome, RejectReason
 from firstword.app.telemetry.stream_record import FirstChunk, StreamRecord, StreamStats
 from tests.support.clock import Clock
@@ -26,7 +27,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def record(metrics: Metrics, clock: Clock) -> StreamRecord:
-    return StreamRecord(metrics, clock, "http")
+    return StreamRecord(metrics, StreamEvents(clock, metrics.on_event), "http")
 
 
 def speak(record: StreamRecord, clock: Clock, waits_s: list[float]) -> None:
@@ -157,7 +158,7 @@ def test_failed_without_audio_has_no_continuity_and_no_real_time_factor(
 
 
 def test_websockets_first_text_starts_a_time_of_its_own(metrics: Metrics, clock: Clock) -> None:
-    record = StreamRecord(metrics, clock, "websocket")
+    record = StreamRecord(metrics, StreamEvents(clock), "websocket")
     clock.pass_s(3.0)
     record.text_came()
     clock.pass_s(0.1)
@@ -169,7 +170,7 @@ def test_websockets_first_text_starts_a_time_of_its_own(metrics: Metrics, clock:
 
 
 def test_time_counts_from_when_the_request_came(metrics: Metrics, clock: Clock) -> None:
-    record = StreamRecord(metrics, clock, "openai", received_s=clock() - 0.5)
+    record = StreamRecord(metrics, StreamEvents(clock), "openai", received_s=clock() - 0.5)
     speak(record, clock, [0.25])
     assert record.ttfb_ms == pytest.approx(750)
 
@@ -223,7 +224,7 @@ def test_real_time_factor_is_unknown_before_the_first_audio(clock: Clock, record
 
 @pytest.mark.parametrize("wire", ["http", "openai", "websocket", "grpc", "kserve", "cli"])
 def test_every_wire_has_its_label(metrics: Metrics, clock: Clock, wire: Wire) -> None:
-    StreamRecord(metrics, clock, wire).end("ok")
+    StreamRecord(metrics, StreamEvents(clock), wire).end("ok")
     assert value(metrics, "tts_requests_total", protocol=wire, outcome="ok") == 1
 
 

@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from firstword.app.events import StreamEvents
 from firstword.app.http.dependencies import Services
 from firstword.app.service import open_tracing
 from firstword.app.settings import InvalidSettings
@@ -89,7 +90,8 @@ async def test_contexts_of_a_websocket_are_parts_of_its_upgrades_trace(
 
 async def test_the_engine_adds_its_stages(exporter: InMemorySpanExporter) -> None:
     trace = OpenTelemetryTracing(exporter).start_stream({}, time.perf_counter())
-    async with ToyEngine() as toy, toy.engine.open(asked("abcdefgh. ijkl.", trace=trace)) as stream:
+    events = StreamEvents(time.perf_counter, trace.on_event)
+    async with ToyEngine() as toy, toy.engine.open(asked("abcdefgh. ijkl."), events) as stream:
         num_chunks = len([event async for event in stream])
     names = [span.name for span in exporter.get_finished_spans()]
     assert names[:3] == ["speaker", "queue", "text"]
@@ -166,12 +168,11 @@ async def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.Mon
 
 
 async def test_off_makes_no_traces() -> None:
-    engine = FakeEngine()
-    services = make_services(engine)
+    services = make_services(FakeEngine())
     assert services.tracing is NO_TRACING
+    assert services.tracing.start_stream(PARENT, 0.0) is NO_TRACE
     async with in_process(services) as client:
         (await client.post("/tts", json={"text": "Hi."}, headers=PARENT)).raise_for_status()
-    assert engine.streams[0].request.trace is NO_TRACE
 
 
 class Collector(http.server.BaseHTTPRequestHandler):

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from firstword.app.core.tokens import TokenRequest, TokenStream
-from firstword.app.engine.tokens.decode_engine import DecodeRequest, EngineSupervisor
-from firstword.app.engine.tokens.engine_generator import EngineTokenGenerator
 from firstword.app.options import VllmOptions
 from firstword.models.lm.plan import Vocabulary
 from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.lm.tokens import TokenRequest, TokenStream
+from firstword.models.runtimes.engines.decode_engine import DecodeRequest, EngineSupervisor
+from firstword.models.runtimes.engines.generator import EngineTokenGenerator
 from firstword.models.runtimes.vllm.export import write_model
 from tests.parity.reference import Case
 from tests.support.reference_lm import bistream_plan, ids, load_lm
@@ -91,7 +91,7 @@ def open_engine(case: Case, directory: Path) -> Iterator[VllmEngine]:
 
 
 async def _build(case: Case, lm: Qwen2LM, directory: Path, loop: asyncio.AbstractEventLoop) -> VllmEngine:
-    from firstword.app.engine.tokens.vllm_engine import VllmProcess, engine_arguments, set_environment
+    from firstword.models.runtimes.vllm.engine import VllmProcess, engine_arguments, set_environment
 
     options = VllmOptions(
         dtype="float32",

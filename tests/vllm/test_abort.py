@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from prometheus_client import REGISTRY
 
-from firstword.app.core.tokens import TokenRequest
+from firstword.models.lm.tokens import TokenRequest
 from tests.support.reference_lm import ids
 from tests.vllm.engine import VllmEngine, spoken, whole_utterance
 

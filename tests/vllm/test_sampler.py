@@ -11,8 +11,8 @@ from torch import Tensor
 from firstword.models.config import SamplingConfig
 from firstword.models.lm.plan import Forbidden, Vocabulary
 from firstword.models.lm.sampling import class_masks, draw, repetition_aware_probabilities
+from firstword.models.runtimes.engines.sampling_state import SamplingState
 from firstword.models.runtimes.vllm.export import EXTRA_KEY
-from firstword.models.runtimes.vllm.sampling_state import SamplingState
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore")]
 

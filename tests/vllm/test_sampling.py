@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from firstword.app.engine.tokens.decode_engine import DecodeRequest
 from firstword.models.layers import FullContext, chunk_mask
 from firstword.models.lm.plan import Forbidden, Run
 from firstword.models.lm.sampling import class_masks, repetition_aware_probabilities
-from firstword.models.runtimes.vllm.sampling_state import SamplingState
+from firstword.models.runtimes.engines.decode_engine import DecodeRequest
+from firstword.models.runtimes.engines.sampling_state import SamplingState
 from tests.support.reference_lm import offline_plan
 from tests.vllm.engine import VllmEngine
 

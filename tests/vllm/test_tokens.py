@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from firstword.app.core.tokens import TokenRequest, TokenStream
-from firstword.app.engine.tokens.engine_generator import EngineTokenGenerator
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder
 from firstword.models.lm.plan import Plan
+from firstword.models.lm.tokens import TokenRequest, TokenStream
+from firstword.models.runtimes.engines.generator import EngineTokenGenerator
 from tests.support.reference_lm import bistream_plan, decode_pieces, ids, offline_plan
 from tests.vllm.engine import SEED, VllmEngine, finished, pushed_utterance, spoken, whole_utterance
 

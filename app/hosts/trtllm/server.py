@@ -21,9 +21,9 @@ from torch import Tensor
 
 from firstword.models.config import SamplingConfig
 from firstword.models.lm.plan import Vocabulary
+from firstword.models.runtimes.engines.sampling_state import KEY, SamplingState
 from firstword.models.runtimes.tensorrt_llm.export import BIAS_FILE, IDS_FILE, SAMPLING_FILE, MergedIds
 from firstword.models.runtimes.tensorrt_llm.sampler import RepetitionAwareProcessor
-from firstword.models.runtimes.vllm.sampling_state import KEY, SamplingState
 
 OWNER: Final = "firstword"  # of the model in the list of models, where draws are taken
 

@@ -129,7 +129,8 @@ class Context:
         if not self._num_missing:
             reference = SentRecording(bytes(self._recording), self._reference_text)
             self._recording = bytearray()
-            self._request = replace(self._request, reference=reference)
+            voice = replace(self._request.voice, reference=reference)
+            self._request = replace(self._request, voice=voice)
             self._session = StreamSession(self._services, self._request, headers=self._headers)
 
     def _check_recording(self) -> None:

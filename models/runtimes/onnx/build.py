@@ -8,22 +8,21 @@ from typing import Final, Literal
 
 from firstword.models.flow.encoder import ConformerFront
 from firstword.models.flow.flow import Flow
-from firstword.models.flow.incremental import OtherEstimator, OtherFront
 from firstword.models.flow.solver import time_steps
 from firstword.models.flow.unet import CausalUNet
-from firstword.models.hift.hift import Generate, HiFT
+from firstword.models.hift.hift import HiFT
 from firstword.models.lm.decoder import SpeechLM
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.lm.transformer_lm import TransformerLM
-from firstword.models.runtimes.onnx.encoder import OnnxFront
-from firstword.models.runtimes.onnx.estimator import OnnxEstimator, dit_estimator, unet_estimator
-from firstword.models.runtimes.onnx.graph import (
+from firstword.models.onnx_graphs.graph import (
     float32,
     int4_blockwise,
     int8_blockwise,
     int8_per_row,
     int8_per_tensor,
 )
+from firstword.models.runtimes.onnx.encoder import OnnxFront
+from firstword.models.runtimes.onnx.estimator import OnnxEstimator, dit_estimator, unet_estimator
 from firstword.models.runtimes.onnx.hift import OnnxGenerator, is_wide
 from firstword.models.runtimes.onnx.qwen2 import HEAD_DIM_STEP, OnnxQwen2LM, Products
 from firstword.models.runtimes.onnx.state import StatePrecision
@@ -54,7 +53,7 @@ MIN_INT8_STATE_WIDTH = 512  # of keys: below, converting costs more than the mem
 
 def onnx_estimator(
     flow: Flow, has_int8: bool, num_threads: int, state_precision: StatePrecision | Literal["auto"] = "auto"
-) -> OtherEstimator:
+) -> OnnxEstimator:
     """has_int8: for the linear layers of its transformer blocks.
 
     state_precision: of the keys and values that a stream keeps; auto is int8 beside 8-bit products where they
@@ -73,7 +72,7 @@ def onnx_estimator(
     return made
 
 
-def onnx_front(flow: Flow, num_threads: int) -> OtherFront | None:
+def onnx_front(flow: Flow, num_threads: int) -> OnnxFront | None:
     """None for CosyVoice 3, whose front is two small convolutions."""
     if not isinstance(flow.front, ConformerFront):
         return None
@@ -83,7 +82,7 @@ def onnx_front(flow: Flow, num_threads: int) -> OtherFront | None:
     return graph
 
 
-def onnx_generator(hift: HiFT, has_int8: bool, num_threads: int) -> Generate | None:
+def onnx_generator(hift: HiFT, has_int8: bool, num_threads: int) -> OnnxGenerator | None:
     """None for CosyVoice 3: there is no graph of the causal generator.
 
     has_int8: for the convolutions of its residual blocks, where they are wide enough to gain by it.

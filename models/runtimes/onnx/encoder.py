@@ -24,8 +24,8 @@ from firstword.models.flow.encoder import (
 )
 from firstword.models.flow.kv_cache import RingKVCache
 from firstword.models.layers import ConformerLayer, InputEmbedding, RelativeAttention, sinusoids
-from firstword.models.runtimes.onnx.graph import CONTRIB, GraphWriter, Shape, float32
-from firstword.models.runtimes.onnx.session import OrtSession, each
+from firstword.models.onnx_graphs.graph import CONTRIB, GraphWriter, Shape, float32
+from firstword.models.onnx_graphs.session import OrtSession, each
 from firstword.models.runtimes.onnx.state import StateInputs, StateSpec
 
 _LEFT_TOKENS = LOOKAHEAD_KERNEL_SIZE - 1
@@ -170,7 +170,7 @@ class OnnxFront:
             mu = x.new_empty(1, of_frames.length, self._num_mels)
             inputs, outputs = {"x": x, "is_token": (row >= 0).float()[None, :, None]}, {"mu": mu}
             rates = (self._plan.tokens, of_tokens), (self._plan.frames, of_frames)
-            next_left = [state.bind(stream, 1, inputs, outputs) for state, stream in rates]
+            commits = [state.bind(stream, inputs, outputs) for state, stream in rates]
             for state, stream in rates:
                 cache, length = stream.cache, stream.length
                 own = sinusoids(torch.arange(cache.start, cache.start + length), self._width, torch.float32)
@@ -181,7 +181,7 @@ class OnnxFront:
                 inputs[f"{state.prefix}own_cos"] = own[:, 1::2].contiguous()
                 inputs[f"{state.prefix}seen"] = seen
             self._session.run(inputs, outputs)
-            for (state, stream), left in zip(rates, next_left, strict=True):
-                state.commit(stream, left)
+            for commit in commits:
+                commit()
             done.append(mu[0])
         return torch.nn.utils.rnn.pad_sequence(done, batch_first=True).mT

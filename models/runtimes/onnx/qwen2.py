@@ -25,8 +25,8 @@ from firstword.models.lm.qwen2 import (
     Qwen2LM,
     rotary_angles,
 )
-from firstword.models.runtimes.onnx.graph import CONTRIB, GraphWriter, Product, Shape
-from firstword.models.runtimes.onnx.session import OrtSession, each
+from firstword.models.onnx_graphs.graph import CONTRIB, GraphWriter, Product, Shape
+from firstword.models.onnx_graphs.session import OrtSession, each
 
 HEAD_DIM_STEP = 16  # GroupQueryAttention with rotary positions takes multiples of that
 

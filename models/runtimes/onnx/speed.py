@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from onnxruntime.capi import onnxruntime_pybind11_state as onnx_errors
 
-from firstword.models.runtimes.onnx.graph import (
+from firstword.models.onnx_graphs.graph import (
     GraphWriter,
     Product,
     float32,
@@ -17,7 +17,7 @@ from firstword.models.runtimes.onnx.graph import (
     int8_blockwise,
     int8_per_tensor,
 )
-from firstword.models.runtimes.onnx.session import OrtSession
+from firstword.models.onnx_graphs.session import OrtSession
 
 _ROUNDS = 15
 _TOKEN_SHAPE = (4864, 896)  # weights of a full-size language model's feedforward, for one row

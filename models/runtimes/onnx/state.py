@@ -1,6 +1,6 @@
 """State inputs and outputs of ONNX graphs: how they are written into a graph, and bound for a run.
 
-Each name begins with a prefix of its own. For each causal convolution `conv_left_i` and `next_conv_left_i`
+Each name begins with a prefix of its own. For each causal convolution `left_i` and `next_left_i`
 (G, frames, C); for each attention `keys_i` and `values_i` (G, H, buffer, D), which the graph writes in place:
 `next_keys_i` and `next_values_i` are bound to the same memory; `scatter` (G, H, T, 3), int64, the indices of
 the chunk in such a buffer; `mask` (1, 1, T, buffer), added to the scores. i is the index that the network
@@ -8,8 +8,9 @@ gave its layer. The buffers are those of `firstword.models.flow.kv_cache.RingKVC
 `key_scales_i` and `value_scales_i` (G, H, buffer, 1) too, and `mask` is (buffer,).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -19,25 +20,22 @@ from torch import Tensor
 
 from firstword.models.flow.batched_cache import StreamChunk
 from firstword.models.flow.kv_cache import Int8RingKVCache, RingKVCache
-from firstword.models.runtimes.onnx.graph import CONTRIB, GraphWriter, Shape
+from firstword.models.flow.state import ChunkState
+from firstword.models.onnx_graphs.graph import CONTRIB, GraphWriter, Shape
+from firstword.models.state import StateLayout, StateTensor
 
 StatePrecision = Literal["float32", "int8"]
+_FLOAT32 = torch.empty(0)  # left contexts are
 _LEAST = 1e-30  # of what is divided by
 _MOST_KEY_STEPS = 63  # without VNNI two products with a query of up to 255 are added in 16 bits, signed
 
 
 @dataclass(frozen=True, slots=True)
 class StateSpec:
-    """The state of a graph. conv_shapes: frames and channels left of each convolution, by index.
-
-    precision: of keys and values.
-    """
+    """The state of a graph. prefix: of its names. precision: of keys and values."""
 
     prefix: str
-    conv_shapes: Mapping[int, tuple[int, int]]
-    layers: tuple[int, ...]
-    num_heads: int
-    head_dim: int
+    layout: StateLayout
     precision: StatePrecision
 
     @property
@@ -45,46 +43,25 @@ class StateSpec:
         return Int8RingKVCache if self.precision == "int8" else RingKVCache
 
     def bind(
-        self, stream: StreamChunk, rows: int, inputs: dict[str, Tensor], outputs: dict[str, Tensor]
-    ) -> dict[int, Tensor]:
-        """Add the stream's state to the graph's inputs and outputs.
-
-        Returns what the graph will leave of each convolution, for `commit` after the run.
-        """
-        cache, step = stream.cache, stream.step
-        next_left = {
-            index: torch.empty(rows, frames, channels)
-            for index, (frames, channels) in self.conv_shapes.items()
-        }
-        for index, left in next_left.items():
-            inputs[f"{self.prefix}conv_left_{index}"] = cache.conv_state.left_of(
-                (step, index), left, left.shape[1], dim=1
-            )
-            outputs[f"{self.prefix}next_conv_left_{index}"] = left
-        num_frames = 0
-        for layer in self.layers:
-            (buffer,) = cache.buffers((step, layer), (rows, self.num_heads, self.head_dim))
-            num_frames = buffer.num_frames
-            for name, tensor in buffer.tensors.items():
-                inputs[f"{self.prefix}{name}_{layer}"] = tensor
-                outputs[f"{self.prefix}next_{name}_{layer}"] = tensor
-        _, start = cache.current
-        frames = torch.arange(start, start + stream.length)
-        grid = torch.meshgrid(torch.arange(rows), torch.arange(self.num_heads), frames, indexing="ij")
+        self, stream: StreamChunk, inputs: dict[str, Tensor], outputs: dict[str, Tensor]
+    ) -> Callable[[], None]:
+        """Add the stream's state to the graph's inputs and outputs; -> what keeps it after the run."""
+        state = ChunkState(stream, self.layout, _FLOAT32)
+        rows, length = state.rows.stop - state.rows.start, state.length
+        next_left = {one.name: torch.empty(rows, *one.shape) for one in self.layout.left}
+        for name, tensor in state.tensors.items():
+            inputs[f"{self.prefix}{name}"] = tensor
+            outputs[f"{self.prefix}next_{name}"] = next_left.get(name, tensor)
+        num_heads = next(iter(self.layout.attentions.values()))[0]
+        frames = torch.arange(state.start, state.start + length)
+        grid = torch.meshgrid(torch.arange(rows), torch.arange(num_heads), frames, indexing="ij")
         inputs[f"{self.prefix}scatter"] = torch.stack(grid, dim=-1).contiguous()
-        mask = torch.full((num_frames,), -torch.inf)
-        for _, first, stop in cache.visible(stream.length):
+        mask = torch.full((state.num_frames,), -torch.inf)
+        for first, stop in state.visible:
             mask[first:stop] = 0
         is_row = self.precision == "int8"
-        inputs[f"{self.prefix}mask"] = mask if is_row else mask.repeat(stream.length, 1)[None, None]
-        return next_left
-
-    def commit(self, stream: StreamChunk, next_left: Mapping[int, Tensor]) -> None:
-        """Keep what a run wrote."""
-        for index, left in next_left.items():
-            stream.cache.conv_state.keep((stream.step, index), left)
-        for layer in self.layers:
-            stream.cache.commit_layer((stream.step, layer))
+        inputs[f"{self.prefix}mask"] = mask if is_row else mask.repeat(length, 1)[None, None]
+        return partial(state.commit, next_left)
 
 
 class StateInputs:
@@ -100,8 +77,7 @@ class StateInputs:
     ):
         self._writer, self._prefix, self._precision = writer, prefix, precision
         self._num_heads, self._head_dim = num_heads, head_dim
-        self._conv_shapes: dict[int, tuple[int, int]] = {}
-        self._layers: list[int] = []
+        self._tensors: dict[str, StateTensor] = {}
         shape: Shape = ["rows", num_heads, f"{prefix}length", 3]
         self._scatter = writer.input(f"{prefix}scatter", shape, TensorProto.INT64)
         row: Shape = [f"{prefix}buffer"]
@@ -110,24 +86,16 @@ class StateInputs:
 
     @property
     def spec(self) -> StateSpec:
-        return StateSpec(
-            self._prefix,
-            self._conv_shapes,
-            tuple(self._layers),
-            self._num_heads,
-            self._head_dim,
-            self._precision,
-        )
+        return StateSpec(self._prefix, StateLayout(tuple(self._tensors.values())), self._precision)
 
     def extend(self, index: int, x: str, frames: int, channels: int) -> str:
         """x (G, T, C) -> (G, frames + T, C). index: of the convolution in its network."""
-        assert index not in self._conv_shapes, f"two convolutions have the index {index}"
-        self._conv_shapes[index] = (frames, channels)
+        name = self._added(StateTensor("left", index, (frames, channels), time_dim=1, grows=False))
         writer = self._writer
         shape: Shape = ["rows", frames, channels]
-        left = writer.input(f"{self._prefix}conv_left_{index}", shape)
+        left = writer.input(f"{self._prefix}{name}", shape)
         extended = writer.node("Concat", left, x, axis=1)
-        writer.output(f"{self._prefix}next_conv_left_{index}", writer.sliced(extended, -frames, None), shape)
+        writer.output(f"{self._prefix}next_{name}", writer.sliced(extended, -frames, None), shape)
         return extended
 
     def attend(self, layer: int, query: str, key: str, value: str, bias: str | None = None) -> str:
@@ -135,8 +103,9 @@ class StateInputs:
 
         bias (1, H, T, buffer): added to the scores as well.
         """
-        assert layer not in self._layers, f"two attentions have the index {layer}"
-        self._layers.append(layer)
+        shape = self._num_heads, 0, self._head_dim
+        self._added(StateTensor("keys", layer, shape, time_dim=2, grows=True))
+        self._added(StateTensor("values", layer, shape, time_dim=2, grows=True))
         writer = self._writer
         if self._precision == "int8":
             assert bias is None, "no scores are added in 8 bits"
@@ -149,6 +118,11 @@ class StateInputs:
         return writer.node(
             "MultiHeadAttention", query, *seen, "", "", mask, domain=CONTRIB, num_heads=self._num_heads
         )
+
+    def _added(self, one: StateTensor) -> str:
+        assert one.name not in self._tensors, f"an index is taken twice: {one.name}"
+        self._tensors[one.name] = one
+        return one.name
 
     def _attend_in_8_bits(self, layer: int, query: str, key: str, value: str) -> str:
         """Queries times keys in 8 bits. The weights stay float32: most are far smaller than the largest."""

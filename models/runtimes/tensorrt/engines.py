@@ -1,13 +1,16 @@
 """The engines of a checkpoint: which files they are, and the networks that run them."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from firstword.models.checkpoint.open import Checkpoint, token2wav_fingerprint
 from firstword.models.config import ESTIMATOR_FILE, CosyVoice1FlowConfig, Dtype
 from firstword.models.flow.flow import Flow
+from firstword.models.flow.incremental import FlowNetworks
 from firstword.models.flow.solver import time_steps
-from firstword.models.hift.hift import HiFT
+from firstword.models.hift.hift import Generate, HiFT
+from firstword.models.runtimes.tensorrt.contexts import Engine, load_engine
 from firstword.models.runtimes.tensorrt.library import Library, Part, Ranges, TensorRTError, find_library
 from firstword.models.runtimes.tensorrt.networks import (
     TensorRTCausalGenerator,
@@ -16,7 +19,6 @@ from firstword.models.runtimes.tensorrt.networks import (
 )
 from firstword.models.runtimes.tensorrt.parts import part_ranges, parts_of
 from firstword.models.runtimes.tensorrt.plans import PlanDirectory, gpu_name
-from firstword.models.runtimes.tensorrt.runtime import Engine, load_engine
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,30 +69,29 @@ def find_plans(checkpoint: Checkpoint, dtype: Dtype, window_s: float | None, dir
     return found
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EngineNetworks:
-    """What a `Token2Wav` runs instead of its own; of the generators one."""
-
-    estimator: TensorRTEstimator
-    generate: TensorRTGenerator | None
-    causal_generate: TensorRTCausalGenerator | None
-
-
-def load_engines(found: EnginePlans, flow: Flow, hift: HiFT, num_contexts: int) -> EngineNetworks:
-    """num_contexts: runs of one engine at once. Raises TensorRTError and OSError."""
+def load_engines(found: EnginePlans, names: Collection[str], num_contexts: int) -> dict[str, Engine]:
+    """names: of the parts. num_contexts: runs of one engine at once. Raises TensorRTError and OSError."""
     plans = found.plans
-    engines = {
+    return {
         name: load_engine(found.library, plans.path(name, ranges), num_contexts)
         for name, ranges in found.ranges.items()
+        if name in names
     }
-    return networks_of(engines, flow, hift)
 
 
-def networks_of(engines: dict[str, Engine], flow: Flow, hift: HiFT) -> EngineNetworks:
+FLOW_PARTS = ("estimator_chunk", "estimator")
+VOCODER_PARTS = ("generator", "generator_start", "generator_next")
+
+
+def flow_networks(engines: Mapping[str, Engine], flow: Flow) -> FlowNetworks:
     """engines: by the names of their parts."""
     steps = [t for t, _ in time_steps(flow.config.cfm.num_steps)]
     estimator = TensorRTEstimator(flow.estimator, steps, engines["estimator_chunk"], engines["estimator"])
+    return FlowNetworks(flow.front, estimator)
+
+
+def vocoder_network(engines: Mapping[str, Engine], hift: HiFT) -> Generate:
+    """engines: as of `flow_networks`."""
     if not hift.config.is_causal:
-        return EngineNetworks(estimator, TensorRTGenerator(hift.generator, engines["generator"]), None)
-    start, following = engines["generator_start"], engines["generator_next"]
-    return EngineNetworks(estimator, None, TensorRTCausalGenerator(hift.generator, start, following))
+        return TensorRTGenerator(hift.generator, engines["generator"])
+    return TensorRTCausalGenerator(hift.generator, engines["generator_start"], engines["generator_next"])

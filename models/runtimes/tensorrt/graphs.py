@@ -5,7 +5,7 @@ G rows (two a stream with guidance), T frames, M mel bands, all of the graph's n
 - `estimator`: a sequence at once, as published. x, mu, cond (G, M, T); mask (G, 1, T), 1 where a frame
   counts; t (G,) float32; spks (G, M) -> estimator_out (G, M, T).
 - `estimator_chunk`: the current chunks of streams. h (G, T, 4 M), the inputs stacked; times (parts, C), what
-  depends on the time alone (see `firstword.models.runtimes.onnx.estimator`); past_mask (G, P) and own_mask
+  depends on the time alone (see `firstword.models.onnx_graphs.estimator`); past_mask (G, P) and own_mask
   (G, T), 0 where a frame counts, else `HIDDEN`; of a DiT positions (G, T) int64; left_i (G, frames, C), what
   came before the chunk at causal convolution i; keys_i, values_i (G, H, P, D) of the frames before the chunk,
   in any order -> velocity (G, T, M), next_left_i, new_keys_i, new_values_i (G, H, T, D) of the chunk alone.
@@ -24,11 +24,11 @@ import torch
 from onnx import TensorProto
 
 from firstword.models.config import NUM_MELS, Dtype
-from firstword.models.flow.dit import POSITION_KERNEL_SIZE, ROTARY_BASE, DiT, DiTBlock
-from firstword.models.flow.unet import CausalConv1d, CausalUNet
+from firstword.models.flow.dit import ROTARY_BASE, DiT, DiTBlock
+from firstword.models.flow.unet import CausalUNet
 from firstword.models.hift.hift import Generator
 from firstword.models.layers import TimeEmbedding
-from firstword.models.runtimes.onnx.estimator import (
+from firstword.models.onnx_graphs.estimator import (
     STACKED,
     DiTWriter,
     StateWriter,
@@ -36,20 +36,12 @@ from firstword.models.runtimes.onnx.estimator import (
     num_times,
     resnets_of,
 )
-from firstword.models.runtimes.onnx.graph import Shape, float32
-from firstword.models.runtimes.onnx.hift import GeneratorWriter
-from firstword.models.runtimes.onnx.session import each
-from firstword.models.runtimes.onnx.standard import HIDDEN, StandardWriter
+from firstword.models.onnx_graphs.generator import GeneratorWriter
+from firstword.models.onnx_graphs.graph import Shape, float32
+from firstword.models.onnx_graphs.session import each
+from firstword.models.onnx_graphs.standard import HIDDEN, StandardWriter
 
 Estimator = CausalUNet | DiT
-
-
-def conv_shapes(estimator: Estimator) -> dict[int, tuple[int, int]]:
-    """Frames and channels before each causal convolution, by its index."""
-    if isinstance(estimator, DiT):
-        return dict.fromkeys(range(2), (POSITION_KERNEL_SIZE - 1, estimator.config.dim))
-    convs = (part for part in estimator.modules() if isinstance(part, CausalConv1d))
-    return {conv.index: (conv.kernel_size[0] - 1, conv.in_channels) for conv in convs}
 
 
 def estimator_graph(estimator: Estimator, dtype: Dtype) -> bytes:

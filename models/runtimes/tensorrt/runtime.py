@@ -1,146 +1,80 @@
-"""Engines that run on a GPU: a pool of execution contexts, each with a CUDA stream of its own.
+"""Flow and vocoder by TensorRT's engines, which `firstword tensorrt` builds for a checkpoint and a GPU."""
 
-`Engine` and `ContextPool` know nothing of TensorRT, so that a test gives them contexts of its own.
-"""
-
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from queue import LifoQueue
-from typing import Any, Final, Protocol
+from typing import ClassVar, Final
 
-import torch
-from torch import Tensor
+from firstword.models.checkpoint.open import Checkpoint
+from firstword.models.flow.flow import Flow
+from firstword.models.networks import Networks
+from firstword.models.runtimes.interface import (
+    BackendError,
+    Machine,
+    Part,
+    Provides,
+    Runtime,
+    TorchNetworks,
+    needs_onnx_state,
+)
+from firstword.models.runtimes.tensorrt.engines import (
+    FLOW_PARTS,
+    VOCODER_PARTS,
+    EnginePlans,
+    find_plans,
+    flow_networks,
+    load_engines,
+    vocoder_network,
+)
+from firstword.models.runtimes.tensorrt.library import INSTALL, TensorRTError, installed_modules
 
-from firstword.models.runtimes.tensorrt.library import Library, TensorRTError
-
-ALIGNMENT: Final = 256  # bytes: TensorRT takes no other addresses
-Shape = tuple[int, ...]
+ENGINES_DIRECTORY: Final = "tensorrt"
+"""Name of the directory of plans within the data directory."""
 
 
-class ExecutionContext(Protocol):
-    def run(self, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor]) -> None:
-        """Write `outputs`, whose shapes follow from those of `inputs`; all contiguous, on the device."""
-        ...
+class TensorRTRuntime(Runtime):
+    name = "tensorrt"
+    provides: ClassVar[Provides] = {"flow": ("tensorrt",), "vocoder": ("tensorrt",)}
 
+    def __init__(self, window_s: float | None) -> None:
+        """window_s: how much of its own past a stream attends to; None: all."""
+        self._window_s = window_s
 
-class ContextPool:
-    """A fixed number of contexts, each in use by one thread at a time. A thread waits while none is free."""
+    def declines(self, part: Part, machine: Machine, checkpoint: Checkpoint) -> str | None:
+        return "TensorRT is used only if it is asked for"
 
-    def __init__(self, new_context: Callable[[], ExecutionContext], size: int):
-        assert size >= 1, f"size {size}"
-        self._free: LifoQueue[ExecutionContext] = LifoQueue()  # the one used last has its memory warm
-        for _ in range(size):
-            self._free.put(new_context())
-
-    @property
-    def num_free(self) -> int:
-        return self._free.qsize()
-
-    @contextmanager
-    def acquired(self) -> Iterator[ExecutionContext]:
-        """A context, which comes back whatever happens. One thread must not ask for a second one."""
-        context = self._free.get()
+    def refusal(self, machine: Machine, checkpoint: Checkpoint) -> str | None:
+        asked, otherwise = "FIRSTWORD_FLOW_BACKEND is tensorrt", "set FIRSTWORD_FLOW_BACKEND=auto"
+        if machine.device == "cpu":
+            return (
+                f"{asked}, which needs an NVIDIA GPU, and the networks run on the CPU; "
+                f"{otherwise}, or FIRSTWORD_DEVICE=cuda where there is one"
+            )
+        if checkpoint.config.family == "cosyvoice1":
+            return (
+                f"{asked}, which runs the flows of CosyVoice 2 and 3, and the checkpoint is a CosyVoice 1; "
+                f"{otherwise}"
+            )
+        if not installed_modules():
+            return f"{asked}, but TensorRT is not installed; {INSTALL}; or {otherwise}"
         try:
-            yield context
-        finally:
-            self._free.put(context)
+            self._plans(machine, checkpoint)
+        except (TensorRTError, OSError) as error:
+            return f"{asked}, but {error}"
+        return needs_onnx_state(machine, "the flow runs in tensorrt")
 
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What an engine takes as one of its inputs."""
-
-    least: Shape
-    greatest: Shape
-    dtype: torch.dtype
-
-
-class Engine:
-    """One part. bounds: by input."""
-
-    def __init__(self, bounds: Mapping[str, Bounds], pool: ContextPool):
-        self._bounds, self.pool = bounds, pool
-
-    def fits(self, inputs: Mapping[str, Tensor]) -> bool:
-        """Whether shapes are within the profile. Raises TensorRTError for inputs that it does not have.
-
-        An engine reads memory without asking what is in it.
-        """
-        if inputs.keys() != self._bounds.keys():
-            raise TensorRTError(f"the engine takes {sorted(self._bounds)}, not {sorted(inputs)}")
-        for name, tensor in inputs.items():
-            bounds = self._bounds[name]
-            if tensor.dtype != bounds.dtype:
-                raise TensorRTError(f"the engine takes {name} as {bounds.dtype}, not {tensor.dtype}")
-            sizes = zip(bounds.least, tensor.shape, bounds.greatest, strict=True)
-            if not all(low <= size <= high for low, size, high in sizes):
-                return False
-        return True
-
-    def run(self, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor]) -> None:
-        """Fill `outputs`. Threads may call it at once. Raises TensorRTError."""
-        with self.pool.acquired() as context:
-            context.run({name: tensor.contiguous() for name, tensor in inputs.items()}, outputs)
-
-
-class CudaContext:
-    """An execution context of TensorRT: its work stands in the order of the caller's CUDA stream.
-
-    context: of tensorrt.ICudaEngine.create_execution_context.
-    """
-
-    def __init__(self, context: Any):
-        self._context, self._stream = context, torch.cuda.Stream()
-
-    def run(self, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor]) -> None:
-        caller = torch.cuda.current_stream()
-        aligned = {name: _aligned(tensor) for name, tensor in inputs.items()}
-        self._stream.wait_stream(caller)
+    def load(self, part: Part, networks: TorchNetworks) -> Networks:
+        """With a context for each of the threads that may run an engine."""
+        machine = networks.machine
+        names = FLOW_PARTS if part == "flow" else VOCODER_PARTS
         try:
-            for name, tensor in aligned.items():
-                if not self._context.set_input_shape(name, tuple(tensor.shape)):
-                    raise TensorRTError(f"TensorRT refuses {name} of the shape {tuple(tensor.shape)}")
-            for name, tensor in (*aligned.items(), *outputs.items()):
-                if not self._context.set_tensor_address(name, tensor.data_ptr()):
-                    raise TensorRTError(f"TensorRT refuses the memory of {name}")
-            if not self._context.execute_async_v3(self._stream.cuda_stream):
-                raise TensorRTError("TensorRT could not run the engine")
-        finally:
-            caller.wait_stream(self._stream)  # so the caller may free what was given
+            found = self._plans(machine, networks.checkpoint)
+            engines = load_engines(found, names, machine.num_workers)
+        except (TensorRTError, OSError) as error:
+            raise BackendError(f"FIRSTWORD_FLOW_BACKEND is tensorrt, but {error}") from error
+        if part == "vocoder":
+            return Networks(vocoder=vocoder_network(engines, networks.hift))
+        assert isinstance(networks.flow, Flow), networks.flow
+        return Networks(flow=flow_networks(engines, networks.flow))
 
-
-def _aligned(tensor: Tensor) -> Tensor:
-    return tensor if tensor.data_ptr() % ALIGNMENT == 0 else tensor.clone()
-
-
-def load_engine(library: Library, path: Path, num_contexts: int) -> Engine:
-    """Read a plan. Raises TensorRTError, also for a plan of another GPU or version, and OSError."""
-    trt, log = library.module, library.new_log()
-    runtime = trt.Runtime(log)
-    engine = runtime.deserialize_cuda_engine(path.read_bytes())
-    if engine is None:
-        problems = "; ".join(log.errors) or "no reason given"
-        raise TensorRTError(f"{path}: {library.name} {library.version} cannot load it: {problems}")
-    names = [engine.get_tensor_name(index) for index in range(engine.num_io_tensors)]
-    kinds = trt.DataType
-    dtypes = {
-        kinds.FLOAT: torch.float32,
-        kinds.HALF: torch.float16,
-        kinds.BF16: torch.bfloat16,
-        kinds.INT64: torch.int64,
-    }
-    bounds = {}
-    for name in names:
-        if engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT:
-            least, _, greatest = engine.get_tensor_profile_shape(name, 0)
-            bounds[name] = Bounds(tuple(least), tuple(greatest), dtypes[engine.get_tensor_dtype(name)])
-
-    def new_context() -> CudaContext:
-        context = engine.create_execution_context()
-        if context is None:
-            raise TensorRTError(f"{path}: no memory for an execution context: {'; '.join(log.errors)}")
-        return CudaContext(context)
-
-    return Engine(bounds, ContextPool(new_context, num_contexts))
+    def _plans(self, machine: Machine, checkpoint: Checkpoint) -> EnginePlans:
+        directory = (machine.data_dir or Path()) / ENGINES_DIRECTORY
+        return find_plans(checkpoint, machine.dtype, self._window_s, directory)

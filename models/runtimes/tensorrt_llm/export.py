@@ -5,7 +5,6 @@ tokens `<|s_0|>` ..., then the special ids. A Qwen2 has no bias at its head: the
 text from being drawn, is a bias on the logits that each request carries (`embedding_bias`).
 """
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,13 +17,13 @@ from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.config import CheckpointError, Dtype, Qwen2LMConfig
 from firstword.models.lm.plan import Vocabulary
 from firstword.models.lm.qwen2 import Qwen2LM
-from firstword.models.runtimes.vllm.export import (
+from firstword.models.runtimes.engines.joint_model import (
     DTYPES,
-    EXTRA_KEY,
     WEIGHTS_FILE,
-    config_of,
     joint_table,
+    qwen2_config,
     tensors_of,
+    write_json,
 )
 from firstword.models.tokenizer import load_text_tokenizer
 from firstword.models.tokenizer.qwen2 import Qwen2Tokenizer
@@ -91,12 +90,12 @@ def export(directory: Path, out: Path, dtype: Dtype) -> MergedIds:
     out.mkdir(parents=True, exist_ok=True)
     save_file(merged_tensors(lm, ids), out / WEIGHTS_FILE, metadata={"format": "pt"})
     save_file({"embedding_bias": embedding_bias(lm, ids)}, out / BIAS_FILE)
-    _write_json(out / "config.json", hugging_face_config(lm.config, ids, dtype))
-    _write_json(out / IDS_FILE, asdict(ids))
+    write_json(out / "config.json", hugging_face_config(lm.config, ids, dtype))
+    write_json(out / IDS_FILE, asdict(ids))
     rules = {"vocabulary": asdict(vocabulary), "sampling": asdict(checkpoint.config.lm.sampling)}
-    _write_json(out / SAMPLING_FILE, rules)
+    write_json(out / SAMPLING_FILE, rules)
     (out / "tokenizer.json").write_text(tokenizer.with_tokens(token_names(vocabulary)), encoding="utf-8")
-    _write_json(out / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
+    write_json(out / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
     return ids
 
 
@@ -124,10 +123,9 @@ def embedding_bias(lm: Qwen2LM, ids: MergedIds) -> Tensor:
 
 
 def hugging_face_config(config: Qwen2LMConfig, ids: MergedIds, dtype: Dtype) -> dict[str, Any]:
-    plain = {name: value for name, value in config_of(config, dtype).items() if name != EXTRA_KEY}
     theta = config.qwen2.rope_theta
     return {
-        **plain,
+        **qwen2_config(config, dtype),
         "architectures": ["Qwen2ForCausalLM"],
         "torch_dtype": dtype,
         "rope_theta": theta,  # where older readers look for it
@@ -151,7 +149,3 @@ def token_names(vocabulary: Vocabulary) -> list[str]:
         else:
             names.append(f"<|unused_{id}|>")
     return names
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -14,7 +14,7 @@ from torch import Tensor
 from firstword.models.config import SamplingConfig
 from firstword.models.lm.plan import Vocabulary
 from firstword.models.lm.sampling import class_masks, sample
-from firstword.models.runtimes.vllm.sampling_state import SamplingState
+from firstword.models.runtimes.engines.sampling_state import SamplingState
 
 
 @dataclass(slots=True, eq=False)

@@ -12,27 +12,24 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-import torch
 from safetensors.torch import save_file
-from torch import Tensor
 
-from firstword.models.checkpoint.names import QWEN2_LM
 from firstword.models.checkpoint.open import lm_fingerprint, open_checkpoint
-from firstword.models.checkpoint.weights import published_tensors
 from firstword.models.config import CheckpointError, Dtype, Qwen2LMConfig
 from firstword.models.lm.plan import Vocabulary
 from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.runtimes.engines.joint_model import (
+    DTYPES,
+    WEIGHTS_FILE,
+    qwen2_config,
+    tensors_of,
+    write_json,
+)
 from firstword.models.runtimes.vllm.plugin import ARCHITECTURE
 
 EXTRA_KEY: Final = "firstword"  # key of config.json for what Qwen2's own config lacks
-WEIGHTS_FILE: Final = "model.safetensors"
 ORIGIN_FILE: Final = "origin.json"
 FORMAT: Final = 1  # of the files; an export of another format is replaced
-MAX_POSITIONS: Final = 32_768
-DTYPES: Final = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-
-
-_PUBLISHED_DECODER = "llm.model."  # prefix of Qwen2's own layer names
 
 
 def export(directory: Path, out: Path, dtype: Dtype = "float32") -> bool:
@@ -61,7 +58,7 @@ def export(directory: Path, out: Path, dtype: Dtype = "float32") -> bool:
     unfinished.mkdir()
     try:
         write_model(lm, unfinished, dtype)
-        _write_json(unfinished / ORIGIN_FILE, origin)
+        write_json(unfinished / ORIGIN_FILE, origin)
         if out.exists():
             old = out.parent / f".{out.name}.{os.getpid()}.old"
             out.rename(old)
@@ -77,57 +74,16 @@ def export(directory: Path, out: Path, dtype: Dtype = "float32") -> bool:
 def write_model(lm: Qwen2LM, directory: Path, dtype: Dtype) -> None:
     """Write what vLLM reads. dtype: that of `lm`, whose numbers are written as they are."""
     save_file(tensors_of(lm), directory / WEIGHTS_FILE, metadata={"format": "pt"})
-    _write_json(directory / "config.json", config_of(lm.config, dtype))
-
-
-def tensors_of(lm: Qwen2LM) -> dict[str, Tensor]:
-    """By the names that vLLM's Qwen2 has for them."""
-    published = published_tensors(lm, QWEN2_LM)
-    tensors = {
-        name.removeprefix(_PUBLISHED_DECODER): tensor
-        for name, tensor in published.items()
-        if name.startswith(_PUBLISHED_DECODER)
-    }
-    tensors["model.embed_tokens.weight"] = joint_table(lm)
-    tensors["lm_head.weight"] = lm.head.weight.detach()
-    if lm.head.bias is not None:
-        tensors["lm_head.bias"] = lm.head.bias.detach()
-    return tensors
-
-
-def joint_table(lm: Qwen2LM) -> Tensor:
-    """Return the embedding of every id of the joint vocabulary: (num_ids, C)."""
-    tables = [lm.speech_embedding.weight, lm.text_embedding.weight]
-    if not lm.config.has_cosyvoice3_vocabulary:
-        tables.insert(1, lm.special_embedding.weight)
-    table = torch.cat(tables).detach()
-    assert len(table) == lm.vocabulary.num_ids, tuple(table.shape)
-    return table
+    write_json(directory / "config.json", config_of(lm.config, dtype))
 
 
 def config_of(config: Qwen2LMConfig, dtype: Dtype) -> dict[str, Any]:
     """Return config.json: Qwen2's own names, and ours under EXTRA_KEY."""
-    qwen2, vocabulary = config.qwen2, Vocabulary.of(config)
     return {
+        **qwen2_config(config, dtype),
         "architectures": [ARCHITECTURE],
-        "model_type": "qwen2",
-        "dtype": dtype,
-        "vocab_size": vocabulary.num_ids,
-        "tie_word_embeddings": False,
-        "hidden_size": qwen2.hidden_size,
-        "intermediate_size": qwen2.intermediate_size,
-        "num_hidden_layers": qwen2.num_hidden_layers,
-        "num_attention_heads": qwen2.num_attention_heads,
-        "num_key_value_heads": qwen2.num_key_value_heads,
-        "rms_norm_eps": qwen2.rms_norm_eps,
-        "rope_parameters": {"rope_type": "default", "rope_theta": qwen2.rope_theta},
-        "hidden_act": "silu",
-        "max_position_embeddings": MAX_POSITIONS,
-        "use_sliding_window": False,
-        "bos_token_id": None,
-        "eos_token_id": None,
         EXTRA_KEY: {
-            "vocabulary": asdict(vocabulary),
+            "vocabulary": asdict(Vocabulary.of(config)),
             "sampling": asdict(config.sampling),
             "has_head_bias": not config.has_cosyvoice3_vocabulary,
         },
@@ -156,10 +112,6 @@ def _origin_of(out: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return origin if isinstance(origin, dict) else None
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ from firstword.models.config import SamplingConfig
 from firstword.models.lm.kv_cache import to_device
 from firstword.models.lm.plan import Vocabulary
 from firstword.models.lm.sampling import class_masks, sample
+from firstword.models.runtimes.engines.sampling_state import MAX_WINDOW, SamplingState
 from firstword.models.runtimes.vllm.export import EXTRA_KEY
-from firstword.models.runtimes.vllm.sampling_state import MAX_WINDOW, SamplingState
 
 NUM_NO_DRAW_CLASSES = 1
 """The sampler's answers have one more class than the model: drawn where nothing could be drawn."""

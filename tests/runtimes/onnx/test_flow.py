@@ -9,9 +9,10 @@ from torch import Tensor
 
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.flow.flow import Flow
-from firstword.models.flow.incremental import IncrementalFlow
+from firstword.models.flow.incremental import FlowNetworks, IncrementalFlow
 from firstword.models.flow.solver import time_steps
 from firstword.models.flow.unet import CausalUNet
+from firstword.models.networks import Networks
 from firstword.models.runtimes.onnx.build import onnx_estimator, onnx_front
 from firstword.models.runtimes.onnx.estimator import OnnxEstimator
 from firstword.models.runtimes.onnx.state import StatePrecision
@@ -27,7 +28,9 @@ WINDOW = pytest.mark.parametrize("window_chunks", [None, 0, 2])
 def with_graphs(kind: str = "unet", state: StatePrecision = "float32") -> tuple[Flow, IncrementalFlow]:
     flow = deepcopy(small_flow(kind))
     front = onnx_front(flow, num_threads=1)
-    return flow, IncrementalFlow(flow, onnx_estimator(flow, False, 1, state), front)
+    return flow, IncrementalFlow(
+        flow, FlowNetworks(front or flow.front, onnx_estimator(flow, False, 1, state))
+    )
 
 
 def mels(
@@ -86,13 +89,12 @@ def test_a_state_in_8_bits_is_close(kind: str) -> None:
 def test_tight_memory_holds_the_copied_prompt_too(kind: str, state: StatePrecision) -> None:
     flow, incremental = with_graphs(kind, state)
     fixed, per_chunk = incremental.state_bytes()
-    graphs = {"estimator": incremental._estimator, "front": onnx_front(deepcopy(small_flow(kind)), 1)}
+    networks = Networks(flow=FlowNetworks(incremental._front, incremental._estimator))
     speaker = small_speaker(5, 60)
-    prompt_bytes = (
-        Token2Wav(flow, small_hift(kind == "dit"), **graphs).compute_prompt_state(speaker).state_bytes
-    )
+    session = Token2Wav(flow, small_hift(kind == "dit"), networks=networks)
+    prompt_bytes = session.compute_prompt_state(speaker).state_bytes
     budget = fixed + 5 * per_chunk + prompt_bytes + 140_000  # a little more than the vocoder keeps
-    session = Token2Wav(flow, small_hift(kind == "dit"), max_state_bytes=budget, **graphs)
+    session = Token2Wav(flow, small_hift(kind == "dit"), max_state_bytes=budget, networks=networks)
     stream = session.start(session.compute_prompt_state(speaker))
     assert stream.is_window_shortened
     for second in range(10):
@@ -131,7 +133,8 @@ def test_large_values_pass_mish() -> None:
     assert isinstance(flow.estimator, CausalUNet)
     flow.estimator.final.norm.bias.data += 100.0
     expected = mels(IncrementalFlow(deepcopy(flow)), [15], [25], None)
-    found = mels(IncrementalFlow(flow, onnx_estimator(flow, has_int8=False, num_threads=1)), [15], [25], None)
+    networks = FlowNetworks(flow.front, onnx_estimator(flow, has_int8=False, num_threads=1))
+    found = mels(IncrementalFlow(flow, networks), [15], [25], None)
     assert expected[0].isfinite().all()
     torch.testing.assert_close(found, expected, atol=0.02, rtol=TOLERANCE)
 
@@ -142,7 +145,8 @@ def spoken_again(has_int8: bool, state: StatePrecision) -> Tensor:
     speaker, flow = checkpoint.load_speakers()["alder"], checkpoint.load_flow()
     assert isinstance(flow, Flow)
     front = onnx_front(flow, num_threads=1)
-    onnx_flow = IncrementalFlow(flow, onnx_estimator(flow, has_int8, 1, state), front)
+    networks = FlowNetworks(front or flow.front, onnx_estimator(flow, has_int8, 1, state))
+    onnx_flow = IncrementalFlow(flow, networks)
     prompt = onnx_flow.solve_prompt(speaker.prompt_tokens.tolist(), speaker.prompt_mel, speaker.embedding)
     stream = onnx_flow.start(prompt, None)
     stream.pending_tokens += speaker.prompt_tokens.tolist()

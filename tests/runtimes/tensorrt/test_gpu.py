@@ -8,7 +8,15 @@ import torch
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.config import Family
 from firstword.models.flow.flow import Flow
-from firstword.models.runtimes.tensorrt.engines import EnginePlans, load_engines
+from firstword.models.networks import Networks
+from firstword.models.runtimes.tensorrt.engines import (
+    FLOW_PARTS,
+    VOCODER_PARTS,
+    EnginePlans,
+    flow_networks,
+    load_engines,
+    vocoder_network,
+)
 from firstword.models.runtimes.tensorrt.library import find_library, installed_modules
 from firstword.models.runtimes.tensorrt.plans import build_plans
 from firstword.models.token2wav import Token2Wav
@@ -37,12 +45,7 @@ def test_engines_speak_as_torch_does(family: Family, tmp_path: Path) -> None:
     build_plans(library, found.parts(flow, hift), found.plans)
     expected = spoken(Token2Wav(flow, hift), 130)
     flow, hift = flow.to("cuda"), hift.to("cuda")
-    made = load_engines(found, flow, hift, num_contexts=2)
-    token2wav = Token2Wav(
-        flow,
-        hift,
-        estimator=made.estimator,
-        generate=made.generate,
-        causal_generate=made.causal_generate,
-    )
+    made = load_engines(found, FLOW_PARTS + VOCODER_PARTS, num_contexts=2)
+    networks = Networks(flow=flow_networks(made, flow), vocoder=vocoder_network(made, hift))
+    token2wav = Token2Wav(flow, hift, networks=networks)
     torch.testing.assert_close(spoken(token2wav, 130), expected, atol=5e-3, rtol=0)

@@ -18,9 +18,9 @@ from firstword.models.flow.solver import Velocity, solve
 from firstword.models.hift.hift import HiFT
 from firstword.models.hift.streaming import BatchedConvState
 from firstword.models.layers import FullContext, chunk_mask
-from firstword.models.runtimes.onnx.estimator import STACKED, estimator_times
-from firstword.models.runtimes.onnx.session import session_options
-from firstword.models.runtimes.onnx.standard import HIDDEN
+from firstword.models.onnx_graphs.estimator import STACKED, estimator_times
+from firstword.models.onnx_graphs.session import session_options
+from firstword.models.onnx_graphs.standard import HIDDEN
 from firstword.models.runtimes.tensorrt.graphs import (
     chunk_graph,
     conv_shapes,

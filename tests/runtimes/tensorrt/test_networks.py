@@ -12,11 +12,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from firstword.models.runtimes.onnx.session import session_options
-from firstword.models.runtimes.tensorrt.engines import networks_of
+from firstword.models.networks import Networks
+from firstword.models.onnx_graphs.session import session_options
+from firstword.models.runtimes.tensorrt.contexts import Bounds, ContextPool, Engine
+from firstword.models.runtimes.tensorrt.engines import flow_networks, vocoder_network
 from firstword.models.runtimes.tensorrt.library import Part, TensorRTError
 from firstword.models.runtimes.tensorrt.parts import parts_of
-from firstword.models.runtimes.tensorrt.runtime import Bounds, ContextPool, Engine
 from firstword.models.token2wav import StreamState, Token2Wav
 from firstword.models.token2wav_step import StepInput
 from tests.models.networks import random_ids, small_flow, small_hift, small_speaker
@@ -74,15 +75,9 @@ def engines(kind: str) -> dict[str, FakeEngine]:
 
 def with_engines(kind: str) -> Token2Wav:
     flow, hift = small_flow(kind), small_hift(kind == "dit")
-    networks = networks_of(dict(engines(kind)), flow, hift)
-    return Token2Wav(
-        flow,
-        hift,
-        WINDOW_S,
-        estimator=networks.estimator,
-        generate=networks.generate,
-        causal_generate=networks.causal_generate,
-    )
+    parts = dict(engines(kind))
+    networks = Networks(flow=flow_networks(parts, flow), vocoder=vocoder_network(parts, hift))
+    return Token2Wav(flow, hift, WINDOW_S, networks=networks)
 
 
 def spoken(token2wav: Token2Wav, counts: list[int], has_full_context: bool = False) -> list[Tensor]:

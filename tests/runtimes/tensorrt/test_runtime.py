@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
+from firstword.models.runtimes.tensorrt.contexts import load_engine
 from firstword.models.runtimes.tensorrt.library import Library, TensorRTError
-from firstword.models.runtimes.tensorrt.runtime import load_engine
 
 NAMES = {"mel": ("FLOAT", "INPUT"), "spectrum": ("HALF", "OUTPUT")}
 

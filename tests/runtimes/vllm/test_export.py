@@ -12,8 +12,9 @@ from safetensors.torch import load_file
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.config import CheckpointError, Family
 from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.runtimes.engines.joint_model import WEIGHTS_FILE
 from firstword.models.runtimes.vllm import export as module
-from firstword.models.runtimes.vllm.export import EXTRA_KEY, WEIGHTS_FILE, export
+from firstword.models.runtimes.vllm.export import EXTRA_KEY, export
 from tests.support.checkpoints import copied_checkpoint, small_checkpoint
 from tests.support.damages import rewrite
 

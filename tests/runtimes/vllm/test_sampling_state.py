@@ -6,7 +6,7 @@ import pytest
 
 from firstword.models.config import SamplingConfig
 from firstword.models.lm.plan import Forbidden, SamplingSpan
-from firstword.models.runtimes.vllm.sampling_state import SamplingState
+from firstword.models.runtimes.engines.sampling_state import SamplingState
 
 
 def test_draws_travel_to_the_engine_and_back() -> None:

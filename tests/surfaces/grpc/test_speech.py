@@ -94,8 +94,13 @@ async def test_formats_and_voices_are_those_of_http() -> None:
     assert audio[:4] == b"RIFF"
     (stream,) = engine.streams
     request = stream.request
-    assert (stream.speaker, request.seed, request.language, request.instruct) == ("anna", 3, "en", "low")
-    assert request.language == "en"
+    assert (stream.speaker, request.seed, request.voice.language, request.voice.instruct) == (
+        "anna",
+        3,
+        "en",
+        "low",
+    )
+    assert request.voice.language == "en"
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ async def test_generate_takes_plain_values_and_parameters() -> None:
     assert (content["id"], content["model_name"]) == ("a", "cosyvoice2")
     np.testing.assert_allclose(content["waveform"], speech(HELLO), atol=1e-6)
     assert (engine.streams[0].speaker, engine.streams[0].request.seed) == ("anna", 3)
-    reference_sent = engine.streams[1].request.reference
+    reference_sent = engine.streams[1].request.voice.reference
     assert reference_sent is not None
     assert soundfile.info(io.BytesIO(reference_sent.content)).frames == 150
 

@@ -69,7 +69,7 @@ async def test_a_text_is_streamed_with_an_empty_final_response_of_its_own() -> N
     assert got.finals == [False] * len(HELLO) + [True], "audio in a final response is lost"
     assert all(chunk.shape[0] == 1 for chunk in got.audio)
     np.testing.assert_allclose(np.concatenate(got.audio, axis=1)[0], speech(HELLO), atol=1e-6)
-    reference_sent = engine.streams[0].request.reference
+    reference_sent = engine.streams[0].request.voice.reference
     assert reference_sent is not None
     assert reference_sent.transcript == "Hum."
     assert soundfile.info(io.BytesIO(reference_sent.content)).frames == 8000, "zeros behind it count not"
@@ -88,8 +88,8 @@ async def test_a_text_alone_has_the_default_speaker_and_parameters_name_others()
     first, second, third = engine.streams
     assert (first.speaker, first.request.seed) == ("hum", None)
     assert (second.speaker, second.request.seed) == ("anna", 7)
-    assert (third.speaker, third.request.instruct) == ("anna", "low")
-    assert all(stream.request.reference is None for stream in engine.streams)
+    assert (third.speaker, third.request.voice.instruct) == ("anna", "low")
+    assert all(stream.request.voice.reference is None for stream in engine.streams)
 
 
 async def test_the_whole_is_answered_at_once_over_grpc_and_http() -> None:

@@ -1,0 +1,222 @@
+"""The audio task of a stream: speech tokens in, shaped samples out, chunk by chunk."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from firstword.app.audio.dsp import LeadingSilence, Samples, Tempo, within_full_scale
+from firstword.app.core.audio_queue import AudioQueue
+from firstword.app.core.interface import Audio, Flushed
+from firstword.app.core.parts import StreamParts
+from firstword.app.core.request import SynthesisRequest
+from firstword.app.core.text import Utterance
+from firstword.app.core.tokens import wait_for
+from firstword.app.core.transcript import Silence, TimedWord
+from firstword.app.errors import SynthesisFailed
+from firstword.app.events import Stage, StreamEvents, WentWrong
+from firstword.app.options import HopStrategy
+from firstword.app.telemetry.stream_record import StreamStats
+from firstword.models.token2wav_step import StepInput
+
+MAX_CHUNKS = 4  # of a hop
+_LEAD_SHARE = 0.5  # of what the listener has ahead, that the next hop may be long
+_FADE_S = 0.003  # at both ends of an utterance, so that joins never click
+_SILENCE_PEAK = 10 ** (-45 / 20)
+
+
+class AudioTask:
+    """Turns utterances into the audio that its listener takes from `queue`."""
+
+    def __init__(
+        self,
+        request: SynthesisRequest,
+        parts: StreamParts,
+        events: StreamEvents,
+        stats: StreamStats,
+        queue: AudioQueue,
+        keeps: bool,
+    ) -> None:
+        """keeps: whether all audio stays in `kept`."""
+        self.kept: list[Audio] = []
+        self._delivery = request.delivery
+        self._parts = parts
+        self._token2wav = parts.pool.token2wav
+        self._events = events
+        self._stats = stats
+        self._queue = queue
+        self._keeps = keeps
+        trims = parts.pacing.trims_silence and request.speech is None
+        self._silence = LeadingSilence(self._token2wav.sample_rate_hz) if trims else None
+        self._num_samples = 0  # made so far
+
+    async def run(self, utterances: asyncio.Queue[Utterance | Silence | Flushed | None]) -> None:
+        """Speak utterances in order. Raises SynthesisFailed if one fails or has no audio."""
+        while (item := await utterances.get()) is not None:
+            match item:
+                case Flushed():
+                    await self._queue.put(item)
+                case Silence():
+                    for samples in item.chunks(self._token2wav.sample_rate_hz):
+                        await self._put(Audio(samples))
+                case Utterance():
+                    await self._speak_checked(item)
+
+    async def _speak_checked(self, utterance: Utterance) -> None:
+        tokens, emit = utterance.tokens, self._events.emit
+        try:
+            peak = await self._speak(utterance)
+        finally:
+            emit(Stage("lm", utterance.started_s, self._events.clock(), tokens.compute_s))
+        if tokens.reason == "token_loop" or tokens.reason == "max_tokens":
+            emit(WentWrong(tokens.reason))
+        if utterance.transcript.num_samples == 0:
+            emit(WentWrong("empty"))
+            raise SynthesisFailed("the language model said nothing for a segment")
+        if peak < _SILENCE_PEAK:
+            emit(WentWrong("silence"))
+
+    async def _speak(self, utterance: Utterance) -> float:
+        """Speak an utterance to its end; return its highest sample.
+
+        A chunk takes as many tokens as token2wav wants, lookahead included, so the chunks depend on the
+        tokens alone and never on how fast they come or the client reads.
+        """
+        parts, token2wav, events = self._parts, self._token2wav, self._events
+        tokens, transcript = utterance.tokens, utterance.transcript
+        state = token2wav.start(
+            utterance.speaker.prompt_state,
+            utterance.seed,
+            utterance.uses_flow_prompt,
+            self._delivery.context == "full",
+        )
+        await wait_for(tokens, 1)
+        first_token_s = events.passed("prefill", utterance.started_s)
+        await wait_for(tokens, token2wav.tokens_wanted(state))
+        events.passed("first_hop", utterance.started_s)
+        shaper = UtteranceShaper(
+            token2wav.sample_rate_hz, self._silence, utterance.rate, utterance.gain, self._delivery.volume
+        )
+        if utterance.words is not None:
+            utterance.words.first_sample = self._num_samples
+        hops = Hops(parts.pacing.hop_strategy, token2wav.hop_tokens / parts.info.token_rate_hz)
+        position = 0  # tokens given to token2wav
+        is_last = False
+        while not is_last:
+            num_more = hops.next_chunks(self._queue.playout_deadline_s - parts.clock()) - 1
+            due = position + token2wav.tokens_wanted(state) + num_more * token2wav.hop_tokens
+            await wait_for(tokens, due)
+            new = tokens.ids[position:due]
+            position += len(new)
+            is_last = tokens.has_ended and position == len(tokens.ids)
+            if is_last:
+                events.passed("decode", first_token_s, tokens=position)
+            chunk = StepInput(state, new, is_last)
+            solved = await parts.pool.run(chunk, self._queue.playout_deadline_s, events.emit)
+            samples = shaper.shape(solved.samples, is_last)
+            transcript.num_samples += len(samples)
+            ended: Sequence[TimedWord] = ()
+            if len(samples) or is_last:
+                ended = self._ended_words(utterance, position, shaper.num_trimmed, is_last)
+            if len(samples) or ended:
+                self._stats.first.spoken(len(samples) / token2wav.sample_rate_hz)
+                await self._put(Audio(samples, ended))
+        transcript.total_samples = transcript.num_samples
+        return shaper.peak
+
+    def _ended_words(
+        self, utterance: Utterance, num_tokens: int, num_trimmed: int, is_last: bool
+    ) -> Sequence[TimedWord]:
+        """Return the words that have ended since the last call, by the audio of the first `num_tokens`."""
+        words, transcript, details = utterance.words, utterance.transcript, utterance.tokens.details
+        if words is None:
+            return ()
+        ended = words.take_ended(details[:num_tokens], num_trimmed, transcript.num_samples, is_last)
+        transcript.words += ended
+        if self._stats.word_times != "estimated":
+            self._stats.word_times = words.found
+        return ended
+
+    async def _put(self, audio: Audio) -> None:
+        self._num_samples += len(audio.samples)
+        if self._keeps:
+            self.kept.append(audio)
+        await self._queue.put(audio)
+
+
+@dataclass(slots=True)
+class Hops:
+    """How many chunks of one utterance are handed out at once, behind its first hop. chunk_s: of a chunk.
+
+    Chunks are solved one by one whatever is chosen, so the sound is the same; fewer, larger pieces are fewer
+    messages, and fewer turns in the pool.
+    """
+
+    strategy: HopStrategy
+    chunk_s: float
+    num_hops: int = 0  # before the next one
+
+    def next_chunks(self, lead_s: float) -> int:
+        """Return of how many chunks the next hop is. lead_s: audio that the listener has not heard yet."""
+        self.num_hops += 1
+        if self.strategy == "fixed" or self.num_hops == 1:
+            return 1
+        if self.strategy == "growing":
+            return min(1 << (self.num_hops - 2), MAX_CHUNKS)
+        return max(1, min(int(_LEAD_SHARE * lead_s / self.chunk_s), MAX_CHUNKS))
+
+
+class UtteranceShaper:
+    """Shapes the samples of one utterance: leading silence, gain, rate, fades and volume."""
+
+    def __init__(
+        self,
+        sample_rate_hz: int,
+        silence: LeadingSilence | None,
+        rate: float = 1.0,
+        gain: float = 1.0,
+        volume: float = 1.0,
+    ) -> None:
+        """silence: trims the stream's. gain: the speaker's, a factor. volume: the request's; what is beyond
+        full scale is clipped."""
+        self.peak = 0.0  # before the volume
+        self.num_trimmed = 0  # samples before the first that was given out
+        self._silence = silence
+        self._tempo = None if rate == 1 else Tempo(rate, sample_rate_hz)
+        self._gain = np.float32(gain)
+        self._volume = volume
+        self._num_fade = round(_FADE_S * sample_rate_hz)
+        self._is_first = True
+
+    def shape(self, samples: Samples, is_last: bool) -> Samples:
+        """samples (n,) -> (m,), possibly empty."""
+        if self._gain != 1:
+            samples = samples * self._gain
+        if self._silence is not None:
+            num_given = len(samples)
+            samples = self._silence.trim(samples, is_last)
+            self.num_trimmed += num_given - len(samples)  # in the end: held back samples come later
+        if self._tempo is not None:
+            samples = self._tempo.feed(samples)
+            samples = np.concatenate([samples, self._tempo.finish()]) if is_last else samples
+        if not len(samples):
+            return samples
+        samples = faded(samples, self._num_fade, self._is_first, is_last)
+        self._is_first = False
+        self.peak = max(self.peak, float(np.abs(samples).max()))
+        return samples if self._volume == 1 else within_full_scale(samples * np.float32(self._volume))
+
+
+def faded(samples: Samples, num_fade: int, is_first: bool, is_last: bool) -> Samples:
+    """samples (n,) of an utterance, the first rising from zero and the last falling to it."""
+    num_fade = min(num_fade, len(samples))
+    if not num_fade or not (is_first or is_last):
+        return samples
+    samples = samples.copy()
+    ramp = np.linspace(0, 1, num_fade, dtype=np.float32)
+    if is_first:
+        samples[:num_fade] *= ramp
+    if is_last:
+        samples[-num_fade:] *= ramp[::-1]
+    return samples

@@ -1,0 +1,106 @@
+"""The parts of a running voice that all its streams share."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from firstword.app.clients import Client
+from firstword.app.core.admission import Admission
+from firstword.app.core.phrase_cache import PhraseCache
+from firstword.app.core.prompt import PromptBuilder
+from firstword.app.core.request import EngineInfo, ResolvedReading, SynthesisRequest
+from firstword.app.core.token2wav_pool import Token2WavPool
+from firstword.app.events import Subscriber, ignore
+from firstword.app.options import HopStrategy
+from firstword.app.speakers.interface import PreparedSpeaker, PreparedSpeakers
+from firstword.app.text.marks import Reading, SpeechMarks
+from firstword.app.text.segment import Item, Mode
+from firstword.models.lm.tokens import TokenGenerator
+
+
+class ItemFeed(Protocol):
+    """Reads a text that comes in pieces; used by one thread at a time."""
+
+    def read(self, piece: str, flushes: bool) -> Sequence[Item]:
+        """Return the segments that are complete, and what happens between them."""
+        ...
+
+
+class TextReader(Protocol):
+    """The text step; `firstword.app.text.stream.TextFrontend` implements it. Any thread may call it."""
+
+    @property
+    def marks(self) -> SpeechMarks: ...
+
+    @property
+    def version(self) -> str: ...
+
+    def open(
+        self,
+        mode: Mode,
+        language: str | None,
+        reading: Reading,
+        warnings: list[str],
+        finds_words: bool = False,
+    ) -> ItemFeed: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pacing:
+    """How far streams run ahead of their listeners and their writers."""
+
+    listener_buffer_s: float
+    hop_strategy: HopStrategy = "fixed"
+    writer_pause_s: float = 0.0  # 0: what came is not spoken before its sentence has ended
+    trims_silence: bool = True  # before a stream's first sound
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamParts:
+    """What a stream is made with. The service has all of it; a voice by itself admits every stream."""
+
+    info: EngineInfo
+    speakers: PreparedSpeakers
+    text: TextReader
+    prompt_builder: PromptBuilder
+    generator: TokenGenerator
+    pool: Token2WavPool
+    clock: Callable[[], float]
+    pacing: Pacing
+    on_event: Subscriber = ignore  # told of every stream's events
+    admission: Admission | None = None
+    phrases: PhraseCache | None = None
+    gain_of: Callable[[str, PreparedSpeaker], float] | None = None  # by its identity; None: as it is
+
+    def resolved(self, request: SynthesisRequest) -> ResolvedReading:
+        """Raises InvalidRequest for a language that is unknown or not spoken, and SpeakerNotFound."""
+        tag = request.voice.language
+        language = self.info.language_of(tag)
+        reading = replace(request.reading, accent=self.info.accent_of(tag))
+        if request.voice.reference is None:
+            speaker = self.speakers.get(request.voice.speaker, request.client)
+            reading = replace(reading, speaker_lexicon=speaker.lexicon)
+        return ResolvedReading(language, reading)
+
+    async def prepared(
+        self, request: SynthesisRequest, on_miss: Callable[[], None] = lambda: None
+    ) -> PreparedSpeaker:
+        """Return the request's speaker. Raises as `PreparedSpeakers.prepared` does."""
+        reference = request.voice.reference
+        if isinstance(reference, PreparedSpeaker):
+            return reference
+        speaker = await self.speakers.prepared(request.voice.speaker, request.client, reference, on_miss)
+        if reference is not None:
+            reference.release()
+        return speaker
+
+    async def gain(self, name: str | None, client: Client, speaker: PreparedSpeaker) -> float:
+        """Return the factor that brings the speaker of that name to the wanted loudness."""
+        if self.gain_of is None:
+            return 1.0
+        return self.gain_of(await self.speakers.identity(name, client), speaker)
+
+    async def aclose(self) -> None:
+        """End what computes; a stream that still runs fails."""
+        await self.generator.aclose()
+        await self.pool.aclose()

@@ -1,0 +1,174 @@
+"""What one stream is asked to speak, and how. A request is built once and checked against a checkpoint."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from firstword.app.clients import Client
+from firstword.app.errors import InvalidRequest, TextTooLong, Wire
+from firstword.app.options import Sampling
+from firstword.app.speakers.interface import PreparedSpeaker, SentRecording
+from firstword.app.text.language import CODES, NAMES
+from firstword.app.text.marks import Reading
+
+Mode = Literal["whole", "continuous", "segments", "tokens"]
+VoiceMode = Literal["zero_shot", "cross_lingual", "instruct", "sft"]
+FlowContext = Literal["chunks", "full"]  # what the flow sees: as a stream does, or a whole utterance
+MAX_SPEECH_TOKENS: Final = 15_000  # of one stream that is given them: ten minutes
+
+_ACCENTS_OF_TAGS: Final = {"en-gb": "british"}
+_TAG: Final = re.compile(r"([a-z]{2,3})(?:-[a-z0-9]{1,8})*", re.ASCII)  # BCP 47, its usual part
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceChoice:
+    """Who speaks, in which language and manner."""
+
+    speaker: str | None = None  # None: the default one
+    reference: SentRecording | PreparedSpeaker | None = None  # its voice is taken instead of a speaker's
+    mode: VoiceMode | None = None  # None: by the instruction and what the speaker has
+    instruct: str | None = None
+    language: str | None = None  # None: detected for each segment
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How the audio is made and handed out."""
+
+    volume: float = 1.0  # a factor of the amplitude
+    context: FlowContext = "chunks"
+    wants_words: bool = False  # with the times when each sounds
+    is_played: bool = True  # while it comes; False: a file, which may wait and gives way to those that are
+    is_background: bool = False  # an item of a batch: as long as it may be there, and behind all others
+    cache: bool | None = None  # whether finished audio may be kept and given again; None: with a seed
+
+
+@dataclass(frozen=True, slots=True)
+class SynthesisRequest:
+    """What one stream speaks, and how.
+
+    mode: "whole": `text` is all of it, spoken segment by segment; "segments": text is pushed in pieces, a
+    sentence is spoken as soon as it is whole; "continuous": text is pushed in pieces to one running
+    utterance; "tokens": no text, but speech tokens or a recording to convert.
+    """
+
+    request_id: str
+    wire: Wire
+    mode: Mode = "whole"
+    text: str | None = None  # None: it is pushed
+    speech: SentRecording | tuple[int, ...] | None = None  # of mode "tokens"
+    pauses: frozenset[int] | None = None  # of the writer, of an earlier stream; None: as it pauses
+    voice: VoiceChoice = VoiceChoice()
+    reading: Reading = field(default_factory=Reading)
+    sampling: Sampling | None = None  # None: the checkpoint's
+    seed: int | None = None  # None: another one each time
+    delivery: Delivery = Delivery()
+    client: Client = field(kw_only=True)  # who asks; no default, so that no route can forget it
+
+    def __post_init__(self) -> None:
+        assert (self.text is not None) == (self.mode == "whole"), "a whole text comes with its request"
+        assert (self.speech is not None) == (self.mode == "tokens"), "only mode tokens speaks without text"
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedReading:
+    """How the text of a request is read by one checkpoint."""
+
+    language: str | None  # its code; None: detected for each segment
+    reading: Reading  # in the accent that was asked for, with the speaker's words
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """What a running checkpoint is and can do."""
+
+    checkpoint: str  # its name, no path
+    backend: str
+    sample_rate_hz: int
+    default_speaker: str
+    can_continue_text: bool  # mode "continuous"
+    takes_instruct: bool
+    languages: tuple[str, ...]  # ISO 639 codes
+    max_text_chars: int  # of one stream
+    voice_modes: tuple[VoiceMode, ...] = ("zero_shot", "cross_lingual", "instruct", "sft")
+    num_speech_ids: int = 6561  # speech tokens are below it
+    token_rate_hz: int = 25
+    accents: tuple[str, ...] = ()  # beside its own
+
+    def check_length(self, num_characters: int) -> None:
+        """Raise TextTooLong past the limit of a stream."""
+        if num_characters > self.max_text_chars:
+            raise TextTooLong(
+                f"the text has {num_characters} characters, at most {self.max_text_chars} can be spoken at "
+                "once; send it in several requests",
+                "text",
+            )
+
+    def check(self, request: SynthesisRequest) -> None:
+        """Raise InvalidRequest for what the checkpoint cannot do."""
+        voice = request.voice
+        if request.mode == "continuous" and not self.can_continue_text:
+            raise InvalidRequest(
+                f"{self.checkpoint} cannot speak while its text comes; use mode segments", "mode"
+            )
+        if voice.instruct is not None and not self.takes_instruct:
+            raise InvalidRequest(f"{self.checkpoint} takes no instructions; leave instruct out", "instruct")
+        if voice.reference is not None and voice.speaker is not None:
+            raise InvalidRequest("speaker and a reference recording were both given; give one", "speaker")
+        if voice.mode is not None and voice.mode not in self.voice_modes:
+            raise InvalidRequest(
+                f"{self.checkpoint} has no mode {voice.mode}; it has {', '.join(self.voice_modes)}",
+                "voice_mode",
+            )
+        if voice.mode is not None and (voice.mode == "instruct") != (voice.instruct is not None):
+            given = "no instruct was given" if voice.mode == "instruct" else "an instruct was given"
+            raise InvalidRequest(
+                f"mode {voice.mode}, but {given}; mode instruct and the field instruct come together",
+                "voice_mode",
+            )
+        if isinstance(request.speech, tuple):
+            self._check_tokens(request.speech)
+
+    def _check_tokens(self, speech: tuple[int, ...]) -> None:
+        if not 1 <= len(speech) <= MAX_SPEECH_TOKENS:
+            raise InvalidRequest(f"{len(speech)} speech tokens; expected 1 to {MAX_SPEECH_TOKENS}", "tokens")
+        foreign = next((id for id in speech if not 0 <= id < self.num_speech_ids), None)
+        if foreign is not None:
+            raise InvalidRequest(
+                f"speech token {foreign}; {self.checkpoint} has 0 to {self.num_speech_ids - 1}", "tokens"
+            )
+
+    def language_of(self, given: str | None) -> str | None:
+        """Return the code of a language by its code, tag or English name; None: it is to be detected.
+
+        Raises InvalidRequest for one that is unknown or not spoken.
+        """
+        name = _language_name(given)
+        if name == "auto":
+            return None
+        tag = _TAG.fullmatch(name)
+        code = CODES.get(name) or (CODES.get(tag[1], tag[1]) if tag else None)
+        if code in self.languages:
+            return code
+        spoken = ", ".join(f"{code} ({NAMES[code]})" if code in NAMES else code for code in self.languages)
+        reason = (
+            f"{self.checkpoint} does not speak {NAMES[code]}"
+            if code in NAMES
+            else (f"unknown language {(given or '')[:60]!a}")
+        )
+        raise InvalidRequest(f"{reason}; choose one of {spoken}, or leave it out", "language")
+
+    def accent_of(self, language: str | None) -> str:
+        """Return the accent that the tag of a language asks for; "" for the checkpoint's own."""
+        accent = _ACCENTS_OF_TAGS.get(_language_name(language), "")
+        return accent if accent in self.accents else ""
+
+    def warning_of(self, language: str) -> str:
+        """Say that a text has a language that is not spoken, by its code. In ASCII."""
+        name = f"{NAMES[language]} ({language})" if language in NAMES else language
+        spoken = ", ".join(self.languages)
+        return f"the text seems to have {name} in it, and {self.checkpoint:.60} speaks {spoken} only"
+
+
+def _language_name(given: str | None) -> str:
+    return " ".join((given or "auto").replace("_", "-").lower().split())

@@ -1,0 +1,288 @@
+"""The text task of a stream: text in, runs of the language model out, one ahead of what is spoken."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from firstword.app.core.audio_queue import AudioQueue
+from firstword.app.core.interface import Flushed
+from firstword.app.core.parts import ItemFeed, StreamParts
+from firstword.app.core.request import ResolvedReading, SynthesisRequest
+from firstword.app.core.tokens import start
+from firstword.app.core.transcript import Silence, UtteranceTranscript
+from firstword.app.core.word_aligner import UtteranceWords
+from firstword.app.errors import InvalidRequest
+from firstword.app.events import Stage, StreamEvents
+from firstword.app.speakers.interface import PreparedSpeaker, SentRecording
+from firstword.app.telemetry.stream_record import StreamStats
+from firstword.app.text.language import unspoken_languages
+from firstword.app.text.marks import Pause, Rate, Voice
+from firstword.app.text.segment import Item, Segment
+from firstword.models.lm.tokens import TokenStream
+
+MAX_PENDING_COMMANDS = 10_000  # pieces of text and flushes that were not read yet
+_STALLED_S = 0.05  # without a new token: the language model waits for text
+_SPEAKING_TAKES_S = 0.4  # from the end of a text to its audio, at most but for a busy machine
+
+
+class Mark(Enum):
+    FLUSH = auto()
+    END = auto()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Utterance:
+    """One run of the language model: a segment, or in continuous mode all text up to a flush."""
+
+    tokens: TokenStream
+    transcript: UtteranceTranscript
+    seed: int
+    started_s: float
+    speaker: PreparedSpeaker
+    uses_flow_prompt: bool
+    rate: float
+    gain: float  # of its samples
+    words: UtteranceWords | None = None  # None: nobody asked
+
+
+class TextTask:
+    """Turns text into `utterances`. The next one's tokens are generated while the last one is spoken.
+
+    All work on text runs in threads; nothing else does here.
+    """
+
+    def __init__(
+        self,
+        request: SynthesisRequest,
+        resolved: ResolvedReading,
+        seed: int,
+        parts: StreamParts,
+        events: StreamEvents,
+        stats: StreamStats,
+        audio: AudioQueue,
+    ) -> None:
+        """resolved: how the request is read. seed: of the first utterance. audio: what the listener still
+        has, which decides how long a writer may pause."""
+        self.utterances: asyncio.Queue[Utterance | Silence | Flushed | None] = asyncio.Queue(
+            1
+        )  # None: the end
+        self.transcripts: list[UtteranceTranscript] = []
+        self._request = request
+        self._resolved = resolved
+        self._seed = seed
+        self._parts = parts
+        self._events = events
+        self._stats = stats
+        self._audio = audio
+        self._commands: asyncio.Queue[str | Mark] = asyncio.Queue(MAX_PENDING_COMMANDS)
+        self._token_streams: list[TokenStream] = []  # of the language model, until they end
+        self._open: Utterance | None = None  # the one that text is pushed to, in continuous mode
+        self._rate = 1.0
+        self._char_start = 0  # of the item that is handled, in the stream's text
+
+    def push(self, command: str | Mark) -> None:
+        """Take a piece of text or what happens behind it. Raises InvalidRequest if too much waits."""
+        try:
+            self._commands.put_nowait(command)
+        except asyncio.QueueFull:
+            raise InvalidRequest(
+                f"{MAX_PENDING_COMMANDS} pieces of text wait to be spoken; send longer pieces or wait", "text"
+            ) from None
+
+    def stop(self) -> None:
+        """Stop the language model."""
+        for tokens in self._token_streams:
+            self._parts.generator.stop(tokens)
+        self._token_streams.clear()
+
+    async def run(self, speaker: PreparedSpeaker, gain: float) -> None:
+        """Speak text as early as is safe; what cannot be spoken becomes no utterance.
+
+        speaker, gain: of the request, until a mark names another one.
+        """
+        self._own = self._speaker, self._gain = speaker, gain
+        request, text = self._request, self._parts.text
+        if request.speech is not None:
+            await self._speak_tokens(request.speech)
+        else:
+            assert request.mode != "tokens", "tokens are no text"
+            feed = await asyncio.to_thread(
+                text.open,
+                request.mode,
+                self._resolved.language,
+                self._resolved.reading,
+                self._stats.warnings,
+                request.delivery.wants_words,
+            )
+            if request.text is not None:
+                await self._speak(await self._read(feed, request.text, True))
+            else:
+                await self._speak_pieces(feed)
+        await self.utterances.put(None)
+
+    async def _speak_pieces(self, feed: ItemFeed) -> None:
+        command: str | Mark = ""
+        while command is not Mark.END:
+            command = await self._next_command()
+            if isinstance(command, str):
+                await self._speak(await self._read(feed, command, False))
+                continue
+            await self._speak(await self._read(feed, "", True))
+            self._finish_open()
+            if command is Mark.FLUSH:
+                await self.utterances.put(Flushed())
+
+    async def _next_command(self) -> str | Mark:
+        if self._open is None or not self._parts.pacing.writer_pause_s or self._request.pauses is not None:
+            return await self._commands.get()
+        async with asyncio.TaskGroup() as tasks:
+            pausing = tasks.create_task(self._pause_when_dry(self._open.tokens))
+            command = await self._commands.get()
+            pausing.cancel()
+        return command
+
+    async def _pause_when_dry(self, tokens: TokenStream) -> None:
+        """Speak what came once the writer pauses, the model waits for text and the listener soon runs dry."""
+        await asyncio.sleep(self._parts.pacing.writer_pause_s)
+        audio, is_dry = self._audio, False
+        while not is_dry:
+            await audio.wait_until_empty()
+            num_tokens = len(tokens.ids)
+            lead_s = audio.playout_deadline_s - self._parts.clock() - _SPEAKING_TAKES_S
+            await asyncio.sleep(max(lead_s, _STALLED_S))
+            lead_s = audio.playout_deadline_s - self._parts.clock() - _SPEAKING_TAKES_S
+            is_dry = lead_s <= 0 and audio.is_empty and len(tokens.ids) == num_tokens
+        if self._commands.empty():
+            self._pause()
+
+    def _pause(self) -> None:
+        """Speak the text that came to its end, though its sentence goes on."""
+        if self._open is not None:
+            self._finish_open()
+            self._stats.pauses.append(self._char_start)
+
+    async def _read(self, feed: ItemFeed, piece: str, flushes: bool) -> Sequence[Item]:
+        """Read a piece in a thread; warn of languages that are not spoken."""
+        info, stats, began_s = self._parts.info, self._stats, self._events.clock()
+        items = await asyncio.to_thread(feed.read, piece, flushes)
+        segments = [item for item in items if isinstance(item, Segment)]
+        ended_s = self._events.clock()
+        self._events.emit(Stage("text", began_s, ended_s, ended_s - began_s, {"segments": len(segments)}))
+        for segment in segments:
+            unspoken = unspoken_languages(segment.spoken, segment.language, info.languages)
+            warnings = map(info.warning_of, unspoken)
+            stats.warnings += [warning for warning in warnings if warning not in stats.warnings]
+        return items
+
+    async def _speak(self, items: Sequence[Item]) -> None:
+        parts, request = self._parts, self._request
+        names = {  # before anything is spoken
+            item.name: parts.speakers.get(item.name, request.client, takes_alias=True).name
+            for item in items
+            if isinstance(item, Voice) and item.name is not None
+        }
+        for item in items:
+            if not isinstance(item, Segment):
+                self._finish_open()
+            match item:
+                case Segment() if request.mode == "continuous":
+                    await self._continue(item)
+                case Segment():
+                    utterance = await self._start(item)
+                    await utterance.tokens.wait_until_ended()
+                case Pause():
+                    num_samples = round(item.seconds * parts.info.sample_rate_hz)
+                    silence = Silence(UtteranceTranscript(item.source, 0, num_samples), num_samples)
+                    self.transcripts.append(silence.transcript)
+                    await self.utterances.put(silence)
+                case Voice(name=None):
+                    self._speaker, self._gain = self._own
+                case Voice():
+                    name = names[item.name or ""]
+                    self._speaker = await parts.speakers.prepared(name, request.client)
+                    self._gain = await parts.gain(name, request.client, self._speaker)
+                case Rate():
+                    self._rate = item.rate
+            if isinstance(item, Segment | Pause):  # the source of the others goes with what follows
+                self._char_start += len(item.source)
+            if request.pauses is not None and self._char_start in request.pauses:
+                self._pause()
+
+    async def _continue(self, segment: Segment) -> None:
+        """Push text to the open utterance, or open one for it."""
+        if self._open is None:
+            if not segment.text_ids:
+                return
+            self._open = await self._start(None)
+        self._open.transcript.source += segment.source
+        if self._open.words is not None:
+            self._open.words.add(segment.source, segment.words, len(segment.text_ids), self._char_start)
+        ids = self._parts.prompt_builder.in_accent(segment.text_ids, self._resolved.reading.accent)
+        self._parts.generator.push_text(self._open.tokens, ids)
+
+    def _finish_open(self) -> None:
+        if self._open is not None:
+            self._parts.generator.finish_text(self._open.tokens)
+            self._open = None
+
+    async def _start(self, segment: Segment | None) -> Utterance:
+        """Start the language model on a segment; None: its text is pushed later."""
+        parts, voice, speaker = self._parts, self._request.voice, self._speaker
+        wants_words = self._request.delivery.wants_words
+        seed = self._seed + len(self.transcripts)
+        text_ids = None if segment is None else segment.text_ids
+        accent = self._resolved.reading.accent
+        asked = parts.prompt_builder.utterance(
+            speaker.features, text_ids, voice.instruct, seed, voice.mode, accent
+        )
+        asked = replace(asked, sampling=self._request.sampling, wants_attention=wants_words)
+        tokens = start(parts.generator, asked)
+        self._token_streams = [*(one for one in self._token_streams if not one.has_ended), tokens]
+        words = None
+        if wants_words:
+            samples_per_token = parts.info.sample_rate_hz / parts.info.token_rate_hz
+            words = UtteranceWords(samples_per_token, parts.info.sample_rate_hz, self._rate)
+            if segment is not None:
+                words.add(segment.source, segment.words, len(segment.text_ids), self._char_start)
+        source = "" if segment is None else segment.source
+        return await self._hand_on(tokens, source, seed, asked.uses_flow_prompt, words)
+
+    async def _speak_tokens(self, speech: SentRecording | tuple[int, ...]) -> None:
+        """Hand on speech tokens, or those of a recording to convert, as one utterance."""
+        parts, voice = self._parts, self._request.voice
+        if isinstance(speech, SentRecording):
+            recording, speech = speech, await parts.speakers.source_tokens(speech)
+            recording.release()
+        tokens = TokenStream()
+        tokens.ids += speech
+        tokens.end("eos")
+        uses_prompt = parts.prompt_builder.uses_flow_prompt(
+            self._speaker.features, voice.instruct, voice.mode
+        )
+        await self._hand_on(tokens, "", self._seed, uses_prompt)
+
+    async def _hand_on(
+        self,
+        tokens: TokenStream,
+        source: str,
+        seed: int,
+        uses_flow_prompt: bool,
+        words: UtteranceWords | None = None,
+    ) -> Utterance:
+        """Wait until the utterance is the next one to be spoken."""
+        transcript = UtteranceTranscript(source, char_start=self._char_start)
+        utterance = Utterance(
+            tokens=tokens,
+            transcript=transcript,
+            seed=seed,
+            started_s=self._events.clock(),
+            speaker=self._speaker,
+            uses_flow_prompt=uses_flow_prompt,
+            rate=self._rate,
+            gain=self._gain,
+            words=words,
+        )
+        self.transcripts.append(transcript)
+        await self.utterances.put(utterance)
+        return utterance

@@ -1,0 +1,80 @@
+"""Assemble what the engine knows of speakers: the networks that read them, the registry, their loudness."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from firstword.app.engine.loading import LoadedNetworks
+from firstword.app.engine.loudness import Loudness
+from firstword.app.options import SpeakerOptions
+from firstword.app.speakers.enrolment import SpeakerNetworks
+from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, SpeakerRegistry
+from firstword.app.speakers.store import SpeakerStore
+from firstword.models.speaker_match import matched
+from firstword.models.token2wav import Token2Wav
+
+SPEAKERS_FILE = "speakers.sqlite3"
+LOUDNESS_FILE = "loudness.json"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpeakerParts:
+    registry: SpeakerRegistry
+    networks: SpeakerNetworks
+    loudness: Loudness | None  # None: speakers are as loud as the networks make them
+    store_path: Path
+
+
+async def load_speaker_networks(loaded: LoadedNetworks) -> SpeakerNetworks:
+    """Raises CheckpointError."""
+    checkpoint, token2wav = loaded.checkpoint, loaded.token2wav
+    match = None
+    if isinstance(token2wav, Token2Wav):
+        match = partial(
+            partial(matched, config=checkpoint.config.mel, mean_embedding=checkpoint.traits.mean_embedding),
+            token2wav,
+        )
+    tokenizer = loaded.prompt_builder.tokenizer
+    return await asyncio.to_thread(
+        SpeakerNetworks, checkpoint, tokenizer, loaded.prompt_states, 1, loaded.lm, match
+    )
+
+
+@asynccontextmanager
+async def open_speakers(
+    loaded: LoadedNetworks,
+    networks: SpeakerNetworks,
+    options: SpeakerOptions,
+    max_bundle_bytes: int = DEFAULT_MAX_BUNDLE_BYTES,
+    on_hit: Callable[[], None] = lambda: None,
+    on_miss: Callable[[], None] = lambda: None,
+) -> AsyncIterator[SpeakerParts]:
+    """Open the store; it is closed at the end. Raises SpeakerStoreError.
+
+    on_hit, on_miss: called when a speaker is wanted, by whether it is ready in memory.
+    """
+    options.data_dir.mkdir(parents=True, exist_ok=True)
+    path = options.data_dir / SPEAKERS_FILE
+    loudness = None
+    if options.loudness_lufs is not None:
+        loudness = Loudness(
+            options.loudness_lufs,
+            options.data_dir / LOUDNESS_FILE,
+            networks.fingerprint,
+            loaded.checkpoint.traits.languages,
+        )
+    registry = SpeakerRegistry(
+        SpeakerStore(path),
+        networks,
+        max_cache_bytes=options.cache_bytes,
+        default_speaker=options.default_speaker,
+        max_bundle_bytes=max_bundle_bytes,
+        on_hit=on_hit,
+        on_miss=on_miss,
+        on_registered=lambda identity, speaker: loudness and loudness.gain_of(identity, speaker),
+    )
+    async with registry:
+        yield SpeakerParts(registry, networks, loudness, path)

@@ -1,0 +1,564 @@
+"""A voice by itself: text to samples in this process, without a store, limits or metrics."""
+
+import asyncio
+import logging
+import uuid
+from collections import Counter
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+)
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    ExitStack,
+    aclosing,
+    asynccontextmanager,
+    suppress,
+)
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal, Self, TypedDict, TypeVar, Unpack, get_args, overload
+
+import numpy as np
+from anyio.from_thread import start_blocking_portal
+
+from firstword.app.audio.dsp import Samples, to_pcm16
+from firstword.app.audio.encode import write_file
+from firstword.app.clients import ANYBODY
+from firstword.app.core.interface import Audio, SynthesisStream
+from firstword.app.core.request import Delivery, FlowContext, Mode, SynthesisRequest, VoiceChoice, VoiceMode
+from firstword.app.core.stream import check_converts
+from firstword.app.engine.voice_parts import OpenVoice, open_voice
+from firstword.app.errors import InvalidRequest
+from firstword.app.events import Anomaly, Event, WentWrong
+from firstword.app.options import (
+    BUILTIN_CHECKPOINT,
+    BackendChoice,
+    DeviceChoice,
+    EngineOptions,
+    LMEngineOptions,
+    NetworkOptions,
+    PrecisionChoice,
+)
+from firstword.app.speakers.enrolment import read_recording
+from firstword.app.speakers.interface import PreparedSpeaker
+from firstword.app.speech_options import checked_options
+
+Recording = str | Path | bytes | tuple[Samples, int]
+"""A file's path, its content, or mono float32 samples within ±1 with their sample rate in Hz."""
+
+Text = str | Iterable[str | None]
+"""A whole text, or the pieces of one in the order in which they come; a piece that is None is skipped."""
+
+AsyncText = Text | AsyncIterable[str | None]
+"""The pieces may come from an async iterable too."""
+
+Result = TypeVar("Result")
+
+
+class VoiceOptions(TypedDict, total=False):
+    """Who speaks a text, and how; `Voice.speak` says what each means."""
+
+    speaker: str | None
+    reference: Recording | PreparedSpeaker | None
+    transcript: str
+    mode: VoiceMode | None
+    instruct: str | None
+    language: str | None
+    normalize: bool
+    options: Mapping[str, object] | None
+    seed: int | None
+    context: FlowContext
+
+
+SPEAKER_SUFFIX: Final = ".safetensors"
+MAX_TEXT_CHARS: Final = 1_000_000
+_SUFFIXES: Final = (".wav", ".flac", ".ogg", ".mp3")
+_log = logging.getLogger(__name__)
+
+
+class AsyncVoice:
+    """Speaks in the event loop that enters it; `async with` loads the networks and frees everything.
+
+    Its methods are those of `Voice`, which documents them; it also takes text from async iterables.
+    """
+
+    def __init__(
+        self,
+        networks: NetworkOptions,
+        engine: EngineOptions | None = None,
+        lm_engines: LMEngineOptions | None = None,
+        *,
+        default_speaker: str | None = None,
+    ) -> None:
+        self._networks = networks
+        self._engine = engine or EngineOptions(max_text_chars=MAX_TEXT_CHARS)
+        self._lm_engines = lm_engines or LMEngineOptions()
+        self._default_speaker = default_speaker
+        self._anomalies: Counter[Anomaly] = Counter(dict.fromkeys(get_args(Anomaly), 0))
+        self._stack = AsyncExitStack()
+        self._voice: OpenVoice | None = None  # None: not entered
+
+    @classmethod
+    def open(
+        cls,
+        checkpoint: str | Path = BUILTIN_CHECKPOINT,
+        *,
+        backend: BackendChoice = "auto",
+        device: DeviceChoice = "auto",
+        precision: PrecisionChoice = "auto",
+        default_speaker: str | None = None,
+    ) -> Self:
+        """Nothing is loaded before it is entered. Arguments and errors are those of `Voice.open`."""
+        return cls(network_options(checkpoint, backend, device, precision), default_speaker=default_speaker)
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            self._voice = await stack.enter_async_context(self._opening())
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._voice = None
+        await self._stack.aclose()
+
+    def __repr__(self) -> str:
+        state = "not open"
+        if self._voice is not None:
+            state = f"{len(self.speakers)} speakers, {self.sample_rate_hz} Hz"
+        return f"<{type(self).__name__} {self._networks.checkpoint.name}: {state}>"
+
+    @property
+    def sample_rate_hz(self) -> int:
+        return self._opened.info.sample_rate_hz
+
+    @property
+    def speakers(self) -> tuple[str, ...]:
+        return tuple(speaker.name for speaker in self._opened.speakers.list(ANYBODY))
+
+    @property
+    def anomalies(self) -> Mapping[Anomaly, int]:
+        return self._anomalies
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        text: AsyncText,
+        *,
+        wants_words: bool = False,
+        **voice: Unpack[VoiceOptions],
+    ) -> AsyncIterator[SynthesisStream]:
+        """The stream of `speak`, which also tells what was spoken and what it cost."""
+        check_text(text, takes_async=True)
+        async with self._opened.open(await self._request(text, wants_words, voice)) as stream:
+            try:
+                if isinstance(text, str):
+                    yield stream
+                    return
+                pushing = asyncio.create_task(_push(text, stream))
+                try:
+                    yield stream
+                finally:
+                    pushing.cancel()
+                    await asyncio.wait([pushing])
+                    if not pushing.cancelled():
+                        pushing.result()  # raises what the pieces raised
+            finally:
+                for warning in stream.stats.warnings:
+                    _log.warning("%s", warning)
+
+    @overload
+    def speak(
+        self,
+        text: AsyncText,
+        *,
+        stream: Literal[True] = True,
+        **voice: Unpack[VoiceOptions],
+    ) -> AsyncGenerator[Samples, None]: ...
+
+    @overload
+    def speak(
+        self, text: AsyncText, *, stream: Literal[False], **voice: Unpack[VoiceOptions]
+    ) -> Coroutine[Any, Any, Samples]: ...
+
+    def speak(
+        self, text: AsyncText, *, stream: bool = True, **voice: Unpack[VoiceOptions]
+    ) -> AsyncGenerator[Samples, None] | Coroutine[Any, Any, Samples]:
+        check_text(text, takes_async=True)
+        return self._pieces(text, **voice) if stream else self._whole(text, **voice)
+
+    def timed(self, text: AsyncText, **voice: Unpack[VoiceOptions]) -> AsyncGenerator[Audio, None]:
+        check_text(text, takes_async=True)
+        return self._audio(text, wants_words=True, **voice)
+
+    async def prepare(self, recording: Recording, transcript: str = "") -> PreparedSpeaker:
+        networks = self._opened.networks
+
+        def prepared() -> PreparedSpeaker:
+            samples, sample_rate_hz = read_recording(recording)
+            features = networks.read_speaker(samples, sample_rate_hz)
+            return networks.with_prompt_state(features, transcript)
+
+        return await asyncio.to_thread(prepared)
+
+    async def convert(
+        self,
+        recording: Recording,
+        speaker: str | None = None,
+        *,
+        reference: Recording | PreparedSpeaker | None = None,
+        seed: int = 0,
+    ) -> Samples:
+        voice = self._opened
+        prepared = await self._prepared_reference(speaker, reference, "")
+        check_converts(prepared or await voice.speakers.prepared(speaker, ANYBODY))
+
+        def source_tokens() -> list[int]:
+            return voice.networks.read_source_tokens(*read_recording(recording))
+
+        request = SynthesisRequest(
+            request_id=uuid.uuid4().hex,
+            wire="cli",
+            mode="tokens",
+            speech=tuple(await asyncio.to_thread(source_tokens)),
+            voice=VoiceChoice(speaker, prepared),
+            seed=seed,
+            client=ANYBODY,
+        )
+        async with voice.open(request) as stream:
+            return np.concatenate([event.samples async for event in stream if isinstance(event, Audio)])
+
+    async def save(
+        self, path: str | Path, speech: str | Samples | PreparedSpeaker, **voice: Unpack[VoiceOptions]
+    ) -> None:
+        path = Path(path)
+        suffix = path.suffix.lower()
+        if isinstance(speech, PreparedSpeaker):
+            if suffix != SPEAKER_SUFFIX:
+                raise ValueError(f"{path}: a prepared speaker is saved as {SPEAKER_SUFFIX}")
+            content = await asyncio.to_thread(self._opened.networks.bundle_of, speech, path.stem)
+            await asyncio.to_thread(path.write_bytes, content)
+            return
+        if suffix not in _SUFFIXES:
+            raise ValueError(
+                f"{path}: no format has the suffix {path.suffix!r}; use one of {', '.join(_SUFFIXES)}"
+            )
+        if not isinstance(speech, str | np.ndarray):
+            raise TypeError(
+                f"speech is {type(speech).__name__}; expected a text, samples or a prepared speaker"
+            )
+        samples = await self._whole(speech, **voice) if isinstance(speech, str) else speech
+        pcm = to_pcm16(samples) if suffix in (".wav", ".flac") else samples
+        await asyncio.to_thread(write_file, path, pcm, self.sample_rate_hz)
+
+    async def load(self, path: str | Path) -> PreparedSpeaker:
+        networks = self._opened.networks
+        return await asyncio.to_thread(lambda: networks.prepared_from(Path(path).read_bytes()))
+
+    @property
+    def _opened(self) -> OpenVoice:
+        if self._voice is None:
+            raise RuntimeError("the voice is not open; use it within its `with` block")
+        return self._voice
+
+    def _opening(self) -> AbstractAsyncContextManager[OpenVoice]:
+        return open_voice(
+            self._networks,
+            self._engine,
+            self._lm_engines,
+            default_speaker=self._default_speaker,
+            on_event=self._count,
+        )
+
+    def _count(self, event: Event) -> None:
+        if isinstance(event, WentWrong):
+            self._anomalies[event.kind] += 1
+
+    async def _request(self, text: AsyncText, wants_words: bool, voice: VoiceOptions) -> SynthesisRequest:
+        speaker = voice.get("speaker")
+        prepared = await self._prepared_reference(
+            speaker, voice.get("reference"), voice.get("transcript", "")
+        )
+        fields = checked_options(voice.get("options") or {})
+        in_pieces: Mode = "continuous" if self._opened.info.can_continue_text else "segments"
+        normalizes = voice.get("normalize", True) and fields.normalize
+        return SynthesisRequest(
+            request_id=uuid.uuid4().hex,
+            wire="cli",
+            mode="whole" if isinstance(text, str) else in_pieces,
+            text=text if isinstance(text, str) else None,
+            voice=VoiceChoice(
+                speaker, prepared, voice.get("mode"), voice.get("instruct"), voice.get("language")
+            ),
+            reading=replace(fields.reading, normalize=normalizes),
+            sampling=fields.sampling,
+            seed=voice.get("seed"),
+            delivery=Delivery(fields.volume, voice.get("context", "chunks"), wants_words),
+            client=ANYBODY,
+        )
+
+    async def _prepared_reference(
+        self, speaker: str | None, reference: Recording | PreparedSpeaker | None, transcript: str
+    ) -> PreparedSpeaker | None:
+        if reference is None:
+            return None
+        if speaker is not None:
+            raise ValueError("speaker and reference were both given; give one of them")
+        if isinstance(reference, PreparedSpeaker):
+            networks = self._opened.networks
+            return networks.with_transcript(reference, transcript) if transcript else reference
+        return await self.prepare(reference, transcript)
+
+    async def _pieces(self, text: AsyncText, **voice: Unpack[VoiceOptions]) -> AsyncGenerator[Samples, None]:
+        async with aclosing(self._audio(text, **voice)) as pieces:
+            async for audio in pieces:
+                yield audio.samples
+
+    async def _audio(
+        self, text: AsyncText, wants_words: bool = False, **voice: Unpack[VoiceOptions]
+    ) -> AsyncGenerator[Audio, None]:
+        has_audio = False
+        async with self.stream(text, wants_words=wants_words, **voice) as stream:
+            async for event in stream:
+                if isinstance(event, Audio) and len(event.samples):
+                    has_audio = True
+                    yield event
+        if not has_audio:
+            raise InvalidRequest("the text has nothing that can be spoken; give at least one word", "text")
+
+    async def _whole(self, text: AsyncText, **voice: Unpack[VoiceOptions]) -> Samples:
+        async with aclosing(self._pieces(text, **voice)) as pieces:
+            return np.concatenate([piece async for piece in pieces])
+
+
+class Voice:
+    """A voice in this process. `with Voice.open() as voice:` frees everything at its end.
+
+    The networks run in threads of their own; any thread may call, several at once.
+    """
+
+    def __init__(self, voice: AsyncVoice) -> None:
+        """Load and warm up, in a thread with an event loop of its own."""
+        self._async = voice
+        self._is_closed = False
+        self._unfinished: set[AsyncGenerator[Any, None]] = set()
+        with ExitStack() as stack:
+            self._portal = stack.enter_context(start_blocking_portal())
+            stack.enter_context(self._portal.wrap_async_context_manager(voice))
+            self._stack = stack.pop_all()
+
+    @classmethod
+    def open(
+        cls,
+        checkpoint: str | Path = BUILTIN_CHECKPOINT,
+        *,
+        backend: BackendChoice = "auto",
+        device: DeviceChoice = "auto",
+        precision: PrecisionChoice = "auto",
+        default_speaker: str | None = None,
+    ) -> Self:
+        """Load the built-in voice or the model directory of a CosyVoice 1, 2 or 3, and warm up.
+
+        Raises CheckpointError for a directory that is no such checkpoint, BackendError and InvalidOptions
+        for what this machine cannot run.
+        """
+        return cls(
+            AsyncVoice.open(
+                checkpoint,
+                backend=backend,
+                device=device,
+                precision=precision,
+                default_speaker=default_speaker,
+            )
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        of_async = repr(self._async).removeprefix(f"<{type(self._async).__name__}")
+        return f"<{type(self).__name__}{of_async}".replace("not open", "closed")
+
+    def close(self) -> None:
+        """End what still speaks; threads, processes and the event loop are gone on return."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for pieces in list(self._unfinished):
+            with suppress(RuntimeError):  # another thread waits for its next piece, and gets an error
+                self._portal.call(pieces.aclose)
+        self._stack.close()
+
+    @property
+    def sample_rate_hz(self) -> int:
+        """The rate of all samples that this voice makes."""
+        return self._opened.sample_rate_hz
+
+    @property
+    def speakers(self) -> tuple[str, ...]:
+        """The names of the speakers."""
+        voice = self._opened
+        return self._portal.call(lambda: voice.speakers)
+
+    @property
+    def anomalies(self) -> Mapping[Anomaly, int]:
+        """How many utterances went wrong since it was opened, by kind, as the metric counts them."""
+        return self._opened.anomalies
+
+    @overload
+    def speak(
+        self, text: Text, *, stream: Literal[True] = True, **voice: Unpack[VoiceOptions]
+    ) -> Iterator[Samples]: ...
+
+    @overload
+    def speak(self, text: Text, *, stream: Literal[False], **voice: Unpack[VoiceOptions]) -> Samples: ...
+
+    def speak(
+        self, text: Text, *, stream: bool = True, **voice: Unpack[VoiceOptions]
+    ) -> Iterator[Samples] | Samples:
+        """Speak a text: float32 samples (n,) within ±1, in pieces as they are made; stream False: in one.
+
+        text: an iterable of pieces, as another model writes them, is spoken while it still comes. speaker: a
+        name of `speakers`; None: the default one. reference: a recording of 1 to 30 s whose voice is taken
+        instead, or what `prepare` made of it; transcript: what is said in it, word for word. mode: zero_shot,
+        cross_lingual, instruct or sft; None: what fits the speaker. instruct: how to say it, for a checkpoint
+        trained with instructions. language: such as en or English; None: found for each segment. normalize
+        False: the text has its numbers and symbols in words already. The same seed says it the same way
+        again; None: a new one each time. options: further fields of `POST /tts`, from `marks` to `volume`.
+        context "full": each segment is solved at once, and its samples come when it is whole.
+
+        Raises TypeError for what is no text, InvalidRequest for a text without words or what the checkpoint
+        cannot do, SpeakerNotFound, BadAudio, and SynthesisFailed.
+        """
+        check_text(text, takes_async=False)
+        if not stream:
+            return self._await(self._opened.speak(text, stream=False, **voice))
+        return self._iterate(self._opened.speak(text, **voice))
+
+    def timed(self, text: Text, **voice: Unpack[VoiceOptions]) -> Iterator[Audio]:
+        """Speak a text as `speak` does; with the samples come the words that ended in them.
+
+        Each has its place in the text, and from which to which sample of the stream it sounds.
+        """
+        check_text(text, takes_async=False)
+        return self._iterate(self._opened.timed(text, **voice))
+
+    def prepare(self, recording: Recording, transcript: str = "") -> PreparedSpeaker:
+        """Read a reference recording once, for several texts: `speak(text, reference=prepared)`."""
+        return self._await(self._opened.prepare(recording, transcript))
+
+    def convert(
+        self,
+        recording: Recording,
+        speaker: str | None = None,
+        *,
+        reference: Recording | PreparedSpeaker | None = None,
+        seed: int = 0,
+    ) -> Samples:
+        """Say what a recording of 1 to 30 s says, at its own pace, in another voice (voice conversion).
+
+        Returns float32 samples (n,). Raises as `speak` does; the speaker must have a recorded prompt.
+        """
+        return self._await(self._opened.convert(recording, speaker, reference=reference, seed=seed))
+
+    def save(
+        self, path: str | Path, speech: str | Samples | PreparedSpeaker, **voice: Unpack[VoiceOptions]
+    ) -> None:
+        """Write a text, spoken as `speak` does with the same arguments, or samples into a file.
+
+        The suffix is the format: .wav, .flac, .ogg or .mp3. A prepared speaker becomes a .safetensors file,
+        which `load` reads and a server imports. Raises ValueError for another suffix.
+        """
+        self._await(self._opened.save(path, speech, **voice))
+
+    def load(self, path: str | Path) -> PreparedSpeaker:
+        """Read a prepared speaker that `save` or a server's export wrote.
+
+        Raises InvalidRequest for another file, and SpeakerIncompatible for a speaker of another checkpoint.
+        """
+        return self._await(self._opened.load(path))
+
+    @property
+    def _opened(self) -> AsyncVoice:
+        if self._is_closed:
+            raise RuntimeError("the voice is closed; open another one")
+        return self._async
+
+    def _iterate(self, pieces: AsyncGenerator[Result, None]) -> Iterator[Result]:
+        self._unfinished.add(pieces)
+        try:
+            while self._opened and (piece := self._await(anext(pieces, None))) is not None:
+                yield piece
+        finally:
+            self._unfinished.discard(pieces)
+            if not self._is_closed:
+                self._portal.call(pieces.aclose)
+
+    def _await(self, work: Awaitable[Result]) -> Result:
+        async def run() -> Result:
+            return await work
+
+        return self._portal.call(run)
+
+
+def network_options(
+    checkpoint: str | Path, backend: BackendChoice, device: DeviceChoice, precision: PrecisionChoice
+) -> NetworkOptions:
+    return NetworkOptions(Path(checkpoint).expanduser(), backend=backend, device=device, precision=precision)
+
+
+def check_text(text: object, takes_async: bool) -> None:
+    """Raise TypeError for what is neither a text nor the pieces of one."""
+    if isinstance(text, AsyncIterable):
+        if takes_async:
+            return
+        raise TypeError(
+            f"text is {type(text).__name__}, an async iterable; speak it with AsyncVoice or AsyncSynthesizer"
+        )
+    if not isinstance(text, Iterable) or isinstance(text, bytes | bytearray | memoryview | np.ndarray):
+        raise TypeError(f"text is {type(text).__name__}; expected a str or an iterable of str")
+
+
+async def _push(pieces: Iterable[str | None] | AsyncIterable[str | None], stream: SynthesisStream) -> None:
+    """Take the pieces as they come; if that fails, end the stream."""
+    try:
+        async with aclosing(_in_order(pieces)) as in_order:
+            async for piece in in_order:
+                if piece is None:  # as the deltas of some models are
+                    continue
+                if not isinstance(piece, str):
+                    raise TypeError(f"a piece of the text is {type(piece).__name__}; expected str or None")
+                stream.push_text(piece)
+        stream.finish_text()
+    except Exception:
+        stream.cancel("disconnect")
+        raise
+
+
+async def _in_order(
+    pieces: Iterable[str | None] | AsyncIterable[str | None],
+) -> AsyncGenerator[str | None, None]:
+    """Yield the pieces; those of an ordinary iterable are taken in threads, as one may be long in coming."""
+    if isinstance(pieces, AsyncIterable):
+        async for piece in pieces:
+            yield piece
+        return
+    iterator = iter(pieces)
+    while found := await asyncio.to_thread(lambda: [*islice(iterator, 1)]):
+        yield found[0]

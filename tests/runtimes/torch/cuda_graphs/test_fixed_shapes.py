@@ -1,0 +1,68 @@
+"""The networks at fixed shapes give what they give over their caches, whatever the padding."""
+
+import pytest
+import torch
+
+from firstword.models.config import NUM_MELS
+from firstword.models.flow.batched_cache import BatchedCache
+from firstword.models.flow.kv_cache import CacheWindow, PromptCache, RingKVCache
+from firstword.models.flow.state import estimator_layout
+from firstword.models.runtimes.torch.cuda_graphs.estimator import ChunkPlace, EstimatorStep
+from firstword.models.runtimes.torch.cuda_graphs.lm import DecoderStep
+from tests.models.networks import FLOWS, small_flow
+from tests.support.small_lm import small_lm
+
+
+@torch.inference_mode()
+def test_decoder_step_equals_the_pass_and_leaves_other_rows_alone() -> None:
+    lm = small_lm()
+    cache = lm.new_cache()
+    lengths = (3, 7, 5)
+    for length in lengths:
+        row = cache.add_row()
+        prefill = cache.open_pass(range(row, row + 1), [length])
+        lm(lm.embed(torch.arange(length)[None]), prefill)
+        prefill.commit()
+    keys, values = ([part.clone() for part in parts] for parts in (cache.keys, cache.values))
+    x = lm.embed(torch.tensor([[4], [5]]))
+    cache_pass = cache.open_pass(range(1, 3), [1, 1])
+    expected = lm(x, cache_pass)
+
+    step = DecoderStep(lm.decoder, keys, values, num_visible=16)  # of 8 positions in use
+    padded = torch.cat([torch.randn_like(x[:1]), x, torch.randn_like(x[:1])])
+    position, is_active = torch.tensor([999, 7, 5, 0]), torch.tensor([False, True, True, False])
+    actual = step(padded, position, is_active)
+    torch.testing.assert_close(actual[1:3], expected, atol=1e-5, rtol=1e-5)
+    for fixed, grown in zip((*keys, *values), (*cache.keys, *cache.values), strict=True):
+        torch.testing.assert_close(fixed, grown, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", FLOWS)
+@torch.inference_mode()
+def test_estimator_step_equals_the_incremental_one_chunk_after_chunk(kind: str) -> None:
+    """Buffers larger than what is in use, and other streams in the batch, change nothing."""
+    estimator = small_flow(kind).estimator
+    frames, rows, buffer_frames = 50, 2, 173
+    cache = RingKVCache(CacheWindow(frames), PromptCache())
+    state = estimator_layout(estimator).zeros(rows + 1, buffer_frames, torch.empty(0))
+    step = EstimatorStep(estimator, state)
+    generator = torch.Generator().manual_seed(3)
+    for chunk in range(3):
+        x, mu, cond = torch.randn(3, rows, NUM_MELS, frames, generator=generator)
+        spks, t = torch.randn(rows, NUM_MELS, generator=generator), torch.full((rows,), 0.3)
+        expected = estimator(x, mu, t, spks, cond, BatchedCache([cache], [frames], rows))
+        cache.commit()
+        mask = torch.arange(buffer_frames) < (chunk + 1) * frames
+        other = torch.randn(1, NUM_MELS, frames, generator=generator)
+        actual = step(
+            *(torch.cat([part, other]) for part in (x, mu)),
+            torch.full((rows + 1,), 0.3),
+            torch.cat([spks, other[:, :, 0]]),
+            torch.cat([cond, other]),
+            ChunkPlace(
+                torch.full((rows + 1,), chunk * frames),
+                torch.full((rows + 1,), chunk * frames),
+                mask.expand(rows + 1, -1),
+            ),
+        )
+        torch.testing.assert_close(actual[:rows], expected, atol=2e-5, rtol=1e-4)

@@ -1,0 +1,116 @@
+"""Networks as CUDA graphs, on a CPU where a graph is a plain run over the same fixed memory: which shapes are
+recorded, and that padding changes nothing."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from firstword.models.flow.incremental import FlowNetworks
+from firstword.models.hift.hift import HiFT
+from firstword.models.layers import FullContext
+from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, SpeechLM
+from firstword.models.lm.plan import LengthRatios, OfflinePlan
+from firstword.models.networks import Networks
+from firstword.models.runtimes.torch.cuda_graphs import estimator as graphed_estimators
+from firstword.models.runtimes.torch.cuda_graphs import lm as graphed_lms
+from firstword.models.runtimes.torch.cuda_graphs import vocoder as graphed_vocoders
+from firstword.models.runtimes.torch.cuda_graphs.buckets import BATCHES, bucket, doubled
+from firstword.models.runtimes.torch.cuda_graphs.build import graphed_estimator, graphed_generator, graphed_lm
+from firstword.models.token2wav import Token2Wav
+from firstword.models.token2wav_step import StepInput
+from tests.models.networks import FLOWS, VOCAB_SIZE, small_flow, small_hift, small_speaker
+from tests.support.small_lm import small_lm
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The module of each graph that was recorded."""
+    found: list[str] = []
+    for module in (graphed_lms, graphed_estimators, graphed_vocoders):
+
+        def record(
+            run: Callable[[], Tensor], device: torch.device, name: str = module.__name__
+        ) -> Callable[[], Tensor]:
+            found.append(name.rpartition(".")[2])
+            run()  # as on a GPU, where it runs before it is recorded
+            return run
+
+        monkeypatch.setattr(module, "captured", record)
+    return found
+
+
+@pytest.mark.parametrize(("size", "found"), [(1, 1), (2, 2), (3, 4), (33, 64), (64, 64), (65, None)])
+def test_bucket_is_the_smallest_that_holds_it(size: int, found: int | None) -> None:
+    assert bucket(BATCHES, size) == found
+
+
+def test_positions_are_padded_to_a_power_of_two() -> None:
+    assert [doubled(256, size) for size in (1, 256, 257, 1025)] == [256, 256, 512, 2048]
+
+
+def speak(model: SpeechLM) -> dict[int, list[int]]:
+    """Five utterances that join and leave one after the other. -> the speech of each, by its seed."""
+    vocabulary = small_lm().vocabulary
+    decoder = SpeechDecoder(model, small_lm().config.sampling)
+    ids: dict[int, list[int]] = {seed: [] for seed in range(5)}
+    for step in range(60):
+        if step % 5 == 0 and step < 25:
+            seed = step // 5
+            ratios = LengthRatios(10 + 3 * seed, 10 + 3 * seed)
+            plan = OfflinePlan(vocabulary, [1, 2], [3], list(range(3 * seed)), ratios)
+            decoder.add(RowRequest(plan, seed))
+        for event in decoder.step():
+            if isinstance(event, Emitted):
+                ids[event.row.request.seed].append(event.speech_id)
+    return ids
+
+
+def test_language_model_speaks_the_same_with_few_graphs(recorded: list[str]) -> None:
+    spoken = speak(graphed_lm(small_lm()))
+    assert spoken == speak(small_lm())
+    assert all(len(ids) > 10 for ids in spoken.values())
+    assert 3 <= len(recorded) <= 6  # 1, 2, 4 rows, and anew where the cache grew; steps were over fifty
+
+
+@pytest.mark.parametrize("kind", FLOWS)
+def test_flow_solves_the_same_whatever_the_padding(kind: str, recorded: list[str]) -> None:
+    """Three streams of two speakers at different positions, the last chunks short."""
+    flow, hift = small_flow(kind), small_hift(is_causal=kind == "dit")
+
+    def made(session: Token2Wav) -> list[Tensor]:
+        prompts = [session.compute_prompt_state(small_speaker(number, number)) for number in (30, 61)]
+        states = [session.start(prompts[number % 2], seed=number) for number in range(3)]
+        generator = torch.Generator().manual_seed(2)
+        samples: list[list[Tensor]] = [[] for _ in states]
+        for step, size in enumerate((40, 25, 30, 7)):
+            tokens = torch.randint(0, VOCAB_SIZE, (3, size), generator=generator).tolist()
+            chosen = [number for number in range(3) if step != 1 or number != 1]
+            batch = [StepInput(states[number], tokens[number], step == 3) for number in chosen]
+            for number, new in zip(chosen, session.step(batch), strict=True):
+                samples[number].append(new)
+        return [torch.cat(parts) for parts in samples]
+
+    graphed = made(
+        Token2Wav(flow, hift, networks=Networks(flow=FlowNetworks(flow.front, graphed_estimator(flow))))
+    )
+    for ours, plain in zip(graphed, made(Token2Wav(flow, hift)), strict=True):
+        torch.testing.assert_close(ours, plain, atol=2e-3, rtol=1e-2)
+    assert 1 <= len(recorded) <= 6
+
+
+def test_vocoder_records_lengths_that_come_again_and_pads_the_batch(recorded: list[str]) -> None:
+    hift: HiFT = small_hift(is_causal=False)
+    generate = graphed_generator(hift)
+    assert generate is not None
+    assert graphed_generator(small_hift(is_causal=True)) is None
+    generator = torch.Generator().manual_seed(0)
+    for batch, frames, num_recorded in ((3, 9, 0), (3, 9, 1), (1, 9, 2), (4, 9, 2), (2, 8, 2)):
+        mel = torch.randn(batch, 80, frames, generator=generator)
+        spectrum = torch.randn(batch, 18, 120 * frames + 1, generator=generator)
+        with torch.inference_mode():
+            made = generate(mel, spectrum)
+            expected = hift.generator(mel, spectrum, FullContext())
+        torch.testing.assert_close(made, expected, atol=1e-4, rtol=1e-4)
+        assert len(recorded) == num_recorded
