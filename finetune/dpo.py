@@ -1,4 +1,4 @@
-"""Direct preference optimisation of a language model, from pairs of which one is to be preferred."""
+"""Direct preference optimization of a language model, from pairs of which one is to be preferred."""
 
 import hashlib
 import json

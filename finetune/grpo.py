@@ -1,4 +1,4 @@
-"""Group-relative policy optimisation (arXiv 2402.03300) of a language model, by rewards of what it says.
+"""Group-relative policy optimization (arXiv 2402.03300) of a language model, by rewards of what it says.
 
 TRL's trainer wants a transformers model that generates text and a reward of text; here it is our decoder,
 whose rows are sampled together, so the loop is this file. Each step samples a group of utterances for every
@@ -49,7 +49,7 @@ class GrpoSettings:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Said:
+class Sampled:
     """What was sampled for a text, and the layout by which it is learned."""
 
     text: str
@@ -60,7 +60,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rollouts:
-    said: list[Said]
+    sampled: list[Sampled]
     advantages: Tensor  # (B,)
 
 
@@ -82,7 +82,7 @@ class GrpoTask(Task):
 
     def weigh(self, batch: Rollouts) -> float:
         """Tokens: each counts alike, however long its utterance."""
-        return float(sum(target != IGNORED for one in batch.said for target in one.layout.targets))
+        return float(sum(target != IGNORED for one in batch.sampled for target in one.layout.targets))
 
     def to_device(self, batch: Rollouts) -> Rollouts:
         device = self.network.head.weight.device
@@ -90,7 +90,7 @@ class GrpoTask(Task):
         return replace(batch, advantages=batch.advantages.to(device))
 
     def forward(self, batch: Rollouts) -> TaskLoss:
-        layouts = [one.layout for one in batch.said]
+        layouts = [one.layout for one in batch.sampled]
         speakers = [self._speaker] * len(layouts)
         logp, counts = self._log_probabilities(self.network, layouts, speakers)
         with torch.no_grad():
@@ -140,7 +140,7 @@ class Speaking:
         texts: Sequence[str],
         seeds: Sequence[int],
         sampling: SamplingConfig | None = None,
-    ) -> list[Said]:
+    ) -> list[Sampled]:
         """One utterance of each text and seed. sampling: None, the plain distribution at the temperature."""
         wide = SamplingConfig(
             top_p=1.0,
@@ -174,7 +174,7 @@ class Speaking:
                 if isinstance(event, Stopped):
                     reasons[id(event.row)] = event.reason
         return [
-            self._said(network, text, one, tuple(row.plan.speech_ids), reasons[id(row)] == "eos")
+            self._sampled(network, text, one, tuple(row.plan.speech_ids), reasons[id(row)] == "eos")
             for text, one, row in zip(texts, given, rows, strict=True)
         ]
 
@@ -189,13 +189,13 @@ class Speaking:
         return read(family, speaker, ids, self._tokenizer)
 
     @staticmethod
-    def _said(
+    def _sampled(
         network: Qwen2LM | TransformerLM,
         text: str,
         given: ModelInput,
         tokens: tuple[int, ...],
         has_ended: bool,
-    ) -> Said:
+    ) -> Sampled:
         prompt = given.lm_prompt_tokens.tolist()
         text_ids = given.prefix_text_ids + given.prompt_text_ids + given.text_ids
         layout = offline_layout(network.vocabulary, text_ids, [*prompt, *tokens])
@@ -203,7 +203,7 @@ class Speaking:
         targets = [IGNORED] * first + list(layout.targets[first:])
         if not has_ended:
             targets[-1] = IGNORED
-        return Said(text, tokens, has_ended, Layout(layout.input_ids, tuple(targets)))
+        return Sampled(text, tokens, has_ended, Layout(layout.input_ids, tuple(targets)))
 
 
 def advantages_of(rewards: Sequence[float], group: int) -> Tensor:
@@ -243,11 +243,11 @@ def reinforce(
         chosen = [texts[one] for one in rng.choice(len(texts), settings.texts, len(texts) < settings.texts)]
         repeated = [text for text in chosen for _ in range(settings.group)]
         task.network.eval()
-        said = speaking.say(task.network, repeated, rng.integers(1 << 31, size=len(repeated)).tolist())
-        scores = scorer.score(reward_items(said, speaking.speaker_name))
+        sampled = speaking.say(task.network, repeated, rng.integers(1 << 31, size=len(repeated)).tolist())
+        scores = scorer.score(reward_items(sampled, speaking.speaker_name))
         task.step_values = step_values(scores)
         advantages = advantages_of([score.reward for score in scores], settings.group)
-        return in_batches(said, advantages, asked.recipe.batch_tokens)
+        return in_batches(sampled, advantages, asked.recipe.batch_tokens)
 
     yield from trainer.fit(batches_at, reads_ahead=False)
     if trainer.is_main:
@@ -255,8 +255,8 @@ def reinforce(
     trainer.accelerator.end_training()
 
 
-def reward_items(said: Sequence[Said], speaker: str) -> list[RewardItem]:
-    return [RewardItem(one.tokens, one.text, speaker, one.has_ended) for one in said]
+def reward_items(sampled: Sequence[Sampled], speaker: str) -> list[RewardItem]:
+    return [RewardItem(one.tokens, one.text, speaker, one.has_ended) for one in sampled]
 
 
 def step_values(scores: Sequence[Score]) -> dict[str, float]:
@@ -268,13 +268,13 @@ def step_values(scores: Sequence[Score]) -> dict[str, float]:
     }
 
 
-def in_batches(said: Sequence[Said], advantages: Tensor, size: int) -> list[Rollouts]:
+def in_batches(sampled: Sequence[Sampled], advantages: Tensor, size: int) -> list[Rollouts]:
     """Utterances by their lengths, in batches of so many padded positions."""
-    order = sorted(range(len(said)), key=lambda row: len(said[row].layout.input_ids))
+    order = sorted(range(len(sampled)), key=lambda row: len(sampled[row].layout.input_ids))
     batches: list[list[int]] = []
     for row in order:
-        if batches and (len(batches[-1]) + 1) * len(said[row].layout.input_ids) <= size:
+        if batches and (len(batches[-1]) + 1) * len(sampled[row].layout.input_ids) <= size:
             batches[-1].append(row)
         else:
             batches.append([row])
-    return [Rollouts([said[row] for row in rows], advantages[rows]) for rows in batches]
+    return [Rollouts([sampled[row] for row in rows], advantages[rows]) for rows in batches]

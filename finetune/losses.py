@@ -19,7 +19,7 @@ DPO_BETA = 0.01
 
 @dataclass(frozen=True, slots=True)
 class LossConfig:
-    """How a loss is smoothed and normalised; `of` takes it from a model's config."""
+    """How a loss is smoothed and normalized; `of` takes it from a model's config."""
 
     label_smoothing: float = 0.0
     is_length_normalized: bool = True
@@ -66,7 +66,7 @@ def preference_loss(
     *,
     config: LossConfig,
 ) -> PreferenceLoss:
-    """Direct preference optimisation (arXiv 2305.18290) plus the loss on the chosen half.
+    """Direct preference optimization (arXiv 2305.18290) plus the loss on the chosen half.
 
     reference_chosen, reference_rejected (B,): `sequence_scores` of the frozen model on the same layouts.
     """

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from firstword.app.audio.decode import RecordingTooLong, UndecodableAudio, decode_recording
 from firstword.finetune.errors import FinetuneError
 from firstword.finetune.reward.formula import Unit, error_rate
-from firstword.finetune.reward.recognisers import Recogniser, heard, open_recogniser
+from firstword.finetune.reward.recognizers import Recognizer, at_recognizer_rate, open_recognizer
 from firstword.finetune.sources import Source
 from firstword.finetune.text import TextReader
 from firstword.finetune.utterance import pack_mel, write_shard
@@ -29,8 +29,9 @@ SHARDS: Final = 64  # at least, so that many processes have work, but for the bo
 MIN_SHARD_ROWS, MAX_SHARD_ROWS = 16, 256
 INFO_FILE, REPORT_FILE = "data.json", "report.json"
 MIN_LENGTH_S: Final = 1.0  # as of a prompt's recording
-MISFIT_DEVIATIONS: Final = 5.0  # of the median deviation, beyond which text and audio do not fit
-MISFIT_ERRORS: Final = 0.5  # the same, by a recogniser
+MISFIT_DEVIATIONS: Final = 5.0  # median deviations of the logarithm beyond which text and audio do not fit
+LEAST_DEVIATION: Final = 0.1
+MISFIT_ERRORS: Final = 0.5  # the same, by a recognizer
 MIN_SNR_DB: Final = 10.0
 MIN_LIKENESS: Final = 0.3  # to the mean of the speaker
 _FRAME_MS: Final = 20
@@ -40,12 +41,12 @@ Shard = tuple[Path, Sequence[Source]]
 
 @dataclass(frozen=True, slots=True)
 class PrepareSettings:
-    """language: None, of each text. recogniser: hears whether text and audio fit; None: lengths tell."""
+    """language: None, of each text. recognizer: hears whether text and audio fit; None: lengths tell."""
 
     checkpoint: Path
     language: str | None = None
     instruct: str | None = None
-    recogniser: str | None = None
+    recognizer: str | None = None
     workers: int = 1
 
     @property
@@ -166,18 +167,19 @@ def _suspects(rows: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
     found: defaultdict[str, list[str]] = defaultdict(list)
     if not rows:
         return {}
-    ratios = np.array([len(row["speech_ids"]) / len(row["text_ids"]) for row in rows])
+    ratios = np.array([max(1, len(row["speech_ids"])) / len(row["text_ids"]) for row in rows])
     middle = float(np.median(ratios))
-    deviation = max(0.1 * middle, float(np.median(np.abs(ratios - middle))))
+    away = np.abs(np.log(ratios / middle))
+    bound = MISFIT_DEVIATIONS * max(LEAST_DEVIATION, float(np.median(away)))
     groups: defaultdict[str, list[int]] = defaultdict(list)
     vectors = np.array([row["embedding"] for row in rows])
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True) + 1e-9
     for number, (row, ratio) in enumerate(zip(rows, ratios, strict=True)):
         groups[row["speaker"]].append(number)
-        if abs(ratio - middle) > MISFIT_DEVIATIONS * deviation:
+        if away[number] > bound:
             found[row["id"]].append(f"{ratio:.1f} speech tokens for a text token, {middle:.1f} are usual")
         if row["error_rate"] > MISFIT_ERRORS:
-            found[row["id"]].append(f"the recogniser's error rate is {row['error_rate']:.2f}")
+            found[row["id"]].append(f"the recognizer's error rate is {row['error_rate']:.2f}")
         if row["snr_db"] < MIN_SNR_DB:
             found[row["id"]].append(f"SNR of {row['snr_db']:.0f} dB")
     for speaker, numbers in groups.items():
@@ -205,7 +207,7 @@ def _write_info(folder: Path, sources: Sequence[Source], settings: PrepareSettin
         "reads_sounds": opened.traits.reads_sounds,
         "language": settings.language,
         "instruct": settings.instruct,
-        "recogniser": settings.recogniser,
+        "recognizer": settings.recognizer,
         "sources": hashlib.sha256(listed.encode()).hexdigest(),
     }
     path = folder / INFO_FILE
@@ -246,16 +248,16 @@ def _prepared(todo: Sequence[Shard], settings: PrepareSettings) -> Iterator[int]
 class _Worker:
     reader: PromptReader
     text: TextReader
-    recogniser: Recogniser | None
+    recognizer: Recognizer | None
     unit: Unit
 
     @classmethod
     def load(cls, settings: PrepareSettings) -> "_Worker":
-        checkpoint, recogniser = open_checkpoint(settings.checkpoint), settings.recogniser
+        checkpoint, recognizer = open_checkpoint(settings.checkpoint), settings.recognizer
         return cls(
             checkpoint.load_prompt_reader(num_threads=1),
             TextReader(checkpoint, settings.language, settings.instruct),
-            None if recogniser is None else open_recogniser(recogniser, settings.language or "en"),
+            None if recognizer is None else open_recognizer(recognizer, settings.language or "en"),
             settings.unit,
         )
 
@@ -266,9 +268,9 @@ class _Worker:
         for source in sources:
             try:
                 row = prepare_one(source, self.reader, self.text)
-                if self.recogniser is not None:
+                if self.recognizer is not None:
                     samples, rate_hz = decode_recording(source.audio.read_bytes(), MAX_RECORDING_S)
-                    said = self.recogniser(heard(samples, rate_hz))
+                    said = self.recognizer(at_recognizer_rate(samples, rate_hz))
                     row["error_rate"] = error_rate(source.text, said, self.unit)
                 rows.append(row)
             except (FinetuneError, FrontendError, UndecodableAudio, RecordingTooLong) as error:

@@ -1,4 +1,4 @@
-"""Texts as the service reads them: normalised, sounds and marks written, then text tokens."""
+"""Texts as the service reads them: normalized, sounds and marks written, then text tokens."""
 
 from firstword.app.engine.text_frontend import text_frontend
 from firstword.app.text.marks import Reading

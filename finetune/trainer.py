@@ -83,7 +83,7 @@ class Trainer:
         trained = [one for one in self._model.parameters() if one.requires_grad]
         make = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
         self._optimizer = self.accelerator.prepare(make(trained, lr=settings.lr, betas=_ADAM_BETAS))
-        self._kept: list[tuple[float, int]] = []  # held-out loss and step of weights that may be averaged
+        self._best: list[tuple[float, int]] = []  # held-out loss and step of weights that may be averaged
         self.step = 0
         self._check_or_write_settings()
         self._restore()
@@ -173,7 +173,7 @@ class Trainer:
         weights = get_model_state_dict(self._model, options=options)
         optimizer = get_optimizer_state_dict(self._model, self._optimizer.optimizer, options=options)
         if self.is_main:
-            kept = sorted([*self._kept, (math.inf if held is None else held, self.step)], key=_best_first)
+            kept = sorted([*self._best, (math.inf if held is None else held, self.step)], key=_best_first)
             kept = kept[: max(1, self.settings.average)]
             if held is None:
                 kept = [(math.inf, self.step)]  # nothing tells which is better: the last
@@ -187,7 +187,7 @@ class Trainer:
                     f"step {self.step} cannot be saved in {self._folder}: {_reason(error)}; what was saved "
                     "before is whole: make room, and run the same command again to go on from it"
                 ) from error
-            self._kept = kept
+            self._best = kept
             for path in self._folder.glob("weights-*.pt"):
                 if path not in {self._weights_file(step) for _, step in kept}:
                     path.unlink()
@@ -195,7 +195,7 @@ class Trainer:
 
     def averaged(self) -> dict[str, Tensor]:
         """The mean of the kept weights by the names in the task's network, in the main process; float32."""
-        steps = [step for _, step in self._kept]
+        steps = [step for _, step in self._best]
         mean: dict[str, Tensor] = {}
         for step in steps:
             weights = torch.load(self._weights_file(step), weights_only=True)["weights"]
@@ -246,7 +246,7 @@ class Trainer:
         options = StateDictOptions(full_state_dict=True, ignore_frozen_params=True, strict=False)
         set_model_state_dict(self._model, state["weights"], options=options)
         set_optimizer_state_dict(self._model, self._optimizer.optimizer, state["optimizer"], options=options)
-        self.step, self._kept = state["step"], [(held, step) for held, step in state["kept"]]
+        self.step, self._best = state["step"], [(held, step) for held, step in state["kept"]]
 
     def _writer(self) -> "_Writer":
         return _Writer(self._folder / "tensorboard" if self.is_main else None)

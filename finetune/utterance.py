@@ -27,7 +27,7 @@ SCHEMA: Final = pa.schema(
         "embedding": pa.list_(pa.float32()),  # (192,)
         "duration_s": pa.float32(),
         "snr_db": pa.float32(),
-        "error_rate": pa.float32(),  # of what a recogniser heard; NaN where none was asked
+        "error_rate": pa.float32(),  # of what a recognizer heard; NaN where none was asked
         "digest": pa.string(),  # of the samples, to find duplicates
     }
 )

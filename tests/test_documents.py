@@ -32,6 +32,7 @@ PAGE_NAMES = (
     "api",
     "architecture",
     "configuration",
+    "fine-tuning",
     "nvidia",
     "console",
     "operations",

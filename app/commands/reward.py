@@ -31,10 +31,10 @@ def reward(
     checkpoint: Annotated[Path | None, typer.Argument(help="Model directory; the built-in voice.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="TCP port.")] = 8010,
-    recogniser: Annotated[
+    recognizer: Annotated[
         str, typer.Option(help="pocketsphinx, faster-whisper:DIR, sensevoice:DIR.")
     ] = "pocketsphinx",
-    recognisers: Annotated[int, typer.Option(min=1, help="At work at a time.")] = 1,
+    recognizers: Annotated[int, typer.Option(min=1, help="At work at a time.")] = 1,
     language: Annotated[str, typer.Option(help="Of the texts.")] = "en",
     unit: Annotated[str, typer.Option(help="Of the error rate: words or characters.")] = "words",
     duration_weight: Annotated[
@@ -45,7 +45,7 @@ def reward(
         Path | None, typer.Option(help="Write the model token2wav_asr into this repository instead.")
     ] = None,
 ) -> None:
-    """Serve rewards of speech tokens: spoken, recognised, scored."""
+    """Serve rewards of speech tokens: spoken, recognized, scored."""
     with training_errors():
         from firstword.app.options import BUILTIN_CHECKPOINT
         from firstword.finetune.reward.formula import RewardWeights
@@ -56,7 +56,7 @@ def reward(
         if unit not in ("words", "characters"):
             raise CommandFailed(f"--unit {unit!r}; expected words or characters")
         weights = RewardWeights(duration_weight, likeness_weight)
-        settings = RewardSettings(recogniser, language, unit, weights, recognisers)  # type: ignore[arg-type]
+        settings = RewardSettings(recognizer, language, unit, weights, recognizers)  # type: ignore[arg-type]
         folder = checkpoint or BUILTIN_CHECKPOINT
         opened = open_checkpoint(folder)
         if triton is not None:

@@ -48,7 +48,7 @@ def prepare(
     speaker: Annotated[str | None, typer.Option(help="Who says what names no speaker.")] = None,
     language: Annotated[str | None, typer.Option(help="Such as en or zh; detected if left out.")] = None,
     instruct: Annotated[str | None, typer.Option(help="Of CosyVoice 3: before every text.")] = None,
-    recogniser: Annotated[
+    recognizer: Annotated[
         str | None,
         typer.Option(help="Finds texts that do not fit: pocketsphinx, faster-whisper:DIR, sensevoice:DIR."),
     ] = None,
@@ -66,7 +66,7 @@ def prepare(
         from firstword.finetune.sources import find_sources
 
         sources = find_sources(data, speaker)
-        settings = PrepareSettings(checkpoint or BUILTIN_CHECKPOINT, language, instruct, recogniser, workers)
+        settings = PrepareSettings(checkpoint or BUILTIN_CHECKPOINT, language, instruct, recognizer, workers)
         with Progress(console=to_stderr()) as progress:
             bar = progress.add_task("preparing", total=len(sources))
             for at in prepare_all(sources, output, settings):
@@ -197,7 +197,7 @@ def grpo(
     reward_url: Annotated[
         str | None, typer.Option(help="Of `firstword reward`; without it, rewards are computed here.")
     ] = None,
-    recogniser: Annotated[
+    recognizer: Annotated[
         str, typer.Option(help="pocketsphinx, faster-whisper:DIR, sensevoice:DIR.")
     ] = "pocketsphinx",
     language: Annotated[str, typer.Option(help="Of the texts.")] = "en",
@@ -222,7 +222,7 @@ def grpo(
             recipe = replace(recipe, batch_frames=2 * batch_size)
         asked = _with(asked, recipe, steps, (lora, lora_alpha), (bf16, recompute), (save_every, 1))
         scorer = (
-            Rewarder(asked.checkpoint, _rewards(recogniser, language), device())
+            Rewarder(asked.checkpoint, _rewards(recognizer, language), device())
             if reward_url is None
             else RemoteRewarder.at(reward_url)
         )
@@ -230,11 +230,11 @@ def grpo(
         show(reinforce(asked, settings, scorer, seed), output)
 
 
-def _rewards(recogniser: str, language: str) -> Any:
+def _rewards(recognizer: str, language: str) -> Any:
     from firstword.finetune.reward.rewarder import RewardSettings
 
     unit = "characters" if language in ("zh", "ja", "yue") else "words"
-    return RewardSettings(recogniser, language, unit)  # type: ignore[arg-type]
+    return RewardSettings(recognizer, language, unit)  # type: ignore[arg-type]
 
 
 @train.command()

@@ -32,7 +32,7 @@ class RewardWeights:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Measures:
     """likeness: None where nobody is to be compared with."""
 
     error_rate: float
@@ -41,7 +41,7 @@ class Heard:
     has_ended: bool = True
 
 
-def reward_of(heard: Heard, text: str, weights: RewardWeights = RewardWeights()) -> float:
+def reward_of(heard: Measures, text: str, weights: RewardWeights = RewardWeights()) -> float:
     """Within 0 to 1."""
     if not heard.has_ended or heard.duration_s <= 0:
         return 0.0
@@ -73,9 +73,9 @@ def units(text: str, unit: Unit) -> list[str]:
     return words if unit == "words" else list("".join(words))
 
 
-def error_rate(wanted: str, recognised: str, unit: Unit = "words") -> float:
+def error_rate(wanted: str, recognized: str, unit: Unit = "words") -> float:
     """Levenshtein's distance over the length of what was wanted; it may be over 1."""
-    aim, found = units(wanted, unit), units(recognised, unit)
+    aim, found = units(wanted, unit), units(recognized, unit)
     return distance(aim, found) / max(1, len(aim))
 
 

@@ -1,4 +1,4 @@
-"""Speech tokens to rewards: spoken by a checkpoint's flow and vocoder, recognised, compared, scored."""
+"""Speech tokens to rewards: spoken by a checkpoint's flow and vocoder, recognized, compared, scored."""
 
 import queue
 from collections.abc import Iterator, Sequence
@@ -14,8 +14,14 @@ from torch import Tensor
 
 from firstword.app.text.normalize import Normalizer
 from firstword.finetune.errors import FinetuneError
-from firstword.finetune.reward.formula import Heard, RewardWeights, Unit, error_rate, reward_of
-from firstword.finetune.reward.recognisers import RATE_HZ, Recogniser, Samples, heard, open_recogniser
+from firstword.finetune.reward.formula import Measures, RewardWeights, Unit, error_rate, reward_of
+from firstword.finetune.reward.recognizers import (
+    RATE_HZ,
+    Recognizer,
+    Samples,
+    at_recognizer_rate,
+    open_recognizer,
+)
 from firstword.models.checkpoint.open import Checkpoint
 from firstword.models.config import SPEAKER_ENCODER_FILE
 from firstword.models.flow.flow import Flow
@@ -51,13 +57,13 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class RewardSettings:
-    """recogniser: as `open_recogniser` takes it; language: of the texts; unit: of the error rate."""
+    """recognizer: as `open_recognizer` takes it; language: of the texts; unit: of the error rate."""
 
-    recogniser: str = "pocketsphinx"
+    recognizer: str = "pocketsphinx"
     language: str = "en"
     unit: Unit = "words"
     weights: RewardWeights = field(default_factory=RewardWeights)
-    recognisers: int = 1  # at work at a time
+    recognizers: int = 1  # at work at a time
 
 
 class Scorer(Protocol):
@@ -65,12 +71,12 @@ class Scorer(Protocol):
 
 
 class Rewarder:
-    """Holds the networks and the recognisers. Threads may share it."""
+    """Holds the networks and the recognizers. Threads may share it."""
 
     def __init__(
         self, checkpoint: Checkpoint, settings: RewardSettings, device: torch.device | str = "cpu"
     ) -> None:
-        """Raises FinetuneError for a checkpoint without speakers, and for a recogniser that cannot be had."""
+        """Raises FinetuneError for a checkpoint without speakers, and for a recognizer that cannot be had."""
         self._settings = settings
         flow, hift = checkpoint.load_flow(device=device), checkpoint.load_hift(device=device)
         self._token2wav: Any = (
@@ -84,9 +90,9 @@ class Rewarder:
         self._lock = Lock()
         self._encoder = SpeakerEncoder(checkpoint.directory / SPEAKER_ENCODER_FILE, num_threads=1)
         self._normalizer = Normalizer()
-        self._free: queue.SimpleQueue[Recogniser] = queue.SimpleQueue()
-        for _ in range(settings.recognisers):
-            self._free.put(open_recogniser(settings.recogniser, settings.language))
+        self._free: queue.SimpleQueue[Recognizer] = queue.SimpleQueue()
+        for _ in range(settings.recognizers):
+            self._free.put(open_recognizer(settings.recognizer, settings.language))
 
     def score(self, items: Sequence[RewardItem]) -> list[Score]:
         """In order. Raises FinetuneError for an unknown speaker or a token that the flow does not know."""
@@ -94,7 +100,7 @@ class Rewarder:
         for start in range(0, len(items), MAX_BATCH):
             with self._lock:
                 spoken += self.speak(items[start : start + MAX_BATCH])
-        with ThreadPoolExecutor(self._settings.recognisers) as pool:
+        with ThreadPoolExecutor(self._settings.recognizers) as pool:
             return list(pool.map(self._score, items, spoken))
 
     @torch.inference_mode()
@@ -116,13 +122,13 @@ class Rewarder:
         duration_s = len(samples) / self._token2wav.sample_rate_hz
         if not len(samples):
             return Score(0.0, 1.0, "", 0.0, None)
-        sound = heard(samples, self._token2wav.sample_rate_hz)
-        with self._recogniser() as recognise:
-            transcript = recognise(sound)
+        sound = at_recognizer_rate(samples, self._token2wav.sample_rate_hz)
+        with self._recognizer() as recognize:
+            transcript = recognize(sound)
         wanted, found = (self._normalizer(text, self._settings.language) for text in (item.text, transcript))
         errors = error_rate(wanted, found, self._settings.unit)
         likeness = self._likeness(sound, self._speakers[item.speaker or self._default])
-        whole = Heard(errors, duration_s, likeness, item.has_ended)
+        whole = Measures(errors, duration_s, likeness, item.has_ended)
         return Score(
             reward_of(whole, wanted, self._settings.weights), errors, transcript, duration_s, likeness
         )
@@ -141,7 +147,7 @@ class Rewarder:
         return self._prompts[name]
 
     @contextmanager
-    def _recogniser(self) -> Iterator[Recogniser]:
+    def _recognizer(self) -> Iterator[Recognizer]:
         one = self._free.get()
         try:
             yield one

@@ -1,4 +1,4 @@
-"""The formula, the recognisers, the server and tritonserver's model."""
+"""The formula, the recognizers, the server and tritonserver's model."""
 
 import json
 import sys
@@ -13,9 +13,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from firstword.finetune.errors import FinetuneError
-from firstword.finetune.reward import recognisers
+from firstword.finetune.reward import recognizers
 from firstword.finetune.reward.formula import (
-    Heard,
+    Measures,
     RewardWeights,
     duration_score,
     error_rate,
@@ -23,7 +23,7 @@ from firstword.finetune.reward.formula import (
     reward_of,
     units,
 )
-from firstword.finetune.reward.recognisers import RATE_HZ, Samples, open_recogniser
+from firstword.finetune.reward.recognizers import RATE_HZ, Samples, open_recognizer
 from firstword.finetune.reward.rewarder import Rewarder, RewardItem, RewardSettings
 from firstword.finetune.reward.server import RemoteRewarder, reward_app
 from firstword.finetune.reward.triton import TOKEN_OFFSET, TritonPythonModel, write_model
@@ -38,14 +38,14 @@ TEXT = "hello there my friend"
 
 def test_the_reward_is_the_documented_one() -> None:
     seconds = expected_duration_s(TEXT)
-    assert reward_of(Heard(0.0, seconds, 1.0), TEXT) == pytest.approx(1.0)
+    assert reward_of(Measures(0.0, seconds, 1.0), TEXT) == pytest.approx(1.0)
     weights = RewardWeights(duration=0.5, likeness=0.25)
-    found = reward_of(Heard(0.25, seconds, 0.4), TEXT, weights)
+    found = reward_of(Measures(0.25, seconds, 0.4), TEXT, weights)
     assert found == pytest.approx((0.75 + 0.5 + 0.25 * 0.4) / 1.75)
-    assert reward_of(Heard(0.25, seconds, None), TEXT, weights) == pytest.approx((0.75 + 0.5) / 1.5)
-    assert reward_of(Heard(3.0, seconds, -0.5), TEXT, RewardWeights(0, 1)) == 0
-    assert reward_of(Heard(0.0, seconds, 1.0, has_ended=False), TEXT) == 0
-    assert reward_of(Heard(0.0, 0.0, None), TEXT) == 0
+    assert reward_of(Measures(0.25, seconds, None), TEXT, weights) == pytest.approx((0.75 + 0.5) / 1.5)
+    assert reward_of(Measures(3.0, seconds, -0.5), TEXT, RewardWeights(0, 1)) == 0
+    assert reward_of(Measures(0.0, seconds, 1.0, has_ended=False), TEXT) == 0
+    assert reward_of(Measures(0.0, 0.0, None), TEXT) == 0
 
 
 def test_a_duration_counts_within_bounds() -> None:
@@ -79,8 +79,8 @@ class Echo:
 
 @pytest.fixture
 def rewarder(monkeypatch: pytest.MonkeyPatch) -> Rewarder:
-    monkeypatch.setitem(recognisers.OPENERS, "echo", Echo)
-    return Rewarder(open_checkpoint(small_checkpoint("cosyvoice2")), RewardSettings("echo", recognisers=2))
+    monkeypatch.setitem(recognizers.OPENERS, "echo", Echo)
+    return Rewarder(open_checkpoint(small_checkpoint("cosyvoice2")), RewardSettings("echo", recognizers=2))
 
 
 def items(speaker: str = "") -> list[RewardItem]:
@@ -91,7 +91,7 @@ def items(speaker: str = "") -> list[RewardItem]:
     ]
 
 
-def test_tokens_are_spoken_recognised_and_scored(rewarder: Rewarder) -> None:
+def test_tokens_are_spoken_recognized_and_scored(rewarder: Rewarder) -> None:
     first, second, silent = rewarder.score(items())
     assert first.transcript == "hello there"
     assert first.error_rate == 0
@@ -114,7 +114,7 @@ def test_a_batch_is_spoken_as_each_alone(rewarder: Rewarder) -> None:
 
 
 def test_cosyvoice1_is_scored_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(recognisers.OPENERS, "echo", Echo)
+    monkeypatch.setitem(recognizers.OPENERS, "echo", Echo)
     one = Rewarder(open_checkpoint(small_checkpoint("cosyvoice1")), RewardSettings("echo"))
     (score,) = one.score(items()[:1])
     assert score.duration_s > 0.5
@@ -148,22 +148,22 @@ def test_a_server_that_is_away_is_named() -> None:
 
 def test_pocketsphinx_hears_nothing_in_noise_and_only_english() -> None:
     noise = np.random.default_rng(0).standard_normal(RATE_HZ).astype(np.float32) * 1e-3
-    assert error_rate(TEXT, open_recogniser("pocketsphinx")(noise)) > 0.5
+    assert error_rate(TEXT, open_recognizer("pocketsphinx")(noise)) > 0.5
     with pytest.raises(FinetuneError, match="for zh take faster-whisper"):
-        open_recogniser("pocketsphinx", "zh")
+        open_recognizer("pocketsphinx", "zh")
 
 
-def test_an_unknown_recogniser_is_named() -> None:
+def test_an_unknown_recognizer_is_named() -> None:
     with pytest.raises(FinetuneError, match="expected pocketsphinx, faster-whisper, sensevoice"):
-        open_recogniser("whisperer")
+        open_recognizer("whisperer")
     with pytest.raises(FinetuneError, match="/nowhere: not a directory"):
-        open_recogniser("faster-whisper:/nowhere")
+        open_recognizer("faster-whisper:/nowhere")
 
 
-def test_recognisers_of_other_packages_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recognizers_of_other_packages_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     points = [SimpleNamespace(name="theirs", load=lambda: Echo)]
-    monkeypatch.setattr(recognisers, "entry_points", lambda group: points)
-    assert open_recogniser("theirs")(np.zeros(10, np.float32)) == "hello there"
+    monkeypatch.setattr(recognizers, "entry_points", lambda group: points)
+    assert open_recognizer("theirs")(np.zeros(10, np.float32)) == "hello there"
 
 
 def test_sensevoice_is_called_as_sherpa_onnx_wants_it(
@@ -196,10 +196,10 @@ def test_sensevoice_is_called_as_sherpa_onnx_wants_it(
     sherpa.OfflineRecognizer = OfflineRecognizer  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "sherpa_onnx", sherpa)
     with pytest.raises(FinetuneError, match=r"expected model\.onnx"):
-        open_recogniser(f"sensevoice:{tmp_path}", "zh")
+        open_recognizer(f"sensevoice:{tmp_path}", "zh")
     (tmp_path / "model.int8.onnx").touch()
     (tmp_path / "tokens.txt").touch()
-    assert open_recogniser(f"sensevoice:{tmp_path}", "zh")(np.zeros(160, np.float32)) == "hello"
+    assert open_recognizer(f"sensevoice:{tmp_path}", "zh")(np.zeros(160, np.float32)) == "hello"
     assert asked == {
         "model": str(tmp_path / "model.int8.onnx"),
         "tokens": str(tmp_path / "tokens.txt"),
@@ -244,7 +244,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_tritons_model_gives_rewards_and_transcripts(
     backend: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(recognisers.OPENERS, "echo", Echo)
+    monkeypatch.setitem(recognizers.OPENERS, "echo", Echo)
     settings = RewardSettings("echo")
     checkpoint = small_checkpoint("cosyvoice2")
     folder = write_model(tmp_path, checkpoint, settings)

@@ -1,4 +1,4 @@
-"""Speech recognisers by name: faster-whisper, SenseVoice and pocketsphinx, and those of other packages."""
+"""Speech recognizers by name: faster-whisper, SenseVoice and pocketsphinx, and those of other packages."""
 
 from collections.abc import Callable
 from importlib.metadata import entry_points
@@ -12,26 +12,26 @@ from numpy.typing import NDArray
 from firstword.finetune.errors import FinetuneError
 
 RATE_HZ: Final = 16_000
-GROUP: Final = "firstword.recognisers"
-"""Entry points of other packages: a callable that takes (directory or None, language) -> Recogniser."""
+GROUP: Final = "firstword.recognizers"
+"""Entry points of other packages: a callable that takes (directory or None, language) -> Recognizer."""
 _MARGIN_S: Final = 0.25
 _NOISE: Final = 3e-4  # a little, always the same: pocketsphinx's estimate of the channel fails on silence
 
 Samples = NDArray[np.float32]
 
 
-class Recogniser(Protocol):
+class Recognizer(Protocol):
     """Not to be shared between threads."""
 
     def __call__(self, samples: Samples) -> str:
-        """samples (n,) within ±1 at 16 kHz -> what was heard, as the recogniser writes it."""
+        """samples (n,) within ±1 at 16 kHz -> what was heard, as the recognizer writes it."""
         ...
 
 
-Opener = Callable[[Path | None, str], Recogniser]
+Opener = Callable[[Path | None, str], Recognizer]
 
 
-def open_recogniser(spec: str, language: str = "en") -> Recogniser:
+def open_recognizer(spec: str, language: str = "en") -> Recognizer:
     """spec: NAME or NAME:DIRECTORY, such as `faster-whisper:/models/large-v3`.
 
     Raises FinetuneError for an unknown name, a missing directory or package.
@@ -44,12 +44,12 @@ def open_recogniser(spec: str, language: str = "en") -> Recogniser:
         return opener(Path(directory) if directory else None, language)
     except ModuleNotFoundError as error:
         raise FinetuneError(
-            f"the recogniser {name} needs {error.name}; pip install {PACKAGES.get(name, name)}"
+            f"the recognizer {name} needs {error.name}; pip install {PACKAGES.get(name, name)}"
         ) from None
 
 
-def heard(samples: Samples, sample_rate_hz: int) -> Samples:
-    """At the recognisers' rate, within full scale."""
+def at_recognizer_rate(samples: Samples, sample_rate_hz: int) -> Samples:
+    """At the recognizers' rate, within full scale."""
     return np.clip(soxr.resample(samples, sample_rate_hz, RATE_HZ), -1, 1).astype(np.float32)
 
 
@@ -136,6 +136,6 @@ PACKAGES: Final = {
 def _of_other_packages(name: str) -> Opener:
     found = {point.name: point for point in entry_points(group=GROUP)}
     if name not in found:
-        raise FinetuneError(f"no recogniser is named {name!r}; expected {', '.join([*OPENERS, *found])}")
+        raise FinetuneError(f"no recognizer is named {name!r}; expected {', '.join([*OPENERS, *found])}")
     opener: Opener = found[name].load()
     return opener
