@@ -30,7 +30,6 @@ class Recipe:
     max_text: int = 200  # tokens
     max_text_share: float = 1.0  # text tokens a frame of 10 ms
     frames: tuple[int, int] = (100, 6000)  # of 10 ms
-    uses_speaker_mean: bool = True
     unfollowed: tuple[str, ...] = field(default=())
 
     @property
@@ -73,8 +72,9 @@ def recipe_of(file: HyperYaml) -> Recipe:
         max_text=int(reader.number(filters, "token_max_length", default.max_text)),
         max_text_share=float(reader.number(filters, "max_output_input_ratio", default.max_text_share)),
         frames=(int(lowest), int(highest)),
-        uses_speaker_mean=bool(padding.pop("use_spk_embedding", default.uses_speaker_mean)),
     )
+    if padding.pop("use_spk_embedding", True) is False:
+        reader.unfollowed.append("padding.use_spk_embedding False: a speaker's mean embedding is learned")
     filters.pop("token_min_length", None)
     filters.pop("min_output_input_ratio", None)
     for name, left in (

@@ -72,12 +72,17 @@ def write_result(
 def new_speakers(dataset: Dataset, checkpoint: Checkpoint) -> dict[str, str]:
     """Speakers of the data that the result gets, by the names that the service takes; of many speakers, none.
 
-    Raises FinetuneError for one whose name the checkpoint's table has already.
+    Raises FinetuneError for one whose name the checkpoint's table has already for somebody else.
     """
     names = {_NOT_A_NAME.sub("-", name): name for name in sorted(set(dataset.speakers))}
     if len(names) > _MAX_ADDED:
         return {}
-    clash = sorted(set(checkpoint.load_speakers()) & set(names))
+    known = checkpoint.load_speakers()
+    clash = [
+        name
+        for name, inner in names.items()
+        if name in known and not known[name].prompt_tokens.equal(dataset.prompt_of(inner).prompt_tokens)
+    ]
     if clash:
         raise FinetuneError(
             f"the speaker {clash[0]!r} of the data is in {checkpoint.directory} already; prepare it with "

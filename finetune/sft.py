@@ -79,8 +79,7 @@ def fine_tune(asked: FineTuning, seed: int = 0) -> Iterator[StepReport]:
         raise FinetuneError(f"{asked.data}: none of {len(dataset)} utterances passes the recipe's filter")
     held = dataset.held_out(HELD_SHARE, HELD_MOST) if len(rows) >= HELD_LEAST else []
     learned = [row for row in rows if row not in set(held)]
-    embeddings = dataset.mean_embeddings() if recipe.uses_speaker_mean else {}
-    task = task_of(asked, dataset, embeddings, seed)
+    task = task_of(asked, dataset, dataset.mean_embeddings(), seed)
     if asked.lora.rank:
         lora.inject(task.network, asked.lora)
     is_lm = asked.part == "llm"

@@ -12,16 +12,18 @@ from firstword.finetune import sft
 from firstword.finetune.distil import DistilSettings, DistilTask
 from firstword.finetune.errors import FinetuneError
 from firstword.finetune.lora import LoraSettings
+from firstword.finetune.prepare import PrepareSettings, prepare
 from firstword.finetune.recipe import recipe_of
 from firstword.finetune.result import Part, with_solver
 from firstword.finetune.sft import FineTuning, fine_tune, merge, recipe_in
+from firstword.finetune.sources import find_sources
 from firstword.models.checkpoint import yaml
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.config import Family
 from firstword.models.flow.flow import Flow
 from tests.finetune.runs import SETTINGS, fitted, flow_task
 from tests.support.checkpoints import small_checkpoint
-from tests.support.training_data import prepared
+from tests.support.training_data import prepared, write_recordings
 
 LORA = LoraSettings(rank=4)
 
@@ -79,6 +81,27 @@ def test_an_adapter_merges_into_the_same_checkpoint(part: Part, family: Family, 
     none = weights(tmp_path / "none", part)
     for name, value in before.items():
         torch.testing.assert_close(value, none[name])
+
+
+def test_the_other_network_goes_on_with_the_same_data(tmp_path: Path) -> None:
+    list(fine_tune(asked("flow", "cosyvoice2", tmp_path / "flow")))
+    second = replace(
+        asked("llm", "cosyvoice2", tmp_path / "voice"), checkpoint=open_checkpoint(tmp_path / "flow")
+    )
+    list(fine_tune(second))
+    assert "ann" in open_checkpoint(tmp_path / "voice").load_speakers()
+    assert equal(weights(tmp_path / "flow", "flow"), weights(tmp_path / "voice", "flow"))
+
+
+def test_a_name_that_somebody_else_has_is_refused(tmp_path: Path) -> None:
+    given = asked("llm", "cosyvoice2", tmp_path / "out")
+    taken = next(iter(given.checkpoint.load_speakers()))
+    recordings = write_recordings(tmp_path / "recordings", 3, taken)
+    settings = PrepareSettings(given.checkpoint.directory, "en")
+    for _ in prepare(find_sources(recordings), tmp_path / "data", settings):
+        pass
+    with pytest.raises(FinetuneError, match="is in .* already; prepare it with another name"):
+        list(fine_tune(replace(given, data=tmp_path / "data")))
 
 
 def test_an_adapter_of_another_network_is_refused(tmp_path: Path) -> None:
