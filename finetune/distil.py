@@ -73,12 +73,15 @@ class DistilTask(FlowTask):
             cond = (given.mel.mT * (frame < draws.prompt_frames[:, None])[:, None]).to(mu.dtype)
             spks = flow.speaker_projection(given.embedding).to(mu.dtype)
         chunk = flow.config.estimator.chunk if draws.is_streaming else 0
-        context = FullContext(visibility(len(frame), chunk, num_frames, mu.device))
+        mask = visibility(len(frame), chunk, num_frames, mu.device)  # (B, 1, 1 or 2 T, 2 T)
+        assert mask is not None, "there is padding"
+        context = FullContext(mask)
+        guided = FullContext(mask.repeat_interleave(self.network.config.cfm.rows_per_stream, dim=0))
         num_values = num_frames.sum() * given.mel.shape[2]
         wanted = own = draws.noise
         loss = torch.zeros((), device=mu.device)
         for t, dt in self._grid:
-            wanted = self._solve(wanted, (t, dt), (mu, spks, cond), context)
+            wanted = self._solve(wanted, (t, dt), (mu, spks, cond), guided)
             time = torch.full((len(own),), t, device=mu.device)
             velocity = flow.estimator(own.to(mu.dtype), mu, time, spks, cond, context).float()
             reached = own + dt * velocity
@@ -94,19 +97,10 @@ class DistilTask(FlowTask):
         """The teacher's guided solution over an interval (t, dt), in equal substeps."""
         (t, dt), rate = span, self.network.config.cfm.inference_cfg_rate
         mu, spks, cond = (duplicate_for_cfg(part) for part in given) if rate else given
-        pair = _Doubled(context) if rate else context
         step = dt / self._substeps
         for number in range(self._substeps):
             rows = x.to(mu.dtype).repeat_interleave(2, dim=0) if rate else x.to(mu.dtype)
             time = torch.full((len(rows),), t + number * step, device=x.device)
-            v = self._teacher(rows, mu, time, spks, cond, pair).float()
+            v = self._teacher(rows, mu, time, spks, cond, context).float()
             x = x + step * ((1 + rate) * v[0::2] - rate * v[1::2] if rate else v)
         return x
-
-
-class _Doubled(FullContext):
-    """The context of a batch whose rows come twice each."""
-
-    def __init__(self, context: FullContext) -> None:
-        mask = context._mask
-        super().__init__(mask if mask is None or mask.ndim < 3 else mask.repeat_interleave(2, dim=0))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
@@ -62,10 +63,9 @@ def write_result(
         save_file(tensors, partial)
         partial.replace(out / f"{part}.safetensors")
         _write_speakers(checkpoint, out, speakers or {})
-    except OSError as error:
-        raise FinetuneError(
-            f"{out} cannot be written: {error.strerror}; run the same command again"
-        ) from error
+    except (OSError, SafetensorError) as error:
+        (out / f"{part}.partial").unlink(missing_ok=True)
+        raise FinetuneError(f"{out} cannot be written: {error}; run the same command again") from error
     open_checkpoint(out).check()
 
 

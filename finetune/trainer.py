@@ -103,6 +103,8 @@ class Trainer:
         batches_at: makes this process' batches of a step; reads_ahead: while the step before is computed.
         held: rows of batches that are only measured.
         """
+        if self.step >= self.settings.steps:
+            return
         writer = self._writer()
         with ThreadPoolExecutor(1) as ahead, contextlib.closing(writer):
             coming = ahead.submit(batches_at, self.step)
