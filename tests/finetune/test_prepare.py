@@ -87,7 +87,7 @@ def test_a_damaged_recording_is_reported_and_skipped(tmp_path: Path) -> None:
     soundfile.write(recordings / "ann" / "002.wav", np.zeros(RATE_HZ * 2, np.float32), RATE_HZ)
     (recordings / "ann" / "003.txt").write_text("... !")
     shutil.copy(recordings / "ann" / "004.wav", recordings / "ann" / "020.wav")
-    (recordings / "ann" / "020.txt").write_text("Hello " * 40)
+    (recordings / "ann" / "020.txt").write_text("Hello " * 150)
     prepare_all(recordings, tmp_path / "out")
     report = report_of(tmp_path / "out")
     reasons = {one.id: one.reason for one in report.skipped}
