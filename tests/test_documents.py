@@ -31,6 +31,7 @@ PAGE_NAMES = (
     "api",
     "architecture",
     "configuration",
+    "fine-tuning",
     "nvidia",
     "console",
     "operations",

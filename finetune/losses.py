@@ -19,7 +19,7 @@ DPO_BETA = 0.01
 
 @dataclass(frozen=True, slots=True)
 class LossConfig:
-    """How a loss is smoothed and normalised; `of` takes it from a model's config."""
+    """How a loss is smoothed and normalized; `of` takes it from a model's config."""
 
     label_smoothing: float = 0.0
     is_length_normalized: bool = True
@@ -41,6 +41,7 @@ class PreferenceLoss:
     preference: Tensor  # ()
     chosen: TokenLoss
     accuracy: Tensor  # (), share of the pairs where the chosen one gained more
+    margin: Tensor  # (), by how much more it gained, on average
 
 
 def token_loss(
@@ -65,7 +66,7 @@ def preference_loss(
     *,
     config: LossConfig,
 ) -> PreferenceLoss:
-    """Direct preference optimisation (arXiv 2305.18290) plus the loss on the chosen half.
+    """Direct preference optimization (arXiv 2305.18290) plus the loss on the chosen half.
 
     reference_chosen, reference_rejected (B,): `sequence_scores` of the frozen model on the same layouts.
     """
@@ -75,7 +76,7 @@ def preference_loss(
     preference = -F.logsigmoid(beta * margin).mean()
     supervised = _token_loss(logits[: len(chosen)], targets[: len(chosen)], config)
     accuracy = (margin > 0).float().mean()
-    return PreferenceLoss(preference + supervised.loss, preference, supervised, accuracy)
+    return PreferenceLoss(preference + supervised.loss, preference, supervised, accuracy, margin.mean())
 
 
 def teacher_forced(
