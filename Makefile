@@ -9,7 +9,7 @@ BROWSER_INSTALLED := $(VENV)/.installed-browser
 TENSORRT_INSTALLED := $(VENV)/.installed-tensorrt
 TRITON_INSTALLED := $(VENV)/triton/.installed
 
-.PHONY: protos setup setup-vllm setup-tensorrt setup-triton setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser bench voice voice-eval clean
+.PHONY: gpu-kit gpu-kit-restore protos setup setup-vllm setup-tensorrt setup-triton setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser bench voice voice-eval clean
 
 setup: $(INSTALLED)
 
@@ -95,9 +95,9 @@ test: setup
 test-fast: setup
 	$(BIN)/python -m pytest -n 3 --dist loadgroup -p no:schemathesis -m 'not slow and not server and not vllm and not triton and not tensorrt' $(TESTS)
 
-# The standard set on the built-in voice, a quarter of an hour on two cores; `python -m bench` names its parts.
+# The built-in voice, a quarter of an hour on two cores; `python -m bench` names all programs.
 bench: setup
-	$(BIN)/python -m bench all
+	$(BIN)/python -m bench report
 
 # Teachers and judges of the built-in voice. Text and flite are Debian's:
 # apt-get install flite wordnet-base anarchism fortunes jargon-text debian-reference-en
@@ -107,6 +107,14 @@ $(VOICE_INSTALLED): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[voice]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps resemblyzer==0.1.4
 	touch $@
+
+# Make the checkout ready to be carried to a machine with a GPU and without a network, where bench/gpu/run.sh
+# runs; RUN='command' does it around a command. gpu-kit-restore puts back what was taken out.
+gpu-kit:
+	$(PYTHON) bench/gpu/carry.py $(if $(RUN),run $(RUN),prepare)
+
+gpu-kit-restore:
+	$(PYTHON) bench/gpu/carry.py restore
 
 # Many hours on two cores. Goes on where it was stopped.
 voice: setup-voice

@@ -1,4 +1,4 @@
-"""Three ways to ask a server for speech: N at a time, N listeners who never stop, strangers who just come."""
+"""Asks a server for speech in three ways: N requests at a time, N listeners, Poisson arrivals."""
 
 import asyncio
 import random
@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Literal
 
 from firstword.bench.client import Ask, Outcome, Protocol
@@ -22,7 +23,8 @@ _CALM_S = 0.1  # after a refusal, so that a closed loop does not become a flood
 class Load:
     """amount: requests at a time ("closed"), listeners ("listeners"), requests a second ("poisson").
 
-    closed: whoever has heard all asks again at once, which finds the throughput. listeners: each asks again
+    closed: whoever has heard all asks again at once, which finds the throughput; `max_requests` in all where
+    that is reached first. listeners: each asks again
     when it has played what it got, so N of them want N seconds of audio a second. poisson: requests come
     whether the server keeps up or not.
     """
@@ -31,6 +33,7 @@ class Load:
     amount: float
     seconds: float
     protocol: Protocol = "http"
+    max_requests: int | None = None
 
     def __str__(self) -> str:
         match self.kind:
@@ -44,20 +47,20 @@ class Load:
 
 @dataclass(slots=True)
 class Lag:
-    """How late this process's own event loop was at worst: no figure is better than that."""
+    """The worst delay of this process's own event loop; no figure is more exact than that."""
 
     worst_s: float = 0.0
 
 
 def asks(items: Sequence[Item], protocol: Protocol) -> Iterator[Ask]:
-    """The texts over and over, each with the same seed every time."""
+    """Yield requests for the texts over and over, each with the same seed every time."""
     while True:
         for item in items:
             yield Ask(item.text, item.language, item.seed, protocol, item.name, item.speaker, item.reference)
 
 
 def poisson_times(rate_hz: float, seconds: float, seed: int) -> list[float]:
-    """When requests come, from 0 on; the same for the same arguments."""
+    """Return the times of Poisson arrivals, from 0 on; the same for the same arguments."""
     generator, times = random.Random(seed), []
     now_s = generator.expovariate(rate_hz)
     while now_s < seconds:
@@ -67,7 +70,7 @@ def poisson_times(rate_hz: float, seconds: float, seed: int) -> list[float]:
 
 
 async def run_load(load: Load, wanted: Iterator[Ask], speak: Speak, seed: int = 0) -> list[Outcome]:
-    """Asks for `load.seconds`, then waits for what is under way. -> in the order of asking."""
+    """Ask for `load.seconds`, then wait for what is under way. Outcomes are in the order of asking."""
     match load.kind:
         case "closed":
             outcomes = await _closed(load, wanted, speak)
@@ -81,9 +84,10 @@ async def run_load(load: Load, wanted: Iterator[Ask], speak: Speak, seed: int = 
 async def _closed(load: Load, wanted: Iterator[Ask], speak: Speak) -> list[Outcome]:
     outcomes: list[Outcome] = []
     stop_s = time.perf_counter() + load.seconds
+    numbers = count() if load.max_requests is None else iter(range(load.max_requests))
 
     async def ask_again() -> None:
-        while time.perf_counter() < stop_s:
+        while time.perf_counter() < stop_s and next(numbers, None) is not None:
             outcomes.append(outcome := await speak(next(wanted)))
             await _calm_down(outcome)
 
@@ -92,7 +96,7 @@ async def _closed(load: Load, wanted: Iterator[Ask], speak: Speak) -> list[Outco
 
 
 async def _listeners(load: Load, wanted: Iterator[Ask], speak: Speak, seed: int) -> list[Outcome]:
-    """They begin one after the other within the first seconds, as people do."""
+    """Run listeners, who begin one after the other within the first seconds."""
     outcomes: list[Outcome] = []
     generator = random.Random(seed)
     began_s = time.perf_counter()
