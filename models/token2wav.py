@@ -120,7 +120,7 @@ class Token2Wav:
             max_state_bytes = networks.flow.max_state_bytes
         self._flow = IncrementalFlow(flow, networks.flow)
         kind = CausalVocoder if hift.config.is_causal else WindowedVocoder
-        self.vocoder: Vocoder[Any] = kind(hift, networks.vocoder)
+        self.vocoder: Vocoder[Any] = networks.whole_vocoder or kind(hift, networks.vocoder)
         self._hift = hift
         self._device = next(hift.parameters()).device
         self._vocab_size = flow.config.vocab_size
