@@ -113,7 +113,7 @@ def is_scale(found: Match, context: Context) -> bool:
     scale, number, end = found["scale"], found["number"], found.end()
     if scale == "K" and number in ("4", "8") and not context.is_ahead(end, contexts.COUNTABLE):
         return False
-    if context.is_behind(found.start(), contexts.PLACES):
+    if context.is_behind(found.start(), contexts.LETTERED):
         return False
     ahead = context.ahead(end).strip(vocabulary.EDGES + ".").lower()
     if "." in number or "," in number or ahead in contexts.COUNTABLE:

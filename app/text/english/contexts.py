@@ -18,7 +18,7 @@ EMERGENCY = _words("911 112 999 411 311 211 511 611 711 811 000 110 119 120 101 
 ORDERS = _words("order ticket invoice case claim reference ref tracking confirmation booking # number no")
 
 # Behind one of these, a letter that touches a number is a letter.
-PLACES = _words(
+LETTERED = _words(
     "apartment apt apt. room seat gate bus exhibit grade form row flat suite unit building page platform "
     "bay block level ward zone type class plan section track pier dock hall stand box lot car coach "
     "terminal table figure model size door stage tower cabin locker shelf aisle stall booth pod cell"

@@ -309,12 +309,12 @@ def _reign(fields: Fields, previous: str, is_counted: bool) -> str:
 
 
 def _street(fields: Fields, text: str) -> str:
-    house = in_parts(_of(fields, "house")) + (f" {fields['letter']}" if fields["letter"] else "")
+    building = in_parts(_of(fields, "house")) + (f" {fields['letter']}" if fields["letter"] else "")
     words = [_street_word(word) for word in _of(fields, "name").split()]
     street = _of(fields, "street")
     kind = contexts.STREETS.get(street.rstrip("."), street)
     compass = fields["compass"]
-    return " ".join([house, *words, kind, *([contexts.COMPASS[compass]] if compass else [])])
+    return " ".join([building, *words, kind, *([contexts.COMPASS[compass]] if compass else [])])
 
 
 def _street_word(word: str) -> str:
