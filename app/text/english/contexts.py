@@ -43,6 +43,7 @@ RACES = _words("run race walk swim ride course dash row resolution video tv scre
 WAITED = _words("wait waited waiting in for every within after another last past next about took takes")
 AGO = _words("ago later left remaining earlier")
 SIZES = _words("tall high wide long deep thick x by")
+TIMED = _words("timeout timer interval delay pause break countdown")
 MEASURED = _words("high long wide deep tall thick race dash sprint hurdles away below above from of")
 DURATIONS = _words(
     "took takes take lasted lasts last lasting for in time times duration runtime of elapsed is was "
