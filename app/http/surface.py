@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, runtime_checkable
 
 from starlette.responses import Response
 from starlette.routing import BaseRoute
@@ -11,6 +12,21 @@ from firstword.app.http.errors import ErrorResponse
 from firstword.app.http.service import Service
 
 RpcHandler = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SurfaceHealth:
+    """What of a surface does not work.
+
+    missing_files: whose file is gone from its disk, which makes the server unready. failing_workers: those
+    that are started again.
+    """
+
+    missing_files: tuple[str, ...] = ()
+    failing_workers: tuple[str, ...] = ()
+
+
+HEALTHY: Final = SurfaceHealth()
 
 
 class Surface(Protocol):
@@ -41,6 +57,10 @@ class Surface(Protocol):
         """Take nothing new; what runs is ended by the engine, which drains after all surfaces have."""
         ...
 
+    def health(self) -> SurfaceHealth:
+        """Return what of it does not work. It may look at the disk."""
+        ...
+
     def error(self, error: Exception) -> Response:
         """Return the answer to an error of a request on one of its paths."""
         ...
@@ -52,19 +72,6 @@ class RpcSurface(Protocol):
 
     def rpc_services(self, service: Service) -> Mapping[str, Mapping[str, RpcHandler]]:
         """Return the handlers of its methods, by the full name of their service and by their own names."""
-        ...
-
-
-@runtime_checkable
-class WatchedSurface(Protocol):
-    """A surface with files and background workers of its own, of which `/readyz` tells."""
-
-    def missing_files(self) -> tuple[str, ...]:
-        """Return what is kept in files that are gone from their disk; it may wait for a disk."""
-        ...
-
-    def failing_workers(self) -> tuple[str, ...]:
-        """Return the names of workers that failed and are started again."""
         ...
 
 
@@ -90,6 +97,9 @@ class HttpSurface:
 
     async def drain(self) -> None:
         """Routes alone take nothing that the engine would not refuse."""
+
+    def health(self) -> SurfaceHealth:
+        return HEALTHY
 
     def error(self, error: Exception) -> Response:
         return ErrorResponse(error)

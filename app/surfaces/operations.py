@@ -19,7 +19,7 @@ from firstword.app.errors import StoreUnavailable
 from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, Answers
 from firstword.app.http.service import Service, ServiceHere
-from firstword.app.http.surface import HttpSurface, WatchedSurface
+from firstword.app.http.surface import HttpSurface, Surface
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.usage import UsedByClient
 
@@ -88,8 +88,12 @@ async def readyz(request: Request, response: Response, service: ServiceHere) -> 
     """Answer 200 when the server is warm and admits streams, else 503."""
     status = service.engine.status
     store = await asyncio.to_thread(service.speakers.health)
-    watched = [one for one in request.app.state.surfaces if isinstance(one, WatchedSurface)]
-    gone = await asyncio.to_thread(_missing_files, service, watched)
+    gone = [] if store.is_available else ["speakers"]
+    if not await asyncio.to_thread(service.usage.is_in_place):
+        gone.append("usage")
+    surfaces: Sequence[Surface] = request.app.state.surfaces
+    healths = [await asyncio.to_thread(surface.health) for surface in surfaces]
+    gone += [file for health in healths for file in health.missing_files]
     is_ready = status.is_ready and not gone
     if not is_ready:
         response.status_code = 503
@@ -99,15 +103,8 @@ async def readyz(request: Request, response: Response, service: ServiceHere) -> 
         ready=is_ready,
         reason=reason,
         damaged_speakers=store.damaged,
-        failing_workers=tuple(name for one in watched for name in one.failing_workers()),
+        failing_workers=tuple(worker for health in healths for worker in health.failing_workers),
     )
-
-
-def _missing_files(service: Service, watched: Sequence[WatchedSurface]) -> list[str]:
-    """Return what is kept in files that are gone from their disk."""
-    gone = [] if service.speakers.health().is_available else ["speakers"]
-    gone += [name for surface in watched for name in surface.missing_files()]
-    return gone if service.usage.is_in_place() else [*gone, "usage"]
 
 
 @router.get("/v1/capabilities")

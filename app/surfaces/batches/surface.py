@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from firstword.app.http.service import Service
-from firstword.app.http.surface import HttpSurface
+from firstword.app.http.surface import HttpSurface, SurfaceHealth
 from firstword.app.surfaces.batches import routes
 from firstword.app.surfaces.batches.options import BatchOptions
 from firstword.app.surfaces.batches.queue import Batches
@@ -36,11 +36,9 @@ class BatchSurface(HttpSurface):
             await self._runner.stop()
             store.close()
 
-    def missing_files(self) -> tuple[str, ...]:
-        return () if self.batches.store.is_in_place() else ("batches",)
-
-    def failing_workers(self) -> tuple[str, ...]:
-        return self.batches.workers.failing
+    def health(self) -> SurfaceHealth:
+        missing = () if self.batches.store.is_in_place() else ("batches",)
+        return SurfaceHealth(missing, self.batches.workers.failing)
 
     async def drain(self) -> None:
         """Speak no further item; what is unfinished is spoken after the next start."""

@@ -107,13 +107,14 @@ async def create_voice(body: VoiceFields, request: Request, service: ServiceHere
         service.quotas.charge(request.state.client.name)
         _check_size(body.audio_sample, service)
         consents = service.consents
-        consent = await asyncio.to_thread(consents.get, body.consent, request.state.client)
+        client = request.state.client
+        consent = await asyncio.to_thread(consents.get, body.consent, client)
         info = await service.speakers.enrol(
             body.name,
             body.audio_sample,
             body.transcript,
             body.language or consent.language,
-            client=request.state.client,
+            client=client,
             lexicon=checked_lexicon(body.lexicon),
         )
         await asyncio.to_thread(consents.attach, consent.id, info)
@@ -145,9 +146,8 @@ async def create_consent(
         if language is None:
             raise InvalidRequest("language is empty; expected a tag such as en-US", "language")
         await asyncio.to_thread(_check_recording, recording)
-        added = await asyncio.to_thread(
-            service.consents.add, form.name, language, recording, request.state.client
-        )
+        client = request.state.client
+        added = await asyncio.to_thread(service.consents.add, form.name, language, recording, client)
         return VoiceConsent.of(added)
 
 
@@ -174,8 +174,7 @@ async def list_consents(
 @router.get("/voice_consents/{consent_id}")
 @Guard("enrol")
 async def get_consent(consent_id: str, request: Request, service: ServiceHere) -> VoiceConsent:
-    client = request.state.client
-    return VoiceConsent.of(await asyncio.to_thread(service.consents.get, consent_id, client))
+    return VoiceConsent.of(await asyncio.to_thread(service.consents.get, consent_id, request.state.client))
 
 
 @router.post("/voice_consents/{consent_id}")

@@ -41,10 +41,19 @@ async def running(
 ) -> AsyncIterator[tuple[httpx.AsyncClient, Service]]:
     """A service whose batches are kept in the directory, and a client of it."""
     services = make_services(engine, **options)
+    async with running_surface(services, directory) as (client, _):
+        yield client, services
+
+
+@asynccontextmanager
+async def running_surface(
+    services: Service, directory: Path
+) -> AsyncIterator[tuple[httpx.AsyncClient, BatchSurface]]:
+    """The batches of a service, beside what tells whether it is ready, and a client of them."""
     surface = BatchSurface(BatchOptions(disk_mb=1), directory)
     surfaces = [surface, OperationsSurface()]
     async with surface.running(services), in_process(services, surfaces=surfaces) as client:
-        yield client, services
+        yield client, surface
 
 
 async def ended(client: httpx.AsyncClient, id: str, **options: Any) -> dict[str, Any]:
@@ -290,16 +299,17 @@ async def test_directory_that_is_gone_takes_no_batch_and_is_said(tmp_path: Path)
 async def test_item_whose_folder_cannot_be_made_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store.secrets, "token_hex", lambda n: "1")
-    kept = BatchStore(tmp_path, MB)
+    monkeypatch.setattr(runner_module, "RETRY_AFTER_S", 0.01)
     (tmp_path / "batch_1").write_text("in the way")
-    made = kept.add("", [NewItem("1", "wav", "{}")])
-    with pytest.raises(StoreUnavailable):
-        kept.take()
-    assert kept.get(made.id).progress == "queued"
-    (tmp_path / "batch_1").unlink()
-    assert kept.take() is not None
-    kept.close()
+    monkeypatch.setattr(store.secrets, "token_hex", lambda n: "1")
+    async with running_surface(make_services(), tmp_path) as (client, surface):
+        made = await client.post(PATH, json={"items": [{"text": "Hi."}]})
+        with pytest.raises(StoreUnavailable):
+            surface.batches.store.take()
+        assert (await client.get(f"{PATH}/{made.json()['id']}")).json()["state"] == "queued"
+        (tmp_path / "batch_1").unlink()
+        surface.batches.changed.set()
+        assert (await ended(client, made.json()["id"]))["done"] == 1
 
 
 async def test_worker_that_fails_is_said_and_goes_on(
@@ -314,7 +324,7 @@ async def test_worker_that_fails_is_said_and_goes_on(
         return take(kept)
 
     monkeypatch.setattr(BatchStore, "take", fail)
-    async with running(tmp_path) as (client, services):
+    async with running_surface(make_services(), tmp_path) as (client, surface):
         while True:
             said = (await client.get("/readyz")).json()
             if said["failing_workers"]:
@@ -324,10 +334,9 @@ async def test_worker_that_fails_is_said_and_goes_on(
         made = await client.post(PATH, json={"items": [{"text": "Hi."}]})
         assert (await ended(client, made.json()["id"]))["done"] == 1
         while True:
-            if not (await client.get("/readyz")).json()["failing_workers"]:
+            if not surface.batches.workers.failing:
                 break
             await asyncio.sleep(0.01)
-        assert counted(services, "tts_worker_failures_total", worker="batches") == 3
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
         "the worker batches-0 failed and is started again"
     ]
