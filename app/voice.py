@@ -66,7 +66,7 @@ Result = TypeVar("Result")
 
 
 class VoiceOptions(TypedDict, total=False):
-    """Who speaks a text, and how; `Voice.speak` says what each means."""
+    """Options of a text's voice; `Voice.speak` says what each means."""
 
     speaker: str | None
     reference: Recording | PreparedSpeaker | None
@@ -418,7 +418,7 @@ class Voice:
 
     @property
     def anomalies(self) -> Mapping[Anomaly, int]:
-        """How many utterances went wrong since it was opened, by kind, as the metric counts them."""
+        """The number of utterances that went wrong since it was opened, by kind, as in the metric."""
         return self._opened.anomalies
 
     @overload

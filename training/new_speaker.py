@@ -1,4 +1,4 @@
-"""`python -m training.new_speaker`: whether fine-tuning on a speaker's recordings brings a voice nearer to it.
+"""`python -m training.new_speaker`: whether fine-tuning on recordings brings a voice nearer to its speaker.
 
 Compared are the same speaker cloned from one recording by the checkpoint before, and by name by the one
 after. The recordings that judge are of sentences that no training has seen, each beside its text (a.wav,

@@ -32,7 +32,7 @@ class Slot:
 
 @dataclass(slots=True, eq=False)
 class _Line:
-    """Streams of one kind: those that run, and those that wait, first come, first served."""
+    """Holds the streams of one kind that run and those that wait, first come, first served."""
 
     what: str
     slots_per_stream: int  # that there have to be for each after the first
@@ -96,7 +96,7 @@ class Admission:
 
     @property
     def is_full(self) -> bool:
-        """Whether the next stream that is played would be refused at once."""
+        """True if the next stream that is played would be refused at once."""
         line = self._played
         return line.num_running >= self.max_streams and len(line.waiters) >= line.max_waiting
 

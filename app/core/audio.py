@@ -17,7 +17,7 @@ from firstword.app.core.transcript import Silence, TimedWord
 from firstword.app.errors import SynthesisFailed
 from firstword.app.events import Stage, StreamEvents, WentWrong
 from firstword.app.options import HopStrategy
-from firstword.app.telemetry.stream_record import StreamStats
+from firstword.app.telemetry.stream_stats import StreamStats
 from firstword.models.token2wav_step import StepInput
 
 MAX_CHUNKS = 4  # of a hop
@@ -147,7 +147,7 @@ class AudioTask:
 
 @dataclass(slots=True)
 class Hops:
-    """How many chunks of one utterance are handed out at once, behind its first hop. chunk_s: of a chunk.
+    """Chooses how many chunks of one utterance are handed out at once. chunk_s: seconds of one chunk.
 
     Chunks are solved one by one whatever is chosen, so the sound is the same; fewer, larger pieces are fewer
     messages, and fewer turns in the pool.
@@ -158,7 +158,7 @@ class Hops:
     num_hops: int = 0  # before the next one
 
     def next_chunks(self, lead_s: float) -> int:
-        """Return of how many chunks the next hop is. lead_s: audio that the listener has not heard yet."""
+        """Return the number of chunks in the next hop. lead_s: audio that the listener has not heard yet."""
         self.num_hops += 1
         if self.strategy == "fixed" or self.num_hops == 1:
             return 1
@@ -178,8 +178,8 @@ class UtteranceShaper:
         gain: float = 1.0,
         volume: float = 1.0,
     ) -> None:
-        """silence: trims the stream's. gain: the speaker's, a factor. volume: the request's; what is beyond
-        full scale is clipped."""
+        """silence: trimmer of the stream's leading silence. gain, volume: factors of the speaker and of the
+        request; samples beyond full scale are clipped."""
         self.peak = 0.0  # before the volume
         self.num_trimmed = 0  # samples before the first that was given out
         self._silence = silence
@@ -190,7 +190,7 @@ class UtteranceShaper:
         self._is_first = True
 
     def shape(self, samples: Samples, is_last: bool) -> Samples:
-        """samples (n,) -> (m,), possibly empty."""
+        """Shape samples (n,) -> (m,), possibly empty. is_last: the utterance ends with them."""
         if self._gain != 1:
             samples = samples * self._gain
         if self._silence is not None:
@@ -209,7 +209,7 @@ class UtteranceShaper:
 
 
 def faded(samples: Samples, num_fade: int, is_first: bool, is_last: bool) -> Samples:
-    """samples (n,) of an utterance, the first rising from zero and the last falling to it."""
+    """Fade samples (n,) of an utterance: its first rise from zero, its last fall to it."""
     num_fade = min(num_fade, len(samples))
     if not num_fade or not (is_first or is_last):
         return samples

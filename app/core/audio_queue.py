@@ -20,7 +20,7 @@ class AudioQueue:
     def __init__(
         self, sample_rate_hz: int, max_ahead_s: float, clock: Callable[[], float], is_played: bool = True
     ) -> None:
-        """is_played: while it comes; else every played stream's chunk is more urgent."""
+        """is_played: the client plays audio while it comes; chunks of other streams are less urgent."""
         self._sample_rate_hz = sample_rate_hz
         self._max_samples = round(max_ahead_s * sample_rate_hz)
         self._clock = clock
@@ -35,15 +35,15 @@ class AudioQueue:
 
     @property
     def is_empty(self) -> bool:
-        """Whether all that was put was taken."""
+        """True if all that was put was taken."""
         return not self._events
 
     @property
     def playout_deadline_s(self) -> float:
-        """When a client that plays at once what it takes runs out of audio: the deadline of the next chunk.
+        """The time when a client that plays at once what it takes runs dry: the deadline of the next chunk.
 
-        Before the first audio: when the stream began, so that the longest waiting comes first. Of one that is
-        not played: a day after that.
+        Before the first audio it is the stream's beginning, so that the longest waiting comes first; for a
+        stream that is not played, a day after that.
         """
         return self._opened_s if self._deadline_s is None else self._deadline_s
 
@@ -98,5 +98,5 @@ class AudioQueue:
             self._changed.set()
 
     def clear(self) -> None:
-        """Drop what is there: nobody will take it."""
+        """Drop the events that nobody will take."""
         self._events.clear()

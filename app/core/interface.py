@@ -22,7 +22,7 @@ from firstword.app.core.request import (
 from firstword.app.core.transcript import TimedWord
 from firstword.app.errors import CancelReason
 from firstword.app.events import StreamEvents
-from firstword.app.telemetry.stream_record import StreamStats
+from firstword.app.telemetry.stream_stats import StreamStats
 
 __all__ = [
     "MAX_SPEECH_TOKENS",
@@ -67,9 +67,10 @@ StreamEvent = Audio | Flushed
 
 @dataclass(frozen=True, slots=True)
 class ReadPart:
-    """What a text becomes, in order: a segment, or what changes between segments.
+    """One part of a text as it is read: a segment, or a change between segments.
 
-    source: the client's text. spoken, language, text_ids, marks: of a segment. The others: where they change.
+    source: the client's text. spoken, language, text_ids, marks: set for a segment. The others: set where
+    they change.
     """
 
     source: str = ""
@@ -156,7 +157,7 @@ class EngineStatus:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpeechPrompt:
-    """What the flow takes of a reference recording."""
+    """The features of a reference recording that the flow takes."""
 
     tokens: NDArray[np.int64]  # (L,) speech tokens
     mel: NDArray[np.float32]  # (2 L, 80)
@@ -177,7 +178,7 @@ class TokenSession(Protocol):
 
 
 MEL_FAMILIES: Final = frozenset({"cosyvoice3"})
-"""Whose flow and vocoder are asked apart."""
+"""Families with a flow and a vocoder that clients run one by one."""
 
 
 class Stages(Protocol):
@@ -190,7 +191,7 @@ class Stages(Protocol):
 
     @property
     def gives_mel(self) -> bool:
-        """Whether a TokenSession gives mel frames, which `vocode` turns into samples."""
+        """True if a TokenSession gives mel frames, which `vocode` turns into samples."""
         ...
 
     @property
@@ -221,7 +222,7 @@ class Engine(Protocol):
 
     @property
     def max_streams(self) -> int:
-        """How many run at once; more of them wait."""
+        """The number of streams that run at once; more of them wait."""
         ...
 
     @property

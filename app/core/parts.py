@@ -47,7 +47,7 @@ class TextReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pacing:
-    """How far streams run ahead of their listeners and their writers."""
+    """Limits to how far streams run ahead of their listeners and their writers."""
 
     listener_buffer_s: float
     hop_strategy: HopStrategy = "fixed"
@@ -57,7 +57,7 @@ class Pacing:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamParts:
-    """What a stream is made with. The service has all of it; a voice by itself admits every stream."""
+    """The networks and services that make a stream. A voice by itself has no admission, cache or gain."""
 
     info: EngineInfo
     speakers: PreparedSpeakers

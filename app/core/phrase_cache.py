@@ -9,7 +9,7 @@ from firstword.app.core.interface import Audio
 from firstword.app.core.request import ResolvedReading, SynthesisRequest
 from firstword.app.core.transcript import UtteranceTranscript
 from firstword.app.speakers.interface import PreparedSpeaker, PreparedSpeakers
-from firstword.app.telemetry.stream_record import WordTimes
+from firstword.app.telemetry.stream_stats import WordTimes
 
 _NAMES_VOICES = re.compile(r"\[voice:|<voice\b")
 

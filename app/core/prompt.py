@@ -83,14 +83,14 @@ class PromptBuilder:
         )
 
     def in_accent(self, text_ids: tuple[int, ...], accent: str) -> tuple[int, ...]:
-        """What the language model reads for the tokens of whole words. accent: "" for its own."""
+        """Return the text tokens that the language model reads in an accent; "" is its own."""
         tokens = self.accents.get(accent)
         return text_ids if tokens is None else tokens.read(text_ids)
 
     def uses_flow_prompt(
         self, speaker: SpeakerFeatures, instruction: str | None, mode: VoiceMode | None = None
     ) -> bool:
-        """Whether the flow continues the speaker's prompt; CosyVoice 1 follows an instruction without it.
+        """Tell if the flow continues the speaker's prompt; CosyVoice 1 follows an instruction without it.
 
         Raises InvalidRequest for a mode that the speaker cannot have.
         """

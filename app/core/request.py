@@ -1,4 +1,4 @@
-"""What one stream is asked to speak, and how. A request is built once and checked against a checkpoint."""
+"""The request of one stream: built once, checked against a checkpoint, and not replaced on its way."""
 
 import re
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ _TAG: Final = re.compile(r"([a-z]{2,3})(?:-[a-z0-9]{1,8})*", re.ASCII)  # BCP 47
 
 @dataclass(frozen=True, slots=True)
 class VoiceChoice:
-    """Who speaks, in which language and manner."""
+    """The speaker of a request, its language and manner."""
 
     speaker: str | None = None  # None: the default one
     reference: SentRecording | PreparedSpeaker | None = None  # its voice is taken instead of a speaker's
@@ -33,7 +33,7 @@ class VoiceChoice:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How the audio is made and handed out."""
+    """The making and handing out of a request's audio."""
 
     volume: float = 1.0  # a factor of the amplitude
     context: FlowContext = "chunks"
@@ -45,7 +45,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class SynthesisRequest:
-    """What one stream speaks, and how.
+    """The text or tokens of one stream, and how they are spoken.
 
     mode: "whole": `text` is all of it, spoken segment by segment; "segments": text is pushed in pieces, a
     sentence is spoken as soon as it is whole; "continuous": text is pushed in pieces to one running
@@ -72,7 +72,7 @@ class SynthesisRequest:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedReading:
-    """How the text of a request is read by one checkpoint."""
+    """The reading of a request's text by one checkpoint."""
 
     language: str | None  # its code; None: detected for each segment
     reading: Reading  # in the accent that was asked for, with the speaker's words
@@ -80,7 +80,7 @@ class ResolvedReading:
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """What a running checkpoint is and can do."""
+    """The abilities of a running checkpoint."""
 
     checkpoint: str  # its name, no path
     backend: str

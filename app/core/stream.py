@@ -21,7 +21,7 @@ from firstword.app.core.transcript import spoken_text
 from firstword.app.errors import CancelReason, InvalidRequest, Restarting, SynthesisFailed, TtsError
 from firstword.app.events import Stopped, StreamEvents
 from firstword.app.speakers.interface import PreparedSpeaker, SentRecording
-from firstword.app.telemetry.stream_record import StreamStats
+from firstword.app.telemetry.stream_stats import StreamStats
 
 REFERENCE: Final = "(reference)"  # the speaker's name where a request brings its recording
 

@@ -15,7 +15,7 @@ from firstword.app.core.word_aligner import UtteranceWords
 from firstword.app.errors import InvalidRequest
 from firstword.app.events import Stage, StreamEvents
 from firstword.app.speakers.interface import PreparedSpeaker, SentRecording
-from firstword.app.telemetry.stream_record import StreamStats
+from firstword.app.telemetry.stream_stats import StreamStats
 from firstword.app.text.language import unspoken_languages
 from firstword.app.text.marks import Pause, Rate, Voice
 from firstword.app.text.segment import Item, Segment
@@ -175,13 +175,15 @@ class TextTask:
             stats.warnings += [warning for warning in warnings if warning not in stats.warnings]
         return items
 
+    def _named(self, items: Sequence[Item]) -> dict[str, str]:
+        """Return the speakers that marks name, by the name in the mark. Raises SpeakerNotFound."""
+        get, client = self._parts.speakers.get, self._request.client
+        names = [item.name for item in items if isinstance(item, Voice) and item.name is not None]
+        return {name: get(name, client, takes_alias=True).name for name in names}
+
     async def _speak(self, items: Sequence[Item]) -> None:
         parts, request = self._parts, self._request
-        names = {  # before anything is spoken
-            item.name: parts.speakers.get(item.name, request.client, takes_alias=True).name
-            for item in items
-            if isinstance(item, Voice) and item.name is not None
-        }
+        names = self._named(items)  # before anything is spoken
         for item in items:
             if not isinstance(item, Segment):
                 self._finish_open()

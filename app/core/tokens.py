@@ -16,13 +16,13 @@ from firstword.models.lm.tokens import (
 
 
 def start(generator: TokenGenerator, request: TokenRequest) -> TokenStream:
-    """Raises InvalidRequest for ids that the model does not have."""
+    """Start an utterance. Raises InvalidRequest for ids that the model does not have."""
     with _translated():
         return generator.start(request)
 
 
 async def wait_for(tokens: TokenStream, num_tokens: int) -> None:
-    """As `TokenStream.wait_for`. Raises TtsError if the stream failed."""
+    """Wait for so many tokens, or the last. Raises TtsError if the stream failed."""
     with _translated():
         await tokens.wait_for(num_tokens)
 

@@ -39,14 +39,14 @@ class UtteranceTranscript:
     words: list[TimedWord] = field(default_factory=list)  # that were given out, where they were asked for
 
     def expected_samples(self, sample_rate_hz: int) -> int:
-        """All its audio; while that is not known, estimated from the length of the text."""
+        """Return the samples of all its audio, estimated by the text's length while they are not known."""
         if self.total_samples is not None:
             return self.total_samples
         return max(self.num_samples, round(estimated_seconds(self.source) * sample_rate_hz))
 
 
 def estimated_seconds(text: str) -> float:
-    """How long a text takes to say, roughly, by its letters alone."""
+    """Estimate how long a text takes to say, by its letters alone."""
     ideographs = len(_IDEOGRAPH.findall(text))
     return _SECONDS_PER_IDEOGRAPH * ideographs + _SECONDS_PER_LETTER * (len(text) - ideographs)
 
@@ -59,7 +59,7 @@ class Silence:
     num_samples: int
 
     def chunks(self, sample_rate_hz: int) -> Iterator[Samples]:
-        """Counted as they are given out; short, so that a long pause waits for its listener."""
+        """Yield zeros in short chunks, counted as they are given out: a long pause waits for its listener."""
         num_chunk = round(_PAUSE_CHUNK_S * sample_rate_hz)
         for start in range(0, self.num_samples, num_chunk):
             num_samples = min(num_chunk, self.num_samples - start)
@@ -68,9 +68,9 @@ class Silence:
 
 
 def spoken_text(transcripts: Sequence[UtteranceTranscript], num_samples: int, sample_rate_hz: int) -> str:
-    """The text of the first `num_samples` samples; within an utterance to a whole word.
+    """Return the text that the first `num_samples` samples speak, up to a whole word.
 
-    By when its words sound where that is known, else in proportion.
+    Within an utterance it goes by the words' times if they are known, else by proportion.
     """
     spoken = ""
     first_sample = 0

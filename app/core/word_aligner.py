@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firstword.app.core.transcript import TimedWord, estimated_seconds
-from firstword.app.telemetry.stream_record import WordTimes
+from firstword.app.telemetry.stream_stats import WordTimes
 from firstword.app.text.words import Word
 from firstword.models.lm.alignment import text_attention
 from firstword.models.lm.plan import TokenDetail
@@ -26,7 +26,7 @@ Scores = npt.NDArray[np.float64]
 
 
 class WordAligner:
-    """Of one utterance. Words may come while tokens do."""
+    """Assigns the speech tokens of one utterance to its words, which may come while tokens do."""
 
     def __init__(self) -> None:
         self.words: list[int] = []  # of the tokens that are decided
@@ -36,16 +36,16 @@ class WordAligner:
         self._origins: list[npt.NDArray[np.int64]] = []  # by token not yet decided: where each came from
 
     def add_word(self, num_ids: int) -> None:
-        """num_ids: of its text tokens."""
+        """Add a word of `num_ids` text tokens."""
         self._word_of_id += [self._num_words] * num_ids
         self._num_words += 1
 
     def add_ids(self, num_ids: int) -> None:
-        """More text tokens of the last word; before the first one, they go with that."""
+        """Add text tokens to the last word, or before the first word to that one."""
         self._word_of_id += [max(0, self._num_words - 1)] * num_ids
 
     def add_token(self, attention: npt.NDArray[np.float32]) -> None:
-        """attention (heads, text tokens): of those the language model has read, no more than were added."""
+        """Add a speech token by its attention (heads, text tokens) to the text that was read so far."""
         seen = attention.mean(0, dtype=np.float64)
         if len(seen) > len(self._word_of_id):
             raise ValueError(
@@ -73,7 +73,7 @@ class WordAligner:
             self._decide_oldest()
 
     def finish(self) -> None:
-        """No token follows: decide all."""
+        """Decide the last tokens: none follows."""
         while self._origins:
             self._decide_oldest()
 
@@ -89,13 +89,13 @@ class WordAligner:
 
 
 class UtteranceWords:
-    """When the words of one utterance sound, given out with the audio they end in; they never change.
+    """Times the words of one utterance, given out with the audio they end in; a time never changes.
 
-    By the language model's attention, where it tells any; else estimated from the words' lengths.
+    Times come from the language model's attention if it tells any, else from the words' lengths.
     """
 
     def __init__(self, samples_per_token: float, sample_rate_hz: int, rate: float) -> None:
-        """rate: how much faster than the networks' it is spoken."""
+        """rate: tempo, as a factor of the networks' own."""
         self.first_sample = 0  # of the stream, where the utterance begins
         self.found: WordTimes = "aligned"
         self._samples_per_token = samples_per_token / rate
@@ -111,7 +111,7 @@ class UtteranceWords:
         self._estimated_ends_s: list[float] = []  # where they are estimated
 
     def add(self, source: str, words: Sequence[Word], num_ids: int, char_start: int) -> None:
-        """num_ids: text tokens that say them. char_start: where the source begins in the stream's text."""
+        """Add words. num_ids: their text tokens. char_start: position of the source in the stream's text."""
         for word in words:
             text = source[word.start : word.end]
             self._words.append((text, char_start + word.start, char_start + word.end))
@@ -162,7 +162,7 @@ class UtteranceWords:
         return [min(start, num_samples) for start in starts]
 
     def _estimated(self, num_samples: int, is_last: bool) -> list[int]:
-        """As `_decided`. A word is due when about its length was given out; the rest share what is left."""
+        """Return bounds as `_decided` does, by the words' estimated lengths; the last share what is left."""
         limit_s = num_samples / self._sample_rate_hz
         bounds = [0.0, *self._estimated_ends_s]
         for seconds in self._seconds[len(bounds) - 1 :]:

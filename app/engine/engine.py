@@ -68,7 +68,7 @@ class SpeechEngine:
 
     @property
     def _can_admit(self) -> bool:
-        """Whether streams are admitted at all, however many run."""
+        """True while streams are admitted at all, however many run."""
         return self._is_warm and not self._admission.is_draining and not self._parts.generator.unready_reason
 
     def open(self, request: SynthesisRequest, events: StreamEvents | None = None) -> SpeechStream:

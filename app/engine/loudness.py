@@ -1,4 +1,4 @@
-"""How loud each speaker speaks, measured in the background, and the constant gain that corrects it."""
+"""Measure the loudness of each speaker in the background, and correct it by a constant gain."""
 
 import asyncio
 import hashlib
@@ -14,6 +14,7 @@ from firstword.app.audio.dsp import Samples
 from firstword.app.audio.loudness import integrated_lufs
 from firstword.app.errors import TtsError
 from firstword.app.speakers.interface import PreparedSpeaker
+from firstword.models.files import write_whole
 
 MAX_WAITING = 256  # speakers to be measured; more are when they speak again
 MAX_SPEAKERS = 10_000
@@ -53,12 +54,12 @@ class Measured:
     peak: float  # of the sentences, above 0
 
     def gain(self, target_lufs: float) -> float:
-        """As a factor: no more than would bring the highest peak to full scale."""
+        """Return the gain as a factor, at most what brings the highest peak to full scale."""
         return float(min(10 ** ((target_lufs - self.lufs) / 20), 1 / self.peak))
 
 
 class Loudness:
-    """Used within one event loop. What is measured is kept in a file, by digest of speaker and checkpoint."""
+    """Keeps measured loudness in a file, by digest of speaker and checkpoint. For one event loop."""
 
     def __init__(self, target_lufs: float, path: Path, fingerprint: str, languages: tuple[str, ...]) -> None:
         self._target_lufs = target_lufs
@@ -127,9 +128,7 @@ def _read(path: Path) -> dict[str, Measured]:
 
 def _write(path: Path, measured: dict[str, Measured]) -> None:
     content = json.dumps({key: asdict(one) for key, one in measured.items()})
-    unfinished = path.with_name(f"{path.name}.tmp")
     try:
-        unfinished.write_text(content, encoding="utf-8")
-        unfinished.replace(path)
+        write_whole(path, content.encode())
     except OSError as error:
         _log.warning("%s cannot be written; speakers are measured again after a restart: %s", path, error)

@@ -20,7 +20,7 @@ from firstword.app.engine.text_frontend import text_frontend
 from firstword.app.errors import SpeakerNotFound, SynthesisFailed
 from firstword.app.events import Subscriber, ignore
 from firstword.app.options import EngineOptions, LMEngineOptions, NetworkOptions, SpeakerOptions
-from firstword.app.speakers.enrolment import SpeakerNetworks, decode_upload
+from firstword.app.speakers.enrolment import SpeakerNetworks, builtin_info, decode_upload
 from firstword.app.speakers.interface import PreparedSpeaker, PreparedSpeakers, SentRecording, SpeakerInfo
 from firstword.models.networks import TokenEvents
 from firstword.models.token2wav_step import StepTimes
@@ -49,7 +49,7 @@ class BuiltinSpeakers:
 
     def get(self, name: str | None, client: Client, takes_alias: bool = False) -> SpeakerInfo:
         known = self._name(name)
-        return self._networks.builtin[known].info(known, is_cached=known in self._prepared)
+        return builtin_info(known, self._networks.builtin[known], is_cached=known in self._prepared)
 
     async def prepared(
         self,
@@ -125,7 +125,7 @@ async def open_voice(
     """Load, assemble and warm up; at the end all streams are ended and all threads and processes gone.
 
     store: of registered speakers, with the default one; None: the checkpoint's speakers alone. Raises
-    InvalidOptions, BackendError, CheckpointError and, with a store, SpeakerStoreError.
+    InvalidOptions, BackendError, CheckpointError and, with a store, DatabaseError.
     """
     async with AsyncExitStack() as stack:
         if store is None:

@@ -134,19 +134,20 @@ class BuiltinSpeaker:
     created_at: str  # ISO 8601, UTC
     quality: Quality | None  # estimated; None without a prompt
 
-    def info(self, name: str, is_cached: bool) -> SpeakerInfo:
-        return SpeakerInfo(
-            name=name,
-            kind="builtin",
-            created_at=self.created_at,
-            duration_s=self.duration_s,
-            transcript=self.transcript,
-            language=None,
-            quality=self.quality,
-            prompt_tokens=len(self.features.prompt_tokens),
-            cached=is_cached,
-            access="read-only",
-        )
+
+def builtin_info(name: str, builtin: BuiltinSpeaker, is_cached: bool) -> SpeakerInfo:
+    return SpeakerInfo(
+        name=name,
+        kind="builtin",
+        created_at=builtin.created_at,
+        duration_s=builtin.duration_s,
+        transcript=builtin.transcript,
+        language=None,
+        quality=builtin.quality,
+        prompt_tokens=len(builtin.features.prompt_tokens),
+        cached=is_cached,
+        access="read-only",
+    )
 
 
 class SpeakerNetworks:

@@ -19,7 +19,13 @@ from firstword.app.errors import (
     SpeakerNotFound,
     SpeakerNotYours,
 )
-from firstword.app.speakers.enrolment import MAX_RECORDING_BYTES, Enrolment, SpeakerNetworks, decode_upload
+from firstword.app.speakers.enrolment import (
+    MAX_RECORDING_BYTES,
+    Enrolment,
+    SpeakerNetworks,
+    builtin_info,
+    decode_upload,
+)
 from firstword.app.speakers.interface import (
     PreparedSpeaker,
     SentRecording,
@@ -29,11 +35,12 @@ from firstword.app.speakers.interface import (
     checked_name,
     checked_transcript,
     is_name,
+    key_of,
     max_bundle_bytes,
 )
 from firstword.app.speakers.prepared_cache import PreparedCache
 from firstword.app.speakers.quality import with_warnings
-from firstword.app.speakers.store import SpeakerRow, SpeakerStore, StoredSpeaker, key_of
+from firstword.app.speakers.store import SpeakerRow, SpeakerStore, StoredSpeaker
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -399,7 +406,7 @@ class SpeakerRegistry:
         )
 
     def _builtin_info(self, name: str) -> SpeakerInfo:
-        return self._networks.builtin[name].info(name, is_cached=name in self._cache)
+        return builtin_info(name, self._networks.builtin[name], is_cached=name in self._cache)
 
 
 def _identity_of(row: SpeakerRow) -> str:

@@ -2,109 +2,15 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import get_args
 
 from firstword.app.errors import CancelReason, Wire
-from firstword.app.events import Event, Stage, StreamEvents
+from firstword.app.events import Stage, StreamEvents
 from firstword.app.telemetry.metrics import CONTINUITY_THRESHOLDS_MS, Metrics, Outcome, Playback, RejectReason
+from firstword.app.telemetry.stream_stats import StreamStats
 from firstword.app.telemetry.tracing import NO_TRACE, StreamTrace
 
 logger = logging.getLogger(__name__)
-
-
-WordTimes = Literal["aligned", "estimated"]  # by the language model, or by the words' lengths
-
-
-@dataclass(slots=True)
-class FirstChunk:
-    """Where the time before a stream's first audio went, in seconds; None: not known, or not yet.
-
-    prefill_s: until the language model's first token; first_hop_s: from there to the tokens of the first
-    chunk. flow_s, vocoder_s: this stream's share of its batch.
-    """
-
-    speaker_s: float | None = None
-    is_speaker_ready: bool = True  # found in memory
-    text_s: float | None = None
-    prefill_s: float | None = None
-    first_hop_s: float | None = None
-    flow_s: float | None = None
-    vocoder_s: float | None = None
-    encode_s: float | None = None
-    audio_s: float | None = None  # of the chunk
-
-    def spoken(self, audio_s: float) -> None:
-        """Note how long the chunk is; the first call with audio counts."""
-        self.audio_s = self.audio_s or audio_s
-
-    @property
-    def rtf(self) -> float | None:
-        """Time to make the chunk, from its prefill on, over its audio."""
-        times = (self.prefill_s, self.first_hop_s, self.flow_s, self.vocoder_s, self.encode_s)
-        return sum(one or 0.0 for one in times) / self.audio_s if self.audio_s else None
-
-    def times_ms(self) -> dict[str, float]:
-        """What is known, by stage, in order."""
-        times = {
-            "speaker": self.speaker_s,
-            "text": self.text_s,
-            "prefill": self.prefill_s,
-            "first_hop": self.first_hop_s,
-            "flow": self.flow_s,
-            "vocoder": self.vocoder_s,
-            "encode": self.encode_s,
-        }
-        return {name: round(1000 * time_s, 1) for name, time_s in times.items() if time_s is not None}
-
-
-@dataclass(slots=True)
-class StreamStats:
-    """Counts of one stream, most of them by its events. Times are seconds; compute is that of all stages."""
-
-    characters: int = 0  # as given, before normalization
-    speech_tokens: int = 0
-    audio_samples: int = 0  # given out
-    queue_wait_s: float = 0.0
-    compute_s: float = 0.0
-    lm_s: float = 0.0  # of it, as the next two
-    flow_s: float = 0.0
-    vocoder_s: float = 0.0
-    first: FirstChunk = field(default_factory=FirstChunk)
-    pauses: list[int] = field(default_factory=list)  # of the writer: behind which characters
-    word_times: WordTimes | None = None  # how they were found, where they were asked for
-    warnings: list[str] = field(default_factory=list)  # about the text, for the client; in ASCII
-    has_segments: bool = False  # something of its text can be spoken
-
-    def on_event(self, event: Event) -> None:
-        """Count what a stage took; a subscriber of the stream's events."""
-        if not isinstance(event, Stage):
-            return
-        first, took_s, compute_s = self.first, event.duration_s, event.compute_s or 0.0
-        self.compute_s += compute_s
-        match event.name:
-            case "speaker":
-                first.speaker_s = took_s
-            case "queue":
-                self.queue_wait_s = took_s
-            case "text" if not self.has_segments:
-                first.text_s = (first.text_s or 0.0) + took_s
-                self.has_segments = bool(event.counts["segments"])
-            case "prefill" if first.prefill_s is None:
-                first.prefill_s = took_s
-            case "first_hop" if first.first_hop_s is None:
-                first.first_hop_s = took_s - (first.prefill_s or 0.0)
-            case "lm":
-                self.lm_s += compute_s
-            case "flow":
-                self.flow_s += compute_s
-                self.speech_tokens += int(event.counts["tokens"])
-                if first.audio_s is None:
-                    first.flow_s = (first.flow_s or 0.0) + compute_s
-            case "vocoder":
-                self.vocoder_s += compute_s
-                if first.audio_s is None:
-                    first.vocoder_s = (first.vocoder_s or 0.0) + compute_s
 
 
 class StreamRecord:

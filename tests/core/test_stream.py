@@ -12,8 +12,9 @@ import pytest
 from firstword.app.audio.dsp import Samples
 from firstword.app.clients import Client
 from firstword.app.core.audio import faded
+from firstword.app.core.audio_queue import AudioQueue
 from firstword.app.core.interface import Audio, Flushed, Mode, StreamEvent
-from firstword.app.core.stream import SpeechStream
+from firstword.app.core.stream import Ended, SpeechStream
 from firstword.app.errors import (
     Draining,
     InvalidRequest,
@@ -22,6 +23,7 @@ from firstword.app.errors import (
     SynthesisFailed,
     TextTooLong,
 )
+from firstword.app.events import Event, Stage, StreamEvents
 from firstword.app.text.stream import Item
 from firstword.models.lm.tokens import MAX_REPEATS, TokenStream
 from tests.support.pace import until_idle
@@ -508,4 +510,72 @@ async def test_a_writer_may_pause_while_the_listener_has_audio() -> None:
         stream.push_text("b.")
         stream.finish_text()
         await heard(stream)
+        assert stream.stats.pauses == []
+
+
+async def test_a_stream_waits_is_admitted_speaks_and_ends_for_its_first_reason() -> None:
+    async with ToyEngine(max_streams=1) as toy:
+        stream = toy.engine.open(asked("Some text. And more."))
+        assert stream.state == "waiting"
+        async with stream:
+            assert stream.state == "admitted"
+            await anext(aiter(stream))
+            assert stream.state == "speaking"
+            stream.cancel("client_cancel")
+            stream.fail(Draining("too late", 1))
+            assert toy.admission.num_running == 0
+        assert stream.state == Ended("client_cancel")
+        async with toy.engine.open(asked("Some text.")) as spoken_whole:
+            await heard(spoken_whole)
+        assert spoken_whole.state == Ended()
+
+
+async def test_each_stage_is_told_once_to_everybody_who_subscribed() -> None:
+    told: list[Event] = []
+    async with ToyEngine() as toy:
+        events = StreamEvents(toy.clock, told.append, toy.metrics.on_event)
+        async with toy.engine.open(asked("Hello you."), events) as stream:
+            await heard(stream)
+        names = [event.name for event in told if isinstance(event, Stage)]
+        num_chunks = names.count("flow")
+        assert sorted(names) == sorted(
+            [
+                "speaker",
+                "queue",
+                "text",
+                "prefill",
+                "first_hop",
+                "decode",
+                "lm",
+                *["flow", "vocoder"] * num_chunks,
+            ]
+        )
+        assert stream.stats.compute_s == sum(
+            event.compute_s or 0.0 for event in told if isinstance(event, Stage)
+        )
+        value = toy.metrics.registry.get_sample_value("tts_stage_seconds_count", {"stage": "llm_first_hop"})
+        assert value == 1
+
+
+async def test_nothing_looks_again_and_again_while_a_listener_takes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    num_looks = 0
+
+    def look(self: AudioQueue) -> float:
+        nonlocal num_looks
+        num_looks += 1
+        return 0.0
+
+    async with (
+        ToyEngine(writer_pause_s=0.01) as toy,
+        toy.engine.open(asked_in_pieces("continuous")) as stream,
+    ):
+        stream.push_text("abcdefghij")
+        while stream.stats.speech_tokens < 9:  # noqa: ASYNC110  two chunks; the third waits for text
+            await asyncio.sleep(0)
+        await until_idle()
+        monkeypatch.setattr(AudioQueue, "playout_deadline_s", property(look))
+        await asyncio.sleep(0.4)
+        assert num_looks == 0
         assert stream.stats.pauses == []

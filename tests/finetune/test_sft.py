@@ -100,7 +100,7 @@ def test_a_name_that_somebody_else_has_is_refused(tmp_path: Path) -> None:
     settings = PrepareSettings(given.checkpoint.directory, "en")
     for _ in prepare(find_sources(recordings), tmp_path / "data", settings):
         pass
-    with pytest.raises(FinetuneError, match="is in .* already; prepare it with another name"):
+    with pytest.raises(FinetuneError, match=r"is in .* already; prepare it with another name"):
         list(fine_tune(replace(given, data=tmp_path / "data")))
 
 

@@ -7,7 +7,8 @@ import pytest
 from firstword.app.events import StreamEvents
 from firstword.app.telemetry.logs import LogFormat, configure_logging
 from firstword.app.telemetry.metrics import Metrics
-from firstword.app.telemetry.stream_record import StreamRecord, StreamStats
+from firstword.app.telemetry.stream_record import StreamRecord
+from firstword.app.telemetry.stream_stats import StreamStats
 from tests.support.clock import Clock
 
 pytestmark = pytest.mark.usefixtures("_loggers_as_before")

@@ -5,7 +5,8 @@ import pytest
 from firstword.app.errors import CancelReason, Wire
 from firstword.app.events import StreamEvents
 from firstword.app.telemetry.metrics import Metrics, Outcome, RejectReason
-from firstword.app.telemetry.stream_record import FirstChunk, StreamRecord, StreamStats
+from firstword.app.telemetry.stream_record import StreamRecord
+from firstword.app.telemetry.stream_stats import FirstChunk, StreamStats
 from tests.support.clock import Clock
 from tests.support.readings import samples, value
 
