@@ -328,8 +328,15 @@ class ModelConfig:
     token_rate_hz: int
     lm: LMConfig
     flow: FlowConfig
-    hift: VocoderConfig
+    vocoder: VocoderConfig
     mel: MelConfig
+
+    @property
+    def hift(self) -> HiFTConfig:
+        """Of a checkpoint whose vocoder is HiFT. Raises CheckpointError for another."""
+        if not isinstance(self.vocoder, HiFTConfig):
+            raise CheckpointError("the vocoder is Harmonic Vocos; expected HiFT, as published checkpoints have it")
+        return self.vocoder
 
     def with_solver_steps(self, num_steps: int) -> "ModelConfig":
         """The same, but for the steps in which the flow is solved."""

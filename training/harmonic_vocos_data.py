@@ -95,7 +95,8 @@ def altered(spoken: Spoken, rng: np.random.Generator) -> Spoken:
     samples = samples[: num_steps * STEP_SAMPLES]
     spectrum = np.fft.rfft(samples)
     places = np.linspace(0, np.pi, len(spectrum))
-    gain_db = sum(rng.normal() * size * np.cos((order + 1) * places) for order, size in enumerate(_TILTS_DB))
+    cosines = np.cos(np.arange(1, len(_TILTS_DB) + 1)[:, None] * places)
+    gain_db = (rng.normal(size=len(_TILTS_DB)) * _TILTS_DB) @ cosines
     if rng.random() < _LIMITED_SHARE:
         gain_db[int(len(spectrum) * _LIMIT_HZ / (SAMPLE_RATE_HZ / 2)) :] = -80.0
     samples = np.fft.irfft(spectrum * 10 ** (gain_db / 20), len(samples))
@@ -160,8 +161,11 @@ def crops_of(
                 np.zeros(0) if one.spectra is None else one.spectra[start : start + frames].astype(np.float32),
             )
         )
-    *columns, spectra = (torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True))
-    return Crops(*columns, spectra if spectra.numel() else None)
+    mel, pitch_hz, pulses_hz, cycles, samples, is_voiced, knows_phase, spectra = (
+        torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True)
+    )
+    told = spectra if spectra.numel() else None
+    return Crops(mel, pitch_hz, pulses_hz, cycles, samples, is_voiced, knows_phase, told)
 
 
 def min_frames(config: HarmonicVocosConfig, frames: int) -> int:

@@ -148,7 +148,7 @@ class Checkpoint:
         self, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
     ) -> HiFT | HarmonicVocos:
         """As `load_hift`, of either class of vocoder."""
-        if isinstance(self.config.hift, HiFTConfig):
+        if isinstance(self.config.vocoder, HiFTConfig):
             return self.load_hift(dtype, device)
         vocos = self._load(self._hift(), torch.float32, device)
         assert isinstance(vocos, HarmonicVocos), vocos
@@ -159,12 +159,11 @@ class Checkpoint:
 
         Raises CheckpointError for a checkpoint with another vocoder.
         """
-        if not isinstance(self.config.hift, HiFTConfig):
-            raise CheckpointError(f"{self.directory}: its vocoder is Harmonic Vocos; expected HiFT here")
+        config = self.config.hift
         hift = self._load(self._hift(), torch.float32, device)
         assert isinstance(hift, HiFT), hift
         hift.generator.to(dtype)
-        if self.config.hift.is_causal:
+        if config.is_causal:
             hift.noise = hift.source.sum_noise(causal_noise_table(self.config).to(device))
         return hift
 
@@ -267,7 +266,7 @@ class Checkpoint:
         )
 
     def _hift(self) -> "_Part[HiFT | HarmonicVocos]":
-        config = self.config.hift
+        config = self.config.vocoder
         if isinstance(config, HarmonicVocosConfig):
             return _Part("hift", lambda: HarmonicVocos(config), ())
         return _Part("hift", lambda: HiFT(config), HIFT)

@@ -62,7 +62,8 @@ class Kokoro:
         """styles: names and their shares of the mixture. Raises TeacherError for one that does not exist."""
         whole = sum(styles.values())
         self._speed = speed
-        self._style = sum(read_style(name) * (share / whole) for name, share in styles.items())
+        tables = [read_style(name) * (share / whole) for name, share in styles.items()]
+        self._style: NDArray[np.float32] = np.sum(tables, axis=0)
         self._graph = open_graph(model_path(), [_DURATIONS, _F0])
         vocabulary = json.loads((core._data / "vocab.json").read_text(encoding="utf-8"))
         self._ids: dict[str, int] = vocabulary["vocab"]

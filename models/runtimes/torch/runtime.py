@@ -11,6 +11,7 @@ from firstword.models.checkpoint.open import Checkpoint
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
 from firstword.models.flow.incremental import FlowNetworks
 from firstword.models.lm.transformer_lm import TransformerLM
+from firstword.models.hift.hift import HiFT
 from firstword.models.networks import Networks
 from firstword.models.runtimes.interface import (
     BackendError,
@@ -59,7 +60,8 @@ class TorchRuntime(Runtime):
         if not self._has_cuda_graphs:
             return Networks()
         if part == "vocoder":
-            return Networks(vocoder=graphed_generator(networks.hift))
+            vocoder = networks.vocoder
+            return Networks(vocoder=graphed_generator(vocoder) if isinstance(vocoder, HiFT) else None)
         flow = networks.flow
         if isinstance(flow, CosyVoice1Flow):
             return Networks()
