@@ -335,7 +335,9 @@ class ModelConfig:
     def hift(self) -> HiFTConfig:
         """Of a checkpoint whose vocoder is HiFT. Raises CheckpointError for another."""
         if not isinstance(self.vocoder, HiFTConfig):
-            raise CheckpointError("the vocoder is Harmonic Vocos; expected HiFT, as published checkpoints have it")
+            raise CheckpointError(
+                "the vocoder is Harmonic Vocos; expected HiFT, as published checkpoints have it"
+            )
         return self.vocoder
 
     def with_solver_steps(self, num_steps: int) -> "ModelConfig":

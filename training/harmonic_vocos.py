@@ -6,6 +6,10 @@ are compared, with pulses in the teacher's phase where that is known (`training.
 hidden value of a teacher is read.
 """
 
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -19,8 +23,9 @@ from firstword.models.harmonic_vocos.network import (
     pitch_of,
     pulses,
 )
+from firstword.models.hift.hift import HiFT
 from firstword.models.layers import FullContext
-from training import corpus, trainer
+from training import corpus, trainer, vocoder_f0
 from training.harmonic_vocos_data import (
     Crops,
     Recording,
@@ -32,7 +37,6 @@ from training.harmonic_vocos_data import (
 )
 from training.phase import AlignedLoss
 from training.settings import Settings
-from training.teachers.hibari import Hibari
 from training.teachers.spoken import TeacherError
 from training.vocoder import SpectralLoss
 
@@ -43,7 +47,10 @@ _MEL_WEIGHT, _SHORT_MEL_WEIGHT, _ALIGNED_WEIGHT = 2.0, 1.0, 2.0
 _ALIGNED_HZ = 5000.0
 _F0_WEIGHT = 10.0
 _UNVOICED_WEIGHT = 0.3  # of F0, beside voiced frames
-_GAIN, _NOISE = 0.2, 0.04  # of the mel that F0 is read from, in parts of its scale: the flow's is no teacher's
+_GAIN, _NOISE = (
+    0.2,
+    0.04,
+)  # of the mel that F0 is read from, in parts of its scale: the flow's is no teacher's
 
 
 def config(settings: Settings) -> HarmonicVocosConfig:
@@ -90,29 +97,57 @@ def run(settings: Settings) -> None:
     trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
 
 
+def load_exported(settings: Settings) -> HarmonicVocos | HiFT:
+    """Return the vocoder that the settings export, as its stages left it.
+
+    Raises FileNotFoundError naming one that never ran.
+    """
+    if settings.exported_vocoder == "hift":
+        return vocoder_f0.load_vocoder(settings)
+    model = build(settings)
+    trainer.load_average(settings, STAGE, model)
+    return model
+
+
 def read_recordings(settings: Settings, model: HarmonicVocos) -> tuple[list[Recording], list[Recording]]:
-    """-> those of the voice whose spectra are told, and all others, long enough for their crops."""
-    plan, teacher, rng = settings.harmonic_vocos, Hibari(), np.random.default_rng(settings.seed)
-    told, others, shards = [], [], dict.fromkeys(settings.names, 0)
-    for shard in corpus.spoken_shards(settings):
-        shards[shard.voice.name] += 1
-        if shards[shard.voice.name] > plan.shards:
+    """-> those of hibari, whose spectra are told, and all others, long enough for their crops."""
+    plan, rng = settings.harmonic_vocos, np.random.default_rng(settings.seed)
+    told: list[Recording] = []
+    others: list[Recording] = []
+    for shard in _first_shards(settings, plan.shards):
+        said = corpus.read_shard(shard.path)
+        if shard.voice.teacher == "hibari":
+            told += _told(model, [text for text, _, _ in said])
             continue
-        for text, spoken, knows_phase in corpus.read_shard(shard.path):
-            if shard.voice.teacher != "hibari":
-                others.append(recording_of(model, spoken, knows_phase))
-                if len(others) % plan.altered_every == 0:
-                    others.append(recording_of(model, altered(spoken, rng), knows_phase))
-                continue
-            try:
-                told.append(with_spectra(model, teacher, text))
-            except TeacherError:
-                continue
-    lengths = (min_frames(model.config, frames) for frames in (plan.told_frames, plan.crop_frames))
-    return tuple(  # type: ignore[return-value]
-        [one for one in some if one.num_frames >= length]
-        for some, length in zip((told, others), lengths, strict=True)
+        others += [recording_of(model, spoken, knows_phase) for _, spoken, knows_phase in said]
+        again = said[:: plan.altered_every]
+        others += [recording_of(model, altered(spoken, rng), knows_phase) for _, spoken, knows_phase in again]
+    told_length, length = (min_frames(model.config, size) for size in (plan.told_frames, plan.crop_frames))
+    return (
+        [one for one in told if one.num_frames >= told_length],
+        [one for one in others if one.num_frames >= length],
     )
+
+
+def _first_shards(settings: Settings, number: int) -> Iterator[corpus.Shard]:
+    """At most so many of each voice."""
+    taken: Counter[str] = Counter()
+    for shard in corpus.spoken_shards(settings):
+        taken[shard.voice.name] += 1
+        if taken[shard.voice.name] <= number:
+            yield shard
+
+
+def _told(model: HarmonicVocos, texts: list[str]) -> list[Recording]:
+    """hibari says them again; what it cannot say is left out."""
+    from training.teachers.hibari import Hibari
+
+    teacher = Hibari()
+    found = []
+    for text in texts:
+        with suppress(TeacherError):
+            found.append(with_spectra(model, teacher, text))
+    return found
 
 
 @torch.no_grad()

@@ -1,6 +1,7 @@
-"""What the stage harmonic_vocos learns from: recordings in the vocoder's own frames, and a teacher's spectra."""
+"""What the stage harmonic_vocos learns from: recordings in the vocoder's frames, and a teacher's spectra."""
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import soxr
@@ -12,7 +13,6 @@ from firstword.models.config import HarmonicVocosConfig
 from firstword.models.frontend.features import MelExtractor
 from firstword.models.harmonic_vocos.network import LOWEST_HZ, HarmonicVocos
 from training.features import MEL
-from training.teachers.hibari import Hibari
 from training.teachers.spoken import SAMPLE_RATE_HZ, STEP_RATE_HZ, STEP_SAMPLES, Spoken, as_int16
 
 _MAX_LOG_RATE = 0.2  # either way, of an altered recording's playing speed
@@ -113,7 +113,14 @@ def altered(spoken: Spoken, rng: np.random.Generator) -> Spoken:
     )
 
 
-def with_spectra(model: HarmonicVocos, teacher: Hibari, text: str) -> Recording:
+class TellingTeacher(Protocol):
+    """hibari, which tells the spectra that its samples are made of."""
+
+    def speak_with_spectra(self, text: str) -> tuple[Spoken, NDArray[np.float32]]:
+        """As `training.teachers.hibari.Hibari.speak_with_spectra`."""
+
+
+def with_spectra(model: HarmonicVocos, teacher: TellingTeacher, text: str) -> Recording:
     """Raises TeacherError."""
     spoken, spectra = teacher.speak_with_spectra(text)
     return recording_of(model, spoken, True, spectra)
@@ -134,7 +141,11 @@ class Crops:
 
 
 def crops_of(
-    config: HarmonicVocosConfig, recordings: list[Recording], frames: int, rng: np.random.Generator, number: int
+    config: HarmonicVocosConfig,
+    recordings: list[Recording],
+    frames: int,
+    rng: np.random.Generator,
+    number: int,
 ) -> Crops:
     """Draw pieces that begin a whole number of mel frames into recordings, which are long enough for that."""
     hop, lookahead, edge = config.hop_samples, config.lookahead_frames, config.n_fft // 2
@@ -158,7 +169,9 @@ def crops_of(
                 one.samples[start * hop : (start + frames) * hop].astype(np.float32) / 32768,
                 one.is_voiced[at_frames],
                 np.array(one.knows_phase),
-                np.zeros(0) if one.spectra is None else one.spectra[start : start + frames].astype(np.float32),
+                np.zeros(0)
+                if one.spectra is None
+                else one.spectra[start : start + frames].astype(np.float32),
             )
         )
     mel, pitch_hz, pulses_hz, cycles, samples, is_voiced, knows_phase, spectra = (

@@ -173,7 +173,7 @@ class HarmonicVocosSettings:
     told_frames: int  # of a crop whose spectra are told
     told_rows: int  # of a batch, once other voices are in it
     crop_frames: int  # of the others
-    altered_every: int  # of the others' recordings, after which one comes again as if altered
+    altered_every: int  # the others' recordings of which one comes a second time, altered
     train: TrainSettings
 
 
@@ -210,6 +210,7 @@ class Settings:
     seed: int
     processes: int
     voices: tuple[VoiceSettings, ...]
+    exported_vocoder: Literal["hift", "harmonic_vocos"]
     unseen: tuple[str, ...]  # teachers that nothing is trained with: registered speakers are judged by them
     corpus: CorpusSettings
     speech_tokenizer: SpeechTokenizerSettings

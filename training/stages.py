@@ -21,6 +21,7 @@ from training import corpus, flow, speaker_encoder, speech_tokenizer
 from training.export import PROMPT_TEXT
 from training.features import MEL
 from training.flow_enrolment import load_flow
+from training.harmonic_vocos import load_exported
 from training.networks.flow import folded
 from training.offline import vocode
 from training.report import show
@@ -30,7 +31,6 @@ from training.teachers.spoken import SAMPLE_RATE_HZ, Samples, Spoken
 from training.text.corpus import evaluation_sentences
 from training.tokenizer_through_flow import load_tokenizer
 from training.trainer import load_average
-from training.vocoder_f0 import load_vocoder
 
 Stage = Callable[[Spoken, int], Samples]
 
@@ -56,7 +56,7 @@ class Chain:
         self.teacher = open_teacher(voice.teacher)
         self._mel_of, self._whisper_of = MelExtractor(MEL), WhisperMelExtractor()
         self._place = settings.names.index(voice.name)
-        self._hift = load_vocoder(settings).float()
+        self._vocoder = load_exported(settings).float()
         self._tokenizer = speech_tokenizer.build(settings)
         self._voices = speaker_encoder.build(settings)
         self.stages: dict[str, Stage] = {"teacher": lambda spoken, _: spoken.waveform, "copy": self.copy}
@@ -71,12 +71,12 @@ class Chain:
             self.stages["respoken"] = self.respoken
 
     def copy(self, spoken: Spoken, seed: int) -> Samples:
-        return vocode(self._hift, self._mel(spoken)[None], seed)
+        return vocode(self._vocoder, self._mel(spoken)[None], seed)
 
     def decoded(self, spoken: Spoken, seed: int) -> Samples:
         digits = self._tokenizer.encoder.digits_of(self._whisper(spoken)[None]).round()
         mel, _ = self._tokenizer.decoder(digits, torch.tensor([self._place]))
-        return vocode(self._hift, (mel * self._tokenizer.mel_std + self._tokenizer.mel_mean).mT, seed)
+        return vocode(self._vocoder, (mel * self._tokenizer.mel_std + self._tokenizer.mel_mean).mT, seed)
 
     def respoken(self, spoken: Spoken, seed: int) -> Samples:
         fbank = kaldi_fbank(torch.from_numpy(corpus.heard(self._prompt)))
@@ -84,7 +84,7 @@ class Chain:
         mel = self._flow(
             self._tokens(spoken), self._tokens(self._prompt), self._mel(self._prompt).T[None], embedding
         )
-        return vocode(self._hift, mel, seed)
+        return vocode(self._vocoder, mel, seed)
 
     def _tokens(self, spoken: Spoken) -> Tensor:
         return self._tokenizer.encoder(self._whisper(spoken)[None])

@@ -153,14 +153,17 @@ def pitch_of(f0_hz: Tensor) -> Tensor:
 def pulses(cycles: Tensor, f0_hz: Tensor) -> Tensor:
     """The cosines of all harmonics below TOP_HZ, of amplitude 1 each: cycles, f0_hz (B, N) -> (B, N).
 
-    cycles: the phase of the fundamental; only its fraction counts. By Dirichlet's kernel.
+    cycles: the phase of the fundamental; only its fraction counts. By Dirichlet's kernel. One harmonic more
+    fades in as F0 falls: the sum does not jump.
     """
-    half = math.pi * cycles
-    harmonics = (TOP_HZ / f0_hz).floor()
-    sine = torch.sin(half)
-    is_peak = sine.abs() < 1e-3
-    ratio = torch.sin((2 * harmonics + 1) * half) / sine.masked_fill(is_peak, 1.0)
-    return torch.where(is_peak, harmonics, 0.5 * ratio - 0.5)
+    turn = 2 * math.pi * (cycles - cycles.round())
+    number = TOP_HZ / f0_hz
+    whole = number.floor()
+    sine = torch.sin(turn / 2)
+    is_peak = sine.abs() < 1e-6
+    ratio = torch.sin((whole + 0.5) * turn) / sine.masked_fill(is_peak, 1.0)
+    below = torch.where(is_peak, whole, 0.5 * ratio - 0.5)
+    return below + (number - whole) * torch.cos((whole + 1) * turn)
 
 
 class SpectrumTransform:

@@ -83,7 +83,8 @@ class HarmonicVocoder:
         if not num_mels:
             return None
         period = config.frame_period
-        steady = period * (1 + config.lookahead_frames)  # all buffers are full there
+        filled = config.lookahead_frames + config.edge_frames + 1  # from here on all buffers are
+        steady = -(-filled // period) * period
         shown = min(state.num_frames, steady + state.num_frames % period)
         return HarmonicShape(shown, num_mels, chunk.is_last)
 

@@ -59,7 +59,9 @@ class Hibari:
         )
         labels = label(symbols, durations.ravel(), _UNIT_S)
         *spectra, f0_hz = (part[0] for part in parts)
-        samples = dsp.synth(*(one.copy() for one in spectra), f0_hz, np.random.default_rng(zlib.crc32(text.encode())))
+        samples = dsp.synth(
+            *(one.copy() for one in spectra), f0_hz, np.random.default_rng(zlib.crc32(text.encode()))
+        )
         contour = contour_of(f0_hz)
         steps = contour[STEP_SAMPLES // 2 :: STEP_SAMPLES].astype(np.float32)
         sounding = np.maximum(contour, _LOWEST_HZ)
