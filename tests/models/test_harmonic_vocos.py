@@ -5,11 +5,13 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from firstword import Synthesizer
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.config import CheckpointError, HarmonicVocosConfig
 from firstword.models.harmonic_vocos.network import (
@@ -293,3 +295,12 @@ def test_frames_lie_between_the_middles_of_mel_frames() -> None:
     assert config.known_frames(20) == math.ceil(19.5 * 480 / 300)
     later = small_vocos().frames(mel[:, :, 4:], 4, 10, 20)[0, 0] * 2.5 - 5.0
     torch.testing.assert_close(later, at[10:20], atol=1e-4, rtol=0)
+
+
+def test_the_service_speaks_through_it(tmp_path: Path) -> None:
+    """In ONNX Runtime's graphs, which is what a CPU serves with."""
+    with Synthesizer.open(checkpoint_with(tmp_path), max_streams=1) as synthesizer:
+        speaker = synthesizer.speakers[0]
+        said = np.concatenate(list(synthesizer.speak("Hello.", speaker=speaker)))
+    assert len(said) % 960 == 0
+    assert float(said.std()) > 0.001
