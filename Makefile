@@ -106,7 +106,7 @@ setup-voice: $(VOICE_INSTALLED)
 
 $(VOICE_INSTALLED): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[voice]'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps resemblyzer==0.1.4
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps resemblyzer==0.1.4 distillmos==0.9.1 xls-r-sqa==0.1.0
 	mkdir -p $(STYLES)
 	cd $(STYLES) && npm pack --silent kokoro-js@1.2.1 && tar -xzf kokoro-js-1.2.1.tgz && rm kokoro-js-1.2.1.tgz
 	touch $@

@@ -47,6 +47,7 @@ class Heard:
     words: int
     p808: float
     overall: float
+    distill_mos: float
 
 
 class Chain:
@@ -100,6 +101,7 @@ class Chain:
 @torch.inference_mode()
 def judge(settings: Settings, voice: VoiceSettings, texts: list[str], wanted: list[str]) -> list[Heard]:
     """wanted: names of stages; those that never ran are left out."""
+    from training.judge.naturalness import distill_mos
     from training.judge.quality import quality
     from training.judge.recognise import Whisper
     from training.judge.words import fewest_errors
@@ -115,21 +117,24 @@ def judge(settings: Settings, voice: VoiceSettings, texts: list[str], wanted: li
                 said = whisper(samples, SAMPLE_RATE_HZ)
                 score = quality(samples, SAMPLE_RATE_HZ)
                 errors = fewest_errors(text, said)
-                results.append(Heard(voice.name, name, text, said, *errors, score.p808, score.overall))
+                scores = score.p808, score.overall, distill_mos(samples, SAMPLE_RATE_HZ)
+                results.append(Heard(voice.name, name, text, said, *errors, *scores))
     return results
 
 
 def table(results: list[Heard]) -> Iterator[str]:
     """Lines of Markdown; behind the means what two standard errors are."""
-    yield "| voice | stage | sentences | WER | P.808 | overall |"
-    yield "|---|---|---|---|---|---|"
+    yield "| voice | stage | sentences | WER | P.808 | overall | Distill-MOS |"
+    yield "|---|---|---|---|---|---|---|"
     for voice in dict.fromkeys(one.voice for one in results):
         for stage in dict.fromkeys(one.stage for one in results):
             mine = [one for one in results if (one.voice, one.stage) == (voice, stage)]
             if mine:
                 rate = sum(one.errors for one in mine) / sum(one.words for one in mine)
-                p808, overall = (_mean([getattr(one, name) for one in mine]) for name in ("p808", "overall"))
-                yield f"| {voice} | {stage} | {len(mine)} | {rate:.3f} | {p808} | {overall} |"
+                scores = " | ".join(
+                    _mean([getattr(one, name) for one in mine]) for name in ("p808", "overall", "distill_mos")
+                )
+                yield f"| {voice} | {stage} | {len(mine)} | {rate:.3f} | {scores} |"
 
 
 def _mean(values: list[float]) -> str:
