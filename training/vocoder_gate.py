@@ -71,7 +71,7 @@ def copies(vocoder: HiFT | HarmonicVocos, recordings: list[Recording]) -> list[S
 
 
 def judged(name: str, spoken: list[Samples], recordings: list[Recording]) -> Result:
-    from training.judge.quality import quality
+    from training.judge.quality import p808
     from training.judge.recognise import Whisper
     from training.judge.words import fewest_errors
 
@@ -79,7 +79,7 @@ def judged(name: str, spoken: list[Samples], recordings: list[Recording]) -> Res
     for samples, one in zip(spoken, recordings, strict=True):
         wrong, number = fewest_errors(one.text, whisper(samples, SAMPLE_RATE_HZ))
         errors, words = errors + wrong, words + number
-        scores.append(quality(samples, SAMPLE_RATE_HZ).p808)
+        scores.append(p808(samples, SAMPLE_RATE_HZ))
     return Result(name, errors, words, tuple(scores))
 
 
