@@ -19,10 +19,10 @@ from firstword.app.speakers.enrolment import FirstHopPromptStates, PromptStates
 from firstword.app.text import language
 from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
+from firstword.models.hift.hift import HiFT
 from firstword.models.lm.decoder import SpeechLM
 from firstword.models.lm.token_thread import TorchTokenGenerator
 from firstword.models.lm.tokens import TokenGenerator
-from firstword.models.hift.hift import HiFT
 from firstword.models.networks import Networks, StartTokens, TokenEvents
 from firstword.models.runtimes.interface import Device, Machine, Runtime, TorchNetworks
 from firstword.models.token2wav import CosyVoice1Token2Wav, Token2Wav

@@ -10,8 +10,8 @@ import torch
 from firstword.models.checkpoint.open import Checkpoint
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
 from firstword.models.flow.incremental import FlowNetworks
-from firstword.models.lm.transformer_lm import TransformerLM
 from firstword.models.hift.hift import HiFT
+from firstword.models.lm.transformer_lm import TransformerLM
 from firstword.models.networks import Networks
 from firstword.models.runtimes.interface import (
     BackendError,
