@@ -395,7 +395,8 @@ class CosyVoice1Token2Wav:
         if hop_tokens < 1:
             raise ValueError(f"hop_tokens is {hop_tokens}, expected at least 1")
         self._flow = flow
-        self._vocoder = WindowedVocoder(hift, None if networks is None else networks.vocoder)
+        generate = None if networks is None else networks.vocoder
+        self._vocoder = WindowedVocoder(hift, cast(Generate | None, generate))
         self.hop_tokens = hop_tokens
         self.lookahead_tokens = OVERLAP_TOKENS
         self.sample_rate_hz = hift.config.sample_rate_hz
