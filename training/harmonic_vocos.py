@@ -42,7 +42,7 @@ from training.vocoder import SpectralLoss
 
 STAGE = "harmonic_vocos"
 _WARM_FRAMES = 8  # at each end of a crop, which see less than a stream does
-_ALL_VOICES = 0.2  # share of the training from which on voices without spectra are learned too
+_ALL_VOICES = 0.35  # share of the training from which on voices without spectra are learned too
 _MEL_WEIGHT, _SHORT_MEL_WEIGHT, _ALIGNED_WEIGHT = 2.0, 1.0, 2.0
 _ALIGNED_HZ = 5000.0
 _F0_WEIGHT = 10.0
