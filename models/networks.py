@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from firstword.models.flow.incremental import FlowNetworks
+from firstword.models.harmonic_vocos.streaming import HarmonicNetworks
 from firstword.models.hift.hift import Generate
 from firstword.models.hift.streaming import Vocoder
 from firstword.models.lm.decoder import SpeechLM
@@ -33,13 +34,14 @@ class Networks:
     """What a runtime provides of a checkpoint; None: torch's own network runs, or another runtime's.
 
     lm: the language model in this process. start_tokens: the language model in a process of its own.
-    vocoder: the HiFT's generator. whole_vocoder: from mel to samples, with the states that it needs.
+    vocoder: HiFT's generator, or the networks of Harmonic Vocos, as the checkpoint has one or the other.
+    whole_vocoder: from mel to samples, with the states that it needs.
     """
 
     lm: SpeechLM | None = None
     start_tokens: StartTokens | None = None
     flow: FlowNetworks | None = None
-    vocoder: Generate | None = None
+    vocoder: Generate | HarmonicNetworks | None = None
     whole_vocoder: Vocoder[Any] | None = None
 
     def __or__(self, other: "Networks") -> "Networks":

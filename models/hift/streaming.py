@@ -376,9 +376,9 @@ class WindowedVocoder:
         return done
 
 
-def vocode_whole(vocoder: Vocoder[State], mel: Tensor) -> Tensor:
+def vocode_whole(vocoder: Vocoder[State], mel: Tensor, seed: int = 0) -> Tensor:
     """mel (T, M), T > 0, on the vocoder's device -> samples (N,), the same each time."""
-    sound = Sound(vocoder.start(seed=0), [(mel.T.contiguous(), True)])
+    sound = Sound(vocoder.start(seed), [(mel.T.contiguous(), True)])
     vocode(vocoder, [sound])
     return sound.take()
 

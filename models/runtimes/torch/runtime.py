@@ -72,9 +72,11 @@ class TorchRuntime(Runtime):
             return Networks()
         flow = networks.flow
         if part == "vocoder":
-            made = graphed_vocoder(networks.hift)
+            if not isinstance(networks.vocoder, HiFT):
+                return Networks()
+            made = graphed_vocoder(networks.vocoder)
             if isinstance(flow, Flow):
-                record_vocoder(made, networks.hift, self._first_hop_tokens, flow.chunk_tokens)
+                record_vocoder(made, networks.vocoder, self._first_hop_tokens, flow.chunk_tokens)
             return made
         if isinstance(flow, CosyVoice1Flow):
             return Networks()
