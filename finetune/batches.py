@@ -1,7 +1,7 @@
 """Which rows make which batch: dynamic sizes, a pure function of seed, step and rank.
 
-Nothing is drawn on the way, so a run that goes on has the batches it would have had, and a global batch is
-the same rows however many processes share it.
+Nothing is drawn on the way, so a run that goes on has the batches it would have had, and processes share the
+rows that one would have with a batch so many times larger. What has fewer rows than processes is left out.
 """
 
 from collections.abc import Sequence

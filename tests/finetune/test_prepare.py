@@ -98,7 +98,7 @@ def test_a_damaged_recording_is_reported_and_skipped(tmp_path: Path) -> None:
     assert report.utterances == 10
     assert report.duplicates == [["ann/004", "ann/020"]]
     assert any("speech tokens for a text token" in why for why in report.suspects["ann/020"])
-    assert json.loads((tmp_path / "out" / "report.json").read_text())["utterances"] == 3
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["utterances"] == 10
 
 
 def test_preparing_goes_on_where_it_was_cut(tmp_path: Path) -> None:
