@@ -17,6 +17,7 @@ RUN pip --python /opt/firstword/bin/python install \
 COPY firstword firstword
 COPY app app
 COPY bench bench
+COPY finetune finetune
 COPY models models
 RUN pip --python /opt/firstword/bin/python install --no-deps --force-reinstall .
 
@@ -26,6 +27,7 @@ RUN pip --python /opt/firstword/bin/python install -c constraints.txt '.[otel,vl
 COPY firstword firstword
 COPY app app
 COPY bench bench
+COPY finetune finetune
 COPY models models
 RUN pip --python /opt/firstword/bin/python install --no-deps --force-reinstall .
 

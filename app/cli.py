@@ -12,12 +12,14 @@ from firstword.app.commands.doctor import doctor
 from firstword.app.commands.download import download
 from firstword.app.commands.export import export
 from firstword.app.commands.keys import keys
+from firstword.app.commands.reward import reward
 from firstword.app.commands.say import say
 from firstword.app.commands.serve import serve, settings
 from firstword.app.commands.speakers import speakers
 from firstword.app.commands.tensorrt import tensorrt
 from firstword.app.commands.tensorrt_llm import tensorrt_llm
 from firstword.app.commands.top import top
+from firstword.app.commands.train import train
 from firstword.app.commands.triton import triton
 
 cli: Final = typer.Typer(
@@ -28,10 +30,11 @@ cli: Final = typer.Typer(
     pretty_exceptions_show_locals=False,  # they may hold keys, and text that people speak
 )
 commands = (serve, say, batch, doctor, top, download, settings, bench, alignment_heads)
-for command in (*commands, export, tensorrt, tensorrt_llm):
+for command in (*commands, export, reward, tensorrt, tensorrt_llm):
     cli.command()(command)
 cli.add_typer(speakers)
 cli.add_typer(keys)
+cli.add_typer(train)
 cli.add_typer(triton)
 
 

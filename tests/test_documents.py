@@ -31,6 +31,7 @@ PAGE_NAMES = (
     "api",
     "architecture",
     "configuration",
+    "fine-tuning",
     "nvidia",
     "console",
     "operations",
@@ -42,6 +43,7 @@ PAGES = [ROOT / f"docs/{name}.md" for name in PAGE_NAMES]
 DOCUMENTS = [
     *PAGES,
     *(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md", "docs/LOG.md")),
+    ROOT / "training/LOG.md",
 ]
 VARIABLES = {variable_of(name) for name in SETTINGS}
 API_PAGE = ROOT / "docs/api.md"

@@ -13,7 +13,7 @@ import pytest
 import soundfile
 
 ROOT = Path(__file__).parent.parent
-SOURCES = ("pyproject.toml", "README.md", "firstword", "app", "bench", "models")
+SOURCES = ("pyproject.toml", "README.md", "firstword", "app", "bench", "finetune", "models")
 
 pytestmark = pytest.mark.slow
 

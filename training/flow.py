@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from firstword.finetune.flow_matching import FlowBatch, FlowDraws, draw, flow_losses
 from firstword.models.checkpoint.config_parser import CHUNK_FRAMES, CHUNK_TOKENS
 from firstword.models.config import (
     FRAMES_PER_TOKEN,
@@ -20,7 +21,6 @@ from firstword.models.flow.flow import Flow
 from training import trainer
 from training.crops import Crops
 from training.features import Utterance, read_features
-from training.flow_matching import FlowBatch, FlowDraws, draw, flow_losses
 from training.networks.flow import initialise, with_digit_sums
 from training.networks.speech_tokenizer import NUM_CODES, PhoneRecogniser
 from training.phone_recogniser import trained_recogniser, unlike

@@ -13,12 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from firstword.finetune.flow_matching import FlowBatch, FlowDraws, draw, flow_losses
 from firstword.models.config import FRAMES_PER_TOKEN
 from firstword.models.flow.flow import Flow
 from training import flow, trainer
 from training.disguise import disguised
 from training.features import read_features
-from training.flow_matching import FlowBatch, FlowDraws, draw, flow_losses
 from training.parallel import read_parallel
 from training.phone_recogniser import trained_recogniser
 from training.settings import Settings, SettingsError

@@ -7,13 +7,13 @@ choose those of which the flow makes what was said.
 import torch
 from torch import Tensor, nn
 
+from firstword.finetune.flow_matching import FlowBatch, draw, flow_losses
 from firstword.models.config import FRAMES_PER_TOKEN
 from firstword.models.flow.encoder import ConformerFront
 from training import speech_tokenizer, trainer
 from training.crops import Crops
 from training.features import WHISPER_FRAMES_PER_TOKEN, read_features
 from training.flow_enrolment import load_flow
-from training.flow_matching import FlowBatch, draw, flow_losses
 from training.networks.flow import folded
 from training.networks.speech_tokenizer import NUM_CODES, NUM_LEVELS, POWERS, TokenizerTrainer
 from training.phone_recogniser import trained_recogniser, unlike

@@ -49,6 +49,7 @@ def build_app(
     """
     app = FastAPI(title="Firstword", description=DESCRIPTION, docs_url=None, redoc_url=None)
     app.state.service = service
+    app.state.surfaces = surfaces
     install_error_handlers(app)
     for route in app.routes:  # its own description of itself
         Guard("any key")(cast(Route, route).endpoint)

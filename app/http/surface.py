@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, runtime_checkable
 
 from starlette.responses import Response
 from starlette.routing import BaseRoute
@@ -11,6 +12,21 @@ from firstword.app.http.errors import ErrorResponse
 from firstword.app.http.service import Service
 
 RpcHandler = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SurfaceHealth:
+    """What of a surface does not work.
+
+    missing_files: whose file is gone from its disk, which makes the server unready. failing_workers: those
+    that are started again.
+    """
+
+    missing_files: tuple[str, ...] = ()
+    failing_workers: tuple[str, ...] = ()
+
+
+HEALTHY: Final = SurfaceHealth()
 
 
 class Surface(Protocol):
@@ -39,6 +55,10 @@ class Surface(Protocol):
 
     async def drain(self) -> None:
         """Take nothing new; what runs is ended by the engine, which drains after all surfaces have."""
+        ...
+
+    def health(self) -> SurfaceHealth:
+        """Return what of it does not work. It may look at the disk."""
         ...
 
     def error(self, error: Exception) -> Response:
@@ -77,6 +97,9 @@ class HttpSurface:
 
     async def drain(self) -> None:
         """Routes alone take nothing that the engine would not refuse."""
+
+    def health(self) -> SurfaceHealth:
+        return HEALTHY
 
     def error(self, error: Exception) -> Response:
         return ErrorResponse(error)

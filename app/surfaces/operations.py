@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 
@@ -15,15 +14,14 @@ from starlette.responses import Response
 
 from firstword.app.audio.formats import FORMATS, MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, AudioFormat
 from firstword.app.core.interface import VoiceMode
+from firstword.app.database import RETRY_AFTER_S, DatabaseError
 from firstword.app.errors import StoreUnavailable
 from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, Answers
 from firstword.app.http.service import Service, ServiceHere
-from firstword.app.http.surface import HttpSurface
+from firstword.app.http.surface import HttpSurface, Surface
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.usage import UsedByClient
-
-RETRY_AFTER_S = 30
 
 logger = logging.getLogger(__name__)
 router = APIRouter(tags=["operations"], responses=ERROR_ANSWERS)
@@ -39,6 +37,7 @@ class Readiness(BaseModel):
     ready: bool
     reason: str  # why it is not ready, in one line
     damaged_speakers: tuple[str, ...] = ()  # does not make it unready: all others speak
+    failing_workers: tuple[str, ...] = ()  # nor do these: they are started again, and speech goes on
 
 
 class ReportedLimits(BaseModel):
@@ -71,7 +70,7 @@ class Capabilities(BaseModel):
 
 
 UNREADY: Answers = {
-    503: {"model": Readiness, "description": "Loading, full, draining, or without its speakers' file."}
+    503: {"model": Readiness, "description": "Loading, full, draining, or without a file of its data."}
 }
 
 
@@ -85,16 +84,27 @@ async def livez() -> Health:
 
 @router.get("/readyz", responses=UNREADY)
 @Probe
-async def readyz(response: Response, service: ServiceHere) -> Readiness:
+async def readyz(request: Request, response: Response, service: ServiceHere) -> Readiness:
     """Answer 200 when the server is warm and admits streams, else 503."""
     status = service.engine.status
     store = await asyncio.to_thread(service.speakers.health)
-    is_ready = status.is_ready and store.is_available
+    gone = [] if store.is_available else ["speakers"]
+    if not await asyncio.to_thread(service.usage.is_in_place):
+        gone.append("usage")
+    surfaces: Sequence[Surface] = request.app.state.surfaces
+    healths = [await asyncio.to_thread(surface.health) for surface in surfaces]
+    gone += [file for health in healths for file in health.missing_files]
+    is_ready = status.is_ready and not gone
     if not is_ready:
         response.status_code = 503
         response.headers["Retry-After"] = "1"
-    reason = status.reason if store.is_available else "the file of the speakers is gone from its disk"
-    return Readiness(ready=is_ready, reason=reason, damaged_speakers=store.damaged)
+    reason = f"the file of the {' and the '.join(gone)} is gone from its disk" if gone else status.reason
+    return Readiness(
+        ready=is_ready,
+        reason=reason,
+        damaged_speakers=store.damaged,
+        failing_workers=tuple(worker for health in healths for worker in health.failing_workers),
+    )
 
 
 @router.get("/v1/capabilities")
@@ -147,7 +157,7 @@ async def usage(request: Request, service: ServiceHere) -> UsageReport:
     client = request.state.client
     try:
         used = await service.usage.read()
-    except (sqlite3.Error, OSError) as error:
+    except DatabaseError as error:
         logger.error("what the keys used cannot be read: %s", error)
         raise StoreUnavailable(
             "the server's file of usage cannot be read; the server's log has the reason", RETRY_AFTER_S

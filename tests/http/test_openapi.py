@@ -15,7 +15,7 @@ from tests.support.serving import build_app, make_services
 _directory = tempfile.TemporaryDirectory()  # of the whole module: its tests are made when it is imported
 atexit.register(_directory.cleanup)
 _usage = Usage(Path(_directory.name) / "usage.sqlite3", Metrics())
-UsageFile(Path(_directory.name) / "usage.sqlite3").make()
+_usage._file = UsageFile(Path(_directory.name) / "usage.sqlite3")
 _usage.began_at = "2026-01-01T00:00:00+00:00"
 schema = schemathesis.openapi.from_asgi("/openapi.json", build_app(make_services(usage=_usage)))
 

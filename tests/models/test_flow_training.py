@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from firstword.finetune.flow_matching import FlowBatch, FlowDraws, draw, flow_losses, flow_matching_loss
 from tests.models.networks import FLOWS, random_ids, small_flow
-from training.flow_matching import FlowBatch, FlowDraws, draw, flow_losses, flow_matching_loss
 
 FLOW = pytest.mark.parametrize("kind", FLOWS)
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from firstword.finetune.losses import LossConfig, teacher_forced, token_loss
 from firstword.models.lm.decoder import RowRequest, SpeechDecoder
 from firstword.models.lm.plan import IGNORED, Layout, bistream_layout, offline_layout
 from firstword.models.lm.qwen2 import Qwen2LM
@@ -16,7 +17,6 @@ from tests.support.reference_lm import (
     offline_plan,
     speaker_of,
 )
-from training.losses import LossConfig, teacher_forced, token_loss
 
 QWEN2_CASES = pytest.mark.parametrize("name", ["llm_v2", "llm_v3"])
 ALL_CASES = pytest.mark.parametrize("name", ["llm_v1", "llm_v2", "llm_v3"])

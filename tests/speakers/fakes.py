@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from firstword.app.errors import BadAudio
 from firstword.app.speakers.bundle import Tensors
-from firstword.app.speakers.enrolment import BuiltinSpeaker
 from firstword.app.speakers.interface import PreparedSpeaker
 
 STATE_BYTES = 100
@@ -27,7 +26,6 @@ class FakeBuiltin:
     duration_s: float = 2.0
     created_at: str = "2026-01-01T00:00:00+00:00"
     quality: None = None
-    info = BuiltinSpeaker.info
 
 
 def builtin(*names: str) -> dict[str, FakeBuiltin]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -13,6 +12,7 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
+from firstword.app.database import Database
 from firstword.app.http import app as transport
 from firstword.app.http.app import DrainingServer, server_config
 from firstword.app.http.auth import Authenticator
@@ -25,7 +25,7 @@ from firstword.app.options import Limits, ServerOptions
 from firstword.app.service import surfaces_of
 from firstword.app.settings import Settings
 from firstword.app.speakers.consents import ConsentStore
-from firstword.app.speakers.store_file import SPEAKERS_TABLE
+from firstword.app.speakers.store_file import SPEAKERS
 from firstword.app.surfaces.batches.options import BatchOptions
 from firstword.app.surfaces.batches.queue import Batches
 from firstword.app.surfaces.batches.store import BatchStore
@@ -62,7 +62,7 @@ def make_services(
     return Service(
         engine=engine or FakeEngine(),
         speakers=speakers or FakeSpeakers(),
-        consents=ConsentStore(memory_store(), Path("memory")),
+        consents=ConsentStore(Database(None, SPEAKERS)),
         stages=stages or FakeStages(),
         metrics=metrics,
         auth=Authenticator(key_ring, UrlSigner(b"secret of the test", key_ring, now), has_public_lists),
@@ -72,13 +72,6 @@ def make_services(
         clock=clock,
         tags_audio=tags_audio,
     )
-
-
-def memory_store() -> sqlite3.Connection:
-    """An empty file of speakers, in memory."""
-    connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level="IMMEDIATE")
-    connection.execute(SPEAKERS_TABLE)
-    return connection
 
 
 def make_surfaces(

@@ -29,7 +29,7 @@ async def test_readiness_follows_the_engine() -> None:
         after = await client.get("/readyz")
     assert (before.status_code, before.json()) == (
         503,
-        {"ready": False, "reason": "draining", "damaged_speakers": []},
+        {"ready": False, "reason": "draining", "damaged_speakers": [], "failing_workers": []},
     )
     assert before.headers["retry-after"] == "1"
     assert (after.status_code, after.json()["ready"]) == (200, True)

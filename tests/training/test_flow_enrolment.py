@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from firstword.finetune.flow_matching import FlowBatch, FlowDraws, draw
 from tests.models.networks import random_ids, small_flow
 from training.flow_enrolment import disguise, distance, joined
-from training.flow_matching import FlowBatch, FlowDraws, draw
 
 ROWS, LENGTH = 200, 20
 EMBEDDINGS = {name: torch.full((3, 192), value) for name, value in (("own", 0.0), ("a", 1.0), ("b", 2.0))}

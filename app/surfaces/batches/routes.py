@@ -168,9 +168,9 @@ async def cancel_batch(id: str, request: Request, batches: BatchesHere) -> Batch
 async def delete_batch(id: str, request: Request, batches: BatchesHere) -> None:
     """Delete it with its audio; what is being spoken of it stops."""
     batch = await _own_batch(id, request, batches)
-    await batches.run(batches.store.cancel, batch.id)
-    batches.stop(batch.id)
     await batches.run(batches.store.delete, batch.id)
+    batches.stop(batch.id)
+    await batches.run(batches.store.remove_files, batch.id)
 
 
 async def _own_batch(id: str, request: Request, batches: Batches) -> Batch:

@@ -34,25 +34,22 @@ class BatchRunner:
     def __init__(self, service: Service, batches: Batches) -> None:
         self._service = service
         self._batches = batches
-        self._workers: list[asyncio.Task[None]] = []
+        self._unspoken: list[Job] = []  # taken, and to be released once the store can be written
 
     def start(self) -> None:
-        num_workers = max(1, self._service.engine.max_streams // SLOTS_PER_ITEM)
-        self._workers = [asyncio.create_task(self._work(), name=f"batch {n}") for n in range(num_workers)]
+        for number in range(max(1, self._service.engine.max_streams // SLOTS_PER_ITEM)):
+            self._batches.workers.start(f"batches-{number}", self._work)
 
     async def stop(self) -> None:
         """What is being spoken is spoken again after the next start."""
-        workers, self._workers = self._workers, []
-        for worker in workers:
-            worker.cancel()
-        for worker in workers:
-            await asyncio.wait([worker])
+        await self._batches.workers.stop()
 
     async def _work(self) -> None:
         batches = self._batches
         while True:
             batches.changed.clear()
             try:
+                await self._release()
                 job = await batches.run(batches.store.take)
             except StoreFull as error:
                 logger.warning("batches wait: %s", error.message)
@@ -64,10 +61,20 @@ class BatchRunner:
             if job is None:
                 await batches.changed.wait()
                 continue
-            wait_s = await self._speak(job)
+            try:
+                wait_s = await self._speak(job)
+            except Exception:
+                self._unspoken.append(job)
+                raise
             if wait_s:
-                await batches.run(batches.store.release, job)
-                await asyncio.sleep(wait_s)
+                self._unspoken.append(job)
+                await self._release()
+                await self._wait(wait_s)
+
+    async def _release(self) -> None:
+        while self._unspoken:
+            await self._batches.run(self._batches.store.release, self._unspoken[0])
+            del self._unspoken[0]
 
     async def _wait(self, seconds: float) -> None:
         """Until something changes, or so long."""
@@ -93,7 +100,7 @@ class BatchRunner:
                 job.path.unlink(missing_ok=True)
         except Refused as error:  # full, restarting, or about to stop
             return float(error.retry_after_s)
-        except OSError as error:
+        except (OSError, StoreFull) as error:
             logger.error("%s cannot be written: %s; batches wait", unfinished, error)
             return RETRY_AFTER_S
         except Exception as error:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from firstword.app.http.service import Service
-from firstword.app.http.surface import HttpSurface
+from firstword.app.http.surface import HttpSurface, SurfaceHealth
 from firstword.app.surfaces.batches import routes
 from firstword.app.surfaces.batches.options import BatchOptions
 from firstword.app.surfaces.batches.queue import Batches
@@ -26,7 +26,7 @@ class BatchSurface(HttpSurface):
     @asynccontextmanager
     async def running(self, service: Service) -> AsyncIterator[None]:
         store = await asyncio.to_thread(BatchStore, self._directory, self.options.disk_bytes)
-        self.batches = Batches(store)
+        self.batches = Batches(store, service.metrics.worker_failures.labels("batches").inc)
         service.metrics.batch_items_waiting.set_function(lambda: float(store.num_waiting))
         self._runner = BatchRunner(service, self.batches)
         self._runner.start()
@@ -35,6 +35,10 @@ class BatchSurface(HttpSurface):
         finally:
             await self._runner.stop()
             store.close()
+
+    def health(self) -> SurfaceHealth:
+        missing = () if self.batches.store.is_in_place() else ("batches",)
+        return SurfaceHealth(missing, self.batches.workers.failing)
 
     async def drain(self) -> None:
         """Speak no further item; what is unfinished is spoken after the next start."""

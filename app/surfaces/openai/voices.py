@@ -107,16 +107,17 @@ async def create_voice(body: VoiceFields, request: Request, service: ServiceHere
         service.quotas.charge(request.state.client.name)
         _check_size(body.audio_sample, service)
         consents = service.consents
-        consent = await asyncio.to_thread(consents.get, body.consent)
+        client = request.state.client
+        consent = await asyncio.to_thread(consents.get, body.consent, client)
         info = await service.speakers.enrol(
             body.name,
             body.audio_sample,
             body.transcript,
             body.language or consent.language,
-            client=request.state.client,
+            client=client,
             lexicon=checked_lexicon(body.lexicon),
         )
-        await asyncio.to_thread(consents.attach, consent.id, info.name)
+        await asyncio.to_thread(consents.attach, consent.id, info)
     created_at = int(datetime.fromisoformat(info.created_at).timestamp())
     return CustomVoice(id=info.name, created_at=created_at, name=info.name)
 
@@ -145,19 +146,22 @@ async def create_consent(
         if language is None:
             raise InvalidRequest("language is empty; expected a tag such as en-US", "language")
         await asyncio.to_thread(_check_recording, recording)
-        added = await asyncio.to_thread(service.consents.add, form.name, language, recording)
+        client = request.state.client
+        added = await asyncio.to_thread(service.consents.add, form.name, language, recording, client)
         return VoiceConsent.of(added)
 
 
 @router.get("/voice_consents")
 @Guard("enrol")
 async def list_consents(
+    request: Request,
     service: ServiceHere,
     after: str | None = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
 ) -> VoiceConsentList:
-    """List them, the newest first."""
-    found, has_more = await asyncio.to_thread(service.consents.list, after, limit)
+    """List the key's consents, the newest first; with the scope `admin` everybody's."""
+    client = request.state.client
+    found, has_more = await asyncio.to_thread(service.consents.list, after, limit, client)
     ids = [consent.id for consent in found]
     return VoiceConsentList(
         data=[VoiceConsent.of(consent) for consent in found],
@@ -169,21 +173,24 @@ async def list_consents(
 
 @router.get("/voice_consents/{consent_id}")
 @Guard("enrol")
-async def get_consent(consent_id: str, service: ServiceHere) -> VoiceConsent:
-    return VoiceConsent.of(await asyncio.to_thread(service.consents.get, consent_id))
+async def get_consent(consent_id: str, request: Request, service: ServiceHere) -> VoiceConsent:
+    return VoiceConsent.of(await asyncio.to_thread(service.consents.get, consent_id, request.state.client))
 
 
 @router.post("/voice_consents/{consent_id}")
 @Guard("enrol")
-async def rename_consent(consent_id: str, body: ConsentName, service: ServiceHere) -> VoiceConsent:
-    return VoiceConsent.of(await asyncio.to_thread(service.consents.rename, consent_id, body.name))
+async def rename_consent(
+    consent_id: str, body: ConsentName, request: Request, service: ServiceHere
+) -> VoiceConsent:
+    client = request.state.client
+    return VoiceConsent.of(await asyncio.to_thread(service.consents.rename, consent_id, body.name, client))
 
 
 @router.delete("/voice_consents/{consent_id}")
 @Guard("enrol")
-async def delete_consent(consent_id: str, service: ServiceHere) -> VoiceConsentDeleted:
+async def delete_consent(consent_id: str, request: Request, service: ServiceHere) -> VoiceConsentDeleted:
     """Only while no voice was created with it."""
-    await asyncio.to_thread(service.consents.delete, consent_id)
+    await asyncio.to_thread(service.consents.delete, consent_id, request.state.client)
     return VoiceConsentDeleted(id=consent_id)
 
 

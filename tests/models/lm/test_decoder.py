@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from firstword.finetune.losses import teacher_forced
 from firstword.models.config import LMConfig, SamplingConfig
 from firstword.models.lm.decoder import (
     Emitted,
@@ -31,7 +32,6 @@ from firstword.models.lm.plan import (
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.lm.transformer_lm import TransformerLM
 from tests.models.lm.networks import COSYVOICE1, COSYVOICE2, COSYVOICE3, FAMILIES, make_model
-from training.losses import teacher_forced
 
 ALL = pytest.mark.parametrize("family", FAMILIES)
 INTERLEAVED = pytest.mark.parametrize("family", ["cosyvoice2", "cosyvoice3"])

@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from firstword.finetune.losses import teacher_forced
 from firstword.models.config import TransformerLMConfig
 from firstword.models.layers import FullContext
 from firstword.models.lm.kv_cache import attend_grouped
@@ -12,7 +13,6 @@ from firstword.models.lm.plan import offline_layout
 from firstword.models.lm.qwen2 import Qwen2LM, rotary_table, rotate_halves
 from firstword.models.lm.transformer_lm import TransformerLM
 from tests.models.lm.networks import COSYVOICE1, FAMILIES, NUM_SPEECH_IDS, make_model
-from training.losses import teacher_forced
 
 ALL = pytest.mark.parametrize("family", FAMILIES)
 

@@ -5,12 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from firstword.models.config import LMConfig
-from firstword.models.layers import FullContext, chunk_mask
-from firstword.models.lm.plan import IGNORED, Layout, bistream_layout, offline_layout
-from firstword.models.lm.transformer_lm import TransformerLM
-from tests.models.lm.networks import COSYVOICE1, COSYVOICE2, FAMILIES, make_model
-from training.losses import (
+from firstword.finetune.losses import (
     LossConfig,
     preference_loss,
     sequence_scores,
@@ -19,6 +14,11 @@ from training.losses import (
     token_accuracy,
     token_loss,
 )
+from firstword.models.config import LMConfig
+from firstword.models.layers import FullContext, chunk_mask
+from firstword.models.lm.plan import IGNORED, Layout, bistream_layout, offline_layout
+from firstword.models.lm.transformer_lm import TransformerLM
+from tests.models.lm.networks import COSYVOICE1, COSYVOICE2, FAMILIES, make_model
 
 TARGETS = torch.tensor([[IGNORED, 2, 0, IGNORED], [1, 1, IGNORED, IGNORED]])
 

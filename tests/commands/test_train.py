@@ -1,0 +1,69 @@
+"""`firstword train` and `firstword reward`."""
+
+import importlib.util
+import json
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+import pytest
+
+from firstword.models.checkpoint.open import open_checkpoint
+from tests.commands.typed import refused, run
+from tests.support.checkpoints import small_checkpoint
+from tests.support.training_data import write_recordings
+
+MODEL = str(small_checkpoint("cosyvoice2"))
+
+
+def test_recordings_become_a_checkpoint_that_opens(tmp_path: Path) -> None:
+    write_recordings(tmp_path / "recordings", 6)
+    words = ("--checkpoint", MODEL, "--language", "en")
+    prepared = run("train", "prepare", str(tmp_path / "recordings"), "-o", str(tmp_path / "data"), *words)
+    assert prepared.exit_code == 0, prepared.output
+    assert "6 utterances" in prepared.stdout
+    out = tmp_path / "voice"
+    given = ("--steps", "2", "--lr", "0.001", "--batch-size", "200", "--lora", "2")
+    trained = run("train", "lm", MODEL, str(tmp_path / "data"), "-o", str(out), *given)
+    assert trained.exit_code == 0, trained.output
+    assert "hifigan: the vocoder is not trained: not followed" in trained.stderr
+    assert "ann" in open_checkpoint(out).load_speakers()
+    merged = run("train", "merge", MODEL, str(out / "adapter-llm"), "-o", str(tmp_path / "merged"))
+    assert merged.exit_code == 0, merged.output
+    assert open_checkpoint(tmp_path / "merged").load_lm() is not None
+
+
+def test_without_the_extra_a_line_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = importlib.util.find_spec
+
+    def without_peft(name: str, package: str | None = None) -> ModuleSpec | None:
+        return None if name == "peft" else found(name, package)
+
+    monkeypatch.setattr("firstword.app.commands.reward.find_spec", without_peft)
+    for words in (("train", "prepare", str(tmp_path), "-o", str(tmp_path / "data")), ("reward", MODEL)):
+        assert "training needs peft; pip install 'firstword[train]'" in refused(*words)
+
+
+def test_what_cannot_be_followed_ends_in_a_line(tmp_path: Path) -> None:
+    out = ("-o", str(tmp_path / "out"))
+    unprepared = run("train", "flow", MODEL, str(tmp_path), *out)  # behind what of the yaml is not followed
+    assert unprepared.exit_code == 1
+    assert "not prepared" in unprepared.stderr
+    assert "expected constant, warmup or cosine" in refused(
+        "train", "lm", MODEL, str(tmp_path), *out, "--schedule", "linear"
+    )
+    (tmp_path / "texts.txt").write_text("Hello.\n")
+    texts = str(tmp_path / "texts.txt")
+    deaf = run("train", "grpo", MODEL, texts, *out, "--steps", "1", "--recognizer", "ear")
+    assert deaf.exit_code == 1
+    assert "no recognizer is named 'ear'" in deaf.stderr
+
+
+def test_tritonserver_gets_its_model(tmp_path: Path) -> None:
+    result = run("reward", MODEL, "--triton", str(tmp_path), "--likeness-weight", "0.5")
+    assert result.exit_code == 0, result.output
+    config = (tmp_path / "token2wav_asr" / "config.pbtxt").read_text()
+    value = json.JSONDecoder().raw_decode(config.split("string_value: ")[1])[0]
+    assert json.loads(value)["weights"] == {"duration": 0.2, "likeness": 0.5}
+    assert (tmp_path / "token2wav_asr" / "1" / "model.py").is_file()
