@@ -125,8 +125,13 @@ def run_without_numbers(network: nn.Module, *given: Any) -> None:
     """Run a network whose weights and inputs have shapes only. given: tensors on any device, contexts."""
     weights = {**dict(network.named_parameters()), **dict(network.named_buffers())}
     shapes = {name: tensor.to("meta") for name, tensor in weights.items()}
-    inputs = [one.to("meta") if isinstance(one, Tensor) else one for one in given]
+    dtype = next(tensor.dtype for tensor in weights.values() if tensor.is_floating_point())
+    inputs = [_shape_of(one, dtype) if isinstance(one, Tensor) else one for one in given]
     torch.func.functional_call(network, shapes, tuple(inputs))
+
+
+def _shape_of(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    return tensor.to("meta", dtype if tensor.is_floating_point() else tensor.dtype)
 
 
 def layout_of(network: nn.Module, inputs: Callable[[LayoutContext], tuple[Any, ...]]) -> StateLayout:

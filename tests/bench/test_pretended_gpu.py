@@ -193,6 +193,7 @@ BOUNDS: dict[tuple[Family, int, str], Bounds] = {
     ("cosyvoice3", 1, "samples to the host, first hop"): Bounds(1, 0, copies=1),
     ("cosyvoice3", 8, "LM token"): Bounds(100, 1, 1, 120, copies=2),  # 90
     ("cosyvoice3", 8, "flow chunk, first hop"): Bounds(16, 0, 1, 1600, copies=1),  # 12
+    ("cosyvoice3", 8, "vocoder piece, first hop"): Bounds(12, 0, 1, 2200, copies=1),
     ("cosyvoice3", 8, "samples to the host, first hop"): Bounds(1, 0, copies=1),
     ("cosyvoice2", 1, "LM prefill"): Bounds(720, 1, copies=3),  # 709
     ("cosyvoice2", 1, "LM token"): Bounds(105, 1, 1, 680, copies=2),  # 97, 665
@@ -202,6 +203,7 @@ BOUNDS: dict[tuple[Family, int, str], Bounds] = {
     ("cosyvoice2", 1, "samples to the host, first hop"): Bounds(1, 0, copies=1),
     ("cosyvoice2", 8, "LM token"): Bounds(105, 1, 1, 120, copies=2),  # 97
     ("cosyvoice2", 8, "flow chunk, first hop"): Bounds(16, 0, 1, 3000, copies=1),  # 12
+    ("cosyvoice2", 8, "vocoder piece, first hop"): Bounds(150, 0, 1, 950, copies=1),  # 140, 932
     ("cosyvoice2", 8, "samples to the host, first hop"): Bounds(1, 0, copies=1),
 }
 

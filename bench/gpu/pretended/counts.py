@@ -38,6 +38,7 @@ from firstword.models.runtimes.torch.cuda_graphs.build import (
     graphed_networks,
     graphed_vocoder,
 )
+from firstword.models.runtimes.torch.cuda_graphs.causal_vocoder import GraphedCausalVocoder
 from firstword.models.token2wav import Token2Wav
 from firstword.models.token2wav_step import StepInput
 
@@ -156,6 +157,7 @@ def _count_token2wav(
             (IncrementalFlow, "solve_chunks", "flow chunk"),
             (WindowedVocoder, "step", "vocoder piece"),
             (CausalVocoder, "step", "vocoder piece"),
+            (GraphedCausalVocoder, "step", "vocoder piece"),
         ):
             stack.enter_context(patch.object(owner, method, staged(name, getattr(owner, method))))
         warm_ups = 1 if graphs else 0

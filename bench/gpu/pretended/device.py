@@ -235,6 +235,8 @@ class PretendedGpu:
     def _make(self, func: Any, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """An operation without a tensor of the GPU: it makes one there, or has nothing to do with it."""
         pins = kwargs.get("pin_memory")
+        if name == "scalar_tensor":  # a number of Python's beside a tensor of the GPU, which is meta to torch
+            kwargs = {**kwargs, "device": CPU}
         if kwargs.get("device") is None or not _is_gpu(kwargs["device"]):
             kwargs = {key: value for key, value in kwargs.items() if key != "pin_memory"}
             made = func(*args, **kwargs)
@@ -283,6 +285,8 @@ class PretendedGpu:
         device, dtype, waits, copies = _to_arguments(args, kwargs)
         is_here = isinstance(tensor, PretendedTensor)
         goes_there = is_here if device is None else _is_gpu(device)
+        if device is not None and torch.device(device).type == "meta":
+            return self._copied(tensor, {"device": device, "dtype": dtype})
         if is_here == goes_there and dtype in (None, tensor.dtype) and not copies:
             return tensor
         target = CUDA if goes_there else device or CPU
@@ -504,9 +508,10 @@ def _tensor(original: Call) -> Call:
         data: Any, *, dtype: Any = None, device: Any = None, pin_memory: bool = False, **kwargs: Any
     ) -> Any:
         device = torch.get_default_device() if device is None else device
-        made = original(data, device=CPU, **kwargs)
         if not _is_gpu(device):
+            made = original(data, device=device, **kwargs)
             return _gpu().pin(made) if pin_memory else made
+        made = original(data, device=CPU, **kwargs)
         _gpu().copy_in(made, waits=True)
         return PretendedTensor(made)
 

@@ -13,6 +13,7 @@ from firstword.models.runtimes.torch.cuda_graphs.lm import GraphedLM
 from firstword.models.runtimes.torch.cuda_graphs.vocoder import GraphedGenerator
 
 PLANNED_STREAMS = 40  # that share the pages; a stream's window is shortened to fit
+STREAMS_SHARE = 0.75  # of the pages; the rest is for prompts
 
 
 def graphed_lm(lm: Qwen2LM | TransformerLM, max_rows: int = 0) -> SpeechLM:
@@ -23,7 +24,8 @@ def graphed_lm(lm: Qwen2LM | TransformerLM, max_rows: int = 0) -> SpeechLM:
 def graphed_networks(flow: Flow, max_bytes: int = 0) -> FlowNetworks:
     """max_bytes: of the pages of all streams and prompts together."""
     whole = GraphedFlow(flow, max_bytes)
-    return FlowNetworks(flow.front, flow.estimator, whole, whole.num_bytes // PLANNED_STREAMS)
+    of_stream = round(STREAMS_SHARE * whole.num_bytes) // PLANNED_STREAMS
+    return FlowNetworks(flow.front, flow.estimator, whole, of_stream)
 
 
 def graphed_vocoder(hift: HiFT) -> Networks:
