@@ -18,8 +18,8 @@ from tests.text.examples import SENTENCES, random_texts
 
 MODES: tuple[Mode, ...] = ("whole", "segments", "continuous")
 SMALL = "30de0d2ed9c3490b25ec0974387beac28582bd4c5b7f20bd0f908eff97b8fa45"
-# Of the segments of every text, taken when text came to be read by classes (the built-in one has its dictionary;
-# CosyVoice 3 speaks more languages), and of the speech tokens of three seeds, taken on commit d1bd301.
+# Of the segments of every text, taken when text came to be read by classes (the built-in one has its
+# dictionary; CosyVoice 3 speaks more languages), and of the speech tokens of three seeds, of commit d1bd301.
 SEGMENTS = {
     "built-in": "5edca09530b0b48b062bcf5ffabe5b0af3e3f6e476f02771c24d1738d7732432",
     "cosyvoice1": SMALL,
