@@ -16,10 +16,6 @@ def behind(words: frozenset[str], count: int = 1) -> Condition:
     return lambda found, context: context.is_behind(found.start(), words, count)
 
 
-def not_behind(words: frozenset[str], count: int = 1) -> Condition:
-    return lambda found, context: not context.is_behind(found.start(), words, count)
-
-
 def is_date(found: Match, context: Context) -> bool:
     first, second = int(found["first"]), int(found["second"])
     return 1 <= min(first, second) <= 12 and max(first, second) <= 31 and min(first, second) > 0

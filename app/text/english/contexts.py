@@ -59,7 +59,6 @@ YEAR_BEHIND = _words(
     "summer winter spring autumn fall christmas easter january february march april may june july august "
     "september october november december the q1 q2 q3 q4 est. established born copyright between to al"
 )
-YEAR_BEFORE = _words("ad bc bce ce a.d. b.c.")
 DATE_BEHIND = _words(
     "on by until till since before after from due dated date dates you day meeting deadline through "
     "starting ends ending begins of is was for the born"
@@ -91,11 +90,6 @@ SPEAKS = _words(
 LETTERS = _words("US IT WHO AD BC EST PST ETA CET PT ET AM PM OR IV ID")
 ALWAYS_LETTERS = _words("US ETA EST PST")
 LETTERS_BEHIND = _words("the The an a our your their my in an from of an")
-DEPARTMENTS = _words(
-    "department support team staff manager company companies industry sector professional professionals "
-    "services service guy person security specialist consultant director admin infrastructure job jobs "
-    "systems"
-)
 
 ZONES = (
     "EST|EDT|CST|CDT|MST|MDT|PST|PDT|AKST|HST|GMT|UTC|BST|CET|CEST|EET|EEST|MSK|IST|JST|KST|AEST|AEDT"

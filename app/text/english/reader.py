@@ -47,7 +47,6 @@ _SIGNS = {
 }
 _SIGN = re.compile("[" + re.escape("".join(_SIGNS)) + "]")
 _BLANK_BEFORE_STOP = re.compile(r"\s+(?=[,.;:!?)])")
-_NAMED_SIGNS = re.compile(r"\b([A-G])#(?!\w)")
 _GREEK_WORD = re.compile(r"[\u0370-\u03ff]{2,}")
 _OPERATORS_ALONE = frozenset("+=×÷≤≥≠<>")
 VULGAR = str.maketrans(
@@ -184,7 +183,6 @@ def _is_counted(part: Tag, previous: str, follows: str) -> bool:
 def _signs_read(text: str) -> str:
     if len(text) > 2 and text[0] == "<":
         return text  # a mark of the checkpoint
-    named = _NAMED_SIGNS.sub(r"\1 sharp", text)
-    if _GREEK_WORD.search(named):
-        return named
-    return _SIGN.sub(lambda sign: _SIGNS[sign[0]], named)
+    if _GREEK_WORD.search(text):
+        return text
+    return _SIGN.sub(lambda sign: _SIGNS[sign[0]], text)

@@ -1,0 +1,44 @@
+"""Words that are not in ASCII reach the sounds, and what is no token is read."""
+
+from pathlib import Path
+
+import pytest
+
+from firstword.app.options import BUILTIN_CHECKPOINT
+from firstword.models.tokenizer import PRONUNCIATION_FOLDER
+from firstword.models.tokenizer.pronunciation import Pronunciation, plain_letters
+
+
+@pytest.fixture(scope="module")
+def pronunciation() -> Pronunciation:
+    return Pronunciation(Path(BUILTIN_CHECKPOINT) / PRONUNCIATION_FOLDER)
+
+
+@pytest.mark.parametrize(
+    ("word", "plain"),
+    [
+        ("Łódź", "Lodz"),
+        ("Straße", "Strasse"),
+        ("Þór", "Thor"),
+        ("smørrebrød", "smorrebrod"),
+        ("œuvre", "oeuvre"),
+        ("æon", "aeon"),
+        ("đak", "dak"),
+        ("café", "cafe"),
+        ("привет", "привет"),
+    ],
+)
+def test_latin_letters_become_plain_ones(word: str, plain: str) -> None:
+    assert plain_letters(word) == plain
+
+
+def test_strokes_and_ligatures_are_sounded(pronunciation: Pronunciation) -> None:
+    for word in ("Łódź", "Straße", "Þór", "smørrebrød", "œuvre", "đak"):
+        assert pronunciation.write(word).isascii()
+        assert pronunciation.write(word).startswith("[")
+
+
+def test_only_tokens_of_the_language_model_stay(pronunciation: Pronunciation) -> None:
+    assert pronunciation.write("<Enter>") == pronunciation.write("Enter")
+    assert pronunciation.write("<strong>") == "<strong>"
+    assert pronunciation.write("[AH0]") == "[AH0]"
