@@ -69,9 +69,9 @@ screenshots: setup-browser
 dashboards: setup
 	$(BIN)/python -m deploy.grafana
 
-# Anew after a change of app/surfaces/grpc/protos.
+# Anew after a change of app/http/rpc/protos.
 protos: setup
-	cd app/surfaces/grpc/protos && ../../../../$(BIN)/python -m grpc_tools.protoc -I. \
+	cd app/http/rpc/protos && ../../../../$(BIN)/python -m grpc_tools.protoc -I. \
 	    --descriptor_set_out=../protocol.binpb speech.proto inference.proto
 
 serve: setup
@@ -95,9 +95,9 @@ test: setup
 test-fast: setup
 	$(BIN)/python -m pytest -n 3 --dist loadgroup -p no:schemathesis -m 'not slow and not server and not vllm and not triton and not tensorrt' $(TESTS)
 
-# The standard set on the built-in voice, a quarter of an hour on two cores; `python -m bench` names its parts.
+# The built-in voice, a quarter of an hour on two cores; `python -m bench` names all programs.
 bench: setup
-	$(BIN)/python -m bench all
+	$(BIN)/python -m bench report
 
 # Teachers and judges of the built-in voice. Text and flite are Debian's:
 # apt-get install flite wordnet-base anarchism fortunes jargon-text debian-reference-en

@@ -36,10 +36,12 @@ TtsError
 └── SynthesisFailed         the server's own fault
 """
 
-from typing import Literal
+from typing import Final, Literal
 
 CancelReason = Literal["client_cancel", "disconnect", "timeout", "slow_listener", "shutdown"]
-Wire = Literal["http", "openai", "websocket", "grpc", "kserve", "batch", "cli"]
+Wire = str  # what carries a stream, by the name that metrics and logs have for it
+WIRES: Final = ("http", "openai", "websocket", "grpc", "kserve", "batch", "cli")
+"""Those whose metrics are there from the start; another's begin with its first stream."""
 
 
 class TtsError(Exception):

@@ -4,19 +4,15 @@
 which only a reading checks; code that builds a group itself gives it what it wants.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from firstword.app.option_values import HomePath, LogLevel, SecretList, TextList, TextMap
+from firstword.app.option_values import HomePath, LogLevel, SecretList, TextList
 
 BUILTIN_CHECKPOINT: Final = Path(__file__).parent.parent / "models" / "builtin"
-OPENAI_VOICES: Final = (
-    *("alloy", "ash", "ballad", "cedar", "coral", "echo", "fable"),
-    *("marin", "nova", "onyx", "sage", "shimmer", "verse"),
-)
 _MIB = 1024 * 1024
 
 
@@ -47,21 +43,6 @@ class ServerOptions:
         int | None,
         Field(ge=1, le=65535, description="TCP port of /metrics alone; empty leaves it on the main port"),
     ] = None
-    grpc_port: Annotated[
-        int | None,
-        Field(
-            ge=0,
-            le=65535,
-            description="TCP port of gRPC, which needs the extra `grpc`; 0 takes a free one, empty is none",
-        ),
-    ] = None
-    grpc_tls_certificate: Annotated[
-        HomePath | None,
-        Field(description="PEM file with the certificate chain of gRPC; empty is no TLS"),
-    ] = None
-    grpc_tls_key: Annotated[
-        HomePath | None, Field(description="PEM file with the key of that certificate")
-    ] = None
     api_keys: Annotated[
         SecretList,
         Field(
@@ -89,17 +70,6 @@ class ServerOptions:
             "one, or loopback names alone where the server listens on a loopback address"
         ),
     ] = ()
-    openai_models: Annotated[
-        Literal["any", "list"],
-        Field(description="Model names of OpenAI's clients: any is accepted, or only those of /v1/models"),
-    ] = "any"
-    openai_voices: Annotated[
-        TextMap,
-        Field(
-            description="OpenAI's voices as name=speaker with commas between; the others are the default "
-            "speaker"
-        ),
-    ] = field(default_factory=dict)
     tag_audio: Annotated[
         bool,
         Field(description="Mark wav, mp3, opus and flac as synthetic, with the speaker and the request's id"),
@@ -119,10 +89,6 @@ class ServerOptions:
         """The names in Host that are answered besides loopback ones; None: every name."""
         is_loopback = self.host == "localhost" or self.host.startswith("127.") or self.host == "::1"
         return self.allowed_hosts if self.allowed_hosts or is_loopback else None
-
-    def voices(self, default_speaker: str) -> dict[str, str]:
-        """OpenAI's voice names -> our speakers."""
-        return dict.fromkeys(OPENAI_VOICES, default_speaker) | self.openai_voices
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,13 +302,6 @@ class SpeakerOptions:
         str | None,
         Field(description="Speaker of requests that name none; empty is the checkpoint's first"),
     ] = None
-    batch_disk_mb: Annotated[
-        int,
-        Field(
-            ge=0,
-            description="Disk for the audio of batches, and for what waits in them; 0 takes no batches",
-        ),
-    ] = 2048
     loudness_lufs: Annotated[
         float | None,
         Field(

@@ -2,39 +2,68 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
-from firstword.app.engine.loading import NetworksLoading
-from firstword.app.engine.startup import StartOptions, running_engine
-from firstword.app.http.app import DrainingServer, build_app, metrics_server, raise_file_limit, server_config
-from firstword.app.http.dependencies import Services
+from firstword.app.http.app import DrainingServer, build_app, raise_file_limit, server_config
+from firstword.app.http.auth import Authenticator
 from firstword.app.http.keys import KeyRing, UrlSigner
 from firstword.app.http.limits import Quotas
+from firstword.app.http.service import Service
+from firstword.app.http.surface import Surface
 from firstword.app.settings import InvalidSettings, Settings
 from firstword.app.speakers.interface import max_bundle_bytes
-from firstword.app.surfaces.batches.queue import Batches
-from firstword.app.surfaces.batches.runner import BatchRunner
-from firstword.app.surfaces.batches.store import BatchStore
-from firstword.app.surfaces.inference.inference import Inference
+from firstword.app.surfaces import conversion, speakers, text, tokens, tts
+from firstword.app.surfaces.batches.surface import BatchSurface
+from firstword.app.surfaces.console import pages as console
+from firstword.app.surfaces.inference.surface import InferenceSurface
+from firstword.app.surfaces.openai.surface import OpenAISurface
+from firstword.app.surfaces.operations import OperationsSurface
+from firstword.app.surfaces.websocket import session as websocket
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.tracing import NO_TRACING, OpenTelemetryTracing, Tracing
 from firstword.app.telemetry.usage import Usage
 
-if TYPE_CHECKING:  # grpcio is an extra
-    from firstword.app.surfaces.grpc.server import GrpcServer
+if TYPE_CHECKING:
+    from firstword.app.engine.loading import NetworksLoading
 
 USAGE_FILE = "usage.sqlite3"
 BATCH_DIRECTORY = "batches"
 
 
-@asynccontextmanager
-async def running(settings: Settings, loading: NetworksLoading | None = None) -> AsyncIterator[Services]:
-    """The whole service but its sockets: loaded, warmed up and ready; closed at the end.
+def surfaces_of(settings: Settings) -> list[Surface]:
+    """Return all surfaces of the service: the one place where they are listed."""
+    server = settings.server
+    surfaces: list[Surface] = [
+        tts.surface,
+        text.surface,
+        OpenAISurface(settings.openai),
+        conversion.surface,
+        tokens.surface,
+        speakers.surface,
+        OperationsSurface(server.metrics_port, server.host),
+        websocket.surface,
+        console.surface,
+        InferenceSurface(),
+        BatchSurface(settings.batch, settings.speakers.data_dir / BATCH_DIRECTORY),
+    ]
+    if settings.grpc.port is not None:
+        from firstword.app.surfaces.grpc.surface import GrpcSurface  # grpcio is an extra
 
-    loading: of the networks, where it has begun. Raises InvalidSettings, and what `running_engine` raises.
+        surfaces.append(GrpcSurface(settings.grpc, server.host, surfaces))
+    return surfaces
+
+
+@asynccontextmanager
+async def running(settings: Settings, loading: "NetworksLoading | None" = None) -> AsyncIterator[Service]:
+    """Run the service without its surfaces: loaded, warmed up and ready; closed at the end.
+
+    loading: the networks' future, if loading has begun. Raise InvalidSettings, and what `running_engine`
+    raises.
     """
+    from firstword.app.engine.startup import StartOptions, running_engine  # torch, which surfaces do without
+
     try:
         keys = KeyRing(settings.server.plain_keys, settings.server.api_keys_file)
     except ValueError as error:
@@ -50,29 +79,19 @@ async def running(settings: Settings, loading: NetworksLoading | None = None) ->
             loading=loading,
         ) as running,
         Usage(settings.speakers.data_dir / USAGE_FILE, metrics) as usage,
-        AsyncExitStack() as stack,
     ):
-        directory = settings.speakers.data_dir / BATCH_DIRECTORY
-        batches = await asyncio.to_thread(BatchStore, directory, settings.speakers.batch_disk_mb << 20)
-        metrics.batch_items_waiting.set_function(lambda: float(batches.num_waiting))
-        info = running.engine.info
-        stack.callback(batches.close)
-        voices = running.speakers.aliases = settings.server.voices(info.default_speaker)
-        yield Services(
+        default_speaker = running.engine.info.default_speaker
+        running.speakers.aliases = settings.openai.speakers_of_voices(default_speaker)
+        yield Service(
             engine=running.engine,
             speakers=running.speakers,
             consents=running.consents,
-            batches=Batches(batches),
             stages=running.stages,
-            metrics=metrics,
-            keys=keys,
-            signer=UrlSigner(usage.secret, keys),
-            usage=usage,
+            auth=Authenticator(keys, UrlSigner(usage.secret, keys), settings.server.public_lists),
             limits=settings.limits,
             quotas=Quotas(settings.limits, clock),
-            model_id=info.checkpoint,
-            voices=voices,
-            accepts_any_model=settings.server.openai_models == "any",
+            usage=usage,
+            metrics=metrics,
             clock=clock,
             tags_audio=settings.server.tag_audio,
             tracing=tracing,
@@ -101,35 +120,30 @@ async def serve(
     settings: Settings,
     announce: Callable[[str], None],
     on_drained: Callable[[], None],
-    loading: NetworksLoading | None = None,
+    loading: "NetworksLoading | None" = None,
 ) -> None:
-    """Runs until SIGTERM or SIGINT, then lets the streams finish; a second signal ends at once.
+    """Run until SIGTERM or SIGINT, then let the streams finish; a second signal ends at once.
 
-    announce: called with one line, once the server listens: where it does, and with what it speaks.
+    announce: called with one line for each server once it listens: where it does, and what it speaks with.
     on_drained: called when all streams have ended; what is left is to close everything.
-    loading: of the networks, where it has begun.
+    loading: the networks' future, if loading has begun.
     """
     server_options, limits = settings.server, settings.limits
+    surfaces = surfaces_of(settings)
 
     async def drain() -> None:
-        await runner.stop()
-        if grpc is not None:
-            await grpc.refuse()
-        await services.engine.drain(server_options.drain_timeout_s)
+        for surface in surfaces:
+            await surface.drain()
+        await service.engine.drain(server_options.drain_timeout_s)
         on_drained()
 
-    grpc: GrpcServer | None = None
     raise_file_limit()
-    async with running(settings, loading) as services:
-        runner = BatchRunner(services)
-        inference = Inference(services)
+    async with running(settings, loading) as service:
         app = build_app(
-            services,
-            inference=inference,
+            service,
+            surfaces,
             cors_origins=server_options.cors_origins,
             allowed_hosts=server_options.checked_hosts,
-            metrics_on_main_port=server_options.metrics_port is None,
-            has_public_lists=server_options.public_lists,
         )
         max_message_bytes = max(limits.max_message_bytes, limits.max_reference_bytes)
         config = server_config(app, server_options.host, server_options.port, max_message_bytes)
@@ -137,28 +151,28 @@ async def serve(
             config,
             drain=drain,
             unread_timeout_s=limits.slow_listener_timeout_s,
-            on_listening=lambda port: announce(_greeting(server_options.host, port, services)),
+            on_listening=lambda port: announce(_greeting(server_options.host, port, service)),
         )
-        async with AsyncExitStack() as stack:
-            stack.callback(inference.close)
-            await stack.enter_async_context(
-                metrics_server(server_options.metrics_port, server_options.host, services.metrics)
-            )
-            if server_options.grpc_port is not None:
-                from firstword.app.surfaces.grpc.server import grpc_server
-
-                grpc, port = await stack.enter_async_context(grpc_server(server_options, inference))
-                announce(f"gRPC is on {server_options.host}:{port}.")
-            runner.start()
-            stack.push_async_callback(runner.stop)
+        async with surfaces_running(surfaces, service):
+            for address in filter(None, (surface.address() for surface in surfaces)):
+                announce(address)
             await server.serve()
 
 
-def _greeting(host: str, port: int, services: Services) -> str:
-    info = services.engine.info
+@asynccontextmanager
+async def surfaces_running(surfaces: Sequence[Surface], service: Service) -> AsyncIterator[None]:
+    """Run what each surface has of its own."""
+    async with AsyncExitStack() as stack:
+        for surface in surfaces:
+            await stack.enter_async_context(surface.running(service))
+        yield
+
+
+def _greeting(host: str, port: int, service: Service) -> str:
+    info = service.engine.info
     host = "127.0.0.1" if host == "0.0.0.0" else host
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    key = "" if services.keys.is_open else " -H 'Authorization: Bearer YOUR_KEY'"
+    key = "" if service.auth.keys.is_open else " -H 'Authorization: Bearer YOUR_KEY'"
     return (
         f"{address} speaks with {info.checkpoint} ({info.backend}). Hear it: "
         f'curl{key} {address}/tts --json \'{{"text":"Hello, world."}}\' -o hello.wav'

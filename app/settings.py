@@ -28,8 +28,22 @@ from firstword.app.options import (
     TrtllmOptions,
     VllmOptions,
 )
+from firstword.app.surfaces.batches.options import BatchOptions
+from firstword.app.surfaces.grpc.options import GrpcOptions
+from firstword.app.surfaces.openai.options import OpenAIOptions
 
 PREFIX: Final = "FIRSTWORD_"
+PREFIXED_GROUPS: Final = frozenset({"vllm", "trtllm", "grpc", "openai", "batch"})
+"""Groups whose name stands in their variables."""
+LISTED_BEHIND: Final = {
+    "grpc_port": "metrics_port",
+    "grpc_tls_certificate": "grpc_port",
+    "grpc_tls_key": "grpc_tls_certificate",
+    "openai_models": "allowed_hosts",
+    "openai_voices": "openai_models",
+    "batch_disk_mb": "default_speaker",
+}
+"""Where a list of all settings has one that does not stand with its group."""
 CLIENT_VARIABLES: Final = frozenset({f"{PREFIX}CLIENT_URL", f"{PREFIX}CLIENT_API_KEY"})
 """Read by the commands that talk to a running server; no settings of the server."""
 
@@ -66,6 +80,10 @@ class Settings(BaseSettings):
     vllm: VllmOptions = VllmOptions()
     trtllm: TrtllmOptions = TrtllmOptions()
     log: LogOptions = LogOptions()
+    # The surfaces' own.
+    grpc: GrpcOptions = GrpcOptions()
+    openai: OpenAIOptions = OpenAIOptions()
+    batch: BatchOptions = BatchOptions()
 
     @property
     def lm_engines(self) -> LMEngineOptions:
@@ -108,14 +126,22 @@ def _settings() -> Iterator[Setting]:
         options = info.annotation
         assert isinstance(options, type)
         hints = get_type_hints(options, include_extras=True)
-        prefix = f"{group}_" if group in ("vllm", "trtllm") else ""
+        prefix = f"{group}_" if group in PREFIXED_GROUPS else ""
         for field in fields(options):
             default = field.default if field.default_factory is MISSING else field.default_factory()
             (described,) = (value for value in hints[field.name].__metadata__ if isinstance(value, FieldInfo))
             yield Setting(prefix + field.name, group, field.name, default, described.description or "")
 
 
-SETTINGS: Final[Mapping[str, Setting]] = {setting.name: setting for setting in _settings()}
+def _in_order(settings: Iterable[Setting]) -> list[Setting]:
+    by_name = {setting.name: setting for setting in settings}
+    ordered = [name for name in by_name if name not in LISTED_BEHIND]
+    for name, other in LISTED_BEHIND.items():
+        ordered.insert(ordered.index(other) + 1, name)
+    return [by_name[name] for name in ordered]
+
+
+SETTINGS: Final[Mapping[str, Setting]] = {setting.name: setting for setting in _in_order(_settings())}
 """By flat name: of FIRSTWORD_VLLM_DTYPE it is vllm_dtype."""
 LOCAL_URL: Final = f"http://{SETTINGS['host'].default}:{SETTINGS['port'].default}"
 """Where a server with the default settings is."""

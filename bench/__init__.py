@@ -1,4 +1,4 @@
-"""Measurements: of a running server, of the networks without one, of two settings against each other.
+"""Programs that measure speed: of a running server, of its stages, of two settings or checkouts in turn.
 
 `python -m bench` names them; docs/performance.md says what they mean, docs/LOG.md what they gave.
 """

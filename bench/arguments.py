@@ -1,4 +1,4 @@
-"""What the commands of this package are given, read from words."""
+"""Reads the arguments of the commands of this package."""
 
 import argparse
 import math
@@ -11,19 +11,19 @@ class BadArgument(argparse.ArgumentTypeError, ValueError):
 
 
 def count(word: str) -> int:
-    """ "3" -> 3. Raises BadArgument for what is not at least 1."""
+    """Read "3" as 3. Raises BadArgument for what is not at least 1."""
     if not word.isdecimal() or int(word) < 1:
         raise BadArgument(f"{word!r}; expected a count from 1 on")
     return int(word)
 
 
 def counts(words: str) -> tuple[int, ...]:
-    """ "1, 2, 4" -> (1, 2, 4); "" -> (). Raises BadArgument."""
+    """Read "1, 2, 4" as (1, 2, 4) and "" as (). Raises BadArgument."""
     return tuple(count(word.strip()) for word in words.split(",") if word.strip())
 
 
 def amount(word: str) -> float:
-    """ "0.5" -> 0.5. Raises BadArgument for what is not over 0."""
+    """Read "0.5" as 0.5. Raises BadArgument for what is not over 0."""
     try:
         number = float(word)
     except ValueError:
@@ -34,14 +34,14 @@ def amount(word: str) -> float:
 
 
 def rates(words: str) -> tuple[float, ...] | None:
-    """ "0.5, 2" -> (0.5, 2.0); "" -> (); "auto" -> None. Raises BadArgument."""
+    """Read "0.5, 2" as (0.5, 2.0), "" as (), "auto" as None. Raises BadArgument."""
     if words == "auto":
         return None
     return tuple(amount(word.strip()) for word in words.split(",") if word.strip())
 
 
 def protocols(words: str) -> tuple[Protocol, ...]:
-    """ "http, ws" -> ("http", "ws"). Raises BadArgument."""
+    """Read "http, ws" as ("http", "ws"). Raises BadArgument."""
     wanted = [word.strip() for word in words.split(",")]
     if unknown := [word for word in wanted if word not in PROTOCOLS]:
         raise BadArgument(

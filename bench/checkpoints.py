@@ -1,4 +1,4 @@
-"""The model directory a measurement runs on."""
+"""Opens the model directory that a measurement runs on."""
 
 import tempfile
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from firstword.models.config import Family
 
 @contextmanager
 def checkpoint_at(directory: Path, family: Family | None, size: Size) -> Iterator[Path]:
-    """`directory`, or, where a family is named, one with random weights that goes at the end."""
+    """Yield `directory`, or, if a family is named, one with random weights that is removed at the end."""
     if family is None:
         yield directory
         return

@@ -1,4 +1,4 @@
-"""One request to a running server over a real socket, and what its listener had of it."""
+"""Sends one request to a running server over a real socket, and times the audio that comes."""
 
 import asyncio
 import base64
@@ -38,7 +38,7 @@ _SERVER_TIMES = {
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """seed: so that the same text is said the same way in every run. name: of its file of audio."""
+    """A request. seed: makes a text sound the same in every run. name: the name of its audio file."""
 
     text: str
     language: str
@@ -99,11 +99,11 @@ class Client:
             await self._grpc.__aexit__()
 
     async def get(self, path: str) -> httpx.Response:
-        """Raises httpx.HTTPError, for an answer that is an error too."""
+        """Send a GET request. Raises httpx.HTTPError, also for an error status."""
         return (await self._http.get(path)).raise_for_status()
 
     async def describe(self) -> dict[str, Any]:
-        """The server's account of itself, with `default_sample_rate` and `languages`.
+        """Return the server's capabilities, with `default_sample_rate` and `languages`.
 
         Of a server with the Open Inference Protocol alone those are 24 kHz and English. Raises
         httpx.HTTPError.
@@ -115,7 +115,7 @@ class Client:
         return {"default_sample_rate": 24_000, "languages": ["en"], **(await self.get("/v2")).json()}
 
     async def speak(self, ask: Ask) -> Outcome:
-        """Never raises for what the server or the network does: that is an outcome."""
+        """Send a request and take its audio. A fault of the server or the network is an outcome."""
         pieces: list[Piece] = []
         began_s = time.perf_counter()
         compute_rtf: float | None = None
@@ -141,7 +141,7 @@ class Client:
         return self._judged(ask, began_s, pieces, compute_rtf)
 
     async def server_times(self, protocol: Protocol) -> dict[str, float]:
-        """What the server has counted so far: seconds of `queue` and `compute`, and requests as `count`.
+        """Return what the server has counted: seconds of `queue` and `compute`, and requests as `count`.
 
         Empty where it does not tell.
         """
@@ -168,7 +168,7 @@ class Client:
             yield connection
 
     def start(self, ask: Ask, **more: Any) -> str:
-        """The first message of a turn."""
+        """Return the first message of a WebSocket context."""
         given = {"type": "start", "seed": ask.seed, **more}
         speaker = ask.speaker or self.speaker
         return json.dumps(given | ({"speaker": speaker} if speaker else {}))
@@ -193,7 +193,7 @@ class Client:
         return Outcome(ask, "failed", began_s, now_s, heard(pieces, began_s, self.sample_rate_hz), why)
 
     async def _audio(self, ask: Ask) -> AsyncGenerator[bytes, None]:
-        """The request, ready to go: it goes when the audio is asked for. Raises as the audio does."""
+        """Return the audio of a request, which is sent when the first piece is asked for."""
         speech = self._speech(ask)
         match ask.protocol:
             case "http" | "openai":
@@ -220,7 +220,7 @@ class Client:
         return Speech(ask.text, ask.seed, None if reference else speaker, reference)
 
     def _http_body(self, protocol: str, speech: Speech) -> tuple[str, dict[str, Any]]:
-        """-> the path, and what is sent to it."""
+        """Return the path, and the body that is sent to it."""
         body: dict[str, Any] = {"seed": speech.seed, "sample_rate": self.sample_rate_hz}
         body |= {"speaker": speech.speaker} if speech.speaker else {}
         if speech.reference is not None:

@@ -1,4 +1,4 @@
-"""What a measurement has said: our own sentences, or those of a JSON Lines file; and in whose voice."""
+"""Reads what a measurement speaks: its own sentences or a JSON Lines file, and a reference recording."""
 
 import io
 import json
@@ -20,13 +20,13 @@ REFERENCE_HZ = 16_000
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A recording whose voice is taken: the content of a file, and what is said in it."""
+    """A reference recording: the content of its file, and its transcript."""
 
     content: bytes
     transcript: str
 
     def samples(self) -> NDArray[np.float32]:
-        """-> (N,) at 16 kHz."""
+        """Return the samples (N,) at 16 kHz."""
         return _samples(self.content)
 
 
@@ -53,13 +53,13 @@ class Item:
 
 
 def own_sentences(languages: tuple[str, ...]) -> list[Item]:
-    """Raises ValueError where none is in these languages."""
+    """Return the sentences in these languages. Raises ValueError if there is none."""
     pairs = enumerate(spoken_in(languages))
     return [Item(f"{number:03}", text, language, seed=number) for number, (language, text) in pairs]
 
 
 def read_items(path: Path) -> list[Item]:
-    """An object on each line, with fields of `firstword batch`. Raises ValueError that names the line."""
+    """Read an object a line, with fields of `firstword batch`. Raises ValueError that names the line."""
     items = []
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
@@ -77,7 +77,7 @@ def read_items(path: Path) -> list[Item]:
 
 
 def read_reference(path: Path, transcript: str) -> Reference:
-    """Raises ValueError for what is no recording."""
+    """Read a recording. Raises ValueError if it is none."""
     reference = Reference(path.read_bytes(), transcript)
     try:
         reference.samples()

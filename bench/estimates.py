@@ -1,4 +1,4 @@
-"""Figures from few values, each with how far it can be trusted. Pure functions; all draws are seeded."""
+"""Estimates quantiles, shares and ratios from few values, each with its interval; all draws are seeded."""
 
 import math
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class Quantile:
 
     @property
     def is_resolved(self) -> bool:
-        """At least one value lies beyond it; else it is no more than the largest that was seen."""
+        """Whether at least one value lies beyond it; else it is the largest that was seen."""
         return self.num_values * (1 - self.share) >= 1 - 1e-9
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ class Interval:
 
 
 def quantile(values: Sequence[float], share: float) -> Quantile | None:
-    """By order statistics: nothing is assumed of the distribution. None: no values."""
+    """Return a quantile by order statistics, of any distribution. None: no values."""
     if not values:
         return None
     ordered, count = sorted(values), len(values)
@@ -64,7 +64,7 @@ def quantile(values: Sequence[float], share: float) -> Quantile | None:
 
 
 def share_interval(num_hits: int, num_all: int) -> Interval:
-    """Of a share, after Wilson: honest for few and for none. num_all: at least 1."""
+    """Return Wilson's interval of a share. num_all: at least 1."""
     z = 1.96
     share, weight = num_hits / num_all, z * z / num_all
     middle = (share + weight / 2) / (1 + weight)
@@ -73,21 +73,21 @@ def share_interval(num_hits: int, num_all: int) -> Interval:
 
 
 def ratio_of_pairs(pairs: Sequence[tuple[float, float]], seed: int = 0) -> Interval:
-    """(a, b) measured in turn -> the median of b / a, with its bootstrap interval. At least one pair."""
+    """Return the median of b / a over pairs (a, b), with its bootstrap interval. At least one pair."""
     ratios = np.array([b / a for a, b in pairs])
     drawn = _resampled(ratios, seed)
     return _interval(float(np.median(ratios)), np.median(drawn, axis=1), len(pairs))
 
 
 def ratio_of_medians(early: Sequence[float], late: Sequence[float], seed: int = 0) -> Interval:
-    """The median of `late` over that of `early`, values that are no pairs. At least one of each."""
+    """Return the median of `late` over that of `early`, which are no pairs. At least one value of each."""
     a, b = np.array(early), np.array(late)
     drawn = np.median(_resampled(b, seed), axis=1) / np.median(_resampled(a, seed + 1), axis=1)
     return _interval(float(np.median(b) / np.median(a)), drawn, min(len(a), len(b)))
 
 
 def _resampled(values: np.ndarray, seed: int) -> np.ndarray:
-    """values (N,) -> (R, N), each row drawn from them with replacement."""
+    """Return rows (R, N), each drawn from the values (N,) with replacement."""
     generator = np.random.default_rng(seed)
     return values[generator.integers(0, len(values), (_RESAMPLES, len(values)))]
 
@@ -99,7 +99,7 @@ def _interval(value: float, drawn: np.ndarray, num_values: int) -> Interval:
 
 
 def _binomial_cdf(count: int, share: float) -> list[float]:
-    """P(at most k of `count` values are hits), for k from 0 to count; share: of a hit, within (0, 1)."""
+    """Return P(at most k of `count` are hits) for k from 0 to count. share: of a hit, in (0, 1)."""
     logs = math.lgamma(count + 1)
     total, sums = 0.0, []
     for k in range(count + 1):

@@ -1,4 +1,4 @@
-"""What one listener had of a stream: when it began, when it could be heard, where it stood still.
+"""Times a stream as its listener has it: when it began, when it could be heard, where it stood still.
 
 The listener plays from the first byte on, with no pre-buffer. Pure functions of what arrived and when.
 """
@@ -23,7 +23,7 @@ _PAUSES_S = 3.0  # beyond the pace: what a short text may have at its ends, and 
 
 
 class ServerAnswer(Exception):
-    """The server would not, or could not; the message is its own."""
+    """The server refused or failed; the message is its own."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -55,7 +55,7 @@ class Heard:
 
 
 def heard(pieces: Sequence[Piece], asked_s: float, sample_rate_hz: int) -> Heard | None:
-    """asked_s: when the request went out, by the clock of the pieces. None: no audio came."""
+    """Return the times of a stream; None: no audio. asked_s: of the request, by the pieces' clock."""
     playback = Playback(sample_rate_hz)
     starts: list[tuple[int, float]] = []  # of each piece: its first sample, and when that is played
     num_bytes = 0
@@ -81,13 +81,13 @@ def heard(pieces: Sequence[Piece], asked_s: float, sample_rate_hz: int) -> Heard
 
 
 def samples_of(pieces: Sequence[Piece]) -> NDArray[np.float32]:
-    """-> (N,) within ±1; half a sample at the end is left out."""
+    """Return samples (N,) within ±1; half a sample at the end is left out."""
     data = b"".join(piece.data for piece in pieces)
     return np.frombuffer(data, "<i2", count=len(data) // 2).astype(np.float32) / np.float32(32768)
 
 
 def first_sound(samples: NDArray[np.float32], sample_rate_hz: int) -> int | None:
-    """samples (N,) -> the first that is heard, in windows that are loud enough; None: there is none."""
+    """Return the index of the first audible one of samples (N,), by loud windows; None: there is none."""
     start = first_loud_window(samples, sample_rate_hz)
     if start is None:
         return None
@@ -96,7 +96,7 @@ def first_sound(samples: NDArray[np.float32], sample_rate_hz: int) -> int | None
 
 
 def flaw_of(text: str, language: str, found: Heard) -> Flaw | None:
-    """What is wrong with the speech of `text`, however fast it came."""
+    """Return what is wrong with the speech of `text`; "": nothing."""
     if found.ttfa_s is None:
         return "silent"
     if language not in _PACE_S:
@@ -116,7 +116,7 @@ def _played_s(sample: int, starts: Sequence[tuple[int, float]], sample_rate_hz: 
 
 
 def _first_sound(samples: NDArray[np.float32], sample_rate_hz: int) -> int | None:
-    """The same, looking at the first second alone before the rest: it is enough nearly always."""
+    """Look for it in the first second before the rest, which is enough nearly always."""
     early = first_sound(samples[:sample_rate_hz], sample_rate_hz)
     return first_sound(samples, sample_rate_hz) if early is None else early
 

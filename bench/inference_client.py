@@ -1,4 +1,4 @@
-"""One request over gRPC or the Open Inference Protocol, and the server's own account of such requests."""
+"""Sends one request over gRPC or the Open Inference Protocol, and reads the server's statistics of them."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -9,7 +9,7 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
-from firstword.app.surfaces.grpc.messages import INFERENCE, SPEECH, message, method_of
+from firstword.app.http.rpc.messages import INFERENCE, SPEECH, message, method_of
 from firstword.bench.data_set import Speech
 from firstword.bench.hearing import ServerAnswer
 
@@ -50,7 +50,7 @@ class GrpcClient:
             call.cancel()
 
     def infer(self, speech: Speech, model: str, request_id: str) -> AsyncGenerator[bytes, None]:
-        """The same over a stream of the Open Inference Protocol, as the published client has one."""
+        """Yield s16le over a stream of the Open Inference Protocol, as the published client does."""
         return self._infer(_infer_request(speech, model, request_id))
 
     async def _infer(self, request: Any) -> AsyncGenerator[bytes, None]:
@@ -72,7 +72,7 @@ class GrpcClient:
 
 
 def generated(http: httpx.AsyncClient, speech: Speech, model: str) -> AsyncGenerator[bytes, None]:
-    """The same over `generate_stream`. Raises ServerAnswer and httpx.HTTPError."""
+    """Yield s16le over `generate_stream`. Raises ServerAnswer and httpx.HTTPError."""
     inputs = {name: tensor.reshape(-1).tolist() for name, tensor in _inputs(speech).items()}
     inputs |= {name: values[0] for name, values in inputs.items() if name != "reference_wav"}
     body = json.dumps({**inputs, "parameters": _parameters(speech)}).encode()
@@ -97,7 +97,7 @@ async def _generated(http: httpx.AsyncClient, model: str, body: bytes) -> AsyncG
 
 
 async def speaking_model(http: httpx.AsyncClient) -> str:
-    """The name of the model that speaks texts. Raises httpx.HTTPError, ValueError where there is none."""
+    """Return the model that speaks texts. Raises httpx.HTTPError, and ValueError if there is none."""
     response = (await http.post("/v2/repository/index")).raise_for_status()
     names = [model["name"] for model in response.json()]
     found = next((name for name in names if name in FAMILIES), None)
@@ -107,7 +107,7 @@ async def speaking_model(http: httpx.AsyncClient) -> str:
 
 
 async def statistics_of(http: httpx.AsyncClient, model: str) -> dict[str, float]:
-    """As `Client.server_times`. Raises httpx.HTTPError."""
+    """Return what `Client.server_times` returns. Raises httpx.HTTPError."""
     response = (await http.get(f"/v2/models/{model}/stats")).raise_for_status()
     (found,) = response.json()["model_stats"]
     spent = found.get("inference_stats", {})
@@ -124,7 +124,7 @@ async def statistics_of(http: httpx.AsyncClient, model: str) -> dict[str, float]
 
 
 def _inputs(speech: Speech) -> dict[str, NDArray[Any]]:
-    """Each (1, n)."""
+    """Return the inputs, each (1, n)."""
     inputs: dict[str, NDArray[Any]] = {}
     if speech.reference is not None:
         samples = speech.reference.samples()

@@ -1,25 +1,17 @@
 """Drives a running server over real sockets, load after load, and says how soon and how smoothly it speaks.
 
-`python -m bench latency --url http://127.0.0.1:8000`; `firstword bench` is the same. A silent, truncated or
-looping answer fails the run, however fast it was.
+`firstword bench` is its command. A silent, truncated or looping answer fails the run, however fast it was.
 """
 
-import argparse
-import asyncio
 import json
 import os
 import platform
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import httpx
-
-from firstword.app.settings import LOCAL_URL
-from firstword.bench import arguments, cold_speakers
-from firstword.bench.client import PROTOCOLS, Ask, Client, Protocol
+from firstword.bench.client import Ask, Client, Protocol
 from firstword.bench.data_set import own_sentences, read_items, read_reference
 from firstword.bench.levels import Goal, Level, capacity_hz, goodput, level_of, server_times
 from firstword.bench.load import Load, asks, run_load, watched_lag
@@ -57,7 +49,7 @@ class Plan:
     metrics_url: str | None = None
 
     def client(self) -> Client:
-        """Raises ValueError where the reference is no recording, and where it cannot be cold."""
+        """Open a client. Raises ValueError if the reference is no recording, or cannot be cold."""
         if self.is_cold and not (self.reference and self.reference_text):
             raise ValueError("a cold speaker is a recording with what is said in it; give both")
         reference = read_reference(self.reference, self.reference_text) if self.reference else None
@@ -82,7 +74,7 @@ class Report:
 
     @property
     def is_sound(self) -> bool:
-        """Every request was served whole or refused in good order, and some were served."""
+        """Whether every request was served whole or refused in good order, and some were served."""
         return not any(level.num_failed for level in self.levels) and any(
             level.num_served for level in self.levels
         )
@@ -106,7 +98,7 @@ class Report:
 
 
 async def measure(plan: Plan, on_level: Callable[[Level], None] = lambda level: None) -> Report:
-    """on_level: called with each load's figures as soon as they are there.
+    """Run each load of a plan. on_level: called with each load's figures as soon as they are there.
 
     Raises httpx.HTTPError where no server answers, ValueError where no text is in a language it speaks.
     """
@@ -143,48 +135,12 @@ def write(report: Report, json_path: Path | None, plot_path: Path | None) -> Non
 
 
 def show_report(report: Report, table: str | None = None) -> None:
-    """table: "cosyvoice" shows a second one, of the layout of the published deployment's."""
+    """Print the figures. table: "cosyvoice" adds one in the layout of the published deployment."""
     goal = report.plan.goal
     show(level_table(report.levels, goal), *verdict_lines(report.levels, goal))
     if table == "cosyvoice":
         sends_recordings = report.plan.reference is not None
         show(*cosyvoice_table(report.levels, uses_speaker_cache=not sends_recordings))
-
-
-def main(words: Sequence[str]) -> int:
-    """-> 1 where an answer was silent, truncated, looping or cut off, or where there was none."""
-    given = _parser().parse_args(words)
-    plan = Plan(
-        given.url,
-        given.api_key,
-        given.speaker,
-        given.protocol,
-        given.concurrency,
-        given.listeners,
-        given.rates,
-        given.seconds,
-        given.seed,
-        Goal(given.max_ttfa_ms / 1000, given.max_gap_ms / 1000),
-        not given.any_speech,
-        given.grpc,
-        given.data,
-        given.reference,
-        given.reference_text,
-        given.cold,
-        given.wav,
-        given.metrics,
-    )
-    try:
-        if given.cold_speakers:
-            cold_speakers.show_report(cold_speakers.measure(given.url, given.cold_speakers, given.api_key))
-            return 0
-        report = asyncio.run(measure(plan))
-    except (httpx.HTTPError, ValueError) as error:
-        print(f"bench: {plan.url}: {error}", file=sys.stderr)
-        return 1
-    show_report(report, given.table)
-    write(report, given.json, given.plot)
-    return 0 if report.is_sound else 1
 
 
 async def _taken(client: Client, load: Load, plan: Plan, wanted: Iterator[Ask], bar: Bar) -> Level:
@@ -198,7 +154,7 @@ async def _taken(client: Client, load: Load, plan: Plan, wanted: Iterator[Ask], 
 
 
 def _poisson_loads(plan: Plan, capacity: float) -> list[Load]:
-    """Over the first protocol. Where nothing was served there is no capacity to take shares of."""
+    """Return the Poisson loads, over the first protocol; none if there is no capacity to take shares of."""
     rates = plan.rates_hz
     if rates is None:
         rates = tuple(share * capacity for share in CAPACITY_SHARES if capacity)
@@ -212,42 +168,3 @@ def _seconds(plan: Plan, rate_hz: float) -> float:
 def _num_loads(plan: Plan) -> int:
     num_rates = len(CAPACITY_SHARES) if plan.rates_hz is None else len(plan.rates_hz)
     return len(plan.protocols) * (len(plan.concurrency) + len(plan.listeners)) + num_rates
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m bench latency", description=__doc__)
-    add = parser.add_argument
-    add("--url", default=LOCAL_URL)
-    add("--api-key", help="a key, if the server asks for one")
-    add("--speaker")
-    add(
-        "--protocol",
-        type=arguments.protocols,
-        default=("http",),
-        help="such as http,ws: " + ", ".join(PROTOCOLS),
-    )
-    add("--grpc", metavar="HOST:PORT", help="gRPC of the server; its host and port 8001 if left out")
-    add("--metrics", metavar="URL", help="of the engine behind tritonserver: http://HOST:PORT/metrics")
-    add("--data", type=Path, help="JSON Lines with the texts to say, as `firstword batch` reads them")
-    add("--reference", type=Path, help="a recording, whose voice speaks")
-    add("--reference-text", default="", help="what is said in it")
-    add("--cold", action="store_true", help="the server has not seen any request's recording before")
-    add("--wav", type=Path, metavar="DIRECTORY", help="write one file of each text there")
-    add("--table", choices=("cosyvoice",), help="also the table of the published deployment")
-    add("--concurrency", type=arguments.counts, default=(1, 2, 4, 8), help="such as 1,2,4")
-    add("--listeners", type=arguments.counts, default=(), help="who never stop listening: 1,2,3")
-    add("--rates", type=arguments.rates, help="requests/s; auto, the default: up to twice the capacity")
-    add("--seconds", type=arguments.amount, default=30.0, help="of each load")
-    add("--seed", type=int, default=0, help="of when requests come")
-    add("--max-ttfa-ms", type=arguments.amount, default=500.0, help="what a good request may take")
-    add("--max-gap-ms", type=arguments.amount, default=20.0, help="the gap that a good one may have")
-    add("--any-speech", action="store_true", help="random weights: do not judge what is said")
-    add(
-        "--cold-speakers",
-        type=arguments.count,
-        metavar="ROUNDS",
-        help="instead: first byte of a registered speaker and of a reference recording, warm and cold",
-    )
-    add("--json", type=Path)
-    add("--plot", type=Path, help="a PNG")
-    return parser

@@ -1,4 +1,4 @@
-"""What the requests of one load had, as figures; and the highest load that is still good."""
+"""Summarizes the requests of one load, and finds the highest load that is still good."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +40,7 @@ class ServerTimes:
 
 
 def server_times(before: Mapping[str, float], after: Mapping[str, float]) -> ServerTimes | None:
-    """What was counted between two looks; None: nothing, or the server does not tell."""
+    """Return the means between two counts; None: nothing was counted, or the server does not count."""
     count = round(after.get("count", 0) - before.get("count", 0))
     if count <= 0:
         return None
@@ -50,7 +50,7 @@ def server_times(before: Mapping[str, float], after: Mapping[str, float]) -> Ser
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Seconds. Quantiles are of served requests, in the order of SHARES; none where nobody was served.
+    """The figures of one load, in seconds. Quantiles are of served requests, in the order of SHARES.
 
     realtime: seconds of audio served in a second. rtf: request to last byte over audio, as the client has
     it; compute_rtf: the server's own, None but for WebSockets. refused_after_s: the longest wait for a
@@ -120,7 +120,7 @@ def level_of(load: Load, outcomes: Sequence[Outcome], goal: Goal, lag_s: float) 
 
 
 def goodput(levels: Sequence[Level]) -> Level | None:
-    """The highest Poisson rate with 99 % of its requests good, and those of every lower rate. None: none."""
+    """Return the highest Poisson rate that, like every lower one, has 99 % good requests; None: no rate."""
     best = None
     for level in sorted(_of_kind(levels, "poisson"), key=lambda level: level.load.amount):
         if level.good is None or level.good.value < GOOD_SHARE:
@@ -130,12 +130,12 @@ def goodput(levels: Sequence[Level]) -> Level | None:
 
 
 def capacity_hz(levels: Sequence[Level]) -> float:
-    """Requests a second that were served at most while clients asked again and again; 0: none were."""
+    """Return the most requests a second that a closed loop was served; 0: none were."""
     return max((level.requests_per_s for level in _of_kind(levels, "closed")), default=0.0)
 
 
 def listeners_without_a_gap(levels: Sequence[Level]) -> int:
-    """The most listeners that were all served without a stall, as were all fewer ones; 0: not even one."""
+    """Return the most listeners that, like all fewer ones, were served without a stall; 0: not even one."""
     most = 0
     for level in sorted(_of_kind(levels, "listeners"), key=lambda level: level.load.amount):
         if level.num_stalled or level.num_served < max(1, level.num_asked):

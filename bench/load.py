@@ -1,4 +1,4 @@
-"""Three ways to ask a server for speech: N at a time, N listeners who never stop, strangers who just come."""
+"""Asks a server for speech in three ways: N requests at a time, N listeners, Poisson arrivals."""
 
 import asyncio
 import random
@@ -44,20 +44,20 @@ class Load:
 
 @dataclass(slots=True)
 class Lag:
-    """How late this process's own event loop was at worst: no figure is better than that."""
+    """The worst delay of this process's own event loop; no figure is more exact than that."""
 
     worst_s: float = 0.0
 
 
 def asks(items: Sequence[Item], protocol: Protocol) -> Iterator[Ask]:
-    """The texts over and over, each with the same seed every time."""
+    """Yield requests for the texts over and over, each with the same seed every time."""
     while True:
         for item in items:
             yield Ask(item.text, item.language, item.seed, protocol, item.name, item.speaker, item.reference)
 
 
 def poisson_times(rate_hz: float, seconds: float, seed: int) -> list[float]:
-    """When requests come, from 0 on; the same for the same arguments."""
+    """Return the times of Poisson arrivals, from 0 on; the same for the same arguments."""
     generator, times = random.Random(seed), []
     now_s = generator.expovariate(rate_hz)
     while now_s < seconds:
@@ -67,7 +67,7 @@ def poisson_times(rate_hz: float, seconds: float, seed: int) -> list[float]:
 
 
 async def run_load(load: Load, wanted: Iterator[Ask], speak: Speak, seed: int = 0) -> list[Outcome]:
-    """Asks for `load.seconds`, then waits for what is under way. -> in the order of asking."""
+    """Ask for `load.seconds`, then wait for what is under way. Outcomes are in the order of asking."""
     match load.kind:
         case "closed":
             outcomes = await _closed(load, wanted, speak)
@@ -92,7 +92,7 @@ async def _closed(load: Load, wanted: Iterator[Ask], speak: Speak) -> list[Outco
 
 
 async def _listeners(load: Load, wanted: Iterator[Ask], speak: Speak, seed: int) -> list[Outcome]:
-    """They begin one after the other within the first seconds, as people do."""
+    """Run listeners, who begin one after the other within the first seconds."""
     outcomes: list[Outcome] = []
     generator = random.Random(seed)
     began_s = time.perf_counter()

@@ -29,7 +29,7 @@ class Missing(Exception):
 
 
 def firstword(threads: int) -> tuple[Speak, int]:
-    """As the server runs it, which counts the machine's cores itself."""
+    """Open this program as the server runs it, which counts the machine's cores itself."""
     from firstword.app.synthesizer import Synthesizer
 
     voice = Synthesizer.open(max_streams=1)
@@ -92,7 +92,7 @@ ENGINES: Final[dict[str, Callable[[int], tuple[Speak, int]]]] = {
 
 
 def _command(name: str, words: list[str]) -> tuple[Speak, int]:
-    """A command that writes a file: its first audio is there when it ends."""
+    """Return an engine that is a command writing a file, whose first audio is there when it ends."""
     if shutil.which(name) is None:
         raise Missing(f"there is no command {name}: apt-get install {name}")
     import soundfile
@@ -109,7 +109,7 @@ def _command(name: str, words: list[str]) -> tuple[Speak, int]:
 
 
 def spoken(speak: Speak, text: str) -> tuple[Samples, float, float]:
-    """-> samples, seconds to the first of them, seconds in all."""
+    """Return samples, seconds to the first of them, seconds in all."""
     began_s, first_s, pieces = time.perf_counter(), 0.0, []
     for piece in speak(text):
         first_s = first_s or time.perf_counter() - began_s
@@ -118,7 +118,7 @@ def spoken(speak: Speak, text: str) -> tuple[Samples, float, float]:
 
 
 def memory_mb() -> float:
-    """In MiB, at most, of this process and of the largest that it ran."""
+    """Return the peak memory of this process and of the largest that it ran, in MiB."""
     peaks = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(peaks) / 1024  # of KiB
 

@@ -37,7 +37,7 @@ PUBLISHED: Final = (
 
 @dataclass(slots=True)
 class Spoken:
-    """Of one engine; lists go along the texts."""
+    """The figures of one engine; lists have one value a text."""
 
     first_s: list[float] = field(default_factory=list)  # to the first samples
     all_s: list[float] = field(default_factory=list)
@@ -138,7 +138,7 @@ def main(words: Sequence[str]) -> int:
 def measure(
     names: Sequence[str], texts: Sequence[str], threads: int, out: Path
 ) -> tuple[dict[str, Spoken], dict[str, str]]:
-    """-> what each engine took, and why others could not be measured; samples are written to `out`."""
+    """Return the figures of each engine, and why others could not be measured. Writes samples to `out`."""
     engines: dict[str, Engine] = {}
     missing: dict[str, str] = {}
     for name in names:
@@ -162,7 +162,7 @@ def measure(
 
 
 def read(out: Path, name: str, place: int) -> tuple[np.ndarray, int]:
-    """-> samples (n,), and their rate."""
+    """Return samples (n,) and their rate."""
     with np.load(_path(out, name, place)) as data:
         return data["samples"], int(data["rate_hz"])
 

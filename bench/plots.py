@@ -1,4 +1,4 @@
-"""The plots, where matplotlib is installed; nowhere else is it imported."""
+"""Draws plots, if matplotlib is installed; nothing else imports it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ _STAGE_COLOURS = {"LM": "#4878a8", "flow": "#d08040", "vocoder": "#589858", "enc
 
 
 def plot_latency(levels: Sequence[Level], goal: Goal, path: Path) -> bool:
-    """First byte and first sound against the rate of requests, the goodput marked; below, the good ones."""
+    """Plot first byte and first sound over the rate of requests; below, the share of good ones."""
     points = sorted(
         (level for level in levels if level.load.kind == "poisson" and level.ttfa),
         key=lambda level: level.load.amount,
@@ -56,7 +56,7 @@ def plot_latency(levels: Sequence[Level], goal: Goal, path: Path) -> bool:
 
 
 def plot_stages(chunks: "Sequence[ChunkCost]", title: str, path: Path) -> bool:
-    """Milliseconds of each stage, chunk by chunk along an utterance, stacked."""
+    """Plot milliseconds of each stage, chunk by chunk along an utterance, stacked."""
     pyplot = _pyplot()
     if pyplot is None or not chunks:
         return False
@@ -76,7 +76,7 @@ def plot_stages(chunks: "Sequence[ChunkCost]", title: str, path: Path) -> bool:
 
 
 def plot_first_bytes(rows: "Sequence[LoadRow]", path: Path) -> bool:
-    """First byte, p50 and p95, against requests at a time and Poisson rates, the published beside it."""
+    """Plot first byte, p50 and p95, over requests at a time and Poisson rates, beside published ones."""
     from firstword.bench.gpu.published import CLOSED, POISSON, SOURCE
 
     pyplot = _pyplot()
@@ -106,7 +106,7 @@ def plot_first_bytes(rows: "Sequence[LoadRow]", path: Path) -> bool:
 
 
 def plot_engines(rows: Mapping[str, Mapping[str, float]], path: Path) -> bool:
-    """Sound over the time to the first audio, a point an engine."""
+    """Plot sound quality over the time to the first audio, a point an engine."""
     pyplot = _pyplot()
     if pyplot is None:
         return False

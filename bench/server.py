@@ -1,4 +1,4 @@
-"""A server of our own to measure: started on a free port, looked at from outside, stopped at the end."""
+"""Starts a server to measure on a free port, reads its counts from outside, and stops it."""
 
 import os
 import re
@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,18 +26,19 @@ _PROGRAM = "from firstword.app.cli import main; main()"
 
 
 class ServerDidNotStart(Exception):
-    """The message is what it wrote last."""
+    """The server ended or did not listen in time; the message is its last output."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnServer:
     url: str
     pid: int
+    start_s: float  # from the start of the process until it listens
 
 
 @dataclass(frozen=True, slots=True)
 class Footing:
-    """What a process holds, as the system and the server itself count it."""
+    """The resources that a server holds, as the system and the server count them."""
 
     memory_mb: float  # resident
     threads: int
@@ -48,8 +50,13 @@ class Footing:
 
 
 @contextmanager
-def own_server(settings: Mapping[str, object] | None = None) -> Iterator[OwnServer]:
-    """settings: by their names, before those of the environment; a `.env` file does not count.
+def own_server(
+    settings: Mapping[str, object] | None = None, checkout: Path | None = None
+) -> Iterator[OwnServer]:
+    """Start a server, and stop it at the end.
+
+    settings: by their names, before those of the environment; a `.env` file does not count. checkout: the
+    folder whose `firstword` runs, in place of this one.
 
     Raises ServerDidNotStart.
     """
@@ -57,6 +64,9 @@ def own_server(settings: Mapping[str, object] | None = None) -> Iterator[OwnServ
         fixed = {"host": "127.0.0.1", "port": 0, "data_dir": folder, "api_keys": "", "metrics_port": ""}
         given = fixed | {"log_level": "warning"} | dict(settings or {})
         environment = os.environ | {variable_of(name): str(value) for name, value in given.items()}
+        if checkout is not None:
+            environment["PYTHONPATH"] = str(checkout.resolve())
+        began_s = time.perf_counter()
         process = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, "serve"],
             env=environment,
@@ -71,14 +81,14 @@ def own_server(settings: Mapping[str, object] | None = None) -> Iterator[OwnServ
             url = _address(process, process.stdout)
             draining = threading.Thread(target=_drain, args=(process.stdout,), daemon=True)
             draining.start()
-            yield OwnServer(url, process.pid)
+            yield OwnServer(url, process.pid, time.perf_counter() - began_s)
         finally:
             _stop(process)
             process.stdout.close()
 
 
 def counted(url: str) -> dict[str, float]:
-    """Every series of /metrics: its name, its labels in braces if it has any -> its value."""
+    """Return the value of every series of /metrics, by its name, with labels in braces if it has any."""
     text = httpx.get(f"{url}/metrics", timeout=30).raise_for_status().text
     found = {}
     for family in text_string_to_metric_families(text):
@@ -89,7 +99,7 @@ def counted(url: str) -> dict[str, float]:
 
 
 def footing(server: OwnServer) -> Footing:
-    """Raises OSError where there is no /proc: only Linux has it."""
+    """Read what a server holds. Raises OSError off Linux, where there is no /proc."""
     folder = Path("/proc") / str(server.pid)
     status = dict(
         line.split(":", 1)
@@ -116,7 +126,7 @@ def cpu_s(server: OwnServer) -> float:
 
 
 def _address(process: "subprocess.Popen[str]", output: IO[str]) -> str:
-    """Reads its output until it says where it listens; one that takes too long is killed."""
+    """Read its output until it says where it listens; a server that takes too long is killed."""
     lines: list[str] = []
     impatience = threading.Timer(STARTS_WITHIN_S, process.kill)
     impatience.start()
@@ -131,7 +141,7 @@ def _address(process: "subprocess.Popen[str]", output: IO[str]) -> str:
 
 
 def _drain(output: IO[str]) -> None:
-    """What it writes after its start: warnings and errors, which belong on our standard error."""
+    """Pass on what it writes after its start, warnings and errors, to standard error."""
     for line in output:
         sys.stderr.write(line)
 

@@ -1,4 +1,4 @@
-"""Hours in minutes: short streams without end, some cancelled, some read slowly; what do they leave?
+"""Speaks short streams without end, some cancelled, some read slowly, and tells what they leave behind.
 
 Memory, threads, file handles, tasks and places of a server of our own, at the start, on the way and at the
 end, each time when nothing is spoken. Linux only: they are read from /proc.
@@ -44,7 +44,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Soak:
-    """ways: how many streams went which way. faults: what went wrong, and how often."""
+    """The result of a soak. ways: how many streams went which way. faults: what went wrong, and how often."""
 
     readings: tuple[Reading, ...]
     ways: dict[str, int]
@@ -53,12 +53,12 @@ class Soak:
 
     @property
     def memory_ratio(self) -> float:
-        """After all streams over after the first tenth."""
+        """Memory after all streams over memory after the first tenth."""
         return self.readings[-1].footing.memory_mb / self.readings[1].footing.memory_mb
 
     @property
     def leaks(self) -> list[str]:
-        """What there is more of at the end than after the first tenth, and must not be."""
+        """Names of resources that grew between the first tenth and the end."""
         first, last = self.readings[1].footing, self.readings[-1].footing
         grown = [(name, getattr(first, name), getattr(last, name), slack) for name, slack in SLACK.items()]
         return [
@@ -85,7 +85,7 @@ async def measure(server: OwnServer, num_streams: int, at_a_time: int, seed: int
 
 
 async def _streams(url: str, ways: Sequence[Way], at_a_time: int, generator: random.Random) -> Counter[str]:
-    """Ends with every connection closed. -> what went wrong."""
+    """Run streams until every connection is closed. Return what went wrong, and how often."""
     faults: Counter[str] = Counter()
     coming = iter([(way, generator.choice(TEXTS), generator.random()) for way in ways])
 
@@ -105,7 +105,7 @@ async def _streams(url: str, ways: Sequence[Way], at_a_time: int, generator: ran
 
 
 async def _stream(client: Client, way: Way, ask: Ask, chance: float) -> str:
-    """chance: within [0, 1), how late it is cancelled or left. -> what was wrong; "": nothing."""
+    """Run one stream; return its fault or "". chance: in [0, 1), how late it is cancelled or left."""
     match way:
         case "heard":
             return (await client.speak(ask)).why
@@ -133,7 +133,7 @@ async def _cancel(client: Client, ask: Ask, chance: float) -> None:
 
 
 async def _leave(url: str, ask: Ask, chance: float) -> None:
-    """Without a word, be it before the first audio or behind it."""
+    """Close the connection without a word, before the first audio or behind it."""
     body = {"text": ask.text, "format": "pcm", "seed": ask.seed}
     try:
         async with asyncio.timeout(chance / 2 + 0.01), httpx.AsyncClient(base_url=url) as http:
@@ -143,7 +143,7 @@ async def _leave(url: str, ask: Ask, chance: float) -> None:
 
 
 async def _read_slowly(url: str, ask: Ask) -> None:
-    """Into a socket that holds little, more than the system keeps in between: the server has to wait."""
+    """Read more than the system buffers, by a small socket buffer, so that the server has to wait."""
     options = [(socket.SOL_SOCKET, socket.SO_RCVBUF, SLOW_BUFFER_BYTES)]
     transport = httpx.AsyncHTTPTransport(socket_options=options)
     body = {"text": f"{ask.text} {ask.text}", "format": "pcm", "sample_rate": 48_000, "speed": 0.5}
@@ -156,7 +156,7 @@ async def _read_slowly(url: str, ask: Ask) -> None:
 
 
 async def _settled(server: OwnServer) -> Footing:
-    """Once nothing is spoken any more and no connection is left, or when it does not come to that."""
+    """Read the resources once no stream and no connection is left, or when that takes too long."""
     stop_s = time.perf_counter() + SETTLES_WITHIN_S
     while True:
         found = await asyncio.to_thread(footing, server)

@@ -1,4 +1,4 @@
-"""What each stage costs along an utterance: normalize, LM, flow, vocoder, encode, in milliseconds a chunk.
+"""Times each stage along an utterance: normalize, LM, flow, vocoder, encode, in milliseconds a chunk.
 
 One process, no network, one stage after the other: the service's own parts, of any checkpoint, precision
 and device; `--random cosyvoice2 --size full` takes a random checkpoint of the published sizes.
@@ -44,7 +44,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class ChunkCost:
-    """Seconds. state_mb: what the stream keeps for flow and vocoder after it; cache_mb: the LM's."""
+    """The cost of one chunk in seconds. state_mb: state of flow and vocoder after it; cache_mb: the LM's."""
 
     start_s: float
     audio_s: float
@@ -66,7 +66,7 @@ class ChunkCost:
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """normalize_s: text to text tokens. prefill_s: all that the LM reads, and its first token."""
+    """The cost of an utterance. normalize_s: text to tokens. prefill_s: prompt and first token."""
 
     normalize_s: float
     prefill_s: float
@@ -75,7 +75,7 @@ class Utterance:
 
     @property
     def first_audio_s(self) -> float:
-        """The stages before it one after the other; the service does no better."""
+        """Time of the stages before the first audio, one after the other."""
         return self.normalize_s + self.chunks[0].total_s
 
     @property
@@ -97,7 +97,7 @@ class Stages:
     """
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
-        """Raises InvalidSettings, and CheckpointError, for a speaker that it does not bring as well."""
+        """Load a checkpoint. Raises InvalidSettings, and CheckpointError, also if it lacks the speaker."""
         set_threads(settings.networks)
         self.networks = load_networks(replace(settings.networks, backend="torch"), settings.speakers.data_dir)
         assert self.networks.lm is not None, "asked to run here"
@@ -115,7 +115,7 @@ class Stages:
         self._clock = clock or device_clock(self.networks)
 
     def speak(self, text: str, num_tokens: int | None, seed: int = 0) -> Utterance:
-        """The first segment of the text. num_tokens: so long, whatever the LM wants; None: to its end.
+        """Speak the first segment. num_tokens: its length, whatever the LM wants; None: to its end.
 
         Raises NothingToSay.
         """
@@ -137,7 +137,7 @@ class Stages:
         return Utterance(normalize_s, steps_s[0], statistics.median(steps_s[1:] or steps_s), chunks)
 
     def _chunks(self, decoder: SpeechDecoder, steps_s: list[float], seed: int) -> Iterator[ChunkCost]:
-        """In turn tokens until the next chunk is due, and the chunk, as one listener's stream goes."""
+        """Compute tokens until a chunk is due, and the chunk, in turn, as for one listener."""
         session = self.networks.token2wav
         state = session.start(self._prompt, seed)
         encoder = AudioEncoder("pcm", session.sample_rate_hz)
@@ -180,7 +180,7 @@ class Stages:
 
 
 def device_clock(networks: LoadedNetworks) -> Clock:
-    """One that waits for a GPU to be done, so that each stage is told what it took."""
+    """Return a clock that waits for a GPU to be done, so that each stage has its own time."""
     if networks.device == "cpu":
         return time.perf_counter
 
@@ -192,7 +192,7 @@ def device_clock(networks: LoadedNetworks) -> Clock:
 
 
 def _ratios(num_text_tokens: int, num_tokens: int | None) -> LengthRatios:
-    """Such that an utterance has exactly `num_tokens`."""
+    """Return ratios by which an utterance has exactly `num_tokens`."""
     if num_tokens is None:
         return LengthRatios()
     ratio = (num_tokens + 0.5) / num_text_tokens  # the half is lost where the product is cut to a whole
@@ -202,7 +202,7 @@ def _ratios(num_text_tokens: int, num_tokens: int | None) -> LengthRatios:
 def measure(
     settings: Settings, text: str, seconds: float | None, runs: int, clock: Clock | None = None
 ) -> Utterance:
-    """The run of the median cost, after one that warms up. seconds None: to the end of the utterance.
+    """Return the run of the median cost, after a warm-up. seconds None: to the end of the utterance.
 
     Raises InvalidSettings, CheckpointError and NothingToSay.
     """
@@ -214,7 +214,7 @@ def measure(
 
 
 def constancy(chunks: Sequence[ChunkCost]) -> Interval | None:
-    """What a second of audio costs around second 60 over around second 2; None: not so long."""
+    """Return the cost of a second of audio around second 60 over that around second 2; None: too short."""
     early, late = (
         [chunk.total_s / chunk.audio_s for chunk in chunks if first <= chunk.start_s < last]
         for first, last in (EARLY_S, LATE_S)
@@ -314,7 +314,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _shown(chunks: Sequence[ChunkCost]) -> list[ChunkCost]:
-    """The first ones, and of a long utterance the last ones."""
+    """Return the first chunks, and of a long utterance the last ones too."""
     if len(chunks) <= MAX_ROWS:
         return list(chunks)
     return [*chunks[: MAX_ROWS // 2], *chunks[-MAX_ROWS // 2 :]]

@@ -1,4 +1,4 @@
-"""What a measurement shows on the terminal: a bar while it runs, a table when it has."""
+"""Shows a measurement on the terminal: a bar while it runs, then a table."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ MAX_LAG_S = 0.05  # of the measuring process; beyond it its figures are doubtful
 
 @contextmanager
 def progress_of(total: float) -> Iterator["Bar"]:
-    """total: in any unit. Nothing is drawn where standard error is no terminal."""
+    """Draw a progress bar if standard error is a terminal. total: in any unit."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description:40}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
@@ -34,7 +34,7 @@ class Bar:
 
 
 def show(table: Table, *lines: str) -> None:
-    """On standard output, as wide as it needs to be where that is no terminal."""
+    """Print a table and lines, as wide as needed if standard output is no terminal."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=200)
@@ -63,7 +63,7 @@ def level_table(levels: Sequence[Level], goal: Goal) -> Table:
 
 
 def cosyvoice_table(levels: Sequence[Level], uses_speaker_cache: bool) -> tuple[Table, str]:
-    """The published deployment's table of its streaming client, in Markdown below for a page."""
+    """Return the table of the published deployment's streaming client, also as Markdown."""
     names = ("Mode", "Concurrency", "Avg Latency (ms)", "P50 Latency (ms)", "RTF")
     table = Table(title="First chunk latency", title_justify="left", box=None, pad_edge=False)
     for name in names:
@@ -84,7 +84,7 @@ def cosyvoice_table(levels: Sequence[Level], uses_speaker_cache: bool) -> tuple[
 
 
 def verdict_lines(levels: Sequence[Level], goal: Goal) -> list[str]:
-    """Goodput, how late refusals came, every fault by its name and number, and whether we were too slow."""
+    """Return goodput, delays of refusals, faults with their numbers, and whether this client was too slow."""
     best = goodput(levels)
     lines = []
     if any(level.load.kind == "poisson" for level in levels):
@@ -106,7 +106,7 @@ def verdict_lines(levels: Sequence[Level], goal: Goal) -> list[str]:
 
 
 def milliseconds(quantiles: Sequence[Quantile]) -> str:
-    """Those of the shares that so few values resolve, and one more as a bound."""
+    """Return the quantiles that so few values resolve, and one more as a bound."""
     shown = []
     for one in quantiles:
         shown.append(f"{'' if one.is_resolved else '≥'}{1000 * one.value:.0f}")
@@ -135,7 +135,7 @@ def _cells(level: Level) -> tuple[str, ...]:
 
 
 def _server_times(level: Level) -> str:
-    """Means by the server's own account."""
+    """Return means by the server's own account."""
     if level.server is None:
         return "-"
     return f"{1000 * level.server.queue_s:.0f} + {1000 * level.server.compute_s:.0f}"

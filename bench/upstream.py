@@ -61,7 +61,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _round(given: argparse.Namespace, out: Path) -> tuple[Measured, Measured]:
-    """-> what the published code took, and what this program took."""
+    """Return the figures of the published code and of this program."""
     torch.save(published_inputs(open_checkpoint(given.checkpoint), given.text), out / "inputs.pt")
     checkout, checkpoint, threads = str(given.checkout), str(given.checkpoint), str(given.threads)
     inputs = [str(out / "inputs.pt"), str(out / "upstream.json")]
@@ -81,7 +81,7 @@ def _round(given: argparse.Namespace, out: Path) -> tuple[Measured, Measured]:
 
 
 def published_inputs(checkpoint: Checkpoint, text: str) -> dict[str, Any]:
-    """What `tts` of the published code takes, of the checkpoint's first speaker and the text's first segment.
+    """Return the arguments of the published `tts`, for the first speaker and the text's first segment.
 
     Raises CheckpointError.
     """
@@ -121,7 +121,7 @@ async def _serve_ours(checkpoint: Path, text: str) -> dict[str, float]:
 
 
 def rows_of(upstream: Measured, ours: Measured) -> dict[str, tuple[float, float]]:
-    """Of one round, by name: the published code's seconds or ratio, and ours."""
+    """Return the rows of one round: the published code's seconds or ratio, and ours, by name."""
     num_prompt = ours["prompt_tokens"]
     num_first = HOP_TOKENS + math.ceil(num_prompt / HOP_TOKENS) * HOP_TOKENS - num_prompt + LOOKAHEAD_TOKENS
     first_lm_s = sum(upstream["first_lm_tokens_s"][:num_first])
@@ -149,7 +149,7 @@ def rows_of(upstream: Measured, ours: Measured) -> dict[str, tuple[float, float]
 
 
 def _between(ours: Measured, stage: str, first: int, stop: int) -> float:
-    """Seconds of a stage between two tokens; a chunk that lies on a border counts in proportion."""
+    """Return seconds of a stage between two tokens; a chunk on a border counts in proportion."""
     seconds, position = 0.0, 0
     for chunk in ours["chunks"]:
         end = position + chunk["num_tokens"]

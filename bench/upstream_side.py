@@ -71,7 +71,7 @@ class Recorded:
 
 
 def spoken(model: Any, inputs: dict[str, Any]) -> tuple[float, float, int]:
-    """-> seconds to the first audio, seconds in all, samples."""
+    """Return seconds to the first audio, seconds in all, samples."""
     model.token_hop_len = FIRST_HOP_TOKENS
     began, first, samples = time.perf_counter(), 0.0, 0
     for piece in model.tts(**inputs, stream=True):

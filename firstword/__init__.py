@@ -1,6 +1,12 @@
 """A low-latency text-to-speech server for CosyVoice-architecture models, and its Python interface."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+if (Path(__file__).parent / "app").is_file():  # as git leaves a link to ../app where it may make none
+    raise ImportError(
+        "this clone has no symbolic links: git clone -c core.symlinks=true (on Windows in Developer Mode)"
+    )
 
 if TYPE_CHECKING:
     from firstword.app.synthesizer import AsyncSynthesizer, Synthesizer

@@ -33,7 +33,6 @@ SLOW = (
     "speakers/test_enrolment.py",
     "speakers/test_sharing.py",
     "bench/test_compare.py",
-    "bench/test_distances.py",
     "bench/test_latency.py",
     "bench/test_random_checkpoint.py",
     "bench/test_stages.py",
@@ -55,7 +54,6 @@ SLOW = (
     "parity/",
     "test_documents.py",
     "test_readme.py",
-    "test_structure.py",
     "training/",
     "vllm/",
 )

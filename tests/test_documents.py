@@ -16,7 +16,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from firstword.app.cli import cli
 from firstword.app.commands.serve import env_text, markdown_table
 from firstword.app.events import StreamEvents
-from firstword.app.http.app import build_app
 from firstword.app.http.errors import TABLE
 from firstword.app.settings import CLIENT_VARIABLES, SETTINGS, variable_of
 from firstword.app.surfaces.openai.speech import SpeechRequest
@@ -25,7 +24,7 @@ from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.stream_record import StreamRecord
 from tests.speakers.recordings import recording
 from tests.support.readings import value
-from tests.support.serving import make_services, serving
+from tests.support.serving import build_app, make_services, serving
 
 ROOT = Path(__file__).parent.parent
 PAGE_NAMES = (
@@ -43,6 +42,7 @@ PAGES = [ROOT / f"docs/{name}.md" for name in PAGE_NAMES]
 DOCUMENTS = [
     *PAGES,
     *(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md", "docs/LOG.md")),
+    ROOT / "training/LOG.md",
 ]
 VARIABLES = {variable_of(name) for name in SETTINGS}
 API_PAGE = ROOT / "docs/api.md"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from firstword.app.options import BUILTIN_CHECKPOINT, OPENAI_VOICES, ServerOptions, VllmOptions
+from firstword.app.options import BUILTIN_CHECKPOINT, ServerOptions, VllmOptions
 from firstword.app.settings import (
     PREFIX,
     SETTINGS,
@@ -16,6 +16,7 @@ from firstword.app.settings import (
     load_settings,
     variable_of,
 )
+from firstword.app.surfaces.openai.options import VOICES
 
 
 @pytest.fixture(autouse=True)
@@ -133,10 +134,10 @@ def test_all_mistakes_come_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_openai_voice_is_the_default_speaker_unless_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(set(OPENAI_VOICES)) == 13
+    assert len(set(VOICES)) == 13
     monkeypatch.setenv("FIRSTWORD_OPENAI_VOICES", " alloy = alder, narrator=wren,")
-    voices = load_settings().server.voices("flint")
-    assert voices == dict.fromkeys(OPENAI_VOICES, "flint") | {"alloy": "alder", "narrator": "wren"}
+    voices = load_settings().openai.speakers_of_voices("flint")
+    assert voices == dict.fromkeys(VOICES, "flint") | {"alloy": "alder", "narrator": "wren"}
 
 
 def test_keys_and_origins_are_split_at_commas(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,15 @@ def bench(
     table: Annotated[
         str | None, typer.Option(help="cosyvoice: also the table of the published deployment.")
     ] = None,
+    listeners: Annotated[
+        str, typer.Option(help="Listeners who never stop, each asking again once it has played: 1,2,3.")
+    ] = "",
+    seed: Annotated[int, typer.Option(help="Of when requests come.")] = 0,
+    max_ttfa_ms: Annotated[float, typer.Option(min=1, help="What a good request may take.")] = 500.0,
+    max_gap_ms: Annotated[float, typer.Option(min=0, help="The gap that a good request may have.")] = 20.0,
+    any_speech: Annotated[
+        bool, typer.Option("--any-speech", help="Random weights: do not judge what is said.")
+    ] = False,
     plot: Annotated[Path | None, typer.Option(help="Also draw latency against load here, as a PNG.")] = None,
 ) -> None:
     """Measure a running server: first audio, gaps, goodput. Exit code 1 if what it says is not sound."""
@@ -54,6 +63,7 @@ def bench(
     from firstword.app.commands.client import ask, open_client
     from firstword.bench import arguments
     from firstword.bench.latency import Plan, measure, show_report, write
+    from firstword.bench.levels import Goal
 
     if table not in (None, "cosyvoice"):
         raise CommandFailed(f"--table {table!r}; expected cosyvoice")
@@ -69,7 +79,11 @@ def bench(
             protocols=arguments.protocols(protocols),
             concurrency=arguments.counts(concurrency),
             rates_hz=arguments.rates(rates),
+            listeners=arguments.counts(listeners),
             seconds=seconds,
+            seed=seed,
+            goal=Goal(max_ttfa_ms / 1000, max_gap_ms / 1000),
+            judges_speech=not any_speech,
             grpc_address=grpc,
             data=data,
             reference=reference,

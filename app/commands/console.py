@@ -72,17 +72,17 @@ def _leaves(error: Exception) -> Iterator[Exception]:
 
 def _is_of_the_world(error: Exception) -> bool:
     # Imported when something failed: numpy behind them would slow down every start.
+    from firstword.app.database import DatabaseError
     from firstword.app.engine.backend import BackendError
     from firstword.app.errors import TtsError
     from firstword.app.options import InvalidOptions
-    from firstword.app.speakers.store_file import SpeakerStoreError
     from firstword.models.config import CheckpointError
     from firstword.models.frontend.features import FrontendError
     from firstword.models.runtimes.tensorrt.library import TensorRTError
 
     known = (
         *(CommandFailed, InvalidOptions, BackendError, TtsError),
-        *(SpeakerStoreError, CheckpointError, FrontendError, TensorRTError),
+        *(DatabaseError, CheckpointError, FrontendError, TensorRTError),
     )
     # A broken pipe is no error here: whoever read our output has enough.
     return isinstance(error, (*known, OSError)) and not isinstance(error, BrokenPipeError)

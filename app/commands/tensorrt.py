@@ -30,11 +30,12 @@ def tensorrt(
     from firstword.app.engine.precision import engine_dtype
     from firstword.models.checkpoint.open import open_checkpoint
     from firstword.models.config import ESTIMATOR_FILE
+    from firstword.models.files import write_whole
     from firstword.models.flow.flow import Flow
     from firstword.models.runtimes.tensorrt.engines import EnginePlans
     from firstword.models.runtimes.tensorrt.library import Part, find_library
     from firstword.models.runtimes.tensorrt.parts import parts_of
-    from firstword.models.runtimes.tensorrt.plans import build_plans, write_whole
+    from firstword.models.runtimes.tensorrt.plans import build_plans
     from firstword.models.runtimes.tensorrt.runtime import ENGINES_DIRECTORY
 
     settings = load_settings(checkpoint=checkpoint, data_dir=data_dir)

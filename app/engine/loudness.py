@@ -14,6 +14,7 @@ from firstword.app.audio.dsp import Samples
 from firstword.app.audio.loudness import integrated_lufs
 from firstword.app.errors import TtsError
 from firstword.app.speakers.interface import PreparedSpeaker
+from firstword.models.files import write_whole
 
 MAX_WAITING = 256  # speakers to be measured; more are when they speak again
 MAX_SPEAKERS = 10_000
@@ -127,9 +128,7 @@ def _read(path: Path) -> dict[str, Measured]:
 
 def _write(path: Path, measured: dict[str, Measured]) -> None:
     content = json.dumps({key: asdict(one) for key, one in measured.items()})
-    unfinished = path.with_name(f"{path.name}.tmp")
     try:
-        unfinished.write_text(content, encoding="utf-8")
-        unfinished.replace(path)
+        write_whole(path, content.encode())
     except OSError as error:
         _log.warning("%s cannot be written; speakers are measured again after a restart: %s", path, error)

@@ -52,7 +52,7 @@ async def open_speakers(
     on_hit: Callable[[], None] = lambda: None,
     on_miss: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[SpeakerParts]:
-    """Open the store; it is closed at the end. Raises SpeakerStoreError.
+    """Open the store; it is closed at the end. Raises DatabaseError.
 
     on_hit, on_miss: called when a speaker is wanted, by whether it is ready in memory.
     """

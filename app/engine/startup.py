@@ -61,7 +61,7 @@ async def running_engine(
     """Load, assemble and warm up; at the end all streams are ended and all threads and processes gone.
 
     loading: the networks' future, where loading has begun. Raises InvalidOptions, BackendError,
-    CheckpointError and SpeakerStoreError.
+    CheckpointError and DatabaseError.
     """
     engine_options, data_dir = options.engine, options.speakers.data_dir
     loading = loading or load_in_thread(options.networks, engine_options, options.lm_engines, data_dir)

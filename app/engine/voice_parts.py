@@ -125,7 +125,7 @@ async def open_voice(
     """Load, assemble and warm up; at the end all streams are ended and all threads and processes gone.
 
     store: of registered speakers, with the default one; None: the checkpoint's speakers alone. Raises
-    InvalidOptions, BackendError, CheckpointError and, with a store, SpeakerStoreError.
+    InvalidOptions, BackendError, CheckpointError and, with a store, DatabaseError.
     """
     async with AsyncExitStack() as stack:
         if store is None:

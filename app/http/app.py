@@ -3,39 +3,28 @@
 import asyncio
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from types import FrameType
 from typing import Any, cast
 
 import uvicorn
 from fastapi import FastAPI
-from prometheus_client import start_http_server
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from firstword.app.http.dependencies import Services
-from firstword.app.http.errors import install_error_handlers, not_found
-from firstword.app.http.middleware import (
-    AuthMiddleware,
-    BodyLimitMiddleware,
-    InternalErrorMiddleware,
-    OriginMiddleware,
-    PathMiddleware,
-    TimingMiddleware,
-)
+from firstword.app.http.auth import AuthMiddleware
+from firstword.app.http.bodies import BodyLimitMiddleware
+from firstword.app.http.errors import install_error_handlers
+from firstword.app.http.middleware import InternalErrorMiddleware, PathMiddleware, TimingMiddleware
+from firstword.app.http.origin import OriginMiddleware
 from firstword.app.http.protocols import HttpProtocol, WebSocketProtocol
+from firstword.app.http.routes import Guard, RouteMiddleware, RouteTable
+from firstword.app.http.service import Service
 from firstword.app.http.streaming import SYNTHETIC
-from firstword.app.surfaces import conversion, operations, speakers, text, tokens, tts
-from firstword.app.surfaces.batches import routes as batches
-from firstword.app.surfaces.console import pages
-from firstword.app.surfaces.inference import http as inference_http
-from firstword.app.surfaces.inference.inference import Inference
-from firstword.app.surfaces.openai import speech as openai
-from firstword.app.surfaces.openai import voices as openai_voices
-from firstword.app.surfaces.websocket import session as websocket
-from firstword.app.telemetry.metrics import Metrics
+from firstword.app.http.surface import HttpSurface, Surface
 
 DESCRIPTION = (
     "Low-latency text to speech. Text that is still being written goes over a [WebSocket](/asyncapi)."
@@ -47,59 +36,35 @@ EXPOSED_HEADERS = (
 
 
 def build_app(
-    services: Services,
+    service: Service,
+    surfaces: Sequence[Surface],
     *,
     cors_origins: Sequence[str] = (),
     allowed_hosts: Sequence[str] | None = None,
-    metrics_on_main_port: bool = True,
-    has_public_lists: bool = False,
-    inference: Inference | None = None,
 ) -> FastAPI:
     """Build the transport over the given parts; it starts and stops none of them.
 
     cors_origins: origins whose web pages may call the server; "*" for all. allowed_hosts: names of the server
-    besides loopback ones; None: any. has_public_lists: models, voices and speakers are listed without a key.
-    inference: shared with gRPC; None: its own.
+    besides loopback ones; None: any. Raise UndeclaredRoute.
     """
     app = FastAPI(title="Firstword", description=DESCRIPTION, docs_url=None, redoc_url=None)
-    app.state.services = services
-    app.state.inference = inference or Inference(services)
+    app.state.service = service
+    app.state.surfaces = surfaces
     install_error_handlers(app)
-    app.router.default = not_found
-    app.router.redirect_slashes = False  # to where the client's Host says; PathMiddleware strips them instead
-    routers = [
-        *(tts.router, text.router, websocket.router, openai.router, conversion.router),
-        *(openai_voices.router, openai_voices.form_router),
-        *(tokens.router, tokens.form_router, speakers.router, operations.router, pages.router),
-        *(inference_http.router, batches.router),
-    ]
-    if metrics_on_main_port:
-        routers.append(operations.metrics_router)
-    for router in routers:  # their routes as they are: `include_router` would analyze each anew, 1 ms a route
-        app.router.routes.extend(router.routes)
-    pages.mount_assets(app)
+    for route in app.routes:  # its own description of itself
+        Guard("any key")(cast(Route, route).endpoint)
+    own = HttpSurface("openapi", list(app.routes))
+    routes = [(surface, surface.routes(service)) for surface in (own, *surfaces)]
+    table = RouteTable(routes, service.limits)
+    # As they are: `include_router` would analyze each route anew, which takes 1 ms.
+    app.router.routes[:] = [route for _, routes_of_surface in routes for route in routes_of_surface]
+    app.router.middleware_stack = table.dispatch
     # Innermost first: a key is checked before a body is read; every response gets an id and a time.
-    app.add_middleware(
-        BodyLimitMiddleware,
-        limits=services.limits,
-        metrics=services.metrics,
-        body_limits=[
-            limit
-            for routes in (tts, openai, openai_voices, speakers, conversion, tokens, inference_http, batches)
-            for limit in routes.body_limits(services.limits)
-        ],
-    )
-    app.add_middleware(
-        AuthMiddleware,
-        keys=services.keys,
-        signer=services.signer,
-        metrics=services.metrics,
-        is_open=pages.is_open_page,
-        has_public_lists=has_public_lists,
-    )
+    app.add_middleware(BodyLimitMiddleware, limits=service.limits, metrics=service.metrics)
+    app.add_middleware(AuthMiddleware, auth=service.auth, metrics=service.metrics)
     app.add_middleware(
         OriginMiddleware,
-        metrics=services.metrics,
+        metrics=service.metrics,
         allowed_origins=cors_origins,
         allowed_hosts=allowed_hosts,
     )
@@ -112,8 +77,9 @@ def build_app(
             allow_headers=["*"],
             expose_headers=list(EXPOSED_HEADERS),
         )
+    app.add_middleware(RouteMiddleware, table=table)
     app.add_middleware(PathMiddleware)
-    app.add_middleware(TimingMiddleware, clock=services.clock)
+    app.add_middleware(TimingMiddleware, clock=service.clock)
     return app
 
 
@@ -208,18 +174,3 @@ class DrainingServer(uvicorn.Server):
             self._loop.call_soon_threadsafe(begin_to_drain)
         else:
             self.should_exit = self.force_exit = True
-
-
-@asynccontextmanager
-async def metrics_server(port: int | None, host: str, metrics: Metrics) -> AsyncIterator[None]:
-    """Serve /metrics on its own port, if one is set, in prometheus_client's own thread."""
-    if port is None:
-        yield
-        return
-    server, thread = start_http_server(port, host, metrics.registry)
-    try:
-        yield
-    finally:
-        await asyncio.to_thread(server.shutdown)
-        server.server_close()
-        await asyncio.to_thread(thread.join)

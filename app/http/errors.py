@@ -183,25 +183,23 @@ def error_headers(error: Exception) -> dict[str, str]:
 
 
 class ErrorResponse(Response):
-    """The body of an error, but for the Open Inference Protocol, whose errors are plain text."""
+    """The body of an error, as all surfaces have it that do not say otherwise."""
 
     media_type = "application/json"
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: Exception, content: object = None) -> None:
+        """content: of a surface with another form."""
         # ASCII only, so that a lone surrogate in a message cannot break the encoding.
         headers = error_headers(error) | {"Cache-Control": "no-store"}
-        super().__init__(json.dumps(error_body(error)), row_of(error).status, headers)
-        self._plain = json.dumps({"error": error_message(error), "code": row_of(error).code}).encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] == "/v2" or scope["path"].startswith("/v2/"):
-            self.body = self._plain
-            self.headers["Content-Length"] = str(len(self.body))
-        await super().__call__(scope, receive, send)
+        super().__init__(json.dumps(content or error_body(error)), row_of(error).status, headers)
 
 
-def error_response(error: Exception) -> Response:
-    return ErrorResponse(error)
+def error_response(error: Exception, scope: Scope) -> Response:
+    """Return the answer in the form of the surface whose path it is."""
+    matched = scope.get("state", {}).get("matched")  # None: the error came before it was looked for
+    surface = None if matched is None else matched.surface
+    response: Response = ErrorResponse(error) if surface is None else surface.error(error)
+    return response
 
 
 def route_of(scope: Scope) -> str:
@@ -211,7 +209,7 @@ def route_of(scope: Scope) -> str:
 
 
 def install_error_handlers(app: FastAPI) -> None:
-    """Install handlers for everything that is the client's fault; FaultMiddleware handles the rest."""
+    """Install handlers for all that is the client's fault; InternalErrorMiddleware handles the rest."""
     app.add_exception_handler(TtsError, _respond)
     app.add_exception_handler(RequestValidationError, _respond)
     app.add_exception_handler(HTTPException, _respond)
@@ -234,7 +232,7 @@ async def _respond(request: Request, error: Exception) -> Response:
             error = PathNotFound(f"no such path: {_shorten(request.url.path)}; GET /docs lists all")
         case HTTPException():
             error = InvalidRequest("the body cannot be parsed as its Content-Type says; check both")
-    return error_response(error)
+    return error_response(error, request.scope)
 
 
 def _allowed_methods(request: Request) -> list[str]:
@@ -247,7 +245,7 @@ def _allowed_methods(request: Request) -> list[str]:
 async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer a request or a WebSocket for an unknown path; a WebSocket by the denial response extension."""
     error = PathNotFound(f"no such path: {_shorten(scope['path'])}; GET /docs lists all")
-    await error_response(error)(scope, receive, send)
+    await error_response(error, scope)(scope, receive, send)
 
 
 def _body_fields(route: object) -> Iterable[str]:

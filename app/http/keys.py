@@ -17,8 +17,8 @@ from urllib.parse import parse_qsl, urlencode
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from firstword.app.clients import ANYBODY, SCOPES, Access, Client, Scope
-from firstword.app.errors import InvalidApiKey, InvalidSignature, MissingScope
+from firstword.app.clients import SCOPES, Access, Client, Scope
+from firstword.app.errors import InvalidSignature
 from firstword.app.http.errors import unknown_field
 
 MAX_FILE_BYTES = 1 << 20
@@ -67,24 +67,6 @@ class KeyRing:
     def knows(self, client: Client) -> bool:
         """Whether its key is still there and allows the same; of anybody where no keys are asked for."""
         return self.is_open or client in self._clients
-
-    async def checked_client(self, authorization: str, api_key: str, scope: Scope | None) -> Client:
-        """Return whose key came, by its header `Authorization` or, without it, by itself.
-
-        scope: what it is for; None: anything. Raises InvalidApiKey and MissingScope.
-        """
-        await self.refresh()
-        if self.is_open:
-            return ANYBODY
-        scheme, _, credentials = authorization.partition(" ")
-        key = credentials.strip() if scheme.lower() == "bearer" and credentials.strip() else api_key
-        client = self.client_of(key) if key else None
-        if client is None:
-            what = "unknown API key; check it, or ask for a new one" if key else "no API key; send one"
-            raise InvalidApiKey(what)
-        if scope is not None and not client.may(scope):
-            raise MissingScope(f"this takes a key with the scope {scope}; ask for one", scope)
-        return client
 
     async def refresh(self) -> None:
         """Read the file again if it has changed; where it cannot be used, log that and keep the keys."""

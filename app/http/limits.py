@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from starlette.routing import BaseRoute
-
-from firstword.app.errors import RateLimited, TtsError, UploadTooLarge
+from firstword.app.errors import RateLimited, TextTooLong, TtsError, UploadTooLarge
 from firstword.app.options import Limits
 
 FORM_BYTES = 64 * 1024  # what an upload's form may add to its file
@@ -16,11 +14,46 @@ FORM_BYTES = 64 * 1024  # what an upload's form may add to its file
 
 @dataclass(frozen=True, slots=True)
 class BodyLimit:
-    """How large the body of a route's requests may be, and the error for a larger one."""
+    """How large the body of a route's requests may be, how long it may take, and the error for a larger one.
 
-    route: BaseRoute
+    timeout_s: None is the time of FIRSTWORD_BODY_TIMEOUT_S.
+    """
+
     max_bytes: int
     error: Callable[[], TtsError]
+    timeout_s: float | None = None
+
+
+LimitOfBody = Callable[[Limits], BodyLimit]
+"""How a route declares its limit: the settings are known when the server is built."""
+
+
+def text_body(limits: Limits) -> BodyLimit:
+    """Limit a body without a recording: what a route has that declares nothing else."""
+    max_bytes = limits.max_body_bytes
+    return BodyLimit(
+        max_bytes, lambda: TextTooLong(f"the body is larger than {max_bytes} bytes; send a shorter text")
+    )
+
+
+def speech_body(error: Callable[[int], TtsError]) -> LimitOfBody:
+    """Limit a body with a text and, as base64 or in a form, a recording; error: by the most bytes."""
+
+    def limit(limits: Limits) -> BodyLimit:
+        max_bytes = speech_body_bytes(limits)
+        return BodyLimit(max_bytes, lambda: error(max_bytes))
+
+    return limit
+
+
+def upload_body(bytes_of_file: Callable[[Limits], int], num_form_bytes: int = FORM_BYTES) -> LimitOfBody:
+    """Limit a body that is a file within a form; the error names the file's limit."""
+
+    def limit(limits: Limits) -> BodyLimit:
+        max_bytes = bytes_of_file(limits)
+        return BodyLimit(max_bytes + num_form_bytes, lambda: upload_too_large(max_bytes))
+
+    return limit
 
 
 def upload_too_large(max_bytes: int) -> UploadTooLarge:

@@ -181,6 +181,15 @@ class VoiceFields(ReferenceFields, TimestampFields, SpeechOptions, AudioFields):
     language: Name | None = Field(None, description="Detected from the text if left out.")
     instruct: Instruct | None = Field(None, description="How to say it, on checkpoints that support it.")
 
+    def voice_choice(self, reference: SentRecording | None) -> VoiceChoice:
+        """reference: the recording that came."""
+        return VoiceChoice(self.speaker, reference, self.voice_mode, self.instruct, self.language)
+
+    def delivery(
+        self, is_played: bool = True, is_background: bool = False, context: FlowContext = "chunks"
+    ) -> Delivery:
+        return Delivery(self.volume, context, self.wants_words, is_played, is_background, self.cache)
+
     @model_validator(mode="before")
     @classmethod
     def _rename_voice(cls, given: Any) -> Any:
@@ -201,32 +210,26 @@ class SpeechBody(VoiceFields, FileFields):
 
     text: str = Field(min_length=1, description="The text to speak.")
 
-
-_SHARED = (
-    *("speaker", "language", "instruct", "seed", "voice_mode", "cache"),
-    *("reading", "sampling", "volume", "context", "wants_words"),
-)
-
-
-def synthesis_request(
-    fields: BaseModel, request_id: str, client: Client, wire: Wire, **own: Any
-) -> SynthesisRequest:
-    """fields: a surface's schema, of which those are taken that a `SynthesisRequest` has under the same name.
-
-    own: what the surface itself says of a `SynthesisRequest`; it goes before the fields.
-    """
-    found = {name: getattr(fields, name, None) for name in _SHARED} | own
-    given = {name: value for name, value in found.items() if value is not None}
-    voice = VoiceChoice(
-        given.pop("speaker", None),
-        given.pop("reference", None),
-        given.pop("voice_mode", None),
-        given.pop("instruct", None),
-        given.pop("language", None),
-    )
-    names = ("volume", "context", "wants_words", "is_played", "is_background", "cache")
-    delivery = Delivery(**{name: given.pop(name) for name in names if name in given})
-    return SynthesisRequest(request_id, wire, client=client, voice=voice, delivery=delivery, **given)
+    def request(
+        self,
+        request_id: str,
+        wire: Wire,
+        client: Client,
+        reference: SentRecording | None = None,
+        delivery: Delivery | None = None,
+    ) -> SynthesisRequest:
+        """reference: the recording that came. delivery: None: played while it comes."""
+        return SynthesisRequest(
+            request_id,
+            wire,
+            text=self.text,
+            voice=self.voice_choice(reference),
+            reading=self.reading,
+            sampling=self.sampling,
+            seed=self.seed,
+            delivery=delivery or self.delivery(context=self.context),
+            client=client,
+        )
 
 
 Answers = dict[int | str, dict[str, Any]]

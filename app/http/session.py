@@ -9,8 +9,8 @@ from typing import Self
 from firstword.app.core.interface import SynthesisRequest, SynthesisStream
 from firstword.app.errors import CancelReason, Draining
 from firstword.app.events import StreamEvents
-from firstword.app.http.dependencies import Services
 from firstword.app.http.errors import outcome_of
+from firstword.app.http.service import Service
 from firstword.app.telemetry.stream_record import StreamRecord
 from firstword.app.telemetry.stream_stats import StreamStats
 from firstword.app.telemetry.tracing import StreamTrace
@@ -25,16 +25,16 @@ class StreamSession:
 
     def __init__(
         self,
-        services: Services,
+        service: Service,
         request: SynthesisRequest,
         received_s: float | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """received_s: when the request came, by the services' clock; None: when the session is entered.
+        """received_s: when the request came, by the service's clock; None: when the session is entered.
         headers: of the request or of the WebSocket's upgrade."""
         self.cancel_reason: CancelReason = "shutdown"  # why, should our task be cancelled
         self.received_s = received_s
-        self._services = services
+        self._service = service
         self._request = request
         self._headers = headers or {}
         self._first_text_s: float | None = None  # of text that comes in pieces
@@ -45,12 +45,12 @@ class StreamSession:
         self._resources = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        services, request = self._services, self._request
+        service, request = self._service, self._request
         self._record = self._new_record()
         async with AsyncExitStack() as stack:
             stack.enter_context(self._recorded())
             if not request.delivery.is_background:  # a batch was one request, when it came
-                stack.enter_context(services.quotas.admitted(request.client.name))
+                stack.enter_context(service.quotas.admitted(request.client.name))
             stream = await stack.enter_async_context(self.stream)
             self._stats = stream.stats
             self._record.named(request.request_id, stream.speaker)
@@ -78,7 +78,7 @@ class StreamSession:
         """
         if self._stream is None:
             _, events = self._trace()
-            self._stream = self._services.engine.open(self._request, events)
+            self._stream = self._service.engine.open(self._request, events)
         return self._stream
 
     @property
@@ -89,7 +89,7 @@ class StreamSession:
     def text_came(self) -> None:
         """Note the first text of a stream whose text comes in pieces; the first call counts."""
         if self._first_text_s is None:
-            self._first_text_s = self._services.clock()
+            self._first_text_s = self._service.clock()
             if self._record is not None:
                 self._record.text_came(self._first_text_s)
 
@@ -115,24 +115,24 @@ class StreamSession:
     def _trace(self) -> tuple[StreamTrace, StreamEvents]:
         """Return the trace, begun by the first call, and the events that it subscribes to."""
         if self._traced is None:
-            services = self._services
-            start_s = services.clock() if self.received_s is None else self.received_s
-            trace = services.tracing.start_stream(self._headers, start_s)
-            events = StreamEvents(services.clock, services.metrics.on_event, trace.on_event)
+            service = self._service
+            start_s = service.clock() if self.received_s is None else self.received_s
+            trace = service.tracing.start_stream(self._headers, start_s)
+            events = StreamEvents(service.clock, service.metrics.on_event, trace.on_event)
             self._traced = trace, events
         return self._traced
 
     def _new_record(self) -> StreamRecord:
-        services, request = self._services, self._request
+        service, request = self._service, self._request
         trace, events = self._trace()
         record = StreamRecord(
-            services.metrics,
+            service.metrics,
             events,
             request.wire,
             self.received_s,
             request.delivery.is_played,
             trace,
-            on_used=partial(services.usage.count, request.client.name),
+            on_used=partial(service.usage.count, request.client.name),
         )
         if self._first_text_s is not None:
             record.text_came(self._first_text_s)

@@ -1,35 +1,35 @@
 """Recordings in which people agree to a voice made of theirs: kept in the speakers' file, beside them."""
 
 import secrets
-import sqlite3
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from firstword.app.clients import Client
+from firstword.app.database import Database
 from firstword.app.errors import InvalidRequest, PathNotFound
-from firstword.app.speakers.store_file import errors_named, faults_translated, open_store_file
+from firstword.app.speakers.interface import SpeakerInfo, key_of
+from firstword.app.speakers.store_file import SPEAKERS
 
-MAX_UNUSED_CONSENTS = 100  # that belong to no speaker yet
+MAX_UNUSED_CONSENTS = 100  # of one owner, that belong to no speaker yet
 MAX_LABEL_CHARS = 256
-WRITE_TIMEOUT_S = 10.0
 
-TABLES = """
-CREATE TABLE IF NOT EXISTS consents (
+# owner: name of the key that sent it; "" of nobody, or of a release that did not ask.
+TABLES = (
+    """CREATE TABLE IF NOT EXISTS consents (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
     created_at INTEGER NOT NULL,
     name TEXT NOT NULL,
     language TEXT NOT NULL,
-    recording BLOB NOT NULL
-) STRICT;
-CREATE TABLE IF NOT EXISTS consent_speakers (
+    recording BLOB NOT NULL,
+    owner TEXT NOT NULL DEFAULT ''
+) STRICT""",
+    """CREATE TABLE IF NOT EXISTS consent_speakers (
     id TEXT NOT NULL, speaker INTEGER NOT NULL, PRIMARY KEY (id, speaker)
-) STRICT;
-"""
+) STRICT""",
+)
 # With its last speaker a consent goes too. Made anew at each start: a rebuilt file has new tables.
 TRIGGER = """
 CREATE TRIGGER consented_speaker_deleted AFTER DELETE ON speakers BEGIN
@@ -50,85 +50,96 @@ class Consent:
     created_at: int  # seconds since 1970, UTC
     name: str
     language: str
+    owner: str = ""  # the name of the client's key; "" of nobody
 
 
 class ConsentStore:
-    """Thread-safe; every method may wait for a disk. A write may raise StoreFull and StoreUnavailable."""
+    """Thread-safe; every method may wait for a disk, and raises StoreUnavailable and DatabaseError.
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        """connection: to the speakers' file at `path`; it is closed by `close`. Raises SpeakerStoreError."""
-        self._connection = connection
-        self._path = path
-        self._lock = threading.Lock()
-        with self._writing():
-            for statement in TABLES.split(";")[:-1]:
-                connection.execute(statement)
-            connection.execute("DROP TRIGGER IF EXISTS consented_speaker_deleted")
-            connection.execute(TRIGGER)
-            connection.execute(SWEEP)
+    A client sees and changes its own consents, an administrator all of them. A write may raise StoreFull.
+    """
+
+    def __init__(self, database: Database) -> None:
+        """database: the speakers' file; it is closed by `close`. Raises DatabaseError."""
+        self._database = database
+        with database.writing(erases=True):
+            for statement in TABLES:
+                database.execute(statement)
+            columns = [row[1] for row in database.execute("PRAGMA table_info(consents)")]
+            if "owner" not in columns:  # of a release before 0.1
+                database.execute("ALTER TABLE consents ADD COLUMN owner TEXT NOT NULL DEFAULT ''")
+            database.execute("DROP TRIGGER IF EXISTS consented_speaker_deleted")
+            database.execute(TRIGGER)
+            database.execute(SWEEP)
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Raises SpeakerStoreError."""
-        return cls(open_store_file(path, WRITE_TIMEOUT_S), path)
+        """Raises DatabaseError."""
+        return cls(Database(path, SPEAKERS, is_checked=False))
 
     def close(self) -> None:
-        with self._lock:
-            self._connection.close()
+        self._database.close()
 
-    def add(self, name: str, language: str, recording: bytes) -> Consent:
-        """Raises InvalidRequest where too many belong to no speaker."""
-        consent = Consent(f"cons_{secrets.token_hex(12)}", int(time.time()), _checked(name), language)
-        with self._writing():
-            (unused,) = self._connection.execute(
-                "SELECT count(*) FROM consents WHERE id NOT IN (SELECT id FROM consent_speakers)"
+    def add(self, name: str, language: str, recording: bytes, client: Client) -> Consent:
+        """Raises InvalidRequest if too many of the client's belong to no speaker."""
+        created_at = int(time.time())
+        consent = Consent(f"cons_{secrets.token_hex(12)}", created_at, _checked(name), language, client.name)
+        with self._database.writing():
+            (unused,) = self._database.execute(
+                """SELECT count(*) FROM consents WHERE owner = ?
+                AND id NOT IN (SELECT id FROM consent_speakers)""",
+                (client.name,),
             ).fetchone()
             if unused >= MAX_UNUSED_CONSENTS:
                 raise InvalidRequest(
                     f"{unused} consent recordings belong to no voice; create their voices or delete some"
                 )
-            self._connection.execute(
-                "INSERT INTO consents (id, created_at, name, language, recording) VALUES (?, ?, ?, ?, ?)",
-                (consent.id, consent.created_at, consent.name, consent.language, recording),
+            self._database.execute(
+                """INSERT INTO consents (id, created_at, name, language, owner, recording)
+                VALUES (?, ?, ?, ?, ?, ?)""",
+                (consent.id, created_at, name, language, client.name, recording),
             )
         return consent
 
-    def get(self, id: str) -> Consent:
-        """Raises PathNotFound."""
-        with self._reading():
-            found = self._connection.execute(
-                "SELECT id, created_at, name, language FROM consents WHERE id = ?", (id,)
+    def get(self, id: str, client: Client) -> Consent:
+        """Raises PathNotFound, also for another owner's."""
+        with self._database.reading():
+            found = self._database.execute(
+                "SELECT id, created_at, name, language, owner FROM consents WHERE id = ?", (id,)
             ).fetchone()
-        if found is None:
+        consent = None if found is None else Consent(*found)
+        if consent is None or not client.sees(consent.owner, "private"):
             raise PathNotFound(f"there is no consent {id[:64]!a}; GET /v1/audio/voice_consents lists them")
-        return Consent(*found)
+        return consent
 
-    def list(self, after: str | None, limit: int) -> tuple[list[Consent], bool]:
+    def list(self, after: str | None, limit: int, client: Client) -> tuple[list[Consent], bool]:
         """Return the newest first, behind the one with the id `after`, and whether there are more.
 
         Raises PathNotFound for an unknown `after`.
         """
         if after is not None:
-            self.get(after)
-        with self._reading():
-            found = self._connection.execute(
-                """SELECT id, created_at, name, language FROM consents WHERE ?1 IS NULL
-                OR number < (SELECT number FROM consents WHERE id = ?1) ORDER BY number DESC LIMIT ?2""",
-                (after, limit + 1),
+            self.get(after, client)
+        with self._database.reading():
+            found = self._database.execute(
+                """SELECT id, created_at, name, language, owner FROM consents
+                WHERE (?1 IS NULL OR number < (SELECT number FROM consents WHERE id = ?1))
+                AND (?3 OR (owner = ?4 AND owner <> '')) ORDER BY number DESC LIMIT ?2""",
+                (after, limit + 1, client.is_admin, client.name),
             ).fetchall()
         return [Consent(*one) for one in found[:limit]], len(found) > limit
 
-    def rename(self, id: str, name: str) -> Consent:
+    def rename(self, id: str, name: str, client: Client) -> Consent:
         """Raises PathNotFound."""
-        with self._writing():
-            self._connection.execute("UPDATE consents SET name = ? WHERE id = ?", (_checked(name), id))
-        return self.get(id)
+        self.get(id, client)
+        with self._database.writing(erases=True):
+            self._database.execute("UPDATE consents SET name = ? WHERE id = ?", (_checked(name), id))
+        return self.get(id, client)
 
-    def delete(self, id: str) -> None:
+    def delete(self, id: str, client: Client) -> None:
         """Raises PathNotFound, and InvalidRequest for one that a speaker was made with."""
-        self.get(id)
-        with self._writing():
-            deleted = self._connection.execute(
+        self.get(id, client)
+        with self._database.writing(erases=True):
+            deleted = self._database.execute(
                 "DELETE FROM consents WHERE id = ?1 AND id NOT IN (SELECT id FROM consent_speakers)", (id,)
             )
             if not deleted.rowcount:
@@ -137,25 +148,15 @@ class ConsentStore:
                     "voice, and its consent goes with it"
                 )
 
-    def attach(self, id: str, speaker: str) -> None:
-        """Keep the consent as long as the speaker, the newest one of that name."""
-        with self._writing():
-            self._connection.execute(
-                """INSERT OR IGNORE INTO consent_speakers SELECT ?1, max(id) FROM speakers
-                WHERE name = ?2 OR name LIKE '%/' || ?2 HAVING max(id) IS NOT NULL""",
-                (id, speaker),
+    def attach(self, id: str, speaker: SpeakerInfo) -> None:
+        """Keep the consent as long as the speaker, which was registered a moment ago."""
+        key = key_of(speaker.name, (speaker.owner or "") if speaker.access == "private" else None)
+        with self._database.writing():
+            self._database.execute(
+                """INSERT OR IGNORE INTO consent_speakers
+                SELECT ?, id FROM speakers WHERE name = ? AND created_at = ?""",
+                (id, key, speaker.created_at),
             )
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        with self._lock, errors_named(self._path):
-            yield
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        with self._lock, faults_translated(self._path), errors_named(self._path), self._connection:
-            self._connection.execute("BEGIN IMMEDIATE")
-            yield
 
 
 def _checked(name: str) -> str:

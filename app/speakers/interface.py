@@ -48,6 +48,11 @@ class SpeakerInfo:
     lexicon: Mapping[str, str] = field(default_factory=dict, hash=False)  # what it says for a word
 
 
+def key_of(name: str, private_to: str | None) -> str:
+    """Return what a speaker is stored as. private_to: its owner; None if it is not private."""
+    return name if private_to is None else f"{private_to}/{name}"  # no name has a slash
+
+
 @dataclass(frozen=True, slots=True)
 class StoreHealth:
     is_available: bool  # what is registered would be found after a restart

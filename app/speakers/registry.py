@@ -35,11 +35,12 @@ from firstword.app.speakers.interface import (
     checked_name,
     checked_transcript,
     is_name,
+    key_of,
     max_bundle_bytes,
 )
 from firstword.app.speakers.prepared_cache import PreparedCache
 from firstword.app.speakers.quality import with_warnings
-from firstword.app.speakers.store import SpeakerRow, SpeakerStore, StoredSpeaker, key_of
+from firstword.app.speakers.store import SpeakerRow, SpeakerStore, StoredSpeaker
 
 P = ParamSpec("P")
 Result = TypeVar("Result")

@@ -10,20 +10,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from firstword.app.clients import Access
+from firstword.app.database import Database, DatabaseError, find_fault
 from firstword.app.errors import SpeakerDamaged, SpeakerExists, StoreFull, StoreUnavailable
-from firstword.app.speakers.interface import Quality
+from firstword.app.speakers.interface import Quality, key_of
 from firstword.app.speakers.store_file import (
-    RETRY_AFTER_S,
-    SpeakerStoreError,
+    SPEAKERS,
     copy_aside,
     digest_of,
-    errors_named,
-    faults_translated,
-    identity_of,
-    is_damage,
-    is_full,
     keep_reserve,
-    open_store_file,
     rebuild,
     release_reserve,
 )
@@ -62,11 +56,6 @@ class SpeakerRow:
         return key_of(self.name, self.owner if self.access == "private" else None)
 
 
-def key_of(name: str, private_to: str | None) -> str:
-    """private_to: None for a speaker that is not private."""
-    return name if private_to is None else f"{private_to}/{name}"  # no name has a slash
-
-
 @dataclass(frozen=True, slots=True)
 class StoredSpeaker:
     row: SpeakerRow
@@ -78,23 +67,20 @@ class SpeakerStore:
     """Thread-safe. `row` and `rows` are quick lookups; all else may wait for a disk or a lock.
 
     A write is whole and on the disk when its method returns, and else never happened. What any process
-    wrote is seen by the next call of every other. Any method raises SpeakerStoreError; one that writes also
-    StoreFull, and StoreUnavailable where the open file is no longer the one under the path.
+    wrote is seen by the next call of every other. Any method raises DatabaseError and StoreUnavailable; one
+    that writes also StoreFull.
     """
 
     def __init__(self, path: Path, max_check_s: float = MAX_CHECK_S) -> None:
-        """Makes the file if there is none, and checks what it holds: from `max_check_s` on in the background.
+        """Make the file if there is none, and check what it holds: from `max_check_s` on in the background.
 
-        Raises SpeakerStoreError if it is foreign, newer or damaged beyond single speakers.
+        Raises DatabaseError if it is foreign, newer or damaged beyond single speakers.
         """
         self._path = path
-        self._reader, self._writer = self._open_connections()
-        self._reader_lock = threading.Lock()  # of the rows too
-        self._writer_lock = threading.Lock()
-        self._rows: tuple[SpeakerRow, ...] = ()
+        self._reader, self._writer = self._open()
+        self._rows: tuple[SpeakerRow, ...] = ()  # under the reader's lock
         self._rows_version: int | None = None
         self._damaged: frozenset[int] = frozenset()
-        self._is_in_place = True
         self._is_closing = threading.Event()
         try:
             self.rows()  # touches every row: damage shows now
@@ -102,20 +88,17 @@ class SpeakerStore:
             self._reader.close()
             self._writer.close()
             raise
-        self._identity = identity_of(path)
         self._has_reserve = keep_reserve(path)
         self._check = threading.Thread(target=self._check_all, name="speakers-check", daemon=True)
         self._check.start()
         self._check.join(max_check_s)
 
     def close(self) -> None:
-        """Waits for a write that is under way."""
+        """Wait for a write that is under way."""
         self._is_closing.set()
         self._check.join()
-        with self._writer_lock:
-            self._writer.close()
-        with self._reader_lock:
-            self._reader.close()
+        self._writer.close()
+        self._reader.close()
 
     @property
     def damaged(self) -> frozenset[int]:
@@ -123,27 +106,17 @@ class SpeakerStore:
         return self._damaged
 
     def is_in_place(self) -> bool:
-        """Whether what is open is still what stands under the path; logged when that changes."""
-        is_in_place = identity_of(self._path) == self._identity
-        if self._is_in_place and not is_in_place:
-            logger.error(
-                "%s: the file that is open was removed, moved or replaced; no speaker can be registered or "
-                "changed until it is back, or the server is restarted",
-                self._path,
-            )
-        elif is_in_place and not self._is_in_place:
-            logger.info("%s: the store of the speakers is back", self._path)
-        self._is_in_place = is_in_place
-        return is_in_place
+        """Return whether what is open is still what stands under the path."""
+        return self._writer.is_in_place()
 
     def row(self, key: str) -> SpeakerRow | None:
-        with self._reader_lock, errors_named(self._path):
+        with self._reader.reading():
             found = self._reader.execute(f"{ROWS} WHERE name = ?", (key,)).fetchone()
             return None if found is None else _row(found)
 
     def rows(self) -> tuple[SpeakerRow, ...]:
         """Sorted by name; read again only if anything was written since, by any process."""
-        with self._reader_lock, errors_named(self._path):
+        with self._reader.reading():
             (version,) = self._reader.execute("PRAGMA data_version").fetchone()
             if version != self._rows_version:
                 found = self._reader.execute(f"{ROWS} ORDER BY name").fetchall()  # reads the names' index too
@@ -153,7 +126,7 @@ class SpeakerStore:
 
     def read(self, id: int) -> StoredSpeaker | None:
         """Raises SpeakerDamaged."""
-        with self._writer_lock:
+        with self._writer.reading():
             return self._read(id)
 
     def insert(self, speaker: StoredSpeaker) -> SpeakerRow:
@@ -206,7 +179,7 @@ class SpeakerStore:
         if row is None:
             return None
         changed = replace(row, access=row.access if access is None else access)
-        with self._writing():
+        with self._writing(erases=True):
             self._read(row.id)
             id = self._execute(
                 """UPDATE OR IGNORE speakers SET transcript = coalesce(:transcript, transcript),
@@ -258,7 +231,7 @@ class SpeakerStore:
             self.read(row.id)
         except SpeakerDamaged:
             return self._delete_damaged(row)
-        with self._writing():
+        with self._writing(erases=True):
             self._writer.execute("DELETE FROM owners WHERE id = ?", (row.id,))
             self._keep_lexicon(row.id, {})
             id = self._execute("DELETE FROM speakers WHERE id = :id", {"id": row.id})
@@ -266,16 +239,19 @@ class SpeakerStore:
 
     def _delete_damaged(self, row: SpeakerRow) -> SpeakerRow:
         """Delete a speaker whose pages cannot be trusted to be its own."""
-        with self._writer_lock, faults_translated(self._path), errors_named(self._path):
-            copy = None if self._is_emptied(row.id) else copy_aside(self._writer, self._path)
-        if copy is not None:
-            logger.warning("%s: kept as %s before speaker %s is removed", self._path, copy, row.name)
-        with self._writing():
-            if self._is_emptied(row.id):
-                self._execute("DELETE FROM speakers WHERE id = :id", {"id": row.id})
-            else:
+        damaged = frozenset[int]()
+        with self._writer.reading():
+            is_emptied = self._is_emptied(row.id)
+            if not is_emptied:
+                copy = copy_aside(self._writer, self._path)
+                logger.warning("%s: kept as %s before speaker %s is removed", self._path, copy, row.name)
+                # Outside of the transaction: one that met damage cannot go on.
                 ids = self._writer.execute("SELECT id FROM speakers").fetchall()
                 damaged = frozenset(id for (id,) in ids if not self._is_whole(id))
+        with self._writing(erases=True):
+            if is_emptied:
+                self._execute("DELETE FROM speakers WHERE id = :id", {"id": row.id})
+            else:
                 rebuild(self._writer, row.id, damaged)
             self._writer.execute("DELETE FROM owners WHERE id = ?", (row.id,))
             self._keep_lexicon(row.id, {})
@@ -290,39 +266,37 @@ class SpeakerStore:
     def _check_all(self) -> None:
         """Find damage: first of the file as a whole, then of each speaker's sound."""
         try:
-            finding = self._quick_check()
+            finding = self._find_fault()
             if finding:
                 logger.error("%s: the file is damaged: %s", self._path, finding)
             for row in self.rows():
                 if self._is_closing.is_set():
                     return
-                with self._writer_lock:
+                with self._writer.reading():
                     is_whole = self._is_whole(row.id)
                 if is_whole and not finding:
                     self._add_digest(row.id)
-        except (SpeakerStoreError, SpeakerDamaged, StoreFull, StoreUnavailable) as error:
+        except (DatabaseError, SpeakerDamaged, StoreFull, StoreUnavailable) as error:
             logger.error("the check of the speakers was not finished: %s", error)
 
-    def _quick_check(self) -> str:
-        """Return the first fault of the file's structure, or ''."""
-        with errors_named(self._path), closing(sqlite3.connect(self._path)) as connection:
+    def _find_fault(self) -> str:
+        """Return the first fault of the file's structure, or "", without keeping a writer waiting."""
+        with self._writer.errors_named(), closing(sqlite3.connect(self._path)) as connection:
             connection.set_progress_handler(lambda: int(self._is_closing.is_set()), 100_000)
             try:
-                (finding,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+                return find_fault(connection)
             except sqlite3.OperationalError:
                 if self._is_closing.is_set():
                     return "not checked: the server stops"
                 raise
-            return "" if finding == "ok" else str(finding).replace("\n", " ")
 
     def _add_digest(self, id: int) -> None:
         """Give a digest to a speaker that a release without digests wrote."""
         query = "SELECT 1 FROM digests WHERE id = ?"
-        with self._reader_lock, errors_named(self._path):
+        with self._reader.reading():
             if self._reader.execute(query, (id,)).fetchone() is not None:
                 return
         with self._writing():
-            self._writer.execute("BEGIN IMMEDIATE")
             stored = self._read(id)
             if stored is not None:
                 self._keep_digest(id, digest_of(stored.recording, stored.features))
@@ -339,10 +313,10 @@ class SpeakerStore:
         query = f"""SELECT row.*, recording, features, digest FROM ({ROWS} WHERE id = ?) AS row
         JOIN speakers USING (id) LEFT JOIN digests USING (id)"""
         try:
-            with errors_named(self._path):
+            with self._writer.errors_named():
                 found = self._writer.execute(query, (id,)).fetchone()
-        except SpeakerStoreError as error:
-            if not is_damage(error):
+        except DatabaseError as error:
+            if not error.is_damage:
                 raise
             raise self._found_damaged(id, str(error)) from error
         if found is None:
@@ -362,23 +336,12 @@ class SpeakerStore:
         )
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _writing(self, erases: bool = False) -> Iterator[None]:
         """One transaction, and no success unless it went into the file under the path."""
-        with self._writer_lock, faults_translated(self._path), errors_named(self._path):
-            self._refuse_if_gone()
-            with self._writer:
-                yield
-            self._refuse_if_gone()
+        with self._writer.writing(erases):
+            yield
         if not self._has_reserve:
             self._has_reserve = keep_reserve(self._path)
-
-    def _refuse_if_gone(self) -> None:
-        if not self.is_in_place():
-            raise StoreUnavailable(
-                "the server's file of speakers is gone from its disk and nothing was saved; whoever runs the "
-                "server must put it back, or restart it",
-                RETRY_AFTER_S,
-            )
 
     def _execute(self, statement: str, values: Mapping[str, object]) -> int | None:
         """Return the id of the one row that it touched."""
@@ -396,16 +359,16 @@ class SpeakerStore:
         if lexicon:
             self._writer.execute("INSERT INTO lexicons VALUES (?, ?)", (id, json.dumps(dict(lexicon))))
 
-    def _open_connections(self) -> tuple[sqlite3.Connection, sqlite3.Connection]:
-        """Return one to look up and one to write; a full disk frees the reserve for the journal."""
+    def _open(self) -> tuple[Database, Database]:
+        """Return one to look up and one to write; on a full disk the reserve is freed for the journal."""
         try:
-            reader = open_store_file(self._path, READ_TIMEOUT_S)
-        except SpeakerStoreError as error:
-            if not (is_full(error) and release_reserve(self._path)):
+            reader = Database(self._path, SPEAKERS, READ_TIMEOUT_S, is_checked=False)
+        except DatabaseError as error:
+            if not (error.is_full and release_reserve(self._path)):
                 raise
-            reader = open_store_file(self._path, READ_TIMEOUT_S)
+            reader = Database(self._path, SPEAKERS, READ_TIMEOUT_S, is_checked=False)
         try:
-            return reader, open_store_file(self._path, WRITE_TIMEOUT_S)
+            return reader, Database(self._path, SPEAKERS, WRITE_TIMEOUT_S, is_checked=False)
         except BaseException:
             reader.close()
             raise

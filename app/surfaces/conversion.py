@@ -3,22 +3,24 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Form, UploadFile
-from fastapi.routing import APIRoute
 from pydantic import ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from firstword.app.http.dependencies import ServicesHere
+from firstword.app.core.interface import Delivery, SynthesisRequest, VoiceChoice
 from firstword.app.http.forms import MemoryFormRoute
-from firstword.app.http.limits import FORM_BYTES, BodyLimit, upload_too_large
+from firstword.app.http.limits import FORM_BYTES, upload_body
+from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import (
     AUDIO_ANSWERS,
     ERROR_ANSWERS,
     FileFields,
     sent_recording,
 )
-from firstword.app.http.streaming import AudioResponse, audio_response
-from firstword.app.options import Limits
+from firstword.app.http.service import ServiceHere
+from firstword.app.http.spoken import framing_of
+from firstword.app.http.streaming import BodyResponse, audio_response, resolve_output_format
+from firstword.app.http.surface import HttpSurface
 
 router = APIRouter(tags=["speech"], responses=ERROR_ANSWERS, route_class=MemoryFormRoute)
 
@@ -33,29 +35,30 @@ class Conversion(FileFields):
 
 
 @router.post("/v1/voice-conversion", response_class=Response, responses=AUDIO_ANSWERS)
+@Guard("speak", body=upload_body(lambda limits: 2 * limits.max_reference_bytes + FORM_BYTES, 0))
 async def convert_voice(
     form: Annotated[Conversion, Form(media_type="multipart/form-data")],
     request: Request,
-    services: ServicesHere,
-) -> AudioResponse:
+    service: ServiceHere,
+) -> BodyResponse:
     """Say what a recording says, at its own pace, in another voice."""
-    max_bytes = services.limits.max_reference_bytes
+    output = resolve_output_format(form.format, form.sample_rate, form.speed, service)
+    max_bytes = service.limits.max_reference_bytes
     reference = None
     if form.reference_audio is not None:
         content = await form.reference_audio.read()
         reference = await sent_recording(content, "", max_bytes, "reference_audio")
-    return await audio_response(
-        form,
-        request,
-        services,
+    synthesis = SynthesisRequest(
+        request.state.request_id,
+        "http",
         mode="tokens",
-        reference=reference,
         speech=await sent_recording(await form.audio.read(), "", max_bytes, "audio"),
+        voice=VoiceChoice(form.speaker, reference),
+        seed=form.seed,
+        delivery=Delivery(context=form.context),
+        client=request.state.client,
     )
+    return audio_response(request, service, synthesis, output, framing_of(form.stream, has_words=False))
 
 
-def body_limits(limits: Limits) -> list[BodyLimit]:
-    """Return the limit of the route, which takes two recordings."""
-    max_bytes = 2 * limits.max_reference_bytes + FORM_BYTES
-    routes = [route for route in router.routes if isinstance(route, APIRoute)]
-    return [BodyLimit(route, max_bytes, lambda: upload_too_large(max_bytes)) for route in routes]
+surface = HttpSurface("conversion", router.routes)

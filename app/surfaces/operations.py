@@ -1,27 +1,32 @@
-"""Liveness, readiness, metrics and capabilities."""
+"""Liveness, readiness, metrics and capabilities, for who runs the server."""
 
 import asyncio
 import logging
-import sqlite3
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 
 from fastapi import APIRouter
+from prometheus_client import start_http_server
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
 from firstword.app.audio.formats import FORMATS, MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, AudioFormat
 from firstword.app.core.interface import VoiceMode
+from firstword.app.database import RETRY_AFTER_S, DatabaseError
 from firstword.app.errors import StoreUnavailable
-from firstword.app.http.dependencies import ServicesHere
+from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, Answers
+from firstword.app.http.service import Service, ServiceHere
+from firstword.app.http.surface import HttpSurface, Surface
+from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.usage import UsedByClient
-
-RETRY_AFTER_S = 30
 
 logger = logging.getLogger(__name__)
 router = APIRouter(tags=["operations"], responses=ERROR_ANSWERS)
 metrics_router = APIRouter(tags=["operations"], responses=ERROR_ANSWERS)
+Probe = Guard("public", checks_origin=False)
 
 
 class Health(BaseModel):
@@ -32,6 +37,7 @@ class Readiness(BaseModel):
     ready: bool
     reason: str  # why it is not ready, in one line
     damaged_speakers: tuple[str, ...] = ()  # does not make it unready: all others speak
+    failing_workers: tuple[str, ...] = ()  # nor do these: they are started again, and speech goes on
 
 
 class ReportedLimits(BaseModel):
@@ -64,42 +70,56 @@ class Capabilities(BaseModel):
 
 
 UNREADY: Answers = {
-    503: {"model": Readiness, "description": "Loading, full, draining, or without its speakers' file."}
+    503: {"model": Readiness, "description": "Loading, full, draining, or without a file of its data."}
 }
 
 
 @router.get("/livez")
 @router.get("/health")
+@Probe
 async def livez() -> Health:
     """Answer while the process is alive."""
     return Health()
 
 
 @router.get("/readyz", responses=UNREADY)
-async def readyz(response: Response, services: ServicesHere) -> Readiness:
+@Probe
+async def readyz(request: Request, response: Response, service: ServiceHere) -> Readiness:
     """Answer 200 when the server is warm and admits streams, else 503."""
-    status = services.engine.status
-    store = await asyncio.to_thread(services.speakers.health)
-    is_ready = status.is_ready and store.is_available
+    status = service.engine.status
+    store = await asyncio.to_thread(service.speakers.health)
+    gone = [] if store.is_available else ["speakers"]
+    if not await asyncio.to_thread(service.usage.is_in_place):
+        gone.append("usage")
+    surfaces: Sequence[Surface] = request.app.state.surfaces
+    healths = [await asyncio.to_thread(surface.health) for surface in surfaces]
+    gone += [file for health in healths for file in health.missing_files]
+    is_ready = status.is_ready and not gone
     if not is_ready:
         response.status_code = 503
         response.headers["Retry-After"] = "1"
-    reason = status.reason if store.is_available else "the file of the speakers is gone from its disk"
-    return Readiness(ready=is_ready, reason=reason, damaged_speakers=store.damaged)
+    reason = f"the file of the {' and the '.join(gone)} is gone from its disk" if gone else status.reason
+    return Readiness(
+        ready=is_ready,
+        reason=reason,
+        damaged_speakers=store.damaged,
+        failing_workers=tuple(worker for health in healths for worker in health.failing_workers),
+    )
 
 
 @router.get("/v1/capabilities")
-async def capabilities(request: Request, services: ServicesHere) -> Capabilities:
+@Guard("any key")
+async def capabilities(request: Request, service: ServiceHere) -> Capabilities:
     """Report what this server can do with its checkpoint."""
-    info, limits = services.engine.info, services.limits
+    info, limits = service.engine.info, service.limits
     return Capabilities(
-        model=services.model_id,
+        model=info.checkpoint,
         checkpoint=info.checkpoint,
         backend=info.backend,
         formats=list(FORMATS),
         sample_rates={name: info.sample_rates_hz for name, info in FORMATS.items()},
         default_sample_rate=info.sample_rate_hz,
-        speakers=len(services.speakers.list(request.state.client)),
+        speakers=len(service.speakers.list(request.state.client)),
         default_speaker=info.default_speaker,
         continuous_text=info.can_continue_text,
         instruct=info.takes_instruct,
@@ -107,7 +127,7 @@ async def capabilities(request: Request, services: ServicesHere) -> Capabilities
         languages=info.languages,
         limits=ReportedLimits(
             max_text_chars=info.max_text_chars,
-            max_streams=services.engine.max_streams,
+            max_streams=service.engine.max_streams,
             max_json_bytes=limits.max_body_bytes,
             max_upload_bytes=limits.max_upload_bytes,
             max_reference_bytes=limits.max_reference_bytes,
@@ -131,19 +151,20 @@ class UsageReport(BaseModel):
 
 
 @router.get("/v1/usage")
-async def usage(request: Request, services: ServicesHere) -> UsageReport:
+@Guard("any key")
+async def usage(request: Request, service: ServiceHere) -> UsageReport:
     """Report what the key has used since its server began to count; to an administrator, what all have."""
     client = request.state.client
     try:
-        used = await services.usage.read()
-    except (sqlite3.Error, OSError) as error:
+        used = await service.usage.read()
+    except DatabaseError as error:
         logger.error("what the keys used cannot be read: %s", error)
         raise StoreUnavailable(
             "the server's file of usage cannot be read; the server's log has the reason", RETRY_AFTER_S
         ) from error
     shown = used if client.is_admin else {client.name: used.get(client.name, UsedByClient())}
     return UsageReport(
-        since=datetime.fromisoformat(services.usage.began_at),
+        since=datetime.fromisoformat(service.usage.began_at),
         keys=[
             UsageOfKey(
                 name=name or None,
@@ -157,8 +178,40 @@ async def usage(request: Request, services: ServicesHere) -> UsageReport:
 
 
 @metrics_router.get("/metrics", response_class=Response)
-async def metrics(request: Request, services: ServicesHere) -> Response:
+@Guard("admin", checks_origin=False)
+async def metrics(request: Request, service: ServiceHere) -> Response:
     """Return the metrics in Prometheus' text format; with traces, as OpenMetrics to whom accepts it."""
-    accept = request.headers.get("accept", "") if services.tracing.is_on else ""
-    body, content_type = await asyncio.to_thread(services.metrics.exposition, accept)
+    accept = request.headers.get("accept", "") if service.tracing.is_on else ""
+    body, content_type = await asyncio.to_thread(service.metrics.exposition, accept)
     return Response(body, headers={"Content-Type": content_type})
+
+
+class OperationsSurface(HttpSurface):
+    """Its routes, and a port of its own for the metrics alone where one is set."""
+
+    def __init__(self, metrics_port: int | None = None, host: str = "127.0.0.1") -> None:
+        """metrics_port: None leaves the metrics on the main port."""
+        shown = metrics_router.routes if metrics_port is None else []
+        super().__init__("operations", [*router.routes, *shown])
+        self._metrics_port = metrics_port
+        self._host = host
+
+    @asynccontextmanager
+    async def running(self, service: Service) -> AsyncIterator[None]:
+        async with metrics_server(self._metrics_port, self._host, service.metrics):
+            yield
+
+
+@asynccontextmanager
+async def metrics_server(port: int | None, host: str, metrics: Metrics) -> AsyncIterator[None]:
+    """Serve /metrics on its own port, if one is set, in prometheus_client's own thread."""
+    if port is None:
+        yield
+        return
+    server, thread = start_http_server(port, host, metrics.registry)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(server.shutdown)
+        server.server_close()
+        await asyncio.to_thread(thread.join)

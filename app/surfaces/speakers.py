@@ -1,21 +1,20 @@
 """`/speakers`: list, register, change, remove, export and import speakers."""
 
-from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, Query, UploadFile
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from firstword.app.clients import Access, Client
 from firstword.app.errors import MissingScope
-from firstword.app.http.dependencies import Services, ServicesHere
 from firstword.app.http.errors import rejections_counted
-from firstword.app.http.limits import FORM_BYTES, BodyLimit, upload_too_large
+from firstword.app.http.limits import upload_body, upload_too_large
+from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, binary_answers
-from firstword.app.options import Limits
+from firstword.app.http.service import Service, ServiceHere
+from firstword.app.http.surface import HttpSurface
 from firstword.app.speakers.interface import SpeakerInfo, max_bundle_bytes
 from firstword.app.speakers.lexicon import checked_lexicon
 
@@ -74,25 +73,28 @@ ClientOrOwner = Annotated[Client, Depends(client_or_owner)]
 
 
 @router.get("")
-async def list_speakers(request: Request, services: ServicesHere) -> SpeakerList:
-    return SpeakerList(speakers=services.speakers.list(request.state.client))
+@Guard("any key", is_list=True)
+async def list_speakers(request: Request, service: ServiceHere) -> SpeakerList:
+    return SpeakerList(speakers=service.speakers.list(request.state.client))
 
 
 @router.get("/{name}")
-async def get_speaker(name: str, client: ClientOrOwner, services: ServicesHere) -> SpeakerInfo:
-    return services.speakers.get(name, client)
+@Guard("any key")
+async def get_speaker(name: str, client: ClientOrOwner, service: ServiceHere) -> SpeakerInfo:
+    return service.speakers.get(name, client)
 
 
 @router.post("", status_code=201)
+@Guard("enrol", body=upload_body(lambda limits: limits.max_upload_bytes))
 async def enrol(
     form: Annotated[Enrolment, Form(media_type="multipart/form-data")],
     request: Request,
-    services: ServicesHere,
+    service: ServiceHere,
 ) -> SpeakerInfo:
     """Make a speaker of a recording of 1 to 30 s. The response comes when the speaker is ready to speak."""
-    with rejections_counted(services.metrics):
-        recording = await _read_upload(form.audio, services.limits.max_upload_bytes, request, services)
-        return await services.speakers.enrol(
+    with rejections_counted(service.metrics):
+        recording = await _read_upload(form.audio, service.limits.max_upload_bytes, request, service)
+        return await service.speakers.enrol(
             form.name,
             recording,
             form.transcript,
@@ -104,64 +106,53 @@ async def enrol(
 
 
 @router.post("/import", status_code=201)
+@Guard("enrol", body=upload_body(lambda limits: max_bundle_bytes(limits.max_upload_bytes)))
 async def import_speaker(
-    form: Annotated[Import, Form(media_type="multipart/form-data")], request: Request, services: ServicesHere
+    form: Annotated[Import, Form(media_type="multipart/form-data")], request: Request, service: ServiceHere
 ) -> SpeakerInfo:
     """Add a speaker that another server exported."""
-    with rejections_counted(services.metrics):
-        max_bytes = max_bundle_bytes(services.limits.max_upload_bytes)
-        bundle = await _read_upload(form.bundle, max_bytes, request, services)
-        return await services.speakers.import_bundle(
+    with rejections_counted(service.metrics):
+        max_bytes = max_bundle_bytes(service.limits.max_upload_bytes)
+        bundle = await _read_upload(form.bundle, max_bytes, request, service)
+        return await service.speakers.import_bundle(
             bundle, form.name, client=request.state.client, access=form.access
         )
 
 
 @router.patch("/{name}")
+@Guard("enrol")
 async def update_speaker(
-    name: str, change: Change, client: ClientOrOwner, services: ServicesHere
+    name: str, change: Change, client: ClientOrOwner, service: ServiceHere
 ) -> SpeakerInfo:
     lexicon = None if change.lexicon is None else checked_lexicon(change.lexicon)
-    return await services.speakers.update(
+    return await service.speakers.update(
         name, change.transcript, change.language, client=client, access=change.access, lexicon=lexicon
     )
 
 
 @router.delete("/{name}", status_code=204)
-async def delete_speaker(name: str, client: ClientOrOwner, services: ServicesHere) -> None:
+@Guard("enrol")
+async def delete_speaker(name: str, client: ClientOrOwner, service: ServiceHere) -> None:
     """Streams that are running finish."""
-    await services.speakers.delete(name, client=client)
+    await service.speakers.delete(name, client=client)
 
 
 @router.get("/{name}/export", response_class=Response, responses=BUNDLE_ANSWERS)
-async def export_speaker(name: str, client: ClientOrOwner, services: ServicesHere) -> Response:
+@Guard("enrol")
+async def export_speaker(name: str, client: ClientOrOwner, service: ServiceHere) -> Response:
     """Return the speaker as a file for another server with the same checkpoint."""
-    bundle = await services.speakers.export(name, client=client)
+    bundle = await service.speakers.export(name, client=client)
     headers = {"Content-Disposition": f'attachment; filename="{name}.safetensors"'}
     return Response(bundle, media_type=BUNDLE_TYPE, headers=headers)
 
 
-async def _read_upload(file: UploadFile, max_bytes: int, request: Request, services: Services) -> bytes:
+async def _read_upload(file: UploadFile, max_bytes: int, request: Request, service: Service) -> bytes:
     """Return the file's content. Raises RateLimited, and UploadTooLarge: the form's limit is higher."""
-    services.quotas.charge(request.state.client.name)
+    service.quotas.charge(request.state.client.name)
     content = await file.read()
     if len(content) > max_bytes:
         raise upload_too_large(max_bytes)
     return content
 
 
-def body_limits(limits: Limits) -> list[BodyLimit]:
-    """Return the limits of the routes that take a file."""
-    max_bytes = {
-        enrol: limits.max_upload_bytes,
-        import_speaker: max_bundle_bytes(limits.max_upload_bytes),
-    }
-    routes = [route for route in router.routes if isinstance(route, APIRoute)]
-    return [
-        BodyLimit(
-            route,
-            max_bytes[route.endpoint] + FORM_BYTES,
-            partial(upload_too_large, max_bytes[route.endpoint]),
-        )
-        for route in routes
-        if route.endpoint in max_bytes
-    ]
+surface = HttpSurface("speakers", router.routes)

@@ -4,9 +4,12 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
-from firstword.app.http.dependencies import ServicesHere
+from firstword.app.core.interface import SynthesisRequest, VoiceChoice
 from firstword.app.http.errors import rejections_counted
-from firstword.app.http.schemas import ERROR_ANSWERS, Name, RequestFields, synthesis_request
+from firstword.app.http.routes import Guard
+from firstword.app.http.schemas import ERROR_ANSWERS, Name, RequestFields
+from firstword.app.http.service import ServiceHere
+from firstword.app.http.surface import HttpSurface
 from firstword.app.speech_options import TextOptions
 
 router = APIRouter(tags=["speech"], responses=ERROR_ANSWERS)
@@ -45,15 +48,24 @@ class TextAnswer(BaseModel):
 
 
 @router.post("/v1/text")
-async def read_text(body: TextBody, request: Request, services: ServicesHere) -> TextAnswer:
+@Guard("speak")
+async def read_text(body: TextBody, request: Request, service: ServiceHere) -> TextAnswer:
     """Say how a text would be read, without speaking it."""
-    with rejections_counted(services.metrics):
-        services.quotas.charge(request.state.client.name)
+    with rejections_counted(service.metrics):
+        service.quotas.charge(request.state.client.name)
         if body.speaker is not None:
-            services.speakers.get(body.speaker, request.state.client)
+            service.speakers.get(body.speaker, request.state.client)
         client = request.state.client
-        synthesis = synthesis_request(body, request.state.request_id, client, "http", text=body.text)
-        report = await services.engine.read_text(synthesis)
+        synthesis = SynthesisRequest(
+            request.state.request_id,
+            "http",
+            text=body.text,
+            voice=VoiceChoice(body.speaker, language=body.language),
+            reading=body.reading,
+            sampling=body.sampling,
+            client=client,
+        )
+        report = await service.engine.read_text(synthesis)
     lengths: dict[str, int] = {}
     for part in report.parts:
         if part.language is not None:
@@ -78,3 +90,6 @@ async def read_text(body: TextBody, request: Request, services: ServicesHere) ->
         marks=[mark for part in report.parts for mark in part.marks],
         warnings=list(report.warnings),
     )
+
+
+surface = HttpSurface("text", router.routes)

@@ -4,24 +4,21 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from firstword.app.errors import InvalidRequest, TextTooLong
-from firstword.app.http.dependencies import ServicesHere
 from firstword.app.http.errors import unknown_field
 from firstword.app.http.forms import JsonOrFormRoute
 from firstword.app.http.keys import SIGNATURE_PARAMETERS
-from firstword.app.http.limits import BodyLimit, speech_body_bytes
+from firstword.app.http.limits import speech_body
+from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import AUDIO_ANSWERS, ERROR_ANSWERS, SpeechBody
-from firstword.app.http.streaming import (
-    AudioResponse,
-    audio_response,
-    resolve_output_format,
-)
-from firstword.app.options import Limits
+from firstword.app.http.service import ServiceHere
+from firstword.app.http.spoken import framing_of
+from firstword.app.http.streaming import BodyResponse, audio_response, resolve_output_format
+from firstword.app.http.surface import HttpSurface
 from firstword.app.speech_options import NotBoolean
 
 DEFAULT_LIFETIME_S = 300
@@ -31,6 +28,10 @@ MAX_URL_CHARS = 60 * 1024  # with its headers a request may have 64 KiB
 router = APIRouter(tags=["speech"], responses=ERROR_ANSWERS, route_class=JsonOrFormRoute)
 
 
+def _too_long(max_bytes: int) -> TextTooLong:
+    return TextTooLong(f"the body is larger than {max_bytes} bytes; send a shorter text or recording")
+
+
 class SpeechQuery(SpeechBody):
     """Parameters of `GET /tts`. Unknown ones are refused, but those that browsers' pages add."""
 
@@ -38,33 +39,30 @@ class SpeechQuery(SpeechBody):
 
 
 @router.post("/tts", response_class=Response, responses=AUDIO_ANSWERS)
-async def speak(body: SpeechBody, request: Request, services: ServicesHere) -> AudioResponse:
+@Guard("speak", body=speech_body(_too_long))
+async def speak(body: SpeechBody, request: Request, service: ServiceHere) -> BodyResponse:
     """Speak a text. The status line comes with the first audio."""
-    return await audio_response(body, request, services, text=body.text, is_played=body.stream)
+    output = resolve_output_format(body.format, body.sample_rate, body.speed, service)
+    reference = await body.reference(service.limits.max_reference_bytes)
+    delivery = body.delivery(body.stream, context=body.context)
+    state = request.state
+    synthesis = body.request(state.request_id, "http", state.client, reference, delivery)
+    framing = framing_of(body.stream, body.wants_words)
+    return audio_response(request, service, synthesis, output, framing, body)
 
 
 @router.get("/tts", response_class=Response, responses=AUDIO_ANSWERS)
+@Guard("speak", in_address="key or signature")
 async def speak_to_player(
     query: Annotated[SpeechQuery, Query()],
     request: Request,
-    services: ServicesHere,
-) -> AudioResponse:
+    service: ServiceHere,
+) -> BodyResponse:
     """The same for a player that can only be given a URL, such as an `<audio>` element."""
     unknown = [name for name in query.model_extra or () if not _is_ignored(name)]
     if unknown:
         raise InvalidRequest(unknown_field(unknown[0], list(SpeechQuery.model_fields)), param=unknown[0])
-    return await speak(query, request, services)
-
-
-def body_limits(limits: Limits) -> list[BodyLimit]:
-    """Return the limit of the route that takes a text, and a recording with it."""
-    max_bytes = speech_body_bytes(limits)
-
-    def error() -> TextTooLong:
-        return TextTooLong(f"the body is larger than {max_bytes} bytes; send a shorter text or recording")
-
-    routes = [route for route in router.routes if isinstance(route, APIRoute)]
-    return [BodyLimit(route, max_bytes, error) for route in routes if route.endpoint is speak]
+    return await speak(query, request, service)
 
 
 def _is_ignored(parameter: str) -> bool:
@@ -85,16 +83,17 @@ class SignedUrl(BaseModel):
 
 
 @router.post("/v1/signed-urls")
-async def sign_url(body: SignedUrlBody, request: Request, services: ServicesHere) -> SignedUrl:
+@Guard("speak")
+async def sign_url(body: SignedUrlBody, request: Request, service: ServiceHere) -> SignedUrl:
     """Return an address of `GET /tts` that needs no key, until it expires or the key is removed."""
-    info, client = services.engine.info, request.state.client
-    resolve_output_format(body.format, body.sample_rate, body.speed, services)
+    info, client = service.engine.info, request.state.client
+    resolve_output_format(body.format, body.sample_rate, body.speed, service)
     info.check_length(len(body.text))
     if body.speaker is not None:
-        services.speakers.get(body.speaker, client)
+        service.speakers.get(body.speaker, client)
     fields = body.model_dump(mode="json", exclude_unset=True, exclude={"expires_in_s"})
     parameters = [(name, str(value)) for name, value in fields.items() if value is not None]
-    query, expires = services.signer.sign(parameters, client, body.expires_in_s)
+    query, expires = service.auth.signer.sign(parameters, client, body.expires_in_s)
     url = f"/tts?{query}"
     if len(url) > MAX_URL_CHARS:
         raise TextTooLong(
@@ -103,3 +102,6 @@ async def sign_url(body: SignedUrlBody, request: Request, services: ServicesHere
             "text",
         )
     return SignedUrl(url=url, expires_at=datetime.fromtimestamp(expires, UTC))
+
+
+surface = HttpSurface("tts", router.routes)

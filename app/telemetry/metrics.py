@@ -19,7 +19,7 @@ from prometheus_client import (
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from firstword.app.errors import CancelReason, Wire
+from firstword.app.errors import WIRES, CancelReason
 from firstword.app.events import Anomaly, Event, Stage, StageName, Stopped, WentWrong
 
 
@@ -199,6 +199,9 @@ class Metrics:
         self.batch_items = counter("batch_items", "Items of batches that ended", ["outcome"])
         self.batch_items_waiting = gauge("batch_items_waiting", "Items of batches that are not begun")
 
+        self.worker_failures = counter(
+            "worker_failures", "Times that a background worker failed and was started again", ["worker"]
+        )
         self.engine_restarts = counter(
             "engine_restarts", "Times that vLLM's engine died and was started again"
         )
@@ -236,7 +239,7 @@ class Metrics:
         self.registry.register(ForeignMetrics(prefix))
 
     def _create_label_sets(self) -> None:
-        wires = get_args(Wire)
+        wires = WIRES
         label_sets: list[tuple[Counter | Histogram, Sequence[Sequence[object]]]] = [
             (self.requests, [wires, get_args(Outcome)]),
             (self.time_to_first_byte_seconds, [wires]),
@@ -247,6 +250,7 @@ class Metrics:
             (self.cancelled, [get_args(CancelReason)]),
             (self.generation_anomalies, [get_args(Anomaly)]),
             (self.batch_items, [("done", "failed")]),
+            (self.worker_failures, [("batches",)]),
         ]
         for family, values in label_sets:
             for labels in product(*values):

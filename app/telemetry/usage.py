@@ -2,29 +2,32 @@
 
 import asyncio
 import logging
-import os
 import secrets
-import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from firstword.app.database import Database, DatabaseError, Schema
+from firstword.app.errors import StoreFull, StoreUnavailable
 from firstword.app.options import InvalidOptions
 from firstword.app.telemetry.metrics import Metrics
 
 WRITE_INTERVAL_S: Final = 10.0  # what a killed process forgets at most
-LOCK_TIMEOUT_S: Final = 10.0
 MAX_LABELS: Final = 100  # names of keys in the metrics; all others are OTHER
 OTHER: Final = "(other)"
 
-_SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS usage (name TEXT PRIMARY KEY, requests INTEGER NOT NULL, "
-    "characters INTEGER NOT NULL, audio_s REAL NOT NULL) STRICT",
-    "CREATE TABLE IF NOT EXISTS server (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT",
+USAGE = Schema(
+    "usage",
+    0,
+    (
+        """CREATE TABLE IF NOT EXISTS usage (name TEXT PRIMARY KEY, requests INTEGER NOT NULL,
+        characters INTEGER NOT NULL, audio_s REAL NOT NULL) STRICT""",
+        "CREATE TABLE IF NOT EXISTS server (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT",
+    ),
 )
 
 logger = logging.getLogger(__name__)
@@ -47,49 +50,48 @@ class UsedByClient:
 class UsageFile:
     """The file: usage by name of key, the time of its beginning, a secret. Several servers may share it.
 
-    Every method opens the file anew, and raises sqlite3.Error or OSError.
+    Thread-safe; every method may wait for a disk, and raises DatabaseError, StoreUnavailable and StoreFull.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def make(self) -> None:
-        """Does nothing where it has been made. Only its owner may read it: it holds a secret."""
-        with suppress(FileExistsError):
-            os.close(os.open(self._path, os.O_CREAT | os.O_EXCL, 0o600))
+        """Make or open the file. Raises DatabaseError."""
+        self._database = database = Database(path, USAGE)
         began_at = datetime.now(UTC).isoformat(timespec="seconds").encode()
-        with self._connection() as connection:
-            for statement in _SCHEMA:
-                connection.execute(statement)
-            for name, value in (("secret", secrets.token_bytes(32)), ("began_at", began_at)):
-                connection.execute("INSERT OR IGNORE INTO server VALUES (?, ?)", (name, value))
+        try:
+            with database.writing():
+                for name, value in (("secret", secrets.token_bytes(32)), ("began_at", began_at)):
+                    database.execute("INSERT OR IGNORE INTO server VALUES (?, ?)", (name, value))
+        except BaseException:
+            database.close()
+            raise
+
+    def close(self) -> None:
+        self._database.close()
+
+    def is_in_place(self) -> bool:
+        """Return whether what is open is still what stands under the path."""
+        return self._database.is_in_place()
 
     def value(self, name: str) -> bytes:
-        with self._connection() as connection:
-            (value,) = connection.execute("SELECT value FROM server WHERE name = ?", (name,)).fetchone()
-            return bytes(value)
+        with self._database.reading():
+            found = self._database.execute("SELECT value FROM server WHERE name = ?", (name,)).fetchone()
+            return bytes(found[0])
 
     def read(self) -> dict[str, UsedByClient]:
-        with self._connection() as connection:
-            rows = connection.execute("SELECT name, requests, characters, audio_s FROM usage").fetchall()
+        self._database.refuse_if_gone()
+        with self._database.reading():
+            rows = self._database.execute("SELECT name, requests, characters, audio_s FROM usage").fetchall()
         return {name: UsedByClient(*counts) for name, *counts in rows}
 
     def add(self, counts: Mapping[str, UsedByClient]) -> None:
         rows = [(name, used.requests, used.characters, used.audio_s) for name, used in counts.items()]
-        with self._connection() as connection:
-            connection.executemany(
+        with self._database.writing():
+            self._database.execute_many(
                 """INSERT INTO usage VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET
                 requests = requests + excluded.requests, characters = characters + excluded.characters,
                 audio_s = audio_s + excluded.audio_s""",
                 rows,
             )
-
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        """One transaction."""
-        uri = f"{self._path.absolute().as_uri()}?mode=rw"  # one that was removed is not made again, empty
-        with closing(sqlite3.connect(uri, LOCK_TIMEOUT_S, uri=True)) as connection, connection:
-            yield connection
 
 
 class Usage:
@@ -101,7 +103,7 @@ class Usage:
 
     def __init__(self, path: Path, metrics: Metrics) -> None:
         self._path = path
-        self._file = UsageFile(path)
+        self._file: UsageFile | None = None  # None: not entered
         self.metrics = metrics
         self._labels: set[str] = set()
         self._unwritten: dict[str, UsedByClient] = {}
@@ -115,10 +117,10 @@ class Usage:
 
     async def __aenter__(self) -> Self:
         try:
-            await asyncio.to_thread(self._file.make)
-            self.secret = await asyncio.to_thread(self._file.value, "secret")
-            self.began_at = (await asyncio.to_thread(self._file.value, "began_at")).decode()
-        except (sqlite3.Error, OSError) as error:
+            self._file = file = await asyncio.to_thread(UsageFile, self._path)
+            self.secret = file.value("secret")
+            self.began_at = file.value("began_at").decode()
+        except (DatabaseError, StoreFull, StoreUnavailable) as error:
             raise InvalidOptions(
                 f"{self._path}: the file that counts what each key used cannot be used: {error}; move it "
                 "away to begin a new one, which counts from 0 and makes signed addresses invalid"
@@ -134,6 +136,7 @@ class Usage:
         self._has_unwritten.set()
         await self._writing
         await self._write()
+        await asyncio.to_thread(self._opened.close)
 
     def count(self, name: str, characters: int, audio_s: float) -> None:
         """Count one request. name: of the key; "" without keys."""
@@ -147,10 +150,19 @@ class Usage:
             self.metrics.key_audio_seconds.labels(label).inc(audio_s)
 
     async def read(self) -> dict[str, UsedByClient]:
-        """By name, the latest included; of all servers that share the file. Raises sqlite3.Error, OSError."""
+        """By name, the latest included; of all servers that share the file. Raises as UsageFile does."""
         async with self._using_file:
-            counts = await asyncio.to_thread(self._file.read)
+            counts = await asyncio.to_thread(self._opened.read)
             return _sums((counts, self._unwritten))
+
+    def is_in_place(self) -> bool:
+        """Return whether what is counted reaches the file under the path; it may wait for a disk."""
+        return self._file is None or self._file.is_in_place()
+
+    @property
+    def _opened(self) -> UsageFile:
+        assert self._file is not None, "the usage has not been entered"
+        return self._file
 
     def _label_of(self, name: str) -> str:
         if len(self._labels) < MAX_LABELS:
@@ -173,8 +185,8 @@ class Usage:
         if not counts:
             return
         try:
-            await asyncio.to_thread(self._file.add, counts)
-        except (sqlite3.Error, OSError) as error:
+            await asyncio.to_thread(self._opened.add, counts)
+        except Exception as error:  # whatever it is: the counts stay, and are written when it is over
             self._unwritten = _sums((counts, self._unwritten))
             self._has_unwritten.set()
             if not self._is_failing:

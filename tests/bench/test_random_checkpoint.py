@@ -17,13 +17,12 @@ from firstword.bench.random_checkpoint.networks import flow_tensors, hift_tensor
 from firstword.bench.random_checkpoint.sizes import PUBLISHED_NUM_RANKS
 from firstword.bench.random_checkpoint.tokenizer import write_tokenizer
 from firstword.models.checkpoint.open import open_checkpoint
-from firstword.models.checkpoint.weights import read_tensors
 from firstword.models.config import Family, TransformerLMConfig
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
 from firstword.models.layers import FullContext, chunk_mask
 from firstword.models.tokenizer import load_text_tokenizer
 from tests.models.published_shapes import SHAPES
-from tests.support.checkpoints import FAMILIES, FORMATS, small_checkpoint
+from tests.support.checkpoints import FAMILIES, small_checkpoint
 
 FAMILY = pytest.mark.parametrize("family", FAMILIES)
 COMMON_FILES = {"llm.pt", "flow.pt", "hift.pt", "campplus.onnx", "spk2info.pt"}
@@ -114,24 +113,6 @@ def test_full_size_tensors_have_the_published_names_and_shapes(tmp_path: Path, f
     assert {name: shapes.get(name) for name in expected} == expected
 
 
-@pytest.mark.parametrize("weights_format", FORMATS)
-def test_the_tied_head_is_a_copy_of_the_text_embedding(weights_format: WeightsFormat) -> None:
-    tensors = read_tensors(small_checkpoint("cosyvoice2", weights_format) / f"llm.{weights_format}")
-
-    assert tensors["llm.model.lm_head.weight"].equal(tensors["llm.model.model.embed_tokens.weight"])
-
-
-@FAMILY
-def test_text_becomes_words_and_comes_back(family: Family) -> None:
-    tokenizer = open_checkpoint(small_checkpoint(family)).load_tokenizer()
-    text = "hello world, 你好 🙂"
-
-    ids = tokenizer.encode(text)
-
-    assert tokenizer.decode(ids) == text
-    assert ids[:3] == [tokenizer.encode(piece)[0] for piece in ("hello", " world", ",")]
-
-
 def test_ranks_of_full_size_give_the_published_vocabulary(tmp_path: Path) -> None:
     write_tokenizer(tmp_path, "cosyvoice1", PUBLISHED_NUM_RANKS)
     config = write_configuration(tmp_path, "cosyvoice1", "full").lm
@@ -155,19 +136,6 @@ def test_a_speaker_can_be_made_of_a_recording(family: Family) -> None:
     embedding, other_embedding = (speaker.embedding for speaker in speakers)
     assert embedding.norm() > 1
     assert not embedding.equal(other_embedding)
-
-
-@FAMILY
-def test_the_table_has_a_speaker_of_each_kind(family: Family) -> None:
-    checkpoint = open_checkpoint(small_checkpoint(family))
-
-    alone, prompt = checkpoint.load_speakers().values()
-
-    assert not alone.has_prompt
-    assert prompt.prompt_text_ids is not None
-    assert "hello world" in checkpoint.load_tokenizer().decode(prompt.prompt_text_ids)
-    frames_per_token = 22_050 / 256 / 50 if family == "cosyvoice1" else 2
-    assert len(prompt.prompt_mel) == int(frames_per_token * len(prompt.prompt_tokens))
 
 
 @FAMILY
@@ -214,12 +182,6 @@ def test_random_speech_tokens_are_heard(family: Family) -> None:
     assert f0.sub(150).abs().max() < 50
     assert 0.02 < samples.square().mean().sqrt() < 0.4
     assert samples.abs().max() < hift.config.audio_limit
-
-
-def test_an_empty_directory_is_filled(tmp_path: Path) -> None:
-    write_random_checkpoint(tmp_path, "cosyvoice2", "small")
-
-    assert digests(tmp_path) == digests(small_checkpoint("cosyvoice2"))
 
 
 def test_what_is_there_is_never_overwritten(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from firstword.bench import stages
-from firstword.bench.frames import frames_per_second_and_pass
 from firstword.models.config import Family
 from tests.support.checkpoints import small_checkpoint
 
@@ -60,8 +59,3 @@ def test_bad_checkpoint_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_text_without_words_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert stages.main(["--checkpoint", str(small_checkpoint("cosyvoice2")), "--text", "..."]) == 1
     assert "nothing that can be spoken" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("family", ["cosyvoice2", "cosyvoice3"])
-def test_fifty_frames_are_solved_for_a_second(family: Family) -> None:
-    assert frames_per_second_and_pass(small_checkpoint(family)) == pytest.approx(50)

@@ -14,7 +14,7 @@ from firstword.app.errors import Overloaded
 from tests.support.browser import Watch, open_console, until, until_says
 from tests.support.fake_engine import FakeEngine
 from tests.support.fake_speakers import FakeSpeakers
-from tests.support.serving import make_services, serving
+from tests.support.serving import make_services, make_surfaces, serving
 
 if TYPE_CHECKING:
     from playwright.async_api import Page, Response, WebSocketRoute
@@ -169,7 +169,7 @@ async def test_a_key_is_asked_for_and_kept_in_the_tab(page: "Page") -> None:
 
 
 async def test_a_server_with_its_metrics_elsewhere_shows_the_rest(page: "Page") -> None:
-    async with serving(make_services(), metrics_on_main_port=False) as url:
+    async with serving(make_services(), surfaces=make_surfaces(metrics_port=1)) as url:
         await open_console(page, url, "server")
         await until_says(page, "#server-sub", "on a port of their own")
         await until_says(page, "#server-tiles", "Ready")

@@ -51,6 +51,17 @@ def test_running_server_is_measured(url: str, tmp_path: Path) -> None:
     assert json.loads(path.read_text(encoding="utf-8"))["levels"][0]["num_failed"] == 0
 
 
+def test_listeners_and_what_is_good_are_chosen(url: str, tmp_path: Path) -> None:
+    path = tmp_path / "bench.json"
+    more = ("--listeners", "2", "--max-ttfa-ms", "1", "--max-gap-ms", "5000", "--any-speech", "--seed", "3")
+    result = run("bench", "--url", url, "--api-key", "secret", *SHORT, *more, "--json", str(path))
+    assert result.exit_code == 0, result.output
+    report = json.loads(path.read_text(encoding="utf-8"))
+    assert [level["load"]["kind"] for level in report["levels"]] == ["closed", "listeners"]
+    assert report["plan"]["goal"] == {"max_ttfa_s": 0.001, "max_gap_s": 5.0}
+    assert (report["plan"]["seed"], report["plan"]["judges_speech"]) == (3, False)
+
+
 def test_speech_that_is_not_sound_ends_with_one(url: str, engine: FakeEngine) -> None:
     engine.samples_per_character = 100
     result = run("bench", "--url", url, "--api-key", "secret", *SHORT)

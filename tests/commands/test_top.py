@@ -16,10 +16,10 @@ from rich.console import Console
 from firstword.app.commands import client, top
 from firstword.app.commands.top import Reading, Window
 from firstword.app.core.interface import EngineStatus
-from firstword.app.http.dependencies import Services
+from firstword.app.http.service import Service
 from tests.commands.typed import refused, run
 from tests.support.fake_engine import FakeEngine
-from tests.support.serving import make_services, serving
+from tests.support.serving import make_services, make_surfaces, serving
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.anyio
@@ -27,17 +27,17 @@ NAME = "tts_time_to_first_byte_seconds"
 
 
 @pytest.fixture
-def services() -> Services:
+def services() -> Service:
     return make_services(FakeEngine())
 
 
 @pytest.fixture
-async def url(services: Services) -> AsyncIterator[str]:
+async def url(services: Service) -> AsyncIterator[str]:
     async with serving(services) as url:
         yield url
 
 
-async def test_one_view_of_a_server(services: Services, url: str) -> None:
+async def test_one_view_of_a_server(services: Service, url: str) -> None:
     metrics = services.metrics
     for seconds in (0.12, 0.12, 0.12, 0.4):
         metrics.time_to_first_byte_seconds.labels("http").observe(seconds)
@@ -58,7 +58,7 @@ async def test_one_view_of_a_server(services: Services, url: str) -> None:
     assert ("75%" in lines["flow"], "25%" in lines["vocoder"]) == (True, True)
 
 
-async def test_an_unready_server_says_why(services: Services, url: str) -> None:
+async def test_an_unready_server_says_why(services: Service, url: str) -> None:
     assert isinstance(services.engine, FakeEngine)
     services.engine.status = EngineStatus(is_ready=False, reason="draining")
     result = await asyncio.to_thread(run, "top", "--once", "--url", url)
@@ -90,7 +90,7 @@ def test_quantiles_are_of_the_window(
     assert window.quantile(NAME, 0.5) == pytest.approx(median)
 
 
-async def test_on_a_terminal_it_goes_on_until_it_is_ended(services: Services, url: str) -> None:
+async def test_on_a_terminal_it_goes_on_until_it_is_ended(services: Service, url: str) -> None:
     command = [Path(sys.executable).parent / "firstword", "top", "--every", "0.2", "--url", url]
     with Terminal(command) as terminal:
         await asyncio.to_thread(terminal.wait_for, "nothing yet")
@@ -126,7 +126,7 @@ def test_an_interrupt_whose_exception_is_lost_ends_it_too(monkeypatch: pytest.Mo
 
 
 async def test_a_server_with_its_metrics_elsewhere_says_so() -> None:
-    async with serving(make_services(), metrics_on_main_port=False) as url:
+    async with serving(make_services(), surfaces=make_surfaces(metrics_port=1)) as url:
         line = await asyncio.to_thread(refused, "top", "--once", "--url", url)
     assert "FIRSTWORD_METRICS_PORT has moved them" in line
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from firstword.bench import cancels, constancy, first_words, soak
+from firstword.bench import compare, soak, walk
 from firstword.bench.server import ServerDidNotStart, counted, footing, own_server
 from tests.commands.typed import run
+
+ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = [
     pytest.mark.timeout(600),
@@ -20,7 +22,7 @@ pytestmark = [
 def test_short_streams_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in [name for name in os.environ if name.startswith("FIRSTWORD_")]:
         monkeypatch.delenv(name)
-    with own_server() as server:
+    with own_server({"max_streams": 8}) as server:  # none is refused, however slow the machine
         before = footing(server)
         assert before.memory_mb > 100
         assert before.threads > 2
@@ -29,14 +31,7 @@ def test_short_streams_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch, tmp
         assert found.leaks == []
         assert [reading.num_streams for reading in found.readings] == [0, 2, 5, 10, 15, 20]
         assert sum(found.ways.values()) == 20
-
-        gone = asyncio.run(cancels.measure(server.url, num_cancels=6, at_a_time=2))
-        assert [one.num_values for one in gone] == [6, 6]
-        assert counted(server.url)["tts_cancelled_total{reason=client_cancel}"] >= 6
-
-        written = asyncio.run(first_words.measure(server.url, num_texts=1))
-        seconds = {speed: quantiles[0].value for speed, quantiles in written.items()}
-        assert 0.05 < seconds["50 tokens a second"] < seconds["3 words a second"] < 20
+        assert counted(server.url)["tts_cancelled_total{reason=client_cancel}"] <= found.ways["cancelled"]
 
         load = ("--seconds", "2", "--concurrency", "2", "--rates", "", "--json", str(tmp_path / "found.json"))
         result = run("bench", "--url", server.url, *load)
@@ -52,13 +47,16 @@ def test_server_that_cannot_start_says_why() -> None:
         pass
 
 
-def test_cost_of_a_long_stream_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seconds 6 to 9 in place of 59 to 62, so that it takes seconds."""
-    monkeypatch.setattr(constancy, "LATE_S", (6.0, 9.0))
-    monkeypatch.setattr(constancy, "LAST_S", 9.5)
-    monkeypatch.setattr(constancy, "MEMORY_AT_S", (3.0, 8.0))
-    with own_server() as server:
-        found = asyncio.run(constancy.measure(server, streams=1))
-    assert found.ratio.num_values == found.cpu_ratio.num_values == 3
-    assert 0.2 < found.cpu_ratio.value < 5
-    assert len(found.grown_mb) == 1
+def test_starts_of_two_servers_are_compared() -> None:
+    found = compare.compare_starts(compare.Subject({}), compare.Subject({}, ROOT), 1)
+    for name, least in (("start-up", 0.5), ("memory after it", 100)):
+        ((one, other),) = found[name]
+        assert min(one, other) > least
+        assert 0.2 < one / other < 5
+
+
+def test_functions_that_a_text_passes_are_counted() -> None:
+    found = walk.walk(ROOT)
+    assert {("app/surfaces/tts.py", "speak"), ("models/lm/decoder.py", "SpeechDecoder.step")} <= set(found)
+    assert len(found) < 500
+    assert not [file for file, _ in found if "onnx/build" in file or "settings" in file]

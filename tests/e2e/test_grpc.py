@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from anyio.to_thread import run_sync
 
-from firstword.app.surfaces.grpc.messages import INFERENCE, SPEECH, message, method_of
+from firstword.app.http.rpc.messages import INFERENCE, SPEECH, message, method_of
 from firstword.bench.server import Footing, OwnServer, footing
 from tests.e2e.server import Server
 from tests.support.readme import ROOT

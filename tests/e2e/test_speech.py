@@ -5,6 +5,7 @@ import io
 import json
 import shutil
 import signal
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -193,7 +194,8 @@ async def test_a_term_signal_lets_streams_finish_and_keeps_what_their_key_used(t
         assert len(first) + sum(map(len, rest)) > 2 * 24_000 * 6
         assert await asyncio.to_thread(server.process.wait, 60) == 0
         server.wait_for_line("outcome=ok")
-    used = UsageFile(tmp_path / "usage.sqlite3").read()["anna"]
+    with closing(UsageFile(tmp_path / "usage.sqlite3")) as file:
+        used = file.read()["anna"]
     assert (used.requests, used.characters) == (1, 3 * len(TEXT))
     assert used.audio_s == pytest.approx((len(first) + sum(map(len, rest))) / 48_000)
 

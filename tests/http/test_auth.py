@@ -6,10 +6,9 @@ import httpx
 import pytest
 from starlette.testclient import TestClient, WebSocketDenialResponse
 
-from firstword.app.http.app import build_app
 from firstword.app.http.keys import KeyRing
 from tests.support.fake_engine import FakeEngine
-from tests.support.serving import counted, error_of, in_process, make_services, serving
+from tests.support.serving import build_app, counted, error_of, in_process, make_services, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -91,7 +90,7 @@ async def test_all_else_needs_one(path: str) -> None:
 
 async def test_without_keys_everybody_may_come_in() -> None:
     services = make_services()
-    assert services.keys.is_open
+    assert services.auth.keys.is_open
     async with in_process(services) as client:
         answer = await client.get("/speakers", headers={"Authorization": "Bearer whatever"})
     assert answer.status_code == 200

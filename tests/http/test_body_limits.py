@@ -9,11 +9,19 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from firstword.app.http.app import build_app
+from firstword.app.http.bodies import LINGER_BYTES
 from firstword.app.http.limits import speech_body_bytes
-from firstword.app.http.middleware import LINGER_BYTES
 from tests.support.fake_engine import FakeEngine
-from tests.support.serving import LIMITS, PATIENCE_S, counted, error_of, in_process, make_services, serving
+from tests.support.serving import (
+    LIMITS,
+    PATIENCE_S,
+    build_app,
+    counted,
+    error_of,
+    in_process,
+    make_services,
+    serving,
+)
 
 pytestmark = pytest.mark.anyio
 

@@ -36,8 +36,8 @@ from firstword.app.errors import (
 from firstword.app.http.errors import (
     INTERNAL,
     TABLE,
+    ErrorResponse,
     error_body,
-    error_response,
     outcome_of,
     row_of,
 )
@@ -227,6 +227,6 @@ async def test_of_many_faults_a_message_shows_a_few() -> None:
 
 
 def test_a_message_with_a_lone_surrogate_can_be_sent() -> None:
-    body = bytes(error_response(InvalidRequest("\ud800 came", param="\ud800")).body)
+    body = bytes(ErrorResponse(InvalidRequest("\ud800 came", param="\ud800")).body)
     assert rb"\ud800 came" in body
     assert error_body(InvalidRequest("no"))["error"]["param"] is None

@@ -9,7 +9,8 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from firstword.app.http import encoding
-from firstword.app.http.middleware import REPLAY_BYTES, BodyLimitMiddleware
+from firstword.app.http.bodies import REPLAY_BYTES, BodyLimitMiddleware
+from firstword.app.http.routes import Guard, Matched
 from firstword.app.surfaces import speakers
 from firstword.app.telemetry.metrics import Metrics
 from tests.support.serving import HELLO, LIMITS, in_process, make_services
@@ -77,10 +78,11 @@ async def test_a_body_reaches_the_application_in_pieces_and_others_run_between(n
             turns += 1
             await asyncio.sleep(0)
 
-    uploads = speakers.body_limits(LIMITS)
-    middleware = BodyLimitMiddleware(application, LIMITS, Metrics(), uploads)
+    guard: Guard = speakers.enrol.__dict__["guard"]
+    state = {"matched": Matched(guard, guard.body(LIMITS))}
+    middleware = BodyLimitMiddleware(application, LIMITS, Metrics())
     turning = asyncio.ensure_future(other())
-    await middleware({"type": "http", "method": "POST", "path": "/speakers", "headers": []}, receive, send)
+    await middleware({"type": "http", "headers": [], "state": state}, receive, send)
     turning.cancel()
     assert b"".join(piece["body"] for piece in pieces) == body
     assert max(len(piece["body"]) for piece in pieces) <= REPLAY_BYTES

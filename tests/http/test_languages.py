@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from firstword.app.http.dependencies import Services
+from firstword.app.http.service import Service
 from tests.support.fake_engine import FakeEngine
 from tests.support.serving import error_of, in_process, make_services
 from tests.support.ws_client import types_of, ws_client
@@ -17,7 +17,7 @@ RUSSIAN = "Привет, мир!"
 WARNING = "the text seems to have Russian (ru) in it, and fake-voice speaks en, zh only"
 
 
-async def answers_of(services: Services, text: str, **fields: Any) -> list[httpx.Response]:
+async def answers_of(services: Service, text: str, **fields: Any) -> list[httpx.Response]:
     """Of every route that speaks, and of every kind of body."""
     async with in_process(services) as client:
         query = {name: value for name, value in fields.items() if value is not None}

@@ -7,12 +7,11 @@ import httpx
 import pytest
 from starlette.testclient import TestClient, WebSocketDenialResponse
 
-from firstword.app.http.app import build_app
-from firstword.app.http.dependencies import Services
+from firstword.app.http.service import Service
 from firstword.app.options import ServerOptions
 from tests.support.fake_engine import FakeEngine
 from tests.support.fake_speakers import FakeSpeakers
-from tests.support.serving import counted, error_of, make_services
+from tests.support.serving import build_app, counted, error_of, make_services
 
 pytestmark = pytest.mark.anyio
 
@@ -20,7 +19,7 @@ HOST = "voice.test:8000"
 
 
 def client_of(
-    services: Services, origins: Sequence[str] = (), hosts: Sequence[str] | None = None, host: str = HOST
+    services: Service, origins: Sequence[str] = (), hosts: Sequence[str] | None = None, host: str = HOST
 ) -> httpx.AsyncClient:
     transport = httpx.ASGITransport(build_app(services, cors_origins=origins, allowed_hosts=hosts))
     return httpx.AsyncClient(transport=transport, base_url=f"http://{host}")

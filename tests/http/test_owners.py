@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from firstword.app.core.interface import SynthesisRequest
-from firstword.app.http.dependencies import Services
 from firstword.app.http.keys import KeyRing
+from firstword.app.http.service import Service
 from firstword.app.speakers.registry import SpeakerRegistry
 from tests.speakers.recordings import recording
 from tests.speakers.servers import Servers
@@ -44,7 +44,7 @@ class RegistryEngine(FakeEngine):
 
 
 @pytest.fixture
-async def services(tmp_path: Path) -> AsyncIterator[Services]:
+async def services(tmp_path: Path) -> AsyncIterator[Service]:
     (tmp_path / "keys.toml").write_text(FILE)
     async with AsyncExitStack() as stack:
         registry = await Servers(tmp_path / "speakers.sqlite", stack).open()
@@ -53,7 +53,7 @@ async def services(tmp_path: Path) -> AsyncIterator[Services]:
 
 
 @pytest.fixture
-async def client(services: Services) -> AsyncIterator[httpx.AsyncClient]:
+async def client(services: Service) -> AsyncIterator[httpx.AsyncClient]:
     """Anna has registered mia, which is private."""
     async with in_process(services) as client:
         answer = await client.post(
@@ -162,7 +162,7 @@ async def test_administrator_names_the_owner_of_one_of_two(client: httpx.AsyncCl
 
 
 @pytest.mark.usefixtures("client")
-async def test_private_speaker_is_not_there_on_anothers_socket(services: Services) -> None:
+async def test_private_speaker_is_not_there_on_anothers_socket(services: Service) -> None:
     async with serving(services) as url:
         async with connect_client(url, "?api_key=bobs-key") as bob:
             await bob.send("start", speaker="mia")

@@ -3,9 +3,8 @@
 import pytest
 from starlette.testclient import TestClient, WebSocketDenialResponse
 
-from firstword.app.http.app import build_app
 from tests.support.fake_engine import FakeEngine
-from tests.support.serving import counted, error_of, in_process, make_services
+from tests.support.serving import build_app, counted, error_of, in_process, make_services
 
 pytestmark = pytest.mark.anyio
 

@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import pytest
 
-from firstword.app.http.app import DrainingServer, build_app, server_config
-from tests.support.serving import PATIENCE_S, draining_server, make_services
+from firstword.app.http.app import DrainingServer, server_config
+from tests.support.serving import PATIENCE_S, build_app, draining_server, make_services
 
 pytestmark = pytest.mark.anyio
 

@@ -87,7 +87,7 @@ def end_at(statement):
         print(len(statements), flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 
-store._writer.set_trace_callback(end_at)
+store._writer.connection.set_trace_callback(end_at)
 store.insert(replace(stored, row=replace(stored.row, name="late")))
 """
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from firstword.app.clients import ANYBODY, STRANGER, Client
+from firstword.app.database import DatabaseError
 from firstword.app.errors import InvalidRequest, SpeakerExists, SpeakerNotFound, SpeakerNotYours
 from firstword.app.speakers.registry import SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
-from firstword.app.speakers.store_file import SpeakerStoreError
 from tests.speakers.recordings import recording
 from tests.speakers.servers import Servers
 
@@ -203,5 +203,5 @@ def test_store_of_a_later_release_stays_closed(tmp_path: Path) -> None:
     SpeakerStore(path).close()
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("PRAGMA user_version = 3")
-    with pytest.raises(SpeakerStoreError, match="schema 3, this release knows 2"):
+    with pytest.raises(DatabaseError, match="schema 3, this release knows 2"):
         SpeakerStore(path)

@@ -20,6 +20,7 @@ from firstword.app.core.interface import (
     SynthesisRequest,
     TextReport,
 )
+from firstword.app.core.transcript import TimedWord
 from firstword.app.errors import CancelReason, Draining, SpeakerNotFound
 from firstword.app.events import StreamEvents
 from firstword.app.telemetry.stream_stats import StreamStats
@@ -225,10 +226,23 @@ class FakeStream:
             self.num_chunks += 1
             self.stats.speech_tokens += 1
             self.stats.audio_samples += len(samples)
-            yield Audio(samples)
+            yield Audio(samples, self._ended_words())
         self._close()
         if self._failure is not None:
             raise self._failure
+
+    def _ended_words(self) -> list[TimedWord]:
+        """The word that ends in the last chunk: one chunk is one character."""
+        end = self.num_chunks
+        if not self.request.delivery.wants_words:
+            return []
+        is_end = end == len(self.text) or self.text[end].isspace()
+        word = self.text[:end].rpartition(" ")[2]
+        if not is_end or not word:
+            return []
+        self.stats.word_times = "estimated"
+        per_chunk = self._engine.samples_per_character
+        return [TimedWord(word, end - len(word), end, (end - len(word)) * per_chunk, end * per_chunk)]
 
     async def _has_due(self) -> bool:
         """Waits for something to speak; False once nothing will come."""

@@ -1,19 +1,23 @@
 """The gRPC server over fakes, on a real socket in the test's event loop."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
 
-from firstword.app.http.dependencies import Services
-from firstword.app.options import ServerOptions
-from firstword.app.surfaces.grpc.messages import INFERENCE, SPEECH, method_of
-from firstword.app.surfaces.grpc.server import GrpcServer, grpc_server
+from firstword.app.http.rpc.messages import INFERENCE, SPEECH, method_of
+from firstword.app.http.service import Service
+from firstword.app.http.surface import Surface
+from firstword.app.service import surfaces_running
+from firstword.app.surfaces.grpc.options import GrpcOptions
+from firstword.app.surfaces.grpc.server import GrpcServer
+from firstword.app.surfaces.grpc.surface import GrpcSurface
 from firstword.app.surfaces.inference.inference import Inference
-from tests.support.serving import PATIENCE_S
+from firstword.app.surfaces.inference.surface import InferenceSurface
+from tests.support.serving import PATIENCE_S, make_surfaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +25,15 @@ class Rpc:
     """A server with a channel to it."""
 
     server: GrpcServer
-    inference: Inference
+    surfaces: Sequence[Surface]
     channel: grpc.aio.Channel
     address: str
+
+    @property
+    def inference(self) -> Inference:
+        """The models, which HTTP shares."""
+        [surface] = [one for one in self.surfaces if isinstance(one, InferenceSurface)]
+        return surface.inference
 
     def speech(self, name: str) -> Any:
         """The callable of a method of our own service."""
@@ -34,14 +44,15 @@ class Rpc:
 
 
 @asynccontextmanager
-async def grpc_serving(services: Services, **options: Any) -> AsyncIterator[Rpc]:
-    """options: of `ServerOptions`. On leaving, nothing of the models is held any more."""
-    inference = Inference(services)
-    async with grpc_server(ServerOptions(grpc_port=0, **options), inference) as (server, port):
-        address = f"127.0.0.1:{port}"
+async def grpc_serving(services: Service, **options: Any) -> AsyncIterator[Rpc]:
+    """options: of `GrpcOptions`. On leaving, nothing of the models is held any more."""
+    surfaces = make_surfaces()
+    surface = GrpcSurface(GrpcOptions(port=0, **options), "127.0.0.1", surfaces)
+    async with surfaces_running([*surfaces, surface], services):
+        assert surface.server is not None
+        address = f"127.0.0.1:{surface.port}"
         async with grpc.aio.insecure_channel(address) as channel:
-            yield Rpc(server, inference, channel, address)
-    inference.close()
+            yield Rpc(surface.server, surfaces, channel, address)
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -11,26 +10,35 @@ from typing import Any
 
 import httpx
 import uvicorn
+from fastapi import FastAPI
 
-from firstword.app.http.app import DrainingServer, build_app, server_config
-from firstword.app.http.dependencies import Clock, Services
+from firstword.app.database import Database
+from firstword.app.http import app as transport
+from firstword.app.http.app import DrainingServer, server_config
+from firstword.app.http.auth import Authenticator
 from firstword.app.http.keys import KeyRing, UrlSigner
 from firstword.app.http.limits import Quotas
 from firstword.app.http.schemas import ErrorAnswer
-from firstword.app.options import Limits
+from firstword.app.http.service import Clock, Service
+from firstword.app.http.surface import Surface
+from firstword.app.options import Limits, ServerOptions
+from firstword.app.service import surfaces_of
+from firstword.app.settings import Settings
 from firstword.app.speakers.consents import ConsentStore
-from firstword.app.speakers.store_file import SPEAKERS_TABLE
+from firstword.app.speakers.store_file import SPEAKERS
+from firstword.app.surfaces.batches.options import BatchOptions
 from firstword.app.surfaces.batches.queue import Batches
 from firstword.app.surfaces.batches.store import BatchStore
-from firstword.app.surfaces.inference.inference import Inference
+from firstword.app.surfaces.batches.surface import BatchSurface
+from firstword.app.surfaces.openai.options import OpenAIOptions
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.usage import Usage
-from tests.support.fake_engine import FakeEngine
+from tests.support.fake_engine import INFO, FakeEngine
 from tests.support.fake_speakers import FakeSpeakers
 from tests.support.fake_stages import FakeStages
 
 VOICES = {"alloy": "hum", "nova": "anna"}
-MODEL_ID = "firstword-test"
+MODEL_ID = INFO.checkpoint
 HELLO = "Hello, you."
 PATIENCE_S = 20  # a test that waits longer has failed
 LIMITS = Limits()
@@ -42,45 +50,50 @@ def make_services(
     keys: Sequence[str] | KeyRing = (),
     limits: Limits = LIMITS,
     clock: Clock = time.perf_counter,
-    accepts_any_model: bool = True,
+    has_public_lists: bool = False,
     tags_audio: bool = False,
     stages: FakeStages | None = None,
     usage: Usage | None = None,
     now: Callable[[], float] = time.time,
-    batches: Batches | None = None,
-) -> Services:
+) -> Service:
     """usage: one that is entered, where what it has written is to be read."""
     key_ring = keys if isinstance(keys, KeyRing) else KeyRing(keys)
     metrics = Metrics() if usage is None else usage.metrics
-    return Services(
+    return Service(
         engine=engine or FakeEngine(),
         speakers=speakers or FakeSpeakers(),
-        consents=ConsentStore(memory_store(), Path("memory")),
-        batches=batches or Batches(BatchStore(None, 1 << 20)),
+        consents=ConsentStore(Database(None, SPEAKERS)),
         stages=stages or FakeStages(),
         metrics=metrics,
-        keys=key_ring,
-        signer=UrlSigner(b"secret of the test", key_ring, now),
+        auth=Authenticator(key_ring, UrlSigner(b"secret of the test", key_ring, now), has_public_lists),
         usage=usage or Usage(Path("never written"), metrics),
         limits=limits,
         quotas=Quotas(limits, clock),
-        model_id=MODEL_ID,
-        voices=VOICES,
-        accepts_any_model=accepts_any_model,
         clock=clock,
         tags_audio=tags_audio,
     )
 
 
-def memory_store() -> sqlite3.Connection:
-    """An empty file of speakers, in memory."""
-    connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level="IMMEDIATE")
-    connection.execute(SPEAKERS_TABLE)
-    return connection
+def make_surfaces(
+    metrics_port: int | None = None, accepts_any_model: bool = True, batches: BatchStore | None = None
+) -> list[Surface]:
+    """All that need no server of their own, as the service lists them. metrics_port: is not opened."""
+    settings = Settings.model_construct(
+        server=ServerOptions(metrics_port=metrics_port),
+        openai=OpenAIOptions("any" if accepts_any_model else "list", VOICES),
+    )
+    batch_surface = BatchSurface(BatchOptions(disk_mb=1), None)
+    batch_surface.batches = Batches(batches or BatchStore(None, 1 << 20))
+    return [batch_surface if isinstance(one, BatchSurface) else one for one in surfaces_of(settings)]
 
 
-def in_process(services: Services, **options: Any) -> httpx.AsyncClient:
-    """A client without a socket: answers come whole. options: of `build_app`."""
+def build_app(service: Service, surfaces: Sequence[Surface] | None = None, **options: Any) -> FastAPI:
+    """options: of the transport's own `build_app`. surfaces: None: all."""
+    return transport.build_app(service, surfaces or make_surfaces(), **options)
+
+
+def in_process(services: Service, **options: Any) -> httpx.AsyncClient:
+    """A client without a socket: answers come whole. options: of `build_app`, `surfaces` among them."""
     transport = httpx.ASGITransport(build_app(services, **options))
     return httpx.AsyncClient(transport=transport, base_url="http://test")
 
@@ -96,10 +109,9 @@ class AttentiveServer(uvicorn.Server):
 
 @asynccontextmanager
 async def serving(
-    services: Services,
+    services: Service,
     allowed_hosts: Sequence[str] | None = None,
-    metrics_on_main_port: bool = True,
-    inference: Inference | None = None,
+    surfaces: Sequence[Surface] | None = None,
 ) -> AsyncIterator[str]:
     """A real server in this event loop; gives its base URL. On leaving, all its requests have ended."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -107,12 +119,7 @@ async def serving(
         host, port = listening.getsockname()
         limits = services.limits
         max_message_bytes = max(limits.max_message_bytes, limits.max_reference_bytes)
-        app = build_app(
-            services,
-            allowed_hosts=allowed_hosts,
-            metrics_on_main_port=metrics_on_main_port,
-            inference=inference,
-        )
+        app = build_app(services, surfaces, allowed_hosts=allowed_hosts)
         config = server_config(app, host, port, max_message_bytes)
         server = AttentiveServer(config)
         running = asyncio.create_task(server.serve([listening]))
@@ -143,7 +150,7 @@ async def draining_server(
         await running
 
 
-def counted(services: Services, family: str, **labels: str) -> float:
+def counted(services: Service, family: str, **labels: str) -> float:
     """A sample of the metrics, by its full name."""
     value = services.metrics.registry.get_sample_value(family, labels)
     assert value is not None, f"no series {family} {labels}"

@@ -12,7 +12,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from firstword.app.audio.dsp import Samples, to_pcm16
-from firstword.app.http.dependencies import Services
+from firstword.app.http.service import Service
 from tests.support.fake_engine import FakeEngine
 from tests.support.serving import PATIENCE_S, serving
 
@@ -88,7 +88,7 @@ class QueueingEngine(FakeEngine):
 
 
 @asynccontextmanager
-async def ws_client(services: Services, **options: Any) -> AsyncIterator[Client]:
+async def ws_client(services: Service, **options: Any) -> AsyncIterator[Client]:
     """A server and one client of it."""
     async with serving(services) as url, connect_client(url, **options) as client:
         yield client

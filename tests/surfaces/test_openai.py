@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -12,11 +12,13 @@ import pytest
 from openai import AsyncOpenAI
 
 from firstword.app.errors import Overloaded, SynthesisFailed
-from firstword.app.http.dependencies import Services
 from firstword.app.http.schemas import ErrorAnswer
+from firstword.app.http.service import Service
+from firstword.app.http.surface import Surface
+from firstword.app.surfaces.openai.options import VOICES
 from tests.support.fake_engine import INFO, FakeEngine, speech
 from tests.support.fake_speakers import HUM, FakeSpeakers
-from tests.support.serving import HELLO, MODEL_ID, error_of, in_process, make_services, serving
+from tests.support.serving import HELLO, MODEL_ID, error_of, in_process, make_services, make_surfaces, serving
 from tests.support.sounds import decode_with_ffmpeg
 
 pytestmark = pytest.mark.anyio
@@ -25,9 +27,11 @@ LONG = "This text is long enough to break off. " * 20
 
 
 @asynccontextmanager
-async def openai_client(services: Services, api_key: str = "none") -> AsyncIterator[AsyncOpenAI]:
+async def openai_client(
+    services: Service, surfaces: Sequence[Surface] | None = None, api_key: str = "none"
+) -> AsyncIterator[AsyncOpenAI]:
     async with (
-        serving(services) as url,
+        serving(services, surfaces=surfaces) as url,
         AsyncOpenAI(base_url=f"{url}/v1", api_key=api_key, max_retries=0) as client,
     ):
         yield client
@@ -147,7 +151,7 @@ async def test_the_clients_key_is_a_bearer() -> None:
 
 
 async def test_the_client_sees_the_models() -> None:
-    async with openai_client(make_services(accepts_any_model=False)) as client:
+    async with openai_client(make_services(), make_surfaces(accepts_any_model=False)) as client:
         models = await client.models.list()
         alias = await client.models.retrieve("tts-1-hd")
         with pytest.raises(openai.NotFoundError, match=MODEL_ID) as refused:
@@ -160,7 +164,7 @@ async def test_the_client_sees_the_models() -> None:
 
 async def test_an_unknown_model_is_refused_before_anything_is_said() -> None:
     engine = FakeEngine()
-    async with openai_client(make_services(engine, accepts_any_model=False)) as client:
+    async with openai_client(make_services(engine), make_surfaces(accepts_any_model=False)) as client:
         with pytest.raises(openai.NotFoundError):
             await client.audio.speech.create(model="whisper-1", voice="alloy", input="Hi.")
     assert not engine.streams
@@ -168,7 +172,7 @@ async def test_an_unknown_model_is_refused_before_anything_is_said() -> None:
 
 @pytest.mark.parametrize("model", ["TTS-1", "gpt-4o-mini-tts-2025-12-15", MODEL_ID.upper()])
 async def test_a_listed_model_may_have_a_date_and_any_case(model: str) -> None:
-    async with openai_client(make_services(accepts_any_model=False)) as client:
+    async with openai_client(make_services(), make_surfaces(accepts_any_model=False)) as client:
         await client.audio.speech.create(model=model, voice="alloy", input="Hi.")
 
 
@@ -286,7 +290,7 @@ async def test_speed_goes_as_far_as_openais(speed: float) -> None:
 async def test_voices_are_the_speakers_and_openais_names() -> None:
     async with in_process(make_services()) as client:
         voices = (await client.get("/v1/audio/voices")).json()["voices"]
-    assert [voice["id"] for voice in voices] == ["hum", "anna", "alloy", "nova"]
+    assert [voice["id"] for voice in voices] == ["hum", "anna", *VOICES]
     assert all(voice["id"] == voice["name"] for voice in voices)
 
 

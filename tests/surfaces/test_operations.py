@@ -5,11 +5,10 @@ import pytest
 
 from firstword.app.audio.formats import FORMATS
 from firstword.app.core.interface import EngineStatus
-from firstword.app.http.app import build_app
 from firstword.app.speakers.interface import StoreHealth
 from tests.support.fake_engine import FakeEngine
 from tests.support.fake_speakers import FakeSpeakers
-from tests.support.serving import LIMITS, MODEL_ID, in_process, make_services
+from tests.support.serving import LIMITS, MODEL_ID, build_app, in_process, make_services, make_surfaces
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +29,7 @@ async def test_readiness_follows_the_engine() -> None:
         after = await client.get("/readyz")
     assert (before.status_code, before.json()) == (
         503,
-        {"ready": False, "reason": "draining", "damaged_speakers": []},
+        {"ready": False, "reason": "draining", "damaged_speakers": [], "failing_workers": []},
     )
     assert before.headers["retry-after"] == "1"
     assert (after.status_code, after.json()["ready"]) == (200, True)
@@ -52,7 +51,7 @@ async def test_metrics_are_shown_on_the_main_port_or_not() -> None:
     services = make_services()
     async with in_process(services) as client:
         answer = await client.get("/metrics")
-    hidden = httpx.ASGITransport(build_app(services, metrics_on_main_port=False))
+    hidden = httpx.ASGITransport(build_app(services, make_surfaces(metrics_port=1)))
     async with httpx.AsyncClient(transport=hidden, base_url="http://test") as client:
         refused = await client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain")

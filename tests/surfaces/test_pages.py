@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
+from firstword.app.http import context_messages
 from firstword.app.surfaces.console.pages import SWAGGER_UI
 from firstword.app.surfaces.websocket import messages
 from firstword.app.surfaces.websocket.asyncapi import EXAMPLES, SERVER_MESSAGES
@@ -118,7 +119,7 @@ async def test_asyncapi_describes_every_message() -> None:
     assert names("receive") == types(get_args(messages.ClientMessage))
     kinds = {
         kind
-        for kind in vars(messages).values()
+        for kind in (*vars(messages).values(), *vars(context_messages).values())
         if isinstance(kind, type) and issubclass(kind, messages.Message)
     }
     typed = {kind for kind in kinds if not kind.model_fields["type"].is_required()}

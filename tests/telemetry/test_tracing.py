@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from firstword.app.events import StreamEvents
-from firstword.app.http.dependencies import Services
+from firstword.app.http.service import Service
 from firstword.app.service import open_tracing
 from firstword.app.settings import InvalidSettings
 from firstword.app.telemetry.tracing import NO_TRACE, NO_TRACING, OpenTelemetryTracing
@@ -38,7 +38,7 @@ def exporter() -> InMemorySpanExporter:
 
 
 @pytest.fixture
-def services(exporter: InMemorySpanExporter) -> Services:
+def services(exporter: InMemorySpanExporter) -> Service:
     return replace(make_services(FakeEngine()), tracing=OpenTelemetryTracing(exporter))
 
 
@@ -55,7 +55,7 @@ def root_and_stages(exporter: InMemorySpanExporter) -> tuple[ReadableSpan, list[
 
 
 async def test_a_request_is_a_part_of_its_clients_trace(
-    services: Services, exporter: InMemorySpanExporter
+    services: Service, exporter: InMemorySpanExporter
 ) -> None:
     before_ns = time.time_ns()
     async with in_process(services) as client:
@@ -77,7 +77,7 @@ async def test_a_request_is_a_part_of_its_clients_trace(
 
 
 async def test_contexts_of_a_websocket_are_parts_of_its_upgrades_trace(
-    services: Services, exporter: InMemorySpanExporter
+    services: Service, exporter: InMemorySpanExporter
 ) -> None:
     async with serving(services) as url, connect_client(url, additional_headers=PARENT) as client:
         for context in ("a", "b"):
@@ -105,7 +105,7 @@ async def test_the_engine_adds_its_stages(exporter: InMemorySpanExporter) -> Non
 
 
 async def test_a_refused_and_a_failed_stream_are_traced(
-    services: Services, exporter: InMemorySpanExporter
+    services: Service, exporter: InMemorySpanExporter
 ) -> None:
     engine = services.engine
     assert isinstance(engine, FakeEngine)
@@ -119,7 +119,7 @@ async def test_a_refused_and_a_failed_stream_are_traced(
 
 
 async def test_what_the_client_does_not_sample_is_not_traced(
-    services: Services, exporter: InMemorySpanExporter
+    services: Service, exporter: InMemorySpanExporter
 ) -> None:
     headers = {"traceparent": PARENT["traceparent"].removesuffix("01") + "00"}
     assert services.tracing.start_stream(headers, 0.0) is NO_TRACE
@@ -128,7 +128,7 @@ async def test_what_the_client_does_not_sample_is_not_traced(
     assert exporter.get_finished_spans() == ()
 
 
-async def test_the_first_byte_leads_to_its_trace(services: Services) -> None:
+async def test_the_first_byte_leads_to_its_trace(services: Service) -> None:
     async with in_process(services) as client:
         (await client.post("/tts", json={"text": "Hi."}, headers=PARENT)).raise_for_status()
         openmetrics = await client.get("/metrics", headers={"Accept": "application/openmetrics-text"})

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from firstword.app.errors import StoreUnavailable
 from firstword.app.options import InvalidOptions
 from firstword.app.telemetry import usage as usage_module
 from firstword.app.telemetry.metrics import Metrics
@@ -16,6 +17,12 @@ from firstword.app.telemetry.usage import MAX_LABELS, OTHER, Usage, UsageFile, U
 from tests.support.readings import samples, value
 
 pytestmark = pytest.mark.anyio
+
+
+def read_file(path: Path) -> dict[str, UsedByClient]:
+    """As another server would."""
+    with closing(UsageFile(path)) as file:
+        return file.read()
 
 
 @pytest.fixture
@@ -42,7 +49,7 @@ async def test_counts_of_several_servers_are_added(path: Path) -> None:
         for _ in range(100):
             one.count("anna", 1, 1.0)
             other.count("anna", 1, 1.0)
-    assert UsageFile(path).read() == {"anna": UsedByClient(200, 200, 200.0)}
+    assert read_file(path) == {"anna": UsedByClient(200, 200, 200.0)}
 
 
 async def test_counts_are_written_together_and_soon(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +70,7 @@ async def test_counts_are_written_together_and_soon(path: Path, monkeypatch: pyt
             usage.count("anna", 1, 0.0)
         async with asyncio.timeout(20):
             await written.wait()
-        assert UsageFile(path).read() == {"anna": UsedByClient(1000, 1000, 0.0)}
+        assert read_file(path) == {"anna": UsedByClient(1000, 1000, 0.0)}
     assert len(writes) == 1  # all in one, and none at the end: nothing was left
 
 
@@ -88,7 +95,7 @@ async def test_what_cannot_be_written_is_kept_and_written_later(
                 await failed.wait()
         assert await usage.read() == {"anna": UsedByClient(1, 10, 1.0)}
         monkeypatch.setattr(UsageFile, "add", add)
-    assert UsageFile(path).read() == {"anna": UsedByClient(1, 10, 1.0)}
+    assert read_file(path) == {"anna": UsedByClient(1, 10, 1.0)}
     messages = [record.message for record in caplog.records if record.levelno == logging.ERROR]
     assert len([message for message in messages if "and is kept: database or disk is full" in message]) == 1
 
@@ -122,7 +129,8 @@ async def test_metric_has_a_bounded_number_of_names(path: Path) -> None:
 async def test_removed_file_is_no_new_one_with_another_secret(path: Path) -> None:
     async with Usage(path, Metrics()) as usage:
         os.unlink(path)
-        with pytest.raises(sqlite3.OperationalError):
+        assert not usage.is_in_place()
+        with pytest.raises(StoreUnavailable, match="the server's file of usage is gone from its disk"):
             await usage.read()
         usage.count("anna", 1, 1.0)
     with pytest.raises(FileNotFoundError), closing(open(path)):  # noqa: ASYNC230

@@ -10,15 +10,16 @@ import grpc
 
 from firstword.app.clients import ANYBODY
 from firstword.app.hosts.triton.interface import Given, engine_socket
-from firstword.app.http.app import metrics_server
 from firstword.app.http.errors import INTERNAL, error_message, rejections_counted, row_of
+from firstword.app.http.rpc.call import STATUS
 from firstword.app.options import InvalidOptions
 from firstword.app.service import running
 from firstword.app.settings import load_settings
-from firstword.app.surfaces.grpc.call import STATUS
 from firstword.app.surfaces.grpc.server import GrpcServer
-from firstword.app.surfaces.inference.inference import MAX_ELEMENTS, Caller, Inference
+from firstword.app.surfaces.inference.inference import Caller, Inference
+from firstword.app.surfaces.inference.surface import InferenceSurface
 from firstword.app.surfaces.inference.tensors import Tensor, checked_shape
+from firstword.app.surfaces.operations import metrics_server
 from firstword.app.telemetry.logs import configure_logging
 
 logger = logging.getLogger(__name__)
@@ -33,13 +34,13 @@ class OwnEngine:
 
     async def run(self, given: Given) -> AsyncGenerator[Tensor, None]:
         inference, model = self._inference, self.model
-        services = inference.services
-        caller = Caller(ANYBODY, services.clock())
-        with rejections_counted(services.metrics):
+        service = inference.service
+        caller = Caller(ANYBODY, service.clock())
+        with rejections_counted(service.metrics):
             for name, tensor in given.inputs.items():
                 spec = model.input(name)
                 assert spec is not None, "Triton takes no other"
-                checked_shape(spec, spec.datatype, tensor.shape, MAX_ELEMENTS)
+                checked_shape(spec, spec.datatype, tensor.shape)
             asked = inference.request(model, given.id, given.inputs, given.parameters, ())
         async with aclosing(inference.run(asked, caller)) as outputs:
             async for output in outputs:
@@ -64,22 +65,20 @@ async def opened_engine(family: str, checkpoint: Path | None, has_stages: bool) 
     settings = settings.model_copy(update={"server": server})
     configure_logging(settings.log.log_level, settings.log.log_format)
     async with AsyncExitStack() as stack:
-        services = await stack.enter_async_context(running(settings))
-        if services.stages.family != family:
+        service = await stack.enter_async_context(running(settings))
+        if service.stages.family != family:
             raise InvalidOptions(
-                f"{checkpoint or 'the built-in voice'} is a {services.stages.family}, and the repository was "
+                f"{checkpoint or 'the built-in voice'} is a {service.stages.family}, and the repository was "
                 f"made for a {family}; run firstword triton init again"
             )
-        inference = Inference(services)
-        stack.callback(inference.close)
+        surface = InferenceSurface()
+        await stack.enter_async_context(surface.running(service))
         if has_stages:
-            await stack.enter_async_context(
-                metrics_server(server.metrics_port, server.host, services.metrics)
-            )
+            await stack.enter_async_context(metrics_server(server.metrics_port, server.host, service.metrics))
             socket = engine_socket()
             socket.unlink(missing_ok=True)
-            stages = GrpcServer(inference)
+            stages = GrpcServer(surface.rpc_services(service))
             await stages.start(f"unix:{socket}", None)
             stack.callback(socket.unlink, missing_ok=True)
             stack.push_async_callback(stages.stop)
-        yield OwnEngine(inference)
+        yield OwnEngine(surface.inference)

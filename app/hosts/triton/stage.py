@@ -12,7 +12,7 @@ import grpc
 
 from firstword.app.core.interface import MEL_FAMILIES
 from firstword.app.hosts.triton.interface import Given, engine_socket
-from firstword.app.surfaces.grpc.messages import INFERENCE, message, method_of
+from firstword.app.http.rpc.messages import INFERENCE, message, method_of
 from firstword.app.surfaces.inference.models import Model, models_of
 from firstword.app.surfaces.inference.tensors import Tensor, from_bytes, to_bytes
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+from firstword.app.supervisor import Supervisor
 from firstword.app.surfaces.batches.store import BatchStore
 
 P = ParamSpec("P")
@@ -13,8 +14,10 @@ Result = TypeVar("Result")
 class Batches:
     """What routes and runner share."""
 
-    def __init__(self, store: BatchStore) -> None:
+    def __init__(self, store: BatchStore, on_failure: Callable[[], None] = lambda: None) -> None:
+        """on_failure: called each time that a worker fails and is started again."""
         self.store = store
+        self.workers = Supervisor(lambda _: on_failure())
         self.changed = asyncio.Event()  # there may be something to speak, or room for it
         self.stops: dict[tuple[str, int], Callable[[], None]] = {}  # of items that are spoken
 

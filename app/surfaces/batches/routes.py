@@ -2,24 +2,26 @@
 
 import asyncio
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
-from fastapi.routing import APIRoute
+from fastapi import APIRouter, Depends, Query
+from starlette.concurrency import iterate_in_threadpool
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from firstword.app.audio.formats import FORMATS
 from firstword.app.clients import Client
 from firstword.app.errors import InvalidRequest, PathNotFound, TextTooLong, UploadTooLarge
-from firstword.app.http.dependencies import Services, ServicesHere
 from firstword.app.http.errors import rejections_counted
 from firstword.app.http.forms import JsonOrFormRoute
 from firstword.app.http.limits import BodyLimit
-from firstword.app.http.schemas import ERROR_ANSWERS, binary_answers, synthesis_request
-from firstword.app.http.streaming import SYNTHETIC, TimedStreamingResponse, resolve_output_format
+from firstword.app.http.routes import Guard
+from firstword.app.http.schemas import ERROR_ANSWERS, binary_answers
+from firstword.app.http.service import Service, ServiceHere
+from firstword.app.http.streaming import SYNTHETIC, BodyResponse, resolve_output_format
 from firstword.app.options import Limits
+from firstword.app.surfaces.batches.queue import Batches
 from firstword.app.surfaces.batches.schemas import (
     MAX_BATCH_CHARS,
     MAX_ITEM_CHARS,
@@ -43,50 +45,70 @@ router = APIRouter(
 )
 
 
+def _list_body(limits: Limits) -> BodyLimit:
+    max_bytes = limits.max_batch_bytes
+    return BodyLimit(
+        max_bytes,
+        lambda: UploadTooLarge(f"the body is larger than {max_bytes} bytes; make several batches of it"),
+    )
+
+
+def batches_of(request: Request) -> Batches:
+    batches: Batches = request.state.matched.surface.batches
+    return batches
+
+
+BatchesHere = Annotated[Batches, Depends(batches_of)]
+
+
 @router.post("", status_code=201)
-async def create_batch(body: NewBatch, request: Request, services: ServicesHere) -> BatchAnswer:
+@Guard("speak", body=_list_body)
+async def create_batch(
+    body: NewBatch, request: Request, service: ServiceHere, batches: BatchesHere
+) -> BatchAnswer:
     """Take a list of texts, to be spoken while nobody who listens needs the slots."""
     client: Client = request.state.client
-    with rejections_counted(services.metrics):
-        services.quotas.charge(client.name)
-        items, new = await asyncio.to_thread(_checked_items, body.items, client, services)
+    with rejections_counted(service.metrics):
+        service.quotas.charge(client.name)
+        items, new = await asyncio.to_thread(_checked_items, body.items, client, service)
         for index, item in enumerate(items):
             if item.speaker is not None:
-                services.speakers.get(item.speaker, client)
+                service.speakers.get(item.speaker, client)
             try:
-                await item.reference(services.limits.max_reference_bytes)
+                await item.reference(service.limits.max_reference_bytes)
             except InvalidRequest as error:
                 raise InvalidRequest(f"items[{index}]: {error.message}", "items") from None
-        batches = services.batches
         batch = await batches.run(batches.store.add, client.name, new)
         batches.changed.set()
     return batch_answer(batch)
 
 
 @router.get("")
-async def list_batches(request: Request, services: ServicesHere) -> BatchList:
+@Guard("speak")
+async def list_batches(request: Request, batches: BatchesHere) -> BatchList:
     """List the key's batches, the newest first; with the scope `admin` everybody's."""
     client: Client = request.state.client
-    store = services.batches.store
-    found = await services.batches.run(store.owned_by, None if client.is_admin else client.name, MAX_LISTED)
+    found = await batches.run(batches.store.owned_by, None if client.is_admin else client.name, MAX_LISTED)
     return BatchList(batches=[batch_answer(batch) for batch in found])
 
 
 @router.get("/{id}")
-async def get_batch(id: str, request: Request, services: ServicesHere) -> BatchAnswer:
-    return batch_answer(await _own_batch(id, request, services))
+@Guard("speak")
+async def get_batch(id: str, request: Request, batches: BatchesHere) -> BatchAnswer:
+    return batch_answer(await _own_batch(id, request, batches))
 
 
 @router.get("/{id}/items")
+@Guard("speak")
 async def list_items(
     id: str,
     request: Request,
-    services: ServicesHere,
+    batches: BatchesHere,
     after: Annotated[int, Query(ge=0, description="The number of the last one seen.")] = 0,
     limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = 100,
 ) -> ItemList:
-    batch = await _own_batch(id, request, services)
-    found = await services.batches.run(services.batches.store.items, batch.id, after, limit)
+    batch = await _own_batch(id, request, batches)
+    found = await batches.run(batches.store.items, batch.id, after, limit)
     return ItemList(items=[item_answer(item) for item in found])
 
 
@@ -95,10 +117,11 @@ async def list_items(
     response_class=Response,
     responses=binary_answers(*(info.media_type for info in FORMATS.values()), description="The audio."),
 )
-async def get_item_audio(id: str, number: int, request: Request, services: ServicesHere) -> Response:
+@Guard("speak")
+async def get_item_audio(id: str, number: int, request: Request, batches: BatchesHere) -> Response:
     """Return the audio of an item that is done."""
-    batch = await _own_batch(id, request, services)
-    for found, name, path in await services.batches.run(services.batches.store.files, batch.id):
+    batch = await _own_batch(id, request, batches)
+    for found, name, path in await batches.run(batches.store.files, batch.id):
         if found == number:
             media_type = next(
                 info.media_type for format, info in FORMATS.items() if name.endswith(f".{format}")
@@ -112,56 +135,54 @@ async def get_item_audio(id: str, number: int, request: Request, services: Servi
     response_class=Response,
     responses=binary_answers("application/zip", description="A zip file with all that is done."),
 )
-async def get_batch_audio(id: str, request: Request, services: ServicesHere) -> Response:
+@Guard("speak")
+async def get_batch_audio(id: str, request: Request, service: ServiceHere, batches: BatchesHere) -> Response:
     """Return the audio of all items that are done, as one zip file, made while it is sent."""
-    batch = await _own_batch(id, request, services)
-    files = await services.batches.run(services.batches.store.files, batch.id)
-    headers = {**_HEADERS, "Content-Disposition": f'attachment; filename="{batch.id}.zip"'}
-    timeout_s = services.limits.slow_listener_timeout_s
-    return TimedStreamingResponse(_zipped(files), timeout_s, "application/zip", headers)
+    batch = await _own_batch(id, request, batches)
+    files = await batches.run(batches.store.files, batch.id)
+    headers = {
+        **_HEADERS,
+        "Content-Type": "application/zip",
+        "Content-Disposition": f'attachment; filename="{batch.id}.zip"',
+    }
+
+    async def pieces() -> AsyncGenerator[bytes]:
+        async for piece in iterate_in_threadpool(_zipped(files)):
+            yield piece
+
+    return BodyResponse(pieces(), headers, service.limits.slow_listener_timeout_s)
 
 
 @router.post("/{id}/cancel")
-async def cancel_batch(id: str, request: Request, services: ServicesHere) -> BatchAnswer:
+@Guard("speak")
+async def cancel_batch(id: str, request: Request, batches: BatchesHere) -> BatchAnswer:
     """Speak no more of it. What is done stays until the batch is deleted."""
-    batch = await _own_batch(id, request, services)
-    batches = services.batches
+    batch = await _own_batch(id, request, batches)
     await batches.run(batches.store.cancel, batch.id)
     batches.stop(batch.id)
     return batch_answer(await batches.run(batches.store.get, batch.id))
 
 
 @router.delete("/{id}", status_code=204)
-async def delete_batch(id: str, request: Request, services: ServicesHere) -> None:
+@Guard("speak")
+async def delete_batch(id: str, request: Request, batches: BatchesHere) -> None:
     """Delete it with its audio; what is being spoken of it stops."""
-    batch = await _own_batch(id, request, services)
-    batches = services.batches
-    await batches.run(batches.store.cancel, batch.id)
-    batches.stop(batch.id)
+    batch = await _own_batch(id, request, batches)
     await batches.run(batches.store.delete, batch.id)
+    batches.stop(batch.id)
+    await batches.run(batches.store.remove_files, batch.id)
 
 
-def body_limits(limits: Limits) -> list[BodyLimit]:
-    """Return the limit of the route that takes a list."""
-    max_bytes = limits.max_batch_bytes
-
-    def error() -> UploadTooLarge:
-        return UploadTooLarge(f"the body is larger than {max_bytes} bytes; make several batches of it")
-
-    routes = [route for route in router.routes if isinstance(route, APIRoute)]
-    return [BodyLimit(route, max_bytes, error) for route in routes if route.endpoint is create_batch]
-
-
-async def _own_batch(id: str, request: Request, services: Services) -> Batch:
+async def _own_batch(id: str, request: Request, batches: Batches) -> Batch:
     """Raises PathNotFound, also for another key's."""
-    batch = await services.batches.run(services.batches.store.get, id)
+    batch = await batches.run(batches.store.get, id)
     if not request.state.client.sees(batch.owner, "private"):
         raise PathNotFound(f"there is no batch {id[:64]!a}; GET /v1/audio/batches lists them")
     return batch
 
 
 def _checked_items(
-    given: Sequence[dict[str, Any]], client: Client, services: Services
+    given: Sequence[dict[str, Any]], client: Client, service: Service
 ) -> tuple[list[ItemFields], list[NewItem]]:
     """Return the items, and as they are stored. Raises InvalidRequest and TextTooLong that name the item."""
     items = parsed_items(list(given))
@@ -182,10 +203,10 @@ def _checked_items(
             raise InvalidRequest(f"items[{index}]: the name {name!a} came before; give each its own", "items")
         new[name] = NewItem(name, item.format, item.model_dump_json(exclude_unset=True))
         try:
-            resolve_output_format(item.format, item.sample_rate, item.speed, services)
-            info = services.engine.info
+            resolve_output_format(item.format, item.sample_rate, item.speed, service)
+            info = service.engine.info
             info.language_of(item.language)
-            info.check(synthesis_request(item, "", client, "batch", text=item.text))
+            info.check(item.request("", "batch", client))
         except InvalidRequest as error:
             raise InvalidRequest(f"items[{index}]: {error.message}", "items") from None
     if num_chars > MAX_BATCH_CHARS:

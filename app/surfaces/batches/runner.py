@@ -12,12 +12,13 @@ from firstword.app.audio.dsp import wav_header
 from firstword.app.audio.formats import OutputFormat, synthetic_tags
 from firstword.app.clients import ANYBODY, Client
 from firstword.app.errors import InvalidApiKey, Refused, StoreFull, TtsError
-from firstword.app.http.dependencies import Services
-from firstword.app.http.encoding import MIN_AUDIO_S, EncodedChunk, StreamEncoder
+from firstword.app.http.encoding import StreamEncoder
 from firstword.app.http.errors import error_body
-from firstword.app.http.schemas import synthesis_request
+from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
+from firstword.app.http.spoken import SpokenAudio
 from firstword.app.http.streaming import resolve_output_format
+from firstword.app.surfaces.batches.queue import Batches
 from firstword.app.surfaces.batches.schemas import ItemFields
 from firstword.app.surfaces.batches.store import Job
 
@@ -30,28 +31,25 @@ logger = logging.getLogger(__name__)
 class BatchRunner:
     """Takes items from the store and writes their audio; several at once where there are many slots."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._batches = services.batches
-        self._workers: list[asyncio.Task[None]] = []
+    def __init__(self, service: Service, batches: Batches) -> None:
+        self._service = service
+        self._batches = batches
+        self._unspoken: list[Job] = []  # taken, and to be released once the store can be written
 
     def start(self) -> None:
-        num_workers = max(1, self._services.engine.max_streams // SLOTS_PER_ITEM)
-        self._workers = [asyncio.create_task(self._work(), name=f"batch {n}") for n in range(num_workers)]
+        for number in range(max(1, self._service.engine.max_streams // SLOTS_PER_ITEM)):
+            self._batches.workers.start(f"batches-{number}", self._work)
 
     async def stop(self) -> None:
         """What is being spoken is spoken again after the next start."""
-        workers, self._workers = self._workers, []
-        for worker in workers:
-            worker.cancel()
-        for worker in workers:
-            await asyncio.wait([worker])
+        await self._batches.workers.stop()
 
     async def _work(self) -> None:
         batches = self._batches
         while True:
             batches.changed.clear()
             try:
+                await self._release()
                 job = await batches.run(batches.store.take)
             except StoreFull as error:
                 logger.warning("batches wait: %s", error.message)
@@ -63,10 +61,20 @@ class BatchRunner:
             if job is None:
                 await batches.changed.wait()
                 continue
-            wait_s = await self._speak(job)
+            try:
+                wait_s = await self._speak(job)
+            except Exception:
+                self._unspoken.append(job)
+                raise
             if wait_s:
-                await batches.run(batches.store.release, job)
-                await asyncio.sleep(wait_s)
+                self._unspoken.append(job)
+                await self._release()
+                await self._wait(wait_s)
+
+    async def _release(self) -> None:
+        while self._unspoken:
+            await self._batches.run(self._batches.store.release, self._unspoken[0])
+            del self._unspoken[0]
 
     async def _wait(self, seconds: float) -> None:
         """Until something changes, or so long."""
@@ -78,7 +86,7 @@ class BatchRunner:
 
     async def _speak(self, job: Job) -> float:
         """Return 0 once the item has ended, else after how many seconds it is to be tried again."""
-        batches, metrics = self._batches, self._services.metrics
+        batches, metrics = self._batches, self._service.metrics
         unfinished = job.path.with_name(f"{job.path.name}.part")
         try:
             audio_s = await self._write(job, unfinished)
@@ -92,7 +100,7 @@ class BatchRunner:
                 job.path.unlink(missing_ok=True)
         except Refused as error:  # full, restarting, or about to stop
             return float(error.retry_after_s)
-        except OSError as error:
+        except (OSError, StoreFull) as error:
             logger.error("%s cannot be written: %s; batches wait", unfinished, error)
             return RETRY_AFTER_S
         except Exception as error:
@@ -107,22 +115,14 @@ class BatchRunner:
 
     async def _write(self, job: Job, path: Path) -> float | None:
         """Return the seconds of audio; None: it was cancelled. Raises TtsError and OSError."""
-        services = self._services
+        service = self._service
         fields = await asyncio.to_thread(ItemFields.model_validate_json, job.request)
         client = await self._client(job.owner)
-        output = resolve_output_format(fields.format, fields.sample_rate, fields.speed, services)
-        reference = await fields.reference(services.limits.max_reference_bytes)
-        request = synthesis_request(
-            fields,
-            uuid4().hex,
-            client,
-            "batch",
-            text=fields.text,
-            reference=reference,
-            is_played=False,
-            is_background=True,
-        )
-        session = StreamSession(services, request)
+        output = resolve_output_format(fields.format, fields.sample_rate, fields.speed, service)
+        reference = await fields.reference(service.limits.max_reference_bytes)
+        delivery = fields.delivery(is_played=False, is_background=True, context=fields.context)
+        request = fields.request(uuid4().hex, "batch", client, reference, delivery)
+        session = StreamSession(service, request)
         is_cancelled = False
 
         def stop() -> None:
@@ -144,18 +144,16 @@ class BatchRunner:
         """Return how many samples went to the file."""
         num_samples = 0
         with StreamEncoder(session.stream, output, session.record.encoded) as encoder:
-            async with aclosing(encoder.events(MIN_AUDIO_S)) as events:
-                async for event in events:
-                    if isinstance(event, EncodedChunk):
-                        await asyncio.to_thread(file.write, event.data)
-                        num_samples += event.num_samples
-                        session.record.audio_went(event.num_samples, output.sample_rate_hz)
-                    await self._services.engine.wait_for_free_slot()
+            async with aclosing(SpokenAudio(session, output, encoder).chunks()) as chunks:
+                async for chunk in chunks:
+                    await asyncio.to_thread(file.write, chunk.data)
+                    num_samples += chunk.num_samples
+                    await self._service.engine.wait_for_free_slot()
         return num_samples
 
     async def _client(self, owner: str) -> Client:
         """Raises InvalidApiKey where the key that made a batch is gone, or may not speak any more."""
-        keys = self._services.keys
+        keys = self._service.auth.keys
         await keys.refresh()
         if keys.is_open:
             return ANYBODY

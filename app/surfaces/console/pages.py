@@ -9,22 +9,18 @@ from typing import Any, Final
 
 import fastapi_offline
 from fastapi import APIRouter
-from starlette.applications import Starlette
-from starlette.requests import Request
 from starlette.responses import FileResponse
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
 
-from firstword.app.http.schemas import ERROR_ANSWERS
-from firstword.app.surfaces.websocket.asyncapi import describe_websocket
+from firstword.app.http.routes import Guard
+from firstword.app.http.surface import HttpSurface
 
 router = APIRouter()
 
 STATIC: Final = Path(__file__).parent / "static"
 SWAGGER_UI: Final = Path(fastapi_offline.__file__).parent / "static"
 ASSETS_PATH: Final = "/assets"
-PAGE_PATHS: Final = frozenset({"/", "/console", "/docs", "/asyncapi"})
 
 POLICY: Final = (
     "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -44,24 +40,21 @@ def _page(name: str, policy: str = POLICY) -> FileResponse:
 
 @router.get("/", include_in_schema=False)
 @router.get("/console", include_in_schema=False)
+@Guard("public")
 async def console() -> FileResponse:
     return _page("console/index.html")
 
 
 @router.get("/docs", include_in_schema=False)
+@Guard("public")
 async def docs() -> FileResponse:
     return _page("docs/http.html", SWAGGER_POLICY)
 
 
 @router.get("/asyncapi", include_in_schema=False)
+@Guard("public")
 async def websocket_docs() -> FileResponse:
     return _page("docs/websocket.html")
-
-
-@router.get("/asyncapi.json", tags=["operations"], responses=ERROR_ANSWERS)
-async def asyncapi(request: Request) -> dict[str, Any]:
-    """Describe the WebSocket `/tts/stream` as an AsyncAPI 3.0 document."""
-    return describe_websocket(request.app.version)
 
 
 class Assets(StaticFiles):
@@ -73,14 +66,11 @@ class Assets(StaticFiles):
         return response
 
 
-def mount_assets(app: Starlette) -> None:
-    app.router.routes += [
-        Mount(f"{ASSETS_PATH}/swagger-ui", Assets(directory=SWAGGER_UI)),
-        Mount(ASSETS_PATH, Assets(directory=STATIC)),
-    ]
+def _assets(path: str, directory: Path) -> Mount:
+    return Mount(path, Guard("public")(Assets(directory=directory)))
 
 
-def is_open_page(scope: Scope) -> bool:
-    """Whether a request is for a page or its assets, which need no key."""
-    path: str = scope["path"]
-    return path in PAGE_PATHS or path.startswith(f"{ASSETS_PATH}/")
+surface = HttpSurface(
+    "console",
+    [*router.routes, _assets(f"{ASSETS_PATH}/swagger-ui", SWAGGER_UI), _assets(ASSETS_PATH, STATIC)],
+)

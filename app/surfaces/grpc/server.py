@@ -1,7 +1,6 @@
 """The gRPC server: its services, reflection, health, TLS, and its end."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -10,11 +9,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from firstword.app.options import InvalidOptions, ServerOptions
-from firstword.app.surfaces.grpc.inference import InferenceService
-from firstword.app.surfaces.grpc.messages import INFERENCE, POOL, SPEECH, handler_of
-from firstword.app.surfaces.grpc.speech import SpeechService
-from firstword.app.surfaces.inference.inference import Inference
+from firstword.app.http.rpc.messages import POOL, handler_of
+from firstword.app.http.surface import RpcHandler
+from firstword.app.options import InvalidOptions
+from firstword.app.surfaces.grpc.options import GrpcOptions
 
 MAX_CALLS: Final = 1024  # at once; more are refused with RESOURCE_EXHAUSTED
 MAX_MESSAGE_BYTES: Final = 32 << 20  # 30 s of 16 kHz float32 is 2 MB, a recording to register 10 MB
@@ -26,7 +24,8 @@ _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 class GrpcServer:
     """It serves within the event loop that made it, until `stop`."""
 
-    def __init__(self, inference: Inference) -> None:
+    def __init__(self, services: Mapping[str, Mapping[str, RpcHandler]]) -> None:
+        """services: handlers of the methods, by the full name of their service and by their own."""
         self._server = grpc.aio.server(
             maximum_concurrent_rpcs=MAX_CALLS,
             options=[
@@ -35,16 +34,14 @@ class GrpcServer:
                 ("grpc.so_reuseport", 0),  # a port that is taken is an error
             ],
         )
-        speech = SpeechService(inference.services)
-        handlers = {SPEECH: speech.handlers(), INFERENCE: InferenceService(inference).handlers()}
         self._server.add_generic_rpc_handlers(
-            tuple(handler_of(service, methods) for service, methods in handlers.items())
+            tuple(handler_of(service, methods) for service, methods in services.items())
         )
         self._health = health.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         POOL.AddSerializedFile(health_pb2.DESCRIPTOR.serialized_pb)
         POOL.AddSerializedFile(reflection_pb2.DESCRIPTOR.serialized_pb)
-        self._names = (*handlers, "grpc.health.v1.Health", reflection.SERVICE_NAME)
+        self._names = (*services, "grpc.health.v1.Health", reflection.SERVICE_NAME)
         reflection.enable_server_reflection(self._names, self._server, POOL)
 
     async def start(self, address: str, credentials: grpc.ServerCredentials | None) -> int:
@@ -75,25 +72,9 @@ class GrpcServer:
             await self._health.set(name, status)
 
 
-@asynccontextmanager
-async def grpc_server(options: ServerOptions, inference: Inference) -> AsyncIterator[tuple[GrpcServer, int]]:
-    """Serve gRPC as the options say, on the host of HTTP; gives the server and its port.
-
-    Raises InvalidOptions.
-    """
-    assert options.grpc_port is not None
-    host = f"[{options.host}]" if ":" in options.host else options.host
-    server = GrpcServer(inference)
-    port = await server.start(f"{host}:{options.grpc_port}", tls_credentials(options))
-    try:
-        yield server, port
-    finally:
-        await server.stop()
-
-
-def tls_credentials(options: ServerOptions) -> grpc.ServerCredentials | None:
+def tls_credentials(options: GrpcOptions) -> grpc.ServerCredentials | None:
     """None: without TLS. Raises InvalidOptions."""
-    certificate, key = options.grpc_tls_certificate, options.grpc_tls_key
+    certificate, key = options.tls_certificate, options.tls_key
     if certificate is None and key is None:
         return None
     if certificate is None or key is None:

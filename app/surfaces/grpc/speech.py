@@ -1,25 +1,28 @@
 """The service `firstword.v1.Speech`: whole texts, texts in pieces, speakers."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from firstword.app.errors import InvalidRequest, TtsError
-from firstword.app.http.dependencies import Services
-from firstword.app.http.encoding import MIN_AUDIO_S, EncodedChunk, StreamEncoder
+from firstword.app.http import context_messages as ws
+from firstword.app.http.context import Context, Peer
 from firstword.app.http.errors import invalid_request, rejections_counted
 from firstword.app.http.limits import upload_too_large
-from firstword.app.http.schemas import SpeechBody, SpokenWord, synthesis_request
+from firstword.app.http.routes import Guard
+from firstword.app.http.rpc.call import Call, answered
+from firstword.app.http.rpc.messages import message
+from firstword.app.http.schemas import SpeechBody, SpokenWord
+from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
+from firstword.app.http.spoken import SpokenAudio, framed
 from firstword.app.http.streaming import resolve_output_format
+from firstword.app.http.surface import RpcHandler
 from firstword.app.speakers.interface import SpeakerInfo
-from firstword.app.surfaces.grpc.call import Call, answered
-from firstword.app.surfaces.grpc.messages import Handler, message
-from firstword.app.surfaces.websocket import messages as ws
-from firstword.app.surfaces.websocket.context import Context
 
 SpeechEvent = message("firstword.v1.SpeechEvent")
 Started = message("firstword.v1.Started")
@@ -35,95 +38,68 @@ Fields = TypeVar("Fields", bound=BaseModel)
 
 
 class SpeechService:
-    """Its methods over the services of the transport."""
+    """Its methods over the service."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, service: Service) -> None:
+        self._service = service
 
-    def handlers(self) -> Mapping[str, Handler]:
-        services = self._services
+    def methods(self) -> Mapping[str, RpcHandler]:
+        answer = partial(answered, self._service)
+        any_key, speak, enrol = Guard("any key"), Guard("speak"), Guard("enrol")
         return {
-            "Synthesize": answered(services, self._synthesize, "speak"),
-            "Converse": answered(services, self._converse, "speak"),
-            "ListSpeakers": answered(services, self._list),
-            "GetSpeaker": answered(services, self._get),
-            "RegisterSpeaker": answered(services, self._register, "enrol"),
-            "DeleteSpeaker": answered(services, self._delete, "enrol"),
+            "Synthesize": answer(speak, self._synthesize),
+            "Converse": answer(speak, self._converse),
+            "ListSpeakers": answer(any_key, self._list),
+            "GetSpeaker": answer(any_key, self._get),
+            "RegisterSpeaker": answer(enrol, self._register),
+            "DeleteSpeaker": answer(enrol, self._delete),
         }
 
     async def _synthesize(self, request: Any, call: Call) -> None:
-        services = self._services
+        service = self._service
         body = _validated(SpeechBody, {"text": "", **_set_fields(request)})
-        output = resolve_output_format(body.format, body.sample_rate, body.speed, services)
-        synthesis = synthesis_request(body, call.request_id, call.client, "grpc", text=body.text)
-        session = StreamSession(services, synthesis, call.received_s)
+        output = resolve_output_format(body.format, body.sample_rate, body.speed, service)
+        session = StreamSession(service, body.request(call.request_id, "grpc", call.client), call.received_s)
         session.cancel_reason = "disconnect"
         call.session = session
         await call.send_id()
-        num_sent = 0
-        rate_hz = output.sample_rate_hz
-        async with session:
-            with StreamEncoder(session.stream, output, session.record.encoded) as encoder:
-                async with aclosing(encoder.events(MIN_AUDIO_S)) as events:
-                    async for event in events:
-                        if not isinstance(event, EncodedChunk):
-                            continue
-                        if not num_sent:
-                            await call.write(_started(call.request_id, output.format, rate_hz))
-                        words = body.spoken(event.words, session.stream.sample_rate_hz * output.speed)
-                        start_ms, duration_ms = (
-                            1000 * count / rate_hz for count in (num_sent, event.num_samples)
-                        )
-                        await call.write(_audio(event.data, start_ms, duration_ms, words))
-                        num_sent += event.num_samples
-                        session.record.audio_went(event.num_samples, rate_hz)
-            record, counts = session.record, session.stream.stats
-            await call.write(
-                SpeechEvent(
-                    done=Done(
-                        ttfb_ms=record.ttfb_ms,
-                        audio_ms=1000 * num_sent / rate_hz,
-                        rtf=record.rtf(counts),
-                        speech_tokens=counts.speech_tokens,
-                        characters=counts.characters,
-                        word_times=counts.word_times,
-                    )
-                )
-            )
+        async with aclosing(framed(session, output, _events, body)) as events:
+            async for event in events:
+                await call.write(event)
 
     async def _converse(self, requests: Any, call: Call) -> None:
         await call.send_id()
-        await Conversation(self._services, call).run(requests)
+        await Conversation(self._service, call).run(requests)
 
     async def _list(self, request: Any, call: Call) -> Any:
         return ListSpeakersResponse(
-            speakers=[_speaker(info) for info in self._services.speakers.list(call.client)]
+            speakers=[_speaker(info) for info in self._service.speakers.list(call.client)]
         )
 
     async def _get(self, request: Any, call: Call) -> Any:
-        return _speaker(self._services.speakers.get(request.name, call.client))
+        return _speaker(self._service.speakers.get(request.name, call.client))
 
     async def _register(self, request: Any, call: Call) -> Any:
-        services = self._services
-        with rejections_counted(services.metrics):
-            services.quotas.charge(call.client.name)
-            if len(request.audio) > services.limits.max_upload_bytes:
-                raise upload_too_large(services.limits.max_upload_bytes)
-            info = await services.speakers.enrol(
+        service = self._service
+        with rejections_counted(service.metrics):
+            service.quotas.charge(call.client.name)
+            if len(request.audio) > service.limits.max_upload_bytes:
+                raise upload_too_large(service.limits.max_upload_bytes)
+            info = await service.speakers.enrol(
                 request.name, request.audio, request.transcript, request.language or None, client=call.client
             )
         return _speaker(info)
 
     async def _delete(self, request: Any, call: Call) -> Any:
-        await self._services.speakers.delete(request.name, client=call.client)
+        await self._service.speakers.delete(request.name, client=call.client)
         return DeleteSpeakerResponse()
 
 
 class Conversation:
     """One call of Converse: a context of the WebSocket's kind, whose messages go out as events."""
 
-    def __init__(self, services: Services, call: Call) -> None:
-        self._services = services
+    def __init__(self, service: Service, call: Call) -> None:
+        self._service = service
         self._call = call
         self._context: Context | None = None  # None: nothing has come
         self._has_begun = asyncio.Event()
@@ -191,9 +167,9 @@ class Conversation:
 
     def _open(self, start: ws.Start) -> Context:
         sender = EventSender(self._call)
-        context = Context(
-            start, self._services, self._call.client, {}, sender, True, None, "grpc", self._call.request_id
-        )
+        call = self._call
+        peer = Peer(call.client, "grpc", request_id=call.request_id)
+        context = Context(start, self._service, peer, sender, is_explicit=True)
         self._context = context
         self._has_begun.set()
         return context
@@ -207,11 +183,10 @@ class EventSender:
 
     async def post(
         self,
-        message: ws.Message | ws.Close,
+        message: ws.Message,
         frame: bytes = b"",
         before_write: Callable[[], None] | None = None,
     ) -> Awaitable[None]:
-        assert isinstance(message, ws.Message), message
         await self.send(message, frame, before_write)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         done.set_result(None)
@@ -237,6 +212,28 @@ class EventSender:
             case _:
                 raise AssertionError(message)
         await self._call.write(event)
+
+
+async def _events(audio: SpokenAudio) -> AsyncGenerator[Any]:
+    """Say what the audio will be, then the audio itself, then how it went."""
+    session, output = audio.session, audio.output
+    num_sent, rate_hz = 0, output.sample_rate_hz
+    async for chunk in audio.chunks():
+        if not num_sent:
+            yield _started(session.stream.request.request_id, output.format, rate_hz)
+        start_ms, duration_ms = (1000 * count / rate_hz for count in (num_sent, chunk.num_samples))
+        yield _audio(chunk.data, start_ms, duration_ms, audio.words(chunk))
+        num_sent += chunk.num_samples
+    record, counts = session.record, session.stream.stats
+    done = Done(
+        ttfb_ms=record.ttfb_ms,
+        audio_ms=1000 * num_sent / rate_hz,
+        rtf=record.rtf(counts),
+        speech_tokens=counts.speech_tokens,
+        characters=counts.characters,
+        word_times=counts.word_times,
+    )
+    yield SpeechEvent(done=done)
 
 
 def _event_of(cancelled: ws.Cancelled) -> Any:

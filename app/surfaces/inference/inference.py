@@ -14,12 +14,12 @@ from pydantic import ValidationError
 from firstword.app.audio.dsp import Samples
 from firstword.app.audio.encode import encode_whole
 from firstword.app.clients import Client
-from firstword.app.core.interface import Audio, SpeechPrompt, TokenSession
+from firstword.app.core.interface import Audio, SpeechPrompt, SynthesisRequest, TokenSession
 from firstword.app.errors import CancelReason, InvalidRequest, Overloaded
-from firstword.app.http.dependencies import Services
 from firstword.app.http.encoding import MIN_AUDIO_S
 from firstword.app.http.errors import invalid_request, rejections_counted
-from firstword.app.http.schemas import VoiceFields, synthesis_request
+from firstword.app.http.schemas import VoiceFields
+from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
 from firstword.app.speakers.interface import SentRecording, checked_transcript
 from firstword.app.surfaces.inference.models import (
@@ -32,7 +32,6 @@ from firstword.app.surfaces.inference.models import (
 )
 from firstword.app.surfaces.inference.tensors import Tensor
 
-MAX_ELEMENTS: Final = 2_000_000  # of one tensor: two minutes of 16 kHz, more than a recording may have
 MAX_SESSIONS: Final = 256  # of token2wav, beside the slots that each holds
 
 _VOICE_PARAMETERS = ("speaker", "language", "instruct", "seed")
@@ -73,11 +72,11 @@ class _Session:
 
 
 class Inference:
-    """The models over the services; one for a server, whatever protocols it has."""
+    """The models over the service; one for a server, whatever protocols it has."""
 
-    def __init__(self, services: Services) -> None:
-        self.services = services
-        stages = services.stages
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        stages = service.stages
         self.models = models_of(stages.family, stages.gives_mel)
         self._sessions: dict[tuple[str, str], _Session] = {}  # of token2wav, by owner and request id
 
@@ -129,8 +128,8 @@ class Inference:
                         yield chunk[None]
             else:
                 with (
-                    rejections_counted(self.services.metrics),
-                    self.services.quotas.admitted(caller.client.name),
+                    rejections_counted(self.service.metrics),
+                    self.service.quotas.admitted(caller.client.name),
                 ):
                     output = await getattr(self, f"_{request.model.name}")(request, caller)
                 yield output[None]
@@ -151,7 +150,7 @@ class Inference:
     async def _speak(
         self, request: InferenceRequest, caller: Caller, queue_s: list[float]
     ) -> AsyncGenerator[Samples, None]:
-        services = self.services
+        service = self.service
         text = _text(request.inputs["target_text"], "target_text")
         if not text:
             raise InvalidRequest("`target_text` is empty; send the text to speak", "target_text")
@@ -159,10 +158,18 @@ class Inference:
         reference = self._reference(request)
         if reference is not None and voice.speaker is not None:
             raise InvalidRequest("`reference_wav` and the parameter speaker both came; send one", "speaker")
-        synthesis = synthesis_request(
-            voice, request.id or uuid4().hex, caller.client, "kserve", text=text, reference=reference
+        synthesis = SynthesisRequest(
+            request.id or uuid4().hex,
+            "kserve",
+            text=text,
+            voice=voice.voice_choice(reference),
+            reading=voice.reading,
+            sampling=voice.sampling,
+            seed=voice.seed,
+            delivery=voice.delivery(),
+            client=caller.client,
         )
-        session = StreamSession(services, synthesis, caller.received_s)
+        session = StreamSession(service, synthesis, caller.received_s)
         session.cancel_reason = caller.cancel_reason
         caller.session = session
         async with session:
@@ -187,15 +194,15 @@ class Inference:
         return SentRecording(content, transcript)
 
     async def _audio_tokenizer(self, request: InferenceRequest, caller: Caller) -> Tensor:
-        tokens = await self.services.stages.speech_tokens(_samples(request), REFERENCE_HZ)
+        tokens = await self.service.stages.speech_tokens(_samples(request), REFERENCE_HZ)
         return np.array(tokens, np.int32) + SPEECH_TOKEN_OFFSET
 
     async def _speaker_embedding(self, request: InferenceRequest, caller: Caller) -> Tensor:
-        return await self.services.stages.embedding(_samples(request), REFERENCE_HZ)
+        return await self.service.stages.embedding(_samples(request), REFERENCE_HZ)
 
     async def _vocoder(self, request: InferenceRequest, caller: Caller) -> Tensor:
         is_last = bool(request.inputs.get("finalize", np.ones((1, 1), bool))[0, 0])
-        return await self.services.stages.vocode(request.inputs["mel"][0], is_last)
+        return await self.service.stages.vocode(request.inputs["mel"][0], is_last)
 
     async def _token2wav(self, request: InferenceRequest, caller: Caller) -> Tensor:
         """Each request has all tokens so far; those that are new are given on.
@@ -221,10 +228,10 @@ class Inference:
                     )
                 new = tokens[session.num_given :]
                 session.num_given = len(tokens)
-                clock, services = self.services.clock, self.services
+                clock, service = self.service.clock, self.service
                 deadline_s = clock() if session.deadline_s is None else session.deadline_s
                 output = await session.tokens.step(new, is_last, deadline_s)
-                rate_hz = MEL_HZ if services.stages.gives_mel else services.engine.info.sample_rate_hz
+                rate_hz = MEL_HZ if service.stages.gives_mel else service.engine.info.sample_rate_hz
                 session.deadline_s = max(deadline_s, clock()) + output.shape[-1] / rate_hz
         except BaseException:
             self.free(key)
@@ -242,7 +249,7 @@ class Inference:
         if session is None:
             if len(self._sessions) >= MAX_SESSIONS:
                 raise Overloaded(f"{MAX_SESSIONS} sessions of token2wav are open; finish one first", 1)
-            stages = self.services.stages
+            stages = self.service.stages
             hop = None
             if not is_last:  # the first hop then ends where the client's does
                 hop = (num_tokens - stages.lookahead_tokens - 1) % stages.chunk_tokens + 1
@@ -259,7 +266,7 @@ class Inference:
         async with session.lock:
             yield session
         if key in self._sessions:
-            idle_s = self.services.limits.slow_listener_timeout_s
+            idle_s = self.service.limits.slow_listener_timeout_s
             session.timer = asyncio.get_running_loop().call_later(idle_s, self.free, key)
 
     def free(self, key: tuple[str, str]) -> None:

@@ -1,10 +1,11 @@
 """The models that the Open Inference Protocol shows, with the tensors of the published deployment."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version as version_of
+from typing import Any, Final
 
-from firstword.app.errors import ModelNotFound
+from firstword.app.errors import InvalidRequest, ModelNotFound
 from firstword.app.surfaces.inference.tensors import TensorSpec
 
 VERSION: Final = "1"
@@ -71,6 +72,16 @@ class Model:
     def input(self, name: str) -> TensorSpec | None:
         return next((spec for spec in self.inputs if spec.name == name), None)
 
+    def named_input(self, name: object) -> TensorSpec:
+        """Raise InvalidRequest where it has none of that name."""
+        spec = self.input(name) if isinstance(name, str) else None
+        if spec is None:
+            known = ", ".join(spec.name for spec in self.inputs)
+            raise InvalidRequest(
+                f"model `{self.name}` has no input {str(name)[:64]!a}; it has {known}", "inputs"
+            )
+        return spec
+
 
 def models_of(family: str, gives_mel: bool) -> Mapping[str, Model]:
     """By name; the first speaks texts. gives_mel: as `Stages` says."""
@@ -96,3 +107,64 @@ def find_model(models: Mapping[str, Model], name: str, version: str) -> Model:
     if version not in ("", VERSION):
         raise ModelNotFound(f"model {name!r} has no version {version[:16]!a}; it has version {VERSION}")
     return model
+
+
+Json = dict[str, Any]
+"""What the protocol says over HTTP; over gRPC the same is a message."""
+
+
+def server_metadata() -> Json:
+    return {"name": PLATFORM, "version": version_of("firstword"), "extensions": EXTENSIONS}
+
+
+def model_metadata(model: Model) -> Json:
+    def described(spec: TensorSpec) -> Json:
+        return {"name": spec.name, "datatype": spec.datatype, "shape": spec.shape}
+
+    return {
+        "name": model.name,
+        "versions": [VERSION],
+        "platform": PLATFORM,
+        "inputs": [described(spec) for spec in model.inputs],
+        "outputs": [described(model.output)],
+    }
+
+
+def model_config(model: Model) -> Json:
+    """Return the configuration of a model as Triton shows it."""
+
+    def described(spec: TensorSpec) -> Json:
+        kind = "STRING" if spec.datatype == "BYTES" else spec.datatype
+        return {"name": spec.name, "data_type": f"TYPE_{kind}", "dims": spec.dims}
+
+    return {
+        "name": model.name,
+        "platform": PLATFORM,
+        "backend": PLATFORM,
+        "max_batch_size": 1,
+        "input": [{**described(spec), "optional": spec.is_optional} for spec in model.inputs],
+        "output": [described(model.output)],
+        "model_transaction_policy": {"decoupled": model.is_decoupled},
+    }
+
+
+def model_statistics(model: Model) -> Json:
+    statistics = model.statistics
+    return {
+        "name": model.name,
+        "version": VERSION,
+        "last_inference": statistics.last_inference_ms,
+        "inference_count": statistics.success.count,
+        "execution_count": statistics.success.count,
+        "inference_stats": {
+            "success": asdict(statistics.success),
+            "fail": asdict(statistics.fail),
+            "queue": asdict(statistics.queue),
+            "compute_infer": asdict(statistics.compute),
+        },
+        "batch_stats": [],
+    }
+
+
+def repository_index(models: Mapping[str, Model]) -> list[Json]:
+    return [{"name": name, "version": VERSION, "state": "READY", "reason": ""} for name in models]

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from firstword.app.errors import InvalidRequest
 
+MAX_ELEMENTS: Final = 2_000_000  # of one tensor: two minutes of 16 kHz, more than a recording may have
+
 DataType = Literal["FP32", "FP16", "INT32", "BOOL", "BYTES"]
 Tensor = NDArray[Any]  # of BYTES: objects, each `bytes`
 
@@ -43,9 +45,7 @@ class TensorSpec:
         return (-1, *self.dims)
 
 
-def checked_shape(
-    spec: TensorSpec, datatype: str, shape: Sequence[int], max_elements: int
-) -> tuple[int, ...]:
+def checked_shape(spec: TensorSpec, datatype: str, shape: Sequence[int]) -> tuple[int, ...]:
     """Return the shape of an input that came. Raises InvalidRequest."""
     came = f"{datatype} {list(shape)}"
     expected = [1, *spec.dims]
@@ -61,11 +61,28 @@ def checked_shape(
     count = 1
     for size in shape:
         count *= size
-    if count > max_elements:
+    if count > MAX_ELEMENTS:
         raise InvalidRequest(
-            f"input `{spec.name}` has {count} elements; expected {max_elements} at most", spec.name
+            f"input `{spec.name}` has {count} elements; expected {MAX_ELEMENTS} at most", spec.name
         )
     return tuple(shape)
+
+
+@dataclass(frozen=True, slots=True)
+class SentTensor:
+    """An input as it came. raw: its bytes; None: `values` has them, of JSON or of a gRPC message."""
+
+    datatype: str
+    shape: Sequence[int]
+    raw: bytes | None = None
+    values: Any = None
+
+    def read(self, spec: TensorSpec) -> Tensor:
+        """Raise InvalidRequest where it is not what the model takes."""
+        shape = checked_shape(spec, self.datatype, self.shape)
+        if self.raw is None:
+            return from_values(spec, shape, self.values)
+        return from_bytes(spec, shape, self.raw)
 
 
 def from_bytes(spec: TensorSpec, shape: tuple[int, ...], raw: bytes) -> Tensor:

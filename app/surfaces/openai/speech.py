@@ -1,20 +1,24 @@
 """OpenAI's speech API, as its own clients and agent frameworks call it."""
 
+import json
 import re
-from typing import Annotated, Literal
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter
-from fastapi.routing import APIRoute
+from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from firstword.app.audio.formats import MAX_SPEED, MIN_SPEED, AudioFormat
 from firstword.app.clients import Client
+from firstword.app.core.interface import Delivery, SynthesisRequest, VoiceChoice
 from firstword.app.errors import InvalidRequest, ModelNotFound, SpeakerNotFound, StringTooLong, TextTooLong
-from firstword.app.http.dependencies import Services, ServicesHere
+from firstword.app.http.errors import error_body
 from firstword.app.http.forms import JsonOrFormRoute
-from firstword.app.http.limits import BodyLimit, speech_body_bytes
+from firstword.app.http.limits import speech_body
+from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import (
     AUDIO_ANSWERS,
     ERROR_ANSWERS,
@@ -25,21 +29,44 @@ from firstword.app.http.schemas import (
     SampleRate,
     Seed,
     TimestampFields,
-    synthesis_request,
 )
-from firstword.app.http.streaming import (
-    AudioResponse,
-    CompleteAudioResponse,
-    EventStreamResponse,
-    resolve_output_format,
-)
-from firstword.app.options import Limits
+from firstword.app.http.service import Service, ServiceHere
+from firstword.app.http.spoken import Framing, SpokenAudio, framing_of, in_json
+from firstword.app.http.streaming import BodyResponse, audio_response, resolve_output_format
 from firstword.app.speech_options import NotBoolean, SpeechOptions
 
 MODEL_ALIASES = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # the defaults of clients
 _DATE = re.compile(r"-\d{4}-\d{2}-\d{2}$")  # behind the name of a model, a version of it
 
 router = APIRouter(prefix="/v1", tags=["openai"], responses=ERROR_ANSWERS, route_class=JsonOrFormRoute)
+
+
+def _too_long(max_bytes: int) -> StringTooLong:
+    return StringTooLong(f"the body is larger than {max_bytes} bytes; send a shorter text", "input")
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names that OpenAI's clients send."""
+
+    model_id: str  # the model's
+    voices: Mapping[str, str]  # OpenAI's voices -> our speakers
+    accepts_any_model: bool = True  # not only those of /v1/models
+
+    def check_model(self, model: str) -> None:
+        """Raise ModelNotFound."""
+        known = (self.model_id, *MODEL_ALIASES)
+        name = _DATE.sub("", model.lower())
+        if not self.accepts_any_model and name not in (one.lower() for one in known):
+            raise ModelNotFound(f"unknown model {model[:60]!r}; choose one of {', '.join(known)}")
+
+
+def names_of(request: Request) -> Names:
+    names: Names = request.state.matched.surface.names
+    return names
+
+
+NamesHere = Annotated[Names, Depends(names_of)]
 
 
 class VoiceId(BaseModel):
@@ -87,62 +114,91 @@ class VoiceList(BaseModel):
 
 
 @router.post("/audio/speech", response_class=Response, responses=AUDIO_ANSWERS)
-async def create_speech(body: SpeechRequest, request: Request, services: ServicesHere) -> AudioResponse:
+@Guard("speak", body=speech_body(_too_long))
+async def create_speech(
+    body: SpeechRequest, request: Request, service: ServiceHere, names: NamesHere
+) -> BodyResponse:
     """Speak a text, as audio or as events. The status line comes with the first audio.
 
     Instructions that the checkpoint does not support are ignored, as those for tts-1 are.
     """
     if body.model is not None:
-        _check_model(body.model, services)
-    info = services.engine.info
-    synthesis = synthesis_request(
-        body,
+        names.check_model(body.model)
+    info = service.engine.info
+    is_streamed = body.stream or body.stream_format == "sse"
+    reference = await body.reference(service.limits.max_reference_bytes)
+    has_own_voice = body.speaker is None and body.reference_audio
+    speaker = None if has_own_voice else _speaker(body, request.state.client, service, names)
+    instruct = body.instructions or None if info.takes_instruct else None
+    synthesis = SynthesisRequest(
         request.state.request_id,
-        request.state.client,
         "openai",
         text=body.input,
-        reference=await body.reference(services.limits.max_reference_bytes),
-        speaker=None
-        if body.speaker is None and body.reference_audio
-        else _speaker(body, request.state.client, services),
-        instruct=body.instructions or None if info.takes_instruct else None,
-        is_played=body.stream or body.stream_format == "sse",
+        voice=VoiceChoice(speaker, reference, body.voice_mode, instruct, body.language),
+        reading=body.reading,
+        sampling=body.sampling,
+        seed=body.seed,
+        delivery=Delivery(body.volume, body.context, body.wants_words, is_streamed, cache=body.cache),
+        client=request.state.client,
     )
     if body.timestamps is not None and body.stream_format != "sse":
         raise InvalidRequest('timestamps come with events only; set stream_format to "sse"', "timestamps")
-    output = resolve_output_format(body.response_format, body.sample_rate, body.speed, services)
+    output = resolve_output_format(body.response_format, body.sample_rate, body.speed, service)
     # By the fields alone: OpenAI's client accepts octets even when it asks for events.
-    if body.stream_format == "sse":
-        kind: type[AudioResponse] = EventStreamResponse
-    else:
-        kind = AudioResponse if body.stream else CompleteAudioResponse
-    return kind(request, services, synthesis, output, body, _in_openai_words)
+    framing = EVENTS if body.stream_format == "sse" else framing_of(body.stream, has_words=False)
+    return audio_response(request, service, synthesis, output, framing, body, _in_openai_words)
+
+
+async def _events(audio: SpokenAudio) -> AsyncGenerator[bytes]:
+    """OpenAI's server-sent events. Input tokens are counted as characters: those of the text are not told."""
+    async for chunk in audio.chunks():
+        yield _event({"type": "speech.audio.delta", **in_json(audio, chunk)})
+    stats = audio.session.stream.stats
+    usage = {
+        "input_tokens": stats.characters,
+        "output_tokens": stats.speech_tokens,
+        "total_tokens": stats.characters + stats.speech_tokens,
+    }
+    yield _event({"type": "speech.audio.done", "usage": usage})
+
+
+def _event(content: Mapping[str, object]) -> bytes:
+    return f"data: {json.dumps(content)}\n\n".encode()
+
+
+EVENTS: Final = Framing(
+    _events,
+    "text/event-stream",
+    report=lambda error: _event({"type": "speech.audio.error", **error_body(error)}),
+)
 
 
 @router.get("/models")
-async def list_models(services: ServicesHere) -> ModelList:
-    return ModelList(data=[Model(id=name) for name in (services.model_id, *MODEL_ALIASES)])
+@Guard("any key", is_list=True)
+async def list_models(names: NamesHere) -> ModelList:
+    return ModelList(data=[Model(id=name) for name in (names.model_id, *MODEL_ALIASES)])
 
 
 @router.get("/models/{model:path}")
-async def get_model(model: str, services: ServicesHere) -> Model:
-    _check_model(model, services)
+@Guard("any key", is_list=True)
+async def get_model(model: str, names: NamesHere) -> Model:
+    names.check_model(model)
     return Model(id=model)
 
 
 @router.get("/audio/voices")
-async def list_voices(request: Request, services: ServicesHere) -> VoiceList:
+@Guard("any key", is_list=True)
+async def list_voices(request: Request, service: ServiceHere, names: NamesHere) -> VoiceList:
     """List the speakers, then OpenAI's voice names, which are mapped to speakers."""
-    speakers = [speaker.name for speaker in services.speakers.list(request.state.client)]
-    return VoiceList(
-        voices=[Voice(id=name, name=name) for name in dict.fromkeys([*speakers, *services.voices])]
-    )
+    speakers = [speaker.name for speaker in service.speakers.list(request.state.client)]
+    return VoiceList(voices=[Voice(id=name, name=name) for name in dict.fromkeys([*speakers, *names.voices])])
 
 
 @router.get("")
-async def probe(services: ServicesHere) -> ModelList:
+@Guard("any key", is_list=True)
+async def probe(names: NamesHere) -> ModelList:
     """Answer clients that probe the base URL first."""
-    return await list_models(services)
+    return await list_models(names)
 
 
 def _in_openai_words(error: Exception) -> Exception:
@@ -156,31 +212,13 @@ def _in_openai_words(error: Exception) -> Exception:
     return error
 
 
-def body_limits(limits: Limits) -> list[BodyLimit]:
-    """Return the limit of the route that takes a text, which is refused in OpenAI's words."""
-    max_bytes = speech_body_bytes(limits)
-
-    def error() -> StringTooLong:
-        return StringTooLong(f"the body is larger than {max_bytes} bytes; send a shorter text", "input")
-
-    routes = [route for route in router.routes if isinstance(route, APIRoute)]
-    return [BodyLimit(route, max_bytes, error) for route in routes if route.endpoint is create_speech]
-
-
-def _check_model(model: str, services: Services) -> None:
-    known = (services.model_id, *MODEL_ALIASES)
-    name = _DATE.sub("", model.lower())
-    if not services.accepts_any_model and name not in (one.lower() for one in known):
-        raise ModelNotFound(f"unknown model {model[:60]!r}; choose one of {', '.join(known)}")
-
-
-def _speaker(body: SpeechRequest, client: Client, services: Services) -> str | None:
+def _speaker(body: SpeechRequest, client: Client, service: Service, names: Names) -> str | None:
     """A speaker takes precedence over one of OpenAI's voices of the same name."""
     voice = body.voice.id if isinstance(body.voice, VoiceId) else body.voice
     name = body.speaker or voice
-    if name is None or name not in services.voices:
+    if name is None or name not in names.voices:
         return name
     try:
-        return services.speakers.get(name, client).name
+        return service.speakers.get(name, client).name
     except SpeakerNotFound:
-        return services.voices[name]
+        return names.voices[name]

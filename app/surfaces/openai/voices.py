@@ -5,18 +5,17 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Form, Query, UploadFile
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 
 from firstword.app.audio.decode import RecordingTooLong, UndecodableAudio, decode_recording
 from firstword.app.errors import AudioTooLong, BadAudio, InvalidRequest
-from firstword.app.http.dependencies import Services, ServicesHere
 from firstword.app.http.errors import rejections_counted
 from firstword.app.http.forms import JsonOrFormRoute, MemoryFormRoute
-from firstword.app.http.limits import FORM_BYTES, BodyLimit, upload_too_large
+from firstword.app.http.limits import upload_body, upload_too_large
+from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, RequestFields, SentAudio
-from firstword.app.options import Limits
+from firstword.app.http.service import Service, ServiceHere
 from firstword.app.speakers.consents import Consent
 from firstword.app.speakers.interface import checked_language
 from firstword.app.speakers.lexicon import checked_lexicon
@@ -92,7 +91,8 @@ class VoiceConsentList(BaseModel):
 
 
 @router.post("/voices")
-async def create_voice(body: VoiceFields, request: Request, services: ServicesHere) -> CustomVoice:
+@Guard("enrol", body=upload_body(lambda limits: limits.max_upload_bytes))
+async def create_voice(body: VoiceFields, request: Request, service: ServiceHere) -> CustomVoice:
     """Register a speaker from a recording, with the recording of its consent."""
     if body.type == "prompt":
         raise InvalidRequest(
@@ -103,58 +103,65 @@ async def create_voice(body: VoiceFields, request: Request, services: ServicesHe
         raise InvalidRequest("audio_sample is missing; send a file in a multipart form", "audio_sample")
     if body.consent is None:
         raise InvalidRequest("consent is missing; POST /v1/audio/voice_consents gives one", "consent")
-    with rejections_counted(services.metrics):
-        services.quotas.charge(request.state.client.name)
-        _check_size(body.audio_sample, services)
-        consents = services.consents
-        consent = await asyncio.to_thread(consents.get, body.consent)
-        info = await services.speakers.enrol(
+    with rejections_counted(service.metrics):
+        service.quotas.charge(request.state.client.name)
+        _check_size(body.audio_sample, service)
+        consents = service.consents
+        client = request.state.client
+        consent = await asyncio.to_thread(consents.get, body.consent, client)
+        info = await service.speakers.enrol(
             body.name,
             body.audio_sample,
             body.transcript,
             body.language or consent.language,
-            client=request.state.client,
+            client=client,
             lexicon=checked_lexicon(body.lexicon),
         )
-        await asyncio.to_thread(consents.attach, consent.id, info.name)
+        await asyncio.to_thread(consents.attach, consent.id, info)
     created_at = int(datetime.fromisoformat(info.created_at).timestamp())
     return CustomVoice(id=info.name, created_at=created_at, name=info.name)
 
 
 @router.delete("/voices/{voice_id}")
-async def delete_voice(voice_id: str, request: Request, services: ServicesHere) -> VoiceDeleted:
+@Guard("enrol")
+async def delete_voice(voice_id: str, request: Request, service: ServiceHere) -> VoiceDeleted:
     """Delete the speaker, and its consent with it."""
-    await services.speakers.delete(voice_id, client=request.state.client)
+    await service.speakers.delete(voice_id, client=request.state.client)
     return VoiceDeleted(id=voice_id)
 
 
 @form_router.post("/voice_consents")
+@Guard("enrol", body=upload_body(lambda limits: limits.max_upload_bytes))
 async def create_consent(
     form: Annotated[ConsentForm, Form(media_type="multipart/form-data")],
     request: Request,
-    services: ServicesHere,
+    service: ServiceHere,
 ) -> VoiceConsent:
     """Keep a recording in which a person agrees to a voice made of theirs. What is said is not checked."""
-    with rejections_counted(services.metrics):
-        services.quotas.charge(request.state.client.name)
+    with rejections_counted(service.metrics):
+        service.quotas.charge(request.state.client.name)
         recording = await form.recording.read()
-        _check_size(recording, services)
+        _check_size(recording, service)
         language = checked_language(form.language)
         if language is None:
             raise InvalidRequest("language is empty; expected a tag such as en-US", "language")
         await asyncio.to_thread(_check_recording, recording)
-        added = await asyncio.to_thread(services.consents.add, form.name, language, recording)
+        client = request.state.client
+        added = await asyncio.to_thread(service.consents.add, form.name, language, recording, client)
         return VoiceConsent.of(added)
 
 
 @router.get("/voice_consents")
+@Guard("enrol")
 async def list_consents(
-    services: ServicesHere,
+    request: Request,
+    service: ServiceHere,
     after: str | None = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
 ) -> VoiceConsentList:
-    """List them, the newest first."""
-    found, has_more = await asyncio.to_thread(services.consents.list, after, limit)
+    """List the key's consents, the newest first; with the scope `admin` everybody's."""
+    client = request.state.client
+    found, has_more = await asyncio.to_thread(service.consents.list, after, limit, client)
     ids = [consent.id for consent in found]
     return VoiceConsentList(
         data=[VoiceConsent.of(consent) for consent in found],
@@ -165,36 +172,31 @@ async def list_consents(
 
 
 @router.get("/voice_consents/{consent_id}")
-async def get_consent(consent_id: str, services: ServicesHere) -> VoiceConsent:
-    return VoiceConsent.of(await asyncio.to_thread(services.consents.get, consent_id))
+@Guard("enrol")
+async def get_consent(consent_id: str, request: Request, service: ServiceHere) -> VoiceConsent:
+    return VoiceConsent.of(await asyncio.to_thread(service.consents.get, consent_id, request.state.client))
 
 
 @router.post("/voice_consents/{consent_id}")
-async def rename_consent(consent_id: str, body: ConsentName, services: ServicesHere) -> VoiceConsent:
-    return VoiceConsent.of(await asyncio.to_thread(services.consents.rename, consent_id, body.name))
+@Guard("enrol")
+async def rename_consent(
+    consent_id: str, body: ConsentName, request: Request, service: ServiceHere
+) -> VoiceConsent:
+    client = request.state.client
+    return VoiceConsent.of(await asyncio.to_thread(service.consents.rename, consent_id, body.name, client))
 
 
 @router.delete("/voice_consents/{consent_id}")
-async def delete_consent(consent_id: str, services: ServicesHere) -> VoiceConsentDeleted:
+@Guard("enrol")
+async def delete_consent(consent_id: str, request: Request, service: ServiceHere) -> VoiceConsentDeleted:
     """Only while no voice was created with it."""
-    await asyncio.to_thread(services.consents.delete, consent_id)
+    await asyncio.to_thread(service.consents.delete, consent_id, request.state.client)
     return VoiceConsentDeleted(id=consent_id)
 
 
-def body_limits(limits: Limits) -> list[BodyLimit]:
-    """Return the limits of the routes that take a file."""
-    max_bytes = limits.max_upload_bytes
-    routes = [route for route in (*router.routes, *form_router.routes) if isinstance(route, APIRoute)]
-    return [
-        BodyLimit(route, max_bytes + FORM_BYTES, lambda: upload_too_large(max_bytes))
-        for route in routes
-        if route.endpoint in (create_voice, create_consent)
-    ]
-
-
-def _check_size(recording: bytes, services: Services) -> None:
-    if len(recording) > services.limits.max_upload_bytes:
-        raise upload_too_large(services.limits.max_upload_bytes)
+def _check_size(recording: bytes, service: Service) -> None:
+    if len(recording) > service.limits.max_upload_bytes:
+        raise upload_too_large(service.limits.max_upload_bytes)
 
 
 def _check_recording(recording: bytes) -> None:

@@ -5,15 +5,16 @@ from typing import Any, Final, get_args
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from firstword.app.http import context_messages
 from firstword.app.surfaces.websocket import messages
 
-SERVER_MESSAGES: Final[tuple[type[messages.Message], ...]] = (
-    messages.Started,
-    messages.AudioFrame,
-    messages.TextWarning,
-    messages.FlushDone,
-    messages.Done,
-    messages.Cancelled,
+SERVER_MESSAGES: Final[tuple[type[context_messages.Message], ...]] = (
+    context_messages.Started,
+    context_messages.AudioFrame,
+    context_messages.TextWarning,
+    context_messages.FlushDone,
+    context_messages.Done,
+    context_messages.Cancelled,
     messages.Pong,
     messages.ErrorMessage,
 )

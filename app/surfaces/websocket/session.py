@@ -4,17 +4,24 @@ import asyncio
 import logging
 from collections import deque
 from dataclasses import dataclass
+from typing import Any
 
 from fastapi import APIRouter
+from starlette.requests import Request
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from firstword.app.clients import Client
 from firstword.app.errors import CancelReason, InvalidApiKey, InvalidRequest, UpgradeRequired
-from firstword.app.http.dependencies import Services, services_of
+from firstword.app.http.context import Context, Peer
+from firstword.app.http.context_messages import Start
 from firstword.app.http.errors import INTERNAL, row_of
+from firstword.app.http.routes import Guard
+from firstword.app.http.schemas import ERROR_ANSWERS
+from firstword.app.http.service import Service, service_of
 from firstword.app.http.streaming import SYNTHETIC
+from firstword.app.http.surface import HttpSurface
 from firstword.app.speakers.interface import SentRecording
-from firstword.app.surfaces.websocket.context import Context
+from firstword.app.surfaces.websocket.asyncapi import describe_websocket
 from firstword.app.surfaces.websocket.messages import (
     Cancel,
     ClientMessage,
@@ -25,7 +32,6 @@ from firstword.app.surfaces.websocket.messages import (
     Ping,
     Pong,
     SendQueue,
-    Start,
     Text,
     parse_message,
     peek_type_and_context,
@@ -42,17 +48,29 @@ router = APIRouter()
 
 
 @router.websocket("/tts/stream")
+@Guard("speak", in_address="key")
 async def stream(websocket: WebSocket) -> None:
     """A client without a key has been refused at the upgrade, before this."""
-    services = services_of(websocket)
+    service = service_of(websocket)
     await websocket.accept(headers=[(SYNTHETIC.lower().encode(), b"true")])
-    with services.metrics.ws_connections.track_inprogress():
-        await WebSocketSession(websocket, services, websocket.state.client).run()
+    with service.metrics.ws_connections.track_inprogress():
+        await WebSocketSession(websocket, service, websocket.state.client).run()
 
 
 @router.get("/tts/stream", include_in_schema=False)
+@Guard("any key")
 async def stream_without_upgrade() -> None:
     raise UpgradeRequired("this path is a WebSocket; connect with ws:// or wss://, or POST the text to /tts")
+
+
+@router.get("/asyncapi.json", tags=["operations"], responses=ERROR_ANSWERS)
+@Guard("any key")
+async def asyncapi(request: Request) -> dict[str, Any]:
+    """Describe the WebSocket `/tts/stream` as an AsyncAPI 3.0 document."""
+    return describe_websocket(request.app.version)
+
+
+surface = HttpSurface("websocket", router.routes)
 
 
 class UnexpectedMessage(InvalidRequest):
@@ -78,10 +96,10 @@ class WebSocketSession:
     speaking end first, and no new one begins.
     """
 
-    def __init__(self, websocket: WebSocket, services: Services, client: Client) -> None:
-        limits = services.limits
+    def __init__(self, websocket: WebSocket, service: Service, client: Client) -> None:
+        limits = service.limits
         self._websocket = websocket
-        self._services = services
+        self._service = service
         self._limits = limits
         self._client = client
         self._send_queue = SendQueue(websocket, limits.slow_listener_timeout_s, after_write=self._touch)
@@ -235,15 +253,8 @@ class WebSocketSession:
                 "the recording of another context is still to come; send it before the next",
                 "reference_bytes",
             )
-        context = Context(
-            start,
-            self._services,
-            self._client,
-            self._websocket.headers,
-            self._send_queue,
-            is_explicit,
-            reference,
-        )
+        peer = Peer(self._client, "websocket", self._websocket.headers)
+        context = Context(start, self._service, peer, self._send_queue, is_explicit, reference)
         self._clear_failed(context.id)
         self._contexts[context.id] = context
         context.task = self._tasks.create_task(self._run(context))
@@ -269,8 +280,8 @@ class WebSocketSession:
 
     async def _check_key(self) -> None:
         """Raise InvalidApiKey once the key of the socket is removed, or allows something else."""
-        await self._services.keys.refresh()
-        if not self._services.keys.knows(self._client):
+        await self._service.auth.keys.refresh()
+        if not self._service.auth.keys.knows(self._client):
             raise InvalidApiKey("the API key was removed or changed; connect again, with another one")
 
     def _has_ended(self, context_id: str) -> bool:
@@ -297,7 +308,7 @@ class WebSocketSession:
                 self._end_if_empty()
 
         try:
-            with self._services.metrics.ws_contexts.track_inprogress():
+            with self._service.metrics.ws_contexts.track_inprogress():
                 await context.run(on_done=remove)
         except Exception as error:
             if self._contexts.get(context.id) is context:

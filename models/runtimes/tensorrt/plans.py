@@ -6,9 +6,7 @@ quicker.
 """
 
 import hashlib
-import os
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Final
 import torch
 
 from firstword.models.config import Dtype
+from firstword.models.files import write_whole
 from firstword.models.runtimes.tensorrt.library import Library, Part, Ranges, TensorRTError
 
 FORMAT: Final = 1  # of the graphs; another one makes other names
@@ -85,17 +84,3 @@ def build_plans(
         write_whole(path, plan)
         made.append(path)
     return made
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that is seen with all its content or not at all, also after a power cut."""
-    descriptor, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".unfinished")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(unfinished).replace(path)
-    except BaseException:
-        Path(unfinished).unlink(missing_ok=True)
-        raise

@@ -16,7 +16,6 @@ from firstword.models.lm.decoder import (
     SpeechDecoder,
     Stopped,
     Waiting,
-    _Pending,
 )
 from firstword.models.lm.kv_cache import CachePass, CacheShape, KeyValueCache
 from firstword.models.lm.plan import (
@@ -25,7 +24,6 @@ from firstword.models.lm.plan import (
     LengthRatios,
     OfflinePlan,
     Plan,
-    TextAttention,
     Vocabulary,
     bistream_layout,
     offline_layout,
@@ -46,11 +44,10 @@ class RecordingDecoder(SpeechDecoder):
         super().__init__(model, model.config.sampling)
         self.recorded: dict[Row, list[Tensor]] = {}
 
-    def _run(self, group: Sequence[_Pending]) -> tuple[Tensor, list[TextAttention | None]]:
-        hidden, attentions = super()._run(group)
-        for one, own in zip(group, self._model.logits(hidden), strict=True):
-            self.recorded.setdefault(one.row, []).append(own)
-        return hidden, attentions
+    def _draw(self, rows: Sequence[Row], hidden: Tensor) -> tuple[list[int], list[float | None]]:
+        for row, own in zip(rows, self._model.logits(hidden), strict=True):
+            self.recorded.setdefault(row, []).append(own)
+        return super()._draw(rows, hidden)
 
 
 class ScriptedLM:

@@ -9,11 +9,12 @@ import pytest
 
 from firstword.models.checkpoint.open import token2wav_fingerprint
 from firstword.models.config import ESTIMATOR_FILE, CheckpointError
+from firstword.models.files import write_whole
 from firstword.models.runtimes.tensorrt import library as library_module
 from firstword.models.runtimes.tensorrt.graphs import estimator_graph
 from firstword.models.runtimes.tensorrt.library import Library, Part, TensorRTError, find_library
 from firstword.models.runtimes.tensorrt.parts import parts_of
-from firstword.models.runtimes.tensorrt.plans import PlanDirectory, build_plans, write_whole
+from firstword.models.runtimes.tensorrt.plans import PlanDirectory, build_plans
 from tests.models.networks import small_flow, small_hift
 from tests.runtimes.tensorrt.fake_library import FakeLibrary
 from tests.support.checkpoints import copied_checkpoint

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import os
+import shutil
 import zipfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,16 +15,19 @@ import numpy as np
 import pytest
 import soundfile
 
+from firstword.app import supervisor
 from firstword.app.audio.dsp import to_pcm16
-from firstword.app.errors import InvalidRequest, Overloaded, StoreFull, SynthesisFailed
-from firstword.app.http.dependencies import Services
+from firstword.app.errors import InvalidRequest, Overloaded, StoreFull, StoreUnavailable, SynthesisFailed
 from firstword.app.http.keys import KeyRing
+from firstword.app.http.service import Service
+from firstword.app.surfaces.batches import runner as runner_module
 from firstword.app.surfaces.batches import schemas, store
-from firstword.app.surfaces.batches.queue import Batches
-from firstword.app.surfaces.batches.runner import BatchRunner
-from firstword.app.surfaces.batches.store import BatchStore, NewItem
+from firstword.app.surfaces.batches.options import BatchOptions
+from firstword.app.surfaces.batches.store import BatchStore, Job, NewItem
+from firstword.app.surfaces.batches.surface import BatchSurface
+from firstword.app.surfaces.operations import OperationsSurface
 from tests.support.fake_engine import FakeEngine, speech
-from tests.support.serving import counted, error_of, in_process, make_services
+from tests.support.serving import counted, error_of, in_process, make_services, make_surfaces
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -34,15 +38,22 @@ MB = 1 << 20
 @asynccontextmanager
 async def running(
     directory: Path, engine: FakeEngine | None = None, **options: Any
-) -> AsyncIterator[tuple[httpx.AsyncClient, Services]]:
+) -> AsyncIterator[tuple[httpx.AsyncClient, Service]]:
     """A service whose batches are kept in the directory, and a client of it."""
-    services = make_services(engine, batches=Batches(BatchStore(directory, MB)), **options)
-    runner = BatchRunner(services)
-    runner.start()
-    async with in_process(services) as client:
+    services = make_services(engine, **options)
+    async with running_surface(services, directory) as (client, _):
         yield client, services
-    await runner.stop()
-    services.batches.store.close()
+
+
+@asynccontextmanager
+async def running_surface(
+    services: Service, directory: Path
+) -> AsyncIterator[tuple[httpx.AsyncClient, BatchSurface]]:
+    """The batches of a service, beside what tells whether it is ready, and a client of them."""
+    surface = BatchSurface(BatchOptions(disk_mb=1), directory)
+    surfaces = [surface, OperationsSurface()]
+    async with surface.running(services), in_process(services, surfaces=surfaces) as client:
+        yield client, surface
 
 
 async def ended(client: httpx.AsyncClient, id: str, **options: Any) -> dict[str, Any]:
@@ -250,7 +261,7 @@ async def test_a_second_server_with_the_same_directory_says_so_and_a_server_may_
 ) -> None:
     first = BatchStore(tmp_path, MB)
     for other, message in ((BatchStore(tmp_path, MB), "another server"), (BatchStore(tmp_path, 0), "is 0")):
-        async with in_process(make_services(batches=Batches(other))) as client:
+        async with in_process(make_services(), surfaces=make_surfaces(batches=other)) as client:
             answer = await client.post(PATH, json={"items": [{"text": "Hi."}]})
         assert answer.status_code == 503
         assert message in str(error_of(answer)["message"])
@@ -271,3 +282,94 @@ async def test_batches_take_turns_by_their_items(tmp_path: Path) -> None:
     ]
     assert kept.take() is None
     kept.close()
+
+
+async def test_directory_that_is_gone_takes_no_batch_and_is_said(tmp_path: Path) -> None:
+    async with running(tmp_path / "batches") as (client, _):
+        shutil.rmtree(tmp_path / "batches")
+        answer = await client.post(PATH, json={"items": [{"text": "Hi."}]})
+        ready = await client.get("/readyz")
+        assert (answer.status_code, error_of(answer)["code"]) == (503, "store_unavailable")
+        assert (ready.status_code, ready.json()["reason"]) == (
+            503,
+            "the file of the batches is gone from its disk",
+        )
+
+
+async def test_item_whose_folder_cannot_be_made_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner_module, "RETRY_AFTER_S", 0.01)
+    (tmp_path / "batch_1").write_text("in the way")
+    monkeypatch.setattr(store.secrets, "token_hex", lambda n: "1")
+    async with running_surface(make_services(), tmp_path) as (client, surface):
+        made = await client.post(PATH, json={"items": [{"text": "Hi."}]})
+        with pytest.raises(StoreUnavailable):
+            surface.batches.store.take()
+        assert (await client.get(f"{PATH}/{made.json()['id']}")).json()["state"] == "queued"
+        (tmp_path / "batch_1").unlink()
+        surface.batches.changed.set()
+        assert (await ended(client, made.json()["id"]))["done"] == 1
+
+
+async def test_worker_that_fails_is_said_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(supervisor, "FIRST_PAUSE_S", 0.05)
+    take, failures = BatchStore.take, iter(range(3))
+
+    def fail(kept: BatchStore) -> Job | None:
+        if next(failures, None) is not None:
+            raise RuntimeError("out of inodes")
+        return take(kept)
+
+    monkeypatch.setattr(BatchStore, "take", fail)
+    async with running_surface(make_services(), tmp_path) as (client, surface):
+        while True:
+            said = (await client.get("/readyz")).json()
+            if said["failing_workers"]:
+                break
+            await asyncio.sleep(0.001)
+        assert said == {"ready": True, "reason": "", "damaged_speakers": [], "failing_workers": ["batches-0"]}
+        made = await client.post(PATH, json={"items": [{"text": "Hi."}]})
+        assert (await ended(client, made.json()["id"]))["done"] == 1
+        while True:
+            if not surface.batches.workers.failing:
+                break
+            await asyncio.sleep(0.01)
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
+        "the worker batches-0 failed and is started again"
+    ]
+
+
+async def test_item_whose_end_cannot_be_written_is_spoken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(runner_module, "RETRY_AFTER_S", 0.01)
+    for method, num_failures in (("finish", 1), ("release", 2)):
+        original, failures = getattr(BatchStore, method), iter(range(num_failures))
+
+        def fail(kept: BatchStore, *given: Any, original: Any = original, failures: Any = failures) -> Any:
+            if next(failures, None) is not None:
+                raise StoreFull("the disk is full")
+            return original(kept, *given)
+
+        monkeypatch.setattr(BatchStore, method, fail)
+    async with running(tmp_path) as (client, _):
+        made = await client.post(PATH, json={"items": [{"text": "Hi."}]})
+        assert (await ended(client, made.json()["id"]))["done"] == 1
+
+
+async def test_batch_is_deleted_while_it_is_spoken(tmp_path: Path) -> None:
+    engine = FakeEngine(pause=asyncio.Event())
+    async with running(tmp_path, engine) as (client, _):
+        made = await client.post(PATH, json={"items": [{"text": "Stopped."}, {"text": "Never."}]})
+        await engine.has_opened.wait()
+        assert (await client.delete(f"{PATH}/{made.json()['id']}")).status_code == 204
+        assert engine.streams[-1].cancels == ["client_cancel"]
+        assert (await client.get(PATH)).json() == {"batches": []}
+        engine.pause = None
+        made = await client.post(PATH, json={"items": [{"text": "The queue goes on."}]})
+        assert (await ended(client, made.json()["id"]))["done"] == 1
+    assert os.listdir(tmp_path / made.json()["id"]) == ["1.wav"]

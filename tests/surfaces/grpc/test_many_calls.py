@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc.aio as triton_aio
 
-from firstword.app.surfaces.grpc.messages import message
+from firstword.app.http.rpc.messages import message
 from tests.support.fake_engine import FakeEngine
 from tests.support.grpc_serving import Rpc, grpc_serving, until
 from tests.support.serving import counted, make_services

@@ -18,10 +18,10 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 from firstword.app.errors import Overloaded, SynthesisFailed
 from firstword.app.http.errors import TABLE
 from firstword.app.http.keys import KeyRing
+from firstword.app.http.rpc import messages
+from firstword.app.http.rpc.call import STATUS
+from firstword.app.http.rpc.messages import DESCRIPTORS, INFERENCE, SPEECH, message
 from firstword.app.options import InvalidOptions, Limits
-from firstword.app.surfaces.grpc import messages
-from firstword.app.surfaces.grpc.call import STATUS
-from firstword.app.surfaces.grpc.messages import DESCRIPTORS, INFERENCE, SPEECH, message
 from tests.support.fake_engine import FakeEngine, speech
 from tests.support.grpc_serving import Rpc, grpc_serving, until
 from tests.support.serving import HELLO, counted, make_services, serving
@@ -324,7 +324,7 @@ def pem_files(tmp_path: Path) -> tuple[Path, Path]:
 async def test_tls_needs_both_files_and_then_encrypts(pem_files: tuple[Path, Path], tmp_path: Path) -> None:
     key, certificate = pem_files
     services = make_services()
-    async with grpc_serving(services, grpc_tls_certificate=certificate, grpc_tls_key=key) as rpc:
+    async with grpc_serving(services, tls_certificate=certificate, tls_key=key) as rpc:
         credentials = grpc.ssl_channel_credentials(certificate.read_bytes())
         address = rpc.address.replace("127.0.0.1", "localhost")
         async with grpc.aio.secure_channel(address, credentials) as channel:
@@ -332,7 +332,7 @@ async def test_tls_needs_both_files_and_then_encrypts(pem_files: tuple[Path, Pat
             assert (await collected(call))[0] == ["started", "audio", "done"]
         plain = rpc.speech("Synthesize")(SynthesizeRequest(text="Hi."))
         assert (await error_of(plain))[0] == grpc.StatusCode.UNAVAILABLE
-    for options in ({"grpc_tls_key": key}, {"grpc_tls_key": key, "grpc_tls_certificate": tmp_path / "no"}):
+    for options in ({"tls_key": key}, {"tls_key": key, "tls_certificate": tmp_path / "no"}):
         with pytest.raises(InvalidOptions, match=r"FIRSTWORD_GRPC_TLS|cannot be read"):
             async with grpc_serving(services, **options):
                 pass

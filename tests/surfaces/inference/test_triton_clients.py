@@ -17,9 +17,9 @@ from google.protobuf.json_format import MessageToDict
 from tritonclient.utils import InferenceServerException
 
 from firstword.app.errors import Overloaded, SynthesisFailed
-from firstword.app.http.dependencies import Services
+from firstword.app.http.rpc.messages import POOL
+from firstword.app.http.service import Service
 from firstword.app.options import Limits
-from firstword.app.surfaces.grpc.messages import POOL
 from firstword.app.surfaces.inference.models import SPEECH_TOKEN_OFFSET
 from tests.support.fake_engine import FakeEngine, speech
 from tests.support.fake_stages import SAMPLES_PER_TOKEN, FakeStages
@@ -33,9 +33,9 @@ in_thread = asyncio.to_thread
 
 
 @asynccontextmanager
-async def both(services: Services) -> AsyncIterator[tuple[Rpc, str]]:
+async def both(services: Service) -> AsyncIterator[tuple[Rpc, str]]:
     """gRPC and HTTP over the same models, as the service has them."""
-    async with grpc_serving(services) as rpc, serving(services, inference=rpc.inference) as url:
+    async with grpc_serving(services) as rpc, serving(services, surfaces=rpc.surfaces) as url:
         yield rpc, url
 
 

@@ -4,24 +4,21 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import aclosing
-from importlib.metadata import version
+from functools import partial
 from typing import Any, Final
+
+from google.protobuf.json_format import ParseDict
 
 from firstword.app.errors import InvalidRequest
 from firstword.app.http.errors import INTERNAL, error_message, rejections_counted, row_of
-from firstword.app.surfaces.grpc.call import Call, answered
-from firstword.app.surfaces.grpc.messages import Handler, message
-from firstword.app.surfaces.inference.inference import MAX_ELEMENTS, Caller, Inference, InferenceRequest
-from firstword.app.surfaces.inference.models import EXTENSIONS, PLATFORM, VERSION, Duration, Model
-from firstword.app.surfaces.inference.tensors import (
-    CONTENTS,
-    Tensor,
-    TensorSpec,
-    checked_shape,
-    from_bytes,
-    from_values,
-    to_bytes,
-)
+from firstword.app.http.routes import Guard
+from firstword.app.http.rpc.call import Call, answered
+from firstword.app.http.rpc.messages import INFERENCE, message
+from firstword.app.http.surface import RpcHandler
+from firstword.app.surfaces.inference import models
+from firstword.app.surfaces.inference.inference import Caller, Inference, InferenceRequest
+from firstword.app.surfaces.inference.models import VERSION
+from firstword.app.surfaces.inference.tensors import CONTENTS, SentTensor, Tensor, to_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -40,78 +37,60 @@ class InferenceService:
     def __init__(self, inference: Inference) -> None:
         self._inference = inference
 
-    def handlers(self) -> Mapping[str, Handler]:
-        services = self._inference.services
-        methods = {
-            "ServerLive": self._server_live,
-            "ServerReady": self._server_ready,
-            "ModelReady": self._model_ready,
-            "ServerMetadata": self._server_metadata,
-            "ModelMetadata": self._model_metadata,
-            "ModelInfer": self._infer,
-            "ModelStreamInfer": self._stream_infer,
-            "ModelConfig": self._config,
-            "ModelStatistics": self._statistics,
-            "RepositoryIndex": self._index,
-        }
-        open_methods = ("ServerLive", "ServerReady")
+    def methods(self) -> Mapping[str, Mapping[str, RpcHandler]]:
+        """By the service's full name, and by their own."""
+        answer = partial(answered, self._inference.service)
+        public, any_key, speak = Guard("public"), Guard("any key"), Guard("speak")
         return {
-            name: answered(
-                services, method, scope="speak" if "Infer" in name else None, is_open=name in open_methods
-            )
-            for name, method in methods.items()
+            INFERENCE: {
+                "ServerLive": answer(public, self._server_live),
+                "ServerReady": answer(public, self._server_ready),
+                "ModelReady": answer(any_key, self._model_ready),
+                "ServerMetadata": answer(any_key, self._server_metadata),
+                "ModelMetadata": answer(any_key, self._model_metadata),
+                "ModelInfer": answer(speak, self._infer),
+                "ModelStreamInfer": answer(speak, self._stream_infer),
+                "ModelConfig": answer(any_key, self._config),
+                "ModelStatistics": answer(any_key, self._statistics),
+                "RepositoryIndex": answer(any_key, self._index),
+            }
         }
 
     async def _server_live(self, request: Any, call: Call) -> Any:
         return message("inference.ServerLiveResponse")(live=True)
 
     async def _server_ready(self, request: Any, call: Call) -> Any:
-        return message("inference.ServerReadyResponse")(ready=self._inference.services.engine.status.is_ready)
+        return message("inference.ServerReadyResponse")(ready=self._inference.service.engine.status.is_ready)
 
     async def _model_ready(self, request: Any, call: Call) -> Any:
         self._inference.find(request.name, request.version)
-        return message("inference.ModelReadyResponse")(ready=self._inference.services.engine.status.is_ready)
+        return message("inference.ModelReadyResponse")(ready=self._inference.service.engine.status.is_ready)
 
     async def _server_metadata(self, request: Any, call: Call) -> Any:
-        return message("inference.ServerMetadataResponse")(
-            name=PLATFORM, version=version("firstword"), extensions=EXTENSIONS
-        )
+        return filled("inference.ServerMetadataResponse", models.server_metadata())
 
     async def _model_metadata(self, request: Any, call: Call) -> Any:
         model = self._inference.find(request.name, request.version)
-        Metadata = message("inference.ModelMetadataResponse.TensorMetadata")
-
-        def described(spec: TensorSpec) -> Any:
-            return Metadata(name=spec.name, datatype=spec.datatype, shape=spec.shape)
-
-        return message("inference.ModelMetadataResponse")(
-            name=model.name,
-            versions=[VERSION],
-            platform=PLATFORM,
-            inputs=[described(spec) for spec in model.inputs],
-            outputs=[described(model.output)],
-        )
+        return filled("inference.ModelMetadataResponse", models.model_metadata(model))
 
     async def _config(self, request: Any, call: Call) -> Any:
-        config = config_of(self._inference.find(request.name, request.version))
-        return message("inference.ModelConfigResponse")(config=config)
+        config = models.model_config(self._inference.find(request.name, request.version))
+        return filled("inference.ModelConfigResponse", {"config": config})
 
     async def _statistics(self, request: Any, call: Call) -> Any:
-        models = list(self._inference.models.values())
+        found = list(self._inference.models.values())
         if request.name:
-            models = [self._inference.find(request.name, request.version)]
-        return message("inference.ModelStatisticsResponse")(
-            model_stats=[_statistics_of(model) for model in models]
-        )
+            found = [self._inference.find(request.name, request.version)]
+        statistics = {"model_stats": [_with_batches(models.model_statistics(model)) for model in found]}
+        return filled("inference.ModelStatisticsResponse", statistics)
 
     async def _index(self, request: Any, call: Call) -> Any:
-        Index = message("inference.RepositoryIndexResponse.ModelIndex")
-        models = [Index(name=name, version=VERSION, state="READY") for name in self._inference.models]
-        return message("inference.RepositoryIndexResponse")(models=models)
+        index = {"models": models.repository_index(self._inference.models)}
+        return filled("inference.RepositoryIndexResponse", index)
 
     async def _infer(self, request: Any, call: Call) -> Any:
         caller = Caller(call.client, call.received_s)
-        with rejections_counted(self._inference.services.metrics):
+        with rejections_counted(self._inference.service.metrics):
             asked = self._read(request)
         return _response(asked, await self._inference.whole(asked, caller))
 
@@ -135,18 +114,14 @@ class InferenceService:
             raise InvalidRequest(f"{len(raw)} raw contents came for {len(request.inputs)} inputs", "inputs")
         inputs: dict[str, Tensor] = {}
         for index, given in enumerate(request.inputs):
-            spec = model.input(given.name)
-            if spec is None:
-                known = ", ".join(spec.name for spec in model.inputs)
-                raise InvalidRequest(f"model `{model.name}` has no input {given.name[:64]!a}; it has {known}")
-            shape = checked_shape(spec, given.datatype, given.shape, MAX_ELEMENTS)
-            if raw:
-                inputs[spec.name] = from_bytes(spec, shape, raw[index])
-            elif spec.datatype in CONTENTS:
+            spec = model.named_input(given.name)
+            values = None
+            if not raw:
+                if spec.datatype not in CONTENTS:
+                    raise InvalidRequest(f"input `{spec.name}` is {spec.datatype}; send it as raw contents")
                 values = list(getattr(given.contents, CONTENTS[spec.datatype]))
-                inputs[spec.name] = from_values(spec, shape, values)
-            else:
-                raise InvalidRequest(f"input `{spec.name}` is {spec.datatype}; send it as raw contents")
+            sent = SentTensor(given.datatype, given.shape, raw[index] if raw else None, values)
+            inputs[spec.name] = sent.read(spec)
         parameters = {name: _value(parameter) for name, parameter in request.parameters.items()}
         outputs = [output.name for output in request.outputs]
         return inference.request(model, request.id, inputs, parameters, outputs)
@@ -175,10 +150,10 @@ class InferenceStream:
         wants_empty = _value(request.parameters[EMPTY_FINAL]) if EMPTY_FINAL in request.parameters else False
         call = self._call
         try:
-            caller = Caller(call.client, self._inference.services.clock(), sessions=self._sessions)
+            caller = Caller(call.client, self._inference.service.clock(), sessions=self._sessions)
             has_final = False
             try:
-                with rejections_counted(self._inference.services.metrics):
+                with rejections_counted(self._inference.service.metrics):
                     asked = read(request)
                 async with aclosing(self._inference.run(asked, caller)) as outputs:
                     async for output in outputs:
@@ -204,29 +179,9 @@ class InferenceStream:
             await self._call.write(ModelStreamInferResponse(**fields))
 
 
-def config_of(model: Model) -> Any:
-    """Return the configuration of a model as Triton shows it."""
-    DataType = message("inference.ModelConfig").DESCRIPTOR.file.enum_types_by_name["DataType"]
-
-    def type_of(spec: TensorSpec) -> int:
-        name = "TYPE_STRING" if spec.datatype == "BYTES" else f"TYPE_{spec.datatype}"
-        number: int = DataType.values_by_name[name].number
-        return number
-
-    Input, Output = message("inference.ModelInput"), message("inference.ModelOutput")
-    config = message("inference.ModelConfig")(
-        name=model.name,
-        platform=PLATFORM,
-        backend=PLATFORM,
-        max_batch_size=1,
-        input=[
-            Input(name=spec.name, data_type=type_of(spec), dims=spec.dims, optional=spec.is_optional)
-            for spec in model.inputs
-        ],
-        output=[Output(name=spec.name, data_type=type_of(spec), dims=spec.dims) for spec in (model.output,)],
-    )
-    config.model_transaction_policy.decoupled = model.is_decoupled
-    return config
+def filled(name: str, content: models.Json) -> Any:
+    """Return a message with what the protocol says in JSON over HTTP."""
+    return ParseDict(content, message(name)())
 
 
 def _response(request: InferenceRequest, output: Tensor, is_final: bool | None = None) -> Any:
@@ -253,30 +208,14 @@ def _value(parameter: Any) -> Any:
     return None if kind is None else getattr(parameter, kind)
 
 
-def _statistics_of(model: Model) -> Any:
-    Spent = message("inference.StatisticDuration")
-
-    def spent(duration: Duration) -> Any:
-        return Spent(count=duration.count, ns=duration.ns)
-
-    statistics = model.statistics
-    compute, nothing = spent(statistics.compute), spent(Duration(statistics.compute.count, 0))
-    batch = message("inference.InferBatchStatistics")(
-        batch_size=1, compute_input=nothing, compute_infer=compute, compute_output=nothing
-    )
-    return message("inference.ModelStatistics")(
-        name=model.name,
-        version=VERSION,
-        last_inference=statistics.last_inference_ms,
-        inference_count=statistics.success.count,
-        execution_count=statistics.success.count,
-        inference_stats=message("inference.InferStatistics")(
-            success=spent(statistics.success),
-            fail=spent(statistics.fail),
-            queue=spent(statistics.queue),
-            compute_input=nothing,
-            compute_infer=compute,
-            compute_output=nothing,
-        ),
-        batch_stats=[batch] if statistics.success.count else [],
-    )
+def _with_batches(statistics: models.Json) -> models.Json:
+    """Add what Triton's clients read over gRPC; every request is a batch of one."""
+    stats = statistics["inference_stats"]
+    nothing = {"count": stats["compute_infer"]["count"], "ns": 0}
+    computed = {
+        "compute_input": nothing,
+        "compute_infer": stats["compute_infer"],
+        "compute_output": nothing,
+    }
+    batches = [{"batch_size": 1, **computed}] if statistics["inference_count"] else []
+    return {**statistics, "inference_stats": {**stats, **computed}, "batch_stats": batches}

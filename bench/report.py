@@ -1,4 +1,4 @@
-"""The standard set on the built-in voice: every instrument once, in under a quarter of an hour on two cores.
+"""Measures the built-in voice: stages, load and a thousand short streams, in under a quarter of an hour.
 
 Starts its own servers on free ports of the loopback and stops them. Writes build/bench/*.json and *.png, and
 prints the table of targets. Ends with 1 where speech was not sound or something was left behind; a target
@@ -11,16 +11,14 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from firstword.app.options import BUILTIN_CHECKPOINT
 from firstword.app.settings import load_settings
-from firstword.bench import cancels, constancy, latency, soak, stages
+from firstword.bench import latency, soak, stages
 from firstword.bench.arguments import amount, count
-from firstword.bench.constancy import TooShort
 from firstword.bench.estimates import Interval, Quantile
-from firstword.bench.frames import frames_per_second_and_pass
 from firstword.bench.hearing import ServerAnswer
 from firstword.bench.levels import listeners_without_a_gap
 from firstword.bench.plots import plot_stages
@@ -36,7 +34,7 @@ STREAMS_IN_SOAK = 1000
 
 
 def main(words: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench all", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench report", description=__doc__)
     parser.add_argument("--seconds", type=amount, default=SECONDS, help="of each load")
     parser.add_argument("--streams", type=count, default=STREAMS_IN_SOAK, help="of the soak")
     parser.add_argument("--folder", type=Path, default=FOLDER)
@@ -44,7 +42,7 @@ def main(words: Sequence[str]) -> int:
     given.folder.mkdir(parents=True, exist_ok=True)
     try:
         return _all(given.seconds, given.streams, given.folder)
-    except (ServerDidNotStart, ServerAnswer, TooShort, OSError) as error:
+    except (ServerDidNotStart, ServerAnswer, OSError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
 
@@ -54,7 +52,7 @@ def _all(seconds: float, num_streams: int, folder: Path) -> int:
     reached = _stages(folder)
     with own_server(BUILTIN) as server:
         found, is_sound = _latency(server, seconds, folder)
-        reached |= found | _cancels(server, folder) | _constancy(server, folder)
+        reached |= found
     # A fresh one: memory is told from its first streams on. With places enough, so that none is refused.
     with own_server(BUILTIN | {"max_streams": 8}) as server:
         soaked = asyncio.run(soak.measure(server, num_streams, at_a_time=4))
@@ -77,11 +75,12 @@ def _stages(folder: Path) -> Reached:
         stages.title_of(settings),
         folder / "stages.png",
     )
-    return {"frames": (frames_per_second_and_pass(settings.networks.checkpoint), "counted")}
+    found = stages.constancy(utterance.chunks)
+    return {} if found is None else {"constancy": (found.value, _range(found))}
 
 
 def _latency(server: OwnServer, seconds: float, folder: Path) -> tuple[Reached, bool]:
-    """-> and whether all speech was sound. HTTP under every load; a WebSocket alone, which tells the RTF."""
+    """Measure HTTP under load, and one WebSocket for the RTF. The bool: all speech was sound."""
     plan = latency.Plan(server.url, listeners=LISTENERS, seconds=seconds)
     report = asyncio.run(latency.measure(plan))
     alone = asyncio.run(
@@ -101,23 +100,8 @@ def _latency(server: OwnServer, seconds: float, folder: Path) -> tuple[Reached, 
     return reached, report.is_sound
 
 
-def _cancels(server: OwnServer, folder: Path) -> Reached:
-    found = asyncio.run(cancels.measure(server.url, num_cancels=60, at_a_time=3))
-    cancels.show_report(found)
-    _write(folder / "cancels.json", [asdict(one) for one in found])
-    return {"cancel_ms": (1000 * found[-1].value, _range(found[-1], 1000))}
-
-
-def _constancy(server: OwnServer, folder: Path) -> Reached:
-    found = asyncio.run(constancy.measure(server, streams=2))
-    constancy.show_report(found)
-    _write(folder / "constancy.json", asdict(found))
-    by_clock = f"computed; by the clock {found.ratio.value:.3g}"
-    return {"constancy": (found.cpu_ratio.value, f"{_range(found.cpu_ratio)}, {by_clock}")}
-
-
 def _range(found: Quantile | Interval, scale: float = 1) -> str:
-    """ "95 %: 0.9 to 1.1, n=12"; open where so few values do not bound it."""
+    """Return words such as "95 %: 0.9 to 1.1, n=12"; "?" where so few values do not bound it."""
     low, high = ("?" if end is None else f"{scale * end:.3g}" for end in (found.low, found.high))
     return f"95 %: {low} to {high}, n={found.num_values}"
 

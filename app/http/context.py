@@ -1,23 +1,17 @@
-"""One context of a WebSocket: text in, audio out."""
+"""One context: text in as it is written, audio out; over a WebSocket or a gRPC call."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import partial
 from uuid import uuid4
 
 from firstword.app.clients import Client
-from firstword.app.core.interface import Flushed
+from firstword.app.core.interface import Flushed, SynthesisRequest
 from firstword.app.errors import CancelReason, InvalidRequest, StreamTimeout, UploadTooLarge, Wire
-from firstword.app.http.dependencies import Services
-from firstword.app.http.encoding import StreamEncoder
-from firstword.app.http.schemas import synthesis_request
-from firstword.app.http.session import StreamSession
-from firstword.app.http.streaming import resolve_output_format
-from firstword.app.speakers.interface import SentRecording, checked_transcript
-from firstword.app.surfaces.websocket.messages import (
+from firstword.app.http.context_messages import (
     AudioFrame,
     Cancelled,
     Done,
@@ -28,6 +22,21 @@ from firstword.app.surfaces.websocket.messages import (
     Stats,
     TextWarning,
 )
+from firstword.app.http.encoding import StreamEncoder
+from firstword.app.http.service import Service
+from firstword.app.http.session import StreamSession
+from firstword.app.http.streaming import resolve_output_format
+from firstword.app.speakers.interface import SentRecording, checked_transcript
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Who opens a context, and over what. request_id: of a call that is one context; None: a new one."""
+
+    client: Client
+    wire: Wire
+    headers: Mapping[str, str] = field(default_factory=dict)  # of the upgrade
+    request_id: str | None = None
 
 
 class ContextState(Enum):
@@ -54,21 +63,18 @@ class Context:
     def __init__(
         self,
         start: Start,
-        services: Services,
-        client: Client,
-        headers: Mapping[str, str],
+        service: Service,
+        peer: Peer,
         send_queue: Sender,
         is_explicit: bool,
         reference: SentRecording | None = None,
-        wire: Wire = "websocket",
-        request_id: str | None = None,
     ) -> None:
-        """headers: of the upgrade. is_explicit: a `start` came. reference: the recording within it.
+        """is_explicit: a `start` came. reference: the recording within it.
 
         Raises InvalidRequest, SpeakerNotFound, and UploadTooLarge for the recording that is to follow.
         """
-        info = services.engine.info
-        max_bytes = services.limits.max_reference_bytes
+        info = service.engine.info
+        max_bytes = service.limits.max_reference_bytes
         if (start.reference_bytes or 0) > max_bytes:
             raise UploadTooLarge(
                 f"a recording of {start.reference_bytes} bytes; expected {max_bytes} at most: send a shorter "
@@ -78,28 +84,31 @@ class Context:
         self._recording = bytearray()
         self._num_missing = start.reference_bytes or 0  # bytes of the recording that are still to come
         if start.speaker is not None:
-            services.speakers.get(start.speaker, client)
+            service.speakers.get(start.speaker, peer.client)
         info.language_of(start.language)
         self.id = start.context
         self.task: asyncio.Task[None] | None = None  # that of `run`, set by its creator
         # The client may have more to send that only makes sense after the `start` it sent.
         self.needs_start = is_explicit
         self._state = ContextState.IDLE
-        self._output = resolve_output_format(start.format, start.sample_rate, start.speed, services)
-        self._request = synthesis_request(
-            start,
-            request_id or uuid4().hex,
-            client,
-            wire,
+        self._output = resolve_output_format(start.format, start.sample_rate, start.speed, service)
+        self._request = SynthesisRequest(
+            peer.request_id or uuid4().hex,
+            peer.wire,
             mode=start.mode or ("continuous" if info.can_continue_text else "segments"),
-            reference=reference,
             pauses=None if start.pauses is None else frozenset(start.pauses),
+            voice=start.voice_choice(reference),
+            reading=start.reading,
+            sampling=start.sampling,
+            seed=start.seed,
+            delivery=start.delivery(),
+            client=peer.client,
         )
         info.check(self._request)
         self._start = start
-        self._headers = headers
-        self._session = StreamSession(services, self._request, headers=headers)
-        self._services = services
+        self._headers = peer.headers
+        self._session = StreamSession(service, self._request, headers=peer.headers)
+        self._service = service
         self._send_queue = send_queue
         self._has_left_idle = asyncio.Event()
         self._idle_timer: asyncio.Timeout | None = None
@@ -131,7 +140,7 @@ class Context:
             self._recording = bytearray()
             voice = replace(self._request.voice, reference=reference)
             self._request = replace(self._request, voice=voice)
-            self._session = StreamSession(self._services, self._request, headers=self._headers)
+            self._session = StreamSession(self._service, self._request, headers=self._headers)
 
     def _check_recording(self) -> None:
         if self._num_missing:
@@ -216,7 +225,7 @@ class Context:
             played_s = self._num_sent_samples / self._output.sample_rate_hz
             if played_ms is not None:
                 played_s = min(played_s, played_ms / 1000)
-            source_rate_hz = self._services.engine.info.sample_rate_hz
+            source_rate_hz = self._service.engine.info.sample_rate_hz
             num_samples = round(played_s * self._output.speed * source_rate_hz)
             spoken_text = self._session.stream.spoken_text(num_samples)
         return Cancelled(
@@ -241,14 +250,14 @@ class Context:
 
     def _leave_idle(self, state: ContextState) -> None:
         if self._state is ContextState.IDLE:
-            self._session.received_s = self._services.clock()
+            self._session.received_s = self._service.clock()
             self._has_left_idle.set()
         self._state = state
 
     @asynccontextmanager
     async def _idle_timeout(self) -> AsyncIterator[None]:
         """Raise StreamTimeout where no text comes for too long."""
-        idle_timeout_s = self._services.limits.idle_timeout_s
+        idle_timeout_s = self._service.limits.idle_timeout_s
         timer = asyncio.timeout(idle_timeout_s)
         try:
             async with timer:
@@ -267,7 +276,7 @@ class Context:
             return
         if self.takes_text:
             now_s = asyncio.get_running_loop().time()
-            self._idle_timer.reschedule(now_s + self._services.limits.idle_timeout_s)
+            self._idle_timer.reschedule(now_s + self._service.limits.idle_timeout_s)
         else:
             self._idle_timer.reschedule(None)
 

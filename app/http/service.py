@@ -1,6 +1,6 @@
-"""The services that the routes share: the parts of the server behind their interfaces, and plain values."""
+"""The service as its surfaces see it: the parts of the server behind their interfaces, and plain values."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -8,12 +8,11 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection
 
 from firstword.app.core.interface import Engine, Stages
-from firstword.app.http.keys import KeyRing, UrlSigner
+from firstword.app.http.auth import Authenticator
 from firstword.app.http.limits import Quotas
 from firstword.app.options import Limits
 from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.interface import Speakers
-from firstword.app.surfaces.batches.queue import Batches
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.tracing import NO_TRACING, Tracing
 from firstword.app.telemetry.usage import Usage
@@ -22,30 +21,25 @@ Clock = Callable[[], float]  # seconds, monotonic
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
+class Service:
     engine: Engine
     speakers: Speakers
+    consents: ConsentStore
     stages: Stages
-    metrics: Metrics
-    keys: KeyRing
-    signer: UrlSigner
-    usage: Usage
+    auth: Authenticator
     limits: Limits
     quotas: Quotas
-    model_id: str  # the model's name for OpenAI's clients
-    voices: Mapping[str, str]  # OpenAI's voice names -> our speakers
-    accepts_any_model: bool  # not only those of /v1/models
+    usage: Usage
+    metrics: Metrics
     clock: Clock
-    consents: ConsentStore
-    batches: Batches
     tags_audio: bool = True  # whether files say that they are synthetic
     tracing: Tracing = NO_TRACING
 
 
-def services_of(connection: HTTPConnection) -> Services:
+def service_of(connection: HTTPConnection) -> Service:
     """Dependency of HTTP and WebSocket routes."""
-    services: Services = connection.app.state.services
-    return services
+    service: Service = connection.app.state.service
+    return service
 
 
-ServicesHere = Annotated[Services, Depends(services_of)]
+ServiceHere = Annotated[Service, Depends(service_of)]

@@ -10,10 +10,12 @@ from typing import Any, Final
 
 import grpc
 
-from firstword.app.clients import ANYBODY, Scope
+from firstword.app.clients import ANYBODY
 from firstword.app.errors import CancelReason, Refused, StreamTimeout, TtsError
-from firstword.app.http.dependencies import Services
+from firstword.app.http.auth import Credentials
 from firstword.app.http.errors import INTERNAL, count_rejection, error_message, row_of
+from firstword.app.http.routes import Guard
+from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
 
 STATUS: Final = {
@@ -42,25 +44,23 @@ logger = logging.getLogger(__name__)
 class Call:
     """What the handler of a method needs of its call."""
 
-    def __init__(self, services: Services, context: Any) -> None:
+    def __init__(self, service: Service, context: Any) -> None:
         metadata = {str(name).lower(): value for name, value in context.invocation_metadata() or ()}
         given_id = str(metadata.get("x-request-id", ""))
         self.request_id = given_id if _ACCEPTED_REQUEST_ID.fullmatch(given_id) else uuid.uuid4().hex
-        self.received_s = services.clock()
+        self.received_s = service.clock()
         self.client = ANYBODY
         self.session: StreamSession | None = None  # set by a handler whose call is one stream
         self.cancel_reason: CancelReason = "disconnect"  # why, should the call be cancelled
         self._context = context
-        self._write_timeout_s = services.limits.slow_listener_timeout_s
+        self._write_timeout_s = service.limits.slow_listener_timeout_s
 
-        self._metadata = metadata
-        self._keys = services.keys
+        self._shown = Credentials(str(metadata.get("authorization", "")), str(metadata.get("x-api-key", "")))
+        self._auth = service.auth
 
-    async def authenticate(self, scope: Scope | None) -> None:
-        """Raises InvalidApiKey and MissingScope."""
-        self.client = await self._keys.checked_client(
-            str(self._metadata.get("authorization", "")), str(self._metadata.get("x-api-key", "")), scope
-        )
+    async def authenticate(self, guard: Guard) -> None:
+        """Raise InvalidApiKey and MissingScope."""
+        self.client = await self._auth.client_of(self._shown, guard)
 
     @asynccontextmanager
     async def within_deadline(self) -> AsyncIterator[None]:
@@ -110,23 +110,19 @@ class Call:
 Handler = Callable[[Any, Call], Awaitable[Any]]
 
 
-def answered(
-    services: Services, handler: Handler, scope: Scope | None = None, is_open: bool = False
-) -> Callable[[Any, Any], Awaitable[Any]]:
+def answered(service: Service, guard: Guard, handler: Handler) -> Callable[[Any, Any], Awaitable[Any]]:
     """Return a method's handler as the server takes it. What it raises becomes the status of the call.
 
-    handler: takes the request, or the requests that come, and the call. scope: what a key must
-    be for. is_open: no key is needed.
+    guard: who may call it. handler: takes the request, or the requests that come, and the call.
     """
 
     async def handle(request: Any, context: Any) -> Any:
         try:
             try:
-                call = Call(services, context)
-                if not is_open:
-                    await call.authenticate(scope)
+                call = Call(service, context)
+                await call.authenticate(guard)
             except TtsError as error:
-                count_rejection(services.metrics, error)
+                count_rejection(service.metrics, error)
                 raise
             async with call.within_deadline():
                 return await handler(request, call)

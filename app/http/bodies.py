@@ -1,0 +1,141 @@
+"""Read the bodies of requests within the limits of their routes."""
+
+import asyncio
+from contextlib import suppress
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from firstword.app.errors import Overloaded, StreamTimeout, TtsError
+from firstword.app.http.errors import count_rejection, error_response
+from firstword.app.http.limits import BodyLimit
+from firstword.app.http.routes import matched_of
+from firstword.app.options import Limits
+from firstword.app.telemetry.metrics import Metrics
+
+REPLAY_BYTES = 256 * 1024  # of a body at a time: the application parses it on the event loop
+
+# A client that is still sending when the connection closes may never see the response: this much of the
+# rest is read and discarded.
+LINGER_BYTES = 16 * 1024 * 1024
+LINGER_S = 5.0
+
+
+class ClientDisconnected(Exception):
+    """The client left before it had sent its body."""
+
+
+class BodyLimitMiddleware:
+    """Read each request's body before the application sees the request, within a size and a time.
+
+    Of a body that is too large, no more is kept than shows that; then the connection closes. Bodies are held
+    in memory, all of them together within `max_bodies_bytes`; a body counts until its response starts.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        metrics: Metrics,
+    ) -> None:
+        self._app = app
+        self._limits = limits
+        self._metrics = metrics
+        self._num_held_bytes = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        body = bytearray()
+        is_held = True
+
+        def release() -> None:
+            nonlocal is_held
+            if is_held:
+                is_held = False
+                self._num_held_bytes -= len(body)
+
+        async def send_and_release(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                release()
+            await send(message)
+
+        limit = matched_of(scope).body_limit
+        timeout_s = self._limits.body_timeout_s if limit.timeout_s is None else limit.timeout_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._read(body, limit, scope, receive)
+        except ClientDisconnected:
+            return
+        except TimeoutError:
+            error = StreamTimeout(f"the request body took longer than {timeout_s:g} s; send it faster")
+            await self._refuse(error, scope, receive, send_and_release)
+        except TtsError as error:
+            await self._refuse(error, scope, receive, _lingering(receive, send_and_release))
+        else:
+            await self._app(scope, _replay(body, receive), send_and_release)
+        finally:
+            release()
+
+    async def _read(self, body: bytearray, limit: BodyLimit, scope: Scope, receive: Receive) -> None:
+        """body: empty, to be read into. Raise the limit's error, Overloaded, ClientDisconnected."""
+        # The server has refused a Content-Length that is not a number.
+        lengths = (int(value) for name, value in scope["headers"] if name == b"content-length")
+        if next(lengths, 0) > limit.max_bytes:
+            raise limit.error()
+        more_body = True
+        while more_body:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnected
+            part = message.get("body", b"")
+            body += part
+            self._num_held_bytes += len(part)
+            more_body = message.get("more_body", False)
+            if len(body) > limit.max_bytes:
+                raise limit.error()
+            is_alone = len(body) == self._num_held_bytes
+            if self._num_held_bytes > self._limits.max_bodies_bytes and not is_alone:
+                raise Overloaded("the server is receiving too many uploads at once; retry later", 1)
+
+    async def _refuse(self, error: TtsError, scope: Scope, receive: Receive, send: Send) -> None:
+        count_rejection(self._metrics, error)
+        response = error_response(error, scope)
+        response.headers["Connection"] = "close"  # or the server would read the rest, however long
+        await response(scope, receive, send)
+
+
+def _lingering(receive: Receive, send: Send) -> Send:
+    """Send the response at once, then drain the request's body before the end that closes the connection."""
+
+    async def send_and_linger(message: Message) -> None:
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            await send({**message, "more_body": True})
+            num_bytes = 0
+            more_body = True
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LINGER_S):
+                    while more_body and num_bytes < LINGER_BYTES:
+                        part = await receive()
+                        num_bytes += len(part.get("body", b""))
+                        more_body = part.get("more_body", False)
+            message = {"type": "http.response.body", "body": b""}
+        await send(message)
+
+    return send_and_linger
+
+
+def _replay(body: bytearray, receive: Receive) -> Receive:
+    """Return a `receive` that gives the body in parts, other tasks running in between, then `receive`'s."""
+    view = memoryview(body)
+    starts = iter(range(0, max(1, len(body)), REPLAY_BYTES))
+
+    async def replay() -> Message:
+        start = next(starts, None)
+        if start is None:
+            return await receive()
+        if start > 0:
+            await asyncio.sleep(0)
+        end = start + REPLAY_BYTES
+        return {"type": "http.request", "body": bytes(view[start:end]), "more_body": end < len(body)}
+
+    return replay

@@ -1,0 +1,153 @@
+"""The speech of one stream, encoded as it is made, and how it is framed for a body or another wire."""
+
+import base64
+import json
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from firstword.app.audio.formats import OutputFormat
+from firstword.app.http.encoding import MIN_AUDIO_S, EncodedChunk, StreamEncoder
+from firstword.app.http.errors import INTERNAL, error_body, row_of
+from firstword.app.http.schemas import SpokenWord, TimestampFields
+from firstword.app.http.session import StreamSession
+
+Part = TypeVar("Part")
+
+NO_TIMESTAMPS: Final = TimestampFields(timestamps=None)
+
+logger = logging.getLogger(__name__)
+
+
+class SpokenAudio:
+    """The encoded audio of a session that is entered. A chunk counts as sent once the next is asked for."""
+
+    def __init__(
+        self,
+        session: StreamSession,
+        output: OutputFormat,
+        encoder: StreamEncoder,
+        timestamps: TimestampFields = NO_TIMESTAMPS,
+    ) -> None:
+        self.session = session
+        self.output = output
+        self._encoder = encoder
+        self._timestamps = timestamps
+
+    async def chunks(self) -> AsyncGenerator[EncodedChunk]:
+        """Yield the audio as it is made; a stream without any becomes silence of MIN_AUDIO_S."""
+        async with aclosing(self._encoder.events(MIN_AUDIO_S)) as events:
+            async for event in events:
+                if isinstance(event, EncodedChunk):
+                    yield event
+                    self.session.record.audio_went(event.num_samples, self.output.sample_rate_hz)
+
+    async def file(self) -> AsyncGenerator[EncodedChunk]:
+        """Yield all of it at once, with true sizes in its header."""
+        file = await self._encoder.file()
+        yield file
+        self.session.record.audio_went(file.num_samples, self.output.sample_rate_hz)
+
+    def words(self, chunk: EncodedChunk) -> list[SpokenWord] | None:
+        """Return the words that ended in the chunk, as the listener hears them; None: nobody asked."""
+        return self._timestamps.spoken(chunk.words, self.session.stream.sample_rate_hz * self.output.speed)
+
+
+async def framed(
+    session: StreamSession,
+    output: OutputFormat,
+    frame: Callable[[SpokenAudio], AsyncGenerator[Part]],
+    timestamps: TimestampFields = NO_TIMESTAMPS,
+) -> AsyncGenerator[Part]:
+    """Enter the session and yield what `frame` makes of its audio. Closing the generator ends the stream.
+
+    Raises what entering the session and its stream raise.
+    """
+    async with session:
+        with StreamEncoder(session.stream, output, session.record.encoded) as encoder:
+            async with aclosing(frame(SpokenAudio(session, output, encoder, timestamps))) as parts:
+                async for part in parts:
+                    yield part
+
+
+async def reported(
+    parts: AsyncGenerator[bytes], report: Callable[[Exception], bytes]
+) -> AsyncGenerator[bytes]:
+    """Yield the parts; an error behind the first of them becomes the last one."""
+    has_begun = False
+    async with aclosing(parts):
+        try:
+            async for part in parts:
+                has_begun = True
+                yield part
+        except Exception as error:
+            if not has_begun:
+                raise
+            if row_of(error) is INTERNAL:
+                logger.error("a stream failed after its first audio", exc_info=error)
+            else:
+                logger.info("a stream was cut off: %s", error)
+            yield report(error)
+
+
+@dataclass(frozen=True, slots=True)
+class Framing:
+    """How audio stands in the body of an answer.
+
+    media_type: None is that of the audio. is_whole: the body is one part, with its length. report: how an
+    error behind the first audio stands in the body; None: the body is cut off.
+    """
+
+    frame: Callable[[SpokenAudio], AsyncGenerator[bytes]]
+    media_type: str | None = None
+    is_whole: bool = False
+    report: Callable[[Exception], bytes] | None = None
+
+
+async def _plain(audio: SpokenAudio) -> AsyncGenerator[bytes]:
+    async for chunk in audio.chunks():
+        yield chunk.data
+
+
+async def _whole(audio: SpokenAudio) -> AsyncGenerator[bytes]:
+    async for file in audio.file():
+        yield file.data
+
+
+async def _lines(audio: SpokenAudio) -> AsyncGenerator[bytes]:
+    """`audio` in base64 with the `words` that ended in it, a line each; at last `word_times`."""
+    async for chunk in audio.chunks():
+        yield line(in_json(audio, chunk))
+    yield line({"word_times": audio.session.stream.stats.word_times})
+
+
+async def _object(audio: SpokenAudio) -> AsyncGenerator[bytes]:
+    """`audio` in base64, `words` and how their times were found."""
+    async for file in audio.file():
+        content = {**in_json(audio, file), "word_times": audio.session.stream.stats.word_times}
+        yield json.dumps(content).encode()
+
+
+JSON_LINES: Final = "application/x-ndjson"
+PLAIN: Final = Framing(_plain)
+WHOLE: Final = Framing(_whole, is_whole=True)
+TIMED_LINES: Final = Framing(_lines, JSON_LINES, report=lambda error: line(error_body(error)))
+TIMED_OBJECT: Final = Framing(_object, "application/json", is_whole=True)
+
+
+def framing_of(is_streamed: bool, has_words: bool) -> Framing:
+    if has_words:
+        return TIMED_LINES if is_streamed else TIMED_OBJECT
+    return PLAIN if is_streamed else WHOLE
+
+
+def in_json(audio: SpokenAudio, chunk: EncodedChunk) -> dict[str, object]:
+    words = audio.words(chunk)
+    timed = {} if words is None else {"words": [word.model_dump() for word in words]}
+    return {"audio": base64.b64encode(chunk.data).decode(), **timed}
+
+
+def line(content: Mapping[str, object]) -> bytes:
+    return json.dumps(content).encode() + b"\n"
