@@ -144,7 +144,7 @@ class SpeechStream:
     def cancel(self, reason: CancelReason | BaseException | None) -> None:
         """Stop what runs or waits, and free it; the first reason counts.
 
-        A `CancelReason` drops the audio that is there. Else the client still gets it and, behind it, the error
+        A `CancelReason` drops the audio that is there. Else the client gets it and, behind it, the error
         if that is a TtsError.
         """
         if not isinstance(self.state, Ended):
