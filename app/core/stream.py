@@ -43,7 +43,7 @@ class SpeechStream:
 
         waiting ──speaker, slot──► admitted ──first audio──► speaking
            │                          │                         │
-           └────────── cancel, fail, leaving, an error ─────────┴──► Ended(reason)
+           └──────── cancel(reason), leaving, an error ────────┴──► Ended(reason)
 
     waiting: takes text, holds nothing else. admitted: holds its slot; a text task turns text into utterances,
     each a run of the language model, and an audio task turns those into samples. speaking: the client has
@@ -100,7 +100,7 @@ class SpeechStream:
         except BaseException as error:
             self._waiting = None
             was_cancelled = isinstance(self.state, Ended) and isinstance(error, TimeoutError)
-            self._end(error)
+            self.cancel(error)
             if was_cancelled:
                 return self
             raise
@@ -116,7 +116,7 @@ class SpeechStream:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end(error)
+        self.cancel(error)
         self._running.discard(self)
         self.has_left.set()
         if self._task is not None:
@@ -141,14 +141,25 @@ class SpeechStream:
             self._text.push(Mark.END)
             self._has_all_text = True
 
-    def cancel(self, reason: CancelReason) -> None:
-        self._audio.clear()
-        self._end(reason)
+    def cancel(self, reason: CancelReason | BaseException | None) -> None:
+        """Stop what runs or waits, and free it; the first reason counts.
 
-    def fail(self, error: TtsError) -> None:
-        """End with an error that the client sees, after the audio that is there."""
-        self._audio.close(error)
-        self._end(error)
+        A `CancelReason` drops the audio that is there. Else the client gets it and, behind it, the error
+        if that is a TtsError.
+        """
+        if not isinstance(self.state, Ended):
+            self.state = Ended(reason)
+        if isinstance(reason, str):
+            self._audio.clear()
+        elif isinstance(reason, TtsError):
+            self._audio.close(reason)
+        if self._waiting is not None:
+            self._waiting.reschedule(0)
+            self._waiting = None
+        if self._task is not None and not self._task.done():
+            self._stopped_s = self._stopped_s or self._parts.clock()
+            self._task.cancel()
+        self._free()
 
     def spoken_text(self, num_samples: int) -> str:
         return spoken_text(self._text.transcripts, num_samples, self.sample_rate_hz)
@@ -216,18 +227,6 @@ class SpeechStream:
                 await self._audio.put(piece)
         finally:
             self._free()
-
-    def _end(self, reason: CancelReason | BaseException | None) -> None:
-        """Stop what still runs or waits, and free it; the first reason counts."""
-        if not isinstance(self.state, Ended):
-            self.state = Ended(reason)
-        if self._waiting is not None:
-            self._waiting.reschedule(0)
-            self._waiting = None
-        if self._task is not None and not self._task.done():
-            self._stopped_s = self._stopped_s or self._parts.clock()
-            self._task.cancel()
-        self._free()
 
     def _free(self) -> None:
         """The audio queue keeps what the client may still take."""

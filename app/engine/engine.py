@@ -144,7 +144,7 @@ class SpeechEngine:
         except TimeoutError:
             _log.warning("%d streams did not finish within %g s and are ended", len(self._streams), timeout_s)
         for stream in list(self._streams):
-            stream.fail(Draining("the server had to shut down before the speech was finished", 1))
+            stream.cancel(Draining("the server had to shut down before the speech was finished", 1))
 
     async def aclose(self) -> None:
         await self.drain(0)

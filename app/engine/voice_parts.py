@@ -154,7 +154,7 @@ async def open_voice(
             yield voice
         finally:
             for stream in list(voice.running):
-                stream.fail(SynthesisFailed("the voice was closed before the speech was finished"))
+                stream.cancel(SynthesisFailed("the voice was closed before the speech was finished"))
 
 
 async def load_front_ends(

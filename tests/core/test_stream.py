@@ -522,7 +522,7 @@ async def test_a_stream_waits_is_admitted_speaks_and_ends_for_its_first_reason()
             await anext(aiter(stream))
             assert stream.state == "speaking"
             stream.cancel("client_cancel")
-            stream.fail(Draining("too late", 1))
+            stream.cancel(Draining("too late", 1))
             assert toy.admission.num_running == 0
         assert stream.state == Ended("client_cancel")
         async with toy.engine.open(asked("Some text.")) as spoken_whole:
