@@ -9,7 +9,7 @@ BROWSER_INSTALLED := $(VENV)/.installed-browser
 TENSORRT_INSTALLED := $(VENV)/.installed-tensorrt
 TRITON_INSTALLED := $(VENV)/triton/.installed
 
-.PHONY: protos setup setup-vllm setup-tensorrt setup-triton setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser bench voice voice-eval clean
+.PHONY: gpu-kit gpu-kit-restore protos setup setup-vllm setup-tensorrt setup-triton setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser bench voice voice-eval clean
 
 setup: $(INSTALLED)
 
@@ -107,6 +107,14 @@ $(VOICE_INSTALLED): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[voice]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps resemblyzer==0.1.4
 	touch $@
+
+# Make the checkout ready to be carried to a machine with a GPU and without a network, where bench/gpu/run.sh
+# runs; RUN='command' does it around a command. gpu-kit-restore puts back what was taken out.
+gpu-kit:
+	$(PYTHON) bench/gpu/carry.py $(if $(RUN),run $(RUN),prepare)
+
+gpu-kit-restore:
+	$(PYTHON) bench/gpu/carry.py restore
 
 # Many hours on two cores. Goes on where it was stopped.
 voice: setup-voice

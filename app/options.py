@@ -174,11 +174,12 @@ class NetworkOptions:
     first_hop_tokens: Annotated[
         int,
         Field(
-            ge=1,
+            ge=0,
             le=25,
-            description="Speech tokens, 25 a second, before the first audio; fewer start sooner",
+            description="Speech tokens, 25 a second, before the first audio; fewer start sooner; 0 is 10, "
+            "and 5 on a GPU, which makes the next second before those are heard",
         ),
-    ] = 10
+    ] = 0
     window_s: Annotated[
         float,
         Field(ge=0, description="How much of its own past a stream attends to; 0 is all, and costs grow"),
@@ -310,11 +311,10 @@ class SpeakerOptions:
             description="Loudness of speakers, by a constant gain for each; empty leaves it as it is",
         ),
     ] = None
-    speaker_cache_mb: Annotated[int, Field(ge=1, description="Memory of speakers kept ready")] = 512
-
-    @property
-    def cache_bytes(self) -> int:
-        return self.speaker_cache_mb * _MIB
+    speaker_cache_mb: Annotated[
+        int,
+        Field(ge=0, description="Memory of speakers kept ready; 0 is 512, and a tenth of a GPU's memory"),
+    ] = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,10 @@ MEASUREMENTS: Final = {
         "firstword.bench.peers",
         "other engines on the same texts in turn: first audio, compute, words, sound, memory",
     ),
+    "reading": (
+        "firstword.bench.reading",
+        "how many cases of numbers, dates and the like are read right, by class",
+    ),
 }
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Literal
 
 from firstword.bench.client import Ask, Outcome, Protocol
@@ -22,7 +23,8 @@ _CALM_S = 0.1  # after a refusal, so that a closed loop does not become a flood
 class Load:
     """amount: requests at a time ("closed"), listeners ("listeners"), requests a second ("poisson").
 
-    closed: whoever has heard all asks again at once, which finds the throughput. listeners: each asks again
+    closed: whoever has heard all asks again at once, which finds the throughput; `max_requests` in all where
+    that is reached first. listeners: each asks again
     when it has played what it got, so N of them want N seconds of audio a second. poisson: requests come
     whether the server keeps up or not.
     """
@@ -31,6 +33,7 @@ class Load:
     amount: float
     seconds: float
     protocol: Protocol = "http"
+    max_requests: int | None = None
 
     def __str__(self) -> str:
         match self.kind:
@@ -81,9 +84,10 @@ async def run_load(load: Load, wanted: Iterator[Ask], speak: Speak, seed: int = 
 async def _closed(load: Load, wanted: Iterator[Ask], speak: Speak) -> list[Outcome]:
     outcomes: list[Outcome] = []
     stop_s = time.perf_counter() + load.seconds
+    numbers = count() if load.max_requests is None else iter(range(load.max_requests))
 
     async def ask_again() -> None:
-        while time.perf_counter() < stop_s:
+        while time.perf_counter() < stop_s and next(numbers, None) is not None:
             outcomes.append(outcome := await speak(next(wanted)))
             await _calm_down(outcome)
 

@@ -137,6 +137,7 @@ def _address(process: "subprocess.Popen[str]", output: IO[str]) -> str:
             lines.append(line.rstrip())
     finally:
         impatience.cancel()
+    sys.stderr.write("".join(f"{line}\n" for line in lines))
     raise ServerDidNotStart(f"the server did not start: {' | '.join(lines[-3:]) or 'it wrote nothing'}")
 
 

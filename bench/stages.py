@@ -158,6 +158,7 @@ class Stages:
             times = StepTimes(clock=self._clock)
             (wave,) = session.step([StepInput(state, new, is_last)], times)
             samples = wave.to("cpu", torch.float32).numpy()
+            times.settle()
             _, encode_s = self._timed(partial(encoder.encode, samples))
             if len(samples):
                 yield ChunkCost(

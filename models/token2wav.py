@@ -11,7 +11,6 @@ remembers hangs from its state object; deleting that frees everything.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Any
 
 import torch
@@ -117,6 +116,8 @@ class Token2Wav:
         networks: Networks | None = None,
     ):
         networks = networks or Networks()
+        if max_state_bytes is None and networks.flow is not None:
+            max_state_bytes = networks.flow.max_state_bytes
         self._flow = IncrementalFlow(flow, networks.flow)
         kind = CausalVocoder if hift.config.is_causal else WindowedVocoder
         self.vocoder: Vocoder[Any] = kind(hift, networks.vocoder)
@@ -220,7 +221,7 @@ class Token2Wav:
 
     @torch.inference_mode()
     def step(self, batch: Sequence[StepInput[StreamState]], times: StepTimes | None = None) -> list[Tensor]:
-        """-> new samples (N,) float32 of each stream, in order, on the networks' device; fills `times`.
+        """-> new samples (N,) float32 of each stream, in order, on the networks' device; marks `times`.
 
         Every chunk of 25 grid tokens whose lookahead has come is solved; the rest waits. A solved hop
         gives `samples_per_token` samples a token (CosyVoice 3 withholds the vocoder's four frames of
@@ -230,14 +231,13 @@ class Token2Wav:
             RefusedStep: a finished stream, a stream twice in the batch, or a token the flow does not know;
                 nothing has changed then. After any other error the tokens are kept: step again with none.
         """
-        clock = perf_counter if times is None else times.clock
-        began = clock()
+        times = StepTimes() if times is None else times
+        times.mark(self._device)
         self._solve(batch)
         states = [item.state for item in batch]
-        solved = clock()
+        times.mark(self._device)
         vocode(self.vocoder, [state.sound for state in states])
-        if times is not None:
-            times.flow_s, times.vocoder_s = solved - began, clock() - solved
+        times.mark(self._device)
         for state in states:
             state.is_finished = state.has_all_tokens
         return [state.take_samples().to(self._flow.flow.noise.device) for state in states]
@@ -384,6 +384,7 @@ class CosyVoice1Token2Wav:
         if hop_tokens < 1:
             raise ValueError(f"hop_tokens is {hop_tokens}, expected at least 1")
         self._flow = flow
+        self._device = next(hift.parameters()).device
         self._vocoder = WindowedVocoder(hift, None if networks is None else networks.vocoder)
         self.hop_tokens = hop_tokens
         self.lookahead_tokens = OVERLAP_TOKENS
@@ -433,7 +434,7 @@ class CosyVoice1Token2Wav:
     def step(
         self, batch: Sequence[StepInput[CosyVoice1State]], times: StepTimes | None = None
     ) -> list[Tensor]:
-        """-> new samples (N,) float32 of each stream, in order, on the networks' device; fills `times`.
+        """-> new samples (N,) float32 of each stream, in order, on the networks' device; marks `times`.
 
         Raises:
             RefusedStep: a finished stream, a stream twice in the batch, or a token the flow does not know;
@@ -444,15 +445,14 @@ class CosyVoice1Token2Wav:
             item.state.pending_tokens.extend(item.tokens)
             item.state.has_all_tokens |= item.is_last
         states = [item.state for item in batch]
-        clock = perf_counter if times is None else times.clock
-        began = clock()
+        times = StepTimes() if times is None else times
+        times.mark(self._device)
         for state in states:
             while count := self._next_chunk(state):
                 self._solve(state, count)
-        solved = clock()
+        times.mark(self._device)
         vocode(self._vocoder, [state.sound for state in states])
-        if times is not None:
-            times.flow_s, times.vocoder_s = solved - began, clock() - solved
+        times.mark(self._device)
         for state in states:
             state.is_finished = state.has_all_tokens
         return [state.sound.take().to(self._flow.projection.weight.device) for state in states]

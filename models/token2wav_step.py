@@ -1,9 +1,11 @@
 """What a step of speech tokens to samples takes, what it tells, and how it refuses."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Generic, TypeVar
+
+import torch
 
 State = TypeVar("State")
 
@@ -27,11 +29,36 @@ class RefusedStep(ValueError):
 
 @dataclass(slots=True)
 class StepTimes:
-    """Seconds that a step took in each network, by the clock.
+    """Seconds that a step took in each network: by the clock, on a GPU by its own.
 
-    On a GPU the ordinary clock sees when work was submitted; one that waits for the device measures it.
+    There they are known once the step's samples are on the CPU, and `settle` was called.
     """
 
     flow_s: float = 0.0
     vocoder_s: float = 0.0
     clock: Callable[[], float] = perf_counter
+    _marks: list[float | torch.cuda.Event] = field(default_factory=list)
+
+    def mark(self, device: torch.device) -> None:
+        """Note the begin of the flow, of the vocoder, and its end."""
+        if device.type == "cuda":
+            event = torch.cuda.Event(enable_timing=True)
+            event.record()
+            self._marks.append(event)
+        else:
+            self._marks.append(self.clock())
+
+    def settle(self) -> None:
+        """Read what was marked, if anything was; the device has done the step's work."""
+        if not self._marks:
+            return
+        began, solved, ended = self._marks
+        self.flow_s, self.vocoder_s = _seconds(began, solved), _seconds(solved, ended)
+
+
+def _seconds(began: float | torch.cuda.Event, ended: float | torch.cuda.Event) -> float:
+    if isinstance(began, float) and isinstance(ended, float):
+        return ended - began
+    assert isinstance(began, torch.cuda.Event), "marks of two devices"
+    assert isinstance(ended, torch.cuda.Event), "marks of two devices"
+    return began.elapsed_time(ended) / 1000

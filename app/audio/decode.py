@@ -6,6 +6,7 @@ Plain WAV and FLAC files are read by soundfile, all else by PyAV: compressed, st
 import io
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from itertools import groupby
 
 import av
 import numpy as np
@@ -37,7 +38,8 @@ class RecordingTooLong(ValueError):
 def decode_recording(data: bytes, max_duration_s: float) -> tuple[Samples, int]:
     """Return mono float32 samples (n,), n > 0, within ±1, and their own sample rate (Hz).
 
-    Channels are averaged. A file that breaks off gives what is there. Never holds more than
+    Channels that sound are averaged, or the loudest is taken where they cancel; an offset is removed.
+    A file that breaks off gives what is there. Never holds more than
     `max_duration_s` of samples.
 
     Raises UndecodableAudio for what is no audio, is empty, or is mostly damaged, and RecordingTooLong.
@@ -56,7 +58,7 @@ def decode_recording(data: bytes, max_duration_s: float) -> tuple[Samples, int]:
         rate_hz = track.sample_rate
         pieces: list[Samples] = []
         num_samples = 0
-        for piece in _mono_pieces(_frames(container, track), rate_hz):
+        for piece in _pieces(_frames(container, track), rate_hz):
             num_samples += len(piece)
             if num_samples > max_duration_s * rate_hz:
                 raise RecordingTooLong(
@@ -65,7 +67,36 @@ def decode_recording(data: bytes, max_duration_s: float) -> tuple[Samples, int]:
             pieces.append(piece)
     if num_samples == 0:
         raise UndecodableAudio(f"the recording holds no sound (0 samples); {_ACCEPTED}")
-    return np.concatenate(pieces), rate_hz
+    return _mono(pieces), rate_hz
+
+
+_SILENT_BESIDE = 10 ** (-20 / 20)  # of the loudest channel: as good as silent
+_CANCELED = 10 ** (-3 / 20)
+_LEAST_OFFSET = 3e-3  # smaller ones are the sum of the waves
+_OFFSET_SAMPLES = 1600  # of fewer the mean says little
+
+
+def _mono(pieces: Iterable[Samples]) -> Samples:
+    """pieces: each (n, channels) -> (n,), without offset; each number of channels is mixed apart."""
+    mixed = [
+        _mixed(np.concatenate(list(alike))) for _, alike in groupby(pieces, key=lambda piece: piece.shape[1])
+    ]
+    mono = np.concatenate(mixed)
+    offset = float(mono.mean(dtype=np.float64))
+    has_offset = abs(offset) > _LEAST_OFFSET and len(mono) >= _OFFSET_SAMPLES
+    return within_full_scale(mono - np.float32(offset)) if has_offset else mono
+
+
+def _mixed(channels: Samples) -> Samples:
+    """channels (n, channels) -> (n,)."""
+    if channels.shape[1] == 1:
+        return channels[:, 0]
+    levels = channels.std(axis=0, dtype=np.float64)  # an offset is no sound
+    sounding = levels > _SILENT_BESIDE * levels.max()
+    mean: Samples = channels[:, sounding].mean(axis=1) if sounding.any() else channels.mean(axis=1)
+    if mean.std(dtype=np.float64) < _CANCELED * levels.max():
+        return channels[:, int(levels.argmax())]
+    return mean
 
 
 def _read_plain(data: bytes, max_duration_s: float) -> tuple[Samples, int] | None:
@@ -85,7 +116,7 @@ def _read_plain(data: bytes, max_duration_s: float) -> tuple[Samples, int] | Non
             ):
                 return None
             blocks = file.blocks(_BLOCK_FRAMES, dtype="float32", always_2d=True)  # each (n, channels)
-            mono = np.concatenate([within_full_scale(block).mean(axis=1) for block in blocks])
+            mono = _mono([within_full_scale(block) for block in blocks])
             return (mono, rate_hz) if len(mono) == file.frames else None
     except soundfile.SoundFileError:
         return None
@@ -105,7 +136,8 @@ def _audio_track(container: InputContainer) -> av.AudioStream:
     return track
 
 
-def _mono_pieces(frames: Iterable[av.AudioFrame], rate_hz: int) -> Iterator[Samples]:
+def _pieces(frames: Iterable[av.AudioFrame], rate_hz: int) -> Iterator[Samples]:
+    """Yield samples (n, channels)."""
     # Packed: of a frame with a plane for each of 8 channels, PyAV 18.1 reads a ninth, and crashes.
     to_float = av.AudioResampler(format="flt")
     kind = ("", "")
@@ -121,7 +153,7 @@ def _mono_pieces(frames: Iterable[av.AudioFrame], rate_hz: int) -> Iterator[Samp
             kind = (frame.format.name, frame.layout.name)
         for packed in to_float.resample(frame):
             samples = packed.to_ndarray().reshape(-1, packed.layout.nb_channels)  # (n, channels)
-            yield within_full_scale(samples.astype(np.float32, copy=False)).mean(axis=1)
+            yield within_full_scale(samples.astype(np.float32, copy=False))
 
 
 def _check_channels(num_channels: int) -> None:

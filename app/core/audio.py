@@ -38,8 +38,8 @@ class AudioTask:
         queue: AudioQueue,
         keeps: bool,
     ) -> None:
-        """keeps: whether all audio stays in `kept`."""
-        self.kept: list[Audio] = []
+        """keeps: whether all audio stays in `pieces`."""
+        self.pieces: list[Audio] = []
         self._delivery = request.delivery
         self._parts = parts
         self._token2wav = parts.pool.token2wav
@@ -141,7 +141,7 @@ class AudioTask:
     async def _put(self, audio: Audio) -> None:
         self._num_samples += len(audio.samples)
         if self._keeps:
-            self.kept.append(audio)
+            self.pieces.append(audio)
         await self._queue.put(audio)
 
 

@@ -21,8 +21,11 @@ from firstword.models.lm.tokens import TokenGenerator
 class ItemFeed(Protocol):
     """Reads a text that comes in pieces; used by one thread at a time."""
 
-    def read(self, piece: str, flushes: bool) -> Sequence[Item]:
-        """Return the segments that are complete, and what happens between them."""
+    def read(self, piece: str, flushes: bool, is_end: bool = True) -> Sequence[Item]:
+        """Return the segments that are complete, and what happens between them.
+
+        is_end: False, text will follow what is flushed.
+        """
         ...
 
 

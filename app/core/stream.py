@@ -193,8 +193,8 @@ class SpeechStream:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(text.run(speaker, gain))
                 tasks.create_task(audio.run(text.utterances))
-            if parts.phrases is not None and phrase_key is not None and audio.kept:
-                parts.phrases.put(phrase_key, Phrase(audio.kept, text.transcripts, self.stats.word_times))
+            if parts.phrases is not None and phrase_key is not None and audio.pieces:
+                parts.phrases.put(phrase_key, Phrase(audio.pieces, text.transcripts, self.stats.word_times))
         except* TtsError as group:
             error: BaseException = group
             while isinstance(error, BaseExceptionGroup):

@@ -78,6 +78,10 @@ class TextTask:
         self._commands: asyncio.Queue[str | Mark] = asyncio.Queue(MAX_PENDING_COMMANDS)
         self._token_streams: list[TokenStream] = []  # of the language model, until they end
         self._open: Utterance | None = None  # the one that text is pushed to, in continuous mode
+        self._own: tuple[PreparedSpeaker, float]  # the request's speaker and its gain, from `run` on
+        self._speaker: PreparedSpeaker  # of what follows, as the gain and the rate are
+        self._gain = 1.0
+        self._ending_ids: tuple[int, ...] = ()  # of the open utterance, should it end here
         self._rate = 1.0
         self._char_start = 0  # of the item that is handled, in the stream's text
 
@@ -101,7 +105,8 @@ class TextTask:
 
         speaker, gain: of the request, until a mark names another one.
         """
-        self._own = self._speaker, self._gain = speaker, gain
+        self._own = speaker, gain
+        self._speaker, self._gain = self._own
         request, text = self._request, self._parts.text
         if request.speech is not None:
             await self._speak_tokens(request.speech)
@@ -128,7 +133,7 @@ class TextTask:
             if isinstance(command, str):
                 await self._speak(await self._read(feed, command, False))
                 continue
-            await self._speak(await self._read(feed, "", True))
+            await self._speak(await self._read(feed, "", True, command is Mark.END))
             self._finish_open()
             if command is Mark.FLUSH:
                 await self.utterances.put(Flushed())
@@ -162,10 +167,10 @@ class TextTask:
             self._finish_open()
             self._stats.pauses.append(self._char_start)
 
-    async def _read(self, feed: ItemFeed, piece: str, flushes: bool) -> Sequence[Item]:
+    async def _read(self, feed: ItemFeed, piece: str, flushes: bool, is_end: bool = True) -> Sequence[Item]:
         """Read a piece in a thread; warn of languages that are not spoken."""
         info, stats, began_s = self._parts.info, self._stats, self._events.clock()
-        items = await asyncio.to_thread(feed.read, piece, flushes)
+        items = await asyncio.to_thread(feed.read, piece, flushes, is_end)
         segments = [item for item in items if isinstance(item, Segment)]
         ended_s = self._events.clock()
         self._events.emit(Stage("text", began_s, ended_s, ended_s - began_s, {"segments": len(segments)}))
@@ -213,18 +218,32 @@ class TextTask:
 
     async def _continue(self, segment: Segment) -> None:
         """Push text to the open utterance, or open one for it."""
+        text_ids = segment.text_ids
         if self._open is None:
-            if not segment.text_ids:
+            if not text_ids:
                 return
             self._open = await self._start(None)
+            if segment.first_ids and segment.first_ids != text_ids:
+                text_ids = segment.first_ids
+                words = [
+                    replace(word, num_before=0) if at == 0 else word for at, word in enumerate(segment.words)
+                ]
+                segment = replace(segment, words=tuple(words))
+        if text_ids:
+            self._ending_ids = segment.ending_ids
         self._open.transcript.source += segment.source
         if self._open.words is not None:
-            self._open.words.add(segment.source, segment.words, len(segment.text_ids), self._char_start)
-        ids = self._parts.prompt_builder.in_accent(segment.text_ids, self._resolved.reading.accent)
+            self._open.words.add(segment.source, segment.words, len(text_ids), self._char_start)
+        ids = self._parts.prompt_builder.in_accent(text_ids, self._resolved.reading.accent)
         self._parts.generator.push_text(self._open.tokens, ids)
 
     def _finish_open(self) -> None:
+        """End the open utterance as its language model has learned to, though its sentence may go on."""
         if self._open is not None:
+            if self._ending_ids:
+                if self._open.words is not None:
+                    self._open.words.add("", (), len(self._ending_ids), self._char_start)
+                self._parts.generator.push_text(self._open.tokens, self._ending_ids)
             self._parts.generator.finish_text(self._open.tokens)
             self._open = None
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from firstword.app.audio.dsp import Samples
 from firstword.app.errors import SynthesisFailed
 from firstword.app.events import Stage, Subscriber, ignore
+from firstword.models.cuda import own_stream, samples_to_host, wait_for_shared_work
 from firstword.models.token2wav_step import RefusedStep, StepInput, StepTimes
 
 _log = logging.getLogger(__name__)
@@ -65,14 +66,19 @@ class Token2WavPool:
         num_workers: int,
         max_batch: int,
         on_batch: Callable[[int, StepTimes], None] = lambda size, times: None,
+        device: torch.device | None = None,
     ) -> None:
-        """on_batch: called from a worker thread with the size of a batch and the time it took."""
+        """on_batch: called from a worker thread with the size of a batch and the time it took.
+
+        device: of the networks; None: a CPU.
+        """
         assert num_workers >= 1, num_workers
         assert max_batch >= 1, max_batch
         self.num_at_once = num_workers * max_batch  # chunks that it computes
         self.token2wav = token2wav
         self._max_batch = max_batch
         self._on_batch = on_batch
+        self._device = device or torch.device("cpu")
         self._loop = asyncio.get_running_loop()
         self._jobs: list[_Job] = []
         self._num_jobs = 0
@@ -122,6 +128,10 @@ class Token2WavPool:
             await asyncio.to_thread(thread.join)
 
     def _work(self) -> None:
+        with own_stream(self._device):
+            self._work_in_stream()
+
+    def _work_in_stream(self) -> None:
         results: list[SolvedChunk | SynthesisFailed]
         while jobs := self._next_batch():
             try:
@@ -163,10 +173,11 @@ class Token2WavPool:
     def _step(self, batch: list[StepInput[Any]]) -> list[SolvedChunk]:
         times = StepTimes()
         started_s = times.clock()
-        tensors = self.token2wav.step(batch, times)
+        wait_for_shared_work(self._device)
+        waves = samples_to_host(self.token2wav.step(batch, times))
+        times.settle()
         self._on_batch(len(batch), times)
         flow_s, vocoder_s = times.flow_s / len(batch), times.vocoder_s / len(batch)
-        waves = [tensor.to("cpu", torch.float32).numpy() for tensor in tensors]
         return [SolvedChunk(wave, flow_s, vocoder_s, started_s, times) for wave in waves]
 
 

@@ -13,11 +13,12 @@ from firstword.app.core.prompt import PromptBuilder
 from firstword.app.core.token2wav_pool import StreamingToken2Wav
 from firstword.app.engine.backend import Backend, choose
 from firstword.app.engine.precision import find_device
-from firstword.app.engine.runtimes import all_runtimes, machine_of
+from firstword.app.engine.runtimes import all_runtimes, first_hop_tokens, machine_of
 from firstword.app.options import EngineOptions, InvalidOptions, LMEngineOptions, NetworkOptions
 from firstword.app.speakers.enrolment import FirstHopPromptStates, PromptStates
 from firstword.app.text import language
 from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
+from firstword.models.cuda import choose_kernels
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
 from firstword.models.lm.decoder import SpeechLM
 from firstword.models.lm.token_thread import TorchTokenGenerator
@@ -112,6 +113,8 @@ def load_networks(
     device = find_device(options.device)
     if options.cuda_graphs and device != "cuda":
         raise InvalidOptions(f"FIRSTWORD_CUDA_GRAPHS is on, which needs a GPU, but the device is {device}")
+    if device == "cuda":
+        choose_kernels()
     machine = replace(
         machine_of(options, data_dir),
         num_threads=torch.get_num_threads(),
@@ -163,7 +166,7 @@ def _load_token2wav(
         cosyvoice1 = CosyVoice1Token2Wav(flow, hift, networks=loaded)
         return cosyvoice1, cosyvoice1
     token2wav = Token2Wav(flow, hift, options.window_s or None, options.max_state_bytes, loaded)
-    return token2wav, FirstHopPromptStates(token2wav, options.first_hop_tokens)
+    return token2wav, FirstHopPromptStates(token2wav, first_hop_tokens(options))
 
 
 def _start_tokens(networks: Networks, checkpoint: Checkpoint) -> StartTokens:

@@ -10,6 +10,9 @@ from firstword.models.runtimes.tensorrt.runtime import TensorRTRuntime
 from firstword.models.runtimes.tensorrt_llm.runtime import TrtllmRuntime
 from firstword.models.runtimes.torch.runtime import ExportsRuntime, TorchRuntime
 from firstword.models.runtimes.vllm.runtime import VllmRuntime
+from firstword.models.token2wav import DEFAULT_FIRST_HOP_TOKENS
+
+GPU_FIRST_HOP_TOKENS = 5
 
 
 def all_runtimes(networks: NetworkOptions, engines: LMEngineOptions) -> tuple[Runtime, ...]:
@@ -20,8 +23,14 @@ def all_runtimes(networks: NetworkOptions, engines: LMEngineOptions) -> tuple[Ru
         TensorRTRuntime(networks.window_s or None),
         ExportsRuntime(networks.exports),
         OnnxRuntime(),
-        TorchRuntime(networks.cuda_graphs),
+        TorchRuntime(networks.cuda_graphs, first_hop_tokens(networks)),
     )
+
+
+def first_hop_tokens(options: NetworkOptions) -> int:
+    """As they are set, else few on a GPU, which makes the next second before those are heard."""
+    default = GPU_FIRST_HOP_TOKENS if find_device(options.device) == "cuda" else DEFAULT_FIRST_HOP_TOKENS
+    return options.first_hop_tokens or default
 
 
 def machine_of(options: NetworkOptions, data_dir: Path | None) -> Machine:

@@ -13,11 +13,17 @@ from firstword.app.options import SpeakerOptions
 from firstword.app.speakers.enrolment import SpeakerNetworks
 from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
+from firstword.models.cuda import card_bytes
+from firstword.models.runtimes.interface import Device
 from firstword.models.speaker_match import matched
 from firstword.models.token2wav import Token2Wav
 
 SPEAKERS_FILE = "speakers.sqlite3"
 LOUDNESS_FILE = "loudness.json"
+
+
+SPEAKERS_SHARE = 0.1  # of a GPU's memory, for speakers kept ready
+DEFAULT_CACHE_MB = 512
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +47,12 @@ async def load_speaker_networks(loaded: LoadedNetworks) -> SpeakerNetworks:
     return await asyncio.to_thread(
         SpeakerNetworks, checkpoint, tokenizer, loaded.prompt_states, 1, loaded.lm, match
     )
+
+
+def speaker_cache_bytes(options: SpeakerOptions, device: Device) -> int:
+    if not options.speaker_cache_mb and device == "cuda":
+        return round(SPEAKERS_SHARE * card_bytes())
+    return (options.speaker_cache_mb or DEFAULT_CACHE_MB) << 20
 
 
 @asynccontextmanager
@@ -69,7 +81,7 @@ async def open_speakers(
     registry = SpeakerRegistry(
         SpeakerStore(path),
         networks,
-        max_cache_bytes=options.cache_bytes,
+        max_cache_bytes=speaker_cache_bytes(options, loaded.device),
         default_speaker=options.default_speaker,
         max_bundle_bytes=max_bundle_bytes,
         on_hit=on_hit,

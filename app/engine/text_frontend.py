@@ -34,7 +34,7 @@ def text_frontend(
         lexicon_file = None if lexicon is None else LexiconFile(lexicon, marks)
     except (LexiconError, OSError) as error:
         raise InvalidOptions(f"FIRSTWORD_LEXICON cannot be used: {error}") from None
-    normalizer = Normalizer()
+    normalizer = Normalizer(traits.languages)
     normalizer.warm_up(traits.languages)
     return TextFrontend(
         normalizer,

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+import torch
+
 from firstword.app.clients import ANYBODY, Client
 from firstword.app.core.parts import Pacing, StreamParts, TextReader
 from firstword.app.core.request import Delivery, EngineInfo, Mode, SynthesisRequest
@@ -187,7 +189,13 @@ async def start_parts(
         text=text,
         prompt_builder=loaded.prompt_builder,
         generator=generator,
-        pool=Token2WavPool(loaded.token2wav, loaded.machine.num_workers, max_batch, on_batch),
+        pool=Token2WavPool(
+            loaded.token2wav,
+            loaded.machine.num_workers,
+            max_batch,
+            on_batch,
+            torch.device(loaded.device),
+        ),
         clock=time.perf_counter,
         pacing=Pacing(
             options.listener_buffer_s,

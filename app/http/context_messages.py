@@ -78,6 +78,19 @@ class Stats(BaseModel):
     first_byte: dict[str, float | str]  # milliseconds by stage, `speaker_cache`, and `rtf` of the first chunk
 
 
+NOTHING_SPOKEN = Stats(
+    ttfb_ms=None,
+    audio_ms=0.0,
+    rtf=None,
+    speech_tokens=0,
+    characters=0,
+    pauses=[],
+    word_times=None,
+    first_byte={},
+)
+"""Of a `flush` or an `end` for a context that was never begun."""
+
+
 class Done(ContextMessage):
     type: Literal["done"] = "done"
     stats: Stats

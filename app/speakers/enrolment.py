@@ -189,8 +189,17 @@ class SpeakerNetworks:
             return self._reader.read_speaker(samples, sample_rate_hz)
 
     def read_speaker(self, samples: NDArray[np.float32], sample_rate_hz: int) -> SpeakerFeatures:
-        """All that it takes to speak like the recording: its features, matched. As `read_features`."""
-        return self.matched(self.read_features(samples, sample_rate_hz))
+        """All that it takes to speak like the recording: its features, matched. As `read_features`.
+
+        Raises BadAudio also where nothing speaks.
+        """
+        features = self.read_features(samples, sample_rate_hz)
+        if measure_quality(samples, sample_rate_hz).speech_ratio == 0.0:
+            raise BadAudio(
+                "nobody speaks in the recording: it is as loud everywhere, like noise or a tone; send "
+                "one of a person who speaks"
+            )
+        return self.matched(features)
 
     def matched(self, features: SpeakerFeatures) -> SpeakerFeatures:
         """Return them with map and equalizer, where the checkpoint wants them and they have no map."""

@@ -1,19 +1,30 @@
-"""Write web and e-mail addresses in words."""
+"""Find web and e-mail addresses, and say them in words."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 _TOP = (
     "com|org|net|edu|gov|mil|int|io|ai|dev|app|info|biz|tv|me|co|xyz|cloud|tech|online|site|"
-    "uk|de|fr|es|it|nl|ch|at|be|se|no|dk|fi|pl|ru|cn|jp|kr|in|us|ca|au|nz|br|eu|hk|tw|sg"
+    "uk|de|fr|es|it|nl|ch|at|be|se|no|dk|fi|pl|ru|cn|jp|kr|in|us|ca|au|nz|br|eu|hk|tw|sg|"
+    "museum|photography|shop|store|blog|news|agency|academy|design|studio|space|world|club|live|life"
+    "|art|games|"
+    "page|wiki|email|group|media|network|systems|digital|solutions|services|software|zone|guru|link"
+    "|click|top|"
+    "pro|mobi|travel|jobs|bank|finance|fm|gg|ly|sh|cc|ws|ie|il|mx|ar|cl|cz|gr|hu|pt|ro|"
+    "tr|ua|za|th|vn|ph|ng|ke"
 )
+_FILE = "html?|txt|py|md|pdf|jpe?g|png|gif|csv|json|docx?|xlsx?|exe|zip|mp[34]|wav|js|ts|css|xml|ya?ml"
+"|log|toml|ini"
 _ADDRESS = re.compile(
-    r"(?:mailto:)?(?P<user>[A-Za-z0-9][\w.+-]{0,63}@)?(?P<scheme>(?:https?|ftp)://)?"
-    rf"(?P<host>(?:[A-Za-z0-9-]{{1,63}}\.){{1,8}}(?:{_TOP})|(?<=//)[\w.-]{{1,128}})(?::\d{{1,5}})?"
-    r"(?P<path>/[^\s?#\"'<>()]*)?(?P<rest>[?#][^\s\"'<>()]*)?(?![\w@])"
+    r"(?:mailto:)?(?P<user>[A-Za-z0-9][\w.+-]{0,63}@)?(?P<scheme>(?:https?|ftp|wss?|HTTPS?|FTP)://)?"
+    rf"(?P<host>(?:[A-Za-z0-9-]{{1,63}}\.){{1,8}}(?:{_TOP}|{_TOP.upper()}|{_FILE})\b"
+    r"|(?(user)[\w.-]{1,128}|(?(scheme)[\w.-]{1,128}|(?:(?:www|WWW)\.(?:[\w-]{1,63}\.){1,4}[A-Za-z]{2,24}"
+    r"|(?:[a-z0-9-]{1,63}\.){1,4}[a-z]{2,12}(?=/[a-z])|localhost(?=:\d)))))"
+    r"(?::\d{1,5})?(?P<path>/[^\s?#\"'<>()]*)?(?P<rest>[?#][^\s\"'<>()]*)?(?![\w@])"
 )
 _TRAILING = re.compile(r"[.,;:!?]+$")
 _MARK = re.compile(r"[./@_+~%=&:-]")
+_PART = re.compile(r"[0-9]+|[^0-9]+")
 
 ENGLISH_MARKS = {
     ".": "dot",
@@ -42,20 +53,45 @@ CHINESE_MARKS = {
     ":": "冒号",
 }
 
+Fields = dict[str, str | None]
 
-def spell_addresses(text: str, marks: Mapping[str, str]) -> str:
-    """Write addresses word by word, their marks named, without scheme, port, query and fragment."""
-    if "." not in text and "//" not in text:
-        return text
-    spelled = ""
-    end = 0
+
+def find_addresses(text: str) -> Iterator[tuple[int, int, Fields]]:
+    """Yield where each address begins and ends, without punctuation behind it, and its user, host and "
+    "path."""
+    if "." not in text and "//" not in text and "@" not in text:
+        return
     for found in _ADDRESS.finditer(text):
-        whole = (found["user"] or "") + found["host"] + (found["path"] or "")
         ending = _TRAILING.search(found[0])
-        whole = _TRAILING.sub("", whole).rstrip("/")
-        if whole.startswith("www."):
-            whole = "w w w" + whole[3:]
-        spoken = _MARK.sub(lambda mark: f" {marks[mark[0]]} ", whole)
-        spelled += text[end : found.start()] + " ".join(spoken.split()) + (ending[0] if ending else "")
-        end = found.end()
+        if not found["host"].strip(".-") or not any(one.isalpha() for one in found["host"]):
+            continue
+        yield found.start(), found.end() - (len(ending[0]) if ending else 0), found.groupdict()
+
+
+def say_address(
+    fields: Mapping[str, str | None], marks: Mapping[str, str], digits: Callable[[str], str]
+) -> str:
+    """Say an address word by word, its marks named, without scheme, port, query and fragment.
+
+    digits: says those of a name one by one.
+    """
+    host = fields["host"] or ""
+    if host[:4].lower() == "www.":
+        host = "w w w" + host[3:]
+    whole = _TRAILING.sub("", (fields["user"] or "") + host + (fields["path"] or "")).rstrip("/")
+    spoken = _MARK.sub(lambda mark: f" {marks[mark[0]]} ", whole)
+    return " ".join(digits(part) if part.isdecimal() and part.isascii() else part for part in _words(spoken))
+
+
+def _words(spoken: str) -> Iterator[str]:
+    for word in spoken.split():
+        yield from _PART.findall(word)
+
+
+def spell_addresses(text: str, marks: Mapping[str, str], digits: Callable[[str], str]) -> str:
+    """Return a text with its addresses in words."""
+    spelled, end = "", 0
+    for start, stop, fields in find_addresses(text):
+        spelled += text[end:start] + say_address(fields, marks, digits)
+        end = stop
     return spelled + text[end:]

@@ -50,7 +50,8 @@ _SCRIPTS = {
     "hy": "\u0530-\u058f",
 }
 _WORDS = re.compile(
-    "(?P<han>[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+)|(?P<latin>[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+)|"
+    "(?P<han>[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+)"
+    "|(?P<latin>[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+)|"
     + "|".join(f"(?P<{language}>[{letters}]+)" for language, letters in _SCRIPTS.items())
 )
 _WRITTEN_IN = {"yue": {"zh"}, "ja": {"ja", "zh"}, "uk": {"ru"}, "fa": {"ar"}}  # others: their own script
@@ -106,35 +107,95 @@ CODES: Final = {name.lower(): code for code, name in NAMES.items()} | {
     "rus": "ru",
 }
 """By other names, in lower case."""
+_ORDINAL_STOPS = frozenset(("de", "da", "no", "fi", "cs", "hu", "pl"))
 _UKRAINIAN = re.compile("[іїєґІЇЄҐ]")
 _PERSIAN = re.compile("[پچژگک]")
 _UNSAID = re.compile(r"\S*(?:://|@|www\.)\S*|<[^<>\s]*>")
 
 
-def detect_language(text: str) -> str:
-    """Return ISO 639-1. Short text in Latin letters, and text without letters, counts as English."""
+_SMALL_WORDS: Final = {
+    language: frozenset(words.split())
+    for language, words in {
+        "en": "the and is are was of to in it you that this with for on at be have not he she they we "
+        "what how",
+        "de": "der die das und ist nicht ich du wir ein eine kostet mit für auf von zu wie was es sind "
+        "hat am im den "
+        "dem preis sie er habe guten danke bitte heute morgen uhr",
+        "es": "el la los las y es un una de que en con por para está son tengo cuesta hola gracias "
+        "buenos días hoy "
+        "mañana usted precio euros",
+        "fr": "le la les et est un une de des du que dans avec pour pas je tu nous vous il elle sont "
+        "bonjour merci "
+        "coûte prix aujourd'hui euros",
+        "it": "il lo la gli le e è un una di che in con per non sono ho costa ciao grazie buongiorno "
+        "oggi domani "
+        "prezzo euro",
+    }.items()
+}
+_OWN_LETTERS: Final = {
+    **dict.fromkeys("ßäöüÄÖÜ", "de"),
+    **dict.fromkeys("ñ¿¡Ñ", "es"),
+    **dict.fromkeys("çêœûëïÇ", "fr"),
+    **dict.fromkeys("ìò", "it"),
+}
+_SMALL_WORD = re.compile(r"[^\W\d_]+")
+
+
+def detect_language(text: str, spoken: Collection[str] = (), before: str = "") -> str:
+    """Return ISO 639-1. Short text in Latin letters, and text without letters, counts as English unless its
+    small words and its letters are those of another spoken language.
+
+    spoken: by the checkpoint. before: the language of the words in front of it, which decides where the text
+    says nothing.
+    """
     text = text[:MAX_EXAMINED]
     weights: dict[str, float] = {}
     for word in _WORDS.finditer(text):
         script = word.lastgroup or "latin"
         weights[script] = weights.get(script, 0.0) + (len(word[0]) / HAN_PER_WORD if script == "han" else 1.0)
     if not weights:
-        return DEFAULT
+        return before if before in spoken else DEFAULT
     if "ja" in weights and "han" in weights:
         weights["ja"] += weights.pop("han")
     script = max(weights, key=lambda name: (weights[name], name))
     if script == "latin":
         text = _UNSAID.sub(" ", text)
         if sum(character.isalpha() for character in text) < MIN_LATIN_LETTERS:
-            return DEFAULT
+            return _by_small_words(text, spoken, before)
         ranked = _identifier().rank(text)
         language, score = ranked[0]
-        return str(language) if score - dict(ranked)[DEFAULT] >= MIN_LEAD else DEFAULT
+        if score - dict(ranked)[DEFAULT] >= MIN_LEAD:
+            return str(language)
+        return _by_small_words(text, spoken, before)
     if script == "ru" and _UKRAINIAN.search(text):
         return "uk"
     if script == "ar" and _PERSIAN.search(text):
         return "fa"
     return "zh" if script == "han" else script
+
+
+def _by_small_words(text: str, spoken: Collection[str], before: str) -> str:
+    """The spoken language most of whose small words and letters a short text has."""
+    if not spoken or set(spoken) <= {DEFAULT}:
+        return DEFAULT
+    counts = dict.fromkeys(_SMALL_WORDS, 0.0)
+    for word in _SMALL_WORD.findall(text.lower()):
+        languages = [language for language, words in _SMALL_WORDS.items() if word in words]
+        for language in languages:
+            counts[language] += 1.0 / len(languages)
+    for letter in set(text):
+        if letter in _OWN_LETTERS:
+            counts[_OWN_LETTERS[letter]] += 1.0
+    candidates = {
+        language: count for language, count in counts.items() if language in spoken or language == DEFAULT
+    }
+    if before in candidates:
+        candidates[before] += 0.5
+    best = max(
+        candidates, key=lambda language: (candidates[language], language == before, language == DEFAULT)
+    )
+    is_sure = candidates[best] >= 0.75 or (best == before and candidates[DEFAULT] == 0)
+    return best if is_sure and candidates[best] > candidates[DEFAULT] else DEFAULT
 
 
 def unspoken_languages(text: str, language: str, spoken: Collection[str]) -> list[str]:
@@ -149,6 +210,11 @@ def unspoken_languages(text: str, language: str, spoken: Collection[str]) -> lis
     if language not in scripts and language not in spoken:
         found = found - _WRITTEN_IN.get(language, set()) | {language}
     return sorted(found)
+
+
+def has_ordinal_stops(*spoken: str) -> bool:
+    """Whether one of the languages writes ordinals as a number with a full stop."""
+    return not _ORDINAL_STOPS.isdisjoint(map(primary_language, spoken))
 
 
 def primary_language(language: str) -> str:

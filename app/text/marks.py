@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from firstword.app.errors import InvalidRequest
 from firstword.app.text.phrases import MARK, SILENT_MARKS, SOUND_MARKS
+from firstword.app.text.sounds import find_sound, may_begin_sound
 
 MAX_PAUSE_S = 10.0
 MIN_RATE, MAX_RATE = 0.5, 2.0
@@ -21,7 +22,7 @@ MAX_LEXICON_ENTRIES = 10_000
 MAX_OPEN_CHARS = MAX_NAME_CHARS + len("[voice:")  # a bracket that is open for longer is text
 
 _CONTROLS = ("[pause:", "[voice:", "[rate:")
-_CANDIDATE = re.compile(rf"[\[<{MARK}]")
+_CANDIDATE = re.compile(rf"[\[<(*{MARK}]")
 _PRIVATE = re.compile(f"[{MARK}]")
 _MARK = re.compile(
     rf"\[(?P<name>voice):(?P<voice>[^\[\]\n]{{0,{MAX_NAME_CHARS}}})\]"
@@ -191,6 +192,7 @@ class MarkReader:
         self._reads_marks = reads_marks
         self._warn = warn
         self._rest = ""
+        self._last = ""  # the character that was given out last
         self._is_behind_left_out = False  # a mark that the checkpoint lacks
 
     def read(self, piece: str, is_last: bool) -> list[Part]:
@@ -218,18 +220,24 @@ class MarkReader:
             parts.append(Span(text[start:end], text[start:end]))
             self._is_behind_left_out = False
         self._rest = text[end:]
+        self._last = text[:end][-1:] or self._last
         return parts
 
     def _part_at(self, text: str, at: int, is_last: bool, is_behind_left_out: bool) -> Part | None:
         """None: what stands there is text. _UNDECIDED: more of the text has to come."""
         marks = self._marks
-        if text[at] not in "[<":
+        if text[at] not in "[<(*":
             return Span(text[at], "")
         if not self._reads_marks:
             return None
         found = _MARK.match(text, at)
+        is_mark = found is not None and marks.character(found[0]) is not None
+        if not is_mark and (sound := find_sound(text, at, self._last)):
+            is_at_end = at + len(sound[0]) == len(text)
+            return _UNDECIDED if text[at] == "*" and is_at_end and not is_last else self._sound(*sound)
         if found is None:
-            return _UNDECIDED if not is_last and marks.may_begin(text[at:]) else None
+            may_begin = marks.may_begin(text[at:]) or may_begin_sound(text[at:])
+            return _UNDECIDED if not is_last and may_begin else None
         source = found[0]
         if found["name"] is not None:
             return voice(source, found["voice"])
@@ -249,6 +257,13 @@ class MarkReader:
                     return None
             self._warn(f"this checkpoint does not take the mark {source!a:.40}; it was left out")
         return Span(source, character)
+
+    def _sound(self, source: str, mark: str) -> Part:
+        """Another engine's tag, as the mark of this checkpoint for it, or left out."""
+        character = self._marks.character(mark) if mark else ""
+        if not character:
+            self._warn(f"the tag {source!a:.40} describes a sound; this checkpoint has none for it")
+        return Span(source, character or "")
 
 
 _UNDECIDED: Final = Span("", "")

@@ -8,7 +8,9 @@ the few that belong together. Where phrases end depends on the text only, never 
 import re
 from dataclasses import dataclass, field, replace
 
-from firstword.app.text import english_vocabulary as vocabulary
+from firstword.app.text.english import contexts, units, vocabulary
+from firstword.app.text.markup import HTML_OPENING
+from firstword.app.text.multilingual.locales import AFTER_NUMBER
 
 # Scripts written without blanks between words, and the punctuation that goes with them.
 UNSPACED = (
@@ -30,10 +32,21 @@ _WORD = re.compile(rf"\s{{64}}|\s{{0,63}}(?:[{UNSPACED}{MARK}]|[^\s{UNSPACED}{MA
 _UNSPACED_END = re.compile(f"[{UNSPACED}{MARK}]$")
 _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
 _DIGIT = re.compile("[0-9０-９]")
-_OPENING = re.compile(r"[0-9０-９$€£¥￥₹]")
+_LATIN = "\u2e80"  # the first letter behind European scripts
+_OPENING = re.compile(f"[0-9０-９{units.SIGNS}]")
 _HAN_TAIL = re.compile(f"[{HAN}]*$")
 _HAN = re.compile(f"[{HAN}]")
-_AFTER_NUMBER = frozenset({*vocabulary.SCALES, *vocabulary.CURRENCY_CODES, *vocabulary.OPERATORS, "of"})
+_ZONES = frozenset(contexts.ZONES.split("|"))
+_ERAS = frozenset({"AD", "BC", "CE", "BCE", "A.D", "B.C", "C.E", "B.C.E"})
+_AFTER_NUMBER = frozenset(
+    {*AFTER_NUMBER, *vocabulary.SCALES, *units.CODES, *vocabulary.OPERATORS, *_ERAS, "of"}
+)
+_OPENERS = frozenset({*vocabulary.OPERATORS, *units.CODES, *contexts.STATES, *contexts.LETTERS, "AD", "A.D."})
+_BEFORE_NUMBER = frozenset({*units.CODES, "AD", "A.D."})
+_STREET = re.compile(r"\d{1,5}[A-Z]?(?: (?:[NSEW]\.?){1,2})?(?: (?:[A-Z][\w.'’-]*|\d+(?:st|nd|rd|th))){0,3}")
+_STREET_WORD = re.compile(r"(?:[A-Z][\w.'’-]*|\d+(?:st|nd|rd|th)),?")
+_STREET_KINDS = frozenset({*contexts.STREETS, *contexts.STREET_WORDS})
+MAX_BEFORE = 64  # characters in front of a phrase that decide how it is read
 _CLOSED = re.compile(r"[,;:!?.][\"'”’)\]]*$")
 _DATE_COMMA = re.compile(rf"(?:{vocabulary.MONTH})\b.*\d\w*,$|\d\w*\s+(?:{vocabulary.MONTH}),$")
 
@@ -42,13 +55,16 @@ _DATE_COMMA = re.compile(rf"(?:{vocabulary.MONTH})\b.*\d\w*,$|\d\w*\s+(?:{vocabu
 class Phrase:
     """source: with the blanks before it. previous, following: the words around it, "" at an end.
 
-    is_before_closing_mark: such as `</strong>`, without a blank between.
+    is_before_closing_mark: such as `</strong>`, without a blank between. before: the text in front of it, the
+    last MAX_BEFORE characters. is_quoted: a quotation is open before it.
     """
 
     source: str
     previous: str = ""
     following: str = ""
     is_before_closing_mark: bool = False
+    before: str = field(default="", compare=False)
+    is_quoted: bool = field(default=False, compare=False)
 
     @property
     def text(self) -> str:
@@ -65,11 +81,17 @@ class Phrase:
 
 @dataclass(slots=True)
 class PhraseFinder:
-    """`push` returns each phrase as soon as nothing that follows can change it, `flush` the rest."""
+    """`push` returns each phrase as soon as nothing that follows can change it, `flush` the rest.
 
+    has_ordinal_stops: a number with a full stop may be an ordinal, as in German, and waits for the next word.
+    """
+
+    has_ordinal_stops: bool = False
     _rest: str = ""  # the beginning of a word
     _open: list[str] = field(default_factory=list)  # words of a phrase that may go on
     _previous: str = ""
+    _before: str = ""
+    _is_quoted: bool = False
 
     def push(self, piece: str) -> list[Phrase]:
         self._rest += piece
@@ -94,7 +116,7 @@ class PhraseFinder:
             phrases.append(self._close())
         if self._rest and is_blank:
             phrases.append(Phrase(self._rest, self._previous))
-        self._rest, self._previous = "", ""
+        self._rest, self._previous, self._before, self._is_quoted = "", "", "", False
         return phrases
 
     def _add(self, word: str) -> list[Phrase]:
@@ -103,39 +125,62 @@ class PhraseFinder:
         if self._open and not _joins("".join(self._open), word):
             phrases.append(self._close(stripped))
         self._open.append(word)
+        if len(self._open) == 1 and stripped.isalpha() and (stripped > _LATIN or not _opens(stripped)):
+            phrases.append(self._close())
+            return phrases
         text = "".join(self._open).strip()
         is_abbreviation = vocabulary.is_abbreviation(text.rpartition(" ")[2])
-        may_go_on = (
-            len(self._open) > 1
-            or is_abbreviation
-            or _OPENING.search(stripped)
-            or stripped in vocabulary.OPERATORS
-            or stripped in vocabulary.CURRENCY_CODES
-            or vocabulary.MONTH_NAME.fullmatch(stripped)
+        may_go_on = len(self._open) > 1 or is_abbreviation or _opens(stripped)
+        is_open = stripped in _ENTITIES or (self.has_ordinal_stops and _ORDINAL.fullmatch(text))
+        is_closed = (
+            _CLOSED.search(text) and not is_open and not _DATE_COMMA.search(text) and not is_abbreviation
         )
-        is_closed = _CLOSED.search(text) and not _DATE_COMMA.search(text) and not is_abbreviation
         if is_closed or not may_go_on:
             phrases.append(self._close())
         return phrases
 
     def _close(self, following: str = "") -> Phrase:
-        phrase = Phrase("".join(self._open), self._previous, following)
+        source = "".join(self._open)
+        phrase = Phrase(source, self._previous, following, False, self._before, self._is_quoted)
         self._open = []
-        self._previous = phrase.text.rpartition(" ")[2] or self._previous
+        self._previous = source.rstrip().rpartition(" ")[2].lstrip() or self._previous
+        self._before = (self._before + source)[-MAX_BEFORE:]
+        if '"' in source:
+            self._is_quoted ^= source.count('"') % 2 == 1
         return phrase
 
 
-def find_phrases(text: str) -> list[Phrase]:
+def find_phrases(text: str, has_ordinal_stops: bool = False) -> list[Phrase]:
     """Return the phrases of a whole text; their sources concatenate to it."""
-    finder = PhraseFinder()
+    finder = PhraseFinder(has_ordinal_stops)
     return finder.push(text) + finder.flush()
 
 
 def blank_between(left: str, right: str, has_blank: bool) -> str:
     """Return what joins two normalized parts: a blank where the text has one that is kept, else ""."""
-    if not has_blank or not left or not right or right[0] in ",，":
+    if not has_blank or not left or not right or right[0] in ",，" or right == ".":
         return ""
     return "" if _UNSPACED_CHARACTER.match(left[-1]) or _UNSPACED_CHARACTER.match(right[0]) else " "
+
+
+def _opens(word: str) -> bool:
+    """Whether a word begins a phrase that may go on."""
+    bare = word.strip(vocabulary.EDGES)
+    return bool(
+        _OPENING.search(word)
+        or bare in _OPENERS
+        or word in vocabulary.OPERATORS
+        or word in _ENTITIES
+        or word == "|"
+        or (word[:1] == "<" and HTML_OPENING.match(word))
+        or vocabulary.MONTH_NAME.fullmatch(bare)
+        or (bare in _NUMBERED and bare == word)
+        or (bare.isupper() and not set(bare) - _ROMAN_LETTERS)
+    )
+
+
+_NUMBERED = frozenset(word for word in vocabulary.COUNTED if not word.endswith("."))
+_ROMAN_LETTERS = frozenset("IVXLCDM")
 
 
 def _joins(phrase: str, word: str) -> bool:
@@ -143,19 +188,42 @@ def _joins(phrase: str, word: str) -> bool:
     stripped = word.strip()
     if len(phrase) + len(word) > MAX_PHRASE or not stripped or "\n" in word:
         return False
+    if "<" in phrase and _HTML_ATTRIBUTES.search(phrase) and (_ATTRIBUTE.match(stripped) or "=" in phrase):
+        return True
     if not _OPENING.search(phrase):
         start = phrase.strip()
-        opens_number = vocabulary.MONTH_NAME.fullmatch(start) or start in vocabulary.CURRENCY_CODES
-        return bool(opens_number) and _DIGIT.match(stripped) is not None
+        bare = start.strip(vocabulary.EDGES)
+        opens_number = vocabulary.MONTH_NAME.fullmatch(bare) or bare in _BEFORE_NUMBER
+        is_zip = bare in contexts.STATES and _ZIP.match(stripped) is not None
+        return is_zip or (bool(opens_number) and _DIGIT.match(stripped) is not None)
     if _HAN.fullmatch(stripped):
         tail = _HAN_TAIL.search(phrase)
         return tail is not None and len(tail[0]) < HAN_AFTER_DIGITS
     bare = stripped.strip(vocabulary.EDGES)
+    stem = bare.rstrip(".")
     return bool(
         _OPENING.search(stripped)
-        or bare in _AFTER_NUMBER
-        or bare.rstrip(".") in vocabulary.UNITS
-        or bare.partition("/")[0] in vocabulary.UNITS
-        or vocabulary.MONTH_NAME.fullmatch(bare.strip())
-        or vocabulary.HALF_OF_DAY.fullmatch(bare)
+        or stem in _AFTER_NUMBER
+        or stripped in vocabulary.OPERATORS
+        or stem.partition("-")[0] in vocabulary.SCALES
+        or stem in units.UNIT_WORDS
+        or bare.partition("/")[0] in units.UNIT_WORDS
+        or vocabulary.MONTH_NAME.fullmatch(bare)
+        or (vocabulary.HALF_OF_DAY.fullmatch(bare) and phrase[-1:].isdigit())
+        or (stem in _ZONES and (phrase[-1:] in "mM." or ":" in phrase))
+        or (_STREET_WORD.fullmatch(stripped) and _is_in_street(phrase.strip(), stripped))
     )
+
+
+_HTML_ATTRIBUTES = re.compile(r"<[A-Za-z][A-Za-z0-9]{0,9}(?:\s[^<>]*)?$")
+_ATTRIBUTE = re.compile(r"[\w-]+=")
+_ORDINAL = re.compile(r"(?:.*\s)?[0-9]{1,3}\.")
+_ENTITIES = ("&lt;", "&gt;")
+_ZIP = re.compile(r"\d{5}\b")
+
+
+def _is_in_street(phrase: str, word: str) -> bool:
+    """Whether a phrase is a house number and names, and no kind of street yet but before a compass letter."""
+    if _STREET.fullmatch(phrase) is None:
+        return False
+    return phrase.rpartition(" ")[2].rstrip(".") not in _STREET_KINDS or word.rstrip(",.") in contexts.COMPASS

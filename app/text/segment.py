@@ -8,12 +8,15 @@ from enum import Enum, auto
 from itertools import groupby
 from typing import Literal
 
-from firstword.app.text import english_vocabulary as vocabulary
 from firstword.app.text.chinese import CHINESE
-from firstword.app.text.english import ends_before
-from firstword.app.text.language import detect_language, primary_language
+from firstword.app.text.english import vocabulary
+from firstword.app.text.english.reader import ends_no_sentence
+from firstword.app.text.english.tagger import begins_sentence
+from firstword.app.text.language import detect_language, has_ordinal_stops, primary_language
 from firstword.app.text.marks import Pause, Rate, Voice
-from firstword.app.text.normalize import Normalizer, clean_phrase, is_speakable
+from firstword.app.text.markup import clean_phrase
+from firstword.app.text.multilingual.locales import ARTICLES
+from firstword.app.text.normalize import Normalizer, is_speakable
 from firstword.app.text.phrases import SILENT_MARKS, SOUND_MARKS, Phrase, PhraseFinder, blank_between
 from firstword.app.text.words import Word
 
@@ -25,6 +28,7 @@ _CLOSING_END = re.compile(rf"[{re.escape(_CLOSING)}{SILENT_MARKS}-\U0010ffff]+$"
 _DROPPED = re.compile("[（）【】`]")
 _LAST_COMMAS = re.compile("[，,、]+$")
 _STOPPED = re.compile(rf"[.?!…。？！][{re.escape(_CLOSING)}\s]*$")
+_LEADING_MARKS = re.compile(r"^[\s.,:;?!…•·]+(?=.)", re.DOTALL)
 _LOOSE_END = re.compile(r"[\s,;:—–-]+$")
 _CHINESE_STOP = re.compile(r"(?<=[\u4e00-\u9fff])\.(?!\w)")
 
@@ -48,7 +52,8 @@ class Segment:
     """source: a part of the text exactly as it was given. spoken: normalized. language: ISO 639-1.
 
     text_ids: the text tokens of `spoken`, for the language model. words: those of `source`, where they were
-    asked for.
+    asked for. first_ids, ending_ids: of a word that may be the first or the last of an utterance, the tokens
+    without the blank before it, and those that end the utterance behind it.
     """
 
     source: str
@@ -56,6 +61,8 @@ class Segment:
     language: str
     text_ids: tuple[int, ...] = field(default=(), compare=False)
     words: tuple[Word, ...] = ()
+    first_ids: tuple[int, ...] = field(default=(), compare=False)
+    ending_ids: tuple[int, ...] = field(default=(), compare=False)
 
 
 Mode = Literal["whole", "segments", "continuous"]
@@ -80,7 +87,8 @@ class FamilyRules:
     """What a checkpoint expects of a segment.
 
     adds_final_stop: after a last word. plain_chinese_marks: the published replacements. stops_cuts: a
-    segment ends in a stop wherever its sentence was cut, for a language model that has read no other end.
+    segment ends in a stop wherever its sentence was cut, for a language model that has read no other end, and
+    marks in front of the first word are left out, since it has read no such beginning either.
     """
 
     adds_final_stop: bool = True
@@ -98,6 +106,10 @@ class FamilyRules:
         if is_whole and self.adds_final_stop and (last.isalnum() or last >= SOUND_MARKS):
             spoken += "。" if is_chinese or language == "ja" else "."
         return spoken
+
+    def begin(self, spoken: str) -> str:
+        """spoken: of the beginning of an utterance."""
+        return _LEADING_MARKS.sub("", spoken) if self.stops_cuts else spoken
 
     def end(self, spoken: str) -> str:
         """spoken: of a whole segment, in a language with Latin marks."""
@@ -219,12 +231,10 @@ def _ending(phrase: Phrase) -> Ending:
     if not _STOP.search(text):
         return Ending.NONE
     word = text.rpartition(" ")[2]
+    if phrase.following and _ITEM_NUMBER.fullmatch(word) and phrase.previous.lower() in ARTICLES:
+        return Ending.NONE  # a German ordinal
     if vocabulary.is_abbreviation(word):
-        bare = word.strip(vocabulary.EDGES)
-        is_never = (
-            bare in vocabulary.TITLES or bare in vocabulary.COUNTED or vocabulary.INITIAL.fullmatch(bare)
-        )
-        if is_never or not phrase.following or not ends_before(phrase.following, bare):
+        if ends_no_sentence(word, phrase) or not begins_sentence(phrase.following):
             return Ending.NONE
         return Ending.IF_CAPITAL_FOLLOWS
     if not _ELLIPSIS.search(word) and _SURE_STOP.search(word):
@@ -251,25 +261,37 @@ class Segmenter:
         self._limits = limits
         self._first_max_length = first_max_length
         self._rules = family_rules or FamilyRules()
+        self._stop_ids: tuple[int, ...] | None = None
+        self._blank_ids: tuple[int, ...] | None = None
 
     def split(self, text: str, language: str | None, normalize: bool) -> list[Segment]:
         """Cut a whole text. The sources concatenate to it; [] where nothing in it can be spoken.
 
         language: None, it is detected for each sentence. normalize: False, what is spoken is what is written.
         """
-        phrases = PhraseFinder()
+        phrases = self.phrase_finder(language)
         finder = self.sentence_finder()
         sentences = finder.add(phrases.push(text) + phrases.flush()) + finder.flush()
-        segments = [self.read(sentence, language, normalize) for sentence in sentences]
+        segments: list[Segment] = []
+        for sentence in sentences:
+            before = segments[-1].language if segments else ""
+            segments.append(self.read(sentence, language, normalize, before))
         return [self.finish(segment) for segment in self._merge(attach_unspeakable(segments))]
+
+    def phrase_finder(self, language: str | None) -> PhraseFinder:
+        spoken = self.normalizer.spoken if language is None else (language,)
+        return PhraseFinder(has_ordinal_stops(*spoken))
 
     def sentence_finder(self) -> SentenceFinder:
         return SentenceFinder(self.encode, self._limits, self._first_max_length)
 
-    def read(self, sentence: Sentence, language: str | None, normalize: bool) -> Segment:
-        """Normalize a sentence; `spoken` is empty where nothing in it can be spoken."""
+    def read(self, sentence: Sentence, language: str | None, normalize: bool, before: str = "") -> Segment:
+        """Normalize a sentence; `spoken` is empty where nothing in it can be spoken.
+
+        before: the language of the sentence in front of it.
+        """
         source = sentence.source
-        language = language or detect_language(source)
+        language = language or detect_language(source, self.normalizer.spoken, before)
         if not normalize:
             spoken = source.strip() if is_speakable(clean_phrase(source)) else ""
             return Segment(source, spoken, language)
@@ -280,8 +302,31 @@ class Segmenter:
 
     def finish(self, segment: Segment) -> Segment:
         """End a segment as one that is spoken by itself, even if its sentence goes on, and tokenize it."""
-        spoken = self._rules.end(segment.spoken)
+        spoken = self._rules.end(self._rules.begin(segment.spoken))
         return replace(segment, spoken=spoken, text_ids=tuple(self.encode(spoken)))
+
+    @property
+    def waits_for_more(self) -> bool:
+        """Whether the language model misreads an utterance that ends behind an article or the like."""
+        return self._rules.stops_cuts
+
+    def begin(self, spoken: str) -> str:
+        return self._rules.begin(spoken)
+
+    def ending_ids(self, spoken: str) -> tuple[int, ...]:
+        """Return the text tokens that end an utterance behind what was spoken last; () for none."""
+        if not self._rules.stops_cuts or _STOPPED.search(spoken):
+            return ()
+        if self._stop_ids is None:
+            self._stop_ids = tuple(self.encode("."))
+        return self._stop_ids
+
+    def without_blank(self, spoken: str, ids: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the text tokens of a word as the first of an utterance."""
+        if self._blank_ids is None:
+            self._blank_ids = tuple(self.encode(" "))
+        length = len(self._blank_ids)
+        return ids[length:] if spoken[:1] == " " and ids[:length] == self._blank_ids else ids
 
     def _merge(self, segments: list[Segment]) -> list[Segment]:
         """Join sentences of one language up to the limits; the first segment is kept short."""

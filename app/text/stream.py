@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from firstword.app.errors import InvalidRequest
+from firstword.app.text.english.contexts import ARTICLES, LEADING_WORDS
 from firstword.app.text.heteronyms import HeteronymReader, Heteronyms
 from firstword.app.text.language import detect_language
 from firstword.app.text.lexicon import Lexicon, LexiconError, LexiconFile, LexiconReader
@@ -22,8 +23,8 @@ from firstword.app.text.marks import (
     SpeechMarks,
     Voice,
 )
-from firstword.app.text.normalize import Normalizer, is_speakable
-from firstword.app.text.phrases import Phrase, PhraseFinder, blank_between
+from firstword.app.text.normalize import Normalizer, is_speakable, unread_numbers
+from firstword.app.text.phrases import Phrase, blank_between
 from firstword.app.text.segment import FamilyRules, Item, Mode, Segment, Segmenter, SegmentLimits, Sentence
 from firstword.app.text.ssml import SsmlReader, begins_ssml
 from firstword.app.text.words import Word, find_words, in_source
@@ -39,7 +40,9 @@ class TextFeed(Protocol):
 
     def push(self, piece: str) -> Sequence[Segment]: ...
 
-    def flush(self) -> Sequence[Segment]: ...
+    def flush(self, is_end: bool = True) -> Sequence[Segment]:
+        """is_end: False, more text will come; a last article or the like may wait for it."""
+        ...
 
 
 class TextFrontend(Segmenter):
@@ -113,7 +116,9 @@ class TextFrontend(Segmenter):
         held = "" if reading.ssml is None and reading.marks else None
         reader = opened(is_ssml=bool(reading.ssml))
         ssml = partial(opened, is_ssml=True)
-        return MarkedFeed(self, mode, reading, language, language, reader, ssml, held, feed, finds_words)
+        return MarkedFeed(
+            self, mode, reading, language, language, reader, ssml, held, feed, finds_words, warn
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -134,12 +139,16 @@ class MarkedFeed:
     held: str | None  # the beginning, until it is known whether it is SSML; None: it is known
     feed: TextFeed
     finds_words: bool
+    warn: Callable[[str], None]
     _sources: "_Sources" = field(default_factory=lambda: _Sources())
     _voices: set[str] = field(default_factory=set)
     _num_controls: int = 0
 
-    def read(self, piece: str, flushes: bool) -> list[Item]:
-        """flushes: all text so far is given out. Raises InvalidRequest for a bad mark."""
+    def read(self, piece: str, flushes: bool, is_end: bool = True) -> list[Item]:
+        """flushes: all text so far is given out, but where more will come for a last article or the like.
+
+        Raises InvalidRequest for a bad mark.
+        """
         if self.held is not None:
             piece = self.held + piece
             is_ssml = begins_ssml(piece)
@@ -154,7 +163,7 @@ class MarkedFeed:
                 self._sources.add(part)
                 segments = self.feed.push(part.written) if part.written else ()
             else:
-                segments = self.feed.flush()
+                segments = self.feed.flush(is_end or part is not None)
             items += map(self._with_source, segments)
             if part is not None and not isinstance(part, Span):
                 items += self._control(part)
@@ -165,6 +174,8 @@ class MarkedFeed:
     def _with_source(self, segment: Segment) -> Segment:
         """The segment of what is read with the client's own text as its source."""
         spans = self._sources.take(len(segment.source))
+        if self.reading.normalize and (warning := unread_numbers(segment.spoken, segment.language)):
+            self.warn(warning)
         words: list[Word] = []
         if self.finds_words:
             encode, num_ids = self.frontend.encode, len(segment.text_ids)
@@ -239,7 +250,7 @@ class WholeFeed:
         self._pieces.append(piece)
         return []
 
-    def flush(self) -> list[Segment]:
+    def flush(self, is_end: bool = True) -> list[Segment]:
         text = "".join(self._pieces)
         self._pieces = []
         return self._segmenter.split(text, self._language, self._normalize)
@@ -255,21 +266,23 @@ class SentenceFeed:
         self._segmenter = segmenter
         self._language = language
         self._normalize = normalize
-        self._phrases = PhraseFinder()
+        self._phrases = segmenter.phrase_finder(language)
         self._sentences = segmenter.sentence_finder()
         self._unspoken = ""
+        self._before = ""  # the language of the sentence before
 
     def push(self, piece: str) -> list[Segment]:
         return self._read(self._sentences.add(self._phrases.push(piece)))
 
-    def flush(self) -> list[Segment]:
+    def flush(self, is_end: bool = True) -> list[Segment]:
         sentences = self._sentences.add(self._phrases.flush())
         return self._read(sentences + self._sentences.flush())
 
     def _read(self, sentences: list[Sentence]) -> list[Segment]:
         segments: list[Segment] = []
         for sentence in sentences:
-            segment = self._segmenter.read(sentence, self._language, self._normalize)
+            segment = self._segmenter.read(sentence, self._language, self._normalize, self._before)
+            self._before = segment.language
             self._unspoken += segment.source
             if segment.spoken:
                 segments.append(self._segmenter.finish(replace(segment, source=self._unspoken)))
@@ -290,25 +303,62 @@ class WordFeed:
         self._segmenter = segmenter
         self._language = language
         self._normalize = normalize
-        self._phrases = PhraseFinder()
+        self._phrases = segmenter.phrase_finder(language)
         self._state = _FlushState()
+        self._waiting: list[Segment] = []  # words that the next one belongs to
+        self._has_given = False  # a word of this utterance
 
     def push(self, piece: str) -> list[Segment]:
-        return [segment for phrase in self._phrases.push(piece) for segment in self._read(phrase)]
+        segments = [segment for phrase in self._phrases.push(piece) for segment in self._read(phrase)]
+        return self._released(segments, LEADING_WORDS)
 
-    def flush(self) -> list[Segment]:
+    def flush(self, is_end: bool = True) -> list[Segment]:
         segments = [segment for phrase in self._phrases.flush() for segment in self._read(phrase)]
         state = self._state
-        if state.source:
-            segments.append(Segment(state.source, "", self._language or detect_language(state.window)))
+        if is_end:
+            segments = self._released(segments, frozenset())
+        else:  # "What are you looking at" may be all of it, "looking at " is not
+            segments = self._released(segments, LEADING_WORDS if state.source else ARTICLES)
         self._state = _FlushState()
+        if self._waiting:
+            first = self._waiting[0]
+            spoken = first.spoken.lstrip()
+            self._waiting[0] = replace(first, spoken=spoken, text_ids=first.first_ids)
+            self._state = _FlushState(
+                source=state.source,
+                window=state.window,
+                last=self._waiting[-1].spoken[-1],
+                has_words=True,
+                is_begun=True,
+                has_blank=state.has_blank,
+            )
+        elif state.source:
+            segments.append(Segment(state.source, "", self._detected(state)))
         return segments
+
+    def _released(self, segments: list[Segment], waiting_words: frozenset[str]) -> list[Segment]:
+        """Return the words that need not wait: a last one of `waiting_words` does, unless it is the first."""
+        if not self._segmenter.waits_for_more:
+            return segments
+        given = [*self._waiting, *segments]
+        count = len(given)
+        while (
+            count > (0 if self._has_given else 1) and given[count - 1].spoken.strip().lower() in waiting_words
+        ):
+            count -= 1
+        self._waiting = given[count:]
+        self._has_given = bool(waiting_words) and (self._has_given or count > 0)
+        return given[:count]
+
+    def _detected(self, state: "_FlushState | None" = None) -> str:
+        window = (state or self._state).window
+        return self._language or detect_language(window, self._segmenter.normalizer.spoken)
 
     def _read(self, phrase: Phrase) -> list[Segment]:
         state = self._state
         state.source += phrase.source
         state.window = (state.window + phrase.source)[-LANGUAGE_WINDOW:]
-        language = self._language or detect_language(state.window)
+        language = self._detected()
         normalizer = self._segmenter.normalizer
         spoken = normalizer.normalize_phrase(phrase, language) if self._normalize else phrase.text
         state.has_blank |= phrase.has_blank
@@ -324,8 +374,15 @@ class WordFeed:
         state.has_words = state.has_words or is_speakable(spoken)
         if not state.has_words:
             return []
+        if not state.is_begun:
+            state.is_begun = True
+            state.held = [self._segmenter.begin("".join(state.held))]
         ids = tuple(id for part in state.held for id in self._segmenter.encode(part))
-        segment = Segment(state.source, "".join(state.held), language, ids)
+        text = "".join(state.held)
+        segment = Segment(state.source, text, language, ids)
+        if self._segmenter.waits_for_more:
+            first_ids = self._segmenter.without_blank(text, ids)
+            segment = replace(segment, first_ids=first_ids, ending_ids=self._segmenter.ending_ids(text))
         state.source = ""
         state.held = []
         return [segment]
@@ -340,6 +397,7 @@ class _FlushState:
     held: list[str] = field(default_factory=list)  # normalized, before the first word
     last: str = ""  # the last character normalized
     has_words: bool = False
+    is_begun: bool = False  # marks in front of the first word are dealt with
     has_blank: bool = False  # before what is spoken next
 
 

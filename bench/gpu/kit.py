@@ -1,43 +1,68 @@
-"""One run of everything that is worth knowing of a GPU, within nine minutes, beside the published H100 table.
+"""One run of what is worth knowing of a GPU, within minutes, beside the published H100 table.
 
-`python -m bench gpu` on a machine with a GPU; `--device cpu --size small` is the same in small. Each part is
-a process with a time of its own: one that fails, hangs or takes too long is named in the result, what it had
-measured by then is in it, and the other parts run all the same.
+`python -m bench gpu` on a machine with a GPU; `--device cpu --size small` is the same in small, `--pretend`
+counts launches, copies and waits without one. Each part is a process with a time of its own: one that fails,
+hangs or takes too long is named in the result, what it had measured by then is in it, and the other parts run
+all the same. A result that is wrong, however fast, fails the run.
 """
 
 import argparse
+import faulthandler
 import os
 import signal
-import subprocess
 import sys
+import tarfile
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
+from io import FileIO, TextIOWrapper
+from multiprocessing import get_context
 from pathlib import Path
-from typing import get_args
+from typing import Any, Final, get_args
 
 import torch
 
 from firstword.app.settings import SETTINGS
 from firstword.bench import arguments
-from firstword.bench.gpu.measured import Form, Row, append_row, read_rows
+from firstword.bench.gpu.measured import Form, Row, append_row, end_last_line, read_rows
 from firstword.bench.gpu.networks import FORMS, Subject, measure
+from firstword.bench.gpu.pretended import counts
+from firstword.bench.gpu.pretended.device import pretended_gpu
+from firstword.bench.gpu.probe import KERNELS_FILE, STEPS, Probe, measure_probe, needs_family
 from firstword.bench.gpu.report import Part, Result, show_result, write_result
-from firstword.bench.gpu.service import Loads, measure_service
+from firstword.bench.gpu.service import Loads, Missing, Runner, measure_service
 from firstword.bench.random_checkpoint import Size
 from firstword.models.config import Family
 
-FAMILIES: tuple[Family, ...] = ("cosyvoice2", "cosyvoice3")
-NETWORKS, SERVICE, COMPILED = KINDS = ("networks", "service", "compiled")
-SECONDS = {NETWORKS: 60.0, SERVICE: 125.0, COMPILED: 75.0}
-"""What a part may take, where `--minutes` leaves so much."""
-
-COMMAND = (sys.executable, "-m", "firstword.bench", "gpu")
-MINUTES = 8.75
+FAMILIES: tuple[Family, ...] = ("cosyvoice3", "cosyvoice2")  # the published figures are of the first
+SERVICES: Final[dict[str, Runner]] = {"service": "torch", "vllm": "vllm", "tensorrt": "tensorrt"}
+PARTS = ("probe", "service", "networks", "vllm", "tensorrt", "compiled")
+USUAL_PARTS = PARTS[:-1]
+SHARES = {  # of the time that is left; about the seconds that a GPU takes
+    "card": 40,
+    "sameness": 45,
+    "stages": 60,
+    "together": 20,
+    "service": 185,
+    "networks": 60,
+    "vllm": 150,
+    "tensorrt": 150,
+    "compiled": 75,
+}
+LIMIT_S = 380.0  # of all
 COMPILED_BATCHES = (1, 8)  # each is compiled anew
 LAST_LINES = 3  # of what a failed part wrote
+DIES_WITHIN_S = 10.0  # once killed; a process that a driver holds is left behind
+NOT_HERE = os.EX_UNAVAILABLE  # the exit code of a part whose packages are not installed
+TELLS_BEFORE_S = 2.0  # that a part is killed, it writes where it is
+WHERE = "(most recent call first):\n"
+DEVICE_WITHIN_S = 60.0
+ROWS_FILE, LOGS_FILE = "rows.jsonl", "logs.tar.gz"
+FILES = (ROWS_FILE, LOGS_FILE, KERNELS_FILE, "gpu.json", "gpu.md", "gpu.png")
+FORKING = get_context("fork")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,95 +77,155 @@ class Task:
 
 
 def main(words: Sequence[str]) -> int:
-    """-> 0 where every part measured something; what a part could not measure is in its rows."""
+    """-> 0 where every part measured something, or is not installed, and nothing was wrong."""
     given = _parser().parse_args(words)
-    device = given.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    precision = given.precision or ("bfloat16" if device == "cuda" else "float32")
-    if given.part is not None:
-        return run_part(given, device, precision)
-    own_words = [*words, "--device", device, "--precision", precision]
-    tasks = [Task(kind, family) for kind in given.parts for family in given.families]
+    if given.pretend:
+        return counts.main(given.json, given.families)
     given.out.mkdir(parents=True, exist_ok=True)
-    began_s = time.perf_counter()
-    parts = []
-    for task in tasks:
-        left_s = 60 * given.minutes - (time.perf_counter() - began_s)
-        parts.append(run_apart(task, own_words, min(SECONDS[task.kind], left_s)))
-        result = Result(device_name(device), precision, time.perf_counter() - began_s, tuple(parts))
-        write_result(result, given.out)  # each time: a run that is stopped has what there is
+    for name in FILES:
+        (given.out / name).unlink(missing_ok=True)
+    began_s = given.began or time.time()
+    given.device, name = _device(given.device)
+    given.precision = given.precision or ("float32" if given.device == "cpu" else "bfloat16")
+    tasks = list(tasks_of(given.parts, given.families))
+    parts: list[Part] = []
+    with tempfile.TemporaryDirectory() as logs:
+        for number, task in enumerate(tasks):
+            left_s = given.limit - (time.time() - began_s)
+            share = SHARES[task.kind] / sum(SHARES[one.kind] for one in tasks[number:])
+            work = partial(run_part, task, given)
+            parts.append(run_apart(task, work, left_s * share, given.out, Path(logs)))
+            print(f"{parts[-1].name}: {parts[-1].seconds:.0f} s, {parts[-1].reason or 'whole'}", flush=True)
+            result = Result(name, given.precision, time.time() - began_s, tuple(parts))
+            write_result(result, given.out)  # each time: a run that is stopped has what there is
+            with tarfile.open(given.out / LOGS_FILE, "w:gz") as archive:
+                archive.add(logs, "logs")
     show_result(result)
-    return 0 if all(part.rows for part in parts) else 1
+    return 1 if result.faults or any(part.has_failed for part in parts) else 0
 
 
-def run_apart(task: Task, words: Sequence[str], seconds: float) -> Part:
-    """Run a task in a process group of its own, which is killed after so many seconds."""
+def tasks_of(parts: Sequence[str], families: Sequence[Family]) -> Iterator[Task]:
+    """In the order of what one wants to know first."""
+    for part in parts:
+        for kind in STEPS if part == "probe" else (part,):
+            has_families = part != "probe" or needs_family(kind)
+            for family in families if has_families else families[:1]:
+                yield Task(kind, family)
+
+
+def run_apart(task: Task, work: Callable[[], int], seconds: float, out: Path, logs: Path) -> Part:
+    """Run a part in a process group of its own, which is killed after so many seconds.
+
+    It is forked, so that what all parts import is imported once; nothing here has used the GPU before. work:
+    -> its exit code; writes its rows.
+    """
     if seconds <= 1:
-        return Part(str(task), 0.0, (), "no time was left for it")
+        return Part(str(task), 0.0, (), "no time was left for it", has_failed=True)
     began_s = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
-        rows_path, log_path = Path(folder) / "rows.jsonl", Path(folder) / "log"
-        command = [*COMMAND, *words, "--part", str(task), "--rows", str(rows_path)]
-        reason = _run(command, log_path, seconds)
-        rows = tuple(read_rows(rows_path))
-    return Part(str(task), time.perf_counter() - began_s, rows, reason)
+    end_last_line(out / ROWS_FILE)
+    log_path = logs / f"{task}.log"
+    process = FORKING.Process(target=_in_child, args=(work, log_path, seconds), name=str(task))
+    process.start()
+    process.join(seconds)
+    code = process.exitcode
+    with suppress(ProcessLookupError):  # all of them have ended
+        os.killpg(process.pid or 0, signal.SIGKILL)  # a server that it started is in its group
+    process.join(DIES_WITHIN_S)
+    rows = tuple(read_rows(out / ROWS_FILE, str(task)))
+    has_failed = code != NOT_HERE and (code != 0 or not rows)
+    reason = _reason(code, seconds, log_path)
+    return Part(str(task), time.perf_counter() - began_s, rows, reason, has_failed)
 
 
-def _run(command: Sequence[str], log_path: Path, seconds: float) -> str:
-    """-> why the process did not end well, with its last lines; "" where it did."""
-    with log_path.open("wb") as log:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        )
-        try:
-            code = process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            code = None
-        finally:
-            with suppress(ProcessLookupError):  # all of them have ended
-                os.killpg(process.pid, signal.SIGKILL)  # a server that it started is in its group
-            process.wait()
+def _in_child(work: Callable[[], int], log_path: Path, seconds: float) -> None:
+    os.setsid()
+    with log_path.open("wb", buffering=0) as log:
+        for number in (1, 2):  # of a server too, which inherits them
+            os.dup2(log.fileno(), number)
+        sys.stdout = sys.stderr = TextIOWrapper(FileIO(1, "w", closefd=False), line_buffering=True)
+        if seconds > TELLS_BEFORE_S:  # where it hangs
+            faulthandler.dump_traceback_later(seconds - TELLS_BEFORE_S, file=log)
+        code = work()
+        faulthandler.cancel_dump_traceback_later()
+    sys.exit(code)
+
+
+def _reason(code: int | None, seconds: float, log_path: Path) -> str:
+    """Why a process did not end well, with its last lines; "" where it did."""
     if code == 0:
         return ""
-    lines = log_path.read_text(encoding="utf-8", errors="replace").split("\n")
-    last = " | ".join([line.strip() for line in lines if line.strip()][-LAST_LINES:])
+    text = log_path.read_text(encoding="utf-8", errors="replace") if log_path.exists() else ""
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    if code is None and WHERE in text:  # the innermost of where it was
+        lines = text.rpartition(WHERE)[2].strip().split("\n")[:LAST_LINES]
+    last = " | ".join(line.strip() for line in lines[-LAST_LINES:])
+    if code == NOT_HERE:
+        return last
     ended = f"stopped after {seconds:.0f} s" if code is None else f"exit code {code}"
     return f"{ended}: {last}" if last else ended
 
 
-def run_part(given: argparse.Namespace, device: str, precision: str) -> int:
-    """What the process of a part does: its rows go to `given.rows` one by one."""
-    kind, _, name = given.part.partition("-")
-    (family,) = (family for family in FAMILIES if family == name)
+def run_part(task: Task, given: argparse.Namespace) -> int:
+    """Measure a part in its own process; its rows are written one by one."""
+    _break(dict(given.breaks).get(str(task)))
+    device, precision = given.device, given.precision
 
     def on_row(row: Row) -> None:
-        append_row(given.rows, row)
+        append_row(given.out / ROWS_FILE, str(task), row)
 
-    if kind == SERVICE:
-        measure_service(
-            family,
-            given.size,
-            {"device": device, "precision": precision, **dict(given.setting)},
-            Loads(given.concurrency, given.rates, given.seconds),
-            on_row,
-        )
+    if task.kind in SERVICES and device == "pretended":
+        print("a server is a process of its own, which is on the CPU or on a GPU")
+        return NOT_HERE
+    if task.kind in SERVICES:
+        settings = {"device": device, "precision": precision, **dict(given.setting)}
+        loads = Loads(given.alone, given.rates, given.concurrency, given.seconds, given.warm_seconds)
+        try:
+            measure_service(task.family, given.size, SERVICES[task.kind], settings, loads, on_row)
+        except Missing as error:
+            print(error)
+            return NOT_HERE
         return 0
     batches, forms = given.batches, tuple(form for form in given.forms if form != "compiled")
-    if kind == COMPILED:
+    if task.kind == "compiled":
         batches, forms = tuple(n for n in COMPILED_BATCHES if n in batches), ("compiled",)
-    dtype = getattr(torch, precision)
-    measure(
-        Subject(family, given.size, torch.device(device), dtype, batches, forms, given.row_seconds), on_row
-    )
+    if given.size != "full":
+        torch.set_num_threads(1)  # more of them wait for one another
+    with pretended_gpu() if device == "pretended" else nullcontext():
+        on, dtype = torch.device("cuda" if device == "pretended" else device), getattr(torch, precision)
+        subject = Subject(task.family, given.size, on, dtype, batches, forms, given.row_seconds)
+        if task.kind in STEPS:
+            measure_probe(task.kind, Probe(subject, given.out, on_row))
+        else:
+            measure(subject, on_row)
     return 0
 
 
-def device_name(device: str) -> str:
-    """What the figures were measured on, in words."""
-    if device == "cuda":
-        return f"{torch.cuda.get_device_name()}, torch {torch.__version__}"
-    return f"CPU, {torch.get_num_threads()} threads, torch {torch.__version__}"
+def _break(how: str | None) -> None:
+    """Rehearse a part that fails or hangs."""
+    if how == "fail":
+        raise RuntimeError("this part was asked to fail")
+    if how == "hang":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(3600)
+
+
+def _device(asked: str) -> tuple[str, str]:
+    """-> the device, and what the figures are measured on in words. A child asks: forks cannot share CUDA."""
+    reader, writer = FORKING.Pipe(duplex=False)
+
+    def ask() -> None:
+        device = asked
+        if asked == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        name = torch.cuda.get_device_name() if device == "cuda" else device
+        writer.send((device, f"{name}, torch {torch.__version__}"))
+
+    process = FORKING.Process(target=ask)
+    process.start()
+    found: tuple[str, str] = reader.recv() if reader.poll(DEVICE_WITHIN_S) else (asked, "a device that hangs")
+    process.kill()
+    process.join(DIES_WITHIN_S)
+    return found
 
 
 def _setting(word: str) -> tuple[str, str]:
@@ -148,6 +233,14 @@ def _setting(word: str) -> tuple[str, str]:
     if name not in SETTINGS or not sign:
         raise argparse.ArgumentTypeError(f"{word!r}; expected a setting such as cuda_graphs=true")
     return name, value
+
+
+def _broken(word: str) -> tuple[str, str]:
+    name, _, how = word.partition("=")
+    known = {str(task) for task in tasks_of(PARTS, FAMILIES)}
+    if name not in known or how not in ("fail", "hang"):
+        raise argparse.ArgumentTypeError(f"{word!r}; expected service-cosyvoice3=fail, or =hang")
+    return name, how
 
 
 def _choices(words: str, known: Sequence[str], what: str) -> tuple[str, ...]:
@@ -160,22 +253,26 @@ def _choices(words: str, known: Sequence[str], what: str) -> tuple[str, ...]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench gpu", description=__doc__)
-    add = parser.add_argument
+    add: Any = parser.add_argument
     forms: tuple[Form, ...] = FORMS
-    add("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    add("--pretend", action="store_true", help="instead: count launches, copies and waits without a GPU")
+    add("--json", action="store_true", help="of --pretend: the counts as JSON")
+    add("--device", choices=("auto", "cpu", "cuda", "pretended"), default="auto")
     add("--size", choices=get_args(Size), default="full")
     add("--precision", choices=("float32", "bfloat16", "float16"), help="bfloat16; float32 on a CPU")
     add("--families", type=lambda words: _choices(words, FAMILIES, "family"), default=FAMILIES)
-    add("--parts", type=lambda words: _choices(words, KINDS, "part"), default=KINDS)
+    add("--parts", type=lambda words: _choices(words, PARTS, "part"), default=USUAL_PARTS)
     add("--forms", type=lambda words: _choices(words, forms, "form"), default=forms)
     add("--batches", type=arguments.counts, default=(1, 2, 4, 8, 16, 32, 64), help="streams at once")
     add("--row-seconds", type=arguments.amount, default=0.5, help="of the timed runs of one network")
-    add("--concurrency", type=arguments.counts, default=(1, 2, 4, 8, 10, 16), help="requests at a time")
-    add("--rates", type=arguments.rates, default=(1, 2, 4, 6, 8, 10, 15, 20), help="requests/s, Poisson")
-    add("--seconds", type=arguments.amount, default=5.0, help="of each load")
-    add("--setting", type=_setting, action="append", default=[], help="of the service: cuda_graphs=true")
-    add("--minutes", type=arguments.amount, default=MINUTES, help="of all")
-    add("--out", type=Path, default=Path("build/bench/gpu"), help="folder of gpu.json, gpu.md and gpu.png")
-    add("--part", help=argparse.SUPPRESS)
-    add("--rows", type=Path, help=argparse.SUPPRESS)
+    add("--alone", type=arguments.count, default=60, help="requests one at a time")
+    add("--rates", type=arguments.rates, default=(8, 10, 15, 20), help="requests/s, Poisson")
+    add("--concurrency", type=arguments.counts, default=(8, 16), help="requests at a time")
+    add("--seconds", type=arguments.amount, default=8.0, help="of each of these loads")
+    add("--warm-seconds", type=arguments.amount, default=3.0, help="of each load before it is measured")
+    add("--setting", type=_setting, action="append", default=[], help="of the service: window_s=10")
+    add("--limit", type=arguments.amount, default=LIMIT_S, help="seconds of all")
+    add("--began", type=float, help=argparse.SUPPRESS)  # of the whole command, by the epoch
+    add("--out", type=Path, default=Path("build/bench/gpu"), help="folder of what is written: 6 files")
+    add("--break", type=_broken, action="append", default=[], dest="breaks", help="to rehearse: PART=hang")
     return parser

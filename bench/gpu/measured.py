@@ -1,8 +1,8 @@
-"""What the parts of a run measured, as lines of JSON that a part writes as soon as it has them."""
+"""What the parts of a run found, as lines of JSON that a part writes as soon as it has them."""
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -49,25 +49,56 @@ class LoadRow:
     reason: str = ""
 
 
-Row = NetworkRow | LoadRow
+@dataclass(frozen=True, slots=True)
+class ProbeRow:
+    """What one look at the card found, by name. fault: why it is wrong, "" where it is not."""
+
+    step: str
+    of: str = ""  # family and form
+    found: dict[str, Any] = field(default_factory=dict)
+    fault: str = ""
+
+
+Row = NetworkRow | LoadRow | ProbeRow
 OnRow = Callable[[Row], None]
-_KINDS: dict[str, type[NetworkRow] | type[LoadRow]] = {"network": NetworkRow, "load": LoadRow}
+_KINDS: dict[str, type[Row]] = {"network": NetworkRow, "load": LoadRow, "probe": ProbeRow}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
-def append_row(path: Path, row: Row) -> None:
-    kind = "network" if isinstance(row, NetworkRow) else "load"
+def fault_of(row: Row) -> str:
+    """Why a row is the result of something wrong; a row that could not be measured is not."""
+    match row:
+        case ProbeRow():
+            return row.fault
+        case LoadRow() if row.num_failed:
+            return f"{row.num_failed} of {row.num_asked} requests failed: {row.reason}"
+        case _:
+            return ""
+
+
+def append_row(path: Path, part: str, row: Row) -> None:
     with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps({"kind": kind, **asdict(row)}) + "\n")
+        file.write(json.dumps({"part": part, "kind": _NAMES[type(row)], **asdict(row)}) + "\n")
 
 
-def read_rows(path: Path) -> list[Row]:
-    """Every whole line: a part that was stopped may have left half of one. [] where there is no file."""
+def end_last_line(path: Path) -> None:
+    """A part that was stopped may have left half of a line."""
+    if path.exists() and not path.read_bytes().endswith(b"\n"):
+        with path.open("a", encoding="utf-8") as file:
+            file.write("\n")
+
+
+def read_rows(path: Path, part: str) -> list[Row]:
+    """Every whole line of a part. [] where there is no file."""
     if not path.exists():
         return []
     rows: list[Row] = []
-    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
-        if line.endswith("\n"):
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
             given: dict[str, Any] = json.loads(line)
-            kind = _KINDS[given.pop("kind")]
-            rows.append(kind(**{field.name: given[field.name] for field in fields(kind)}))
+        except json.JSONDecodeError:  # half of one
+            continue
+        if given["part"] == part:
+            kind = _KINDS[given["kind"]]
+            rows.append(kind(**{one.name: given[one.name] for one in fields(kind)}))
     return rows

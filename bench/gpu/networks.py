@@ -26,6 +26,7 @@ from firstword.models.config import (
     Qwen2LMConfig,
     UNetFlowConfig,
 )
+from firstword.models.cuda import choose_kernels
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import IncrementalFlow
 from firstword.models.flow.solver import noise_between, solve
@@ -75,6 +76,7 @@ class Subject:
 def measure(subject: Subject, on_row: OnRow) -> None:
     """Every network in every form and batch; a row that fails has its reason, and the next one is tried."""
     torch.manual_seed(0)
+    choose_kernels()
     with tempfile.TemporaryDirectory() as folder:
         config = write_configuration(Path(folder), subject.family, subject.size)
     for measure_network in (_measure_lm, _measure_flow, _measure_vocoder):
@@ -135,8 +137,8 @@ def timed(call: Call, device: torch.device, seconds: float) -> list[float]:
     return times
 
 
-def _on_device(build: Callable[[], Network], subject: Subject) -> Network:
-    """Its weights are drawn there, in float32, and cast."""
+def on_device(build: Callable[[], Network], subject: Subject) -> Network:
+    """Build a network whose weights are drawn on the device, in float32, and cast."""
     with torch.device(subject.device):
         network = build()
     return network.requires_grad_(False).eval().to(subject.device, subject.dtype)
@@ -145,7 +147,7 @@ def _on_device(build: Callable[[], Network], subject: Subject) -> Network:
 def _measure_lm(subject: Subject, config: ModelConfig, on_row: OnRow) -> None:
     lm_config = config.lm
     assert isinstance(lm_config, Qwen2LMConfig), "CosyVoice 1 is not measured here"
-    lm = _on_device(lambda: Qwen2LM(lm_config), subject)
+    lm = on_device(lambda: Qwen2LM(lm_config), subject)
     qwen2, steps = lm_config.qwen2, _Rows(subject, "LM step", on_row)
     text, prompt = list(range(TEXT_TOKENS)), list(range(PROMPT_TOKENS))
     endless = LengthRatios(minimum=100_000, maximum=100_000)
@@ -182,7 +184,7 @@ def _measure_flow(subject: Subject, config: ModelConfig, on_row: OnRow) -> None:
     """A chunk of 25 tokens: the front, and every step of the solver."""
     flow_config = config.flow
     assert isinstance(flow_config, UNetFlowConfig | DiTFlowConfig), "CosyVoice 1 is not measured here"
-    flow = _on_device(lambda: Flow(flow_config), subject)
+    flow = on_device(lambda: Flow(flow_config), subject)
     cfm, frames = flow_config.cfm, flow.chunk_tokens * FRAMES_PER_TOKEN
 
     def service(batch: int) -> Call:
@@ -236,7 +238,7 @@ class _Solve(nn.Module):
 
 def _measure_vocoder(subject: Subject, config: ModelConfig, on_row: OnRow) -> None:
     """A second of mel: F0, source and generator in the service, the generator alone at a fixed shape."""
-    hift = _on_device(lambda: HiFT(config.hift), subject)
+    hift = on_device(lambda: HiFT(config.hift), subject)
     if config.hift.is_causal:
         hift.noise = torch.rand(config.sample_rate_hz * 10, device=subject.device)
 

@@ -1,7 +1,9 @@
 """Published figures of another implementation on one H100, to be shown beside ours.
 
-yuekaizhang/faster-cosyvoice at d55cbbf (docs/cosyvoice3-h100-nari-benchmark-results-2026-08-28.md):
-CosyVoice 3 with MPS, 1,088 texts of seed-tts in English, one voice, raw PCM at 24 kHz, 60 s of each load.
+yuekaizhang/faster-cosyvoice at d55cbbf: CosyVoice 3 with MPS, 1,088 texts of seed-tts in English, one voice,
+raw PCM at 24 kHz, 60 s of each load. One at a time: docs/assets_final/README.md of 2026-09-02, its best,
+whose first chunk is 760 ms of audio, ours 200 or 400. The rest, of before that:
+docs/cosyvoice3-h100-nari-benchmark-results-2026-08-28.md.
 """
 
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ class Published:
 
 SOURCE: Final = "faster-cosyvoice, CosyVoice 3, one H100"
 CLOSED: Final = {
-    1: Published(86, 95, 18.6),
+    1: Published(72.8, 82),
     2: Published(129, 161, 29.8),
     4: Published(186, 236, 39.9),
     8: Published(341, 400, 45.5),

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from firstword.bench.gpu.measured import LoadRow, NetworkRow, Row
+from firstword.bench.gpu.measured import LoadRow, NetworkRow, ProbeRow, Row, fault_of
 from firstword.bench.gpu.published import CLOSED, POISSON, SOURCE, published
 from firstword.bench.plots import plot_first_bytes
 from firstword.bench.terminal import show, show_line
@@ -16,12 +16,13 @@ from firstword.bench.terminal import show, show_line
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """reason: why it did not end well; "" where it did."""
+    """reason: why it did not end well; "" where it did. has_failed: that is not for want of a package."""
 
     name: str
     seconds: float
     rows: tuple[Row, ...]
     reason: str
+    has_failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,22 @@ class Result:
     def load_rows(self) -> list[LoadRow]:
         return [row for part in self.parts for row in part.rows if isinstance(row, LoadRow)]
 
+    @property
+    def probe_rows(self) -> list[ProbeRow]:
+        return [row for part in self.parts for row in part.rows if isinstance(row, ProbeRow)]
+
+    @property
+    def faults(self) -> list[str]:
+        """What is wrong: results that are not the CPU's, graphs that could not be recorded, lost requests."""
+        rows = [(part.name, row) for part in self.parts for row in part.rows]
+        return [f"{name}, {_name_of(row)}: {fault}" for name, row in rows if (fault := fault_of(row))]
+
     def as_json(self) -> dict[str, Any]:
         return {
             "device": self.device,
             "precision": self.precision,
             "seconds": self.seconds,
+            "faults": self.faults,
             "parts": [asdict(part) for part in self.parts],
             "published": {
                 "source": SOURCE,
@@ -87,9 +99,29 @@ def _load_cell(row: LoadRow | None) -> str:
     return cell + "".join(f", {count} {what}" for count, what in bad if count) + ")"
 
 
+def probe_table(rows: Sequence[ProbeRow]) -> list[list[str]]:
+    """A line of each look at the card, in the order of looking."""
+    lines = [["step", "of", "found"]]
+    for row in rows:
+        found = ", ".join(f"{name} {value}" for name, value in row.found.items())
+        lines.append([row.step, row.of, f"{found} WRONG" if row.fault else found])
+    return lines
+
+
+def _name_of(row: Row) -> str:
+    match row:
+        case ProbeRow():
+            return f"{row.step} {row.of}".strip()
+        case LoadRow():
+            return f"{row.amount:g} {row.load}"
+        case NetworkRow():
+            return f"{row.what} {row.form}"
+
+
 def notes(result: Result) -> list[str]:
-    """What was not measured, and why: each reason once."""
-    lines = [f"{part.name}: {part.reason}" for part in result.parts if part.reason]
+    """What was wrong, how long each part took, what was not measured and why: each reason once."""
+    lines = [f"WRONG: {fault}" for fault in result.faults]
+    lines += [f"{part.name}: {part.seconds:.0f} s, {part.reason or 'whole'}" for part in result.parts]
     reasons: dict[tuple[str, str], list[str]] = {}
     for row in result.network_rows:
         if row.ms is None:
@@ -101,10 +133,11 @@ def notes(result: Result) -> list[str]:
 
 
 def write_result(result: Result, folder: Path) -> None:
-    """gpu.json, gpu.md, and gpu.png where matplotlib is installed."""
+    """Write gpu.json, gpu.md, and gpu.png where matplotlib is installed."""
     (folder / "gpu.json").write_text(json.dumps(result.as_json(), indent=1) + "\n", encoding="utf-8")
-    tables = (network_table(result.network_rows), load_table(result.load_rows))
-    pages = [f"{result.device}, {result.precision}, {result.seconds:.0f} s", *map(_markdown, tables)]
+    verdict = "".join(f"**WRONG**: {fault}\n" for fault in result.faults)
+    pages = [f"{result.device}, {result.precision}, {result.seconds:.0f} s", verdict]
+    pages += map(_markdown, _tables(result))
     pages.append("\n".join(f"- {line}" for line in notes(result)))
     (folder / "gpu.md").write_text("\n\n".join(page for page in pages if page) + "\n", encoding="utf-8")
     if result.load_rows:
@@ -113,20 +146,25 @@ def write_result(result: Result, folder: Path) -> None:
 
 def show_result(result: Result) -> None:
     titles = (
-        "ms, the median, by streams at once",
+        "the card, and what was looked at on it",
         "first byte p50 / p95 in ms, seconds of audio a second",
+        "ms, the median, by streams at once",
     )
-    tables = (network_table(result.network_rows), load_table(result.load_rows))
-    for title, (names, *lines) in zip(titles, tables, strict=True):
+    for title, (names, *lines) in zip(titles, _tables(result), strict=True):
         table = Table(title=title, title_justify="left", box=None, pad_edge=False)
         for name in names:
-            table.add_column(name, no_wrap=True)
+            table.add_column(name, overflow="fold")
         for line in lines:
             table.add_row(*line)
         if lines:
             show(table)
     for note in (*notes(result), f"{result.device}, {result.precision}, {result.seconds:.0f} s"):
         show_line(note)
+
+
+def _tables(result: Result) -> tuple[list[list[str]], ...]:
+    tables = (load_table(result.load_rows), network_table(result.network_rows))
+    return (probe_table(result.probe_rows), *tables)
 
 
 def _markdown(lines: Sequence[Sequence[str]]) -> str:

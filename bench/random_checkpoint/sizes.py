@@ -1,6 +1,6 @@
 """The numbers by which a full checkpoint and a small one of a family differ."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from firstword.bench.random_checkpoint.tokenizer import entries
@@ -8,10 +8,12 @@ from firstword.models.config import Family, Qwen2Config
 from firstword.models.tokenizer.qwen2 import special_tokens
 from firstword.models.tokenizer.whisper import SPECIAL_TOKENS
 
-Size = Literal["full", "small"]
+Size = Literal["full", "small", "narrow"]
+"""narrow: as small, but as many layers as published, so that calls can be counted."""
 
 SPEECH_VOCAB_SIZES: dict[Family, int] = {"cosyvoice1": 4096, "cosyvoice2": 6561, "cosyvoice3": 6561}
 PUBLISHED_NUM_RANKS = 50_257  # of whisper's multilingual vocabulary
+QWEN2_LAYERS = 24
 ROW_MULTIPLE = 128  # to which the published Qwen2 pads its embedding table
 
 
@@ -62,8 +64,22 @@ class Sizes:
 
 
 def sizes_of(family: Family, size: Size) -> Sizes:
-    sizes = _full if size == "full" else _small
-    return sizes(None if family == "cosyvoice1" else _qwen2(family, size))
+    qwen2 = None if family == "cosyvoice1" else _qwen2(family, size)
+    if size == "full":
+        return _full(qwen2)
+    return _deepened(_small(qwen2), _full(qwen2)) if size == "narrow" else _small(qwen2)
+
+
+def _deepened(small: Sizes, full: Sizes) -> Sizes:
+    unet = replace(small.unet, num_blocks=full.unet.num_blocks, num_mid_blocks=full.unet.num_mid_blocks)
+    return replace(
+        small,
+        text_encoder=replace(small.text_encoder, num_layers=full.text_encoder.num_layers),
+        decoder=replace(small.decoder, num_layers=full.decoder.num_layers),
+        flow_encoder=replace(small.flow_encoder, num_layers=full.flow_encoder.num_layers),
+        unet=unet,
+        dit=replace(small.dit, depth=full.dit.depth),
+    )
 
 
 def _full(qwen2: Qwen2Config | None) -> Sizes:
@@ -98,6 +114,7 @@ def _small(qwen2: Qwen2Config | None) -> Sizes:
 
 def _qwen2(family: Family, size: Size) -> Qwen2Config:
     if size == "full":
-        return Qwen2Config(151_936, 896, 4864, 24, 14, 2)
+        return Qwen2Config(151_936, 896, 4864, QWEN2_LAYERS, 14, 2)
     num_ids = len(entries()) + len(special_tokens(family))
-    return Qwen2Config(-(-num_ids // ROW_MULTIPLE) * ROW_MULTIPLE, 64, 128, 2, 4, 2)
+    num_layers = QWEN2_LAYERS if size == "narrow" else 2
+    return Qwen2Config(-(-num_ids // ROW_MULTIPLE) * ROW_MULTIPLE, 64, 128, num_layers, 4, 2)

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from firstword.models.cuda import to_device
 from firstword.models.flow.kv_cache import CacheSlot, ChunkKVCache, KeyValues
 from firstword.models.layers import rotate, sinusoids
 
@@ -48,7 +49,7 @@ class BatchedCache:
         ]
 
     def positions(self, length: int, device: torch.device) -> Tensor:
-        starts = torch.tensor([cache.start for cache in self._caches], device=device)
+        starts = to_device([cache.start for cache in self._caches], device)
         rows = starts[:, None] + torch.arange(length, device=device)
         return rows.repeat_interleave(self._group, dim=0)
 

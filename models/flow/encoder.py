@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firstword.models.config import FRAMES_PER_TOKEN, UNetFlowConfig
+from firstword.models.cuda import to_device
 from firstword.models.flow.kv_cache import ChunkKVCache, PagedKVCache
 from firstword.models.layers import (
     ConformerLayer,
@@ -110,4 +111,4 @@ def without_lookahead(tokens: Tensor, lookahead: int) -> Tensor:
 
 def pack_tokens(rows: list[list[int]], width: int, device: torch.device) -> Tensor:
     """Rows of at most `width` ids -> (B, width), -1 where a row has none."""
-    return torch.tensor([row + [-1] * (width - len(row)) for row in rows], device=device)
+    return to_device([row + [-1] * (width - len(row)) for row in rows], device)

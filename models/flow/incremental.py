@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from firstword.models.config import FRAMES_PER_TOKEN, NUM_MELS
 from firstword.models.flow.batched_cache import BatchedCache
 from firstword.models.flow.encoder import pack_tokens
 from firstword.models.flow.flow import Flow
-from firstword.models.flow.kv_cache import CacheWindow, ChunkKVCache, PromptCache
+from firstword.models.flow.kv_cache import CacheWindow, ChunkKVCache, ChunkRing, PromptCache
 from firstword.models.flow.solver import noise_between, solve
 from firstword.models.flow.state import estimator_layout, front_layouts
 from firstword.models.state import StateLayout
@@ -50,9 +50,9 @@ class FlowState:
     """One stream's flow: its caches, and the tokens that no finished chunk holds yet."""
 
     prompt: FlowPrompt
-    tokens: ChunkKVCache
-    frames: ChunkKVCache
-    estimator: ChunkKVCache
+    tokens: ChunkRing
+    frames: ChunkRing
+    estimator: ChunkRing
     pending_tokens: list[int]
     num_solved_frames: int = 0  # each counted once; the ten steps and the guidance not
 
@@ -99,12 +99,31 @@ class Front(Protocol):
         ...
 
 
+class WholeChunk(Protocol):
+    """Solves chunks from token ids to mel, with the rings that it needs: all three networks in one."""
+
+    @property
+    def cache_class(self) -> type[ChunkRing]: ...
+
+    def __call__(
+        self, chunks: Sequence[FlowChunk], rings: Sequence[Any], conds: Sequence[Tensor], /
+    ) -> list[Tensor]:
+        """rings: of the estimators. conds (M, frames): what is prompt -> mel (M, frames) of each chunk."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class FlowNetworks:
-    """The two networks of a flow as they are run: torch's own, or a runtime's in their place."""
+    """The two networks of a flow as they are run: torch's own, or a runtime's in their place.
+
+    whole: runs every chunk of the grid instead of both and the solver; an utterance that is solved at once
+    runs without it. max_state_bytes: of a stream, where `whole` has so much for it; None: there is no bound.
+    """
 
     front: Front
     estimator: Estimator
+    whole: WholeChunk | None = None
+    max_state_bytes: int | None = None
 
     @classmethod
     def of(cls, flow: Flow) -> "FlowNetworks":
@@ -120,6 +139,10 @@ class IncrementalFlow:
         networks = networks or FlowNetworks.of(flow)
         self._front, self._front_cache = networks.front, networks.front.cache_class
         self._estimator, self._estimator_cache = networks.estimator, networks.estimator.cache_class
+        self._whole = networks.whole
+        self._grid_caches: tuple[type[ChunkRing], ...] = self._front_cache, self._estimator_cache
+        if networks.whole is not None:
+            self._grid_caches = networks.whole.cache_class, networks.whole.cache_class
         self.chunk_tokens = flow.chunk_tokens
         self.lookahead_tokens = flow.config.lookahead_tokens
 
@@ -179,14 +202,16 @@ class IncrementalFlow:
         chunk_tokens: of the stream's chunks; None: those of the grid.
         """
         like = prompt.spks
+        own: tuple[type[ChunkRing], ...] = self._front_cache, self._estimator_cache
+        front_cache, estimator_cache = self._grid_caches if chunk_tokens is None else own
         chunk_tokens = chunk_tokens or self.chunk_tokens
         tokens = CacheWindow(chunk_tokens, window_chunks, prompt.pinned_chunks)
         frames = CacheWindow(FRAMES_PER_TOKEN * chunk_tokens, window_chunks, prompt.pinned_chunks)
         return FlowState(
             prompt,
-            self._front_cache(tokens, prompt.token_cache, like),
-            self._front_cache(frames, prompt.frame_cache, like),
-            self._estimator_cache(frames, prompt.estimator_cache, like),
+            front_cache(tokens, prompt.token_cache, like),
+            front_cache(frames, prompt.frame_cache, like),
+            estimator_cache(frames, prompt.estimator_cache, like),
             list(prompt.pending_tokens),
         )
 
@@ -206,9 +231,7 @@ class IncrementalFlow:
         passes = cfm.rows_per_stream * cfm.num_steps
         tokens, frames, estimator = self._layouts
         fixed = tokens.fixed_values + frames.fixed_values + passes * estimator.fixed_values
-        of_step = self._estimator_cache.bytes_of(
-            estimator.values_per_frame, estimator.vectors_per_frame, size
-        )
+        of_step = self._grid_caches[1].bytes_of(estimator.values_per_frame, estimator.vectors_per_frame, size)
         frame = passes * of_step + frames.values_per_frame * size
         per_chunk = self.chunk_tokens * (tokens.values_per_frame * size + FRAMES_PER_TOKEN * frame)
         return fixed * size, per_chunk
@@ -221,8 +244,9 @@ class IncrementalFlow:
 
     def copied_bytes(self, prompt: FlowPrompt) -> int:
         """Bytes of the prompt that each stream has a copy of, beside `state_bytes`."""
-        caches = [prompt.estimator_cache] if self._estimator_cache.copies_prompt else []
-        caches += [prompt.token_cache, prompt.frame_cache] if self._front_cache.copies_prompt else []
+        front_cache, estimator_cache = self._grid_caches
+        caches = [prompt.estimator_cache] if estimator_cache.copies_prompt else []
+        caches += [prompt.token_cache, prompt.frame_cache] if front_cache.copies_prompt else []
         return sum(cache.num_bytes for cache in caches)
 
     @torch.inference_mode()
@@ -233,20 +257,38 @@ class IncrementalFlow:
 
         If it raises, no stream has changed and the call can be repeated.
         """
+        mels: Sequence[Tensor] | Tensor
+        rings = [chunk.state.estimator for chunk in chunks]
+        if self._whole is not None and all(isinstance(ring, self._whole.cache_class) for ring in rings):
+            frames = FRAMES_PER_TOKEN * self.chunk_tokens
+            mels = self._whole(chunks, rings, [chunk.state.prompt_mel[:, :frames] for chunk in chunks])
+        else:
+            mels = self._solve_in_parts(chunks, keeps_steps)
+        lengths = [FRAMES_PER_TOKEN * len(chunk.tokens) for chunk in chunks]
+        prompt_frames = [chunk.state.prompt_mel.shape[1] for chunk in chunks]
+        for chunk, length in zip(chunks, lengths, strict=True):
+            state = chunk.state
+            for cache in (state.tokens, state.frames, state.estimator):
+                cache.commit()
+            del state.pending_tokens[: len(chunk.tokens)]
+            state.num_solved_frames += length
+        return [row[:, a:b] for row, a, b in zip(mels, prompt_frames, lengths, strict=True)]
+
+    def _solve_in_parts(self, chunks: list[FlowChunk], keeps_steps: bool) -> Tensor:
+        """Run front, estimator and solver one after the other. -> mel (B, M, frames)."""
         widest = max(len(chunk.tokens) for chunk in chunks)
         rows = [chunk.tokens + chunk.lookahead for chunk in chunks]
         ids = pack_tokens(rows, widest + self.lookahead_tokens, self.flow.noise.device)
         num_tokens = [len(chunk.tokens) for chunk in chunks]
         lengths = [FRAMES_PER_TOKEN * count for count in num_tokens]
-        token_context = BatchedCache([chunk.state.tokens for chunk in chunks], num_tokens)
-        frame_context = BatchedCache([chunk.state.frames for chunk in chunks], lengths)
+        token_context = BatchedCache([_keys_of(chunk.state.tokens) for chunk in chunks], num_tokens)
+        frame_context = BatchedCache([_keys_of(chunk.state.frames) for chunk in chunks], lengths)
         mu = self._front(ids, token_context, frame_context)  # (B, M, T)
 
-        caches = [chunk.state.estimator for chunk in chunks]
+        caches = [_keys_of(chunk.state.estimator) for chunk in chunks]
         starts = [cache.start for cache in caches]
         noise = torch.stack([noise_between(self.flow.noise, a, a + mu.shape[-1]) for a in starts])
         cond = torch.zeros(len(chunks), NUM_MELS, mu.shape[-1], device=noise.device)
-        prompt_frames = [chunk.state.prompt_mel.shape[1] for chunk in chunks]
         for row, chunk in zip(cond, chunks, strict=True):  # the prompt's mel where the chunk still is prompt
             part = chunk.state.prompt_mel[:, : mu.shape[-1]]
             row[:, : part.shape[1]] = part
@@ -257,11 +299,9 @@ class IncrementalFlow:
             context = BatchedCache(caches, lengths, cfm.rows_per_stream, step if keeps_steps else 0)
             return self._estimator(x, mu, t, spks, cond, context)
 
-        mel = solve(velocity, cfm, noise, mu, spks, cond)
-        for chunk, length in zip(chunks, lengths, strict=True):
-            state = chunk.state
-            for cache in (state.tokens, state.frames, state.estimator):
-                cache.commit()
-            del state.pending_tokens[: len(chunk.tokens)]
-            state.num_solved_frames += length
-        return [row[:, a:b] for row, a, b in zip(mel, prompt_frames, lengths, strict=True)]
+        return solve(velocity, cfm, noise, mu, spks, cond)
+
+
+def _keys_of(ring: ChunkRing) -> ChunkKVCache:
+    assert isinstance(ring, ChunkKVCache), "state of another way to run the flow"
+    return ring

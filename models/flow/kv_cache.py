@@ -116,21 +116,19 @@ class CacheWindow:
     pinned_chunks: int = 0
 
 
-class ChunkKVCache(ABC):
-    """One stream's cache of one network. Written in place, and finished by `commit`: until then the current
-    chunk can be computed again, so a failed batch leaves nothing behind.
+class ChunkRing(ABC):
+    """Which of its chunks a stream keeps. The current one is finished by `commit`: until then it can be
+    computed again, so a failed batch leaves nothing behind.
     """
 
     copies_prompt: ClassVar[bool]  # each stream has a copy of its prompt's keys and values
 
     def __init__(self, window: CacheWindow, prompt: PromptCache, like: Tensor | None = None):
-        """like: has the dtype and device of keys and values; None: float32 on the CPU."""
+        """like: has the dtype and device of what is kept, if that is the ring's own."""
         self.chunk_frames = window.chunk_frames
         self.num_chunks = 0  # own chunks finished
         self.ring_index = 0  # of the current chunk; the pinned chunks lie before it and stay
         self.num_ring_chunks = 1  # chunks of the ring that are in use, the current one included
-        self.conv_state = ConvState(prompt.conv_left)
-        self._like = torch.empty(0) if like is None else like
         self._prompt = prompt
         self._pinned_chunks = window.pinned_chunks
         self._max_ring_chunks = (
@@ -151,6 +149,41 @@ class ChunkKVCache(ABC):
     @abstractmethod
     def num_bytes(self) -> int:
         """Bytes of this stream alone: the shared prompt is not counted, a copy of it is."""
+
+    @abstractmethod
+    def copy_prefix(self) -> PromptCache:
+        """Return all finished chunks. Only of a ring without window that follows no prompt."""
+
+    def chunk_at(self, place: int) -> int:
+        """Return the number of the stream's own chunk at a place of the ring, the current one's excepted."""
+        newest = self.num_chunks - 1
+        if self._max_ring_chunks is None or place < self._pinned_chunks:
+            return place
+        turns = self._max_ring_chunks - self._pinned_chunks
+        return newest - (newest - place) % turns
+
+    def commit(self) -> None:
+        """The current chunk is finished; the next one takes the place of one that is not visible any more."""
+        self.num_chunks += 1
+        self.ring_index = self.num_chunks
+        self.num_ring_chunks = self.num_chunks + 1
+        if self._max_ring_chunks is not None:
+            self.num_ring_chunks = min(self.num_ring_chunks, self._max_ring_chunks)
+            if self.num_chunks >= self._pinned_chunks:
+                turned = (self.num_chunks - self._pinned_chunks) % (
+                    self._max_ring_chunks - self._pinned_chunks
+                )
+                self.ring_index = self._pinned_chunks + turned
+
+
+class ChunkKVCache(ChunkRing):
+    """One stream's cache of one network, written in place."""
+
+    def __init__(self, window: CacheWindow, prompt: PromptCache, like: Tensor | None = None):
+        """like: has the dtype and device of keys and values; None: float32 on the CPU."""
+        super().__init__(window, prompt)
+        self.conv_state = ConvState(prompt.conv_left)
+        self._like = torch.empty(0) if like is None else like
 
     @abstractmethod
     def buffers(self, slot: CacheSlot, sizes: tuple[int, int, int]) -> list[KeyValues]:
@@ -178,18 +211,8 @@ class ChunkKVCache(ABC):
         """The run that wrote the buffers of `slot` is over."""
 
     def commit(self) -> None:
-        """The current chunk is finished; the next one takes the place of one that is not visible any more."""
         self.conv_state.commit()
-        self.num_chunks += 1
-        self.ring_index = self.num_chunks
-        self.num_ring_chunks = self.num_chunks + 1
-        if self._max_ring_chunks is not None:
-            self.num_ring_chunks = min(self.num_ring_chunks, self._max_ring_chunks)
-            if self.num_chunks >= self._pinned_chunks:
-                turned = (self.num_chunks - self._pinned_chunks) % (
-                    self._max_ring_chunks - self._pinned_chunks
-                )
-                self.ring_index = self._pinned_chunks + turned
+        super().commit()
 
     def copy_prefix(self) -> PromptCache:
         """Copy all finished chunks. Only for a cache without window that follows no prompt."""

@@ -12,6 +12,7 @@ long utterance, whatever the pieces are.
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
 import torch
@@ -279,16 +280,32 @@ class WindowState:
         tensors = (self.mel, self.source, self.carry, self.noise, self.tail)
         return sum(tensor.nbytes for tensor in tensors if tensor is not None)
 
-    def next_noise(self, num_frames: int, frame: int, device: torch.device) -> tuple[Tensor, torch.Generator]:
-        """Normal draws for the next frames, `frame` samples each, joined; and the generator after them.
+    def num_missing_frames(self, num_frames: int, frame: int) -> int:
+        """How many of the next frames, `frame` samples each, have no noise yet."""
+        return max(0, num_frames - (0 if self.noise is None else len(self.noise) // frame))
 
-        Drawn frame by frame, so that a stream's noise does not depend on how it was cut.
-        """
-        generator = self.generator.clone_state()
-        missing = num_frames - (0 if self.noise is None else len(self.noise) // frame)
-        drawn = [torch.randn(frame, generator=generator).to(device) for _ in range(missing)]
-        parts = drawn if self.noise is None else [self.noise, *drawn]
-        return torch.cat(parts)[: num_frames * frame], generator
+
+def next_noise(
+    states: Sequence[WindowState], num_frames: int, frame: int, device: torch.device
+) -> list[tuple[Tensor, torch.Generator]]:
+    """Normal draws of each stream for its next frames, `frame` samples each; and its generator after them.
+
+    Drawn frame by frame, so that a stream's noise does not depend on how it was cut, and copied to the device
+    all at once.
+    """
+    missing = [state.num_missing_frames(num_frames, frame) for state in states]
+    drawn = torch.empty(sum(missing), frame, pin_memory=device.type == "cuda")
+    generators = []
+    rows = iter(drawn)
+    for state, count in zip(states, missing, strict=True):
+        generators.append(state.generator.clone_state())
+        for row in islice(rows, count):
+            torch.randn(frame, generator=generators[-1], out=row)
+    there = drawn.to(device, non_blocking=True).split(missing)
+    return [
+        (part.flatten() if state.noise is None else torch.cat([state.noise, part.flatten()]), generator)
+        for state, part, generator in zip(states, there, generators, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,10 +343,12 @@ class WindowedVocoder:
             windows.append(torch.cat([*before, chunk.mel, held], dim=1))
         mel = torch.stack(windows)  # (B, M, left + new + right)
         f0 = hift.f0(mel, FullContext()).float()[:, shape.left_frames :]
-        drawn = [chunk.state.next_noise(shape.new_frames + right, length, mel.device) for chunk in chunks]
+        states = [chunk.state for chunk in chunks]
+        drawn = next_noise(states, shape.new_frames + right, length, mel.device)
         carries = [chunk.state.carry for chunk in chunks if chunk.state.carry is not None]
         carry = torch.stack(carries).to(mel.device) if carries else None
-        noise_sum = hift.source.drawn_noise(torch.stack([noise for noise, _ in drawn]))
+        num_samples = (shape.new_frames + right) * length
+        noise_sum = hift.source.drawn_noise(torch.stack([noise[:num_samples] for noise, _ in drawn]))
         source, ends = hift.source(f0, noise_sum, carry, is_last=right == 0)
         past = [chunk.state.source for chunk in chunks if chunk.state.source is not None]
         if past:
@@ -346,7 +365,7 @@ class WindowedVocoder:
                 mel=mel[index, :, keep].clone(),
                 source=source[index, keep.start * length : keep.stop * length].clone(),
                 carry=ends[index, shape.new_frames - 1].clone(),
-                noise=noise[new_samples:].clone(),
+                noise=noise[new_samples:num_samples].clone(),
                 tail=samples[index, new_samples : new_samples + FADE_FRAMES * length].clone(),
             )
             done.append((crossfaded(samples[index, :new_samples], chunk.state.tail), state))

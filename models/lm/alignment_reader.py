@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import torch
 
+from firstword.models.cuda import to_device
 from firstword.models.lm.alignment import text_keys, text_query
-from firstword.models.lm.kv_cache import to_device
 from firstword.models.lm.plan import TextKeys, TextQuery
 from firstword.models.lm.qwen2 import Qwen2LM
 

@@ -3,6 +3,7 @@
 `SpeechLM` is what the decoder and the training loss ask of a language model.
 """
 
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -11,8 +12,9 @@ import torch
 from torch import Tensor
 
 from firstword.models.config import AlignmentHeads, SamplingConfig
+from firstword.models.cuda import integers_to_device, to_device
 from firstword.models.lm.alignment import AlignmentObserver
-from firstword.models.lm.kv_cache import CachePass, KeyValueCache, to_device
+from firstword.models.lm.kv_cache import CachePass, KeyValueCache
 from firstword.models.lm.plan import (
     Action,
     ForceFill,
@@ -128,6 +130,12 @@ class Stopped:
 Event = Emitted | Waiting | Stopped
 
 
+def _bits(number: float) -> int:
+    """As an integer, which can be copied beside others and is seen as a float64 where it arrives."""
+    bits: int = struct.unpack("<q", struct.pack("<d", number))[0]
+    return bits
+
+
 @dataclass(frozen=True, slots=True)
 class _Pending:
     row: Row
@@ -153,6 +161,10 @@ class SpeechDecoder:
         self._alignment = AlignmentObserver(self._cache, model.alignment_heads)
         self._num_arrivals = 0
         self.rows: list[Row] = []  # row i owns row i of the cache
+
+    @property
+    def device(self) -> torch.device:
+        return self._cache.device
 
     @property
     def num_cache_bytes(self) -> int:
@@ -240,10 +252,12 @@ class SpeechDecoder:
         """-> hidden states (rows of the group, C), the pass, and where in it each row's last id stands."""
         indices = [one.row.index for one in group]
         rows = range(min(indices), max(indices) + 1)  # the pass covers all from first to last
-        if self._cache.lengths[rows.start] == 0 and len(group) == 1:
+        is_prompt = self._cache.lengths[rows.start] == 0 and len(group) == 1
+        ids: list[list[int]] = []
+        if is_prompt:
             (one,) = group
-            x = self._model.prompt_embeddings(one.ids, one.row.request.speaker)  # (1, T, C)
-            counts = [x.shape[1]]
+            prompt = self._model.prompt_embeddings(one.ids, one.row.request.speaker)  # (1, T, C)
+            counts = [prompt.shape[1]]
         else:
             counts = [0] * len(rows)
             width = max(len(one.ids) for one in group)
@@ -251,33 +265,44 @@ class SpeechDecoder:
             for one in group:
                 counts[one.row.index - rows.start] = len(one.ids)
                 ids[one.row.index - rows.start][: len(one.ids)] = one.ids
-            x = self._model.embed(to_device(ids, self._cache.device))  # (B, T, C)
         cache_pass = self._cache.open_pass(rows, counts)
+        lasts = [counts[index - rows.start] - 1 for index in indices]
+        places, steps, *given = integers_to_device(
+            self._cache.device,
+            [[index - rows.start for index in indices], lasts],
+            [cache_pass.starts, counts],
+            *([] if is_prompt else [ids]),
+        )
+        cache_pass.take(steps)
+        x = prompt if is_prompt else self._model.embed(given[0])  # (B, T, C)
         hidden = self._model(x, cache_pass)  # (B, T, C)
         cache_pass.commit()
-        lasts = [counts[index - rows.start] - 1 for index in indices]
-        index = to_device([[index - rows.start for index in indices], lasts], hidden.device)
-        return hidden[index[0], index[1]], cache_pass, lasts
+        return hidden[places[0], places[1]], cache_pass, lasts
 
     def _draw(self, rows: Sequence[Row], hidden: Tensor) -> tuple[list[int], list[float | None]]:
         """hidden (R, C) -> an id for each row, -1 where there is none, and its log-probability if wanted."""
         device = self._cache.device
         logits = self._model.logits(hidden)  # (R, V)
-        forbidden = self._masks[to_device([row.plan.forbidden for row in rows], device)]
-        uniforms = to_device([row.next_uniform() for row in rows], device, torch.float64)
-        is_greedy = to_device([row.request.is_greedy for row in rows], device)
+        window = max((row.request.sampling or self._sampling).win_size for row in rows)
+        pasts = [[-1] * window + [*row.plan.history[-window:]] if window else [] for row in rows]
+        rule, bits, greedy, history = integers_to_device(
+            device,
+            [row.plan.forbidden for row in rows],
+            [_bits(row.next_uniform()) for row in rows],
+            [row.request.is_greedy for row in rows],
+            [past[len(past) - window :] for past in pasts],
+        )
+        forbidden, uniforms, is_greedy = self._masks[rule], bits.view(torch.float64), greedy > 0
         alike: dict[SamplingConfig, list[int]] = {}  # rows that are drawn together; mostly all
         for number, row in enumerate(rows):
             alike.setdefault(row.request.sampling or self._sampling, []).append(number)
         drawn = torch.empty(len(rows), dtype=torch.long, device=device)
         for config, numbers in alike.items():
-            window = config.win_size
-            pasts = [rows[number].plan.history[-window:] for number in numbers]
             which = to_device(numbers, device) if len(alike) > 1 else slice(None)
             drawn[which] = sample(
                 logits[which],
                 forbidden=forbidden[which],
-                history=to_device([([-1] * window + [*past])[-window:] for past in pasts], device),
+                history=history[which, window - config.win_size :],
                 uniforms=uniforms[which],
                 is_greedy=is_greedy[which],
                 config=config,

@@ -11,19 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from firstword.models.cuda import to_device
 from firstword.models.layers import masked_softmax, rotate, sinusoids
 
 Array = npt.NDArray[np.float32]
 QueryOf = Callable[[int, int, int], Array]
 """A row of a pass, one of its new positions and a head -> the query there (D,); `rotation` is still to do."""
-
-Numbers = Sequence[int] | Sequence[float] | Sequence[bool] | Sequence[Sequence[int]]
-
-
-def to_device(numbers: Numbers, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
-    """Return a tensor on the device without waiting for it, as `torch.tensor(..., device=...)` would."""
-    return torch.tensor(numbers, dtype=dtype).to(device, non_blocking=True)
-
 
 FIRST_LENGTH = 256  # positions a row has before it grows
 
@@ -65,6 +58,10 @@ class KeyValueCache:
     def num_bytes(self) -> int:
         table = 0 if self._table is None else self._table.nbytes
         return sum(tensor.nbytes for tensor in (*self.keys, *self.values)) + table
+
+    def reserve(self, num_rows: int, length: int) -> None:
+        """Take memory for so many rows of so many positions at once."""
+        self._reserve(num_rows, length)
 
     def add_row(self) -> int:
         """Add an empty row at the end. -> its index."""
@@ -165,6 +162,7 @@ class CachePass:
         self.num_visible = max(end for end, count in zip(self.ends, counts, strict=True) if count)
         self.query_of: dict[int, QueryOf] = {}  # by watched layer, of what this pass ran
         self.rotation: Array | None = None  # (2, positions, D): turns those queries, if they are not
+        self._steps: Tensor | None = None  # (2, B), starts and counts
         self._positions: Tensor | None = None  # (B, T)
         self._mask: Tensor | None = None  # (B, 1, T, visible)
         self._own_table: Tensor | None = None  # (B, 1, T, W)
@@ -172,12 +170,22 @@ class CachePass:
     def positions(self, length: int, device: torch.device) -> Tensor:
         if self._positions is None:
             assert length == max(self.counts), (length, self.counts)
-            starts = to_device(self.starts, device)
-            self._positions = starts[:, None] + torch.arange(length, device=device)
+            self._positions = self.steps[0, :, None] + torch.arange(length, device=device)
             if len(self.rows) > 1 or length > 1:  # a single token sees everything
                 keys = torch.arange(self.num_visible, device=device)
                 self._mask = (keys <= self._positions[..., None])[:, None]
         return self._positions
+
+    def take(self, steps: Tensor) -> None:
+        """Take starts and counts (2, B) that are on the device already."""
+        self._steps = steps
+
+    @property
+    def steps(self) -> Tensor:
+        """Starts and counts of the rows (2, B), on the device."""
+        if self._steps is None:
+            self._steps = to_device([self.starts, self.counts], self._cache.device)
+        return self._steps
 
     def attend(
         self, layer: int, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None

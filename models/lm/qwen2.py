@@ -10,8 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firstword.models.config import AlignmentHeads, Qwen2Config, Qwen2LMConfig
+from firstword.models.cuda import to_device
 from firstword.models.layers import AttentionContext
-from firstword.models.lm.kv_cache import CacheShape, KeyValueCache, to_device
+from firstword.models.lm.kv_cache import CacheShape, KeyValueCache
 from firstword.models.lm.plan import Vocabulary
 
 

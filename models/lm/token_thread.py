@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from firstword.models.config import LMConfig
+from firstword.models.cuda import own_stream
 from firstword.models.lm.decoder import (
     Emitted,
     Row,
@@ -131,6 +132,10 @@ class TorchTokenGenerator:
             self._wake.notify()
 
     def _run(self) -> None:
+        with own_stream(self._decoder.device, is_urgent=True):
+            self._run_in_stream()
+
+    def _run_in_stream(self) -> None:
         is_idle = True
         while True:
             with self._wake:

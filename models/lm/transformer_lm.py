@@ -7,8 +7,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firstword.models.config import AlignmentHeads, TransformerLMConfig
+from firstword.models.cuda import to_device
 from firstword.models.layers import AttentionContext, Conformer, FullContext, chunk_mask
-from firstword.models.lm.kv_cache import CacheShape, KeyValueCache, to_device
+from firstword.models.lm.kv_cache import CacheShape, KeyValueCache
 from firstword.models.lm.plan import Vocabulary
 
 

@@ -20,6 +20,7 @@ import onnxruntime
 from firstword.models.onnx_graphs.session import session_options
 from firstword.models.tokenizer.arpabet import ARPABET_TOKENS
 from firstword.models.tokenizer.interface import MAX_FILE_BYTES, TextTokenizer, TokenizerError
+from firstword.models.tokenizer.qwen2 import QWEN2_MARKS
 
 DICTIONARY_FILE = "dictionary.gz"
 NETWORK_FILE = "letters.onnx"
@@ -118,9 +119,11 @@ class Pronunciation:
 
         def written(found: re.Match[str]) -> str:
             unit = found[0]
-            if unit[0] in "[<":
+            if unit[0] == "[" or unit in QWEN2_MARKS or unit.startswith("<|"):
                 return unit
-            word = unit if unit.isascii() else _without_accents(unit)
+            if unit[0] == "<":  # no token of the language model
+                return _UNIT.sub(written, unit.strip("<>/"))
+            word = unit if unit.isascii() else plain_letters(unit)
             return "".join(self.sounds_of(word)) if word.isascii() and letters_of(word) else unit
 
         return _UNIT.sub(written, text.replace("\u2019", "'"))
@@ -178,8 +181,30 @@ class PronouncingTokenizer:
         return self._tokenizer.decode(ids)
 
 
-def _without_accents(word: str) -> str:
-    return "".join(one for one in unicodedata.normalize("NFKD", word) if not unicodedata.combining(one))
+def plain_letters(word: str) -> str:
+    """Latin letters without accents and strokes; others as they are.
+
+    >>> plain_letters("Łódź"), plain_letters("Straße"), plain_letters("Þór")
+    ('Lodz', 'Strasse', 'Thor')
+    """
+    plain = "".join(one for one in unicodedata.normalize("NFKD", word) if not unicodedata.combining(one))
+    return "".join(one if one.isascii() else _plain_letter(one) for one in plain)
+
+
+@lru_cache(maxsize=1000)
+def _plain_letter(letter: str) -> str:
+    if letter.lower() in _LETTERS_OF_TWO:
+        plain = _LETTERS_OF_TWO[letter.lower()]
+        return plain.capitalize() if letter.isupper() else plain
+    named = _LATIN.match(unicodedata.name(letter, ""))
+    return (named[2] if named[1] == "CAPITAL" else named[2].lower()) if named else letter
+
+
+_LETTERS_OF_TWO = {
+    **{"ß": "ss", "ẞ": "ss", "æ": "ae", "œ": "oe", "þ": "th", "ð": "th", "ŋ": "ng", "ə": "a"},
+    "\u0131": "i",  # without a dot
+}
+_LATIN = re.compile(r"LATIN (SMALL|CAPITAL) LETTER (?:TURNED |OPEN |REVERSED )?([A-Z]{1,2})\b")
 
 
 def forms_of(word: str) -> tuple[str, str, str]:

@@ -123,14 +123,40 @@ def test_lossless_comes_out_exactly(format: str) -> None:
 
 @pytest.mark.parametrize("format", ["WAV", "FLAC"])
 @pytest.mark.parametrize("num_channels", [2, 4, 6, 8])
-def test_channels_are_averaged(format: str, num_channels: int) -> None:
+def test_silent_channels_make_it_no_quieter(format: str, num_channels: int) -> None:
     mono = tone(0.3, 16_000)
     channels = np.zeros((len(mono), num_channels), np.float32)
     channels[:, 0] = mono
 
     samples, _ = decode_recording(file(channels, 16_000, format), MAX_S)
 
-    np.testing.assert_allclose(samples, mono / num_channels, atol=1e-4)
+    np.testing.assert_allclose(samples, mono, atol=1e-4)
+
+
+def test_channels_that_sound_are_averaged() -> None:
+    mono = tone(0.3, 16_000)
+    channels = np.stack([mono, 0.5 * mono], axis=1)
+
+    samples, _ = decode_recording(file(channels, 16_000, "WAV"), MAX_S)
+
+    np.testing.assert_allclose(samples, 0.75 * mono, atol=1e-4)
+
+
+def test_channels_of_opposite_sign_do_not_cancel() -> None:
+    mono = tone(0.3, 16_000)
+    channels = np.stack([mono, -mono], axis=1)
+
+    samples, _ = decode_recording(file(channels, 16_000, "WAV"), MAX_S)
+
+    np.testing.assert_allclose(np.abs(samples), np.abs(mono), atol=1e-4)
+
+
+def test_an_offset_is_removed() -> None:
+    mono = 0.5 * tone(0.3, 16_000)
+
+    samples, _ = decode_recording(file(mono + np.float32(0.3), 16_000, "WAV"), MAX_S)
+
+    np.testing.assert_allclose(samples, mono - mono.mean(), atol=2e-4)
 
 
 def test_samples_that_are_no_numbers_or_far_too_loud_do_not_get_through() -> None:

@@ -1,24 +1,37 @@
 """The GPU kit: what it measures in small on a CPU, and that no part of it can harm the others."""
 
+import asyncio
 import json
 import os
-import re
+import subprocess
 import sys
+import tarfile
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from firstword.bench.client import Ask, Outcome
 from firstword.bench.gpu import kit
 from firstword.bench.gpu.kit import Task, run_apart
-from firstword.bench.gpu.measured import LoadRow, NetworkRow, Row, append_row, read_rows
+from firstword.bench.gpu.measured import LoadRow, NetworkRow, ProbeRow, Row, append_row, read_rows
 from firstword.bench.gpu.networks import FORMS, Subject, measure
-from firstword.bench.gpu.report import Part, Result, load_table, network_table, notes, write_result
-from firstword.bench.gpu.wheels import name_of, parts_of, requirements
+from firstword.bench.gpu.probe import Probe, tell_sameness
+from firstword.bench.gpu.report import (
+    Part,
+    Result,
+    load_table,
+    network_table,
+    notes,
+    probe_table,
+    write_result,
+)
+from firstword.bench.load import Load, run_load
 from firstword.models.config import Family
 
-CONSTRAINTS = Path(__file__).parents[2] / "constraints.txt"
 NETWORK_ROW = NetworkRow("cosyvoice2", "float32", "LM step", "eager", 2, 1.5, 1.25, 10)
 LOAD_ROW = LoadRow("cosyvoice3", "bfloat16", "closed", 4.0, 9, 1, 0, 2, 80.0, 101.5, 33.3)
 
@@ -53,56 +66,124 @@ def test_row_that_fails_is_named_and_the_others_are_measured(monkeypatch: pytest
     assert len(rows) == 7
 
 
-def apart(monkeypatch: pytest.MonkeyPatch, script: str, seconds: float) -> Part:
-    """script: what the part does, with the path of its rows in `path`."""
-    program = f"import sys, time, subprocess\npath = sys.argv[sys.argv.index('--rows') + 1]\n{script}"
-    monkeypatch.setattr(kit, "COMMAND", (sys.executable, "-c", program))
-    return run_apart(Task("networks", "cosyvoice2"), [], seconds)
+def apart(tmp_path: Path, work: Callable[[], int], seconds: float) -> Part:
+    return run_apart(Task("networks", "cosyvoice2"), work, seconds, tmp_path, tmp_path)
 
 
-def test_part_that_hangs_is_stopped_with_all_it_started_and_keeps_its_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    append_row(tmp_path / "rows", NETWORK_ROW)
-    line = (tmp_path / "rows").read_text()
-    script = f"""
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-open(path, "w").write({line!r} + '{{"kind": "netw')
-open({str(tmp_path / "pid")!r}, "w").write(str(child.pid))
-print("compiling", flush=True)
-time.sleep(600)
-"""
-    part = apart(monkeypatch, script, 5.0)
+def test_part_that_hangs_is_stopped_with_all_it_started_and_keeps_its_rows(tmp_path: Path) -> None:
+    rows = tmp_path / kit.ROWS_FILE
+
+    def work() -> int:
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        append_row(rows, "networks-cosyvoice2", NETWORK_ROW)
+        with rows.open("a") as file:
+            file.write('{"part": "netw')
+        (tmp_path / "pid").write_text(str(child.pid))
+        time.sleep(600)
+        return 0
+
+    part = apart(tmp_path, work, 4.0)
     assert part.rows == (NETWORK_ROW,)
-    assert part.reason == "stopped after 5 s: compiling"
+    assert part.has_failed
+    assert part.reason.startswith("stopped after 4 s: File ")
+    assert "in work" in part.reason
     state = f"/proc/{(tmp_path / 'pid').read_text()}/stat"
     stop_s = time.monotonic() + 10
     while os.path.exists(state) and "Z" not in Path(state).read_text().split():
         assert time.monotonic() < stop_s, "the part's own process goes on"
+    append_row(rows, "next", LOAD_ROW)
+    part = apart(tmp_path, lambda: append_row(rows, "networks-cosyvoice2", LOAD_ROW) or 0, 60.0)
+    assert part.rows == (NETWORK_ROW, LOAD_ROW)
 
 
-def test_part_that_fails_says_its_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    part = apart(monkeypatch, "raise SystemExit('no driver')", 60.0)
-    assert (part.rows, part.reason) == ((), "exit code 1: no driver")
-    assert run_apart(Task("service", "cosyvoice3"), [], 0.5).reason == "no time was left for it"
+def test_part_that_fails_says_its_last_words(tmp_path: Path) -> None:
+    def work() -> int:
+        raise SystemExit("no driver")
+
+    part = apart(tmp_path, work, 60.0)
+    assert (part.rows, part.reason, part.has_failed) == ((), "exit code 1: no driver", True)
+    assert apart(tmp_path, work, 0.5).reason == "no time was left for it"
+
+
+def test_part_whose_package_is_missing_fails_nothing(tmp_path: Path) -> None:
+    def work() -> int:
+        sys.stdout.write("vllm is not installed\n")
+        return kit.NOT_HERE
+
+    part = apart(tmp_path, work, 60.0)
+    assert (part.reason, part.has_failed) == ("vllm is not installed", False)
+
+
+def test_parts_come_in_the_order_of_what_one_wants_to_know_first() -> None:
+    tasks = [str(task) for task in kit.tasks_of(("probe", "service"), kit.FAMILIES)]
+    assert tasks == [
+        "card-cosyvoice3",
+        "sameness-cosyvoice3",
+        "sameness-cosyvoice2",
+        "stages-cosyvoice3",
+        "stages-cosyvoice2",
+        "together-cosyvoice3",
+        "service-cosyvoice3",
+        "service-cosyvoice2",
+    ]
+
+
+def test_other_result_than_the_cpus_fails_the_run(tmp_path: Path) -> None:
+    rows: list[Row] = []
+    subject = Subject("cosyvoice3", "small", torch.device("cpu"), torch.float32, (), (), 1.0)
+    probe = Probe(subject, tmp_path, rows.append)
+    samples = torch.ones(100)
+    good, late, wrong = (list(range(9)), samples), (list(range(9)), samples[:-1]), ([0, 5], 1.1 * samples)
+    for found in (good, late, wrong):
+        tell_sameness(probe, "a form", torch.float32, good, found)
+    faults = [row.fault for row in rows if isinstance(row, ProbeRow)]
+    assert faults == [
+        "",
+        "samples are inf off, expected at most 0.01",
+        "1 of 9 speech tokens are the CPU's; samples are 0.1 off, expected at most 0.01",
+    ]
+    parts = (Part("sameness-cosyvoice3", 1.0, tuple(rows), ""),)
+    result = Result("a GPU", "bfloat16", 2.0, parts)
+    assert len(result.faults) == 2
+    write_result(result, tmp_path)
+    assert "**WRONG**: sameness-cosyvoice3, same as the CPU a form" in (tmp_path / "gpu.md").read_text()
+    lost = replace(LOAD_ROW, num_failed=2, reason="cut off")
+    result = Result("a GPU", "bfloat16", 2.0, (Part("service-cosyvoice3", 1.0, (lost,), ""),))
+    assert result.faults == ["service-cosyvoice3, 4 closed: 2 of 9 requests failed: cut off"]
+
+
+def test_closed_load_ends_with_its_last_request() -> None:
+    spoken: list[Ask] = []
+
+    async def speak(ask: Ask) -> Outcome:
+        spoken.append(ask)
+        return Outcome(ask, "refused", 0.0, 0.0)
+
+    load = Load("closed", 2, 60.0, max_requests=5)
+    outcomes = asyncio.run(run_load(load, iter([Ask("one", "en", 0)] * 9), speak))
+    assert len(outcomes) == len(spoken) == 5
 
 
 def test_result_stands_beside_the_published_table(tmp_path: Path) -> None:
-    append_row(tmp_path / "rows", NETWORK_ROW)
-    append_row(tmp_path / "rows", LOAD_ROW)
-    assert read_rows(tmp_path / "rows") == [NETWORK_ROW, LOAD_ROW]
+    probe_row = ProbeRow("LM step", "cosyvoice3 graphs", {"rows": 8, "ms": 2.5})
+    for row in (NETWORK_ROW, LOAD_ROW, probe_row):
+        append_row(tmp_path / "rows", "a part", row)
+    append_row(tmp_path / "rows", "another", LOAD_ROW)
+    assert read_rows(tmp_path / "rows", "a part") == [NETWORK_ROW, LOAD_ROW, probe_row]
     missing = NetworkRow("cosyvoice2", "float32", "LM step", "graphs", 2, reason="CUDA graphs need a GPU")
     parts = (
         Part("networks-cosyvoice2", 1.0, (NETWORK_ROW, missing), "stopped after 1 s"),
-        Part("service-cosyvoice3", 1.0, (LOAD_ROW,), ""),
+        Part("service-cosyvoice3", 1.0, (LOAD_ROW, probe_row), ""),
     )
     result = Result("a GPU", "bfloat16", 2.0, parts)
     assert network_table(result.network_rows)[1:] == [["cosyvoice2", "LM step", "eager", "1.5"]]
+    assert probe_table(result.probe_rows)[1:] == [["LM step", "cosyvoice3 graphs", "rows 8, ms 2.5"]]
     assert load_table(result.load_rows)[1:] == [
         ["4 at a time", "80 / 102, 33.3 x (n=9, 1 refused, 2 stalled)", "186 / 236, 39.9 x"]
     ]
     assert notes(result) == [
-        "networks-cosyvoice2: stopped after 1 s",
+        "networks-cosyvoice2: 1 s, stopped after 1 s",
+        "service-cosyvoice3: 1 s, whole",
         "graphs: CUDA graphs need a GPU (cosyvoice2 LM step 2)",
     ]
     write_result(result, tmp_path)
@@ -111,35 +192,23 @@ def test_result_stands_beside_the_published_table(tmp_path: Path) -> None:
     assert (tmp_path / "gpu.png").stat().st_size > 1000
 
 
-def test_requirements_are_those_of_the_constraints() -> None:
-    pinned = dict(re.findall(r"^([\w.-]+)==(\S+)", CONSTRAINTS.read_text(), flags=re.MULTILINE))
-    versions = {name_of(name): version for name, version in pinned.items()}
-    for line in requirements():
-        name, _, version = line.partition("==")
-        if name in versions:
-            assert version == versions[name], name
-    assert sum(line.partition("==")[0] in versions for line in requirements()) > 40
-
-
-def test_parts_are_bounded() -> None:
-    sizes = {Path(f"{name}.whl"): size for name, size in (("a", 30), ("b", 25), ("c", 20), ("d", 5))}
-    parts = [[path.stem for path in part] for part in parts_of(sizes, 50)]
-    assert parts == [["a", "c"], ["b", "d"]]
-    with pytest.raises(ValueError, match=r"a\.whl has 30 bytes"):
-        parts_of(sizes, 29)
-
-
 @pytest.mark.slow
 @pytest.mark.server
 def test_small_run_on_a_cpu(tmp_path: Path) -> None:
-    words = "--device cpu --size small --families cosyvoice2 --parts networks,service --batches 1"
-    words += " --forms service,eager --row-seconds 0.01 --concurrency 1 --rates 2 --seconds 1 --minutes 4"
-    assert kit.main([*words.split(), "--out", str(tmp_path)]) == 0
+    words = "--device cpu --size small --families cosyvoice2 --parts networks,probe,service --batches 1"
+    words += " --forms service,eager --row-seconds 0.01 --alone 2 --concurrency 2 --rates 2 --seconds 1"
+    words += " --warm-seconds 0.1 --limit 280 --break stages-cosyvoice2=fail"
+    assert kit.main([*words.split(), "--out", str(tmp_path)]) == 1
     given = json.loads((tmp_path / "gpu.json").read_text())
-    assert [(part["name"], part["reason"]) for part in given["parts"]] == [
-        ("networks-cosyvoice2", ""),
-        ("service-cosyvoice2", ""),
-    ]
-    loads = [(row["load"], row["amount"]) for row in given["parts"][1]["rows"]]
-    assert loads == [("closed", 1), ("poisson", 2.0)]
-    assert given["parts"][1]["rows"][0]["ttfb_p50_ms"] > 0
+    reasons = {part["name"]: part["reason"] for part in given["parts"]}
+    assert reasons.pop("stages-cosyvoice2").endswith("RuntimeError: this part was asked to fail")
+    assert set(reasons.values()) == {""}
+    assert given["faults"] == []
+    (service,) = (part for part in given["parts"] if part["name"] == "service-cosyvoice2")
+    loads = [(row["load"], row["amount"], row["num_asked"]) for row in service["rows"]]
+    assert loads[0] == ("closed", 1, 2)
+    assert [load[:2] for load in loads[1:]] == [("poisson", 2.0), ("closed", 2)]
+    assert service["rows"][0]["ttfb_p50_ms"] > 0
+    assert len(list(tmp_path.iterdir())) <= 8
+    with tarfile.open(tmp_path / kit.LOGS_FILE) as archive:
+        assert "logs/stages-cosyvoice2.log" in archive.getnames()

@@ -309,7 +309,7 @@ async def test_a_loop_of_which_some_was_handed_out_ends_cleanly_too() -> None:
 
 async def test_text_that_only_looks_as_if_it_could_be_spoken_is_no_audio() -> None:
     class DeafText(ToyText):
-        def read(self, piece: str, flushes: bool) -> list[Item]:
+        def read(self, piece: str, flushes: bool, is_end: bool = True) -> list[Item]:
             return []
 
     async with ToyEngine(text=DeafText()) as toy:
@@ -567,13 +567,19 @@ async def test_nothing_looks_again_and_again_while_a_listener_takes_nothing(
         num_looks += 1
         return 0.0
 
+    solved: asyncio.Queue[Event] = asyncio.Queue()
+
+    def note(event: Event) -> None:
+        if isinstance(event, Stage) and event.name == "flow":
+            solved.put_nowait(event)
+
     async with (
         ToyEngine(writer_pause_s=0.01) as toy,
-        toy.engine.open(asked_in_pieces("continuous")) as stream,
+        toy.engine.open(asked_in_pieces("continuous"), StreamEvents(toy.clock, note)) as stream,
     ):
         stream.push_text("abcdefghij")
-        while stream.stats.speech_tokens < 9:  # noqa: ASYNC110  two chunks; the third waits for text
-            await asyncio.sleep(0)
+        for _ in range(2):  # chunks that are solved; the third waits for text
+            await solved.get()
         await until_idle()
         monkeypatch.setattr(AudioQueue, "playout_deadline_s", property(look))
         await asyncio.sleep(0.4)

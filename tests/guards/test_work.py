@@ -11,7 +11,7 @@ import pytest
 from firstword.app.audio.encode import AudioEncoder
 from firstword.models.token2wav_step import StepInput
 from tests.guards.counting import calls_of, graph_runs, work_of
-from tests.guards.voices import DEFAULTS, KINDS, Kind, torch_networks, voice
+from tests.guards.voices import FIRST_HOP_TOKENS, KINDS, Kind, torch_networks, voice
 from tests.models.networks import random_ids
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -40,9 +40,9 @@ def test_first_audio_comes_after_ten_tokens_and_their_lookahead(kind: Kind) -> N
     """More: the first audio waits for another step of the language model with each token."""
     session, (state,) = voice(kind).session, voice(kind).start(1)
     wanted = session.tokens_wanted(state)
-    assert wanted <= DEFAULTS["first_hop_tokens"] + LOOKAHEAD_TOKENS == 13
+    assert wanted <= FIRST_HOP_TOKENS + LOOKAHEAD_TOKENS == 13
     (samples,) = session.step([StepInput(state, random_ids(1, wanted), False)])
-    assert len(samples) == DEFAULTS["first_hop_tokens"] * session.samples_per_token
+    assert len(samples) == FIRST_HOP_TOKENS * session.samples_per_token
 
 
 @pytest.mark.parametrize("num_streams", [1, 4])

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any, Literal
 
 from firstword.app.engine.loading import load_networks
+from firstword.app.engine.runtimes import first_hop_tokens
 from firstword.app.options import BUILTIN_CHECKPOINT, NetworkOptions
 from firstword.app.settings import SETTINGS
 from firstword.models.checkpoint.open import open_checkpoint
@@ -22,6 +23,7 @@ from tests.models.networks import random_ids
 Kind = Literal["graphs", "torch"]
 KINDS: tuple[Kind, ...] = ("graphs", "torch")
 DEFAULTS: dict[str, Any] = {name: setting.default for name, setting in SETTINGS.items()}
+FIRST_HOP_TOKENS = first_hop_tokens(NetworkOptions(device="cpu"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +72,7 @@ def voice(kind: Kind) -> Voice:
         assert isinstance(networks.token2wav, Token2Wav)
         session = networks.token2wav
     speaker = next(iter(checkpoint.load_speakers().values()))
-    prompt = session.compute_prompt_state(speaker, DEFAULTS["first_hop_tokens"])
+    prompt = session.compute_prompt_state(speaker, FIRST_HOP_TOKENS)
     return Voice(session, prompt, lm, checkpoint.config.lm.sampling)
 
 

@@ -1,6 +1,5 @@
 """A key's owner gets so many requests a minute and so many streams at once."""
 
-import asyncio
 from dataclasses import replace
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from firstword.app.errors import RateLimited
 from firstword.app.http.limits import Quotas, TokenBucket
 from tests.support.clock import Clock
-from tests.support.fake_engine import FakeEngine
 from tests.support.serving import LIMITS, counted, error_of, in_process, make_services
 
 
@@ -69,19 +67,3 @@ async def test_a_client_over_its_requests_gets_429() -> None:
     assert openai.headers["retry-after"] == "60"
     assert error_of(openai)["type"] == "rate_limit_error"
     assert counted(services, "tts_rejected_total", reason="rate_limit") == 3
-
-
-@pytest.mark.anyio
-async def test_a_client_over_its_streams_gets_429_until_one_ends() -> None:
-    go_on = asyncio.Event()
-    engine = FakeEngine(pause=go_on)
-    services = make_services(engine, limits=replace(LIMITS, streams_per_key=1))
-    async with in_process(services) as client, asyncio.TaskGroup() as tasks:
-        first = tasks.create_task(client.post("/tts", json={"text": "Hi."}))
-        await engine.has_opened.wait()
-        refused = await client.post("/tts", json={"text": "Hi."})
-        go_on.set()
-        assert (await first).status_code == 200
-        assert (await client.post("/tts", json={"text": "Hi."})).status_code == 200
-    assert refused.status_code == 429
-    assert refused.headers["retry-after"] == "1"

@@ -93,30 +93,6 @@ async def test_a_hundred_listeners_who_leave_free_a_hundred_streams(path: str) -
     assert counted(services, "tts_requests_in_flight") == 0
 
 
-async def test_a_listener_who_leaves_before_the_first_audio_frees_the_stream() -> None:
-    engine = FakeEngine(pause=asyncio.Event())
-    services = make_services(engine)
-    async with serving(services) as url, asyncio.timeout(PATIENCE_S):
-        async with listening(url) as listener:
-            await listener.post("/tts", {"text": LONG})
-            await engine.has_opened.wait()
-        await engine.streams[0].closed.wait()
-    assert engine.streams[0].cancels == ["disconnect"]
-    assert counted(services, "tts_cancelled_total", reason="disconnect") == 1
-
-
-async def test_a_listener_who_leaves_while_waiting_for_a_place_leaves_the_queue() -> None:
-    engine = FullEngine()
-    services = make_services(engine)
-    async with serving(services) as url, asyncio.timeout(PATIENCE_S):
-        async with listening(url) as listener:
-            await listener.post("/tts", {"text": LONG})
-            await engine.has_queued.wait()
-        await engine.has_left.wait()
-    assert counted(services, "tts_cancelled_total", reason="disconnect") == 1
-    assert counted(services, "tts_requests_in_flight") == 0
-
-
 async def test_a_listener_who_leaves_while_the_socket_is_full_frees_the_stream() -> None:
     engine = FakeEngine(samples_per_character=LARGE_CHUNK_SAMPLES)
     services = make_services(engine)
@@ -180,33 +156,6 @@ async def test_a_failure_after_the_first_audio_cuts_the_body_off(format: str, fa
             await listener.rest()
     assert b"secret" not in cut.value.partial
     assert counted(services, "tts_requests_total", protocol="http", outcome="failed") == 1
-
-
-async def test_a_client_library_sees_that_the_body_was_cut_off() -> None:
-    engine = FakeEngine(failure=SynthesisFailed("a batch failed"), fails_after_chunks=3)
-    async with serving(make_services(engine)) as url, httpx.AsyncClient(base_url=url) as client:
-        with pytest.raises(httpx.RemoteProtocolError):
-            await client.post("/tts", json={"text": LONG, "format": "pcm"})
-
-
-@pytest.mark.parametrize("failure", [SynthesisFailed("a batch failed"), RuntimeError("/secret/path")])
-@pytest.mark.parametrize("is_streamed", [True, False])
-async def test_a_failure_before_the_first_audio_has_its_status(failure: Exception, is_streamed: bool) -> None:
-    services = make_services(FakeEngine(failure=failure))
-    async with serving(services) as url, httpx.AsyncClient(base_url=url) as client:
-        answer = await client.post("/tts", json={"text": LONG, "stream": is_streamed})
-    assert answer.status_code == 500
-    assert answer.headers["x-request-id"]
-    assert error_of(answer)["code"] == "internal"
-    assert "secret" not in answer.text
-    assert "batch" not in answer.text
-
-
-async def test_a_complete_body_that_fails_late_still_has_its_status() -> None:
-    engine = FakeEngine(failure=SynthesisFailed("a batch failed"), fails_after_chunks=20)
-    async with serving(make_services(engine)) as url, httpx.AsyncClient(base_url=url) as client:
-        answer = await client.post("/tts", json={"text": LONG, "stream": False})
-    assert answer.status_code == 500
 
 
 async def test_a_stream_that_a_stopping_server_cannot_finish_is_cut_off(

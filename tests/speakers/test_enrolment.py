@@ -294,6 +294,7 @@ def test_the_bytes_of_a_prepared_speaker_are_counted(networks: SpeakerNetworks) 
         (np.zeros(0), RATE_HZ, BadAudio, "empty"),
         (voice(2.0), 8000, BadAudio, "8000 Hz"),
         (np.full(2 * RATE_HZ, np.nan), RATE_HZ, BadAudio, "not numbers"),
+        (0.1 * np.random.default_rng(0).standard_normal(2 * RATE_HZ), RATE_HZ, BadAudio, "nobody speaks"),
         (voice(0.5), RATE_HZ, AudioTooShort, r"0\.50 s"),
         (np.pad(voice(0.5), RATE_HZ), RATE_HZ, AudioTooShort, "without the silence"),
         (voice(31.0), RATE_HZ, AudioTooLong, r"31\.00 s"),
@@ -303,7 +304,7 @@ def test_a_recording_that_is_no_prompt_is_refused_by_its_kind(
     networks: SpeakerNetworks, samples: NDArray[np.float32], rate_hz: int, error: type[BadAudio], reason: str
 ) -> None:
     with pytest.raises(BadAudio, match=reason) as caught:
-        networks.read_features(samples.astype(np.float32), rate_hz)
+        networks.read_speaker(samples.astype(np.float32), rate_hz)
 
     assert type(caught.value) is error
 

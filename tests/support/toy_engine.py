@@ -200,7 +200,7 @@ class ToyText:
         feed._mode = mode
         return feed
 
-    def read(self, piece: str, flushes: bool) -> list[Item]:
+    def read(self, piece: str, flushes: bool, is_end: bool = True) -> list[Item]:
         if self._mode == "continuous":
             return _segments(piece)
         *whole, self._held = (self._held + piece).split(".")

@@ -6,7 +6,7 @@ import random
 import pytest
 import wetext
 
-from firstword.app.text.english_numbers import cardinal, ordinal
+from firstword.app.text.english.numbers import cardinal, ordinal
 from firstword.app.text.normalize import Normalizer
 
 EXAMPLES = {

@@ -88,3 +88,29 @@ def test_every_language_that_is_found_has_a_name() -> None:
 
 def test_a_region_is_no_language() -> None:
     assert [primary_language(tag) for tag in ("en", "en-GB", "zh_CN", "EN")] == ["en", "en", "zh", "en"]
+
+
+ALL = ("zh", "en", "ja", "ko", "de", "es", "fr", "it", "ru")
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "expected"),
+    [
+        ("Der Preis ist 3,50 Euro.", "", "de"),
+        ("Guten Tag", "", "de"),
+        ("Hola", "", "es"),
+        ("La casa es grande", "", "es"),
+        ("C'est la vie", "", "fr"),
+        ("Il prezzo è 3 euro", "", "it"),
+        ("The price is 3", "de", "en"),
+        ("Paris", "", "en"),
+        ("Paris", "fr", "fr"),
+        ("123", "de", "de"),
+        ("No problem", "", "en"),
+    ],
+)
+def test_a_short_text_is_in_the_spoken_language_of_its_small_words(
+    text: str, before: str, expected: str
+) -> None:
+    assert detect_language(text, ALL, before) == expected
+    assert detect_language(text, ("en",), before) == "en"

@@ -13,7 +13,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from firstword.app.clients import Client
 from firstword.app.errors import CancelReason, InvalidApiKey, InvalidRequest, UpgradeRequired
 from firstword.app.http.context import Context, Peer
-from firstword.app.http.context_messages import Start
+from firstword.app.http.context_messages import NOTHING_SPOKEN, Done, Start
 from firstword.app.http.errors import INTERNAL, row_of
 from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS
@@ -216,16 +216,14 @@ class WebSocketSession:
                 reference = await message.reference(self._limits.max_reference_bytes)
                 self._start(message, is_explicit=True, reference=reference)
             case Start():
-                if message.reference_audio is not None:
-                    raise InvalidRequest(
-                        "reference_audio and reference_bytes were both given; give one", "reference_bytes"
-                    )
                 self._start(message, is_explicit=True)
             case Text():
                 self._context_for_text(message.context).push_text(message.text)
             case Flush() | End() | Cancel() if self._has_ended(message.context):
                 if not isinstance(message, Flush):
                     self._clear_failed(message.context)
+            case Flush() | End() if message.context not in self._contexts:
+                await self._send_queue.post(Done(context=message.context, stats=NOTHING_SPOKEN))
             case Flush():
                 self._taking_text(message.context).flush()
             case End():
@@ -238,6 +236,10 @@ class WebSocketSession:
                 self._end_if_empty()
 
     def _start(self, start: Start, is_explicit: bool, reference: SentRecording | None = None) -> Context:
+        if start.reference_bytes and start.reference_audio is not None:
+            raise InvalidRequest(
+                "reference_audio and reference_bytes were both given; give one", "reference_bytes"
+            )
         if start.context in self._contexts:
             raise UnexpectedMessage(f"context {start.context!r} is still open; cancel it first", "context")
         if self._close_when_empty is not None:

@@ -8,8 +8,11 @@ from typing import ClassVar, Final
 import torch
 
 from firstword.models.checkpoint.open import Checkpoint
+from firstword.models.config import FRAMES_PER_TOKEN
+from firstword.models.cuda import card_bytes
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
-from firstword.models.flow.incremental import FlowNetworks
+from firstword.models.flow.flow import Flow
+from firstword.models.hift.streaming import LEFT_FRAMES, RIGHT_FRAMES
 from firstword.models.lm.transformer_lm import TransformerLM
 from firstword.models.networks import Networks
 from firstword.models.runtimes.interface import (
@@ -22,13 +25,17 @@ from firstword.models.runtimes.interface import (
     needs_onnx_state,
 )
 from firstword.models.runtimes.torch.cuda_graphs.build import (
-    graphed_estimator,
     graphed_generator,
     graphed_lm,
+    graphed_networks,
 )
+from firstword.models.runtimes.torch.cuda_graphs.flow import STREAMS, GraphedFlow
 from firstword.models.runtimes.torch.exports.directory import Exports, open_exports
 from firstword.models.runtimes.torch.exports.formats import ExportError
 from firstword.models.runtimes.torch.exports.parts import PartName
+
+MAX_ROWS = 64  # utterances in a step of the language model, of which CUDA graphs are recorded
+PAGES_SHARE = 0.45  # of a GPU's memory, for what streams and prompts of the flow keep
 
 
 class TorchRuntime(Runtime):
@@ -41,8 +48,10 @@ class TorchRuntime(Runtime):
         "vocoder": ("torch",),
     }
 
-    def __init__(self, has_cuda_graphs: bool = False) -> None:
+    def __init__(self, has_cuda_graphs: bool = False, first_hop_tokens: int = 1) -> None:
+        """first_hop_tokens: of the streams, whose pieces are recorded."""
         self._has_cuda_graphs = has_cuda_graphs
+        self._first_hop_tokens = first_hop_tokens
 
     def refusal(self, machine: Machine, checkpoint: Checkpoint) -> str | None:
         few_bits = machine.precision
@@ -55,15 +64,33 @@ class TorchRuntime(Runtime):
 
     def load(self, part: Part, networks: TorchNetworks) -> Networks:
         if part == "lm":
-            return Networks(lm=graphed_lm(networks.lm) if self._has_cuda_graphs else networks.lm)
+            return Networks(lm=graphed_lm(networks.lm, MAX_ROWS) if self._has_cuda_graphs else networks.lm)
         if not self._has_cuda_graphs:
             return Networks()
-        if part == "vocoder":
-            return Networks(vocoder=graphed_generator(networks.hift))
         flow = networks.flow
+        if part == "vocoder":
+            generate = graphed_generator(networks.hift)
+            if generate is not None and isinstance(flow, Flow):
+                lengths = piece_frames(self._first_hop_tokens, flow.chunk_tokens)
+                generate.record(lengths, STREAMS, networks.hift)
+            return Networks(vocoder=generate)
         if isinstance(flow, CosyVoice1Flow):
             return Networks()
-        return Networks(flow=FlowNetworks(flow.front, graphed_estimator(flow)))
+        graphed = graphed_networks(flow, round(PAGES_SHARE * card_bytes()))
+        assert isinstance(graphed.whole, GraphedFlow), "nothing to record"
+        graphed.whole.record()
+        return Networks(flow=graphed)
+
+
+def piece_frames(first_tokens: int, hop_tokens: int) -> list[int]:
+    """Lengths of mel that the windowed vocoder is given mostly, its contexts included.
+
+    A first hop and a whole one with what follows, then a whole one with all its left context, and a stream
+    that begins with a whole one.
+    """
+    first, whole = FRAMES_PER_TOKEN * first_tokens, FRAMES_PER_TOKEN * hop_tokens
+    lefts = {(0, first), (min(first, LEFT_FRAMES), whole), (LEFT_FRAMES, whole), (0, whole)}
+    return sorted(left + new + RIGHT_FRAMES for left, new in lefts)
 
 
 _PROGRAMS: Final[Mapping[Part, tuple[PartName, ...]]] = {

@@ -17,7 +17,7 @@ from vllm.config import VllmConfig
 from vllm.v1.sample.logits_processor import BatchUpdate, LogitsProcessor, MoveDirectionality
 
 from firstword.models.config import SamplingConfig
-from firstword.models.lm.kv_cache import to_device
+from firstword.models.cuda import to_device
 from firstword.models.lm.plan import Vocabulary
 from firstword.models.lm.sampling import class_masks, sample
 from firstword.models.runtimes.engines.sampling_state import MAX_WINDOW, SamplingState

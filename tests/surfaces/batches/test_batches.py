@@ -324,7 +324,8 @@ async def test_worker_that_fails_is_said_and_goes_on(
         return take(kept)
 
     monkeypatch.setattr(BatchStore, "take", fail)
-    async with running_surface(make_services(), tmp_path) as (client, surface):
+    services = make_services()
+    async with running_surface(services, tmp_path) as (client, surface):
         while True:
             said = (await client.get("/readyz")).json()
             if said["failing_workers"]:
@@ -337,6 +338,7 @@ async def test_worker_that_fails_is_said_and_goes_on(
             if not surface.batches.workers.failing:
                 break
             await asyncio.sleep(0.01)
+        assert counted(services, "tts_worker_failures_total", worker="batches") == 3
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
         "the worker batches-0 failed and is started again"
     ]

@@ -102,6 +102,19 @@ class Tts(SpeakingSurface):
         return told(lines)
 
 
+class TtsWhole(Tts):
+    """The same with "stream": false, a file that nobody hears while it is made."""
+
+    name = "tts-whole"
+
+    def body(self, text: str, options: dict[str, Any]) -> dict[str, Any]:
+        return {**super().body(text, options), "stream": False}
+
+    def heard(self, answer: httpx.Response, options: dict[str, Any]) -> Answer:
+        assert answer.headers["content-length"] == str(len(answer.content))
+        return told([answer.json()]) if "timestamps" in options else Spoken(answer.content)
+
+
 def told(parts: Sequence[dict[str, Any]]) -> Answer:
     """Return what JSON objects with `audio` and `words` say; an `error` is the last."""
     if "error" in parts[-1]:
@@ -268,5 +281,5 @@ def refused(content: dict[str, Any]) -> Refused:
 
 
 ALL: tuple[type[SpeakingSurface], ...] = (
-    *(Tts, OpenAI, WebSocket, Grpc, InferenceHttp, InferenceGrpc, Batches, Line),
+    *(Tts, TtsWhole, OpenAI, WebSocket, Grpc, InferenceHttp, InferenceGrpc, Batches, Line),
 )

@@ -66,7 +66,9 @@ async def test_a_text_over_the_limit_is_refused(serve: Serve) -> None:
         assert not surface.engine.streams
     assert answer.code == ("string_above_max_length" if surface.name == "openai" else "text_too_long")
     assert "4097" in answer.message
-    assert counted(surface.service, "tts_rejected_total", reason="too_long") == 1
+    service = surface.service
+    assert counted(service, "tts_rejected_total", reason="too_long") == 1
+    assert counted(service, "tts_requests_total", protocol=surface.wire, outcome="rejected") == 1
 
 
 async def test_a_full_server_refuses(serve: Serve) -> None:

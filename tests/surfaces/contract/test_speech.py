@@ -25,6 +25,10 @@ async def test_a_text_is_spoken_and_counted(serve: Serve) -> None:
     service = surface.service
     assert counted(service, "tts_requests_total", protocol=surface.wire, outcome="ok") == 1
     assert counted(service, "tts_requests_in_flight") == 0
+    is_played = surface.name not in ("tts-whole", "batches")
+    first_bytes = counted(service, "tts_time_to_first_byte_seconds_count", protocol=surface.wire)
+    assert first_bytes == is_played
+    assert stream.request.delivery.is_played == is_played
     assert counted(service, "tts_input_characters_total") == len(HELLO)
     assert counted(service, "tts_audio_seconds_total") == pytest.approx(len(HELLO) * 0.05, abs=1e-3)
 

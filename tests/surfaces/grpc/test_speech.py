@@ -15,7 +15,6 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
-from firstword.app.errors import Overloaded, SynthesisFailed
 from firstword.app.http.errors import TABLE
 from firstword.app.http.keys import KeyRing
 from firstword.app.http.rpc import messages
@@ -86,23 +85,6 @@ async def test_a_text_comes_as_audio_between_started_and_done() -> None:
     assert counted(services, "tts_time_to_first_byte_seconds_count", protocol="grpc") == 1
 
 
-async def test_formats_and_voices_are_those_of_http() -> None:
-    engine = FakeEngine()
-    async with grpc_serving(make_services(engine)) as rpc:
-        voice = Voice(speaker="anna", format="wav", sample_rate=16000, seed=3, language="en", instruct="low")
-        _, audio = await collected(rpc.speech("Synthesize")(SynthesizeRequest(text="Hi.", voice=voice)))
-    assert audio[:4] == b"RIFF"
-    (stream,) = engine.streams
-    request = stream.request
-    assert (stream.speaker, request.seed, request.voice.language, request.voice.instruct) == (
-        "anna",
-        3,
-        "en",
-        "low",
-    )
-    assert request.voice.language == "en"
-
-
 @pytest.mark.parametrize(
     ("fields", "status", "code"),
     [
@@ -123,20 +105,6 @@ async def test_bad_values_get_the_status_and_code_of_the_table(
     assert (got, metadata["error-code"]) == (status, code)
     assert details
     assert counted(services, "tts_requests_in_flight") == 0
-
-
-async def test_a_full_server_says_when_to_retry_and_its_own_faults_say_nothing() -> None:
-    engine = FakeEngine(refusal=Overloaded("full", 7))
-    services = make_services(engine)
-    async with grpc_serving(services) as rpc:
-        status, _, metadata = await error_of(rpc.speech("Synthesize")(SynthesizeRequest(text="a")))
-        assert (status, metadata["retry-after"]) == (grpc.StatusCode.UNAVAILABLE, "7")
-        engine.refusal, engine.failure, engine.fails_after_chunks = None, SynthesisFailed("/secret/path"), 1
-        status, details, _ = await error_of(rpc.speech("Synthesize")(SynthesizeRequest(text="abc")))
-    assert status == grpc.StatusCode.INTERNAL
-    assert "secret" not in details
-    assert counted(services, "tts_rejected_total", reason="queue_full") == 1
-    assert counted(services, "tts_requests_total", protocol="grpc", outcome="failed") == 1
 
 
 async def test_keys_come_in_metadata() -> None:

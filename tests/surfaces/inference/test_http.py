@@ -1,19 +1,16 @@
 """`/v2` as plain HTTP: generate, server-sent events, errors."""
 
-import asyncio
 import io
 import json
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 import soundfile
 
 from firstword.app.errors import Overloaded, SynthesisFailed
 from tests.support.fake_engine import FakeEngine, speech
-from tests.support.grpc_serving import until
-from tests.support.serving import HELLO, counted, in_process, make_services, serving
+from tests.support.serving import HELLO, in_process, make_services
 
 pytestmark = pytest.mark.anyio
 
@@ -114,15 +111,3 @@ async def test_every_error_of_v2_is_plain_text_and_health_needs_no_key() -> None
         assert answer.status_code == status
         assert isinstance(answer.json()["error"], str)
     assert (known.status_code, server.json()["name"]) == (200, "firstword")
-
-
-async def test_a_client_of_generate_stream_that_leaves_frees_its_slot() -> None:
-    engine = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=1)
-    services = make_services(engine)
-    async with serving(services) as url, httpx.AsyncClient(base_url=url) as client:
-        async with client.stream("POST", f"{GENERATE}_stream", json={"target_text": HELLO}) as answer:
-            async for _ in answer.aiter_raw():
-                break
-        await until(lambda: not engine.open_streams)
-        await until(lambda: counted(services, "tts_requests_in_flight") == 0)
-    assert counted(services, "tts_cancelled_total", reason="disconnect") == 1

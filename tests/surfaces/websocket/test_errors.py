@@ -87,10 +87,19 @@ async def test_a_wrong_message_ends_the_context_it_was_for_and_no_other() -> Non
     assert not engine.streams[0].is_open
 
 
-@pytest.mark.parametrize("type", ["flush", "end", "cancel"])
-async def test_a_context_that_nobody_began_is_named(type: str) -> None:
+@pytest.mark.parametrize("type", ["flush", "end"])
+async def test_a_context_that_nobody_began_is_done_with_nothing_said(type: str) -> None:
     async with ws_client(make_services()) as client:
         await client.send(type, context="nobody's")
+        *_, done = await client.receive_until("done", "nobody's")
+        await client.still_answers()
+    assert done["stats"]["audio_ms"] == 0
+    assert done["stats"]["ttfb_ms"] is None
+
+
+async def test_a_context_to_cancel_that_nobody_began_is_named() -> None:
+    async with ws_client(make_services()) as client:
+        await client.send("cancel", context="nobody's")
         message = await client.receive_error()
         await client.still_answers()
     assert message["context"] == "nobody's"

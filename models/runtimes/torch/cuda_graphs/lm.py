@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from firstword.models.config import AlignmentHeads
-from firstword.models.lm.kv_cache import FIRST_LENGTH, CachePass, attend_grouped
+from firstword.models.lm.kv_cache import FIRST_LENGTH, CachePass, KeyValueCache, attend_grouped
 from firstword.models.lm.qwen2 import Qwen2Decoder, Qwen2LM
-from firstword.models.runtimes.torch.cuda_graphs.buckets import BATCHES, LastUsed, bucket, doubled
-from firstword.models.runtimes.torch.cuda_graphs.capture import Run, captured
+from firstword.models.runtimes.torch.cuda_graphs.buckets import BATCHES, bucket, doubled
+from firstword.models.runtimes.torch.cuda_graphs.capture import Run, captured, recorded_or_eager
 
 
 class FixedTokenContext:
@@ -74,6 +74,9 @@ class DecoderStep(nn.Module):
         return self.decoder(x, context)
 
 
+LENGTHS = tuple(FIRST_LENGTH << power for power in range(4))  # positions that are recorded at the start
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Recorded:
     """A run, and where its inputs are to be written."""
@@ -90,17 +93,32 @@ class GraphedLM:
     Rows are padded to a number of BATCHES and positions to a power of two. A graph belongs to the cache's
     memory: where that grew, it is recorded anew. Used by one thread at a time, which holds the one cache. A
     model with alignment heads, whose queries are looked at between layers, runs without graphs.
+
+    max_rows: a cache has memory for so many rows from its beginning, all their graphs are recorded then, and
+    what has none runs eagerly; 0: a graph is recorded when it is wanted.
     """
 
-    def __init__(self, lm: Qwen2LM):
-        self._lm = lm
+    def __init__(self, lm: Qwen2LM, max_rows: int = 0):
+        self._lm, self._max_rows = lm, max_rows
         self.vocabulary = lm.vocabulary
-        self.new_cache = lm.new_cache
         self.prompt_embeddings = lm.prompt_embeddings
         self.embed = lm.embed
         self.logits: Callable[[Tensor], Tensor] = lm.logits
         self._memory: tuple[int, ...] = ()  # of the cache that `_recorded` is of
-        self._recorded: LastUsed[tuple[int, int], _Recorded] = LastUsed()
+        self._recorded: dict[tuple[int, int], _Recorded | None] = {}
+        self._has_all = False  # no other is recorded
+
+    @torch.inference_mode()
+    def new_cache(self) -> KeyValueCache:
+        """Return an empty cache; with max_rows it is the one that the graphs are of, and the last one."""
+        cache = self._lm.new_cache()
+        if self._max_rows and not self.alignment_heads:
+            cache.reserve(self._max_rows, LENGTHS[-1])
+            for rows in (rows for rows in BATCHES if rows <= self._max_rows):
+                for visible in LENGTHS:
+                    self._recorded_for(cache.keys, cache.values, rows, visible)
+            self._has_all = True
+        return cache
 
     @property
     def alignment_heads(self) -> AlignmentHeads:
@@ -114,22 +132,26 @@ class GraphedLM:
             return self._lm(x, context)
         rows, visible = min(rows, keys[0].shape[0]), doubled(FIRST_LENGTH, context.num_visible)
         one = self._recorded_for(keys, values, rows, min(visible, keys[0].shape[2]))
+        if one is None:
+            return self._lm(x, context)
         part = slice(context.rows.start, context.rows.stop)
         one.x[part] = x
-        position, is_active = [0] * rows, [False] * rows
-        position[part], is_active[part] = context.starts, [count > 0 for count in context.counts]
-        one.position.copy_(torch.tensor(position), non_blocking=True)
-        one.is_active.copy_(torch.tensor(is_active), non_blocking=True)
+        one.is_active.zero_()  # rows beside the pass write nothing
+        one.position[part], one.is_active[part] = context.steps
         return one.run()[part].clone()
 
     def _recorded_for(
         self, keys: Sequence[Tensor], values: Sequence[Tensor], rows: int, visible: int
-    ) -> _Recorded:
+    ) -> _Recorded | None:
         memory = (keys[0].data_ptr(), values[0].data_ptr(), *keys[0].shape)
         if memory != self._memory:
             self._recorded.clear()
             self._memory = memory
-        return self._recorded.get((rows, visible), partial(self._record, keys, values, rows, visible))
+        key = rows, visible
+        if key not in self._recorded and not self._has_all:
+            record, what = partial(self._record, keys, values, *key), f"a step of {rows} utterances"
+            self._recorded[key] = recorded_or_eager(record, what)
+        return self._recorded.get(key)
 
     def _record(self, keys: Sequence[Tensor], values: Sequence[Tensor], rows: int, visible: int) -> _Recorded:
         device = keys[0].device

@@ -13,11 +13,12 @@ from firstword.models.layers import FullContext
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, SpeechLM
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.networks import Networks
-from firstword.models.runtimes.torch.cuda_graphs import estimator as graphed_estimators
+from firstword.models.runtimes.torch.cuda_graphs import flow as graphed_flows
 from firstword.models.runtimes.torch.cuda_graphs import lm as graphed_lms
 from firstword.models.runtimes.torch.cuda_graphs import vocoder as graphed_vocoders
 from firstword.models.runtimes.torch.cuda_graphs.buckets import BATCHES, bucket, doubled
-from firstword.models.runtimes.torch.cuda_graphs.build import graphed_estimator, graphed_generator, graphed_lm
+from firstword.models.runtimes.torch.cuda_graphs.build import graphed_generator, graphed_lm
+from firstword.models.runtimes.torch.cuda_graphs.flow import GraphedFlow
 from firstword.models.token2wav import Token2Wav
 from firstword.models.token2wav_step import StepInput
 from tests.models.networks import FLOWS, VOCAB_SIZE, small_flow, small_hift, small_speaker
@@ -28,10 +29,10 @@ from tests.support.small_lm import small_lm
 def recorded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The module of each graph that was recorded."""
     found: list[str] = []
-    for module in (graphed_lms, graphed_estimators, graphed_vocoders):
+    for module in (graphed_lms, graphed_flows, graphed_vocoders):
 
         def record(
-            run: Callable[[], Tensor], device: torch.device, name: str = module.__name__
+            run: Callable[[], Tensor], device: torch.device, *how: object, name: str = module.__name__
         ) -> Callable[[], Tensor]:
             found.append(name.rpartition(".")[2])
             run()  # as on a GPU, where it runs before it is recorded
@@ -92,12 +93,15 @@ def test_flow_solves_the_same_whatever_the_padding(kind: str, recorded: list[str
                 samples[number].append(new)
         return [torch.cat(parts) for parts in samples]
 
-    graphed = made(
-        Token2Wav(flow, hift, networks=Networks(flow=FlowNetworks(flow.front, graphed_estimator(flow))))
-    )
-    for ours, plain in zip(graphed, made(Token2Wav(flow, hift)), strict=True):
-        torch.testing.assert_close(ours, plain, atol=2e-3, rtol=1e-2)
+    whole = GraphedFlow(flow)
+    num_free = whole.pages.num_free
+    for window_s in (10.0, 2.0):
+        networks = Networks(flow=FlowNetworks(flow.front, flow.estimator, whole))
+        graphed = made(Token2Wav(flow, hift, window_s, networks=networks))
+        for ours, plain in zip(graphed, made(Token2Wav(flow, hift, window_s)), strict=True):
+            torch.testing.assert_close(ours, plain, atol=2e-4, rtol=1e-3)
     assert 1 <= len(recorded) <= 6
+    assert whole.pages.num_free == num_free, "a stream or a prompt that has ended keeps its pages"
 
 
 def test_vocoder_records_lengths_that_come_again_and_pads_the_batch(recorded: list[str]) -> None:

@@ -1,0 +1,212 @@
+"""Tag the parts of a Chinese phrase that wetext would take for something else, from the words beside them."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from string import ascii_letters
+from typing import Final
+
+from firstword.app.text.chinese import contexts
+from firstword.app.text.phrases import Phrase
+
+# ruff: noqa: RUF001  Chinese punctuation and signs are meant
+
+Match = re.Match[str]
+Condition = Callable[[Match, Phrase], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """form: the class and one of its forms, such as "date.slashes". fields: what the pattern found."""
+
+    form: str
+    text: str
+    fields: dict[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    form: str
+    pattern: re.Pattern[str]
+    where: Condition | None = None
+
+
+def _behind(words: str) -> Condition:
+    """Behind one of the words, with "是", "为", "号" or a colon between, or a letter code, at the most."""
+    endings = tuple(words.split("|"))
+
+    def where(found: Match, phrase: Phrase) -> bool:
+        before = f"{phrase.before}{found.string[: found.start()]}".rstrip()
+        code = before.rstrip(ascii_letters)
+        for text in (before, code, code[:-1]) if code != before else (before,):
+            text = text.rstrip("是为叫:： ")
+            if any(text.removesuffix(link).endswith(endings) for link in ("", "号", "号码")):
+                return True
+        return False
+
+    return where
+
+
+def _is_date(found: Match, phrase: Phrase) -> bool:
+    return 1 <= int(found["month"]) <= 12 and 1 <= int(found["day"]) <= 31
+
+
+def _is_date_either_way(found: Match, phrase: Phrase) -> bool:
+    first, second = int(found["first"]), int(found["second"])
+    return 0 < min(first, second) <= 12 and max(first, second) <= 31
+
+
+def _is_month(found: Match, phrase: Phrase) -> bool:
+    return 1 <= int(found["month"]) <= 12 and 1900 <= int(found["year"]) <= 2099
+
+
+def _is_short_year(found: Match, phrase: Phrase) -> bool:
+    """ "98年", not "12年" that somebody waited."""
+    following = found.string[found.end() : found.end() + 1] or phrase.following[:1]
+    if re.match(r"\d{1,2}月", found.string[found.end() :]):
+        return True
+    before = f"{phrase.before}{found.string[: found.start()]}".rstrip()[-1:]
+    if (following and following in contexts.YEAR_COUNTED) or (before and before in contexts.YEAR_COUNTING):
+        return False
+    return found["digits"][0] in "06789"
+
+
+def _is_era_year(found: Match, phrase: Phrase) -> bool:
+    return f"{phrase.before}{found.string[: found.start()]}".rstrip().endswith(tuple(contexts.ERAS))
+
+
+def _is_ordinal(found: Match, phrase: Phrase) -> bool:
+    return f"{phrase.before}{found.string[: found.start()]}".endswith("第")
+
+
+def _has_equals(found: Match, phrase: Phrase) -> bool:
+    return "=" in found.string
+
+
+_AMOUNT = r"(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)"
+_SCALE = rf"(?P<scale>{contexts.SCALES})?"
+
+
+def _alternatives(words: object) -> str:
+    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))  # type: ignore[call-overload]
+
+
+_SIGN = f"(?P<sign>{_alternatives(contexts.CURRENCIES)})"
+_CODE = f"(?P<code>{_alternatives(contexts.CODES_OF_MONEY)})"
+_UNIT = rf"(?P<unit>{_alternatives(contexts.UNITS)})(?![A-Za-z0-9²³/级座股])"
+_HALF = r"(?:\s?(?P<half>[AaPp])\.?[Mm]\b\.?)"
+
+_ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
+    (
+        "telephone.number",
+        r"(?<![\w.])(?:\+[0-9]{1,3}[ -]?)?(?:1[0-9]{2}[ -][0-9]{4}[ -][0-9]{4}|1[3-9][0-9]{9}"
+        r"|0[0-9]{2,3}[ -][0-9]{7,8}|[48]00[ -]?[0-9]{3,4}[ -]?[0-9]{3,4})(?![0-9])",
+        None,
+    ),
+    ("ordinal.number", r"\d+(?![\d.])", _is_ordinal),
+    (
+        "telephone.known",
+        r"(?<![\w.,])(?:110|119|120|122|114|112|123\d\d|10086|10010|10000"
+        r"|95\d{3})(?![\d.%:/,])",
+        _behind(contexts.DIALED),
+    ),
+    ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{1,5})(?=次)", None),
+    ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{2,5})(?![\d.])", _behind(contexts.FLIGHTS)),
+    ("serial.code", r"(?<![\d.,])\d{2,}(?:[ -]\d{2,})*(?![\d.%:,年月日])", _behind(contexts.CODES)),
+    ("serial.code", r"(?<![\d.,-])\d{4}(?: \d{4}){2,}(?: \d{1,4})?(?![\d.])", None),
+    ("serial.code", r"(?<![\d.,:])0\d+(?![\d.%:,年月日号/-])", None),
+    ("serial.code", r"(?<=[A-Z])(?<![A-Z]{3})\d{3}(?![\d.])", None),
+    ("serial.long", r"\d{16,}", None),
+    (
+        "date.full",
+        r"(?<!\d)(?P<year>\d{4})([-/.])(?P<month>\d{1,2})\2(?P<day>\d{1,2})(?![\d.])日?",
+        _is_date,
+    ),
+    ("date.full", r"(?<![\d/])(?P<year>\d{2})/(?P<month>\d{1,2})/(?P<day>\d{1,2})(?![\d/])", _is_date),
+    (
+        "date.either_way",
+        r"(?<![\d/])(?P<first>\d{1,2})/(?P<second>\d{1,2})/(?P<year>\d{4})(?![\d/])",
+        _is_date_either_way,
+    ),
+    ("date.year_and_month", r"(?<![\d/])(?P<year>\d{4})[-/](?P<month>\d{1,2})(?![\d/-])", _is_month),
+    ("date.quarter", r"(?<!\d)(?P<year>\d{4})年?Q(?P<quarter>[1-4])", None),
+    ("date.years", r"(?<!\d)(?P<first>\d{4})(?:年)?\s?[-–—~～至]\s?(?P<last>\d{4})年", None),
+    (
+        "date.era",
+        r"(?<![\w.])(?P<digits>\d{1,4})\s?(?P<era>B\.?\s?C\.?E?\.?"
+        r"|A\.?D\.?)(?![A-Za-z])年?",
+        None,
+    ),
+    ("date.era", r"(?<![\w.])(?P<era>B\.?C\.?|A\.?D\.?)\s?(?P<digits>\d{1,4})(?!\d)年?", None),
+    ("date.era_year", r"(?P<digits>\d{3,4})(?=年)", _is_era_year),
+    ("date.decade", r"(?<![\d.])(?:19|20)?(?P<digits>\d0)s(?![A-Za-z])", None),
+    ("date.short_year", r"(?<![\d.])(?P<digits>\d{2})年(?!代)", _is_short_year),
+    ("date.zeros", r"(?<!\d)0(?=[1-9][月日号])", None),
+    (
+        "time.clock",
+        r"(?<![\d.:])(?P<hour>\d{1,2}):(?P<minutes>[0-5]\d)"
+        rf":(?P<seconds>[0-5]\d){_HALF}?(?![\d:])",
+        None,
+    ),
+    ("time.clock", r"(?<![\d.:])(?P<hour>00?):(?P<minutes>[0-5]\d)(?![\d:])", None),
+    ("time.half", rf"(?<![\d.:])(?P<hour>\d{{1,2}})(?::(?P<minutes>[0-5]\d))?{_HALF}", None),
+    ("money.amount", rf"{_SIGN}\s?{_AMOUNT}\s?{_SCALE}(?P<end>元)?", None),
+    ("money.amount", rf"(?<![\d.]){_AMOUNT}{_SCALE}(?P<sign>[$€£])", None),
+    ("serial.version", r"(?<![\d.])\d+(?:\.\d+){2}(?![\d.])", None),
+    ("money.code", rf"(?<![\d.]){_AMOUNT}\s?{_SCALE}\s?{_CODE}(?![A-Za-z])", None),
+    ("money.code", rf"(?<![A-Za-z]){_CODE}\s?{_AMOUNT}\s?{_SCALE}", None),
+    ("formula.power", r"(?<=[\w)])\^\(?(?P<power>[-−]?\d+)\)?", None),
+    ("formula.raised", r"(?<=[0-9])(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)", None),
+    ("formula.minus", r"(?<=\d)\s?[-–−]\s?(?=\d)", _has_equals),
+    ("formula.divided", r"(?<=\d)\s?÷\s?(?=\d)", None),
+    ("measure.speed", rf"(?<![\w.]){_AMOUNT}\s?(?:km/h|KM/H)(?![A-Za-z])", None),
+    ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}\s?{_UNIT}", None),
+    ("cardinal.minus", r"(?<![\w)%日号点分年月])[-−](?=\d)", None),
+    ("cardinal.pair", r"(?<![\d.:])(?<!/)2(?=点(?!\d)|次|倍|种|条|部|家|间|瓶|杯)", None),
+    ("fraction.thousandths", r"(?P<number>\d+(?:\.\d+)?)‰", None),
+    ("cardinal.separated", r"(?<![\d.])\d{1,3}(?:,\d{3})+(?![\d])", None),
+    ("cardinal.long", r"(?<![\d.,A-Za-z])[1-9]\d{7,14}(?![\d.,])", None),
+    ("roman.sign", r"(?P<roman>[Ⅰ-ⅿ]+)", None),
+    ("roman.number", r"(?P<roman>[IVX]+)(?![A-Za-z])", _is_ordinal),
+    ("cardinal.sign", r"[①-⑳❶-❿㈠-㈩]", None),
+    ("range.to", r"(?<=[0-9%日号点分])\s?[-–—~～]\s?(?=[0-9])", None),
+)
+_SIGN_FORMS = ("formula.", "roman.sign", "cardinal.minus", "cardinal.sign", "range.to", "telephone.number")
+_LETTER_FORMS = ("money.code", "money.amount", "date.era", "roman.number")
+_NO_DIGIT_FORMS = ("formula.", "roman.", "range.", "cardinal.minus")
+
+
+@lru_cache(maxsize=1)
+def _rules() -> tuple[tuple[_Rule, ...], tuple[_Rule, ...], tuple[_Rule, ...]]:
+    """Return the rules for what begins with a digit, a letter, a sign; compiled at first use."""
+    rules = [_Rule(form, re.compile(pattern, re.ASCII), where) for form, pattern, where in _ROWS]
+    return (
+        tuple(rule for rule in rules if not rule.form.startswith(_NO_DIGIT_FORMS)),
+        tuple(rule for rule in rules if rule.form in _LETTER_FORMS),
+        tuple(rule for rule in rules if rule.form.startswith((*_SIGN_FORMS, "money.amount"))),
+    )
+
+
+_FIRST = re.compile(r"[0-9+A-Z$€£¥￥₩₽₹₫฿₿₺₱^⁰¹²³⁴-⁹⁻÷\-–—−~～\s Ⅰ-ⅿ①-⑳❶-❿㈠-㈩]")
+
+
+def tag(text: str, phrase: Phrase) -> Iterator[Tag | str]:
+    """Yield the tagged parts of a phrase and, as strings, what stands between them; together the text."""
+    of_digits, of_letters, of_signs = _rules()
+    start = position = 0
+    while found := _FIRST.search(text, position):
+        position = found.start()
+        first = text[position]
+        for rule in of_digits if first.isdecimal() else of_letters if first.isalpha() else of_signs:
+            match = rule.pattern.match(text, position)
+            if match and (rule.where is None or rule.where(match, phrase)):
+                if start < position:
+                    yield text[start:position]
+                yield Tag(rule.form, match[0], match.groupdict())
+                start = position = match.end()
+                break
+        else:
+            position += 1
+    if start < len(text):
+        yield text[start:]

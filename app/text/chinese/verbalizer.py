@@ -1,0 +1,189 @@
+"""Say a tagged part of a Chinese phrase."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from firstword.app.text.chinese import contexts
+from firstword.app.text.chinese.tagger import Tag
+from firstword.app.text.english.numbers import roman_value
+
+# ruff: noqa: RUF001  Chinese punctuation and signs are meant
+
+Fields = Mapping[str, str | None]
+
+_DIGITS = str.maketrans("0123456789", "零一二三四五六七八九")
+_TELEPHONE_DIGITS = str.maketrans("0123456789", "零幺二三四五六七八九")
+_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻−", "0123456789--")
+_HALVES = {"a": "上午", "p": "下午"}
+_GROUPS = ("", "万", "亿", "万亿", "亿亿")
+
+
+def by_digits(digits: str) -> str:
+    return digits.translate(_DIGITS)
+
+
+def cardinal(digits: str) -> str:
+    """Up to sixteen digits and decimals; 2 is 两 before 千, 万 and 亿, and before a hundred that leads."""
+    whole, point, decimals = digits.replace(",", "").partition(".")
+    spoken, value = "", whole.lstrip("0")
+    if not value:
+        spoken = "零"
+    groups = [value[max(0, end - 4) : end] for end in range(len(value), 0, -4)]
+    has_gap = False
+    for index in range(len(groups) - 1, -1, -1):
+        group = groups[index].lstrip("0")
+        if not group:
+            has_gap = True
+            continue
+        is_short = len(groups[index]) == 4 and len(group) < 4
+        if spoken and (is_short or has_gap):
+            spoken += "零"
+        words = "两" if group == "2" and index else _group(group, not spoken)
+        spoken += words + _GROUPS[index]
+        has_gap = False
+    return f"{spoken}点{by_digits(decimals)}" if point else spoken
+
+
+def _group(digits: str, is_first: bool) -> str:
+    spoken, has_gap = "", False
+    for digit, unit in zip(digits, ("千", "百", "十", "")[-len(digits) :], strict=True):
+        if digit == "0":
+            has_gap = True
+            continue
+        if has_gap and spoken:
+            spoken += "零"
+        has_gap = False
+        is_pair = digit == "2" and (unit == "千" or (unit == "百" and not spoken))
+        is_teen = digit == "1" and unit == "十" and not spoken and is_first
+        spoken += ("" if is_teen else "两" if is_pair else by_digits(digit)) + unit
+    return spoken
+
+
+def counted(digits: str) -> str:
+    """A number before a unit: two of it are 两."""
+    return "两" if digits == "2" else cardinal(digits)
+
+
+def verbalize(tag: Tag) -> str:
+    """Return what is spoken for a tag; wetext reads what stands around it."""
+    return _FORMS[tag.form](tag.fields, tag.text)
+
+
+def _of(fields: Fields, name: str) -> str:
+    value = fields[name]
+    assert value is not None, name
+    return value
+
+
+def _year(digits: str) -> str:
+    if len(digits) == 2:
+        digits = f"{'20' if digits < '70' else '19'}{digits}"
+    return by_digits(digits)
+
+
+def _date(fields: Fields, text: str) -> str:
+    month, day = (cardinal(_of(fields, name)) for name in ("month", "day"))
+    return f"{_year(_of(fields, 'year'))}年{month}月{day}日"
+
+
+def _date_either_way(fields: Fields, text: str) -> str:
+    """Day before month unless only the other order makes a date."""
+    day, month = _of(fields, "first"), _of(fields, "second")
+    if int(month) > 12:
+        day, month = month, day
+    return _date({"year": fields["year"], "month": month, "day": day}, text)
+
+
+def _era(fields: Fields, text: str) -> str:
+    era = "公元前" if _of(fields, "era").startswith("B") else "公元"
+    return f"{era}{_era_year(fields, text)}年"
+
+
+def _era_year(fields: Fields, text: str) -> str:
+    digits = _of(fields, "digits")
+    return cardinal(digits) if len(digits) < 3 or digits.endswith("00") else by_digits(digits)
+
+
+def _clock(fields: Fields, text: str) -> str:
+    half, minutes, seconds = fields.get("half"), fields.get("minutes") or "00", fields.get("seconds") or "00"
+    spoken = f"{_HALVES[half.lower()] if half else ''}{counted(_of(fields, 'hour').lstrip('0') or '0')}点"
+    if minutes != "00" or seconds != "00":
+        spoken += f"{_minutes(minutes)}分"
+    return f"{spoken}{_minutes(seconds)}秒" if seconds != "00" else spoken
+
+
+def _minutes(digits: str) -> str:
+    return by_digits(digits) if digits[0] == "0" and digits != "00" else cardinal(digits)
+
+
+def _money(fields: Fields, text: str) -> str:
+    number, scale = _of(fields, "number"), fields.get("scale") or ""
+    sign, code = fields.get("sign"), fields.get("code")
+    name = contexts.CURRENCIES[sign] if sign else contexts.CODES_OF_MONEY[code or ""]
+    return f"{counted(number)}{scale}{name}"
+
+
+def _measure(fields: Fields, text: str) -> str:
+    return counted(_of(fields, "number")) + contexts.UNITS[_of(fields, "unit")]
+
+
+def _power(fields: Fields, text: str) -> str:
+    power = (fields.get("power") or fields.get("raised") or "").translate(_RAISED)
+    if power in ("2", "3"):
+        return "平方" if power == "2" else "立方"
+    minus = "负" if power.startswith("-") else ""
+    return f"的{minus}{cardinal(power.lstrip('-'))}次方"
+
+
+def _telephone(fields: Fields, text: str) -> str:
+    return re.sub("[ -]", "", text).translate(_TELEPHONE_DIGITS).replace("+", "加")
+
+
+_FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
+    "telephone.number": _telephone,
+    "telephone.known": _telephone,
+    "serial.flight": _telephone,
+    "serial.code": lambda fields, text: by_digits(re.sub("[ -]", "", text)),
+    "serial.version": lambda fields, text: "点".join(cardinal(part) for part in text.split(".")),
+    "serial.long": lambda fields, text: by_digits(text),
+    "date.full": _date,
+    "date.either_way": _date_either_way,
+    "date.year_and_month": lambda fields, text: (
+        f"{_year(_of(fields, 'year'))}年{cardinal(_of(fields, 'month'))}月"
+    ),
+    "date.quarter": lambda fields, text: (
+        f"{by_digits(_of(fields, 'year'))}年第{cardinal(_of(fields, 'quarter'))}季度"
+    ),
+    "date.years": lambda fields, text: (
+        f"{by_digits(_of(fields, 'first'))}到{by_digits(_of(fields, 'last'))}年"
+    ),
+    "date.era": _era,
+    "date.era_year": _era_year,
+    "date.decade": lambda fields, text: f"{cardinal(_of(fields, 'digits'))}年代",
+    "date.short_year": lambda fields, text: f"{by_digits(_of(fields, 'digits'))}年",
+    "date.zeros": lambda fields, text: "",
+    "time.clock": _clock,
+    "time.half": _clock,
+    "money.amount": _money,
+    "money.code": _money,
+    "formula.power": _power,
+    "formula.raised": lambda fields, text: f"的{_power(fields, text).removeprefix('的')}",
+    "formula.minus": lambda fields, text: "减",
+    "formula.divided": lambda fields, text: "除以",
+    "measure.speed": lambda fields, text: f"每小时{counted(_of(fields, 'number'))}公里",
+    "measure.amount": _measure,
+    "cardinal.separated": lambda fields, text: text.replace(",", ""),
+    "cardinal.minus": lambda fields, text: "负",
+    "cardinal.pair": lambda fields, text: "两",
+    "ordinal.number": lambda fields, text: cardinal(text),
+    "fraction.thousandths": lambda fields, text: f"千分之{cardinal(_of(fields, 'number'))}",
+    "cardinal.long": lambda fields, text: cardinal(text),
+    "cardinal.sign": lambda fields, text: cardinal(str(int(unicodedata.numeric(text)))),
+    "roman.sign": lambda fields, text: cardinal(
+        str(roman_value(unicodedata.normalize("NFKC", text).upper()))
+    ),
+    "roman.number": lambda fields, text: cardinal(str(roman_value(text))),
+    "range.to": lambda fields, text: "到",
+}

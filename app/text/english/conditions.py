@@ -1,0 +1,248 @@
+"""Where a form is meant: what the words beside it say of a number, a letter or an abbreviation."""
+
+import re
+from collections.abc import Callable
+
+from firstword.app.text.english import contexts, units, vocabulary
+from firstword.app.text.english.context import Context
+
+# ruff: noqa: RUF001  typographic quotes are meant
+
+Match = re.Match[str]
+Condition = Callable[[Match, Context], bool]
+
+
+def behind(words: frozenset[str], count: int = 1) -> Condition:
+    return lambda found, context: context.is_behind(found.start(), words, count)
+
+
+def not_behind(words: frozenset[str], count: int = 1) -> Condition:
+    return lambda found, context: not context.is_behind(found.start(), words, count)
+
+
+def is_date(found: Match, context: Context) -> bool:
+    first, second = int(found["first"]), int(found["second"])
+    return 1 <= min(first, second) <= 12 and max(first, second) <= 31 and min(first, second) > 0
+
+
+def is_month_and_day(found: Match, context: Context) -> bool:
+    month, day = int(found["first"]), int(found["second"])
+    if not (1 <= month <= 12 and 1 <= day <= 31):
+        return False
+    if context.ahead(found.end()) == "of":
+        return False
+    if context.behind(found.start()) == ["on"]:
+        return True
+    return day > 12 and day not in (16, 20) and context.is_behind(found.start(), contexts.DATE_BEHIND)
+
+
+def is_month(found: Match, context: Context) -> bool:
+    """Small "may" and "march" are verbs unless a year, an ordinal or a preposition says otherwise."""
+    if found["month"] not in ("may", "march", "mar", "sep", "dec", "jan"):
+        return True
+    groups = found.groupdict()
+    if groups.get("year") or found[0][-2:] in ("st", "nd", "rd", "th"):
+        return True
+    return context.is_behind(found.start(), contexts.MONTH_BEHIND)
+
+
+def is_duration(found: Match, context: Context) -> bool:
+    given = [name for name, value in found.groupdict().items() if value]
+    return len(given) >= 2
+
+
+def is_minutes(found: Match, context: Context) -> bool:
+    end = found.end()
+    if context.is_ahead(end, contexts.AGO):
+        return True
+    return context.is_behind(found.start(), contexts.WAITED) and not context.is_ahead(end, contexts.MEASURED)
+
+
+def is_elapsed(found: Match, context: Context) -> bool:
+    """Hours, minutes and seconds that passed, rather than a time of day."""
+    if context.is_behind(found.start(), contexts.CLOCK - contexts.DURATIONS):
+        return False
+    is_short = len(found["hours"]) == 1 or found["hours"] == "00"
+    return is_short or context.is_behind(found.start(), contexts.DURATIONS)
+
+
+def is_per(found: Match, context: Context) -> bool:
+    per = found["per"]
+    return per in units.PERIODS or per in units.UNITS
+
+
+def is_money(found: Match, context: Context) -> bool:
+    sign, per = found["sign"], found["per"]
+    return (sign in units.MONEY or sign in units.CODES or sign in units.PREFIXED) and (
+        not per or per in units.PERIODS or per in units.UNITS or len(per) > 2
+    )
+
+
+def is_unit(found: Match, context: Context) -> bool:
+    unit, per, end = found["unit"], found["per"], found.end()
+    if unit not in units.UNITS or (per and f"{unit}/{per}" not in units.UNITS and not is_per(found, context)):
+        return False
+    is_apart = found.string[found.start("unit") - 1].isspace()
+    if unit == "in":
+        rest = found.string[end:].strip()
+        is_closed = not context.ahead(end) and (not rest or rest[0] in ".,;:!?)")
+        is_sized = context.is_ahead(end, contexts.MEASURED | {"x", "by"})
+        has_feet = bool(re.search(r"(?:ft|feet|foot|x|by)\s$", found.string[: found.start()]))
+        return not is_apart or is_closed or is_sized or has_feet
+    if unit in ("A", "K", "N", "J", "T", "t", "d", "C", "F"):
+        ahead = context.ahead(end)
+        return is_apart and (not ahead or ahead in ("of", "at", "to", "and", "or", "for", "fuse", "current"))
+    if unit in ("M", "B"):
+        return False
+    if unit == "s":
+        return not is_decade(found, context)
+    return not (unit == "m" and is_minutes(found, context))
+
+
+def is_decade(found: Match, context: Context) -> bool:
+    return context.is_behind(found.start(), contexts.DECADE_BEHIND)
+
+
+def is_bare_decade(found: Match, context: Context) -> bool:
+    """ "30s" only after a word such as "the"."""
+    return is_decade(found, context) and found.string[found.start() - 1 : found.start()] != "$"
+
+
+def is_scale(found: Match, context: Context) -> bool:
+    """Whether K, M or B behind a number is one, not the letter of a room or a name."""
+    scale, number, end = found["scale"], found["number"], found.end()
+    if scale == "K" and number in ("4", "8") and not context.is_ahead(end, contexts.COUNTABLE):
+        return False
+    if context.is_behind(found.start(), contexts.PLACES):
+        return False
+    ahead = context.ahead(end).strip(vocabulary.EDGES + ".").lower()
+    if "." in number or "," in number or ahead in contexts.COUNTABLE:
+        return True
+    if scale in ("k", "K") and len(number) <= 3:
+        is_race = ahead in contexts.RACES or (
+            not ahead and context.is_behind(found.start(), contexts.ARTICLES)
+        )
+        return not is_race and number != "401" and ahead != "plan"
+    return context.is_behind(found.start(), contexts.ABOUT) and not ahead[:1].isupper()
+
+
+def is_year(found: Match, context: Context) -> bool:
+    """Four digits are a year unless they count what follows."""
+    if context.is_behind(found.start(), contexts.YEAR_BEHIND):
+        return True
+    ahead = context.ahead(found.end())
+    bare = ahead.strip(vocabulary.EDGES + ".")
+    is_counted = bare.islower() and (
+        bare in contexts.COUNTABLE
+        or bare in ("people", "women", "men", "children", "square", "different", "new", "other")
+        or (
+            bare.endswith("s")
+            and not bare.endswith("ss")
+            and bare not in ("is", "was", "has", "as", "its", "this")
+        )
+    )
+    return (
+        not is_counted
+        or found["year"][1:] == "000"
+        or (found["year"][2:] != "00" and found["year"][1] not in "0")
+    )
+
+
+def is_code(found: Match, context: Context) -> bool:
+    start = found.start()
+    if context.is_behind(start, contexts.CODES, 3) and not context.ahead(found.end()).startswith("of"):
+        return True
+    if len(found["digits"]) >= 4 and context.is_behind(start, contexts.ORDERS, 2):
+        return len(found["digits"]) > 4
+    return False
+
+
+def is_dialed(found: Match, context: Context) -> bool:
+    if found["digits"] in contexts.EMERGENCY:
+        return context.is_behind(found.start(), contexts.DIALED, 4)
+    return False
+
+
+def is_address(found: Match, context: Context) -> bool:
+    street = found["street"].rstrip(".")
+    return street in contexts.STREETS or street in contexts.STREET_WORDS
+
+
+def is_state(found: Match, context: Context) -> bool:
+    if found["zip"]:
+        return True
+    if found["state"] in ("OK", "HI", "IN", "ID", "ME", "OH"):
+        return False
+    before = f"{context.phrase.before}{context.text[: found.start()]}".rstrip()
+    city = before.rpartition(" ")[2]
+    return before.endswith(",") and city[:1].isupper() and len(city) > 4 and not context.ahead(found.end())
+
+
+def is_counted_in_roman(found: Match, context: Context) -> bool:
+    start, end = found.start(), found.end()
+    if start and found.string[start - 1] not in " \"'(“‘[":
+        return False
+    behind = context.behind(start, 2)
+    if not behind or not is_roman(found["roman"]):
+        return False
+    if behind[0] in contexts.ROMAN_BEHIND or behind[0] + "." in contexts.ROMAN_BEHIND:
+        if found["roman"] == "I":
+            return context.ahead(end).lower() not in contexts.SPEAKS
+        return not (
+            found["roman"] in ("V", "X", "C", "D", "M", "L") and behind[0] in ("Type", "Plan", "Generation")
+        )
+    return False
+
+
+def is_reign(found: Match, context: Context) -> bool:
+    """A numeral behind a given name; one of a single letter only where a title stands before the name."""
+    start = found.start()
+    behind = context.behind(start, 2)
+    if not behind or not is_roman(found["roman"]):
+        return False
+    has_title = len(behind) > 1 and behind[1] in contexts.REIGNING
+    is_pronoun = found["roman"] == "I" and context.ahead(found.end()).lower() in contexts.SPEAKS
+    if len(found["roman"]) < 2 and (not has_title or is_pronoun):
+        return False
+    if start and found.string[start - 1] != " ":
+        return False
+    return contexts.NAMES_BEFORE_ROMAN.fullmatch(behind[0]) is not None and behind[0] not in contexts.NO_NAMES
+
+
+def is_century(found: Match, context: Context) -> bool:
+    return context.is_ahead(found.end(), contexts.CENTURY_BEFORE) and is_roman(found["roman"])
+
+
+def is_initialism(found: Match, context: Context) -> bool:
+    word, start, end = found[0], found.start(), found.end()
+    previous = (context.behind(start) or [""])[0]
+    following = context.ahead(end).strip(vocabulary.EDGES + ".")
+    if is_capitals(previous) and (
+        not following or is_capitals(following) or word not in contexts.ALWAYS_LETTERS
+    ):
+        return previous[-1:].isdigit() and word in contexts.ALWAYS_LETTERS
+    if word in ("US", "IT"):
+        return True
+    is_numbered = previous[-1:].isdigit() or following[:1].isdigit()
+    if word in ("AM", "PM", "OR", "ID"):
+        return previous in ("the", "The", "an", "a", "An", "A")
+    return is_numbered or previous in contexts.LETTERS_BEHIND or word in ("EST", "PST", "ETA", "CET")
+
+
+def is_capitals(word: str) -> bool:
+    return len(word) > 1 and word.isalpha() and word.isupper()
+
+
+def is_roman(word: str) -> bool:
+    return _ROMAN.fullmatch(word) is not None
+
+
+_ROMAN = re.compile(r"(?=.)M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
+
+
+def has_inches(found: Match, context: Context) -> bool:
+    return not context.phrase.is_quoted and '"' not in found.string[: found.start()]
+
+
+def is_formula(found: Match, context: Context) -> bool:
+    return context.has_equals

@@ -1,0 +1,186 @@
+"""The words beside a number, a letter or an abbreviation that decide of what class it is."""
+
+import re
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Behind one of these, digits are read one by one.
+CODES = _words(
+    "code codes pin otp passcode password zip zipcode postcode extension ext account acct id ssn ein iban "
+    "isbn card serial tracking text sms confirmation verification licence license passport routing badge "
+    "agent imei"
+)
+DIALED = _words("call calls called calling dial dials dialed dialing ring rang phone number")
+EMERGENCY = _words("911 112 999 411 311 211 511 611 711 811 000 110 119 120 101 105 111 116")
+ORDERS = _words("order ticket invoice case claim reference ref tracking confirmation booking # number no")
+
+# Behind one of these, a letter that touches a number is a letter.
+PLACES = _words(
+    "apartment apt apt. room seat gate bus exhibit grade form row flat suite unit building page platform "
+    "bay block level ward zone type class plan section track pier dock hall stand box lot car coach "
+    "terminal table figure model size door stage tower cabin locker shelf aisle stall booth pod cell"
+)
+# Where a hundred is "one oh one": three or four digits in two parts.
+NUMBERED = _words("room suite flight route highway interstate hwy apartment apt bus train road rt channel")
+AIRCRAFT = _words("boeing airbus concorde cessna embraer 737 747 porsche peugeot bmw volvo mercedes")
+# Before one of these, K, M or B behind a number is a scale.
+COUNTABLE = _words(
+    "views view parameters params people downloads users followers subscribers likes copies units words "
+    "tokens customers employees fans votes visitors copies sales shares records rows requests members "
+    "players streams items miles dollars euros pounds years jobs homes deaths cases points steps books "
+    "songs photos residents hits impressions clicks installs visits reviews plays times more less plus "
+    "per a"
+)
+ABOUT = _words(
+    "about over under nearly almost around roughly approximately some than to of with has have had"
+)
+RACES = _words("run race walk swim ride course dash row resolution video tv screen monitor")
+
+# m is minutes beside one of these, and with hours or seconds in the same phrase.
+WAITED = _words("wait waited waiting in for every within after another last past next about took takes")
+AGO = _words("ago later left remaining earlier")
+SIZES = _words("tall high wide long deep thick x by")
+MEASURED = _words("high long wide deep tall thick race dash sprint hurdles away below above from of")
+DURATIONS = _words(
+    "took takes take lasted lasts last lasting for in time times duration runtime of elapsed is was "
+    "within length"
+)
+CLOCK = _words("at by from until till before after since around to and")
+
+SINGULAR_BEHIND = _words("a an A An every each another")
+DECADE_BEHIND = _words("the my his her their our early mid late and to in 's")
+CENTURY_BEFORE = _words("century centuries")
+YEAR_BEHIND = _words(
+    "in since by until till of from before after during around circa c. ca. year years early late mid and "
+    "summer winter spring autumn fall christmas easter january february march april may june july august "
+    "september october november december the q1 q2 q3 q4 est. established born copyright between to al"
+)
+YEAR_BEFORE = _words("ad bc bce ce a.d. b.c.")
+DATE_BEHIND = _words(
+    "on by until till since before after from due dated date dates you day meeting deadline through "
+    "starting ends ending begins of is was for the born"
+)
+MONTH_BEHIND = _words(
+    "on in of since until till by from last next this early late mid before after during every"
+)
+
+# Roman numerals are numbers behind one of these, ordinals behind a given name.
+ROMAN_BEHIND = _words(
+    "War Chapter Part Act Scene Volume Vol. Section Book Phase Type Level Article Bowl Figure Title "
+    "Appendix Class Stage Grade Episode Season Round Unit Table Annex Schedule Verse Canto Step Division "
+    "Group Rocky Rambo Fantasy GTA Mark Saturn Apollo Henry V Hamlet Vatican Olympiad Quest Mk Tier "
+    "Lesson Module Category Factor Schedule Ch. Fig. Sec. Art. Pt. Superbowl WrestleMania Mania Godfather "
+    "Generation Gen Corps Titan Halo Diablo Civilization Warcraft Starcraft Doom Plan"
+) - {"Henry", "V", "Plan", "Hamlet"}
+NAMES_BEFORE_ROMAN = re.compile(r"[A-Z][a-z]{2,}")
+NO_NAMES = _words(
+    "The This That And But For Not With From Its Their Our Your Are Was Were Has Had Have Will Can May "
+    "Did Does An Vitamin Plan Option Hepatitis Malcolm Team Vitamins Generation Xbox"
+)
+REIGNING = _words("King Queen Pope Emperor Empress Tsar Kaiser Prince Sultan Shah")
+SPEAKS = _words(
+    "am was have had think like will would can could did do don't read saw love want need know wrote i'm "
+    "played liked loved gave made mean"
+)
+
+# A word in capitals that is also a small word: by letters, unless its neighbors are in capitals too.
+LETTERS = _words("US IT WHO AD BC EST PST ETA CET PT ET AM PM OR IV ID")
+ALWAYS_LETTERS = _words("US ETA EST PST")
+LETTERS_BEHIND = _words("the The an a our your their my in an from of an")
+DEPARTMENTS = _words(
+    "department support team staff manager company companies industry sector professional professionals "
+    "services service guy person security specialist consultant director admin infrastructure job jobs "
+    "systems"
+)
+
+ZONES = (
+    "EST|EDT|CST|CDT|MST|MDT|PST|PDT|AKST|HST|GMT|UTC|BST|CET|CEST|EET|EEST|MSK|IST|JST|KST|AEST|AEDT"
+    "|AWST|NZST"
+    "|ET|CT|MT|PT"
+)
+ERAS = r"BCE?|B\.C\.E?\.?|AD|A\.D\.|CE|C\.E\."
+
+STREET_NAMES = _words(
+    "Main Wall High Market Church State Oak Elm Broad Bourbon Baker Downing Fleet Pine Maple Cedar Walnut "
+    "Water Front Spring Center Union Regent Oxford Bond Chestnut Spruce Birch Ash Canal Pearl Grove Mill "
+    "Bridge School River Court"
+)
+"""Behind one of these "St." is a street though a capital follows."""
+STREETS = {
+    **{"St": "Street", "Str": "Street", "Ave": "Avenue", "Av": "Avenue", "Blvd": "Boulevard", "Rd": "Road"},
+    **{"Dr": "Drive", "Ln": "Lane", "Ct": "Court", "Pl": "Place", "Sq": "Square", "Ter": "Terrace"},
+    **{"Pkwy": "Parkway", "Hwy": "Highway", "Expy": "Expressway", "Fwy": "Freeway", "Cir": "Circle"},
+    **{
+        "Trl": "Trail",
+        "Aly": "Alley",
+        "Plz": "Plaza",
+        "Xing": "Crossing",
+        "Cres": "Crescent",
+        "Tpke": "Turnpike",
+    },
+    **{"Cv": "Cove", "Pt": "Point", "Mnr": "Manor", "Hts": "Heights", "Gdns": "Gardens", "Brg": "Bridge"},
+    **{"Ally": "Alley", "Byp": "Bypass", "Cswy": "Causeway", "Jct": "Junction", "Pky": "Parkway"},
+}
+STREET_WORDS = _words(
+    "Street Avenue Boulevard Road Drive Lane Court Place Square Terrace Parkway Highway Expressway "
+    "Freeway Circle Way Loop Trail Alley Plaza Row Crescent Broadway Path Pike Close Walk Gardens Mews "
+    "Crossing Run"
+)
+COMPASS = {
+    **{"N": "North", "S": "South", "E": "East", "W": "West", "NE": "Northeast", "NW": "Northwest"},
+    **{"SE": "Southeast", "SW": "Southwest"},
+    **{"N.": "North", "S.": "South", "E.": "East", "W.": "West", "N.E.": "Northeast", "N.W.": "Northwest"},
+    **{"S.E.": "Southeast", "S.W.": "Southwest"},
+}
+STATES = {
+    **{
+        "AL": "Alabama",
+        "AK": "Alaska",
+        "AZ": "Arizona",
+        "AR": "Arkansas",
+        "CA": "California",
+        "CO": "Colorado",
+    },
+    **{
+        "CT": "Connecticut",
+        "DE": "Delaware",
+        "FL": "Florida",
+        "GA": "Georgia",
+        "HI": "Hawaii",
+        "ID": "Idaho",
+    },
+    **{"IL": "Illinois", "IN": "Indiana", "IA": "Iowa", "KS": "Kansas", "KY": "Kentucky", "LA": "Louisiana"},
+    **{"ME": "Maine", "MD": "Maryland", "MA": "Massachusetts", "MI": "Michigan", "MN": "Minnesota"},
+    **{"MS": "Mississippi", "MO": "Missouri", "MT": "Montana", "NE": "Nebraska", "NV": "Nevada"},
+    **{
+        "NH": "New Hampshire",
+        "NJ": "New Jersey",
+        "NM": "New Mexico",
+        "NY": "New York",
+        "NC": "North Carolina",
+    },
+    **{"ND": "North Dakota", "OH": "Ohio", "OK": "Oklahoma", "OR": "Oregon", "PA": "Pennsylvania"},
+    **{"RI": "Rhode Island", "SC": "South Carolina", "SD": "South Dakota", "TN": "Tennessee", "TX": "Texas"},
+    **{"UT": "Utah", "VT": "Vermont", "VA": "Virginia", "WA": "Washington", "WV": "West Virginia"},
+    **{"WI": "Wisconsin", "WY": "Wyoming", "DC": "D C"},
+}
+
+STARTERS = _words(
+    "A An And As At But By For From He Her Here His How However I If In Is It Its Let Many Most My No Not "
+    "Now Of On Once One Or Our Please She Since So Some Such That The Their Then There These They This "
+    "Those Though Thus To Today Tomorrow Until Was We Were What When Where Which While Who Why Will With "
+    "Without Would Yes Yesterday Yet You Your All Both Each Every Everyone Everything Nobody None Nothing "
+    "After Also Although Although Because Before Did Do Does Even Can Could Just Maybe Perhaps Later Next "
+    "Finally Only During Did Has Have Had Are Another Any Go Come See Call"
+)
+"""Words in capitals that begin sentences rather than names."""
+
+ARTICLES = _words("a an the")
+LEADING_WORDS = ARTICLES | _words(
+    "my your his her its our their of to in on at for from with by into about as than and or but that this "
+    "these those is are was were be very so too not no some any every each"
+)
+"""The next word belongs to one of these: an utterance does not end behind it while more may come."""

@@ -1,0 +1,190 @@
+"""Read an English phrase: tag its parts, say each, and keep the punctuation that remains."""
+
+import re
+
+from firstword.app.text.english import contexts, vocabulary
+from firstword.app.text.english.context import Tag
+from firstword.app.text.english.tagger import begins_sentence, is_saint, tag
+from firstword.app.text.english.verbalizer import verbalize
+from firstword.app.text.phrases import Phrase
+
+# ruff: noqa: RUF001  typographic dashes and signs are meant
+
+_PLAIN = re.compile(r"(?:[^\W\d²³]|['’\-\"“”‘()\[\],;:!?…—–])+\.?")
+_SIGNS = {
+    **{"&": " and ", "@": " at ", "+": " plus ", "=": " equals ", "×": " times ", "÷": " divided by "},
+    **{"±": " plus or minus ", "≈": " about ", "≤": " at most ", "≥": " at least ", "°": " degrees "},
+    **{"%": " percent ", "‰": " per mille ", "№": " number ", "§": " section ", "¶": " paragraph "},
+    **{"²": " squared ", "³": " cubed ", "√": " square root of ", "π": " pi ", "∞": " infinity "},
+    **{
+        "≠": " is not equal to ",
+        "∑": " sum of ",
+        "∂": " partial ",
+        "∫": " integral of ",
+        "∝": " proportional to ",
+    },
+    **{
+        "→": " to ",
+        "<": " less than ",
+        ">": " greater than ",
+        "$": " dollars ",
+        "€": " euros ",
+        "£": " pounds ",
+    },
+    **{"¥": " yen ", "₹": " rupees ", "¢": " cents ", "₩": " won ", "₽": " rubles ", "₿": " bitcoin "},
+    **{"|": ", ", "^": " ", "\\": " ", "~": " ", "_": " ", "#": " ", "*": " ", "/": " "},
+    **{"α": " alpha ", "β": " beta ", "γ": " gamma ", "δ": " delta ", "ε": " epsilon ", "θ": " theta "},
+    **{
+        "λ": " lambda ",
+        "μ": " mu ",
+        "µ": " micro ",
+        "ρ": " rho ",
+        "σ": " sigma ",
+        "τ": " tau ",
+        "φ": " phi ",
+    },
+    **{"χ": " chi ", "ψ": " psi ", "ω": " omega ", "Δ": " delta ", "Σ": " sigma ", "Ω": " omega "},
+}
+_SIGN = re.compile("[" + re.escape("".join(_SIGNS)) + "]")
+_BLANK_BEFORE_STOP = re.compile(r"\s+(?=[,.;:!?)])")
+_NAMED_SIGNS = re.compile(r"\b([A-G])#(?!\w)")
+_GREEK_WORD = re.compile(r"[\u0370-\u03ff]{2,}")
+_OPERATORS_ALONE = frozenset("+=×÷≤≥≠<>")
+VULGAR = str.maketrans(
+    {
+        **{
+            "½": " 1/2",
+            "⅓": " 1/3",
+            "⅔": " 2/3",
+            "¼": " 1/4",
+            "¾": " 3/4",
+            "⅛": " 1/8",
+            "⅜": " 3/8",
+            "⅝": " 5/8",
+        },
+        **{
+            "⅞": " 7/8",
+            "⅕": " 1/5",
+            "⅖": " 2/5",
+            "⅗": " 3/5",
+            "⅘": " 4/5",
+            "⅙": " 1/6",
+            "⅚": " 5/6",
+            "⅒": " 1/10",
+        },
+    }
+)
+_RAISED_UNIT = re.compile(r"(?<=[A-Za-z])\^([23])(?!\w)")
+_MISSING_BLANK = re.compile(r"(?<=[a-z]{3})\.(?=[A-Z][a-z]{2,}(?:\W|$))")
+_LONGER = frozenset({*vocabulary.COUNTED, *contexts.STREETS})  # words that may stand for a longer one
+_WHOLE_AND_PART = re.compile(r"(?<=\d)  (?=\d+/)")
+
+
+def say_english(text: str, phrase: Phrase) -> str:
+    """Return how a phrase is spoken. text: the phrase, cleaned; its neighbors decide between readings."""
+    if text.isalpha() and text.isascii() and not text.isupper() and text not in _LONGER:
+        return vocabulary.SHORT_FORMS.get(text, text)
+    if text in vocabulary.OPERATORS:
+        return _operator(text, phrase)
+    text = _RAISED_UNIT.sub(lambda raised: "²³"[int(raised[1]) - 2], text)
+    text = _MISSING_BLANK.sub(". ", text)
+    text = _WHOLE_AND_PART.sub(" ", text.translate(VULGAR)).lstrip()
+    has_digit = any(character.isdigit() for character in text)
+    if not has_digit and _PLAIN.fullmatch(text) and not _is_special(text):
+        return text
+    spoken = _join(text, phrase)
+    spoken = _BLANK_BEFORE_STOP.sub("", " ".join(spoken.split()))
+    # A full stop may have ended both an abbreviation and the sentence.
+    has_lost_stop = text.endswith(".") and spoken and not spoken.endswith(".")
+    if has_lost_stop and not ends_no_sentence(text, phrase):
+        spoken += "." if not phrase.following or begins_sentence(phrase.following) else ""
+    return spoken
+
+
+def ends_no_sentence(word: str, phrase: Phrase) -> bool:
+    """Whether an abbreviation's full stop never ends a sentence where it stands."""
+    bare = word.strip(vocabulary.EDGES).rpartition(" ")[2]
+    if bare == vocabulary.SAINT_OR_STREET:
+        return is_saint(phrase)
+    return (
+        (bare in vocabulary.TITLES and not phrase.text[:1].isdigit())
+        or bare in vocabulary.COUNTED
+        or bare in vocabulary.BETWEEN
+        or vocabulary.INITIAL.fullmatch(bare) is not None
+    )
+
+
+def _operator(text: str, phrase: Phrase) -> str:
+    """An operator alone is read between numbers; a dash between words is a pause."""
+    if not phrase.previous or not phrase.following:
+        return ""
+    if text in "-–—--":
+        starts_line = "\n" in phrase.source
+        return "" if starts_line or phrase.previous[-1:] in ",.;:!?-–—" else ","
+    if text == "x":
+        return text
+    is_counting = phrase.previous[-1:].isdigit() or phrase.following[:1].isdigit()
+    return vocabulary.OPERATORS[text] if is_counting or text in _OPERATORS_ALONE else ""
+
+
+def _is_special(text: str) -> bool:
+    """Whether a word without digits may be read in another way than it is written."""
+    bare = text.strip(vocabulary.EDGES)
+    return (
+        vocabulary.is_abbreviation(bare)
+        or bare.removesuffix("'s").removesuffix("’s").isupper()
+        or not bare.isascii()
+        or bare in _LONGER
+        or "." in bare.rstrip(".")
+        or bare in vocabulary.SHORT_FORMS
+        or any(len(part) > 1 and part.isupper() for part in bare.split("-"))
+    )
+
+
+def _join(text: str, phrase: Phrase) -> str:
+    spoken, written, last = "", "", ""
+    is_behind_tag = False
+    for part in tag(text, phrase):
+        if isinstance(part, Tag):
+            words = written.split()
+            previous = words[-1] if words else phrase.previous
+            follows = text[len(written) + len(part.text) :]
+            if part.kind == "date" and spoken[-1:] == "-" and spoken[-2:-1].islower():
+                spoken = f"{spoken[:-1]} "
+            more = verbalize(part, previous, _is_counted(part, previous, follows))
+            written += part.text
+        else:
+            more = part if part.isalnum() and part.isascii() else _signs_read(part)
+            if last in ("money", "measure", "address") and part == "-":
+                more = " "
+            written += part
+        is_tag = isinstance(part, Tag)
+        if more[:1].isalnum() and spoken[-1:].isalnum() and (is_tag or is_behind_tag):
+            spoken += " "
+        spoken += more
+        is_behind_tag = is_tag
+        if isinstance(part, Tag):
+            last = part.kind
+        elif part.isspace() or part in ",.":
+            last = last if part == "." else ""
+    if last in ("measure", "duration") and text.endswith(".") and phrase.following[:1].islower():
+        return spoken.removesuffix(".")
+    return spoken
+
+
+def _is_counted(part: Tag, previous: str, follows: str) -> bool:
+    """Whether an amount stands before the noun that it measures: "a 5 km run", "a $5-a-day plan"."""
+    if part.fields.get("gap") == "-" or part.fields.get("noun"):
+        return True
+    if re.match(r"-[a-z]", follows):
+        return True
+    return previous in contexts.SINGULAR_BEHIND
+
+
+def _signs_read(text: str) -> str:
+    if len(text) > 2 and text[0] == "<":
+        return text  # a mark of the checkpoint
+    named = _NAMED_SIGNS.sub(r"\1 sharp", text)
+    if _GREEK_WORD.search(named):
+        return named
+    return _SIGN.sub(lambda sign: _SIGNS[sign[0]], named)

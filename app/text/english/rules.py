@@ -1,0 +1,298 @@
+"""The forms of English that are not read as they are written, and how each is written."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from firstword.app.text.english import conditions, contexts, units, vocabulary
+from firstword.app.text.english.conditions import Condition
+
+# ruff: noqa: RUF001  typographic dashes, quotes and signs are meant
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A form, how it is written, and where it is meant; None: everywhere."""
+
+    form: str
+    pattern: re.Pattern[str]
+    where: Condition | None = None
+
+
+def _rules(*rows: tuple[str, str] | tuple[str, str, Condition]) -> tuple[Rule, ...]:
+    return tuple(
+        Rule(row[0], re.compile(row[1], re.ASCII), row[2] if len(row) == 3 else None) for row in rows
+    )
+
+
+def _alternatives(words: Iterable[str]) -> str:
+    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+
+
+_AMOUNT = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\d)"
+_NUMBER = f"(?P<number>{_AMOUNT})"
+_SIGN = f"[{units.SIGNS}]"
+_PREFIXED = _alternatives(units.PREFIXED)
+_CODE = r"(?:US\$|[A-Z]{3,4}\b|Rs\b\.?|RM\b|kr\b|zł(?!\w)|Kč(?!\w))"
+_SCALE = rf"(?P<scale>{_alternatives(vocabulary.SCALES)})(?![\w²³])"
+# Any letters: whether they are a unit is looked up, which takes less time than so many branches.
+_UNIT = (
+    r"(?P<unit>(?:(?:sq|cu)\.? |fl\.? )?[A-Za-zµμ\u2126\u03a9]+[²³23]?"
+    r"|°\s?[CF]\b|[°º][CF]?|[℃℉%‰])(?![\w°²³])"
+)
+_PER = r"(?:/(?P<per>[A-Za-zµμ]+[²³23]?)(?![\w/]))?"
+_NOUN = r"(?P<noun>-(?:dollar|euro|pound|yen|rupee))?"
+_MONTH = rf"(?P<month>{vocabulary.MONTH})"
+_DAY = r"(?P<day>[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th|ST|ND|RD|TH)?(?![\d:.%]\d|[\d:%]|,\d|\w|/)"
+_LAST_DAY = r"(?:\s?[-–]\s?(?P<last>[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?(?![\d:.%/]|\w))?"
+_YEAR = r"(?P<year>1[0-9]\d\d|20\d\d)(?![\d:]|,\d|\.\d)"
+_HALF = r"(?:\s?(?P<half>[AaPp])(?:\.\s?[Mm]\.|\.?[Mm]\b\.?))"
+_ZONE = rf"(?:\s(?P<zone>{contexts.ZONES})\b)?"
+_STATE = "|".join(contexts.STATES)
+_STREET = (
+    rf"(?P<street>(?:{_alternatives(contexts.STREETS)})\b\.?|(?:{_alternatives(contexts.STREET_WORDS)})\b)"
+)
+_COMPASS = r"(?:N\.?[EW]|S\.?[EW]|[NSEW])\b\.?"
+
+
+DIGITS = _rules(
+    (
+        "telephone.number",
+        r"(?<![\w.,$€£(])(?:(?:1[ -])?(?:\(\d{3}\) ?|\d{3}[ .-])\d{3}[ .-]\d{4}|\d{3}-\d{4}"
+        r"|0\d{2,4} \d{3,4} \d{3,4}|0\d(?: \d\d){4}|\d{10,15})(?!\w|[.,]\d|-\d)",
+    ),
+    ("serial.hexadecimal", r"(?<!\w)0x[0-9A-Fa-f]+\b"),
+    ("serial.hexadecimal", r"(?<![\w:])(?=[\d:]*[A-F])[0-9A-F]{2}(?::[0-9A-F]{2})+(?![\w:])"),
+    ("serial.lines", r"(?<!\w)(?P<digits>480|720|1080|1440|2160)(?P<letter>[pi])\b"),
+    (
+        "digits.zip",
+        r"(?<![\w.,-])(?P<zip>\d{5}(?:-\d{4})?)(?![\w-])",
+        conditions.behind(frozenset(["zip", "zipcode"]), 2),
+    ),
+    ("telephone.letters", r"(?<!\w)(?:1-)?[89]\d\d-(?P<name>[A-Z][A-Z-]{2,})\b"),
+    (
+        "date.iso",
+        r"(?<![\d/-])(?P<year>\d{4})([-/.])(?P<first>\d\d?)\2(?P<second>\d\d?)(?![\d/-])",
+        conditions.is_date,
+    ),
+    (
+        "date.numeric",
+        r"(?<![\d/.-])(?P<first>\d\d?)(?P<sign>[/.-])(?P<second>\d\d?)(?P=sign)(?P<year>\d{4}"
+        r"|\d\d)(?![\d/.-]\d|\d|-)",
+        lambda found, context: (
+            conditions.is_date(found, context) and (found["sign"] != "-" or len(found["year"]) == 4)
+        ),
+    ),
+    (
+        "date.month_and_day",
+        r"(?<![\d/.-])(?P<first>\d\d?)/(?P<second>\d\d?)(?![\d/]|[.,]\d)",
+        conditions.is_month_and_day,
+    ),
+    ("serial.year", r"(?<![\d-])(?P<year>19\d\d|20\d\d)-(?P<digits>0\d+)(?![\d-])"),
+    ("serial.groups", r"(?<![\d])\d+(?:-\d+){2,}(?![\d/])", lambda found, context: not context.has_equals),
+    ("serial.groups", r"(?<![\d-])\d+-0\d+(?![\d:-])", lambda found, context: ":" not in found.string),
+    ("serial.groups", r"(?<![\d.,-])\d{4}(?: \d{4}){2,}(?: \d{1,4})?(?![\d.,]\d|\d)"),
+    (
+        "cardinal.grouped",
+        r"(?<![\d.,])(?P<number>[1-9]\d{0,2}(?: \d{3}){2,}|[1-9]\d{0,2} \d00)(?![\d.,]\d|\d| \d)",
+    ),
+    ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{3,12})(?![\d.,]\d|\d|\w|%|/)", conditions.is_code),
+    ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{3}|0)(?![\d.,]\d|\d|\w|%|/|:)", conditions.is_dialed),
+    (
+        "date.day_first",
+        rf"(?<![\d.,:/]){_DAY}{_LAST_DAY}\s+(?:of\s+)?{_MONTH}(?!\w)(?:,?\s+{_YEAR})?",
+        conditions.is_month,
+    ),
+    (
+        "address.street",
+        rf"(?<![\d.,:/$-])(?P<house>\d{{1,5}})(?P<letter>[A-Z])? (?P<name>(?:{_COMPASS} )?"
+        rf"(?:(?:[A-Z][\w.'’-]*|\d+(?:st|nd|rd|th)) ){{1,3}}?){_STREET}(?: (?P<compass>{_COMPASS}))?(?!\w)",
+        conditions.is_address,
+    ),
+    (
+        "duration.parts",
+        r"(?<![\d.,:/$])(?:(?P<days>\d+)\s?(?:d|days?)[ ,]*(?=\d))?(?:(?P<hours>\d+)\s?(?:hrs?|h)[ ,]*)?"
+        r"(?:(?P<minutes>\d+)\s?(?:mins?|m)(?![A-Za-z])[ ,]*|(?<=h)(?P<rest>\d\d)(?!\d))?"
+        r"(?:(?P<seconds>\d+(?:\.\d+)?)\s?(?:secs?|s))?(?<=[a-z\d])(?<![\d]\d{3})(?![A-Za-z])",
+        conditions.is_duration,
+    ),
+    ("duration.minutes", r"(?<![\d.,:/$])(?P<minutes>\d+)m\b(?![/²³])", conditions.is_minutes),
+    (
+        "duration.clock",
+        r"(?<![\d.,:/])(?P<hours>\d\d?):(?P<minutes>[0-5]\d):(?P<seconds>[0-5]\d)(?![\d:]|\s?[AaPp]\.?[Mm])",
+        conditions.is_elapsed,
+    ),
+    (
+        "time.clock",
+        rf"(?<![\d.,:/])(?P<hour>[01]?\d"
+        rf"|2[0-4]):(?P<minutes>[0-5]\d)(?::(?P<seconds>[0-5]\d))?{_HALF}?{_ZONE}(?![\d:])",
+    ),
+    ("time.hour", rf"(?<![\d.,:/])(?P<hour>1[0-2]|0?[1-9]){_HALF}{_ZONE}(?!\w)"),
+    ("serial.network", r"(?<![\w.])(?P<digits>\d+(?:\.\d+){3,})(?!\d)"),
+    ("serial.version", r"(?<![\w.])(?P<version>\d+(?:\.\d+){2})(?!\d)"),
+    (
+        "serial.version",
+        r"(?<![\w.])(?P<version>\d+\.\d\d)(?!\d)",
+        conditions.behind(
+            frozenset(["version", "python", "release", "ubuntu", "node", "chapter", "section"])
+        ),
+    ),
+    ("measure.feet_and_inches", r"(?P<feet>\d+)['′’] ?(?P<inches>\d+)(?:[\"″”]|'')?(?!\w)"),
+    (
+        "measure.feet",
+        r"(?P<number>\d+)['′’](?!\w)",
+        lambda found, context: context.is_ahead(found.end(), contexts.SIZES),
+    ),
+    ("measure.inches", r"(?P<number>\d+(?:\.\d+)?)(?:″|\"(?!\w))", conditions.has_inches),
+    ("measure.degrees", r"(?<![\w.])(?P<number>\d+\.\d+)(?P<unit>[CF])\b"),
+    (
+        "formula.scientific",
+        r"(?<![\w.])(?P<number>\d+(?:\.\d+)?)[eE](?P<power>[+-]?\d+)(?!\w)",
+    ),
+    (
+        "fraction.common",
+        r"(?<![\w/.,])(?:(?P<whole>\d{1,3})\s)?(?P<above>\d{1,3})/(?P<below>\d{1,4})(?:rds|ths|nds)?(?![\d/=]|[.,]\d|\s?=)",
+    ),
+    (
+        "date.decade",
+        r"(?<![\w.'’$])(?P<digits>1[1-9]\d0|20\d0)['’]?s\b",
+    ),
+    ("date.decade", r"(?<![\w.'’$])(?P<digits>[1-9]0)['’]?s\b", conditions.is_bare_decade),
+    ("date.decade", r"(?<=\ds[-–])(?P<digits>[1-9]0)s\b"),
+    ("cardinal.plural", r"(?<![\w.'’$])(?P<digits>[1-9]0)['’]s\b"),
+    (
+        "money.behind",
+        rf"(?<![\d.,:/]){_NUMBER}(?:\s?{_SCALE})?\s?(?P<sign>{_SIGN}|{_CODE}){_PER}",
+        conditions.is_money,
+    ),
+    (
+        "measure.amount",
+        rf"(?<![\d.,:/]){_NUMBER}(?:\s?(?P<scale>hundred|thousand|million|billion|trillion)\s)?"
+        rf"(?P<gap>[\s-]?){_UNIT}{_PER}",
+        conditions.is_unit,
+    ),
+    ("date.era", rf"(?<![\w,.])(?P<digits>\d{{1,4}}|\d{{1,3}}(?:,\d{{3}})+)\s(?P<era>{contexts.ERAS})(?!\w)"),
+    ("range.halves", r"(?<![\w.,-])50-50(?![\w-])"),
+    (
+        "date.range",
+        r"(?<![\w,.$-])(?P<year>1[1-9]\d\d|20\d\d)\s?[-–—]\s?(?P<last>1[1-9]\d\d|20\d\d|\d\d)(?![\d/:-]"
+        r"|[.,]\d|\w)",
+        lambda found, context: not context.has_equals,
+    ),
+    ("date.year", rf"(?<![\w,.])(?!1000){_YEAR}(?![\w%°]|-\d)", conditions.is_year),
+    ("cardinal.letters", r"(?<![\w.])(?P<number>401)\(?(?P<letter>[kK])\b\)?"),
+    ("cardinal.scaled", rf"(?<![A-Za-z]){_NUMBER}(?P<scale>[kKMBT])\b(?!-)", conditions.is_scale),
+    ("ordinal.number", r"(?P<number>\d{1,3}(?:,\d{3})+|\d+)(?:st|nd|rd|th|ST|ND|RD|TH)\b"),
+    ("range.ratio", r"(?<![\w:])(?P<low>\d+):(?P<high>\d+)(?![\d:])"),
+    (
+        "serial.model",
+        r"(?<![\w.,$:-])(?P<digits>\d{3})-(?P<variant>\d{2,3})(?![\w-])",
+        conditions.behind(contexts.AIRCRAFT),
+    ),
+    (
+        "cardinal.parts",
+        r"(?<![\w.,$:-])(?P<digits>\d{3})(?![\d.,]\d|[\w%°/:'’-])",
+        conditions.behind(contexts.AIRCRAFT | contexts.NUMBERED),
+    ),
+    (
+        "cardinal.parts",
+        r"(?<![\w.,$:-])(?P<digits>\d{3,4})(?![\d.,]\d|[\w%°/:'’-])",
+        conditions.behind(frozenset(["box", "flight"])),
+    ),
+    ("cardinal.number", r"(?P<number>(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?)"),
+)
+CURRENCIES = _rules(
+    (
+        "money.range",
+        rf"(?P<sign>{_SIGN})\s?(?P<low>{_AMOUNT})(?:\s?(?P<low_scale>[kKMB])\b)?\s?[-–]\s?{_SIGN}?(?P<number>{_AMOUNT})"
+        rf"(?:[\s-]?{_SCALE})?{_PER}",
+        conditions.is_money,
+    ),
+    ("money.decade", rf"(?P<sign>{_SIGN})(?P<number>[1-9]0)s\b"),
+    (
+        "money.amount",
+        rf"(?P<sign>{_SIGN})\s?(?P<number>{_AMOUNT}|\.\d+)(?P<gap>[\s-]?)(?:{_SCALE}){_NOUN}{_PER}",
+        conditions.is_money,
+    ),
+    ("money.amount", rf"(?P<sign>{_SIGN})\s?(?P<number>{_AMOUNT}|\.\d+){_NOUN}{_PER}", conditions.is_money),
+)
+LETTERS = _rules(
+    (
+        "money.amount",
+        rf"\b(?P<sign>{_PREFIXED})\s?(?P<number>{_AMOUNT}|\.\d+)(?:(?P<gap>[\s-]?)(?:{_SCALE}))?{_PER}",
+        conditions.is_money,
+    ),
+    (
+        "money.amount",
+        rf"\b(?P<sign>{_CODE})\s?(?P<number>{_AMOUNT})(?:(?P<gap>[\s-]?)(?:{_SCALE}))?(?![\w-]){_PER}",
+        conditions.is_money,
+    ),
+    ("date.month_first", rf"\b{_MONTH}\s+{_DAY}{_LAST_DAY}(?:,?\s+{_YEAR})?", conditions.is_month),
+    ("date.month_and_year", rf"\b{_MONTH},?\s+{_YEAR}", conditions.is_month),
+    ("date.era_first", r"\b(?P<era>AD|A\.D\.)\s(?P<digits>\d{1,4})(?!\w)"),
+    ("serial.bank", r"\b(?P<letters>[A-Z]{2})(?P<digits>\d\d(?: [0-9]{4}){2,}(?: \d{1,4})?)(?!\w)"),
+    (
+        "address.state",
+        rf"\b(?P<state>{_STATE})(?:\s(?P<zip>\d{{5}}(?:-\d{{4}})?))?(?![\w-])",
+        conditions.is_state,
+    ),
+    ("serial.version", r"\b(?P<v>[vV])(?P<version>\d+(?:\.\d+)+)(?!\d)"),
+    ("serial.groups_behind", r"\b(?P<letters>[A-Z]+)-(?P<year>19\d\d|20\d\d)-(?P<digits>\d+)(?![\d-])"),
+    ("roman.number", r"\b(?P<roman>[IVXLCDM]+)(?![\w-])", conditions.is_counted_in_roman),
+    ("serial.sharp", r"\b(?P<letter>[A-G])#(?!\w)"),
+    ("serial.road", r"\b(?P<letters>US|I|SR|CR)-(?P<digits>\d{1,3})\b"),
+    ("serial.road", r"\b(?P<letters>A)(?P<digits>3\d0)\b"),
+    ("roman.century", r"\b(?P<roman>[IVXLCDM]+)\b", conditions.is_century),
+    ("roman.ordinal", r"\b(?P<roman>[IVXLC]{1,7})\b", conditions.is_reign),
+    (
+        "initialism.letters",
+        r"\b(?:US|IT|WHO|AD|BC|EST|PST|ETA|CET|AM|PM|OR|ID)(?![\w’'])",
+        conditions.is_initialism,
+    ),
+)
+OTHERS = _rules(
+    (
+        "telephone.number",
+        r"(?<![\w.,$€£])(?:\+\d[\d .()-]{6,20}\d|\(\d{3}\) ?\d{3}[ .-]\d{4}"
+        r"|\(0\d{1,4}\) \d{3,4} \d{3,4})(?!\w|[.,]\d|-\d)",
+    ),
+    ("roman.sign", r"(?P<roman>[Ⅰ-ⅿ]+)"),
+    ("cardinal.sign", r"(?P<number>[①-⑳❶-❿])"),
+    ("formula.power", r"(?<=[\w)])\^\(?(?P<power>[-−]?\w{1,9})\)?"),
+    ("formula.power", r"(?<=[\w)])(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)"),
+    ("formula.sign", r"(?<=[\w)])\s?(?P<sign>=|\+|÷|×)\s?(?=[\w(√-])"),
+    ("formula.minus", r"(?<=[\d)])\s?[-−–]\s?(?=[\d(])", conditions.is_formula),
+    ("formula.sign", r"(?<=[\d)])\s?(?P<sign>\*)\s?(?=[\d(])"),
+    ("formula.sign", r"(?<=[\d)])(?P<sign>/)(?=[\d(])", conditions.is_formula),
+    ("formula.sign", r"(?<=[\d)])\s(?P<sign>/)\s(?=[\d(])"),
+    ("formula.by", r"(?<=[\w\"'])\s(?P<sign>x)\s(?=\d)"),
+    ("formula.compare", r"(?P<sign>[<>≤≥≠≈])\s?(?=[\d.])"),
+    (
+        "range.to",
+        r"(?:(?<=[\d%°])|(?<=[\w])(?<=\d[a-zA-Z])|(?<=\d[ap]m)|(?<=\s[ap]m)"
+        r"|(?<=[ap]\.m\.))\s?[-–—]\s?(?=[$€£¥₹]?\d)",
+    ),
+    ("range.to", r"(?<=\d[€£$%])\s?[-–—]\s?(?=\d)"),
+    ("cardinal.minus", r"(?<![\w)])[-−](?=[\d$€£¥₹])"),
+    ("cardinal.comma", r"(?<=\d)\s[-–—]+"),
+    ("cardinal.hash", r"#\s?(?=\d)"),
+    ("cardinal.about", r"(?<!\w)[~≈](?=\d)"),
+    ("date.decade", r"['’](?P<digits>[1-9]0)s\b"),
+    ("date.short_year", r"(?<!\w)['’](?P<digits>\d\d)(?!\w)"),
+    ("cardinal.number", r"(?P<number>\.\d+)"),
+    ("formula.root", r"√\s?(?=[\d(])"),
+)
+AFTER_DIGIT = _rules(
+    ("formula.by", r"(?<=\d)x(?=\d)"),
+    ("formula.multiple", r"(?<=\d)x\b", lambda found, context: not context.has_equals),
+    ("cardinal.per", r"(?<=[a-z])/(?P<per>[A-Za-zµμ]+[²³23]?)(?![\w/])", conditions.is_per),
+)
+_CODES = _rules(
+    # A letter code and its number: "A4", "COVID-19", "BA2490".
+    ("serial.code", r"(?<=[A-Za-z])(?P<digits>\d+)(?![.,]?\d)"),
+    ("serial.code", r"(?<=[A-Z])-(?P<digits>\d+)(?![.,]?\d|s\b)"),
+)
+DIGITS_OF_CODE = (*_CODES, *DIGITS)
+HYPHENS_OF_CODE = (*_CODES, *OTHERS)
+SLASHES = (*AFTER_DIGIT, *OTHERS)
+BLANKS = tuple(rule for rule in OTHERS if "\\s" in rule.pattern.pattern)  # what may begin with a blank

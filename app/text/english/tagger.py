@@ -1,0 +1,113 @@
+"""Tag the parts of an English phrase: of what class each is, from its own form and the words beside it."""
+
+import re
+from collections.abc import Iterator
+
+from firstword.app.text.addresses import find_addresses
+from firstword.app.text.english import contexts, rules, units, vocabulary
+from firstword.app.text.english.conditions import is_roman
+from firstword.app.text.english.context import Context, Tag
+from firstword.app.text.phrases import Phrase
+
+# ruff: noqa: RUF001  typographic quotes are meant
+
+_AROUND = re.compile(r"(?P<before>[\"'“‘(\[]*)(?P<core>\S*?)(?P<after>[\"'”’)\],;:!?]*)")
+_RUN = re.compile(r"\s+|</?[a-z]+>|<\|[^<>\s]{1,20}\|>|[^\W\d_]+(?:['’][^\W\d_]+)*|.", re.DOTALL)
+
+
+def tag(text: str, phrase: Phrase) -> Iterator[Tag | str]:
+    """Yield the tagged parts of a phrase and, as strings, what stands between them; together the text."""
+    parts = _AROUND.fullmatch(text)
+    if parts and (spoken := _long_form(parts["core"], phrase)):
+        yield from filter(None, [parts["before"]])
+        yield Tag("abbreviation.word", parts["core"], {"spoken": spoken})
+        yield from filter(None, [parts["after"]])
+        return
+    context = Context(text, phrase)
+    position = 0
+    for start, end, fields in find_addresses(text):
+        yield from _tags(context, position, start)
+        yield Tag("electronic.address", text[start:end], fields)
+        position = end
+    yield from _tags(context, position, len(text))
+
+
+def _long_form(word: str, phrase: Phrase) -> str | None:
+    """What an abbreviation stands for beside its neighbors; None: the word is none."""
+    following = phrase.following.strip(vocabulary.EDGES)
+    if word == vocabulary.SAINT_OR_STREET:
+        return "Saint" if is_saint(phrase) else "Street"
+    if word in vocabulary.COUNTED:
+        is_numbered = following[:1].isdigit() or following[:1] == "#" or is_roman(following.rstrip("."))
+        if is_numbered:
+            return vocabulary.COUNTED[word]
+    if word in contexts.STREETS and phrase.previous[:1].isdigit() and phrase.previous[-1:].isalpha():
+        return contexts.STREETS[word]
+    if word == "Sr." and following[:1].isupper() and not phrase.previous[:1].isupper():
+        return "Sister"
+    if word == "Co." and phrase.previous == "&":
+        return "Company"
+    if word.endswith(".") and vocabulary.MONTH_NAME.fullmatch(word):
+        return vocabulary.MONTHS[word[:3].lower()]
+    if word == "v." and not (phrase.previous[:1].isupper() and following[:1].isupper()):
+        return None
+    for table in (vocabulary.TITLES, vocabulary.BETWEEN, vocabulary.ABBREVIATIONS, vocabulary.SHORT_FORMS):
+        if word in table:
+            spoken = table[word]
+            return (
+                " ".join(spoken.replace(".", " ").upper().split())
+                if vocabulary.DOTTED.fullmatch(spoken)
+                else spoken
+            )
+    if vocabulary.DOTTED.fullmatch(word):
+        return " ".join(word.replace(".", " ").upper().split())
+    return None
+
+
+def begins_sentence(word: str) -> bool:
+    """Whether the word behind an abbreviation's full stop begins a sentence."""
+    return word.strip(vocabulary.EDGES) in contexts.STARTERS
+
+
+def is_saint(phrase: Phrase) -> bool:
+    """Whether "St." is one, rather than a street: before a name, and not behind that of a street."""
+    following, previous = phrase.following.strip(vocabulary.EDGES), phrase.previous.strip(vocabulary.EDGES)
+    if not following[:1].isupper() or begins_sentence(following):
+        return False
+    return not previous[:1].isdigit() and previous not in contexts.STREET_NAMES
+
+
+def _tags(context: Context, position: int, end: int) -> Iterator[Tag | str]:
+    text = context.text
+    while position < end:
+        character = text[position]
+        found, rule = None, None
+        for rule in _candidates(text, position, character):
+            found = rule.pattern.match(text, position, end)
+            if found and found.end() > position and (rule.where is None or rule.where(found, context)):
+                break
+            found = None
+        if found is None:
+            run = _RUN.match(text, position, end)
+            assert run is not None, text
+            yield run[0]
+            position = run.end()
+        else:
+            assert rule is not None
+            yield Tag(rule.form, found[0], found.groupdict())
+            position = found.end()
+
+
+def _candidates(text: str, position: int, character: str) -> tuple[rules.Rule, ...]:
+    before = text[position - 1] if position else ""
+    if character.isdigit() and character.isascii():
+        return rules.DIGITS_OF_CODE if before.isalpha() else rules.DIGITS
+    if character.isspace():
+        return rules.BLANKS
+    if character.isascii() and character.isalpha():
+        return rules.AFTER_DIGIT if before.isdigit() else rules.LETTERS if not before.isalnum() else ()
+    if character in units.SIGNS:
+        return rules.CURRENCIES
+    if character == "-" and before.isalpha() and before.isascii():
+        return rules.HYPHENS_OF_CODE
+    return rules.SLASHES if character == "/" else rules.OTHERS

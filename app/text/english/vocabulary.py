@@ -1,0 +1,258 @@
+"""English words, abbreviations, signs and units that change how their neighbors are read."""
+
+import re
+
+# ruff: noqa: RUF001  typographic dashes, quotes and signs are meant
+
+
+MONTHS = {
+    "jan": "January",
+    "feb": "February",
+    "mar": "March",
+    "apr": "April",
+    "may": "May",
+    "jun": "June",
+    "jul": "July",
+    "aug": "August",
+    "sep": "September",
+    "oct": "October",
+    "nov": "November",
+    "dec": "December",
+}
+MONTH = (
+    r"(?:[Jj]an(?:uary|\.)?|[Ff]eb(?:ruary|\.)?|[Mm]ar(?:ch|\.)?|[Aa]pr(?:il|\.)?|[Mm]ay|[Jj]une?\b|[Jj]un\.?"
+    r"|[Jj]uly?\b|[Jj]ul\.?|[Aa]ug(?:ust|\.)?|[Ss]ep(?:tember|t?\.)?|[Ss]ept|[Oo]ct(?:ober|\.)?"
+    r"|[Nn]ov(?:ember|\.)?|[Dd]ec(?:ember|\.)?"
+    r"|JAN(?:UARY)?|FEB(?:RUARY)?|MAR(?:CH)?|APR(?:IL)?|MAY|JUNE?|JULY?|AUG(?:UST)?|SEPT?(?:EMBER)?|OCT(?:OBER)?"
+    r"|NOV(?:EMBER)?|DEC(?:EMBER)?)"
+)
+
+# What a word stands for before a name: its full stop ends no sentence.
+TITLES = {
+    "Dr.": "Doctor",
+    "Drs.": "Doctors",
+    "Mr.": "Mister",
+    "Mrs.": "Missus",
+    "Ms.": "Miz",
+    "Messrs.": "Messieurs",
+    "Prof.": "Professor",
+    "Rev.": "Reverend",
+    "Fr.": "Father",
+    "Hon.": "Honorable",
+    "Gen.": "General",
+    "Maj.": "Major",
+    "Col.": "Colonel",
+    "Capt.": "Captain",
+    "Cmdr.": "Commander",
+    "Lt.": "Lieutenant",
+    "Sgt.": "Sergeant",
+    "Cpl.": "Corporal",
+    "Pvt.": "Private",
+    "Gov.": "Governor",
+    "Sen.": "Senator",
+    "Rep.": "Representative",
+    "Pres.": "President",
+    "Amb.": "Ambassador",
+    "Atty.": "Attorney",
+    "Supt.": "Superintendent",
+    "Det.": "Detective",
+    "Insp.": "Inspector",
+    "Mt.": "Mount",
+    "Ft.": "Fort",
+    "Govt.": "Government",
+    "Univ.": "University",
+    "Dist.": "District",
+}
+# Before a number only, in digits or roman; elsewhere they are words ("No.") or rare.
+COUNTED = {
+    "No.": "Number",
+    "no.": "number",
+    "Nos.": "Numbers",
+    "nos.": "numbers",
+    "Nr.": "Number",
+    "Fig.": "Figure",
+    "fig.": "figure",
+    "Figs.": "Figures",
+    "figs.": "figures",
+    "Eq.": "Equation",
+    "eq.": "equation",
+    "Tab.": "Table",
+    "Vol.": "Volume",
+    "vol.": "volume",
+    "Vols.": "Volumes",
+    "Ch.": "Chapter",
+    "ch.": "chapter",
+    "Chap.": "Chapter",
+    "Sec.": "Section",
+    "sec.": "section",
+    "Sect.": "Section",
+    "Art.": "Article",
+    "Pt.": "Part",
+    "pt.": "part",
+    "Ex.": "Example",
+    "ex.": "example",
+    "p.": "page",
+    "pp.": "pages",
+    "pg.": "page",
+    "para.": "paragraph",
+    "ver.": "version",
+    "ext.": "extension",
+    "Ext.": "extension",
+    "ext": "extension",
+    "Apt": "Apartment",
+    "Apt.": "Apartment",
+    "apt.": "apartment",
+    "Ste.": "Suite",
+    "Bldg.": "Building",
+    "Rm.": "Room",
+    "Rs.": "Rupees",
+    "ca.": "circa",
+    "c.": "circa",
+    "est.": "established",
+    "Est.": "established",
+    "max.": "maximum",
+    "min.": "minimum",
+    "tel.": "telephone",
+    "Tel.": "telephone",
+}
+# Their full stop ends no sentence, whatever follows.
+BETWEEN = {
+    "e.g.": "for example",
+    "i.e.": "that is",
+    "vs.": "versus",
+    "v.": "versus",
+    "viz.": "namely",
+    "cf.": "compare",
+    "approx.": "approximately",
+    "incl.": "including",
+    "esp.": "especially",
+}
+# Their full stop ends a sentence where the next word is one that begins sentences, or none follows.
+ABBREVIATIONS = {
+    "etc.": "et cetera",
+    "al.": "al",
+    "Ph.D.": "P H D",
+    "Ph.D": "P H D",
+    "Jr.": "Junior",
+    "Sr.": "Senior",
+    "Esq.": "Esquire",
+    "Inc.": "Incorporated",
+    "Ltd.": "Limited",
+    "Corp.": "Corporation",
+    "Co.": "Company",
+    "Bros.": "Brothers",
+    "Dept.": "Department",
+    "dept.": "department",
+    "Assn.": "Association",
+    "Natl.": "National",
+    "Intl.": "International",
+    "Ave.": "Avenue",
+    "Blvd.": "Boulevard",
+    "Rd.": "Road",
+    "Ln.": "Lane",
+    "Hwy.": "Highway",
+    "Pkwy.": "Parkway",
+    "Sq.": "Square",
+    "Mon.": "Monday",
+    "Tue.": "Tuesday",
+    "Tues.": "Tuesday",
+    "Wed.": "Wednesday",
+    "Thu.": "Thursday",
+    "Thur.": "Thursday",
+    "Thurs.": "Thursday",
+    "Fri.": "Friday",
+    "Sat.": "Saturday",
+    "hrs.": "hours",
+    "mins.": "minutes",
+    "yrs.": "years",
+    "lbs.": "pounds",
+    "ft.": "feet",
+    "sq.": "square",
+    "cu.": "cubic",
+    "fl.": "fluid",
+    "misc.": "miscellaneous",
+    "temp.": "temperature",
+    "avg.": "average",
+}
+# Without a full stop.
+SHORT_FORMS = {
+    "w/": "with",
+    "w/o": "without",
+    "b/c": "because",
+    "a/c": "A C",
+    "c/o": "care of",
+    "n/a": "not applicable",
+    "N/A": "not applicable",
+    "vs": "versus",
+    "Ave": "Avenue",
+    "Blvd": "Boulevard",
+    "Hwy": "Highway",
+    "Pkwy": "Parkway",
+}
+SAINT_OR_STREET = "St."
+OPERATORS = {
+    "+": "plus",
+    "=": "equals",
+    "×": "times",
+    "÷": "divided by",
+    "*": "times",
+    "/": "divided by",
+    "x": "by",
+    "<": "is less than",
+    ">": "is greater than",
+    "≤": "at most",
+    "≥": "at least",
+    "≠": "is not equal to",
+    "-": "to",
+    "–": "to",
+    "—": "to",
+    "--": "to",
+    "−": "minus",
+}
+SCALES = {
+    "k": "thousand",
+    "K": "thousand",
+    "m": "million",
+    "M": "million",
+    "mn": "million",
+    "mln": "million",
+    "mil": "million",
+    "MM": "million",
+    "bn": "billion",
+    "Bn": "billion",
+    "bln": "billion",
+    "B": "billion",
+    "b": "billion",
+    "tn": "trillion",
+    "T": "trillion",
+    "hundred": "hundred",
+    "thousand": "thousand",
+    "million": "million",
+    "billion": "billion",
+    "trillion": "trillion",
+    "quadrillion": "quadrillion",
+    "lakh": "lakh",
+    "crore": "crore",
+}
+SCALES |= {name.capitalize(): name for name in ("hundred", "thousand", "million", "billion", "trillion")}
+
+DOTTED = re.compile(r"(?:[A-Za-z]\.){2,}")
+INITIAL = re.compile(r"[A-Z]\.")
+
+EDGES = "\"'“”‘’()[],;:!?*_"  # what may stand around a word; full stops belong to it
+MONTH_NAME = re.compile(MONTH)
+HALF_OF_DAY = re.compile(r"[AaPp]\.?[Mm]\.?")
+_STOPPED = frozenset({*TITLES, *COUNTED, *BETWEEN, *ABBREVIATIONS, SAINT_OR_STREET})
+
+
+def is_abbreviation(word: str) -> bool:
+    """Whether the full stop at its end belongs to the word, judged by the word alone."""
+    bare = word.strip(EDGES)
+    if not bare.endswith("."):
+        return False
+    return (
+        bare in _STOPPED
+        or DOTTED.fullmatch(bare) is not None
+        or INITIAL.fullmatch(bare) is not None
+        or MONTH_NAME.fullmatch(bare) is not None
+    )

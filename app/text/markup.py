@@ -1,0 +1,81 @@
+"""Clean a phrase: drop what cannot be spoken, markdown, HTML and pictures, and part what they parted."""
+
+import html
+import re
+
+# ruff: noqa: RUF001  typographic marks are meant
+
+_PICTURE = "\u2190-\u21ff\u2300-\u23ff\u2500-\u27bf\u2b00-\u2bff\ufe0e\ufe0f\u20e3\U0001f000-\U0001faff"
+_PICTURES = re.compile(f"[{_PICTURE}][{_PICTURE}\u200d\U000e0020-\U000e007f]*")
+_BETWEEN_WORDS = re.compile(rf"(?<=\w){_PICTURES.pattern}(?=\w)")
+# Controls, lone surrogates, private use, marks of direction and of byte order.
+_UNSPEAKABLE = re.compile(
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ud800-\udfff"
+    "\ue000-\uf8ff\ufeff\ufff0-\uffff\U000e0000-\U000e007f\U000f0000-\U000fffff]"
+)
+_CHECKPOINT_MARKS = re.compile(r"\[[a-z][a-z_-]*\]|</?[a-z]+>|<\|[A-Za-z_]+\|>")  # a checkpoint's own marks
+_LINK_TARGET = re.compile(r"(?<=\])\([^()\s]*\)")
+_MARKDOWN = re.compile(
+    r"!(?=\[)|\$\$|[][`™®©]|~~|(?<![0-9)])(?<![0-9)]\s)\*|\*(?!\s?[0-9(])"
+    r"|\^(?![-−(\w])|(?<![\w)])\^|(?<!\w)_+|_+(?!\w)|(?<!\w)#+(?=\s|$|[^\W\d])"
+)
+_PARTING = re.compile(r"\\(?=\w)|(?<=\w)\|(?=\w)")
+_LOST = re.compile(r"[\\|]")
+_INNER_UNDERSCORE = re.compile(r"(?<=\w)_+(?=\w)")
+_RULE = re.compile(r"[-=_+~|:]{3,}")
+_FENCE = re.compile(r"(?:```|~~~)[\w+#.-]*")
+_BULLETS = re.compile(r"[•◦▪‣●○■□▶►∙⁃✓✔☐☑☒]+")
+_HASHTAG = re.compile(r"#(?=[A-Za-z])")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF10, 0xFF5B) if chr(code).isalnum()}
+_HTML = (
+    "a|abbr|article|b|big|blockquote|body|br|button|center|cite|code|dd|del|div|dl|dt|em|font|footer|form|h[1-6]"
+    "|head|header|hr|html|i|img|input|ins|kbd|label|li|link|main|mark|meta|nav|ol|option|p|pre|q|samp|script"
+    "|section|select|small|span|style|sub|sup|table|tbody|td|textarea|tfoot|th|thead|title|tr|tt|u|ul|var"
+)
+_HTML_TAG = re.compile(rf"</?(?:{_HTML})(?:\s[^<>]*)?/?>", re.IGNORECASE)
+_KEY = re.compile(r"<([A-Z][\w+ -]{0,20})>")
+_ENTITY = re.compile(r"&(?:#\d{1,6}|#x[0-9A-Fa-f]{1,5}|[A-Za-z]{2,8});")
+HTML_OPENING = re.compile(rf"<(?:{_HTML})$", re.IGNORECASE)
+"""A tag whose attributes come as the next words."""
+
+
+def clean_phrase(phrase: str) -> str:
+    """Remove what cannot be spoken, controls, pictures and markup; make full-width letters plain."""
+    if phrase.isalpha() and (phrase.isascii() or "\u4e00" <= phrase <= "\u9fff"):
+        return phrase
+    phrase = _PICTURES.sub("", _BETWEEN_WORDS.sub(" ", _UNSPEAKABLE.sub("", _BULLETS.sub(" ", phrase))))
+    phrase = phrase.translate(_FULL_WIDTH).strip()
+    if _RULE.fullmatch(phrase) or _FENCE.fullmatch(phrase):
+        return ""
+    if "&" in phrase:
+        phrase = _ENTITY.sub(lambda entity: html.unescape(entity[0]), phrase)
+    if "<" in phrase:
+        phrase = _KEY.sub(r"\1", _HTML_TAG.sub(" ", phrase))
+    if _HASHTAG.match(phrase):
+        phrase = _CAMEL.sub(" ", phrase)
+    parts = [_cleaned(between) for between in _CHECKPOINT_MARKS.split(phrase)]
+    marks = [*_CHECKPOINT_MARKS.findall(phrase), ""]
+    return " ".join("".join(text + mark for text, mark in zip(parts, marks, strict=True)).split())
+
+
+def _cleaned(text: str) -> str:
+    is_address = "@" in text or "//" in text or "www." in text
+    text = _LINK_TARGET.sub("", text)
+    text = text if is_address else _INNER_UNDERSCORE.sub(" ", text)
+    return _LOST.sub("", _PARTING.sub(" ", _MARKDOWN.sub("", text)))
+
+
+def is_tick_box(phrase: str, previous: str) -> bool:
+    """Whether a phrase is the ticked box of a list's item."""
+    return phrase in ("[x]", "[X]") and previous in ("-", "*", "+", "•")
+
+
+def cell_pause(phrase: str, has_newline: bool, previous: str, following: str) -> str | None:
+    """What the bar between a table's cells is spoken as; None: the phrase is none."""
+    if phrase != "|":
+        return None
+    is_at_edge = has_newline or not following or not previous or previous[-1] in "|.!?:,"
+    if is_at_edge:
+        return ""
+    return "." if following.startswith("|") else ","
