@@ -99,13 +99,16 @@ test-fast: setup
 bench: setup
 	$(BIN)/python -m bench report
 
-# Teachers and judges of the built-in voice. Text and flite are Debian's:
-# apt-get install flite wordnet-base anarchism fortunes jargon-text debian-reference-en
+# Teachers and judges of the built-in voice; Kokoro's styles are npm's. Text and flite are Debian's:
+# apt-get install npm flite wordnet-base anarchism fortunes jargon-text debian-reference-en
+STYLES := $(VENV)/share/kokoro-js
 setup-voice: $(VOICE_INSTALLED)
 
 $(VOICE_INSTALLED): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[voice]'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps resemblyzer==0.1.4
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps resemblyzer==0.1.4 distillmos==0.9.1 xls-r-sqa==0.1.0
+	mkdir -p $(STYLES)
+	cd $(STYLES) && npm pack --silent kokoro-js@1.2.1 && tar -xzf kokoro-js-1.2.1.tgz && rm kokoro-js-1.2.1.tgz
 	touch $@
 
 # Make the checkout ready to be carried to a machine with a GPU and without a network, where bench/gpu/run.sh

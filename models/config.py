@@ -4,6 +4,7 @@
 samples are defined here once and derived everywhere else.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -244,6 +245,66 @@ class HiFTConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class HarmonicVocosConfig:
+    """The vocoder that filters harmonics and noise frame by frame: `models/harmonic_vocos`.
+
+    Its frames, `hop_samples` apart, are others than the mel's.
+    """
+
+    sample_rate_hz: int
+    channels: int
+    hidden_channels: int  # of a block
+    num_layers: int
+    f0_channels: int
+    f0_layers: int
+    lookahead_frames: int  # frames of the spectrum
+    n_fft: int
+    hop_samples: int
+    audio_limit: float = 0.99
+    num_mels: int = NUM_MELS
+
+    @property
+    def samples_per_frame(self) -> int:
+        """Samples of a mel frame."""
+        return self.sample_rate_hz // FRAME_RATE_HZ
+
+    @property
+    def num_bins(self) -> int:
+        return self.n_fft // 2 + 1
+
+    @property
+    def edge_frames(self) -> int:
+        """Frames within half a window."""
+        return self.n_fft // 2 // self.hop_samples
+
+    @property
+    def f0_lookahead_frames(self) -> int:
+        """F0 is known half a window of pulses before the spectrum that it drives."""
+        return self.lookahead_frames - self.edge_frames
+
+    @property
+    def frame_period(self) -> int:
+        """Frames after which they lie between mel frames as before."""
+        return self.samples_per_frame // math.gcd(self.samples_per_frame, self.hop_samples)
+
+    def num_frames(self, num_mel_frames: int) -> int:
+        """Frames whose hops cover so many mel frames."""
+        return -(-num_mel_frames * self.samples_per_frame // self.hop_samples)
+
+    def known_frames(self, num_mel_frames: int) -> int:
+        """Frames that lie between mel frames that are known, of so many from the start."""
+        middle = num_mel_frames * self.samples_per_frame - self.samples_per_frame // 2
+        return -(-middle // self.hop_samples)
+
+    def first_mel(self, frame: int) -> int:
+        """The mel frame at whose middle a frame lies, or behind it."""
+        return max(0, (frame * self.hop_samples - self.samples_per_frame // 2) // self.samples_per_frame)
+
+
+VocoderConfig = HiFTConfig | HarmonicVocosConfig
+
+
+@dataclass(frozen=True, slots=True)
 class MelConfig:
     """The prompt mel of a checkpoint; `fmax_hz` None means half the sample rate."""
 
@@ -267,8 +328,17 @@ class ModelConfig:
     token_rate_hz: int
     lm: LMConfig
     flow: FlowConfig
-    hift: HiFTConfig
+    vocoder: VocoderConfig
     mel: MelConfig
+
+    @property
+    def hift(self) -> HiFTConfig:
+        """Of a checkpoint whose vocoder is HiFT. Raises CheckpointError for another."""
+        if not isinstance(self.vocoder, HiFTConfig):
+            raise CheckpointError(
+                "the vocoder is Harmonic Vocos; expected HiFT, as published checkpoints have it"
+            )
+        return self.vocoder
 
     def with_solver_steps(self, num_steps: int) -> "ModelConfig":
         """The same, but for the steps in which the flow is solved."""

@@ -2,9 +2,12 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 from firstword.models.flow.incremental import FlowNetworks
+from firstword.models.harmonic_vocos.streaming import HarmonicNetworks
 from firstword.models.hift.hift import Generate
+from firstword.models.hift.streaming import Vocoder
 from firstword.models.lm.decoder import SpeechLM
 from firstword.models.lm.tokens import TokenGenerator
 
@@ -31,13 +34,15 @@ class Networks:
     """What a runtime provides of a checkpoint; None: torch's own network runs, or another runtime's.
 
     lm: the language model in this process. start_tokens: the language model in a process of its own.
-    vocoder: the HiFT's generator.
+    vocoder: HiFT's generator, or the networks of Harmonic Vocos, as the checkpoint has one or the other.
+    whole_vocoder: from mel to samples, with the states that it needs.
     """
 
     lm: SpeechLM | None = None
     start_tokens: StartTokens | None = None
     flow: FlowNetworks | None = None
-    vocoder: Generate | None = None
+    vocoder: Generate | HarmonicNetworks | None = None
+    whole_vocoder: Vocoder[Any] | None = None
 
     def __or__(self, other: "Networks") -> "Networks":
         """Return both; where both have a part, the other's."""
@@ -46,4 +51,5 @@ class Networks:
             start_tokens=other.start_tokens or self.start_tokens,
             flow=other.flow or self.flow,
             vocoder=other.vocoder or self.vocoder,
+            whole_vocoder=other.whole_vocoder or self.whole_vocoder,
         )

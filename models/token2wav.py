@@ -11,7 +11,7 @@ remembers hangs from its state object; deleting that frees everything.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -23,7 +23,9 @@ from firstword.models.flow.incremental import FlowPrompt, FlowState, Incremental
 from firstword.models.frontend.equalizer import Equalizer
 from firstword.models.frontend.mel_match import apply_mel_map
 from firstword.models.frontend.speaker import SpeakerFeatures, align_prompt
-from firstword.models.hift.hift import HiFT
+from firstword.models.harmonic_vocos.network import HarmonicVocos
+from firstword.models.harmonic_vocos.streaming import HarmonicNetworks, HarmonicVocoder
+from firstword.models.hift.hift import Generate, HiFT
 from firstword.models.hift.streaming import (
     CausalVocoder,
     Sound,
@@ -98,6 +100,16 @@ class StreamState:
         return samples if self.equalizer is None else self.equalizer(samples.to(self.equalizer.taps))
 
 
+def streaming_vocoder(
+    network: HiFT | HarmonicVocos, other: Generate | HarmonicNetworks | None = None
+) -> Vocoder[Any]:
+    """Return the streaming vocoder of a network; other: runs instead of it, for a vocoder of its class."""
+    if isinstance(network, HarmonicVocos):
+        return HarmonicVocoder(network, cast(HarmonicNetworks | None, other))
+    kind = CausalVocoder if network.config.is_causal else WindowedVocoder
+    return kind(network, cast(Generate | None, other))
+
+
 class Token2Wav:
     """Holds the weights. Threads may share it, as long as no two have the same state.
 
@@ -110,7 +122,7 @@ class Token2Wav:
     def __init__(
         self,
         flow: Flow,
-        hift: HiFT,
+        hift: HiFT | HarmonicVocos,
         window_s: float | None = DEFAULT_WINDOW_S,
         max_state_bytes: int | None = None,
         networks: Networks | None = None,
@@ -119,8 +131,7 @@ class Token2Wav:
         if max_state_bytes is None and networks.flow is not None:
             max_state_bytes = networks.flow.max_state_bytes
         self._flow = IncrementalFlow(flow, networks.flow)
-        kind = CausalVocoder if hift.config.is_causal else WindowedVocoder
-        self.vocoder: Vocoder[Any] = kind(hift, networks.vocoder)
+        self.vocoder: Vocoder[Any] = networks.whole_vocoder or streaming_vocoder(hift, networks.vocoder)
         self._hift = hift
         self._device = next(hift.parameters()).device
         self._vocab_size = flow.config.vocab_size
@@ -385,7 +396,8 @@ class CosyVoice1Token2Wav:
             raise ValueError(f"hop_tokens is {hop_tokens}, expected at least 1")
         self._flow = flow
         self._device = next(hift.parameters()).device
-        self._vocoder = WindowedVocoder(hift, None if networks is None else networks.vocoder)
+        generate = None if networks is None else networks.vocoder
+        self._vocoder = WindowedVocoder(hift, cast(Generate | None, generate))
         self.hop_tokens = hop_tokens
         self.lookahead_tokens = OVERLAP_TOKENS
         self.sample_rate_hz = hift.config.sample_rate_hz

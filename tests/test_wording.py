@@ -17,7 +17,7 @@ WORDS = re.compile(
     r"(label|model|travel|level|signal)l(ed|ing)|grey|spelt|learnt)\b",
     re.IGNORECASE,
 )
-DATA = {"english_vocabulary.py", "english_numbers.py"}  # words that the normalizer reads
+DATA = {"contexts.py", "vocabulary.py", "numbers.py"}  # words that the normalizer reads
 
 
 def test_plain_words_in_us_spelling() -> None:

@@ -12,6 +12,7 @@ STAGES = {  # and their modules
     "vocoder": "vocoder",
     "vocoder_adversarial": "vocoder_adversarial",
     "vocoder_f0": "vocoder_f0",
+    "harmonic_vocos": "harmonic_vocos",
     "speech_tokenizer": "speech_tokenizer",
     "speaker_encoder": "speaker_encoder",
     "flow": "flow",

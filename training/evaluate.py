@@ -156,7 +156,7 @@ class Examiner:
         result, name = self.result, self.result.speaker
         self._listen("teacher", text, teacher)
         mel = self.mel(torch.from_numpy(teacher))[None]
-        self._listen("copy", text, vocode(self.offline.hift, mel, place))
+        self._listen("copy", text, vocode(self.offline.vocoder, mel, place))
         again = self.voice.respeak(teacher, name)
         self._listen("tokens", text, again)
         result.mel_distance_db.append(self._mel_distance(teacher, again))

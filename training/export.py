@@ -22,15 +22,17 @@ from firstword.models.config import (
     TRAITS_FILE,
     Family,
 )
+from firstword.models.hift.hift import HiFT
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.tokenizer import PRONUNCIATION_FOLDER, QWEN2_FOLDER
 from firstword.models.tokenizer.accents import accent_file
 from firstword.models.tokenizer.heteronyms import HETERONYMS_FILE
 from firstword.models.tokenizer.pronunciation import DICTIONARY_FILE, NETWORK_FILE
-from training import accents, flow, language_model, speaker_encoder, speech_tokenizer, vocoder
+from training import accents, flow, language_model, speaker_encoder, speech_tokenizer
 from training.checkpoint_yaml import qwen2_json, voice_yaml
 from training.corpus import trim
 from training.flow_enrolment import load_flow
+from training.harmonic_vocos import load_exported
 from training.networks.flow import folded
 from training.networks.speech_tokenizer import TokenEncoder
 from training.onnx_export import export_onnx
@@ -42,7 +44,6 @@ from training.teachers.spoken import SAMPLE_RATE_HZ, Samples
 from training.text_tokenizer import read_tokenizer
 from training.tokenizer_through_flow import load_tokenizer
 from training.trainer import load_average
-from training.vocoder_f0 import load_vocoder
 
 PROMPT_TEXT = "Hello, my voice was made on a small machine, so please be kind."
 FORMER_SPEAKERS = {"rms": "alder", "slt": "wren", "awb": "flint", "kal16": "alder", "lark": "finch"}
@@ -89,10 +90,10 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
     """
     lm = load_language_model(settings)
     acoustic = load_flow(settings)
-    hift = load_vocoder(settings)
+    exported = load_exported(settings)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / QWEN2_FOLDER).mkdir(exist_ok=True)
-    yaml = voice_yaml(lm.config, flow.config(settings), vocoder.config(settings))
+    yaml = voice_yaml(lm.config, flow.config(settings), exported.config)
     (directory / "cosyvoice2.yaml").write_text(yaml)
     traits = PHONEME_TRAITS if settings.language_model.reads == "phonemes" else TRAITS
     heads = language_model.alignment_heads(settings.language_model)
@@ -117,7 +118,7 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
     for name, network, table, dtype in (
         ("llm", lm, QWEN2_LM, torch.float16),
         ("flow", folded(acoustic), UNET_FLOW, torch.float16),
-        ("hift", hift, HIFT, torch.float32),
+        ("hift", exported, HIFT if isinstance(exported, HiFT) else (), torch.float32),
     ):
         save_file(published_tensors(network, table, dtype), directory / f"{name}.safetensors")
     for stage, write in (

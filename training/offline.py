@@ -12,7 +12,10 @@ from firstword.models.checkpoint.open import Checkpoint
 from firstword.models.config import FRAMES_PER_TOKEN
 from firstword.models.flow.flow import Flow
 from firstword.models.frontend.speaker import SpeakerFeatures
+from firstword.models.harmonic_vocos.network import HarmonicVocos
+from firstword.models.harmonic_vocos.streaming import HarmonicVocoder
 from firstword.models.hift.hift import HiFT
+from firstword.models.hift.streaming import vocode_whole
 from training.teachers.spoken import Samples
 
 
@@ -23,7 +26,7 @@ class OfflineToken2Wav:
         flow = checkpoint.load_flow()
         assert isinstance(flow, Flow), checkpoint.config.family
         self._flow = flow
-        self.hift = checkpoint.load_hift()
+        self.vocoder = checkpoint.load_vocoder()
 
     @torch.inference_mode()
     def solve(self, tokens: Sequence[int], speaker: SpeakerFeatures, seed: int = 0) -> Samples:
@@ -35,12 +38,19 @@ class OfflineToken2Wav:
             speaker.embedding[None],
         )
         assert mel.shape[-1] == FRAMES_PER_TOKEN * len(tokens), mel.shape
-        return vocode(self.hift, mel, seed)
+        return vocode(self.vocoder, mel, seed)
 
 
 @torch.inference_mode()
-def vocode(hift: HiFT, mel: Tensor, seed: int = 0) -> Samples:
+def vocode(network: HiFT | HarmonicVocos, mel: Tensor, seed: int = 0) -> Samples:
     """mel (1, 80, T) -> (480 T,)."""
+    if isinstance(network, HiFT):
+        return _vocoded(network, mel, seed)
+    samples: Samples = vocode_whole(HarmonicVocoder(network), mel[0].T, seed).numpy()
+    return samples
+
+
+def _vocoded(hift: HiFT, mel: Tensor, seed: int) -> Samples:
     f0 = hift.predict_f0(mel)
     generator = torch.Generator().manual_seed(seed)
     num_samples = mel.shape[-1] * hift.config.samples_per_frame

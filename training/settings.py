@@ -164,6 +164,20 @@ class VocoderSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class HarmonicVocosSettings:
+    shards: int  # of each voice
+    channels: int
+    layers: int
+    f0_channels: int
+    f0_layers: int
+    told_frames: int  # of a crop whose spectra are told
+    told_rows: int  # of a batch, once other voices are in it
+    crop_frames: int  # of the others
+    altered_every: int  # the others' recordings of which one comes a second time, altered
+    train: TrainSettings
+
+
+@dataclass(frozen=True, slots=True)
 class AdversarialSettings:
     """Of the vocoder's second training, against discriminators."""
 
@@ -196,6 +210,7 @@ class Settings:
     seed: int
     processes: int
     voices: tuple[VoiceSettings, ...]
+    exported_vocoder: Literal["hift", "harmonic_vocos"]
     unseen: tuple[str, ...]  # teachers that nothing is trained with: registered speakers are judged by them
     corpus: CorpusSettings
     speech_tokenizer: SpeechTokenizerSettings
@@ -205,6 +220,7 @@ class Settings:
     vocoder: VocoderSettings
     vocoder_adversarial: AdversarialSettings
     vocoder_f0: F0Settings
+    harmonic_vocos: HarmonicVocosSettings
     speaker_encoder: SpeakerEncoderSettings
     flow: FlowSettings
     flow_enrolment: FlowEnrolmentSettings

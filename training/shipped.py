@@ -17,9 +17,18 @@ from firstword.models.config import SPEAKER_ENCODER_FILE, SPEECH_TOKENIZER_FILES
 from firstword.models.flow.flow import Flow
 from firstword.models.frontend.features import kaldi_fbank, without_mean
 from firstword.models.frontend.prompt_reader import SpeakerEncoder, SpeechTokenizer
+from firstword.models.hift.hift import HiFT
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.tokenizer import PRONUNCIATION_FOLDER, QWEN2_FOLDER
-from training import accents, flow, language_model, speaker_encoder, speech_tokenizer, vocoder
+from training import (
+    accents,
+    flow,
+    harmonic_vocos,
+    language_model,
+    speaker_encoder,
+    speech_tokenizer,
+    vocoder,
+)
 from training.networks.flow import unfolded
 from training.networks.speech_tokenizer import NUM_CODES
 from training.onnx_export import read_weights
@@ -45,7 +54,7 @@ def take(settings: Settings, directory: Path) -> None:
     speaker_encoder.save_embeddings(
         settings, lambda samples: encoder.embed(without_mean(kaldi_fbank(torch.from_numpy(samples))))
     )
-    lm, acoustic, hift = checkpoint.load_lm(), checkpoint.load_flow(), checkpoint.load_hift()
+    lm, acoustic, exported = checkpoint.load_lm(), checkpoint.load_flow(), checkpoint.load_vocoder()
     assert isinstance(lm, Qwen2LM), lm
     assert isinstance(acoustic, Flow), acoustic
     reader = language_model.build(settings, read_tokenizer(settings).vocab_size)
@@ -57,16 +66,18 @@ def take(settings: Settings, directory: Path) -> None:
         reader.lm.text_embedding.weight[: len(rows)] = rows
     state = lm.state_dict() | {"text_embedding.weight": reader.lm.text_embedding.weight.detach()}
     reader.lm.load_state_dict(state)
-    painter, speaker = Flow(flow.config(settings)), vocoder.build(settings)
+    painter = Flow(flow.config(settings))
     painter.load_state_dict(acoustic.state_dict())
-    speaker.load_state_dict(hift.state_dict())
+    is_hift = isinstance(exported, HiFT)
+    speaker: nn.Module = vocoder.build(settings) if is_hift else harmonic_vocos.build(settings)
+    speaker.load_state_dict(exported.state_dict())
     heard = speech_tokenizer.build(settings)
     read_weights(directory / SPEECH_TOKENIZER_FILES["cosyvoice2"], heard.encoder, "encoder")
     networks: dict[str, nn.Module] = {
         speech_tokenizer.STAGE: heard,
         language_model.STAGE: reader,
         flow.STAGE: unfolded(painter),
-        vocoder.STAGE: speaker,
+        vocoder.STAGE if is_hift else harmonic_vocos.STAGE: speaker,
     }
     if settings.spoken_accents and is_accented:
         num_rows = len(accents.counterparts(settings))

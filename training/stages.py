@@ -21,6 +21,7 @@ from training import corpus, flow, speaker_encoder, speech_tokenizer
 from training.export import PROMPT_TEXT
 from training.features import MEL
 from training.flow_enrolment import load_flow
+from training.harmonic_vocos import load_exported
 from training.networks.flow import folded
 from training.offline import vocode
 from training.report import show
@@ -30,7 +31,6 @@ from training.teachers.spoken import SAMPLE_RATE_HZ, Samples, Spoken
 from training.text.corpus import evaluation_sentences
 from training.tokenizer_through_flow import load_tokenizer
 from training.trainer import load_average
-from training.vocoder_f0 import load_vocoder
 
 Stage = Callable[[Spoken, int], Samples]
 
@@ -47,6 +47,7 @@ class Heard:
     words: int
     p808: float
     overall: float
+    distill_mos: float
 
 
 class Chain:
@@ -56,7 +57,7 @@ class Chain:
         self.teacher = open_teacher(voice.teacher)
         self._mel_of, self._whisper_of = MelExtractor(MEL), WhisperMelExtractor()
         self._place = settings.names.index(voice.name)
-        self._hift = load_vocoder(settings).float()
+        self._vocoder = load_exported(settings).float()
         self._tokenizer = speech_tokenizer.build(settings)
         self._voices = speaker_encoder.build(settings)
         self.stages: dict[str, Stage] = {"teacher": lambda spoken, _: spoken.waveform, "copy": self.copy}
@@ -71,12 +72,12 @@ class Chain:
             self.stages["respoken"] = self.respoken
 
     def copy(self, spoken: Spoken, seed: int) -> Samples:
-        return vocode(self._hift, self._mel(spoken)[None], seed)
+        return vocode(self._vocoder, self._mel(spoken)[None], seed)
 
     def decoded(self, spoken: Spoken, seed: int) -> Samples:
         digits = self._tokenizer.encoder.digits_of(self._whisper(spoken)[None]).round()
         mel, _ = self._tokenizer.decoder(digits, torch.tensor([self._place]))
-        return vocode(self._hift, (mel * self._tokenizer.mel_std + self._tokenizer.mel_mean).mT, seed)
+        return vocode(self._vocoder, (mel * self._tokenizer.mel_std + self._tokenizer.mel_mean).mT, seed)
 
     def respoken(self, spoken: Spoken, seed: int) -> Samples:
         fbank = kaldi_fbank(torch.from_numpy(corpus.heard(self._prompt)))
@@ -84,7 +85,7 @@ class Chain:
         mel = self._flow(
             self._tokens(spoken), self._tokens(self._prompt), self._mel(self._prompt).T[None], embedding
         )
-        return vocode(self._hift, mel, seed)
+        return vocode(self._vocoder, mel, seed)
 
     def _tokens(self, spoken: Spoken) -> Tensor:
         return self._tokenizer.encoder(self._whisper(spoken)[None])
@@ -100,6 +101,7 @@ class Chain:
 @torch.inference_mode()
 def judge(settings: Settings, voice: VoiceSettings, texts: list[str], wanted: list[str]) -> list[Heard]:
     """wanted: names of stages; those that never ran are left out."""
+    from training.judge.naturalness import distill_mos
     from training.judge.quality import quality
     from training.judge.recognise import Whisper
     from training.judge.words import fewest_errors
@@ -115,21 +117,24 @@ def judge(settings: Settings, voice: VoiceSettings, texts: list[str], wanted: li
                 said = whisper(samples, SAMPLE_RATE_HZ)
                 score = quality(samples, SAMPLE_RATE_HZ)
                 errors = fewest_errors(text, said)
-                results.append(Heard(voice.name, name, text, said, *errors, score.p808, score.overall))
+                scores = score.p808, score.overall, distill_mos(samples, SAMPLE_RATE_HZ)
+                results.append(Heard(voice.name, name, text, said, *errors, *scores))
     return results
 
 
 def table(results: list[Heard]) -> Iterator[str]:
     """Lines of Markdown; behind the means what two standard errors are."""
-    yield "| voice | stage | sentences | WER | P.808 | overall |"
-    yield "|---|---|---|---|---|---|"
+    yield "| voice | stage | sentences | WER | P.808 | overall | Distill-MOS |"
+    yield "|---|---|---|---|---|---|---|"
     for voice in dict.fromkeys(one.voice for one in results):
         for stage in dict.fromkeys(one.stage for one in results):
             mine = [one for one in results if (one.voice, one.stage) == (voice, stage)]
             if mine:
                 rate = sum(one.errors for one in mine) / sum(one.words for one in mine)
-                p808, overall = (_mean([getattr(one, name) for one in mine]) for name in ("p808", "overall"))
-                yield f"| {voice} | {stage} | {len(mine)} | {rate:.3f} | {p808} | {overall} |"
+                scores = " | ".join(
+                    _mean([getattr(one, name) for one in mine]) for name in ("p808", "overall", "distill_mos")
+                )
+                yield f"| {voice} | {stage} | {len(mine)} | {rate:.3f} | {scores} |"
 
 
 def _mean(values: list[float]) -> str:

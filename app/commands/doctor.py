@@ -82,7 +82,8 @@ def check_flow_backend(settings: Settings) -> Finding:
 
 
 def check_runtimes(settings: Settings) -> list[Finding]:
-    """Each runtime, and what it would say if it were asked for where it cannot run."""
+    """Each runtime: whether it can run here, and what it says where it cannot."""
+    from firstword.app.engine.backend import BackendError
     from firstword.app.engine.runtimes import all_runtimes, machine_of
     from firstword.models.checkpoint.open import open_checkpoint
     from firstword.models.config import CheckpointError
@@ -94,11 +95,18 @@ def check_runtimes(settings: Settings) -> list[Finding]:
         return []
     found = []
     for runtime in all_runtimes(settings.networks, settings.lm_engines):
-        refusal = runtime.refusal(machine, checkpoint)
         parts = ", ".join(runtime.provides)
-        message = (
-            f"can run {parts}" if refusal is None else f"cannot run {parts}; asked for, it says: {refusal}"
-        )
+        try:
+            refusal = runtime.refusal(machine, checkpoint)
+            declined = [runtime.declines(part, machine, checkpoint) for part in runtime.provides]
+        except BackendError as error:
+            refusal, declined = str(error), []
+        if refusal is not None:
+            message = f"cannot run {parts} here; asked for, it says: {refusal}"
+        elif all(declined):
+            message = f"can run {parts}, and is not taken: {declined[0]}"
+        else:
+            message = f"can run {parts}"
         found.append(Finding(f"runtime {runtime.name}", "ok", message))
     return found
 

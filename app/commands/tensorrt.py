@@ -44,7 +44,7 @@ def tensorrt(
         raise CommandFailed(f"--precision {dtype!r}; expected {', '.join(DTYPES)}")
     opened = open_checkpoint(settings.networks.checkpoint)
     window_s = settings.networks.window_s or None
-    flow, hift = opened.load_flow(), opened.load_hift()
+    flow, hift = opened.load_flow(), opened.load_vocoder()
     if not isinstance(flow, Flow):
         raise CommandFailed(f"{opened.directory}: a CosyVoice 1; there are engines of CosyVoice 2 and 3 only")
     out = to_stdout()

@@ -20,6 +20,7 @@ from firstword.app.text import language
 from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
 from firstword.models.cuda import choose_kernels
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
+from firstword.models.hift.hift import HiFT
 from firstword.models.lm.decoder import SpeechLM
 from firstword.models.lm.token_thread import TorchTokenGenerator
 from firstword.models.lm.tokens import TokenGenerator
@@ -161,11 +162,12 @@ def _load_token2wav(
 ) -> tuple[StreamingToken2Wav, PromptStates]:
     """Flow and vocoder, and what computes their prompt states."""
     loaded = flow_runtime.load("flow", networks) | vocoder_runtime.load("vocoder", networks)
-    flow, hift = networks.flow, networks.hift
+    flow, vocoder = networks.flow, networks.vocoder
     if isinstance(flow, CosyVoice1Flow):
-        cosyvoice1 = CosyVoice1Token2Wav(flow, hift, networks=loaded)
+        assert isinstance(vocoder, HiFT), vocoder
+        cosyvoice1 = CosyVoice1Token2Wav(flow, vocoder, networks=loaded)
         return cosyvoice1, cosyvoice1
-    token2wav = Token2Wav(flow, hift, options.window_s or None, options.max_state_bytes, loaded)
+    token2wav = Token2Wav(flow, vocoder, options.window_s or None, options.max_state_bytes, loaded)
     return token2wav, FirstHopPromptStates(token2wav, first_hop_tokens(options))
 
 

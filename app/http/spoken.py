@@ -6,7 +6,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 from firstword.app.audio.formats import OutputFormat
 from firstword.app.http.encoding import MIN_AUDIO_S, EncodedChunk, StreamEncoder
@@ -14,62 +14,52 @@ from firstword.app.http.errors import INTERNAL, error_body, row_of
 from firstword.app.http.schemas import SpokenWord, TimestampFields
 from firstword.app.http.session import StreamSession
 
-Part = TypeVar("Part")
-
 NO_TIMESTAMPS: Final = TimestampFields(timestamps=None)
 
 logger = logging.getLogger(__name__)
 
 
 class SpokenAudio:
-    """The encoded audio of a session that is entered. A chunk counts as sent once the next is asked for."""
+    """The speech of one session, which is entered for its chunks and left behind the last of them.
+
+    A chunk counts as sent once the next is asked for. Leaving `chunks` or `file` early ends the stream.
+    """
 
     def __init__(
-        self,
-        session: StreamSession,
-        output: OutputFormat,
-        encoder: StreamEncoder,
-        timestamps: TimestampFields = NO_TIMESTAMPS,
+        self, session: StreamSession, output: OutputFormat, timestamps: TimestampFields = NO_TIMESTAMPS
     ) -> None:
         self.session = session
         self.output = output
-        self._encoder = encoder
         self._timestamps = timestamps
 
-    async def chunks(self) -> AsyncGenerator[EncodedChunk]:
-        """Yield the audio as it is made; a stream without any becomes silence of MIN_AUDIO_S."""
-        async with aclosing(self._encoder.events(MIN_AUDIO_S)) as events:
-            async for event in events:
-                if isinstance(event, EncodedChunk):
-                    yield event
-                    self.session.record.audio_went(event.num_samples, self.output.sample_rate_hz)
+    def chunks(self) -> "aclosing[AsyncGenerator[EncodedChunk]]":
+        """Give the audio as it is made; a stream without any becomes silence of MIN_AUDIO_S."""
+        return aclosing(self._chunks())
 
-    async def file(self) -> AsyncGenerator[EncodedChunk]:
-        """Yield all of it at once, with true sizes in its header."""
-        file = await self._encoder.file()
-        yield file
-        self.session.record.audio_went(file.num_samples, self.output.sample_rate_hz)
+    def file(self) -> "aclosing[AsyncGenerator[EncodedChunk]]":
+        """Give all of it as one chunk, with true sizes in its header."""
+        return aclosing(self._file())
 
     def words(self, chunk: EncodedChunk) -> list[SpokenWord] | None:
         """Return the words that ended in the chunk, as the listener hears them; None: nobody asked."""
         return self._timestamps.spoken(chunk.words, self.session.stream.sample_rate_hz * self.output.speed)
 
+    async def _chunks(self) -> AsyncGenerator[EncodedChunk]:
+        rate_hz = self.output.sample_rate_hz
+        async with self.session as session:
+            with StreamEncoder(session.stream, self.output, session.record.encoded) as encoder:
+                async with aclosing(encoder.events(MIN_AUDIO_S)) as events:
+                    async for event in events:
+                        if isinstance(event, EncodedChunk):
+                            yield event
+                            session.record.audio_went(event.num_samples, rate_hz)
 
-async def framed(
-    session: StreamSession,
-    output: OutputFormat,
-    frame: Callable[[SpokenAudio], AsyncGenerator[Part]],
-    timestamps: TimestampFields = NO_TIMESTAMPS,
-) -> AsyncGenerator[Part]:
-    """Enter the session and yield what `frame` makes of its audio. Closing the generator ends the stream.
-
-    Raises what entering the session and its stream raise.
-    """
-    async with session:
-        with StreamEncoder(session.stream, output, session.record.encoded) as encoder:
-            async with aclosing(frame(SpokenAudio(session, output, encoder, timestamps))) as parts:
-                async for part in parts:
-                    yield part
+    async def _file(self) -> AsyncGenerator[EncodedChunk]:
+        async with self.session as session:
+            with StreamEncoder(session.stream, self.output, session.record.encoded) as encoder:
+                file = await encoder.file()
+                yield file
+                session.record.audio_went(file.num_samples, self.output.sample_rate_hz)
 
 
 async def reported(
@@ -107,27 +97,31 @@ class Framing:
 
 
 async def _plain(audio: SpokenAudio) -> AsyncGenerator[bytes]:
-    async for chunk in audio.chunks():
-        yield chunk.data
+    async with audio.chunks() as chunks:
+        async for chunk in chunks:
+            yield chunk.data
 
 
 async def _whole(audio: SpokenAudio) -> AsyncGenerator[bytes]:
-    async for file in audio.file():
-        yield file.data
+    async with audio.file() as files:
+        async for file in files:
+            yield file.data
 
 
 async def _lines(audio: SpokenAudio) -> AsyncGenerator[bytes]:
     """`audio` in base64 with the `words` that ended in it, a line each; at last `word_times`."""
-    async for chunk in audio.chunks():
-        yield line(in_json(audio, chunk))
+    async with audio.chunks() as chunks:
+        async for chunk in chunks:
+            yield line(in_json(audio, chunk))
     yield line({"word_times": audio.session.stream.stats.word_times})
 
 
 async def _object(audio: SpokenAudio) -> AsyncGenerator[bytes]:
     """`audio` in base64, `words` and how their times were found."""
-    async for file in audio.file():
-        content = {**in_json(audio, file), "word_times": audio.session.stream.stats.word_times}
-        yield json.dumps(content).encode()
+    async with audio.file() as files:
+        async for file in files:
+            content = {**in_json(audio, file), "word_times": audio.session.stream.stats.word_times}
+            yield json.dumps(content).encode()
 
 
 JSON_LINES: Final = "application/x-ndjson"

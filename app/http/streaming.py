@@ -1,7 +1,7 @@
 """Answer with a body that is made while it is sent."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, MutableMapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 
 from starlette.requests import Request
@@ -15,7 +15,7 @@ from firstword.app.http.errors import INTERNAL, row_of
 from firstword.app.http.schemas import TimestampFields
 from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
-from firstword.app.http.spoken import NO_TIMESTAMPS, Framing, framed, reported
+from firstword.app.http.spoken import NO_TIMESTAMPS, Framing, SpokenAudio, reported
 
 SYNTHETIC = "X-Firstword-Synthetic"  # a header of every answer with speech
 
@@ -63,18 +63,18 @@ class BodyResponse(Response):
     def __init__(
         self,
         parts: AsyncGenerator[bytes],
-        headers: MutableMapping[str, str],
+        headers: Callable[[], Mapping[str, str]],
         send_timeout_s: float,
         leave: Callable[[CancelReason], None] = ignore,
         is_whole: bool = False,
     ) -> None:
-        """headers: read with the first part; the generator may add to them before. leave: called with the
-        reason before a generator that has more to give is closed. is_whole: there is one part."""
+        """headers: asked for with the first part, or for a request of the headers alone. leave: called with
+        the reason before a generator that has more to give is closed. is_whole: there is one part."""
         self.status_code = 200
         self.background = None
         self.init_headers({"Cache-Control": "no-store"})
         self._parts = parts
-        self._first_headers = headers
+        self._headers_of_start = headers
         self._send_timeout_s = send_timeout_s
         self._leave = leave
         self._is_whole = is_whole
@@ -83,7 +83,7 @@ class BodyResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["state"].get("is_head"):
-            self.headers.update(self._first_headers)
+            self.headers.update(self._headers_of_start())
             await send(self._start())
             return await send({"type": "http.response.body", "body": b""})
 
@@ -121,7 +121,7 @@ class BodyResponse(Response):
                 if not self._has_started:
                     if self._is_whole:
                         self.headers["Content-Length"] = str(len(part))
-                    self.headers.update(self._first_headers)
+                    self.headers.update(self._headers_of_start())
                     self._has_started = True
                     await self._send(self._start(), send)
                 await self._send(
@@ -160,31 +160,21 @@ def audio_response(
     timestamps: what was asked of them. translate: puts errors into the words of a surface's own protocol.
     """
     session = StreamSession(service, request, http.state.received_s, http.headers)
-    headers = {
-        "X-Accel-Buffering": "no",
-        SYNTHETIC: "true",
-        "Content-Type": framing.media_type or FORMATS[output.format].media_type,
-    }
+    media_type = framing.media_type or FORMATS[output.format].media_type
 
-    async def parts() -> AsyncGenerator[bytes]:
-        has_begun = False
-        async with aclosing(framed(session, output, framing.frame, timestamps)) as framed_parts:
-            async for part in framed_parts:
-                if not has_begun:
-                    has_begun = True
-                    headers.update(_headers_of(session, output))
-                yield part
+    def headers() -> dict[str, str]:
+        own = {"Content-Type": media_type, "X-Accel-Buffering": "no", SYNTHETIC: "true"}
+        return own | (_headers_of(session, output) if session.is_admitted else {})
 
     def leave(reason: CancelReason) -> None:
         session.cancel_reason = reason
 
-    body = parts()
+    parts = framing.frame(SpokenAudio(session, output, timestamps))
     if framing.report is not None:
-        body = reported(body, framing.report)
+        parts = reported(parts, framing.report)
     if translate is not None:
-        body = translated(body, translate)
-    timeout_s = service.limits.slow_listener_timeout_s
-    return BodyResponse(body, headers, timeout_s, leave, framing.is_whole)
+        parts = translated(parts, translate)
+    return BodyResponse(parts, headers, service.limits.slow_listener_timeout_s, leave, framing.is_whole)
 
 
 def _headers_of(session: StreamSession, output: OutputFormat) -> dict[str, str]:

@@ -137,7 +137,7 @@ async def list_tokens(body: TokenRequestFields, request: Request, service: Servi
     )
     headers = {"Content-Type": JSON_LINES}
     lines = reported(_lines(service, synthesis, headers), lambda error: line(error_body(error)))
-    return BodyResponse(lines, headers, service.limits.slow_listener_timeout_s)
+    return BodyResponse(lines, lambda: headers, service.limits.slow_listener_timeout_s)
 
 
 async def _lines(

@@ -38,7 +38,7 @@ from firstword.models.lm.decoder import RowRequest, SpeechDecoder
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.runtimes.torch.cuda_graphs.capture import captured
-from firstword.models.runtimes.torch.cuda_graphs.estimator import ChunkPlace, EstimatorStep
+from firstword.models.runtimes.torch.cuda_graphs.estimator import ChunkPosition, EstimatorStep
 from firstword.models.runtimes.torch.cuda_graphs.lm import DecoderStep
 
 FORMS: tuple[Form, ...] = ("service", "eager", "graphs", "compiled", "tensorrt")
@@ -231,7 +231,7 @@ class _Solve(nn.Module):
         """noise, mu, cond (B, M, T), spks (B, M), start (rows,), mask (rows, frames) -> mel (B, M, T)."""
 
         def velocity(step: int, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor) -> Tensor:
-            return self.step(x, mu, t, spks, cond, ChunkPlace(start, start, mask))
+            return self.step(x, mu, t, spks, cond, ChunkPosition(start, start, mask))
 
         return solve(velocity, self._cfm, noise, mu, spks, cond)
 

@@ -35,12 +35,13 @@ from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.networks import Networks
 from firstword.models.runtimes.torch.cuda_graphs.build import (
-    graphed_generator,
     graphed_lm,
     graphed_networks,
+    graphed_vocoder,
 )
 from firstword.models.runtimes.torch.cuda_graphs.capture import captured
-from firstword.models.token2wav import PromptState, Token2Wav
+from firstword.models.runtimes.torch.runtime import record_vocoder
+from firstword.models.token2wav import DEFAULT_FIRST_HOP_TOKENS, PromptState, Token2Wav
 from firstword.models.token2wav_step import StepInput, StepTimes
 
 LAUNCHES = 1000
@@ -222,7 +223,8 @@ def _spoken(folder: Path, device: torch.device, dtype: torch.dtype, graphs: bool
 def _token2wav(flow: Flow, hift: HiFT, graphs: bool) -> Token2Wav:
     if not graphs:
         return Token2Wav(flow, hift)
-    networks = Networks(flow=graphed_networks(flow), vocoder=graphed_generator(hift))
+    networks = Networks(flow=graphed_networks(flow)) | graphed_vocoder(hift)
+    record_vocoder(networks, hift, DEFAULT_FIRST_HOP_TOKENS, flow.chunk_tokens)
     return Token2Wav(flow, hift, networks=networks)
 
 

@@ -20,6 +20,7 @@ from firstword.models.config import (
     DiTFlowConfig,
     Family,
     FlowConfig,
+    HarmonicVocosConfig,
     HiFTConfig,
     LMConfig,
     MelConfig,
@@ -30,26 +31,28 @@ from firstword.models.config import (
     TransformerLMConfig,
     UNetConfig,
     UNetFlowConfig,
+    VocoderConfig,
 )
 
 CHUNK_TOKENS = TOKEN_RATE_HZ  # 25: a second, the one chunk that the networks were trained with
 CHUNK_FRAMES = CHUNK_TOKENS * FRAMES_PER_TOKEN  # 50
 MAX_HARMONICS = 64  # overtones of 187 Hz reach 12 kHz
 
-NETWORKS: dict[Family, tuple[str, str, str]] = {
-    "cosyvoice1": ("TransformerLM", "MaskedDiffWithXvec", "HiFTGenerator"),
-    "cosyvoice2": ("Qwen2LM", "CausalMaskedDiffWithXvec", "HiFTGenerator"),
-    "cosyvoice3": ("CosyVoice3LM", "CausalMaskedDiffWithDiT", "CausalHiFTGenerator"),
+HARMONIC_VOCOS = "HarmonicVocos"
+NETWORKS: dict[Family, tuple[str, str, tuple[str, ...]]] = {  # vocoders: the published one first
+    "cosyvoice1": ("TransformerLM", "MaskedDiffWithXvec", ("HiFTGenerator",)),
+    "cosyvoice2": ("Qwen2LM", "CausalMaskedDiffWithXvec", ("HiFTGenerator", HARMONIC_VOCOS)),
+    "cosyvoice3": ("CosyVoice3LM", "CausalMaskedDiffWithDiT", ("CausalHiFTGenerator", HARMONIC_VOCOS)),
 }
 
 
 def parse(file: HyperYaml, family: Family, qwen2: Qwen2Config | None) -> ModelConfig:
     """`qwen2`: the sizes of `CosyVoice-BlankEN/config.json`, for CosyVoice 2 and 3."""
     top = Fields(file, "top level", file.values)
-    lm_class, flow_class, hift_class = NETWORKS[family]
+    lm_class, flow_class, vocoder_classes = NETWORKS[family]
     lm = top.tagged("llm", lm_class)
     flow = top.tagged("flow", flow_class)
-    hift = top.tagged("hift", hift_class)
+    hift = top.tagged("hift", *vocoder_classes)
     mel = top.tagged("feat_extractor", "mel_spectrogram")
     sample_rate_hz = top.size("sample_rate", maximum=48_000)
     flow_config = parse_flow(flow, flow_class)
@@ -60,7 +63,7 @@ def parse(file: HyperYaml, family: Family, qwen2: Qwen2Config | None) -> ModelCo
         token_rate_hz=token_rate_hz,
         lm=parse_lm(lm, lm_class, qwen2),
         flow=flow_config,
-        hift=parse_hift(hift, hift_class),
+        vocoder=parse_vocoder(hift),
         mel=parse_mel(mel),
     )
     _check_rates(top, config)
@@ -69,9 +72,9 @@ def parse(file: HyperYaml, family: Family, qwen2: Qwen2Config | None) -> ModelCo
 
 def _check_rates(top: Fields, config: ModelConfig) -> None:
     """Check that the networks agree on what a sample and a frame are."""
-    if {config.hift.sample_rate_hz, config.mel.sample_rate_hz} != {config.sample_rate_hz}:
+    if {config.vocoder.sample_rate_hz, config.mel.sample_rate_hz} != {config.sample_rate_hz}:
         raise top.error("sample_rate, hift and feat_extractor have different rates")
-    samples_per_frame = config.hift.samples_per_frame
+    samples_per_frame = config.vocoder.samples_per_frame
     if samples_per_frame != config.mel.hop_samples:
         raise top.error(
             f"hift makes {samples_per_frame} samples of a frame; hop_size of feat_extractor is "
@@ -351,6 +354,39 @@ def _dit(fields: Fields) -> DiTConfig:
         chunk=fields.choice("static_chunk_size", CHUNK_FRAMES),
     )
     fields.done()
+    return config
+
+
+def parse_vocoder(fields: Fields) -> VocoderConfig:
+    """Parse the arguments of the class that the yaml names as its vocoder."""
+    if fields.kind == HARMONIC_VOCOS:
+        return parse_harmonic_vocos(fields)
+    return parse_hift(fields, fields.kind)
+
+
+def parse_harmonic_vocos(fields: Fields) -> HarmonicVocosConfig:
+    istft = fields.mapping("istft_params")
+    config = HarmonicVocosConfig(
+        sample_rate_hz=fields.size("sampling_rate"),
+        channels=fields.size("channels"),
+        hidden_channels=fields.size("hidden_channels"),
+        num_layers=fields.layers("num_layers"),
+        f0_channels=fields.size("f0_channels"),
+        f0_layers=fields.layers("f0_layers"),
+        lookahead_frames=fields.size("look_right"),
+        n_fft=istft.size("n_fft", maximum=1 << 13),
+        hop_samples=istft.size("hop_len"),
+        audio_limit=fields.number("audio_limit", 0.99),
+        num_mels=fields.choice("in_channels", NUM_MELS),
+    )
+    istft.done()
+    fields.done()
+    if config.n_fft != 4 * config.hop_samples:
+        raise fields.error(f"n_fft {config.n_fft} must be four hops of {config.hop_samples}")
+    if config.f0_lookahead_frames < 0:
+        raise fields.error(
+            f"look_right is {config.lookahead_frames}; expected at least {config.edge_frames}, half a window"
+        )
     return config
 
 

@@ -50,6 +50,8 @@ from firstword.models.config import (
     CheckpointError,
     CosyVoice1FlowConfig,
     DiTFlowConfig,
+    HarmonicVocosConfig,
+    HiFTConfig,
     ModelConfig,
     Qwen2Config,
     Qwen2LMConfig,
@@ -60,6 +62,7 @@ from firstword.models.flow.flow import Flow
 from firstword.models.frontend.features import FrontendError
 from firstword.models.frontend.prompt_reader import PromptReader
 from firstword.models.frontend.speaker import SpeakerFeatures
+from firstword.models.harmonic_vocos.network import HarmonicVocos
 from firstword.models.hift.hift import HiFT, causal_noise_table
 from firstword.models.lm.plan import LengthRatios
 from firstword.models.lm.qwen2 import Qwen2LM
@@ -141,11 +144,26 @@ class Checkpoint:
     ) -> Flow | CosyVoice1Flow:
         return self._load(self._flow(), dtype, device)
 
+    def load_vocoder(
+        self, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
+    ) -> HiFT | HarmonicVocos:
+        """As `load_hift`, of either class of vocoder."""
+        if isinstance(self.config.vocoder, HiFTConfig):
+            return self.load_hift(dtype, device)
+        vocos = self._load(self._hift(), torch.float32, device)
+        assert isinstance(vocos, HarmonicVocos), vocos
+        return vocos.to_dtype(dtype)
+
     def load_hift(self, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> HiFT:
-        """`dtype` is the generator's: F0, which is integrated over time, is not rounded to it."""
+        """`dtype` is the generator's: F0, which is integrated over time, is not rounded to it.
+
+        Raises CheckpointError for a checkpoint with another vocoder.
+        """
+        config = self.config.hift
         hift = self._load(self._hift(), torch.float32, device)
+        assert isinstance(hift, HiFT), hift
         hift.generator.to(dtype)
-        if self.config.hift.is_causal:
+        if config.is_causal:
             hift.noise = hift.source.sum_noise(causal_noise_table(self.config).to(device))
         return hift
 
@@ -247,8 +265,11 @@ class Checkpoint:
             "flow", lambda: Flow(config), DIT_FLOW if isinstance(config, DiTFlowConfig) else UNET_FLOW
         )
 
-    def _hift(self) -> "_Part[HiFT]":
-        return _Part("hift", lambda: HiFT(self.config.hift), HIFT)
+    def _hift(self) -> "_Part[HiFT | HarmonicVocos]":
+        config = self.config.vocoder
+        if isinstance(config, HarmonicVocosConfig):
+            return _Part("hift", lambda: HarmonicVocos(config), ())
+        return _Part("hift", lambda: HiFT(config), HIFT)
 
     def _load(self, part: "_Part[Network]", dtype: torch.dtype, device: torch.device | str) -> Network:
         network, tensors, path = self._read(part)

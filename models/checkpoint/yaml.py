@@ -53,6 +53,7 @@ NETWORK_TARGETS = frozenset(
         "whisper.tokenizer.get_tokenizer",
         "matcha.utils.audio.mel_spectrogram",
         "omegaconf.DictConfig",
+        "firstword.models.harmonic_vocos.HarmonicVocos",
     }
 )
 """Targets that a network, tokenizer or feature extractor is built from."""
@@ -248,15 +249,16 @@ class Fields:
     """The arguments of one `!new:` of a checkpoint's yaml, or one object of a JSON file.
 
     Every method that returns a value removes its field; `done` raises CheckpointError for those left over.
-    `yaml_path` is where the values stand in the file, for messages.
+    `yaml_path` is where the values stand in the file, for messages. `kind` is the class that a `!new:` names.
     """
 
-    def __init__(self, file: HyperYaml, yaml_path: str, values: Any):
+    def __init__(self, file: HyperYaml, yaml_path: str, values: Any, kind: str = ""):
         if not isinstance(values, dict):
             raise file.error(f"{yaml_path}: expected named values, found {values!r:.80}")
         self._file = file
         self._yaml_path = yaml_path
         self._values = dict(values)
+        self.kind = kind
 
     @classmethod
     def from_json(cls, path: Path) -> "Fields":
@@ -374,7 +376,7 @@ class Fields:
         found = value.target.rpartition(".")[2] if isinstance(value, Tagged) else None
         if found not in targets:
             raise self.error(f"{name} is {found or value!r:.80}; expected {' or '.join(targets)}")
-        return Fields(self._file, f"{self._yaml_path}.{name}", value.arguments)
+        return Fields(self._file, f"{self._yaml_path}.{name}", value.arguments, found)
 
     def mapping(self, name: str) -> "Fields":
         return Fields(self._file, f"{self._yaml_path}.{name}", self._take(name, None))

@@ -225,10 +225,14 @@ class CausalVocoder:
         """f0 (B, T) of the new frames -> their source (B, T L), the phases after it (B, tones)."""
         length = self.hift.config.samples_per_frame
         starts = [chunk.state.num_f0_frames * length for chunk in chunks]
-        noise = torch.stack([self.hift.fixed_noise(s, s + f0.shape[1] * length) for s in starts])
+        noise = self._noise(starts, f0.shape[1] * length)
         carried = [chunk.state.carry for chunk in chunks if chunk.state.carry is not None]
         source, carries = self.hift.source(f0, noise, torch.stack(carried) if carried else None, is_last)
         return source, carries[:, -1].clone()
+
+    def _noise(self, starts: Sequence[int], num_samples: int) -> Tensor:
+        """The noise from each stream's next sample on: (B, num_samples)."""
+        return torch.stack([self.hift.fixed_noise(start, start + num_samples) for start in starts])
 
     def _source_spectrum(
         self, chunks: Sequence[MelChunk[CausalState]], source: Tensor, new_frames: int, is_last: bool
@@ -372,9 +376,9 @@ class WindowedVocoder:
         return done
 
 
-def vocode_whole(vocoder: Vocoder[State], mel: Tensor) -> Tensor:
+def vocode_whole(vocoder: Vocoder[State], mel: Tensor, seed: int = 0) -> Tensor:
     """mel (T, M), T > 0, on the vocoder's device -> samples (N,), the same each time."""
-    sound = Sound(vocoder.start(seed=0), [(mel.T.contiguous(), True)])
+    sound = Sound(vocoder.start(seed), [(mel.T.contiguous(), True)])
     vocode(vocoder, [sound])
     return sound.take()
 

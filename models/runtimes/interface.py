@@ -16,6 +16,7 @@ from firstword.models.checkpoint.open import Checkpoint
 from firstword.models.config import Dtype
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
 from firstword.models.flow.flow import Flow
+from firstword.models.harmonic_vocos.network import HarmonicVocos
 from firstword.models.hift.hift import HiFT
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.lm.transformer_lm import TransformerLM
@@ -73,8 +74,8 @@ class TorchNetworks:
         return self.checkpoint.load_flow(self._dtype, self.machine.device)
 
     @cached_property
-    def hift(self) -> HiFT:
-        return self.checkpoint.load_hift(self._dtype, self.machine.device)
+    def vocoder(self) -> HiFT | HarmonicVocos:
+        return self.checkpoint.load_vocoder(self._dtype, self.machine.device)
 
 
 class Runtime(ABC):

@@ -189,7 +189,7 @@ BOUNDS: dict[tuple[Family, int, str], Bounds] = {
     ("cosyvoice3", 1, "LM token"): Bounds(100, 1, 1, 680, copies=2),  # 90, 665
     ("cosyvoice3", 1, "flow chunk, first hop"): Bounds(8, 0, 1, 9600, copies=1),  # 5, 9387
     ("cosyvoice3", 1, "flow chunk, later hop"): Bounds(8, 0, 1, 9600, copies=1),  # 4
-    ("cosyvoice3", 1, "vocoder piece, later hop"): Bounds(1250, 0),  # 1193: no graph of it yet
+    ("cosyvoice3", 1, "vocoder piece, later hop"): Bounds(12, 0, 1, 1300, copies=1),
     ("cosyvoice3", 1, "samples to the host, first hop"): Bounds(1, 0, copies=1),
     ("cosyvoice3", 8, "LM token"): Bounds(100, 1, 1, 120, copies=2),  # 90
     ("cosyvoice3", 8, "flow chunk, first hop"): Bounds(16, 0, 1, 1600, copies=1),  # 12

@@ -84,6 +84,17 @@ def test_doctor_says_which_backend_runs_and_why() -> None:
     assert "ok    backend: torch runs the language model: the networks run on the CPU" in run("doctor").output
 
 
+def test_doctor_says_of_each_runtime_whether_it_can_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRSTWORD_DEVICE", "cpu")
+    output = run("doctor").output
+    assert "ok    runtime onnx: can run lm, flow, vocoder\n" in output
+    assert (
+        "runtime exports: can run lm, flow, vocoder, and is not taken: FIRSTWORD_EXPORTS names no" in output
+    )
+    said = "FIRSTWORD_FLOW_BACKEND is tensorrt, which needs an NVIDIA GPU"
+    assert f"runtime tensorrt: cannot run flow, vocoder here; asked for, it says: {said}" in output
+
+
 def test_doctor_looks_at_the_checkpoint_it_is_given(tmp_path: Path) -> None:
     result = run("doctor", "--checkpoint", str(tmp_path / "empty"))
     assert result.exit_code == 1

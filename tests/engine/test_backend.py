@@ -1,7 +1,7 @@
 """Which engine runs the language model, and what is said where the one asked for cannot."""
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -15,8 +15,10 @@ from firstword.app.options import (
     PrecisionChoice,
     StatePrecisionChoice,
 )
+from firstword.models.checkpoint.open import Checkpoint
 from firstword.models.config import Family
-from firstword.models.runtimes.interface import Device, Machine
+from firstword.models.networks import Networks
+from firstword.models.runtimes.interface import Device, Machine, Part, Provides, Runtime, TorchNetworks
 from firstword.models.runtimes.tensorrt.runtime import TensorRTRuntime
 
 RUNTIMES = all_runtimes(NetworkOptions(), LMEngineOptions())
@@ -164,3 +166,48 @@ def test_a_state_s_precision_that_nothing_keeps_is_refused(
     choose_flow_backend(flow_backend, device, "auto", family, "auto")
     with pytest.raises(BackendError, match=f"^FIRSTWORD_STATE_PRECISION is int8.*{said}"):
         choose_flow_backend(flow_backend, device, "auto", family, "int8")
+
+
+class ToyRuntime(Runtime):
+    """As docs/architecture.md says one is added."""
+
+    name = "toy"
+    provides: ClassVar[Provides] = {"flow": ("toy", "torch")}
+    reason = "it is a toy"
+
+    def __init__(self, refuses: str | None = None, declined: str | None = None) -> None:
+        self.refuses, self.declined = refuses, declined
+
+    def declines(self, part: Part, machine: Machine, checkpoint: Checkpoint) -> str | None:
+        return self.declined
+
+    def refusal(self, machine: Machine, checkpoint: Checkpoint) -> str | None:
+        return self.refuses
+
+    def load(self, part: Part, networks: TorchNetworks) -> Networks:
+        raise AssertionError("not loaded")
+
+
+def test_the_first_runtime_that_does_not_decline_takes_the_part() -> None:
+    machine, checkpoint = Machine("cpu"), of_family("cosyvoice2")
+    toy = ToyRuntime()
+    chosen = choose("flow", "auto", (toy, *RUNTIMES), machine, checkpoint)
+    assert (chosen.runtime, chosen.name, chosen.reason) == (toy, "toy", "it is a toy")
+    assert choose("vocoder", "auto", (toy, *RUNTIMES), machine, checkpoint).name == "onnx"
+    assert choose("flow", "torch", (toy, *RUNTIMES), machine, checkpoint).runtime is toy
+    assert choose("flow", "onnx", (toy, *RUNTIMES), machine, checkpoint).name == "onnx"
+
+
+def test_a_runtime_that_declines_is_taken_where_it_is_asked_for_by_its_name() -> None:
+    machine, checkpoint = Machine("cuda"), of_family("cosyvoice2")
+    toy = ToyRuntime(declined="not unasked")
+    chosen = choose("flow", "auto", (toy, *RUNTIMES), machine, checkpoint)
+    assert (chosen.name, chosen.reason) == ("torch", "not unasked")
+    assert choose("flow", "torch", (toy, *RUNTIMES), machine, checkpoint).runtime is not toy
+    assert choose("flow", "toy", (toy, *RUNTIMES), machine, checkpoint).reason == "as set"
+
+
+def test_a_runtime_that_takes_a_part_and_cannot_run_ends_the_start() -> None:
+    toy = ToyRuntime(refuses="FIRSTWORD_FLOW_BACKEND is toy, which is broken; set another")
+    with pytest.raises(BackendError, match="which is broken; set another"):
+        choose("flow", "auto", (toy, *RUNTIMES), Machine("cpu"), of_family("cosyvoice2"))

@@ -10,12 +10,14 @@ from firstword.models.config import (
     ConformerConfig,
     DiTConfig,
     DiTFlowConfig,
+    HarmonicVocosConfig,
     HiFTConfig,
     UNetConfig,
     UNetFlowConfig,
 )
 from firstword.models.flow.flow import Flow
 from firstword.models.frontend.speaker import SpeakerFeatures
+from firstword.models.harmonic_vocos.network import HarmonicVocos
 from firstword.models.hift.hift import HiFT
 
 VOCAB_SIZE = 120
@@ -73,6 +75,16 @@ def small_hift(is_causal: bool) -> HiFT:
         if is_causal:
             hift.noise = torch.rand(480 * 3000)
     return hift.requires_grad_(False).eval().to(torch.float32)
+
+
+@cache
+def small_vocos() -> HarmonicVocos:
+    """Its F0 moves with the mel, around 200 Hz."""
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        vocos = HarmonicVocos(HarmonicVocosConfig(24_000, 32, 64, 3, 16, 2, 4, 1200, 300))
+        vocos.f0_net.head.bias.data += 1.5
+    return vocos.requires_grad_(False).eval()
 
 
 def random_ids(seed: int, count: int) -> list[int]:

@@ -24,7 +24,7 @@ PUBLISHED = ModelConfig(
     token_rate_hz=25,
     lm=Qwen2LMConfig(6561, Qwen2Config(151_936, 896, 4864, 24, 14, 2), has_cosyvoice3_vocabulary=True),
     flow=DiTFlowConfig(6561, 1024, DiTConfig(1024, 22, 16, 64, 2, 50), CFMConfig()),
-    hift=replace(small_hift_config(is_causal=True), base_channels=512, f0_channels=512),
+    vocoder=replace(small_hift_config(is_causal=True), base_channels=512, f0_channels=512),
     mel=MelConfig(24_000, 1920, 480, 1920, fmax_hz=None),
 )
 

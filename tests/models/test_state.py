@@ -13,7 +13,7 @@ from firstword.models.flow.unet import CausalUNet
 from firstword.models.hift.streaming import CausalVocoder, MelChunk, generator_layout
 from firstword.models.onnx_graphs.graph import float32
 from firstword.models.runtimes.onnx.estimator import dit_estimator, unet_estimator
-from firstword.models.runtimes.torch.cuda_graphs.estimator import ChunkPlace, EstimatorStep
+from firstword.models.runtimes.torch.cuda_graphs.estimator import ChunkPosition, EstimatorStep
 from tests.models.networks import FLOWS, small_flow, small_hift
 
 FRAMES = 50
@@ -91,7 +91,7 @@ def test_names_may_be_bound_to_one_memory_of_all_layers(kind: str) -> None:
         pooled |= {f"keys_{layer}": pool[0, layer], f"values_{layer}": pool[1, layer]}
     x, mu, cond = torch.randn(3, 2, NUM_MELS, FRAMES)
     spks, t, zero = torch.randn(2, NUM_MELS), torch.full((2,), 0.3), torch.zeros(2, dtype=torch.long)
-    place = ChunkPlace(zero, zero, (torch.arange(2 * FRAMES) < FRAMES).expand(2, -1))
+    place = ChunkPosition(zero, zero, (torch.arange(2 * FRAMES) < FRAMES).expand(2, -1))
     made = [EstimatorStep(estimator, state)(x, mu, t, spks, cond, place) for state in (own, pooled)]
     torch.testing.assert_close(made[0], made[1], atol=1e-6, rtol=1e-5)
     assert torch.equal(pool[0, 0], own["keys_0"])

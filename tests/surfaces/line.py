@@ -26,7 +26,7 @@ from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import SpeechBody
 from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
-from firstword.app.http.spoken import PLAIN, framed
+from firstword.app.http.spoken import PLAIN, SpokenAudio
 from firstword.app.http.streaming import resolve_output_format
 from firstword.app.http.surface import HttpSurface
 
@@ -118,7 +118,7 @@ class LineSurface(HttpSurface):
         writer: asyncio.StreamWriter,
         has_begun: asyncio.Event,
     ) -> None:
-        async with aclosing(framed(session, output, PLAIN.frame)) as parts:
+        async with aclosing(PLAIN.frame(SpokenAudio(session, output))) as parts:
             async for part in parts:
                 if not has_begun.is_set():
                     has_begun.set()

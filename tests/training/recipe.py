@@ -71,6 +71,17 @@ def tiny_settings(folder: Path) -> Settings:
             whole.vocoder_adversarial, channels=2, train=short(whole.vocoder_adversarial.train, 2)
         ),
         vocoder_f0=replace(whole.vocoder_f0, crop_frames=40, train=short(whole.vocoder_f0.train, 2)),
+        harmonic_vocos=replace(
+            whole.harmonic_vocos,
+            channels=16,
+            layers=2,
+            f0_channels=8,
+            f0_layers=1,
+            told_frames=48,
+            told_rows=1,
+            crop_frames=48,
+            train=short(whole.harmonic_vocos.train, 2),
+        ),
         tokenizer_through_flow=replace(
             whole.tokenizer_through_flow, crop_tokens=20, train=short(whole.tokenizer_through_flow.train, 2)
         ),

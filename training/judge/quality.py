@@ -31,16 +31,27 @@ def quality(samples: NDArray[np.float32], sample_rate_hz: int) -> Quality:
     all, and in one where speech is repeated to fill them: its network takes nine tenths of the time. On 24
     sentences that moved one by 0.01 and all by 0.001.
     """
+    judge, windows = _judge(), _windows(samples, sample_rate_hz)
+    is_repeated = len(samples) / sample_rate_hz < dnsmos.INPUT_LENGTH
+    scores = [_overall(judge, windows[number]) for number in {0, 0 if is_repeated else len(windows) // 2}]
+    return Quality(_mean_p808(judge, windows), float(np.mean(scores)))
+
+
+def p808(samples: NDArray[np.float32], sample_rate_hz: int) -> float:
+    """As `quality`, of which it takes a tenth of the time."""
+    return _mean_p808(_judge(), _windows(samples, sample_rate_hz))
+
+
+def _windows(samples: NDArray[np.float32], sample_rate_hz: int) -> list[NDArray[np.float32]]:
     heard = np.clip(soxr.resample(samples, sample_rate_hz, _RATE_HZ), -1, 1).astype(np.float32)
-    judge = _judge()
-    is_repeated = len(heard) < _WINDOW
     while len(heard) < _WINDOW:
         heard = np.concatenate([heard, heard])
     num_windows = 1 + max(0, int(len(heard) // _RATE_HZ - dnsmos.INPUT_LENGTH))
-    windows = [heard[_HOP * number :][:_WINDOW] for number in range(num_windows)]
-    p808 = [_p808(judge, window) for window in windows]
-    overall = [_overall(judge, windows[number]) for number in {0, 0 if is_repeated else num_windows // 2}]
-    return Quality(float(np.mean(p808)), float(np.mean(overall)))
+    return [heard[_HOP * number :][:_WINDOW] for number in range(num_windows)]
+
+
+def _mean_p808(judge: Any, windows: list[NDArray[np.float32]]) -> float:
+    return float(np.mean([_p808(judge, window) for window in windows]))
 
 
 @cache

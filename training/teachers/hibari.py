@@ -40,6 +40,16 @@ class Hibari:
 
     def speak(self, text: str) -> Spoken:
         """Raises TeacherError."""
+        return self.speak_with_spectra(text)[0]
+
+    def speak_with_spectra(self, text: str) -> tuple[Spoken, NDArray[np.float32]]:
+        """As `speak`; and what its synthesis is made of, (5, 601, F) of F = S / 5 frames 300 samples apart.
+
+        That is the logarithm of the harmonics' magnitude, their phase over pi as tanh has it, the logarithm
+        of the noise, and the logarithm and the phase of what has a phase of its own.
+
+        Raises TeacherError.
+        """
         symbols = "".join(symbol for symbol in self._g2p(text) or "" if symbol in self._ids)
         if not 0 < len(symbols) <= _MAX_SYMBOLS:
             raise TeacherError(f"hibari: {len(symbols)} symbols, expected 1 to {_MAX_SYMBOLS}")
@@ -49,12 +59,14 @@ class Hibari:
         )
         labels = label(symbols, durations.ravel(), _UNIT_S)
         *spectra, f0_hz = (part[0] for part in parts)
-        samples = dsp.synth(*spectra, f0_hz, np.random.default_rng(zlib.crc32(text.encode())))
+        samples = dsp.synth(
+            *(one.copy() for one in spectra), f0_hz, np.random.default_rng(zlib.crc32(text.encode()))
+        )
         contour = contour_of(f0_hz)
         steps = contour[STEP_SAMPLES // 2 :: STEP_SAMPLES].astype(np.float32)
         sounding = np.maximum(contour, _LOWEST_HZ)
         cycles = np.concatenate([[0.0], np.cumsum(sounding) / SAMPLE_RATE_HZ])[:-1:STEP_SAMPLES]
-        return Spoken(
+        spoken = Spoken(
             as_int16(samples),
             labels.phones,
             labels.ends_s,
@@ -64,6 +76,7 @@ class Hibari:
             cycles,
             symbols,
         )
+        return spoken, np.stack(spectra)
 
 
 def contour_of(f0_hz: NDArray[np.float32]) -> NDArray[np.float64]:

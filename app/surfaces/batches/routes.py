@@ -150,7 +150,7 @@ async def get_batch_audio(id: str, request: Request, service: ServiceHere, batch
         async for piece in iterate_in_threadpool(_zipped(files)):
             yield piece
 
-    return BodyResponse(pieces(), headers, service.limits.slow_listener_timeout_s)
+    return BodyResponse(pieces(), lambda: headers, service.limits.slow_listener_timeout_s)
 
 
 @router.post("/{id}/cancel")

@@ -12,11 +12,10 @@ from firstword.app.audio.dsp import wav_header
 from firstword.app.audio.formats import OutputFormat, synthetic_tags
 from firstword.app.clients import ANYBODY, Client
 from firstword.app.errors import InvalidApiKey, Refused, StoreFull, TtsError
-from firstword.app.http.encoding import StreamEncoder
+from firstword.app.http.encoding import MIN_AUDIO_S, EncodedChunk, StreamEncoder
 from firstword.app.http.errors import error_body
 from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
-from firstword.app.http.spoken import SpokenAudio
 from firstword.app.http.streaming import resolve_output_format
 from firstword.app.surfaces.batches.queue import Batches
 from firstword.app.surfaces.batches.schemas import ItemFields
@@ -144,10 +143,12 @@ class BatchRunner:
         """Return how many samples went to the file."""
         num_samples = 0
         with StreamEncoder(session.stream, output, session.record.encoded) as encoder:
-            async with aclosing(SpokenAudio(session, output, encoder).chunks()) as chunks:
-                async for chunk in chunks:
-                    await asyncio.to_thread(file.write, chunk.data)
-                    num_samples += chunk.num_samples
+            async with aclosing(encoder.events(MIN_AUDIO_S)) as events:
+                async for event in events:
+                    if isinstance(event, EncodedChunk):
+                        await asyncio.to_thread(file.write, event.data)
+                        num_samples += event.num_samples
+                        session.record.audio_went(event.num_samples, output.sample_rate_hz)
                     await self._service.engine.wait_for_free_slot()
         return num_samples
 

@@ -19,7 +19,7 @@ from firstword.app.http.rpc.messages import message
 from firstword.app.http.schemas import SpeechBody, SpokenWord
 from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
-from firstword.app.http.spoken import SpokenAudio, framed
+from firstword.app.http.spoken import SpokenAudio
 from firstword.app.http.streaming import resolve_output_format
 from firstword.app.http.surface import RpcHandler
 from firstword.app.speakers.interface import SpeakerInfo
@@ -63,7 +63,7 @@ class SpeechService:
         session.cancel_reason = "disconnect"
         call.session = session
         await call.send_id()
-        async with aclosing(framed(session, output, _events, body)) as events:
+        async with aclosing(_events(SpokenAudio(session, output, body))) as events:
             async for event in events:
                 await call.write(event)
 
@@ -218,12 +218,13 @@ async def _events(audio: SpokenAudio) -> AsyncGenerator[Any]:
     """Say what the audio will be, then the audio itself, then how it went."""
     session, output = audio.session, audio.output
     num_sent, rate_hz = 0, output.sample_rate_hz
-    async for chunk in audio.chunks():
-        if not num_sent:
-            yield _started(session.stream.request.request_id, output.format, rate_hz)
-        start_ms, duration_ms = (1000 * count / rate_hz for count in (num_sent, chunk.num_samples))
-        yield _audio(chunk.data, start_ms, duration_ms, audio.words(chunk))
-        num_sent += chunk.num_samples
+    async with audio.chunks() as chunks:
+        async for chunk in chunks:
+            if not num_sent:
+                yield _started(session.stream.request.request_id, output.format, rate_hz)
+            start_ms, duration_ms = (1000 * count / rate_hz for count in (num_sent, chunk.num_samples))
+            yield _audio(chunk.data, start_ms, duration_ms, audio.words(chunk))
+            num_sent += chunk.num_samples
     record, counts = session.record, session.stream.stats
     done = Done(
         ttfb_ms=record.ttfb_ms,

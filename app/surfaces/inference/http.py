@@ -150,7 +150,7 @@ def _whole_response(inference: Inference, asked: InferenceRequest, http: Request
         yield content
 
     timeout_s = inference.service.limits.slow_listener_timeout_s
-    return BodyResponse(parts(), headers, timeout_s, caller.leave, is_whole=True)
+    return BodyResponse(parts(), lambda: headers, timeout_s, caller.leave, is_whole=True)
 
 
 def _event_response(inference: Inference, asked: InferenceRequest, http: Request) -> BodyResponse:
@@ -167,7 +167,7 @@ def _event_response(inference: Inference, asked: InferenceRequest, http: Request
 
     headers = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
     timeout_s = inference.service.limits.slow_listener_timeout_s
-    return BodyResponse(reported(parts(), report), headers, timeout_s, caller.leave)
+    return BodyResponse(reported(parts(), report), lambda: headers, timeout_s, caller.leave)
 
 
 def _json_object(raw: bytes) -> dict[str, Any]:

@@ -151,8 +151,9 @@ async def create_speech(
 
 async def _events(audio: SpokenAudio) -> AsyncGenerator[bytes]:
     """OpenAI's server-sent events. Input tokens are counted as characters: those of the text are not told."""
-    async for chunk in audio.chunks():
-        yield _event({"type": "speech.audio.delta", **in_json(audio, chunk)})
+    async with audio.chunks() as chunks:
+        async for chunk in chunks:
+            yield _event({"type": "speech.audio.delta", **in_json(audio, chunk)})
     stats = audio.session.stream.stats
     usage = {
         "input_tokens": stats.characters,

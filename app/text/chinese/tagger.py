@@ -140,7 +140,8 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("date.era", r"(?<![\w.])(?P<era>B\.?C\.?|A\.?D\.?)\s?(?P<digits>\d{1,4})(?!\d)年?", None),
     ("date.era_year", r"(?P<digits>\d{3,4})(?=年)", _is_era_year),
-    ("date.decade", r"(?<![\d.])(?:19|20)?(?P<digits>\d0)s(?![A-Za-z])", None),
+    ("fraction.percents", r"(?<![\d.])(?P<low>\d+(?:\.\d+)?)[-–~～](?P<high>\d+(?:\.\d+)?)%", None),
+    ("date.decade", r"(?<![\d.])(?P<century>19|20)?(?P<digits>\d0)s(?![A-Za-z])", None),
     ("date.short_year", r"(?<![\d.])(?P<digits>\d{2})年(?!代)", _is_short_year),
     ("date.zeros", r"(?<!\d)0(?=[1-9][月日号])", None),
     (
@@ -156,6 +157,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.version", r"(?<![\d.])\d+(?:\.\d+){2}(?![\d.])", None),
     ("money.code", rf"(?<![\d.]){_AMOUNT}\s?{_SCALE}\s?{_CODE}(?![A-Za-z])", None),
     ("money.code", rf"(?<![A-Za-z]){_CODE}\s?{_AMOUNT}\s?{_SCALE}", None),
+    ("formula.raised", r"(?<=[0-9])\^\(?(?P<raised>[-−]?\d+)\)?", None),
     ("formula.power", r"(?<=[\w)])\^\(?(?P<power>[-−]?\d+)\)?", None),
     ("formula.raised", r"(?<=[0-9])(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)", None),
     ("formula.minus", r"(?<=\d)\s?[-–−]\s?(?=\d)", _has_equals),

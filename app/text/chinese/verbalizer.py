@@ -101,9 +101,16 @@ def _era(fields: Fields, text: str) -> str:
     return f"{era}{_era_year(fields, text)}年"
 
 
+def _decade(fields: Fields, text: str) -> str:
+    digits = _of(fields, "digits")
+    is_recent = fields["century"] == "20" and digits < "30"
+    return f"{by_digits(f'20{digits}') if is_recent else cardinal(digits)}年代"
+
+
 def _era_year(fields: Fields, text: str) -> str:
     digits = _of(fields, "digits")
-    return cardinal(digits) if len(digits) < 3 or digits.endswith("00") else by_digits(digits)
+    is_round = digits.endswith("00") and (len(digits) == 3 or digits[0] == "1")
+    return cardinal(digits) if len(digits) < 3 or is_round else by_digits(digits)
 
 
 def _clock(fields: Fields, text: str) -> str:
@@ -131,7 +138,7 @@ def _measure(fields: Fields, text: str) -> str:
 
 def _power(fields: Fields, text: str) -> str:
     power = (fields.get("power") or fields.get("raised") or "").translate(_RAISED)
-    if power in ("2", "3"):
+    if power == "2" or (power == "3" and fields.get("power")):
         return "平方" if power == "2" else "立方"
     minus = "负" if power.startswith("-") else ""
     return f"的{minus}{cardinal(power.lstrip('-'))}次方"
@@ -161,7 +168,10 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     ),
     "date.era": _era,
     "date.era_year": _era_year,
-    "date.decade": lambda fields, text: f"{cardinal(_of(fields, 'digits'))}年代",
+    "date.decade": _decade,
+    "fraction.percents": lambda fields, text: (
+        f"百分之{cardinal(_of(fields, 'low'))}到百分之{cardinal(_of(fields, 'high'))}"
+    ),
     "date.short_year": lambda fields, text: f"{by_digits(_of(fields, 'digits'))}年",
     "date.zeros": lambda fields, text: "",
     "time.clock": _clock,

@@ -99,12 +99,22 @@ def is_unit(found: Match, context: Context) -> bool:
     return not (unit == "m" and is_minutes(found, context))
 
 
+def is_measured_fraction(found: Match, context: Context) -> bool:
+    if found["unit"] in ('"', "″"):
+        return has_inches(found, context)
+    return len(found["unit"]) > 1 and found["unit"] in units.UNITS and found["unit"] != "in"
+
+
 def is_decade(found: Match, context: Context) -> bool:
     return context.is_behind(found.start(), contexts.DECADE_BEHIND)
 
 
 def is_bare_decade(found: Match, context: Context) -> bool:
-    """ "30s" only after a word such as "the"."""
+    """ "30s" only after a word such as "the"; the later ones unless somebody waits for so long."""
+    if found["digits"] in ("60", "70", "80", "90"):
+        waited = contexts.WAITED | contexts.DURATIONS | contexts.ABOUT | contexts.ARTICLES
+        if not context.is_behind(found.start(), waited - contexts.DECADE_BEHIND):
+            return not context.is_ahead(found.end(), contexts.AGO | contexts.TIMED)
     return is_decade(found, context) and found.string[found.start() - 1 : found.start()] != "$"
 
 
@@ -113,7 +123,7 @@ def is_scale(found: Match, context: Context) -> bool:
     scale, number, end = found["scale"], found["number"], found.end()
     if scale == "K" and number in ("4", "8") and not context.is_ahead(end, contexts.COUNTABLE):
         return False
-    if context.is_behind(found.start(), contexts.PLACES):
+    if context.is_behind(found.start(), contexts.LETTERED):
         return False
     ahead = context.ahead(end).strip(vocabulary.EDGES + ".").lower()
     if "." in number or "," in number or ahead in contexts.COUNTABLE:

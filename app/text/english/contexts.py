@@ -18,7 +18,7 @@ EMERGENCY = _words("911 112 999 411 311 211 511 611 711 811 000 110 119 120 101 
 ORDERS = _words("order ticket invoice case claim reference ref tracking confirmation booking # number no")
 
 # Behind one of these, a letter that touches a number is a letter.
-PLACES = _words(
+LETTERED = _words(
     "apartment apt apt. room seat gate bus exhibit grade form row flat suite unit building page platform "
     "bay block level ward zone type class plan section track pier dock hall stand box lot car coach "
     "terminal table figure model size door stage tower cabin locker shelf aisle stall booth pod cell"
@@ -43,6 +43,7 @@ RACES = _words("run race walk swim ride course dash row resolution video tv scre
 WAITED = _words("wait waited waiting in for every within after another last past next about took takes")
 AGO = _words("ago later left remaining earlier")
 SIZES = _words("tall high wide long deep thick x by")
+TIMED = _words("timeout timer interval delay pause break countdown")
 MEASURED = _words("high long wide deep tall thick race dash sprint hurdles away below above from of")
 DURATIONS = _words(
     "took takes take lasted lasts last lasting for in time times duration runtime of elapsed is was "

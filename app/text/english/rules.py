@@ -150,6 +150,12 @@ DIGITS = _rules(
         r"(?<![\w.])(?P<number>\d+(?:\.\d+)?)[eE](?P<power>[+-]?\d+)(?!\w)",
     ),
     (
+        "measure.fraction",
+        r"(?<![\w/.,])(?:(?P<whole>\d{1,3})\s)?(?P<above>\d{1,3})/(?P<below>\d{1,4})[\s-]?"
+        r"(?P<unit>[A-Za-z]{1,4}|[\"″])(?![\w/])",
+        conditions.is_measured_fraction,
+    ),
+    (
         "fraction.common",
         r"(?<![\w/.,])(?:(?P<whole>\d{1,3})\s)?(?P<above>\d{1,3})/(?P<below>\d{1,4})(?:rds|ths|nds)?(?![\d/=]|[.,]\d|\s?=)",
     ),

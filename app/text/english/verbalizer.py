@@ -96,7 +96,7 @@ def _money(fields: Fields, previous: str, is_counted: bool) -> str:
     if not hundredth or len(decimals) > 2 or not decimals:
         return f"{number(amount)} {one if amount == '1' else several}{per}"
     cents = int(decimals.ljust(2, "0"))
-    of_cents = f"{cardinal(str(cents))} {hundredth if cents == 1 else hundredths}"
+    of_cents = f"{cardinal(str(cents))} {hundredth if cents == 1 or is_counted else hundredths}"
     if cents and not whole.strip("0"):
         return of_cents + per
     spoken = f"{cardinal(whole)} {one if whole == '1' else several}"
@@ -121,6 +121,11 @@ def _measure(fields: Fields, previous: str, is_counted: bool) -> str:
     per = "" if whole_unit else _per(fields)
     spoken = f"{number(amount)} {scale}" if scale else number(amount)
     return f"{spoken} {one if (amount == '1' and not scale) or is_counted else several}{per}"
+
+
+def _measured_fraction(fields: Fields, previous: str, is_counted: bool) -> str:
+    one, several = ("inch", "inches") if fields["unit"] in ('"', "″") else units.UNITS[_of(fields, "unit")]
+    return f"{_fraction(fields, '')} {several if fields['whole'] and not is_counted else one}"
 
 
 def _inches(fields: Fields, previous: str, is_counted: bool) -> str:
@@ -309,12 +314,12 @@ def _reign(fields: Fields, previous: str, is_counted: bool) -> str:
 
 
 def _street(fields: Fields, text: str) -> str:
-    house = in_parts(_of(fields, "house")) + (f" {fields['letter']}" if fields["letter"] else "")
+    building = in_parts(_of(fields, "house")) + (f" {fields['letter']}" if fields["letter"] else "")
     words = [_street_word(word) for word in _of(fields, "name").split()]
     street = _of(fields, "street")
     kind = contexts.STREETS.get(street.rstrip("."), street)
     compass = fields["compass"]
-    return " ".join([house, *words, kind, *([contexts.COMPASS[compass]] if compass else [])])
+    return " ".join([building, *words, kind, *([contexts.COMPASS[compass]] if compass else [])])
 
 
 def _street_word(word: str) -> str:
@@ -444,6 +449,7 @@ _WITH_NEIGHBORS: Final[Mapping[str, Callable[[Fields, str, bool], str]]] = {
     "money.behind": _money,
     "measure.amount": _measure,
     "measure.inches": _inches,
+    "measure.fraction": _measured_fraction,
     "roman.ordinal": _reign,
     "roman.century": lambda fields, previous, is_counted: _reign(fields, previous, is_counted).removeprefix(
         "the " if previous.lower() == "the" else "\0"

@@ -32,10 +32,11 @@ from firstword.models.lm.decoder import RowRequest, SpeechDecoder
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.networks import Networks
+from firstword.models.runtimes.torch import runtime
 from firstword.models.runtimes.torch.cuda_graphs.build import (
-    graphed_generator,
     graphed_lm,
     graphed_networks,
+    graphed_vocoder,
 )
 from firstword.models.token2wav import Token2Wav
 from firstword.models.token2wav_step import StepInput
@@ -44,7 +45,7 @@ FormOfService = Literal["eager", "graphs"]
 FORMS: tuple[FormOfService, ...] = ("eager", "graphs")
 STREAMS = (1, 8)
 FIRST_HOP_TOKENS = 5
-WARM_UPS = 2  # the first records, or sees a length for the first time; the second records that one
+WARM_UPS = 2  # steps of the language model, of which the first records
 TOKENS_COUNTED = 4
 HOPS = ("first", "later")
 ENDLESS = LengthRatios(minimum=100_000, maximum=100_000)
@@ -129,7 +130,11 @@ def _count_token2wav(
     if config.hift.is_causal:
         hift.noise = torch.rand(config.sample_rate_hz * 60, device=subject.device)
     graphs = form == "graphs"
-    networks = Networks(flow=graphed_networks(flow), vocoder=graphed_generator(hift)) if graphs else None
+    networks = None
+    if graphs:
+        networks = Networks(flow=graphed_networks(flow)) | graphed_vocoder(hift)
+        with patch.object(runtime, "STREAMS", (streams,)):
+            runtime.record_vocoder(networks, hift, FIRST_HOP_TOKENS, flow.chunk_tokens)
     token2wav = Token2Wav(flow, hift, networks=networks)
     speaker = random_speaker(flow_config.vocab_size, PROMPT_TOKENS)
     of = (subject.family, form, streams)
@@ -153,7 +158,7 @@ def _count_token2wav(
             (CausalVocoder, "step", "vocoder piece"),
         ):
             stack.enter_context(patch.object(owner, method, staged(name, getattr(owner, method))))
-        warm_ups = 0 if not graphs else 1 if config.hift.is_causal else WARM_UPS  # eager needs none
+        warm_ups = 1 if graphs else 0
         for _ in range(warm_ups + 1):
             gpu.ledger.stages.clear()
             gpu.ledger.waits.clear()

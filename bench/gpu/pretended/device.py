@@ -245,6 +245,8 @@ class PretendedGpu:
     def _copied(self, source: Tensor, kwargs: dict[str, Any]) -> Tensor:
         device, waits = kwargs.pop("device", None), not kwargs.pop("non_blocking", False)
         pins = kwargs.pop("pin_memory", None)
+        if device is not None and torch.device(device).type == "meta":  # shapes alone
+            return torch.empty_like(_values(source), device="meta", dtype=kwargs.get("dtype"))
         is_here = isinstance(source, PretendedTensor)
         goes_there = is_here if device is None else _is_gpu(device)
         copy = torch.ops.aten._to_copy.default
@@ -283,7 +285,8 @@ class PretendedGpu:
         goes_there = is_here if device is None else _is_gpu(device)
         if is_here == goes_there and dtype in (None, tensor.dtype) and not copies:
             return tensor
-        given = {"dtype": dtype or tensor.dtype, "device": CUDA if goes_there else CPU}
+        target = CUDA if goes_there else device or CPU
+        given = {"dtype": dtype or tensor.dtype, "device": target}
         return self._copied(tensor, {**given, "non_blocking": not waits})
 
 
@@ -439,7 +442,7 @@ def _on_gpu(out: Any, given: Sequence[Any]) -> Any:
 
 
 def _is_gpu(device: str | int | torch.device) -> bool:
-    return torch.device(device).type in ("cuda", "meta")
+    return torch.device(device).type == "cuda"
 
 
 def _to_arguments(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, torch.dtype | None, bool, bool]:

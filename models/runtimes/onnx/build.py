@@ -10,6 +10,7 @@ from firstword.models.flow.encoder import ConformerFront
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.solver import time_steps
 from firstword.models.flow.unet import CausalUNet
+from firstword.models.harmonic_vocos.network import HarmonicVocos
 from firstword.models.hift.hift import HiFT
 from firstword.models.lm.decoder import SpeechLM
 from firstword.models.lm.qwen2 import Qwen2LM
@@ -23,6 +24,7 @@ from firstword.models.onnx_graphs.graph import (
 )
 from firstword.models.runtimes.onnx.encoder import OnnxFront
 from firstword.models.runtimes.onnx.estimator import OnnxEstimator, dit_estimator, unet_estimator
+from firstword.models.runtimes.onnx.harmonic_vocos import OnnxHarmonicNetworks
 from firstword.models.runtimes.onnx.hift import OnnxGenerator, is_wide
 from firstword.models.runtimes.onnx.qwen2 import HEAD_DIM_STEP, OnnxQwen2LM, Products
 from firstword.models.runtimes.onnx.state import StatePrecision
@@ -80,6 +82,15 @@ def onnx_front(flow: Flow, num_threads: int) -> OnnxFront | None:
     flow.front.encoder.to("meta")
     flow.front.projection.to("meta")
     return graph
+
+
+def onnx_vocoder(
+    vocoder: HiFT | HarmonicVocos, has_int8: bool, num_threads: int
+) -> OnnxGenerator | OnnxHarmonicNetworks | None:
+    """As `onnx_generator`, of either class of vocoder."""
+    if isinstance(vocoder, HarmonicVocos):
+        return OnnxHarmonicNetworks(vocoder, has_int8, num_threads)
+    return onnx_generator(vocoder, has_int8, num_threads)
 
 
 def onnx_generator(hift: HiFT, has_int8: bool, num_threads: int) -> OnnxGenerator | None:

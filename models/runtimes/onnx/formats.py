@@ -5,7 +5,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from firstword.models.config import DiTFlowConfig, ModelConfig, Qwen2LMConfig, UNetFlowConfig
+from firstword.models.config import (
+    DiTFlowConfig,
+    HarmonicVocosConfig,
+    ModelConfig,
+    Qwen2LMConfig,
+    UNetFlowConfig,
+    VocoderConfig,
+)
 from firstword.models.runtimes.interface import BackendError, Precision
 from firstword.models.runtimes.measurement import MeasurementFile, measurement_key
 from firstword.models.runtimes.onnx.build import LMPrecision
@@ -64,9 +71,16 @@ def cpu_formats(asked: Precision, config: ModelConfig, measured: Callable[[], Pr
         # "auto" takes int8 only for the flows whose int8 was compared on trained weights.
         has_int8_flow=has_int8
         and isinstance(config.flow, UNetFlowConfig if asked == "auto" else UNetFlowConfig | DiTFlowConfig),
-        has_int8_vocoder=has_int8 and not config.hift.is_causal and is_wide(config.hift),
+        has_int8_vocoder=has_int8 and _gains_by_int8(config.vocoder),
         reason=reason,
     )
+
+
+def _gains_by_int8(vocoder: VocoderConfig) -> bool:
+    """Harmonic Vocos is matrix products throughout; HiFT gains where it is wide."""
+    if isinstance(vocoder, HarmonicVocosConfig):
+        return True
+    return not vocoder.is_causal and is_wide(vocoder)
 
 
 def _fastest(times: Mapping[str, float]) -> LMPrecision:

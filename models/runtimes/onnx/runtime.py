@@ -15,7 +15,7 @@ from firstword.models.runtimes.interface import (
     TorchNetworks,
     needs_onnx_state,
 )
-from firstword.models.runtimes.onnx.build import onnx_estimator, onnx_front, onnx_generator, onnx_lm
+from firstword.models.runtimes.onnx.build import onnx_estimator, onnx_front, onnx_lm, onnx_vocoder
 from firstword.models.runtimes.onnx.formats import PRODUCTS_FILE, CpuFormats, cpu_formats, stored_products
 
 _log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class OnnxRuntime(Runtime):
         if part == "lm":
             return Networks(lm=onnx_lm(networks.lm, formats.lm, threads))
         if part == "vocoder":
-            return Networks(vocoder=onnx_generator(networks.hift, formats.has_int8_vocoder, threads))
+            return Networks(vocoder=onnx_vocoder(networks.vocoder, formats.has_int8_vocoder, threads))
         flow = networks.flow
         if isinstance(flow, CosyVoice1Flow):
             return Networks()

@@ -9,6 +9,7 @@ from firstword.models.config import ESTIMATOR_FILE, CosyVoice1FlowConfig, Dtype
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import FlowNetworks
 from firstword.models.flow.solver import time_steps
+from firstword.models.harmonic_vocos.network import HarmonicVocos
 from firstword.models.hift.hift import Generate, HiFT
 from firstword.models.runtimes.tensorrt.contexts import Engine, load_engine
 from firstword.models.runtimes.tensorrt.library import Library, Part, Ranges, TensorRTError, find_library
@@ -45,11 +46,11 @@ class EnginePlans:
             raise TensorRTError(
                 "there are engines of CosyVoice 2 and 3 only, and the checkpoint is a CosyVoice 1"
             )
-        return part_ranges(config.flow, config.hift, self.window_s)
+        return part_ranges(config.flow, config.vocoder, self.window_s)
 
-    def parts(self, flow: Flow, hift: HiFT) -> list[Part]:
+    def parts(self, flow: Flow, vocoder: HiFT | HarmonicVocos) -> list[Part]:
         published = self.checkpoint.directory / ESTIMATOR_FILE
-        return parts_of(flow, hift, self.dtype, self.window_s, published)
+        return parts_of(flow, vocoder, self.dtype, self.window_s, published)
 
     def check(self) -> None:
         """Raises TensorRTError where a file is missing."""

@@ -19,9 +19,11 @@ from firstword.models.config import (
     Dtype,
     HiFTConfig,
     UNetFlowConfig,
+    VocoderConfig,
 )
 from firstword.models.flow.flow import Flow
 from firstword.models.frontend.prompt_reader import MAX_RECORDING_S
+from firstword.models.harmonic_vocos.network import HarmonicVocos
 from firstword.models.hift.hift import HiFT
 from firstword.models.hift.streaming import LEFT_FRAMES, RIGHT_FRAMES
 from firstword.models.runtimes.tensorrt.graphs import chunk_graph, estimator_graph, generator_graph
@@ -37,23 +39,30 @@ GROWTH_CHUNKS: Final = 4
 
 
 def part_ranges(
-    flow: UNetFlowConfig | DiTFlowConfig, hift: HiFTConfig, window_s: float | None
+    flow: UNetFlowConfig | DiTFlowConfig, vocoder: VocoderConfig, window_s: float | None
 ) -> dict[str, Ranges]:
-    """Return the sizes of each part's inputs, by its name.
+    """Return the sizes of each part's inputs, by its name; there are no engines of Harmonic Vocos.
 
     window_s: of its own past, what a stream attends to; None: all.
     """
     rows, chunk = flow.cfm.rows_per_stream, flow.estimator.chunk
-    starts = {"generator_start": True, "generator_next": False} if hift.is_causal else {"generator": True}
-    return {
+    ranges: dict[str, Ranges] = {
         "estimator": {"rows": (rows, rows, rows), "length": WHOLE_FRAMES},
         "estimator_chunk": chunk_ranges(rows, chunk, window_s),
-        **{name: generator_ranges(hift, chunk, is_start) for name, is_start in starts.items()},
     }
+    if isinstance(vocoder, HiFTConfig):
+        is_causal = vocoder.is_causal
+        starts = {"generator_start": True, "generator_next": False} if is_causal else {"generator": True}
+        ranges |= {name: generator_ranges(vocoder, chunk, is_start) for name, is_start in starts.items()}
+    return ranges
 
 
 def parts_of(
-    flow: Flow, hift: HiFT, dtype: Dtype, window_s: float | None, published: Path | None = None
+    flow: Flow,
+    vocoder: HiFT | HarmonicVocos,
+    dtype: Dtype,
+    window_s: float | None,
+    published: Path | None = None,
 ) -> list[Part]:
     """dtype: of the engines. window_s: as of `part_ranges`.
 
@@ -63,14 +72,18 @@ def parts_of(
     graphs: dict[str, Callable[[], bytes]] = {
         "estimator": partial(estimator_graph, flow.estimator, dtype),
         "estimator_chunk": partial(chunk_graph, flow.estimator, dtype),
-        "generator": partial(generator_graph, hift.generator, dtype),
-        "generator_start": partial(generator_graph, hift.generator, dtype),
-        "generator_next": partial(generator_graph, hift.generator, dtype, False),
     }
+    if isinstance(vocoder, HiFT):
+        generator = vocoder.generator
+        graphs |= {
+            "generator": partial(generator_graph, generator, dtype),
+            "generator_start": partial(generator_graph, generator, dtype),
+            "generator_next": partial(generator_graph, generator, dtype, False),
+        }
     if published is not None and published.is_file() and dtype == "float32":
         check_published(published)
         graphs["estimator"] = published.read_bytes
-    ranges = part_ranges(flow.config, hift.config, window_s)
+    ranges = part_ranges(flow.config, vocoder.config, window_s)
     return [Part(name, sizes, graphs[name]) for name, sizes in ranges.items()]
 
 

@@ -5,6 +5,7 @@ from typing import ClassVar, Final
 
 from firstword.models.checkpoint.open import Checkpoint
 from firstword.models.flow.flow import Flow
+from firstword.models.hift.hift import HiFT
 from firstword.models.networks import Networks
 from firstword.models.runtimes.interface import (
     BackendError,
@@ -71,7 +72,8 @@ class TensorRTRuntime(Runtime):
         except (TensorRTError, OSError) as error:
             raise BackendError(f"FIRSTWORD_FLOW_BACKEND is tensorrt, but {error}") from error
         if part == "vocoder":
-            return Networks(vocoder=vocoder_network(engines, networks.hift))
+            vocoder = networks.vocoder  # of Harmonic Vocos there are no engines: it runs in torch
+            return Networks(vocoder=vocoder_network(engines, vocoder) if isinstance(vocoder, HiFT) else None)
         assert isinstance(networks.flow, Flow), networks.flow
         return Networks(flow=flow_networks(engines, networks.flow))
 

@@ -12,6 +12,7 @@ from firstword.models.config import FRAMES_PER_TOKEN
 from firstword.models.cuda import card_bytes
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
 from firstword.models.flow.flow import Flow
+from firstword.models.hift.hift import HiFT
 from firstword.models.hift.streaming import LEFT_FRAMES, RIGHT_FRAMES
 from firstword.models.lm.transformer_lm import TransformerLM
 from firstword.models.networks import Networks
@@ -25,11 +26,13 @@ from firstword.models.runtimes.interface import (
     needs_onnx_state,
 )
 from firstword.models.runtimes.torch.cuda_graphs.build import (
-    graphed_generator,
     graphed_lm,
     graphed_networks,
+    graphed_vocoder,
 )
+from firstword.models.runtimes.torch.cuda_graphs.causal_vocoder import GraphedCausalVocoder
 from firstword.models.runtimes.torch.cuda_graphs.flow import STREAMS, GraphedFlow
+from firstword.models.runtimes.torch.cuda_graphs.vocoder import GraphedGenerator
 from firstword.models.runtimes.torch.exports.directory import Exports, open_exports
 from firstword.models.runtimes.torch.exports.formats import ExportError
 from firstword.models.runtimes.torch.exports.parts import PartName
@@ -69,17 +72,27 @@ class TorchRuntime(Runtime):
             return Networks()
         flow = networks.flow
         if part == "vocoder":
-            generate = graphed_generator(networks.hift)
-            if generate is not None and isinstance(flow, Flow):
-                lengths = piece_frames(self._first_hop_tokens, flow.chunk_tokens)
-                generate.record(lengths, STREAMS, networks.hift)
-            return Networks(vocoder=generate)
+            if not isinstance(networks.vocoder, HiFT):
+                return Networks()
+            made = graphed_vocoder(networks.vocoder)
+            if isinstance(flow, Flow):
+                record_vocoder(made, networks.vocoder, self._first_hop_tokens, flow.chunk_tokens)
+            return made
         if isinstance(flow, CosyVoice1Flow):
             return Networks()
         graphed = graphed_networks(flow, round(PAGES_SHARE * card_bytes()))
         assert isinstance(graphed.whole, GraphedFlow), "nothing to record"
         graphed.whole.record()
         return Networks(flow=graphed)
+
+
+def record_vocoder(made: Networks, hift: HiFT, first_tokens: int, hop_tokens: int) -> None:
+    """Record the pieces that come mostly, of first hops and of whole ones."""
+    if isinstance(made.vocoder, GraphedGenerator):
+        made.vocoder.record(piece_frames(first_tokens, hop_tokens), STREAMS, hift)
+    if isinstance(made.whole_vocoder, GraphedCausalVocoder):
+        whole = FRAMES_PER_TOKEN * hop_tokens
+        made.whole_vocoder.record([FRAMES_PER_TOKEN * first_tokens, whole], whole, STREAMS)
 
 
 def piece_frames(first_tokens: int, hop_tokens: int) -> list[int]:

@@ -6,6 +6,8 @@ from firstword.models.hift.hift import HiFT
 from firstword.models.lm.decoder import SpeechLM
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.lm.transformer_lm import TransformerLM
+from firstword.models.networks import Networks
+from firstword.models.runtimes.torch.cuda_graphs.causal_vocoder import GraphedCausalVocoder
 from firstword.models.runtimes.torch.cuda_graphs.flow import GraphedFlow
 from firstword.models.runtimes.torch.cuda_graphs.lm import GraphedLM
 from firstword.models.runtimes.torch.cuda_graphs.vocoder import GraphedGenerator
@@ -24,6 +26,8 @@ def graphed_networks(flow: Flow, max_bytes: int = 0) -> FlowNetworks:
     return FlowNetworks(flow.front, flow.estimator, whole, whole.num_bytes // PLANNED_STREAMS)
 
 
-def graphed_generator(hift: HiFT) -> GraphedGenerator | None:
-    """None for CosyVoice 3, whose vocoder carries the state of its convolutions from piece to piece."""
-    return None if hift.config.is_causal else GraphedGenerator(hift.generator)
+def graphed_vocoder(hift: HiFT) -> Networks:
+    """Of CosyVoice 3 the whole vocoder, which carries its state from piece to piece; else the generator."""
+    if hift.config.is_causal:
+        return Networks(whole_vocoder=GraphedCausalVocoder(hift))
+    return Networks(vocoder=GraphedGenerator(hift.generator))

@@ -14,7 +14,7 @@ from firstword.models.flow.unet import CausalUNet
 from firstword.models.state import NetworkState
 
 
-class ChunkPlace(NamedTuple):
+class ChunkPosition(NamedTuple):
     """Where the chunk of each row is, in tensors that stay.
 
     start (B,): position of its first frame in its stream. slot (B,): where in the buffers its keys are
@@ -32,10 +32,10 @@ class FixedChunkContext:
     What is left of a convolution is right for a chunk without padding, the only one that another follows.
     """
 
-    def __init__(self, state: NetworkState, place: ChunkPlace):
-        self._state, self._start, self._slot = state, place.start, place.slot
-        self._mask = place.mask[:, None, None]  # (B, 1, 1, frames)
-        self._rows = torch.arange(len(place.start), device=place.start.device)[:, None]
+    def __init__(self, state: NetworkState, position: ChunkPosition):
+        self._state, self._start, self._slot = state, position.start, position.slot
+        self._mask = position.mask[:, None, None]  # (B, 1, 1, frames)
+        self._rows = torch.arange(len(position.start), device=position.start.device)[:, None]
 
     def positions(self, length: int, device: torch.device) -> Tensor:
         return self._start[:, None] + torch.arange(length, device=device)
@@ -66,7 +66,7 @@ class EstimatorStep(nn.Module):
         self._state = state
 
     def forward(
-        self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, place: ChunkPlace
+        self, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor, position: ChunkPosition
     ) -> Tensor:
         """x, mu, cond (B, M, T), t (B,), spks (B, M) -> (B, M, T)."""
-        return self.estimator(x, mu, t, spks, cond, FixedChunkContext(self._state, place))
+        return self.estimator(x, mu, t, spks, cond, FixedChunkContext(self._state, position))

@@ -7,7 +7,7 @@ from firstword.models.config import NUM_MELS
 from firstword.models.flow.batched_cache import BatchedCache
 from firstword.models.flow.kv_cache import CacheWindow, PromptCache, RingKVCache
 from firstword.models.flow.state import estimator_layout
-from firstword.models.runtimes.torch.cuda_graphs.estimator import ChunkPlace, EstimatorStep
+from firstword.models.runtimes.torch.cuda_graphs.estimator import ChunkPosition, EstimatorStep
 from firstword.models.runtimes.torch.cuda_graphs.lm import DecoderStep
 from tests.models.networks import FLOWS, small_flow
 from tests.support.small_lm import small_lm
@@ -59,7 +59,7 @@ def test_estimator_step_equals_the_incremental_one_chunk_after_chunk(kind: str) 
             torch.full((rows + 1,), 0.3),
             torch.cat([spks, other[:, :, 0]]),
             torch.cat([cond, other]),
-            ChunkPlace(
+            ChunkPosition(
                 torch.full((rows + 1,), chunk * frames),
                 torch.full((rows + 1,), chunk * frames),
                 mask.expand(rows + 1, -1),

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from firstword.models.flow.incremental import FlowNetworks
 from firstword.models.hift.hift import HiFT
+from firstword.models.hift.streaming import CausalVocoder, Sound, vocode
 from firstword.models.layers import FullContext
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, SpeechLM
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
@@ -17,8 +18,10 @@ from firstword.models.runtimes.torch.cuda_graphs import flow as graphed_flows
 from firstword.models.runtimes.torch.cuda_graphs import lm as graphed_lms
 from firstword.models.runtimes.torch.cuda_graphs import vocoder as graphed_vocoders
 from firstword.models.runtimes.torch.cuda_graphs.buckets import BATCHES, bucket, doubled
-from firstword.models.runtimes.torch.cuda_graphs.build import graphed_generator, graphed_lm
+from firstword.models.runtimes.torch.cuda_graphs.build import graphed_lm, graphed_vocoder
+from firstword.models.runtimes.torch.cuda_graphs.causal_vocoder import GraphedCausalVocoder
 from firstword.models.runtimes.torch.cuda_graphs.flow import GraphedFlow
+from firstword.models.runtimes.torch.cuda_graphs.pages import OutOfPages
 from firstword.models.token2wav import Token2Wav
 from firstword.models.token2wav_step import StepInput
 from tests.models.networks import FLOWS, VOCAB_SIZE, small_flow, small_hift, small_speaker
@@ -32,7 +35,11 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for module in (graphed_lms, graphed_flows, graphed_vocoders):
 
         def record(
-            run: Callable[[], Tensor], device: torch.device, *how: object, name: str = module.__name__
+            run: Callable[[], Tensor],
+            device: torch.device,
+            *how: object,
+            name: str = module.__name__,
+            **more: object,
         ) -> Callable[[], Tensor]:
             found.append(name.rpartition(".")[2])
             run()  # as on a GPU, where it runs before it is recorded
@@ -106,9 +113,8 @@ def test_flow_solves_the_same_whatever_the_padding(kind: str, recorded: list[str
 
 def test_vocoder_records_lengths_that_come_again_and_pads_the_batch(recorded: list[str]) -> None:
     hift: HiFT = small_hift(is_causal=False)
-    generate = graphed_generator(hift)
+    generate = graphed_vocoder(hift).vocoder
     assert generate is not None
-    assert graphed_generator(small_hift(is_causal=True)) is None
     generator = torch.Generator().manual_seed(0)
     for batch, frames, num_recorded in ((3, 9, 0), (3, 9, 1), (1, 9, 2), (4, 9, 2), (2, 8, 2)):
         mel = torch.randn(batch, 80, frames, generator=generator)
@@ -118,3 +124,62 @@ def test_vocoder_records_lengths_that_come_again_and_pads_the_batch(recorded: li
             expected = hift.generator(mel, spectrum, FullContext())
         torch.testing.assert_close(made, expected, atol=1e-4, rtol=1e-4)
         assert len(recorded) == num_recorded
+
+
+@pytest.mark.parametrize("num_streams", [1, 3])
+def test_causal_vocoder_sounds_the_same_from_recorded_pieces(num_streams: int) -> None:
+    """First pieces, whole hops, and a last one of a length that has no graph."""
+    hift = small_hift(is_causal=True)
+    graphed = GraphedCausalVocoder(hift)
+    graphed.record([10, 50], 50, (1, 2, 4))
+
+    def made(vocoder: CausalVocoder) -> list[Tensor]:
+        generator = torch.Generator().manual_seed(1)
+        sounds = [Sound(vocoder.start(0)) for _ in range(num_streams)]
+        for frames, is_last in ((10, False), (50, False), (50, False), (23, True)):
+            for sound in sounds:
+                sound.pending.append((torch.randn(80, frames, generator=generator) - 6, is_last))
+            with torch.inference_mode():
+                vocode(vocoder, sounds)
+        return [sound.take() for sound in sounds]
+
+    for ours, plain in zip(made(graphed), made(CausalVocoder(hift)), strict=True):
+        torch.testing.assert_close(ours, plain)
+        assert len(ours) == 133 * hift.config.samples_per_frame
+
+
+def test_what_cannot_be_recorded_runs_eagerly(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no_memory(*given: object, **more: object) -> Callable[[], Tensor]:
+        raise RuntimeError("out of memory")
+
+    for module in (graphed_lms, graphed_flows):
+        monkeypatch.setattr(module, "captured", no_memory)
+    assert speak(graphed_lm(small_lm())) == speak(small_lm())
+    flow, hift = small_flow("dit"), small_hift(is_causal=True)
+    whole = GraphedFlow(flow)
+    whole.record()
+    networks = Networks(flow=FlowNetworks(flow.front, flow.estimator, whole))
+    graphed, plain = Token2Wav(flow, hift, networks=networks), Token2Wav(flow, hift)
+    tokens = list(range(40))
+    ours, wanted = (
+        session.step(
+            [StepInput(session.start(session.compute_prompt_state(small_speaker(30, 1))), tokens, True)]
+        )
+        for session in (graphed, plain)
+    )
+    torch.testing.assert_close(ours[0], wanted[0], atol=2e-4, rtol=1e-3)
+    assert "could not be recorded as a CUDA graph and runs eagerly: out of memory" in caplog.text
+
+
+def test_stream_without_a_page_says_what_to_do() -> None:
+    flow, hift = small_flow("dit"), small_hift(is_causal=True)
+    whole = GraphedFlow(flow)
+    taken = [whole.pages.take() for _ in range(whole.pages.num_free)]
+    networks = Networks(flow=FlowNetworks(flow.front, flow.estimator, whole))
+    session = Token2Wav(flow, hift, networks=networks)
+    with pytest.raises(OutOfPages, match="lower FIRSTWORD_MAX_STREAMS or FIRSTWORD_WINDOW_S"):
+        session.compute_prompt_state(small_speaker(61, 1))
+    del taken
+    assert session.compute_prompt_state(small_speaker(61, 1)).state_bytes > 0

@@ -1,0 +1,190 @@
+"""What Harmonic Vocos is trained with: F0 through voiceless sounds, pulses in the teacher's phase, losses."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from firstword.models.harmonic_vocos.network import HIGHEST_HZ, LOWEST_HZ, HarmonicVocos, pulses
+from firstword.models.harmonic_vocos.streaming import HarmonicVocoder
+from firstword.models.hift.streaming import vocode_whole
+from tests.models.networks import small_vocos
+from tests.training.recipe import tiny_settings, write_corpus
+from training import harmonic_vocos, trainer
+from training.harmonic_vocos_data import Recording, altered, crops_of, filled, min_frames, recording_of
+from training.teachers.spoken import PHONES, STEP_RATE_HZ, STEP_SAMPLES, Spoken
+
+CONFIG = small_vocos().config
+VOWEL = PHONES.index("i")
+
+
+def hum(f0_hz: float, seconds: float = 2.0, gap: slice = slice(0, 0)) -> Spoken:
+    """A pulse train with a teacher's F0 and phase; in the gap its F0 is 5 Hz and there is noise instead."""
+    steps = int(seconds * STEP_RATE_HZ)
+    contour = np.full(steps, f0_hz)
+    contour[gap] = 5.0
+    cycles = np.concatenate([[0.0], np.cumsum(contour / STEP_RATE_HZ)])
+    at = np.arange(steps * STEP_SAMPLES) / STEP_SAMPLES
+    phase = torch.from_numpy(np.interp(at, np.arange(steps + 1), cycles) % 1).float()
+    made = pulses(phase[None], torch.full((1, len(at)), f0_hz))[0].numpy() * 0.005
+    sample_gap = slice(gap.start * STEP_SAMPLES, gap.stop * STEP_SAMPLES)
+    made[sample_gap] = np.random.default_rng(0).normal(size=len(made[sample_gap])) * 0.1
+    voiced = contour.copy().astype(np.float32)
+    voiced[gap] = 0.0
+    return Spoken(
+        (made * 32767).astype(np.int16),
+        np.array([VOWEL], np.uint8),
+        np.array([seconds], np.float32),
+        np.zeros(1, np.int32),
+        1,
+        voiced,
+        cycles[:-1],
+        "i",
+    )
+
+
+def test_f0_goes_through_gaps_and_the_phase_behind_them_stays() -> None:
+    f0_hz = np.full(400, 123.0)
+    f0_hz[200:] = 150.0
+    raw = f0_hz.copy()
+    is_gap = np.zeros(400, bool)
+    is_gap[180:240] = True
+    raw[is_gap] = 7.0
+    made, cycles = filled(raw, is_gap)
+    np.testing.assert_allclose(made[:180], 123.0)
+    np.testing.assert_allclose(made[240:], 150.0)
+    assert 123.0 < made[200] < made[220] < 150.0
+    told = np.concatenate([[0.0], np.cumsum(raw / STEP_RATE_HZ)])
+    apart = (cycles - told)[[100, 180, 240, 300, 400]]
+    np.testing.assert_allclose(apart, np.round(apart), atol=1e-9)
+    assert np.all(np.diff(cycles) > 0)
+
+
+def test_f0_of_silence_is_a_number() -> None:
+    made, cycles = filled(np.zeros(50), np.ones(50, bool))
+    assert np.all((made >= LOWEST_HZ) & (made <= HIGHEST_HZ))
+    assert np.all(np.isfinite(cycles))
+
+
+def test_pulses_of_a_crop_are_in_step_with_the_samples() -> None:
+    """Behind a voiceless sound too: there the teacher's phase is another than that of an F0 drawn through."""
+    for gap in (slice(0, 0), slice(300, 340)):
+        recording = recording_of(small_vocos(), hum(150.0, gap=gap), True)
+        rng = np.random.default_rng(0)
+        for _ in range(4):
+            crops = crops_of(CONFIG, [recording], 48, rng, 1)
+            made = pulses(crops.cycles, crops.pulses_hz)[0, CONFIG.n_fft // 2 :]
+            wanted = crops.samples[0][: len(made)]
+            voiced = crops.is_voiced[0].repeat_interleave(CONFIG.hop_samples)[: len(made)]
+            made, wanted = made[: len(voiced)][voiced], wanted[voiced]
+            likeness = float(made @ wanted / (made.norm() * wanted.norm()))
+            assert likeness > 0.9, gap
+
+
+def test_crops_have_the_mel_of_their_samples() -> None:
+    """Noise has more of the high bands than this hum."""
+    recording = recording_of(small_vocos(), hum(150.0, gap=slice(300, 400)), True)
+    crops = crops_of(CONFIG, [recording], 60, np.random.default_rng(1), 8)
+    assert crops.mel.shape == (8, 80, 60 + CONFIG.lookahead_frames)
+    assert crops.samples.shape == (8, 60 * CONFIG.hop_samples)
+    high = crops.mel[:, 60:, :60].mean(1)
+    assert float(high[~crops.is_voiced].mean()) > float(high[crops.is_voiced].mean()) + 0.5
+
+
+def test_an_altered_recording_is_another_speaker_in_phase() -> None:
+    rng = np.random.default_rng(3)
+    one = altered(hum(150.0), rng)
+    f0_hz = float(np.diff(one.cycles).mean()) * STEP_RATE_HZ
+    assert abs(f0_hz - 150.0) > 1.0
+    assert float(one.f0_hz[50]) == pytest.approx(f0_hz, rel=1e-3)
+    recording = recording_of(small_vocos(), one, True)
+    crops = crops_of(CONFIG, [recording], 48, rng, 1)
+    made = pulses(crops.cycles, crops.pulses_hz)[0, CONFIG.n_fft // 2 :]
+    wanted = crops.samples[0][: len(made)]
+    made = made[: len(wanted)]
+    assert float(made @ wanted / (made.norm() * wanted.norm())) > 0.7
+
+
+def told_recording(model: HarmonicVocos, frames: int) -> Recording:
+    """As if a teacher told spectra, the same ones for every frame but for a little."""
+    recording = recording_of(model, hum(180.0, seconds=frames * 300 / 24_000), True)
+    rng = np.random.default_rng(0)
+    spectra = rng.normal(size=(5, 601)) + 0.1 * rng.normal(size=(recording.num_frames, 5, 601))
+    return replace(recording, spectra=spectra.astype(np.float16))
+
+
+def test_the_losses_fall_in_a_few_steps(tmp_path: Path) -> None:
+    dice = trainer.seeded(tiny_settings(tmp_path), "test")
+    model = HarmonicVocos(CONFIG)
+    told = [told_recording(model, min_frames(CONFIG, 48))]
+    others = [recording_of(model, hum(140.0), True)]
+    losses = harmonic_vocos.Losses(CONFIG)
+    optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
+    found = []
+    for _ in range(12):
+        one = losses.of_spectra(model, crops_of(CONFIG, told, 48, dice.numpy, 2), dice)
+        other = losses.of_samples(model, crops_of(CONFIG, others, 64, dice.numpy, 2), dice)
+        optimizer.zero_grad()
+        (one["loss"] + other["loss"]).backward()
+        optimizer.step()
+        values = {name: float(value.detach()) for name, value in (one | other).items()}
+        assert all(map(math.isfinite, values.values()))
+        found.append(values)
+    for name in ("told magnitude", "told phase", "mel", "magnitude"):
+        assert found[-1][name] < 0.95 * found[0][name], name
+
+
+def test_the_stage_learns_the_told_voice_first_and_then_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tiny_settings(tmp_path)
+    write_corpus(settings)
+    asked: list[int] = []
+
+    def told(model: HarmonicVocos, texts: list[str]) -> list[Recording]:
+        asked.append(len(texts))
+        return [told_recording(model, min_frames(model.config, 48))]
+
+    monkeypatch.setattr(harmonic_vocos, "_told", told)
+    harmonic_vocos.run(settings)
+    log = (settings.path / "harmonic_vocos.log").read_text()
+    assert asked == [settings.corpus.shard]
+    assert "told magnitude" in log
+    assert "short mel" in log
+    loaded = harmonic_vocos.load_exported(replace(settings, exported_vocoder="harmonic_vocos"))
+    assert loaded.config == harmonic_vocos.config(settings)
+
+
+def test_spectra_as_the_teacher_tells_them_cost_nothing(tmp_path: Path) -> None:
+    model = HarmonicVocos(CONFIG)
+    told = [told_recording(model, min_frames(CONFIG, 48))]
+    dice = trainer.seeded(tiny_settings(tmp_path), "test")
+    crops = crops_of(CONFIG, told, 48, dice.numpy, 1)
+    assert crops.spectra is not None
+    wanted = crops.spectra.clone()
+    wanted[:, :, 1] = math.pi * torch.tanh(wanted[:, :, 1])
+
+    class Told(HarmonicVocos):
+        def filters(self, *_: object, **__: object) -> torch.Tensor:
+            return wanted.flatten(2)
+
+    found = harmonic_vocos.Losses(CONFIG).of_spectra(Told(CONFIG), crops, dice)
+    assert float(found["told magnitude"]) < 1e-6
+    assert float(found["told phase"]) < 1e-5
+
+
+def test_the_exported_vocoder_is_the_one_that_the_settings_name(tmp_path: Path) -> None:
+    settings = replace(tiny_settings(tmp_path), exported_vocoder="harmonic_vocos")
+    with pytest.raises(FileNotFoundError, match="harmonic_vocos"):
+        harmonic_vocos.load_exported(settings)
+    model = harmonic_vocos.build(settings)
+    torch.save({"average": model.state_dict()}, settings.path / "harmonic_vocos.pt")
+    loaded = harmonic_vocos.load_exported(settings)
+    assert isinstance(loaded, HarmonicVocos)
+    mel = torch.randn(20, 80) - 5
+    with torch.inference_mode():
+        first, second = (vocode_whole(HarmonicVocoder(one.eval()), mel) for one in (loaded, model))
+    assert torch.equal(first, second)

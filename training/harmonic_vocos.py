@@ -1,0 +1,241 @@
+"""Stage: the vocoder Harmonic Vocos, from the teachers' mel to F0 and to their samples.
+
+All voices are learned by one network, from chance. hibari tells the five spectra that its sound is made of,
+so those of its voice are compared as they are, which takes no Fourier transform; of the others the samples
+are compared, with pulses in the teacher's phase where that is known (`training.phase`). No weight and no
+hidden value of a teacher is read.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from firstword.models.config import FRAME_RATE_HZ, SAMPLE_RATE_HZ, HarmonicVocosConfig
+from firstword.models.harmonic_vocos.network import (
+    NUM_PARTS,
+    HarmonicVocos,
+    SpectrumTransform,
+    pitch_of,
+    pulses,
+)
+from firstword.models.hift.hift import HiFT
+from firstword.models.layers import FullContext
+from training import corpus, trainer, vocoder_f0
+from training.harmonic_vocos_data import (
+    Crops,
+    Recording,
+    altered,
+    crops_of,
+    min_frames,
+    recording_of,
+    with_spectra,
+)
+from training.phase import AlignedLoss
+from training.settings import Settings
+from training.teachers.spoken import TeacherError
+from training.vocoder import SpectralLoss
+
+STAGE = "harmonic_vocos"
+_WARM_FRAMES = 8  # at each end of a crop, which see less than a stream does
+_ALL_VOICES = 0.35  # share of the training from which on voices without spectra are learned too
+_MEL_WEIGHT, _SHORT_MEL_WEIGHT, _ALIGNED_WEIGHT = 2.0, 1.0, 2.0
+_ALIGNED_HZ = 5000.0
+_F0_WEIGHT = 10.0
+_UNVOICED_WEIGHT = 0.3  # of F0, beside voiced frames
+_GAIN, _NOISE = (
+    0.2,
+    0.04,
+)  # of the mel that F0 is read from, in parts of its scale: the flow's is no teacher's
+
+
+def config(settings: Settings) -> HarmonicVocosConfig:
+    plan = settings.harmonic_vocos
+    return HarmonicVocosConfig(
+        sample_rate_hz=SAMPLE_RATE_HZ,
+        channels=plan.channels,
+        hidden_channels=3 * plan.channels,
+        num_layers=plan.layers,
+        f0_channels=plan.f0_channels,
+        f0_layers=plan.f0_layers,
+        lookahead_frames=4,
+        n_fft=1200,
+        hop_samples=300,
+    )
+
+
+def build(settings: Settings) -> HarmonicVocos:
+    return HarmonicVocos(config(settings))
+
+
+def run(settings: Settings) -> None:
+    """Writes <folder>/harmonic_vocos.pt."""
+    plan = settings.harmonic_vocos
+    dice = trainer.seeded(settings, STAGE)
+    model = build(settings)
+    told, others = read_recordings(settings, model)
+    if not (settings.path / f"{STAGE}.pt").exists():
+        initialise(model, told)
+    losses = Losses(model.config)
+
+    def losses_of(done: float) -> trainer.Losses:
+        with_others = done >= _ALL_VOICES and bool(others)
+        rows = plan.told_rows if with_others else plan.train.batch
+        told_crops = crops_of(model.config, told, plan.told_frames, dice.numpy, rows)
+        found = losses.of_spectra(model, trainer.on_device(told_crops), dice)
+        if with_others:
+            rows = plan.train.batch - plan.told_rows
+            crops = crops_of(model.config, others, plan.crop_frames, dice.numpy, rows)
+            heard = losses.of_samples(model, trainer.on_device(crops), dice)
+            found = {**found, **heard, "loss": found["loss"] + heard["loss"]}
+        return found
+
+    trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
+
+
+def load_exported(settings: Settings) -> HarmonicVocos | HiFT:
+    """Return the vocoder that the settings export, as its stages left it.
+
+    Raises FileNotFoundError naming one that never ran.
+    """
+    if settings.exported_vocoder == "hift":
+        return vocoder_f0.load_vocoder(settings)
+    model = build(settings)
+    trainer.load_average(settings, STAGE, model)
+    return model
+
+
+def read_recordings(settings: Settings, model: HarmonicVocos) -> tuple[list[Recording], list[Recording]]:
+    """-> those of hibari, whose spectra are told, and all others, long enough for their crops."""
+    plan, rng = settings.harmonic_vocos, np.random.default_rng(settings.seed)
+    told: list[Recording] = []
+    others: list[Recording] = []
+    for shard in _first_shards(settings, plan.shards):
+        said = corpus.read_shard(shard.path)
+        if shard.voice.teacher == "hibari":
+            told += _told(model, [text for text, _, _ in said])
+            continue
+        others += [recording_of(model, spoken, knows_phase) for _, spoken, knows_phase in said]
+        again = said[:: plan.altered_every]
+        others += [recording_of(model, altered(spoken, rng), knows_phase) for _, spoken, knows_phase in again]
+    told_length, length = (min_frames(model.config, size) for size in (plan.told_frames, plan.crop_frames))
+    return (
+        [one for one in told if one.num_frames >= told_length],
+        [one for one in others if one.num_frames >= length],
+    )
+
+
+def _first_shards(settings: Settings, number: int) -> Iterator[corpus.Shard]:
+    """At most so many of each voice."""
+    taken: Counter[str] = Counter()
+    for shard in corpus.spoken_shards(settings):
+        taken[shard.voice.name] += 1
+        if taken[shard.voice.name] <= number:
+            yield shard
+
+
+def _told(model: HarmonicVocos, texts: list[str]) -> list[Recording]:
+    """hibari says them again; what it cannot say is left out."""
+    from training.teachers.hibari import Hibari
+
+    teacher = Hibari()
+    found = []
+    for text in texts:
+        with suppress(TeacherError):
+            found.append(with_spectra(model, teacher, text))
+    return found
+
+
+@torch.no_grad()
+def initialise(model: HarmonicVocos, told: list[Recording]) -> None:
+    """Residual branches begin small, and the head's bias at the mean of what it has to make."""
+    for net in (model.f0_net, model.filters_net):
+        for name, parameter in net.named_parameters():
+            if name.endswith("down.weight"):
+                parameter.mul_(0.3)
+    spectra = np.concatenate([one.spectra[::8] for one in told[::4] if one.spectra is not None])
+    mean = torch.from_numpy(spectra.astype(np.float32).mean(0))
+    mean[1] = mean[4] = 0.0  # phases
+    model.filters_net.head.bias.copy_(mean.flatten())
+    model.filters_net.head.weight.mul_(0.3)
+
+
+class Losses:
+    def __init__(self, config: HarmonicVocosConfig) -> None:
+        self._config = config
+        self._transform = SpectrumTransform(config)
+        self._spectra, self._aligned = SpectralLoss(), AlignedLoss(_ALIGNED_HZ)
+        self._bands = torch.linspace(1.5, 0.5, config.num_bins).to(trainer.device())
+
+    def of_spectra(self, model: HarmonicVocos, crops: Crops, dice: trainer.Dice) -> trainer.Losses:
+        """Magnitudes by their logarithms and phases by their chords, each where it is heard."""
+        assert crops.spectra is not None
+        made = self._filters(model, crops)[:, _WARM_FRAMES:].unflatten(-1, (NUM_PARTS, -1))
+        source = self._pulses(crops)[:, _WARM_FRAMES:].abs().clamp(min=1e-4).log()
+        a, b, c, d, e = made.unbind(2)
+        wanted_a, turns, wanted_c, wanted_d, wanted_e = crops.spectra[:, _WARM_FRAMES:].unbind(2)
+        sizes = torch.stack([(wanted_a.clamp(max=7) + source).exp(), wanted_c.exp(), wanted_d.exp()])
+        share = sizes / (sizes.sum(0) + 1e-4)
+        errors = torch.stack([a - wanted_a, c - wanted_c, d - wanted_d]).abs() * (share + 0.05)
+        magnitude = (errors.sum(0) * self._bands).mean()
+        harmonic = ((b - torch.pi * torch.tanh(turns)) / 2).sin().abs()
+        free = ((e - wanted_e) / 2).sin().abs()
+        phase = 2 * ((share[0] * harmonic + share[2] * free) * self._bands).mean()
+        f0 = self._f0_error(model, crops, dice)
+        return {
+            "loss": magnitude + phase + _F0_WEIGHT * f0,
+            "told magnitude": magnitude,
+            "told phase": phase,
+            "told f0": f0,
+        }
+
+    def of_samples(self, model: HarmonicVocos, crops: Crops, dice: trainer.Dice) -> trainer.Losses:
+        config = self._config
+        filters = self._filters(model, crops)
+        noise = torch.randn(*filters.shape[:2], 2 * config.num_bins, generator=dice.torch).to(filters)
+        sums, envelope = self._transform.overlap_add(
+            self._transform.mixed(filters, self._pulses(crops), noise)
+        )
+        edge, cut = config.n_fft // 2, _WARM_FRAMES * config.hop_samples
+        length = crops.samples.shape[1] - 2 * cut
+        inner = slice(edge + cut, edge + cut + length)
+        made = sums[:, inner] / envelope[inner]
+        wanted = crops.samples[:, cut:][:, :length]
+        voiced = crops.is_voiced[:, _WARM_FRAMES:-_WARM_FRAMES].float()[:, None]
+        num_mel = length * FRAME_RATE_HZ // SAMPLE_RATE_HZ
+        voiced = F.interpolate(voiced, size=num_mel, mode="nearest")[:, 0]
+        errors = self._spectra(made, wanted)
+        phase = self._aligned(made, wanted, voiced, crops.knows_phase)
+        f0 = self._f0_error(model, crops, dice)
+        mels = _MEL_WEIGHT * errors.mel + _SHORT_MEL_WEIGHT * errors.short_mel
+        total = errors.convergence + errors.magnitude + mels + _ALIGNED_WEIGHT * phase
+        return {
+            "loss": total + _F0_WEIGHT * f0,
+            "convergence": errors.convergence,
+            "magnitude": errors.magnitude,
+            "mel": errors.mel,
+            "short mel": errors.short_mel,
+            "phase": phase,
+            "f0": f0,
+        }
+
+    def _filters(self, model: HarmonicVocos, crops: Crops) -> Tensor:
+        return model.filters(crops.mel, pitch_of(crops.pitch_hz), FullContext(), is_start=True)
+
+    def _pulses(self, crops: Crops) -> Tensor:
+        """-> (B, F, bins) complex."""
+        return self._transform.analyze(pulses(crops.cycles, crops.pulses_hz))
+
+    def _f0_error(self, model: HarmonicVocos, crops: Crops, dice: trainer.Dice) -> Tensor:
+        """Of the pitch within 0 to 1."""
+        gain = (torch.rand(len(crops.mel), 1, 1, generator=dice.torch) * 2 - 1) * _GAIN
+        noise = torch.randn(crops.mel.shape, generator=dice.torch) * _NOISE
+        ahead = self._config.lookahead_frames - self._config.f0_lookahead_frames
+        mel = (crops.mel + (gain + noise).to(crops.mel))[:, :, : crops.mel.shape[-1] - ahead]
+        made = model.pitch(mel, FullContext(), is_start=True)
+        weight = torch.where(crops.is_voiced, 1.0, _UNVOICED_WEIGHT)[:, _WARM_FRAMES:]
+        return ((made - pitch_of(crops.pitch_hz)).abs()[:, _WARM_FRAMES:] * weight).mean()
