@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -173,7 +174,7 @@ def _reference(task: PreferenceTask, asked: FineTuning) -> Tensor:
             return Tensor(kept["scores"])
     scores = task.compute_reference()
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(f".{torch.initial_seed()}.partial")
+    partial = path.with_suffix(f".{os.getpid()}.partial")
     torch.save({"digest": digest, "scores": scores}, partial)
     partial.replace(path)
     return scores
