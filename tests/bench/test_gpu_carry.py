@@ -48,7 +48,7 @@ def test_service_runs_with_what_is_carried_and_what_is_expected_there() -> None:
     unused = {
         "num2words",
         "docopt",
-    }  # imported when a text of other languages is read, and docopt has no wheel
+    }  # imported when first needed; docopt has no wheel
     assert set(found) - there - unused == names - {"tzdata"}  # which an image may lack
     assert len(names) == 30
     assert not names & there
