@@ -34,7 +34,7 @@ def test_list_becomes_files_and_a_table(engine: FakeEngine, tmp_path: Path, name
         assert file.frames == 4 * 1200
     assert b"synthetic speech" in (tmp_path / "out" / "b.flac").read_bytes()
     requests = {stream.request.text: stream.request for stream in engine.streams}
-    assert (requests["One."].seed, requests["Two."].speaker) == (3, "anna")
+    assert (requests["One."].seed, requests["Two."].voice.speaker) == (3, "anna")
     rows = {row["name"]: row for row in rows_of(tmp_path / "out")}
     assert set(rows) == {"a", "b"}
     assert (rows["b"]["characters"], rows["b"]["audio_s"], rows["b"]["at_once"]) == ("4", "0.2", "2")
