@@ -27,8 +27,10 @@ STATUS: Final = {
     409: grpc.StatusCode.ALREADY_EXISTS,
     410: grpc.StatusCode.DATA_LOSS,
     413: grpc.StatusCode.INVALID_ARGUMENT,
+    417: grpc.StatusCode.INVALID_ARGUMENT,
     429: grpc.StatusCode.RESOURCE_EXHAUSTED,
     500: grpc.StatusCode.INTERNAL,
+    501: grpc.StatusCode.UNIMPLEMENTED,
     503: grpc.StatusCode.UNAVAILABLE,
     507: grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
