@@ -143,7 +143,7 @@ async def test_two_hundred_calls_leave_nothing_behind(server: Server, channel: g
                     return found
                 await asyncio.sleep(0.05)
 
-    own = OwnServer(server.url, server.process.pid)
+    own = OwnServer(server.url, server.process.pid, start_s=0.0)
     first = await run_sync(footing, own)
     await call_all(range(40))  # what is allocated once
     before = await settled(first.file_handles + 8)
