@@ -253,6 +253,9 @@ class HttpProtocol(HttpToolsProtocol):
         """Answer and close; between the two, what still comes is discarded."""
         self._refusal = error
         self._stop_waiting()
+        if not self._is_in_head and self.cycle.response_complete:
+            self.transport.close()  # the request whose body is at fault has its answer
+            return
         if not self._is_idle:
             if self.pipeline or self.cycle.response_started:  # in another answer there is no place for this
                 self.transport.abort()

@@ -43,6 +43,16 @@ async def test_framing_without_end_is_refused(start: bytes, unit: bytes, status:
     assert headers["connection"] == "close"
 
 
+async def test_a_request_that_is_answered_gets_no_second_answer() -> None:
+    async with serving(make_services(keys=["alice:secret"])) as url, connected(url) as (reader, writer):
+        writer.write(CHUNKED)
+        answer = await reader.readuntil(b"\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 401 ")
+        writer.write(b"no size\r\n")
+        with suppress(ConnectionError):
+            assert b"HTTP/1.1" not in await reader.read()
+
+
 async def test_framing_without_end_is_not_read_on() -> None:
     async with serving(make_services()) as url, connected(url) as (_, writer):
         writer.write(CHUNKED + b"0\r\na: ")
