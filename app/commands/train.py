@@ -104,9 +104,7 @@ def lm(
     """Fine-tune a language model: text to speech tokens."""
     with training_errors():
         asked = _asked("llm", checkpoint, data, output)
-        recipe = _recipe(asked, lr=lr, schedule=schedule, warmup=warmup, accumulate=accumulate)
-        if batch_size is not None:
-            recipe = replace(recipe, batch_frames=2 * batch_size)
+        recipe = _recipe(asked, batch_size, lr=lr, schedule=schedule, warmup=warmup, accumulate=accumulate)
         _fine_tune(
             _with(asked, recipe, steps, (lora, lora_alpha), (bf16, recompute), (save_every, average)), seed
         )
@@ -140,9 +138,7 @@ def flow(
         from firstword.finetune.distil import DistilSettings
 
         asked = _asked("flow", checkpoint, data, output)
-        recipe = _recipe(asked, lr=lr, schedule=schedule, warmup=warmup, accumulate=accumulate)
-        if batch_size is not None:
-            recipe = replace(recipe, batch_frames=batch_size)
+        recipe = _recipe(asked, batch_size, lr=lr, schedule=schedule, warmup=warmup, accumulate=accumulate)
         asked = _with(asked, recipe, steps, (lora, lora_alpha), (bf16, recompute), (save_every, average))
         if distil is not None:
             asked = replace(asked, distil=DistilSettings(distil, teacher_steps))
@@ -174,9 +170,7 @@ def dpo(
         from firstword.finetune.dpo import prefer
 
         asked = _asked("llm", checkpoint, pairs, output)
-        recipe = _recipe(asked, lr=lr, schedule=schedule, warmup=warmup, accumulate=accumulate)
-        if batch_size is not None:
-            recipe = replace(recipe, batch_frames=2 * batch_size)
+        recipe = _recipe(asked, batch_size, lr=lr, schedule=schedule, warmup=warmup, accumulate=accumulate)
         asked = _with(asked, recipe, steps, (lora, lora_alpha), (bf16, recompute), (save_every, average))
         show(prefer(asked, beta, seed), output)
 
@@ -217,9 +211,7 @@ def grpo(
         from firstword.finetune.reward.server import RemoteRewarder
 
         asked = _asked("llm", checkpoint, texts, output)
-        recipe = _recipe(asked, lr=lr, schedule=None)
-        if batch_size is not None:
-            recipe = replace(recipe, batch_frames=2 * batch_size)
+        recipe = _recipe(asked, batch_size, lr=lr, schedule=None)
         asked = _with(asked, recipe, steps, (lora, lora_alpha), (bf16, recompute), (save_every, 1))
         scorer = (
             Rewarder(asked.checkpoint, _rewards(recognizer, language), device())
@@ -260,8 +252,15 @@ def _asked(part: Any, checkpoint: Path, data: Path, output: Path) -> "FineTuning
     return FineTuning(part, opened, data, output, recipe_in(opened))
 
 
-def _recipe(asked: "FineTuning", **given: Any) -> Any:
-    """The yaml's, with what was given on the command line; what the yaml asks for in vain is named."""
+def _recipe(asked: "FineTuning", batch_size: int | None, **given: Any) -> Any:
+    """Return the yaml's recipe with what was given on the command line; name what of it is not followed.
+
+    batch_size: speech tokens of a language model, frames of a flow.
+    """
+    from firstword.models.config import FRAMES_PER_TOKEN
+
+    if batch_size is not None:
+        given["batch_frames"] = batch_size * (FRAMES_PER_TOKEN if asked.part == "llm" else 1)
     schedule = given["schedule"]
     if schedule not in (None, "constant", "warmup", "cosine"):
         raise CommandFailed(f"--schedule {schedule!r}; expected constant, warmup or cosine")
