@@ -81,17 +81,17 @@ class OnnxBackbone:
     ) -> Tensor:
         """As `Backbone.forward`; condition (B, T', C)."""
         drop = self._lookahead if is_start else 0
-        lefts = {
+        contexts = {
             index: mel.new_zeros(len(mel), *shape) if is_start else context.left(index)
             for index, shape in self._left.items()
         }
-        nexts = {index: torch.empty_like(left) for index, left in lefts.items()}
+        nexts = {index: torch.empty_like(left) for index, left in contexts.items()}
         result = torch.empty(len(mel), mel.shape[-1] - drop, self._outputs)
         rows = self._rows or len(mel)
         for start in range(0, len(mel), rows):
             part = slice(start, start + rows)
             inputs = {"mel": mel[part].contiguous(), "drop": torch.tensor([drop])}
-            inputs |= {f"left_{index}": left[part] for index, left in lefts.items()}
+            inputs |= {f"left_{index}": left[part] for index, left in contexts.items()}
             if condition is not None:
                 inputs["condition"] = condition[part].contiguous()
             outputs = {f"next_{index}": following[part] for index, following in nexts.items()}

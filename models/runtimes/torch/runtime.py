@@ -102,8 +102,8 @@ def piece_frames(first_tokens: int, hop_tokens: int) -> list[int]:
     that begins with a whole one.
     """
     first, whole = FRAMES_PER_TOKEN * first_tokens, FRAMES_PER_TOKEN * hop_tokens
-    lefts = {(0, first), (min(first, LEFT_FRAMES), whole), (LEFT_FRAMES, whole), (0, whole)}
-    return sorted(left + new + RIGHT_FRAMES for left, new in lefts)
+    pieces = {(0, first), (min(first, LEFT_FRAMES), whole), (LEFT_FRAMES, whole), (0, whole)}
+    return sorted(left + new + RIGHT_FRAMES for left, new in pieces)
 
 
 _PROGRAMS: Final[Mapping[Part, tuple[PartName, ...]]] = {

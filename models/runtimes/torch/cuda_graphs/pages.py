@@ -88,8 +88,8 @@ class PageTable(ChunkRing):
 
     @property
     def num_bytes(self) -> int:
-        lefts = [one for one in (self._left, self._next_left) if one is not None]
-        return sum(page.num_bytes for page in (*self._pages.values(), *lefts))
+        contexts = [one for one in (self._left, self._next_left) if one is not None]
+        return sum(page.num_bytes for page in (*self._pages.values(), *contexts))
 
     def take(self, pages: PagePool, slots: PagePool) -> None:
         """Take what the current chunk writes, unless an attempt that failed took it. Raises OutOfPages."""
