@@ -15,6 +15,7 @@ from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.config import NUM_MELS, Dtype, Family
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.solver import Velocity, solve
+from firstword.models.flow.state import estimator_layout
 from firstword.models.hift.hift import HiFT
 from firstword.models.hift.streaming import BatchedConvState
 from firstword.models.layers import FullContext, chunk_mask
@@ -23,7 +24,6 @@ from firstword.models.onnx_graphs.session import session_options
 from firstword.models.onnx_graphs.standard import HIDDEN
 from firstword.models.runtimes.tensorrt.graphs import (
     chunk_graph,
-    conv_shapes,
     estimator_graph,
     generator_graph,
 )
@@ -114,7 +114,8 @@ def test_chunk_by_chunk_equals_a_chunk_causal_pass(family: Family) -> None:
     h = torch.cat([rows[name] for name in STACKED[type(estimator)]], dim=1).mT  # (G, T, 4 M)
     config = estimator.config
     buffer = torch.full((2, config.num_heads, 130, config.head_dim), 9.0)
-    state = {f"left_{index}": torch.zeros(2, *sizes) for index, sizes in conv_shapes(estimator).items()} | {
+    left = estimator_layout(estimator).left
+    state = {one.name: torch.zeros(one.sized(2, 0)).movedim(one.time_dim, 1).contiguous() for one in left} | {
         f"{kind}_{layer}": buffer for layer in range(estimator.num_layers) for kind in ("keys", "values")
     }
     seen = torch.full((2, 130), HIDDEN)
