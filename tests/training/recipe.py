@@ -143,11 +143,15 @@ def write_words(settings: Settings, words: Mapping[str, str], british: Mapping[s
 
 
 def hum(f0_hz: float, text: str) -> Spoken:
-    """Two seconds of a voice-like tone with as many words as the text, one phone a word."""
+    """Two seconds of a voice-like tone with as many words as the text, one phone a word.
+
+    It rises and falls four times a second, as syllables do: what does not is no voice to be registered.
+    """
     rng = np.random.default_rng(len(text))
     time = np.arange(48_000) / 24_000
     tone = sum(np.sin(2 * np.pi * f0_hz * k * time) / k for k in range(1, 12))
-    samples = 3000 * tone + 100 * rng.standard_normal(len(time))
+    loudness = 0.6 + 0.4 * np.cos(2 * np.pi * 4 * time)
+    samples = 3000 * loudness * tone + 100 * rng.standard_normal(len(time))
     num_words = len(text.split())
     ends = np.linspace(0, 2.0, num_words + 3)[1:]
     phones = np.array([0, *rng.integers(1, len(PHONES), num_words), 0], np.uint8)
