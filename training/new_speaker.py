@@ -15,9 +15,6 @@ import soundfile
 import torch
 from torch import Tensor
 
-from training.judge.likeness import SpeakerJudge
-from training.judge.quality import quality
-from training.judge.recognise import Whisper
 from training.judge.words import fewest_errors
 from training.report import Must, table_of_musts
 from training.teachers.spoken import SAMPLE_RATE_HZ, Samples
@@ -43,7 +40,11 @@ class Judged:
 
 class Judges:
     def __init__(self) -> None:
-        self._whisper, self._speakers = Whisper(), SpeakerJudge()
+        from training.judge.likeness import SpeakerJudge  # all of the extra `voice`
+        from training.judge.quality import quality
+        from training.judge.recognise import Whisper
+
+        self._whisper, self._speakers, self._quality = Whisper(), SpeakerJudge(), quality
 
     def judge(self, texts: Sequence[str], speak: Callable[[str], Samples]) -> Judged:
         voices, scores, errors, words = [], [], 0, 0
@@ -52,7 +53,7 @@ class Judges:
             wrong, wanted = fewest_errors(text, self._whisper(samples, SAMPLE_RATE_HZ))
             errors, words = errors + wrong, words + wanted
             voices.append(self._speakers.embed(samples, SAMPLE_RATE_HZ))
-            scores.append(quality(samples, SAMPLE_RATE_HZ).p808)
+            scores.append(self._quality(samples, SAMPLE_RATE_HZ).p808)
         return Judged(torch.stack(voices), errors / words, float(np.mean(scores)))
 
 
