@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 
 from firstword.app.http.auth import AuthMiddleware
 from firstword.app.http.bodies import BodyLimitMiddleware
+from firstword.app.http.connection_limits import max_waiting
 from firstword.app.http.errors import install_error_handlers
 from firstword.app.http.middleware import InternalErrorMiddleware, PathMiddleware, TimingMiddleware
 from firstword.app.http.origin import OriginMiddleware
@@ -83,18 +84,7 @@ def build_app(
     return app
 
 
-MAX_WAITING = 1024  # connections without a request; each is a file handle and a few KB
 _SHUTDOWN_TIMEOUT_S = 1  # for what is still being sent once the streams have ended
-
-
-def max_waiting() -> int:
-    """Return how many connections may be open without a request: well under the limit of file handles."""
-    if sys.platform == "win32":
-        return MAX_WAITING
-    import resource
-
-    num_handles, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MAX_WAITING if num_handles == resource.RLIM_INFINITY else min(MAX_WAITING, num_handles // 4)
 
 
 def raise_file_limit() -> None:

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import grpc
 
@@ -21,6 +22,8 @@ from firstword.app.surfaces.inference.surface import InferenceSurface
 from firstword.app.surfaces.inference.tensors import Tensor, checked_shape
 from firstword.app.surfaces.operations import metrics_server
 from firstword.app.telemetry.logs import configure_logging
+
+MAX_STAGE_BYTES: Final = 1 << 30  # of requests to stages at once
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +80,9 @@ async def opened_engine(family: str, checkpoint: Path | None, has_stages: bool) 
             await stack.enter_async_context(metrics_server(server.metrics_port, server.host, service.metrics))
             socket = engine_socket()
             socket.unlink(missing_ok=True)
-            stages = GrpcServer(surface.rpc_services(service))
+            # Processes of this machine alone come in there, with all that clients have sent to them.
+            local = replace(service, limits=replace(service.limits, max_bodies_bytes=MAX_STAGE_BYTES))
+            stages = GrpcServer(local, surface.rpc_services(service))
             await stages.start(f"unix:{socket}", None)
             stack.callback(socket.unlink, missing_ok=True)
             stack.push_async_callback(stages.stop)
