@@ -29,7 +29,8 @@ def main() -> None:
             failed |= bool(outcome.faults) and name is not None
             print(  # noqa: T201
                 f"{outcome.attack:18} lag p99 {outcome.lag_p99_s:.3f} s, max {outcome.lag_max_s:.3f} s, "
-                f"memory {outcome.grown_mb:+.1f} MB, gap {outcome.gap_s:.2f} s, {outcome.answers} answers"
+                f"memory {outcome.grown_mb:+.1f} MB, gap {outcome.gap_s:.2f} s, {outcome.answers} answers, "
+                f"{outcome.lost_calls} calls lost"
                 + "".join(f"\n    MISSED: {fault}" for fault in outcome.faults),
                 flush=True,
             )

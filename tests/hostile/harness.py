@@ -11,12 +11,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import grpc
 import httpx
 
 from tests.hostile.attacks import Target
 
 MAX_LAG_S = 0.1  # of the server's loop, 99th percentile
 MAX_GROWN_MB = 50.0  # since the server was warm, over all attacks so far
+CALL_TIMEOUT_S = 2.0
 MAX_GAP_S = 0.5  # between two chunks of a stream that is made faster than it plays
 TEXT = "A sentence that is spoken while somebody else does what he can. " * 4
 
@@ -31,6 +33,7 @@ class Outcome:
     grown_mb: float
     gap_s: float
     answers: int
+    lost_calls: int  # over gRPC, of who attacks nobody
 
     @property
     def faults(self) -> list[str]:
@@ -43,6 +46,8 @@ class Outcome:
             found.append(f"a gap of {self.gap_s:.2f} s, at most {MAX_GAP_S}")
         if not self.answers:
             found.append("no request was answered")
+        if self.lost_calls:
+            found.append(f"{self.lost_calls} calls over gRPC were not answered")
         return found
 
 
@@ -67,15 +72,24 @@ class Victim:
             gaps_s: list[float] = []
             listener = threading.Thread(target=listen, args=(self._target, until_s, gaps_s))
             listener.start()
-            answers = 0
-            with httpx.Client(base_url=self._target.url, timeout=30) as client:
+            answers = lost_calls = 0
+            with (
+                httpx.Client(base_url=self._target.url, timeout=30) as client,
+                grpc.insecure_channel(self._target.grpc) as channel,
+            ):
+                list_speakers = channel.unary_unary("/firstword.v1.Speech/ListSpeakers")
                 while time.monotonic() < until_s:
                     answers += client.get("/livez").status_code == 200
+                    try:
+                        list_speakers(b"", timeout=CALL_TIMEOUT_S)
+                    except grpc.RpcError:
+                        lost_calls += 1
                     time.sleep(0.05)
             listener.join()
             print(file=self._stdin, flush=True)
             report: dict[str, Any] = json.loads(self._stdout.readline())
-        return Outcome(name or "(nothing)", gap_s=max(gaps_s, default=0.0), answers=answers, **report)
+        gap_s = max(gaps_s, default=0.0)
+        return Outcome(name or "(nothing)", gap_s=gap_s, answers=answers, lost_calls=lost_calls, **report)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8  # RFC 9113
 END_HEADERS: Final = 4
 ACK: Final = 1
+ADDRESS: Final = "127.0.0.2"  # of the attacker, so that the server can tell it from others
 FRAME_BYTES: Final = 16_384
 WINDOW_BYTES: Final = 65_535
 INITIAL_WINDOW: Final = 4  # the setting of that name
@@ -31,7 +32,7 @@ class HeldUpload:
     def __init__(self, address: str, path: str, num_bytes: int) -> None:
         """num_bytes: of the message, of which all but the last are sent, as far as the server lets them."""
         host, _, port = address.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=5)
+        self._socket = socket.create_connection((host, int(port)), timeout=5, source_address=(ADDRESS, 0))
         self._received = b""
         self._window = self._window_of_all = WINDOW_BYTES
         self._rest = struct.pack("!BI", 0, num_bytes) + bytes(num_bytes - 1)

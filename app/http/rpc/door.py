@@ -57,7 +57,7 @@ class Door:
         self._known = _Places(
             Places(limits.MAX_CALLS, 3 * limits.MAX_CALLS // 4),
             Places(num_streams, 3 * num_streams // 4),
-            Places(num_readers, -(-num_readers // 2)),
+            Places(num_readers, -(-num_readers // 3)),
         )
         self._strangers = _Places(
             Places(num_public, num_public // 4),
