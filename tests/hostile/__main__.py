@@ -3,7 +3,7 @@
     python -m tests.hostile [--seconds 10] [ATTACK ...]
 
 The server and the attacker are processes of their own, on a core each where there are two. Meanwhile texts
-are spoken one after the other; the longest wait for a chunk is the gap. Memory is counted over all attacks.
+are spoken one after the other; the longest wait for a chunk is the gap.
 """
 
 import argparse

@@ -57,10 +57,9 @@ async def main() -> None:
     ):
         say({"url": url, "grpc": rpc.address, "metrics": f"http://127.0.0.1:{metrics_port}"})
         await next_line()
-        give_back()
-        warm_bytes = resident_bytes()
         while True:
             give_back()
+            before_bytes = resident_bytes()
             lags_s: list[float] = []
             watching = asyncio.create_task(watch_lag(lags_s))
             await next_line()
@@ -70,7 +69,7 @@ async def main() -> None:
                 {
                     "lag_p99_s": round(lags_s[int(0.99 * (len(lags_s) - 1))], 4),
                     "lag_max_s": round(lags_s[-1], 4),
-                    "grown_mb": round((resident_bytes() - warm_bytes) / 1e6, 1),
+                    "grown_mb": round((resident_bytes() - before_bytes) / 1e6, 1),
                 }
             )
             await next_line()

@@ -42,10 +42,14 @@ class HeldUpload:
         block = b"".join(literal(*header) for header in head.items())
         self._socket.sendall(PREFACE + frame(SETTINGS, 0, 0, b"") + frame(HEADERS, END_HEADERS, 1, block))
 
+    @property
+    def num_sendable(self) -> int:
+        """Bytes that the server takes now."""
+        return min(self._window, self._window_of_all, FRAME_BYTES, len(self._rest) - self._offset)
+
     def step(self) -> bool:
         """Send what may be sent, and read what has come. False: the server has ended the call."""
-        room = min(self._window, self._window_of_all, FRAME_BYTES)
-        part = self._rest[self._offset : self._offset + room]
+        part = self._rest[self._offset : self._offset + self.num_sendable]
         if part:
             self._socket.sendall(frame(DATA, 0, 1, part))
             self._offset += len(part)
@@ -101,3 +105,5 @@ def hold(address: str, path: str, num_calls: int, num_bytes: int, until_s: float
             if not goes_on:
                 call.close()
                 calls.remove(call)
+        if not any(call.num_sendable for call in calls):
+            time.sleep(0.001)
