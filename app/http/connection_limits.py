@@ -28,11 +28,17 @@ FRAME_BURST: Final = 100  # the same, at once
 
 MAX_WAITING: Final = 1024  # connections without a request; each is a file handle and a few KB
 
-MAX_CALLS: Final = 1024  # of gRPC at once that have a key, beside those of streams
-MAX_PUBLIC_CALLS: Final = 64  # of methods that take no key; and so many that go on, such as health watches
-PUBLIC_MESSAGE_TIMEOUT_S = 2.0  # for a message of theirs, which is a name at most
+MAX_CALLS: Final = 1024  # of gRPC at once, each with one message
 MIN_STREAM_CALLS: Final = 128  # calls at once that take one message after the other
 STREAM_CALLS_PER_SLOT: Final = 4  # the same, on a server that speaks many streams
+PART_OF_CALLS: Final = 3 / 4  # that one client may have, of both
+PART_OF_READERS: Final = 1 / 3  # of the messages that are received at once
+
+MAX_PUBLIC_CALLS: Final = 64  # of methods that ask for no key; and so many that go on, as health watches do
+PART_OF_PUBLIC_CALLS: Final = 1 / 4
+NUM_PUBLIC_READERS: Final = 6
+PUBLIC_MESSAGE_TIMEOUT_S = 2.0  # for a message of theirs, which is a name at most
+
 MAX_GRPC_CONNECTIONS: Final = 4096
 KEEPALIVE_S: Final = 60  # of gRPC: then a ping finds out whether the other side is still there
 WINDOW_BYTES: Final = 64 * 1024 - 1  # that a gRPC client may send before its call is let in: HTTP/2's own
@@ -80,9 +86,10 @@ def num_readers(max_bytes: int, max_message_bytes: int) -> int:
 class Places:
     """Places that clients share, of which each may have a part; a client is known by its key or address."""
 
-    def __init__(self, capacity: int, per_client: int) -> None:
+    def __init__(self, capacity: int, part: float) -> None:
+        """part: that one client may have."""
         self._free = asyncio.Semaphore(capacity)
-        self._per_client = per_client
+        self._per_client = max(1, int(part * capacity))
         self._own: dict[str, asyncio.Semaphore] = {}  # of clients that have a place, or wait for one
         self._num_of: Counter[str] = Counter()
 

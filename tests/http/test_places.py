@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_client_has_its_part_and_no_more() -> None:
-    places = Places(3, 2)
+    places = Places(3, 2 / 3)
     async with AsyncExitStack() as held:
         for client in ("ann", "ann", "bob"):
             await held.enter_async_context(places.place_now(client, "calls"))
@@ -25,7 +25,7 @@ async def test_a_client_has_its_part_and_no_more() -> None:
 
 
 async def test_who_waits_for_its_own_places_keeps_nobody_else_waiting() -> None:
-    places = Places(2, 1)
+    places = Places(2, 1 / 2)
     entered: list[str] = []
 
     async def come(client: str) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -18,8 +18,6 @@ from firstword.app.http.rpc.call import Call, abort
 from firstword.app.http.rpc.messages import POOL, handler_of, message
 from firstword.app.http.service import Service
 from firstword.app.http.surface import RpcMethod, RpcServices
-
-NUM_PUBLIC_READERS: Final = 4  # of messages to methods that ask for no key
 
 Sent = AsyncIterator[bytes]
 """The messages of a call, each received when it is asked for."""
@@ -47,7 +45,7 @@ class Door:
             for method, declared in methods.items()
         }
         """What each method declares, by its path."""
-        given, num_public = service.limits, limits.MAX_PUBLIC_CALLS
+        given = service.limits
         self.max_message_bytes = max(guard.body(given).max_bytes for guard in self.guards.values())
         self._service = service
         self._services = services
@@ -55,14 +53,14 @@ class Door:
         num_readers = limits.num_readers(given.max_bodies_bytes, self.max_message_bytes)
         num_streams = limits.max_stream_calls(service.engine.max_streams)
         self._known = _Places(
-            Places(limits.MAX_CALLS, 3 * limits.MAX_CALLS // 4),
-            Places(num_streams, 3 * num_streams // 4),
-            Places(num_readers, -(-num_readers // 3)),
+            Places(limits.MAX_CALLS, limits.PART_OF_CALLS),
+            Places(num_streams, limits.PART_OF_CALLS),
+            Places(num_readers, limits.PART_OF_READERS),
         )
         self._strangers = _Places(
-            Places(num_public, num_public // 4),
-            Places(num_public, num_public // 4),
-            Places(NUM_PUBLIC_READERS, NUM_PUBLIC_READERS // 2),
+            Places(limits.MAX_PUBLIC_CALLS, limits.PART_OF_PUBLIC_CALLS),
+            Places(limits.MAX_PUBLIC_CALLS, limits.PART_OF_PUBLIC_CALLS),
+            Places(limits.NUM_PUBLIC_READERS, limits.PART_OF_READERS),
         )
 
     def handlers(self) -> tuple[grpc.GenericRpcHandler, ...]:
