@@ -102,10 +102,12 @@ class Limits:
         Field(gt=0, description="How long a listener may take nothing before its stream is cancelled"),
     ] = 30
     idle_timeout_s: Annotated[
-        float, Field(gt=0, description="How long a WebSocket may be silent before it is closed")
+        float,
+        Field(gt=0, description="How long a WebSocket, or a call of gRPC that takes messages, may be silent"),
     ] = 300
     body_timeout_s: Annotated[
-        float, Field(gt=0, description="How long a request's body may take to arrive")
+        float,
+        Field(gt=0, description="How long a request's body, or its message of gRPC, may take to arrive"),
     ] = 30
     max_body_bytes: Annotated[int, Field(ge=1, description="JSON body of one request")] = 256 * 1024
     max_upload_bytes: Annotated[
@@ -119,7 +121,10 @@ class Limits:
     ] = 16 * _MIB
     max_bodies_bytes: Annotated[
         int,
-        Field(ge=1, description="Bodies of all requests being received; beyond, they are refused with 503"),
+        Field(
+            ge=1,
+            description="Bodies of all requests being received, and as much over gRPC; more is refused",
+        ),
     ] = 64 * _MIB
     max_message_bytes: Annotated[int, Field(ge=1, description="One message of a WebSocket")] = 128 * 1024
     max_contexts: Annotated[int, Field(ge=1, description="Contexts of one WebSocket at once")] = 8

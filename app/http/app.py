@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 
 from firstword.app.http.auth import AuthMiddleware
 from firstword.app.http.bodies import BodyLimitMiddleware
+from firstword.app.http.connection_limits import max_waiting
 from firstword.app.http.errors import install_error_handlers
 from firstword.app.http.middleware import InternalErrorMiddleware, PathMiddleware, TimingMiddleware
 from firstword.app.http.origin import OriginMiddleware
@@ -83,18 +84,7 @@ def build_app(
     return app
 
 
-MAX_WAITING = 1024  # connections without a request; each is a file handle and a few KB
 _SHUTDOWN_TIMEOUT_S = 1  # for what is still being sent once the streams have ended
-
-
-def max_waiting() -> int:
-    """Return how many connections may be open without a request: well under the limit of file handles."""
-    if sys.platform == "win32":
-        return MAX_WAITING
-    import resource
-
-    num_handles, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MAX_WAITING if num_handles == resource.RLIM_INFINITY else min(MAX_WAITING, num_handles // 4)
 
 
 def raise_file_limit() -> None:
@@ -123,6 +113,13 @@ def server_config(app: ASGIApp, host: str, port: int, max_message_bytes: int) ->
     )
 
 
+def drop_unread(listeners: Sequence[socket.socket], timeout_s: float) -> None:
+    """Let the system drop a connection whose other side acknowledges nothing for so long."""
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # only on Linux
+        for listener in listeners:  # connections inherit it from the socket that accepts them
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * timeout_s))
+
+
 class DrainingServer(uvicorn.Server):
     """Run `drain` at the first signal, while the server still answers; then stop as uvicorn does."""
 
@@ -149,11 +146,9 @@ class DrainingServer(uvicorn.Server):
         self._loop = asyncio.get_running_loop()  # first: a signal may come as soon as it has started
         await super().startup(sockets)
         if self.started:
-            if self._unread_timeout_s is not None and hasattr(socket, "TCP_USER_TIMEOUT"):  # only on Linux
-                timeout_ms = round(1000 * self._unread_timeout_s)
-                # Connections inherit the option from the socket that accepts them.
-                for listener in (listener for server in self.servers for listener in server.sockets):
-                    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
+            if self._unread_timeout_s is not None:
+                for server in self.servers:
+                    drop_unread(server.sockets, self._unread_timeout_s)
             self._on_listening(self.servers[0].sockets[0].getsockname()[1])
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

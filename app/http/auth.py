@@ -73,6 +73,12 @@ class Authenticator:
             )
         return client
 
+    async def check_again(self, client: Client) -> None:
+        """Raise InvalidApiKey once the key of who was let in is removed, or allows something else."""
+        await self.keys.refresh()
+        if not self.keys.knows(client):
+            raise InvalidApiKey("the API key was removed or changed; connect again, with another one")
+
 
 class AuthMiddleware:
     """Refuse who has no known key with 401, and whose key is not for the route with 403; WebSockets too.

@@ -1,6 +1,6 @@
 """A surface: one way in and out of the service, such as REST, a WebSocket, gRPC or the console."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
@@ -9,9 +9,23 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from firstword.app.http.errors import ErrorResponse
+from firstword.app.http.routes import Guard
 from firstword.app.http.service import Service
 
-RpcHandler = Callable[..., Any]
+
+@dataclass(frozen=True, slots=True)
+class RpcMethod:
+    """A method of a gRPC service: who may call it and how long a message may be, and what answers it.
+
+    handler: takes the message, or the messages of a call that takes several, and the Call.
+    """
+
+    guard: Guard
+    handler: Callable[[Any, Any], Awaitable[Any]]
+
+
+RpcServices = Mapping[str, Mapping[str, RpcMethod]]
+"""The methods of services, by the full name of the service and by their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +84,8 @@ class Surface(Protocol):
 class RpcSurface(Protocol):
     """A surface that is spoken over gRPC as well, by the server of the surface `grpc`."""
 
-    def rpc_services(self, service: Service) -> Mapping[str, Mapping[str, RpcHandler]]:
-        """Return the handlers of its methods, by the full name of their service and by their own names."""
+    def rpc_services(self, service: Service) -> RpcServices:
+        """Return its methods; each declares its Guard."""
         ...
 
 

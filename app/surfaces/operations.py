@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 
 from fastapi import APIRouter
-from prometheus_client import start_http_server
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,11 +15,11 @@ from firstword.app.audio.formats import FORMATS, MAX_CLEAR_SPEED, MIN_CLEAR_SPEE
 from firstword.app.core.interface import VoiceMode
 from firstword.app.database import RETRY_AFTER_S, DatabaseError
 from firstword.app.errors import StoreUnavailable
+from firstword.app.http.metrics_port import metrics_answer, metrics_server
 from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, Answers
 from firstword.app.http.service import Service, ServiceHere
 from firstword.app.http.surface import HttpSurface, Surface
-from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.usage import UsedByClient
 
 logger = logging.getLogger(__name__)
@@ -181,9 +180,7 @@ async def usage(request: Request, service: ServiceHere) -> UsageReport:
 @Guard("admin", checks_origin=False)
 async def metrics(request: Request, service: ServiceHere) -> Response:
     """Return the metrics in Prometheus' text format; with traces, as OpenMetrics to whom accepts it."""
-    accept = request.headers.get("accept", "") if service.tracing.is_on else ""
-    body, content_type = await asyncio.to_thread(service.metrics.exposition, accept)
-    return Response(body, headers={"Content-Type": content_type})
+    return await metrics_answer(request, service)
 
 
 class OperationsSurface(HttpSurface):
@@ -198,20 +195,5 @@ class OperationsSurface(HttpSurface):
 
     @asynccontextmanager
     async def running(self, service: Service) -> AsyncIterator[None]:
-        async with metrics_server(self._metrics_port, self._host, service.metrics):
+        async with metrics_server(self._metrics_port, self._host, service):
             yield
-
-
-@asynccontextmanager
-async def metrics_server(port: int | None, host: str, metrics: Metrics) -> AsyncIterator[None]:
-    """Serve /metrics on its own port, if one is set, in prometheus_client's own thread."""
-    if port is None:
-        yield
-        return
-    server, thread = start_http_server(port, host, metrics.registry)
-    try:
-        yield
-    finally:
-        await asyncio.to_thread(server.shutdown)
-        server.server_close()
-        await asyncio.to_thread(thread.join)

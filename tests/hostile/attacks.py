@@ -1,6 +1,6 @@
 """Attacks by one client without a key, at full speed.
 
-`python -m tests.hostile.attacks NAME URL GRPC SECONDS` runs one of them.
+`python -m tests.hostile.attacks NAME URL GRPC METRICS SECONDS` runs one of them, after a line that says so.
 """
 
 import base64
@@ -9,12 +9,12 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-import grpc
+from tests.hostile.uploads import hold
 
 CHUNKED: Final = b"POST /tts HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 PING: Final = b"\x89\x80\x00\x00\x00\x00"
@@ -22,23 +22,31 @@ EMPTY_FRAGMENT: Final = b"\x00\x80\x00\x00\x00\x00"
 FIRST_FRAGMENT: Final = b"\x01\x80\x00\x00\x00\x00"
 NUM_WATCHES: Final = 1100
 NUM_UPLOADS: Final = 60
-UPLOAD_BYTES: Final = 31 << 20
+UPLOAD_BYTES: Final = 10 << 20  # of each, the most that a recording may have
+NUM_HALF_REQUESTS: Final = 300
+HALF_REQUEST: Final = b"GET /metrics HTTP/1.1\r\nHost: "
+SCRAPE: Final = HALF_REQUEST + b"localhost\r\n\r\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where the server listens: its address over HTTP, and host and port of gRPC."""
+    """Where the server listens: over HTTP, host and port of gRPC, and the port of the metrics."""
 
     url: str
     grpc: str
+    metrics: str
 
     @contextmanager
     def connected(self) -> Iterator[socket.socket]:
-        address = urlsplit(self.url)
-        assert address.hostname is not None
-        assert address.port is not None
-        with socket.create_connection((address.hostname, address.port), timeout=5) as connection:
+        with connected(self.url) as connection:
             yield connection
+
+
+def connected(url: str) -> socket.socket:
+    address = urlsplit(url)
+    assert address.hostname is not None
+    assert address.port is not None
+    return socket.create_connection((address.hostname, address.port), timeout=5)
 
 
 def flood(target: Target, start: bytes, unit: bytes, until_s: float) -> None:
@@ -92,6 +100,8 @@ def fragments(target: Target, until_s: float) -> None:
 
 def health_watches(target: Target, until_s: float) -> None:
     """Open streams that watch the health and never end."""
+    import grpc  # takes a second, which other attacks do without
+
     with grpc.insecure_channel(target.grpc) as channel:
         watch = channel.unary_stream("/grpc.health.v1.Health/Watch")
         calls = [watch(b"") for _ in range(NUM_WATCHES)]
@@ -101,6 +111,28 @@ def health_watches(target: Target, until_s: float) -> None:
             call.cancel()
 
 
+def held_uploads(target: Target, until_s: float) -> None:
+    """Send recordings to be registered, but for their last byte."""
+    hold(target.grpc, "/firstword.v1.Speech/RegisterSpeaker", NUM_UPLOADS, UPLOAD_BYTES, until_s)
+
+
+def held_health_checks(target: Target, until_s: float) -> None:
+    """The same where no key is ever asked for."""
+    hold(target.grpc, "/grpc.health.v1.Health/Check", NUM_UPLOADS, UPLOAD_BYTES, until_s)
+
+
+def half_scrapes(target: Target, until_s: float) -> None:
+    """Hold half requests for the metrics open, and send whole ones beside them."""
+    with ExitStack() as stack:
+        for _ in range(NUM_HALF_REQUESTS):
+            stack.enter_context(connected(target.metrics)).sendall(HALF_REQUEST)
+        while time.monotonic() < until_s:
+            with suppress(OSError), connected(target.metrics) as connection:
+                while time.monotonic() < until_s:
+                    connection.sendall(SCRAPE)
+                    connection.recv(1 << 20)
+
+
 ATTACKS: Final[dict[str, Callable[[Target, float], None]]] = {
     "trailers": trailers,
     "chunk_extensions": chunk_extensions,
@@ -108,14 +140,18 @@ ATTACKS: Final[dict[str, Callable[[Target, float], None]]] = {
     "pings": pings,
     "fragments": fragments,
     "health_watches": health_watches,
+    "held_uploads": held_uploads,
+    "held_health_checks": held_health_checks,
+    "half_scrapes": half_scrapes,
 }
 
 
-def main(name: str, url: str, grpc_address: str, seconds: str) -> None:
+def main(name: str, url: str, grpc: str, metrics: str, seconds: str) -> None:
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) > 1:  # the server has the first one
         os.sched_setaffinity(0, {cores[1]})
-    ATTACKS[name](Target(url, grpc_address), time.monotonic() + float(seconds))
+    print(name, flush=True)  # noqa: T201
+    ATTACKS[name](Target(url, grpc, metrics), time.monotonic() + float(seconds))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,19 @@
 """A server over fakes in a process of its own, which measures the lag of its event loop.
 
-`python -m tests.hostile.server` prints the addresses of HTTP and gRPC as a line of JSON, measures from the
-first line of its input to the second, and prints what it measured as another line of JSON.
+`python -m tests.hostile.server` prints its addresses as a line of JSON. It measures from each odd line of its
+input to the next, and prints what it measured as another line of JSON. It runs until it is killed.
 """
 
 import asyncio
+import ctypes
+import gc
 import json
 import os
 import sys
 import time
 from pathlib import Path
 
+from firstword.app.http.metrics_port import metrics_server
 from tests.support.grpc_serving import grpc_serving
 from tests.support.serving import make_services, serving
 
@@ -21,6 +24,14 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def give_back() -> None:
+    """Return to the system what the last attack left free, or it would hide what the next one takes."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
+    if trim is not None:
+        trim(0)
+
+
 async def watch_lag(lags_s: list[float]) -> None:
     """Record how much later than asked for each sleep ends."""
     while True:
@@ -29,24 +40,39 @@ async def watch_lag(lags_s: list[float]) -> None:
         lags_s.append(time.perf_counter() - asked_s - TICK_S)
 
 
+async def next_line() -> None:
+    await asyncio.to_thread(sys.stdin.readline)
+
+
+def say(values: dict[str, object]) -> None:
+    print(json.dumps(values), flush=True)  # noqa: T201
+
+
 async def main() -> None:
     services = make_services()
-    async with serving(services) as url, grpc_serving(services) as rpc:
-        print(json.dumps({"url": url, "grpc": rpc.address}), flush=True)  # noqa: T201
-        await asyncio.to_thread(sys.stdin.readline)
-        lags_s: list[float] = []
-        before_bytes = resident_bytes()
-        watching = asyncio.create_task(watch_lag(lags_s))
-        await asyncio.to_thread(sys.stdin.readline)
-        watching.cancel()
-        lags_s.sort()
-        report = {
-            "lag_p99_s": round(lags_s[int(0.99 * (len(lags_s) - 1))], 4),
-            "lag_max_s": round(lags_s[-1], 4),
-            "grown_mb": round((resident_bytes() - before_bytes) / 1e6, 1),
-        }
-        print(json.dumps(report), flush=True)  # noqa: T201
-        os._exit(0)  # what an attack holds open would keep the server from ending in order
+    async with (
+        serving(services) as url,
+        grpc_serving(services) as rpc,
+        metrics_server(0, "127.0.0.1", services) as metrics_port,
+    ):
+        say({"url": url, "grpc": rpc.address, "metrics": f"http://127.0.0.1:{metrics_port}"})
+        await next_line()
+        while True:
+            give_back()
+            before_bytes = resident_bytes()
+            lags_s: list[float] = []
+            watching = asyncio.create_task(watch_lag(lags_s))
+            await next_line()
+            watching.cancel()
+            lags_s.sort()
+            say(
+                {
+                    "lag_p99_s": round(lags_s[int(0.99 * (len(lags_s) - 1))], 4),
+                    "lag_max_s": round(lags_s[-1], 4),
+                    "grown_mb": round((resident_bytes() - before_bytes) / 1e6, 1),
+                }
+            )
+            await next_line()
 
 
 if __name__ == "__main__":

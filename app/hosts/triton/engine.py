@@ -5,12 +5,14 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import grpc
 
 from firstword.app.clients import ANYBODY
 from firstword.app.hosts.triton.interface import Given, engine_socket
 from firstword.app.http.errors import INTERNAL, error_message, rejections_counted, row_of
+from firstword.app.http.metrics_port import metrics_server
 from firstword.app.http.rpc.call import STATUS
 from firstword.app.options import InvalidOptions
 from firstword.app.service import running
@@ -19,8 +21,9 @@ from firstword.app.surfaces.grpc.server import GrpcServer
 from firstword.app.surfaces.inference.inference import Caller, Inference
 from firstword.app.surfaces.inference.surface import InferenceSurface
 from firstword.app.surfaces.inference.tensors import Tensor, checked_shape
-from firstword.app.surfaces.operations import metrics_server
 from firstword.app.telemetry.logs import configure_logging
+
+MAX_STAGE_BYTES: Final = 1 << 30  # of requests to stages at once
 
 logger = logging.getLogger(__name__)
 
@@ -74,10 +77,12 @@ async def opened_engine(family: str, checkpoint: Path | None, has_stages: bool) 
         surface = InferenceSurface()
         await stack.enter_async_context(surface.running(service))
         if has_stages:
-            await stack.enter_async_context(metrics_server(server.metrics_port, server.host, service.metrics))
+            await stack.enter_async_context(metrics_server(server.metrics_port, server.host, service))
             socket = engine_socket()
             socket.unlink(missing_ok=True)
-            stages = GrpcServer(surface.rpc_services(service))
+            # Processes of this machine alone come in there, with all that clients have sent to them.
+            local = replace(service, limits=replace(service.limits, max_bodies_bytes=MAX_STAGE_BYTES))
+            stages = GrpcServer(local, surface.rpc_services(service))
             await stages.start(f"unix:{socket}", None)
             stack.callback(socket.unlink, missing_ok=True)
             stack.push_async_callback(stages.stop)

@@ -4,16 +4,18 @@ import asyncio
 import logging
 import re
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from ipaddress import ip_network
 from typing import Any, Final
+from urllib.parse import unquote
 
 import grpc
 
 from firstword.app.clients import ANYBODY
-from firstword.app.errors import CancelReason, Refused, StreamTimeout, TtsError
+from firstword.app.errors import CancelReason, Refused, StreamTimeout
 from firstword.app.http.auth import Credentials
-from firstword.app.http.errors import INTERNAL, count_rejection, error_message, row_of
+from firstword.app.http.errors import INTERNAL, error_message, row_of
 from firstword.app.http.routes import Guard
 from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
@@ -54,9 +56,11 @@ class Call:
         self.client = ANYBODY
         self.session: StreamSession | None = None  # set by a handler whose call is one stream
         self.cancel_reason: CancelReason = "disconnect"  # why, should the call be cancelled
-        self._context = context
+        self.context = context
+        self.until_answered = ExitStack()  # left at the first write, or at the end
+        self.idle_timer: asyncio.Timeout | None = None  # while the next message of the call is awaited
+        self._idle_timeout_s = service.limits.idle_timeout_s
         self._write_timeout_s = service.limits.slow_listener_timeout_s
-
         self._shown = Credentials(str(metadata.get("authorization", "")), str(metadata.get("x-api-key", "")))
         self._auth = service.auth
 
@@ -64,13 +68,24 @@ class Call:
         """Raise InvalidApiKey and MissingScope."""
         self.client = await self._auth.client_of(self._shown, guard)
 
+    async def check_key(self) -> None:
+        """Raise InvalidApiKey once the key is removed, or allows something else."""
+        await self._auth.check_again(self.client)
+
+    @property
+    def caller(self) -> str:
+        """Whose places it takes: the key's, or without one those of the address, of IPv6 of its network."""
+        return (
+            f"key {self.client.name}" if self.client.name else f"address {_address_of(self.context.peer())}"
+        )
+
     @asynccontextmanager
     async def within_deadline(self) -> AsyncIterator[None]:
         """Raise StreamTimeout right before the deadline that the client set, if it set one.
 
         gRPC would cancel the call at it, as it does where the client leaves.
         """
-        remaining_s = self._context.time_remaining()
+        remaining_s = self.context.time_remaining()
         if remaining_s is None:
             yield
             return
@@ -94,9 +109,13 @@ class Call:
 
     async def write(self, message: Any) -> None:
         """Raises StreamTimeout where the client does not read."""
+        self.until_answered.close()
+        if self.idle_timer is not None and not self.idle_timer.expired():
+            now_s = asyncio.get_running_loop().time()
+            self.idle_timer.reschedule(now_s + self._idle_timeout_s)
         try:
             async with asyncio.timeout(self._write_timeout_s):
-                await self._context.write(message)
+                await self.context.write(message)
         except TimeoutError:
             if self.session is not None:
                 self.session.cancel("slow_listener")
@@ -106,32 +125,7 @@ class Call:
 
     async def send_id(self) -> None:
         """Send the initial metadata, which bears the id."""
-        await self._context.send_initial_metadata((("x-request-id", self.request_id),))
-
-
-Handler = Callable[[Any, Call], Awaitable[Any]]
-
-
-def answered(service: Service, guard: Guard, handler: Handler) -> Callable[[Any, Any], Awaitable[Any]]:
-    """Return a method's handler as the server takes it. What it raises becomes the status of the call.
-
-    guard: who may call it. handler: takes the request, or the requests that come, and the call.
-    """
-
-    async def handle(request: Any, context: Any) -> Any:
-        try:
-            try:
-                call = Call(service, context)
-                await call.authenticate(guard)
-            except TtsError as error:
-                count_rejection(service.metrics, error)
-                raise
-            async with call.within_deadline():
-                return await handler(request, call)
-        except Exception as error:
-            await abort(context, error)
-
-    return handle
+        await self.context.send_initial_metadata((("x-request-id", self.request_id),))
 
 
 async def abort(context: Any, error: Exception) -> None:
@@ -143,3 +137,15 @@ async def abort(context: Any, error: Exception) -> None:
     if isinstance(error, Refused):
         metadata.append(("retry-after", str(error.retry_after_s)))
     await context.abort(STATUS[row.status], error_message(error), tuple(metadata))
+
+
+def _address_of(peer: str) -> str:
+    """Return the address within gRPC's name of the other side, such as ipv4:127.0.0.1:4711."""
+    kind, _, rest = peer.partition(":")
+    if kind not in ("ipv4", "ipv6"):
+        return kind  # a socket of this machine's files
+    address = unquote(rest).rpartition(":")[0].strip("[]")
+    try:
+        return str(ip_network((address, 64 if kind == "ipv6" else 32), strict=False))
+    except ValueError:
+        return address

@@ -4,7 +4,8 @@
 own: a process that also uses NVIDIA's client has the inference protocol's names a second time.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +16,8 @@ DESCRIPTORS: Final = Path(__file__).parent / "protocol.binpb"
 SPEECH: Final = "firstword.v1.Speech"
 INFERENCE: Final = "inference.GRPCInferenceService"
 
-Handler = Callable[..., Any]
+Entry = Callable[[Any, Any], Awaitable[Any]]
+"""Takes the messages of a call as bytes, and its context."""
 
 
 def load_pool() -> descriptor_pool.DescriptorPool:
@@ -34,21 +36,18 @@ def message(name: str) -> Any:
     return message_factory.GetMessageClass(POOL.FindMessageTypeByName(name))
 
 
-def handler_of(service: str, handlers: Mapping[str, Handler]) -> grpc.GenericRpcHandler:
-    """Return what a server is given for a service of the pool; handlers: by its methods' names."""
+def handler_of(service: str, entries: Mapping[str, Entry]) -> grpc.GenericRpcHandler:
+    """Return what a server is given for a service of the pool; entries: by its methods' names.
+
+    To the server each method takes a stream of bytes, so that it is entered before a message is read. On the
+    wire there is no difference.
+    """
     methods = {}
-    for method in POOL.FindServiceByName(service).methods:
-        kinds = {
-            (False, False): grpc.unary_unary_rpc_method_handler,
-            (False, True): grpc.unary_stream_rpc_method_handler,
-            (True, True): grpc.stream_stream_rpc_method_handler,
-        }
-        kind = kinds[method.client_streaming, method.server_streaming]
-        methods[method.name] = kind(
-            handlers[method.name],
-            request_deserializer=message(method.input_type.full_name).FromString,
-            response_serializer=message(method.output_type.full_name).SerializeToString,
-        )
+    described = POOL.FindServiceByName(service).methods_by_name
+    for name, entry in entries.items():
+        streams = described[name].server_streaming
+        kind = grpc.stream_stream_rpc_method_handler if streams else grpc.stream_unary_rpc_method_handler
+        methods[name] = kind(entry, response_serializer=methodcaller("SerializeToString"))
     return grpc.method_handlers_generic_handler(service, methods)
 
 

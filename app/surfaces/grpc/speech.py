@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -12,16 +11,16 @@ from firstword.app.errors import InvalidRequest, TtsError
 from firstword.app.http import context_messages as ws
 from firstword.app.http.context import Context, Peer
 from firstword.app.http.errors import invalid_request, rejections_counted
-from firstword.app.http.limits import upload_too_large
+from firstword.app.http.limits import upload_body, upload_too_large
 from firstword.app.http.routes import Guard
-from firstword.app.http.rpc.call import Call, answered
+from firstword.app.http.rpc.call import Call
 from firstword.app.http.rpc.messages import message
 from firstword.app.http.schemas import SpeechBody, SpokenWord
 from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
 from firstword.app.http.spoken import SpokenAudio
 from firstword.app.http.streaming import resolve_output_format
-from firstword.app.http.surface import RpcHandler
+from firstword.app.http.surface import RpcMethod
 from firstword.app.speakers.interface import SpeakerInfo
 
 SpeechEvent = message("firstword.v1.SpeechEvent")
@@ -43,16 +42,16 @@ class SpeechService:
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    def methods(self) -> Mapping[str, RpcHandler]:
-        answer = partial(answered, self._service)
+    def methods(self) -> Mapping[str, RpcMethod]:
         any_key, speak, enrol = Guard("any key"), Guard("speak"), Guard("enrol")
+        upload = Guard("enrol", body=upload_body(lambda limits: limits.max_upload_bytes))
         return {
-            "Synthesize": answer(speak, self._synthesize),
-            "Converse": answer(speak, self._converse),
-            "ListSpeakers": answer(any_key, self._list),
-            "GetSpeaker": answer(any_key, self._get),
-            "RegisterSpeaker": answer(enrol, self._register),
-            "DeleteSpeaker": answer(enrol, self._delete),
+            "Synthesize": RpcMethod(speak, self._synthesize),
+            "Converse": RpcMethod(speak, self._converse),
+            "ListSpeakers": RpcMethod(any_key, self._list),
+            "GetSpeaker": RpcMethod(any_key, self._get),
+            "RegisterSpeaker": RpcMethod(upload, self._register),
+            "DeleteSpeaker": RpcMethod(enrol, self._delete),
         }
 
     async def _synthesize(self, request: Any, call: Call) -> None:

@@ -27,7 +27,7 @@ class GrpcSurface(HttpSurface):
         for surface in self._others:
             if isinstance(surface, RpcSurface):
                 services |= surface.rpc_services(service)
-        self.server = GrpcServer(services)
+        self.server = GrpcServer(service, services)
         host = f"[{self._host}]" if ":" in self._host else self._host
         address = f"{host}:{self.options.port or 0}"
         self.port = await self.server.start(address, tls_credentials(self.options))

@@ -2,19 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from contextlib import aclosing
-from functools import partial
 from typing import Any, Final
 
 from google.protobuf.json_format import ParseDict
 
-from firstword.app.errors import InvalidRequest
+from firstword.app.errors import InvalidRequest, TtsError
 from firstword.app.http.errors import INTERNAL, error_message, rejections_counted, row_of
+from firstword.app.http.limits import upload_body
 from firstword.app.http.routes import Guard
-from firstword.app.http.rpc.call import Call, answered
+from firstword.app.http.rpc.call import Call
 from firstword.app.http.rpc.messages import INFERENCE, message
-from firstword.app.http.surface import RpcHandler
+from firstword.app.http.surface import RpcMethod, RpcServices
 from firstword.app.surfaces.inference import models
 from firstword.app.surfaces.inference.inference import Caller, Inference, InferenceRequest
 from firstword.app.surfaces.inference.models import VERSION
@@ -37,22 +36,21 @@ class InferenceService:
     def __init__(self, inference: Inference) -> None:
         self._inference = inference
 
-    def methods(self) -> Mapping[str, Mapping[str, RpcHandler]]:
-        """By the service's full name, and by their own."""
-        answer = partial(answered, self._inference.service)
-        public, any_key, speak = Guard("public"), Guard("any key"), Guard("speak")
+    def methods(self) -> RpcServices:
+        public, any_key = Guard("public"), Guard("any key")
+        speak = Guard("speak", body=upload_body(lambda limits: limits.max_upload_bytes))  # recordings within
         return {
             INFERENCE: {
-                "ServerLive": answer(public, self._server_live),
-                "ServerReady": answer(public, self._server_ready),
-                "ModelReady": answer(any_key, self._model_ready),
-                "ServerMetadata": answer(any_key, self._server_metadata),
-                "ModelMetadata": answer(any_key, self._model_metadata),
-                "ModelInfer": answer(speak, self._infer),
-                "ModelStreamInfer": answer(speak, self._stream_infer),
-                "ModelConfig": answer(any_key, self._config),
-                "ModelStatistics": answer(any_key, self._statistics),
-                "RepositoryIndex": answer(any_key, self._index),
+                "ServerLive": RpcMethod(public, self._server_live),
+                "ServerReady": RpcMethod(public, self._server_ready),
+                "ModelReady": RpcMethod(any_key, self._model_ready),
+                "ServerMetadata": RpcMethod(any_key, self._server_metadata),
+                "ModelMetadata": RpcMethod(any_key, self._model_metadata),
+                "ModelInfer": RpcMethod(speak, self._infer),
+                "ModelStreamInfer": RpcMethod(speak, self._stream_infer),
+                "ModelConfig": RpcMethod(any_key, self._config),
+                "ModelStatistics": RpcMethod(any_key, self._statistics),
+                "RepositoryIndex": RpcMethod(any_key, self._index),
             }
         }
 
@@ -97,13 +95,19 @@ class InferenceService:
     async def _stream_infer(self, requests: Any, call: Call) -> None:
         """Answer each request as its parts come; a call that ends frees what its requests hold."""
         stream = InferenceStream(self._inference, call)
+        fault: TtsError | None = None  # of the call: nothing more is read, what was asked is answered
         try:
             async with asyncio.TaskGroup() as tasks:
-                async for request in requests:
-                    await stream.slots.acquire()
-                    tasks.create_task(stream.answer(self._read, request))
+                try:
+                    async for request in requests:
+                        await stream.slots.acquire()
+                        tasks.create_task(stream.answer(self._read, request))
+                except TtsError as error:
+                    fault = error
         finally:
             stream.free()
+        if fault is not None:
+            raise fault
 
     def _read(self, request: Any) -> InferenceRequest:
         """Raises InvalidRequest and ModelNotFound."""

@@ -1,6 +1,6 @@
 """The Open Inference Protocol as one surface, over HTTP and over gRPC."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from starlette.responses import Response
@@ -8,7 +8,7 @@ from starlette.routing import BaseRoute
 
 from firstword.app.http.errors import ErrorResponse, error_message, row_of
 from firstword.app.http.service import Service
-from firstword.app.http.surface import HttpSurface, RpcHandler
+from firstword.app.http.surface import HttpSurface, RpcServices
 from firstword.app.surfaces.inference import http
 from firstword.app.surfaces.inference.inference import Inference
 
@@ -27,7 +27,7 @@ class InferenceSurface(HttpSurface):
         self._over(service)
         return super().routes(service)
 
-    def rpc_services(self, service: Service) -> Mapping[str, Mapping[str, RpcHandler]]:
+    def rpc_services(self, service: Service) -> RpcServices:
         from firstword.app.surfaces.inference.rpc import InferenceService  # grpcio is an extra
 
         return InferenceService(self._over(service)).methods()

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from firstword.app.clients import Client
-from firstword.app.errors import CancelReason, InvalidApiKey, InvalidRequest, UpgradeRequired
+from firstword.app.errors import CancelReason, InvalidRequest, UpgradeRequired
 from firstword.app.http.context import Context, Peer
 from firstword.app.http.context_messages import NOTHING_SPOKEN, Done, Start
 from firstword.app.http.errors import INTERNAL, row_of
@@ -208,7 +208,7 @@ class WebSocketSession:
 
     async def _handle(self, message: ClientMessage) -> None:
         if isinstance(message, Start | Text):
-            await self._check_key()
+            await self._service.auth.check_again(self._client)
         match message:
             case Ping():
                 await self._send_queue.post(Pong())
@@ -279,12 +279,6 @@ class WebSocketSession:
                 f"`end` was already sent for context {context_id!r}; use another context", "context"
             )
         return context
-
-    async def _check_key(self) -> None:
-        """Raise InvalidApiKey once the key of the socket is removed, or allows something else."""
-        await self._service.auth.keys.refresh()
-        if not self._service.auth.keys.knows(self._client):
-            raise InvalidApiKey("the API key was removed or changed; connect again, with another one")
 
     def _has_ended(self, context_id: str) -> bool:
         return context_id not in self._contexts and context_id in self._ended
