@@ -9,7 +9,7 @@ BROWSER_INSTALLED := $(VENV)/.installed-browser
 TENSORRT_INSTALLED := $(VENV)/.installed-tensorrt
 TRITON_INSTALLED := $(VENV)/triton/.installed
 
-.PHONY: gpu-kit gpu-kit-restore protos setup setup-vllm setup-tensorrt setup-triton setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser bench voice voice-eval clean
+.PHONY: gpu-kit gpu-kit-restore pins protos setup setup-vllm setup-tensorrt setup-triton setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser bench voice voice-eval clean
 
 setup: $(INSTALLED)
 
@@ -68,6 +68,12 @@ screenshots: setup-browser
 # Anew after a change of deploy/grafana/dashboards.py.
 dashboards: setup
 	$(BIN)/python -m deploy.grafana
+
+# What is others' and was looked up: digests of images, revisions and digests of the published checkpoints.
+# Needs the internet, docker and tens of megabytes of transfer.
+pins: setup
+	$(BIN)/python -m deploy.pins
+	$(BIN)/python -m firstword.app.commands.published
 
 # Anew after a change of app/http/rpc/protos.
 protos: setup

@@ -26,6 +26,11 @@ class Client:
     def is_admin(self) -> bool:
         return "admin" in self.scopes
 
+    @property
+    def visible_owner(self) -> str | None:
+        """Whose private things a list shows it; None: everybody's."""
+        return None if self.is_admin else self.name
+
     def sees(self, owner: str, access: Access) -> bool:
         """Whether a speaker of that owner exists for it; `owner` is "" where nobody owns it."""
         return access != "private" or self._commands(owner)

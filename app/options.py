@@ -278,9 +278,6 @@ class EngineOptions:
             "spoken to their end, if the listener has no more audio; 0 waits for the rest of the sentence",
         ),
     ] = 700
-    max_text_chars: Annotated[
-        int, Field(ge=1, description="Text of one stream; more is refused with 413")
-    ] = 4096
     lexicon: Annotated[
         HomePath | None,
         Field(description="File of pronunciations, JSON or PLS, read again when it changes; empty is none"),

@@ -72,7 +72,9 @@ async def running(settings: Settings, loading: "NetworksLoading | None" = None) 
     async with (
         open_tracing(settings.log.tracing) as tracing,
         running_engine(
-            StartOptions(settings.networks, settings.engine, settings.speakers, settings.lm_engines),
+            StartOptions(
+                settings.networks, settings.engine, settings.speakers, settings.lm_engines, settings.work
+            ),
             metrics,
             clock=clock,
             max_bundle_bytes=max_bundle_bytes(settings.limits.max_upload_bytes),

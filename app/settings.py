@@ -16,6 +16,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from firstword.app.budget import WorkLimits
 from firstword.app.options import (
     EngineOptions,
     InvalidOptions,
@@ -76,6 +77,7 @@ class Settings(BaseSettings):
     limits: Limits = Limits()
     networks: NetworkOptions = NetworkOptions()
     engine: EngineOptions = EngineOptions()
+    work: WorkLimits = WorkLimits()
     speakers: SpeakerOptions = SpeakerOptions()
     vllm: VllmOptions = VllmOptions()
     trtllm: TrtllmOptions = TrtllmOptions()

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self, Unpack
 
+from firstword.app.budget import WorkLimits
 from firstword.app.core.interface import SynthesisStream
 from firstword.app.engine.voice_parts import OpenVoice, open_voice
 from firstword.app.options import (
@@ -20,7 +21,7 @@ from firstword.app.options import (
     SpeakerOptions,
 )
 from firstword.app.voice import (
-    MAX_TEXT_CHARS,
+    UNLIMITED,
     AsyncText,
     AsyncVoice,
     Voice,
@@ -41,10 +42,13 @@ class AsyncSynthesizer(AsyncVoice):
         speakers: SpeakerOptions,
         lm_engines: LMEngineOptions | None = None,
         *,
+        limits: WorkLimits = UNLIMITED,
         keeps_data: bool = True,
     ) -> None:
         """keeps_data False: there is no store, only the speakers that the checkpoint brings."""
-        super().__init__(networks, engine, lm_engines, default_speaker=speakers.default_speaker)
+        super().__init__(
+            networks, engine, lm_engines, limits=limits, default_speaker=speakers.default_speaker
+        )
         self._speaker_options = speakers
         self._keeps_data = keeps_data
         self._slots = asyncio.Semaphore(engine.max_streams or DEFAULT_MAX_STREAMS)
@@ -69,7 +73,7 @@ class AsyncSynthesizer(AsyncVoice):
             speakers = replace(speakers, data_dir=Path(data_dir).expanduser())
         return cls(
             network_options(checkpoint, backend, device, precision),
-            EngineOptions(max_streams=max_streams, max_text_chars=MAX_TEXT_CHARS),
+            EngineOptions(max_streams=max_streams),
             speakers,
             keeps_data=data_dir is not None,
         )
@@ -95,6 +99,7 @@ class AsyncSynthesizer(AsyncVoice):
             self._networks,
             self._engine,
             self._lm_engines,
+            limits=self._limits,
             on_event=self._count,
             store=self._speaker_options,
         ) as voice:

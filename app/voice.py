@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import uuid
 from collections import Counter
 from collections.abc import (
@@ -33,6 +34,7 @@ from anyio.from_thread import start_blocking_portal
 
 from firstword.app.audio.dsp import Samples, to_pcm16
 from firstword.app.audio.encode import write_file
+from firstword.app.budget import WorkLimits
 from firstword.app.clients import ANYBODY
 from firstword.app.core.interface import Audio, SynthesisStream
 from firstword.app.core.request import Delivery, FlowContext, Mode, SynthesisRequest, VoiceChoice, VoiceMode
@@ -81,7 +83,8 @@ class VoiceOptions(TypedDict, total=False):
 
 
 SPEAKER_SUFFIX: Final = ".safetensors"
-MAX_TEXT_CHARS: Final = 1_000_000
+UNLIMITED: Final = WorkLimits(max_text_chars=1_000_000, max_pauses_s=math.inf, max_audio_s=math.inf)
+"""Nobody but the program itself asks a voice that it has opened."""
 _SUFFIXES: Final = (".wav", ".flac", ".ogg", ".mp3")
 _log = logging.getLogger(__name__)
 
@@ -98,10 +101,12 @@ class AsyncVoice:
         engine: EngineOptions | None = None,
         lm_engines: LMEngineOptions | None = None,
         *,
+        limits: WorkLimits = UNLIMITED,
         default_speaker: str | None = None,
     ) -> None:
         self._networks = networks
-        self._engine = engine or EngineOptions(max_text_chars=MAX_TEXT_CHARS)
+        self._engine = engine or EngineOptions()
+        self._limits = limits
         self._lm_engines = lm_engines or LMEngineOptions()
         self._default_speaker = default_speaker
         self._anomalies: Counter[Anomaly] = Counter(dict.fromkeys(get_args(Anomaly), 0))
@@ -277,6 +282,7 @@ class AsyncVoice:
             self._networks,
             self._engine,
             self._lm_engines,
+            limits=self._limits,
             default_speaker=self._default_speaker,
             on_event=self._count,
         )

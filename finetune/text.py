@@ -1,5 +1,6 @@
 """Texts as the service reads them: normalized, sounds and marks written, then text tokens."""
 
+from firstword.app.budget import DEFAULT_LIMITS, Work
 from firstword.app.engine.text_frontend import text_frontend
 from firstword.app.text.marks import Reading
 from firstword.app.text.segment import Segment
@@ -27,7 +28,7 @@ class TextReader:
 
     def read(self, text: str) -> tuple[int, ...]:
         """-> the text tokens of what is spoken. Raises FinetuneError for a text without words."""
-        feed = self._frontend.open("whole", self._language, Reading(), [])
+        feed = self._frontend.open("whole", self._language, Reading(), [], Work(DEFAULT_LIMITS))
         segments = [item for item in feed.read(text, flushes=True) if isinstance(item, Segment)]
         if not segments:
             raise FinetuneError(f"nothing in the text {text[:60]!a} can be spoken")

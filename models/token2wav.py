@@ -263,11 +263,18 @@ class Token2Wav:
         state.sound.pending.clear()
         return torch.cat(mels, dim=1) if mels else self._flow.flow.noise.new_zeros(NUM_MELS, 0)
 
+    def start_sound(self) -> Sound[Any]:
+        """Return what `vocode` goes on with from piece to piece of an utterance."""
+        return Sound(self.vocoder.start(0))
+
     @torch.inference_mode()
-    def vocode(self, mel: Tensor, is_last: bool) -> Tensor:
-        """mel (80, F) of an utterance from its start -> samples (N,); unless is_last, its end is withheld."""
-        mel = mel.to(self._flow.flow.noise)
-        sound = Sound(self.vocoder.start(0), [(mel, is_last)])
+    def vocode(self, mel: Tensor, is_last: bool, sound: Sound[Any] | None = None) -> Tensor:
+        """mel (80, F) of an utterance -> samples (N,); unless is_last, its end is withheld.
+
+        sound: after the frames before; None: they are its first.
+        """
+        sound = self.start_sound() if sound is None else sound
+        sound.pending.append((mel.to(self._flow.flow.noise), is_last))
         vocode(self.vocoder, [sound])
         return sound.take()
 

@@ -168,7 +168,11 @@ async def _speak_all(
     console = to_stderr()
     waiting = iter(missing)
     async with AsyncSynthesizer(
-        settings.networks, settings.engine, settings.speakers, settings.lm_engines
+        settings.networks,
+        settings.engine,
+        settings.speakers,
+        settings.lm_engines,
+        limits=settings.work,
     ) as synthesizer:
         with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
             task = progress.add_task("speaking", total=len(items), completed=len(items) - len(missing))

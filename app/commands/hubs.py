@@ -8,14 +8,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, Literal
+from typing import Any, Final
 from urllib.parse import quote
 
 import httpx
 
 from firstword.app.commands.console import CommandFailed
-
-Source = Literal["huggingface", "modelscope"]
+from firstword.app.commands.published import Source
 
 ENDPOINTS: Final[Mapping[Source, str]] = {
     "huggingface": "https://huggingface.co",
@@ -31,6 +30,7 @@ MAX_ATTEMPTS: Final = 5  # of one file without a byte in between
 MAX_WRONG: Final = 2  # of one file, whole but with another digest
 RETRY_WAIT_S: Final = 1.0  # doubled each time
 BLOCK_BYTES: Final = 1 << 20
+LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 SPARE_BYTES: Final = 64 << 20  # left free on the disk
 
 
@@ -52,8 +52,9 @@ class RemoteFile:
 class Hub:
     """A hub, or a mirror that answers as it does."""
 
-    def __init__(self, source: Source, endpoint: str) -> None:
-        """endpoint: without a path behind it, unless a mirror has one. Raises CommandFailed."""
+    def __init__(self, source: Source, endpoint: str, takes_plain_http: bool = False) -> None:
+        """endpoint: without a path behind it, unless a mirror has one. takes_plain_http: False, plain HTTP
+        is spoken with this machine alone, here and where an answer redirects to. Raises CommandFailed."""
         if not re.fullmatch(r"https?://[^/\s]+(/[^\s?#]*)?", endpoint):
             raise CommandFailed(
                 f"{endpoint!r} is no address of a hub; expected one such as {ENDPOINTS[source]}"
@@ -63,7 +64,14 @@ class Hub:
         self._endpoint = endpoint.rstrip("/")
         # httpx sends the header to the hub itself alone, not to where it redirects.
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._client = httpx.Client(headers=headers, timeout=TIMEOUT, follow_redirects=True)
+        self._takes_plain_http = takes_plain_http
+        self._check_scheme(httpx.URL(endpoint))
+        self._client = httpx.Client(
+            headers=headers,
+            timeout=TIMEOUT,
+            follow_redirects=True,
+            event_hooks={"request": [lambda request: self._check_scheme(request.url)]},
+        )
 
     def __enter__(self) -> "Hub":
         return self
@@ -88,6 +96,14 @@ class Hub:
                     f"{repository} lists a file {file.path!r}, which would lie outside its directory"
                 )
         return found
+
+    def commit_of(self, repository: str, revision: str) -> str | None:
+        """Return the commit that a branch is at; None: the hub tells none. Raises CommandFailed."""
+        if self._source == "modelscope":
+            return None
+        url = f"{self._endpoint}/api/models/{repository}/revision/{quote(revision, safe='')}"
+        commit: str = self._ask(url, repository)["sha"]
+        return commit
 
     def url_of(self, repository: str, revision: str, path: str) -> str:
         if self._source == "modelscope":
@@ -163,6 +179,15 @@ class Hub:
                     yield len(block)
         if written < size:
             raise _Interrupted("the connection closed early")
+
+    def _check_scheme(self, url: httpx.URL) -> None:
+        """Raise CommandFailed for an address that anybody on the way could answer for."""
+        if url.scheme == "https" or self._takes_plain_http or url.host in LOOPBACK_HOSTS:
+            return
+        raise CommandFailed(
+            f"{url.scheme}://{url.host} is plain HTTP, where others can read the token and change what "
+            "comes; give an https:// address, or --plain-http to take it all the same"
+        )
 
     def _ask(self, url: str, repository: str) -> Any:
         try:

@@ -147,7 +147,11 @@ async def _say(
     from firstword.app.synthesizer import AsyncSynthesizer
 
     async with AsyncSynthesizer(
-        settings.networks, settings.engine, settings.speakers, settings.lm_engines
+        settings.networks,
+        settings.engine,
+        settings.speakers,
+        settings.lm_engines,
+        limits=settings.work,
     ) as synthesizer:
         on_loaded()
         sample_rate_hz = synthesizer.sample_rate_hz
@@ -163,8 +167,10 @@ async def _say(
                 f"no speaker is called {voice['speaker']!a}; give --speaker one of {known}"
             ) from None
         except TextTooLong:
+            if len(text) <= settings.work.max_text_chars:
+                raise
             raise CommandFailed(
-                f"the text has {len(text)} characters, expected {settings.engine.max_text_chars} at most; "
+                f"the text has {len(text)} characters, expected {settings.work.max_text_chars} at most; "
                 f"say it in parts, or set {variable_of('max_text_chars')} higher"
             ) from None
     await output.finish()

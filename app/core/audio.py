@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from firstword.app.audio.dsp import LeadingSilence, Samples, Tempo, within_full_scale
+from firstword.app.budget import Work
 from firstword.app.core.audio_queue import AudioQueue
 from firstword.app.core.interface import Audio, Flushed
 from firstword.app.core.parts import StreamParts
@@ -36,9 +37,10 @@ class AudioTask:
         events: StreamEvents,
         stats: StreamStats,
         queue: AudioQueue,
+        work: Work,
         keeps: bool,
     ) -> None:
-        """keeps: whether all audio stays in `pieces`."""
+        """work: that of the request. keeps: whether all audio stays in `pieces`."""
         self.pieces: list[Audio] = []
         self._delivery = request.delivery
         self._parts = parts
@@ -46,13 +48,17 @@ class AudioTask:
         self._events = events
         self._stats = stats
         self._queue = queue
+        self._work = work
         self._keeps = keeps
         trims = parts.pacing.trims_silence and request.speech is None
         self._silence = LeadingSilence(self._token2wav.sample_rate_hz) if trims else None
         self._num_samples = 0  # made so far
 
     async def run(self, utterances: asyncio.Queue[Utterance | Silence | Flushed | None]) -> None:
-        """Speak utterances in order. Raises SynthesisFailed if one fails or has no audio."""
+        """Speak utterances in order.
+
+        Raises SynthesisFailed if one fails or has no audio, InvalidRequest for more audio than there may be.
+        """
         while (item := await utterances.get()) is not None:
             match item:
                 case Flushed():
@@ -140,6 +146,7 @@ class AudioTask:
 
     async def _put(self, audio: Audio) -> None:
         self._num_samples += len(audio.samples)
+        self._work.check_audio(self._num_samples / self._token2wav.sample_rate_hz)
         if self._keeps:
             self.pieces.append(audio)
         await self._queue.put(audio)

@@ -9,44 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firstword.app.audio.dsp import Samples
-from firstword.app.core.request import (
-    MAX_SPEECH_TOKENS,
-    Delivery,
-    EngineInfo,
-    FlowContext,
-    Mode,
-    SynthesisRequest,
-    VoiceChoice,
-    VoiceMode,
-)
+from firstword.app.core.request import Delivery as Delivery
+from firstword.app.core.request import EngineInfo as EngineInfo
+from firstword.app.core.request import FlowContext as FlowContext
+from firstword.app.core.request import Mode as Mode
+from firstword.app.core.request import SynthesisRequest as SynthesisRequest
+from firstword.app.core.request import VoiceChoice as VoiceChoice
+from firstword.app.core.request import VoiceMode as VoiceMode
 from firstword.app.core.transcript import TimedWord
 from firstword.app.errors import CancelReason
 from firstword.app.events import StreamEvents
 from firstword.app.telemetry.stream_stats import StreamStats
-
-__all__ = [
-    "MAX_SPEECH_TOKENS",
-    "MEL_FAMILIES",
-    "Audio",
-    "Delivery",
-    "Engine",
-    "EngineInfo",
-    "EngineStatus",
-    "FlowContext",
-    "Flushed",
-    "ListedTokens",
-    "Mode",
-    "ReadPart",
-    "SpeechPrompt",
-    "Stages",
-    "StreamEvent",
-    "SynthesisRequest",
-    "SynthesisStream",
-    "TextReport",
-    "TokenSession",
-    "VoiceChoice",
-    "VoiceMode",
-]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,7 +184,7 @@ class Stages(Protocol):
         """
         ...
 
-    async def vocode(self, mel: NDArray[np.float32], is_last: bool) -> Samples:
+    async def vocode(self, mel: NDArray[np.float32], is_last: bool, deadline_s: float) -> Samples:
         """mel (80, n), from the start of an utterance. Without is_last the end is withheld."""
         ...
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from firstword.app.budget import Work
 from firstword.app.clients import Client
 from firstword.app.core.admission import Admission
 from firstword.app.core.phrase_cache import PhraseCache
@@ -44,6 +45,7 @@ class TextReader(Protocol):
         language: str | None,
         reading: Reading,
         warnings: list[str],
+        work: Work,
         finds_words: bool = False,
     ) -> ItemFeed: ...
 
@@ -83,7 +85,8 @@ class StreamParts:
         if request.voice.reference is None:
             speaker = self.speakers.get(request.voice.speaker, request.client)
             reading = replace(reading, speaker_lexicon=speaker.lexicon)
-        return ResolvedReading(language, reading)
+        num_item_chars = len(request.text or "") if request.delivery.is_background else 0
+        return ResolvedReading(language, reading, Work(self.info.limits, num_item_chars))
 
     async def prepared(
         self, request: SynthesisRequest, on_miss: Callable[[], None] = lambda: None

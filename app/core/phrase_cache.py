@@ -52,10 +52,11 @@ class PhraseCache:
     ) -> tuple[str | None, Phrase | None]:
         """Return the key under which the request's audio is to be kept, and what there is under it.
 
-        The key has everything that decides the audio but what stays the same while the server runs; a
-        speaker is in it with its content, as its name may be another's later. No key: the text comes in
-        pieces, it may name other voices, or there is neither a seed nor the client's word. text_version:
-        changes with what the server knows of words. Raises SpeakerNotFound.
+        The key has everything that decides the audio but what stays the same while the server runs, and the
+        client, so that none learns what another has had spoken; a speaker is in it with its content, as its
+        name may be another's later. No key: the text comes in pieces, it may name other voices, or there is
+        neither a seed nor the client's word. text_version: changes with what the server knows of words.
+        Raises SpeakerNotFound.
         """
         voice, delivery = request.voice, request.delivery
         wanted = request.seed is not None if delivery.cache is None else delivery.cache
@@ -71,7 +72,7 @@ class PhraseCache:
             (request.sampling, request.seed, request.pauses),
             (delivery.volume, delivery.context, delivery.wants_words),
         )
-        key = f"{self._generation} {speaker}\n{text_version}\n{decides}"
+        key = f"{self._generation} {request.client.name!r} {speaker}\n{text_version}\n{decides}"
         phrase = self._phrases.get(key)
         if phrase is None:
             self._on_miss()

@@ -4,8 +4,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from firstword.app.budget import Work, WorkLimits
 from firstword.app.clients import Client
-from firstword.app.errors import InvalidRequest, TextTooLong, Wire
+from firstword.app.errors import InvalidRequest, Wire
 from firstword.app.options import Sampling
 from firstword.app.speakers.interface import PreparedSpeaker, SentRecording
 from firstword.app.text.language import CODES, NAMES
@@ -14,7 +15,6 @@ from firstword.app.text.marks import Reading
 Mode = Literal["whole", "continuous", "segments", "tokens"]
 VoiceMode = Literal["zero_shot", "cross_lingual", "instruct", "sft"]
 FlowContext = Literal["chunks", "full"]  # what the flow sees: as a stream does, or a whole utterance
-MAX_SPEECH_TOKENS: Final = 15_000  # of one stream that is given them: ten minutes
 
 _ACCENTS_OF_TAGS: Final = {"en-gb": "british"}
 _TAG: Final = re.compile(r"([a-z]{2,3})(?:-[a-z0-9]{1,8})*", re.ASCII)  # BCP 47, its usual part
@@ -76,6 +76,7 @@ class ResolvedReading:
 
     language: str | None  # its code; None: detected for each segment
     reading: Reading  # in the accent that was asked for, with the speaker's words
+    work: Work = field(repr=False, compare=False)  # what the request comes to, counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,24 +90,17 @@ class EngineInfo:
     can_continue_text: bool  # mode "continuous"
     takes_instruct: bool
     languages: tuple[str, ...]  # ISO 639 codes
-    max_text_chars: int  # of one stream
+    limits: WorkLimits  # of one request
     voice_modes: tuple[VoiceMode, ...] = ("zero_shot", "cross_lingual", "instruct", "sft")
     num_speech_ids: int = 6561  # speech tokens are below it
     token_rate_hz: int = 25
     accents: tuple[str, ...] = ()  # beside its own
 
-    def check_length(self, num_characters: int) -> None:
-        """Raise TextTooLong past the limit of a stream."""
-        if num_characters > self.max_text_chars:
-            raise TextTooLong(
-                f"the text has {num_characters} characters, at most {self.max_text_chars} can be spoken at "
-                "once; send it in several requests",
-                "text",
-            )
-
     def check(self, request: SynthesisRequest) -> None:
-        """Raise InvalidRequest for what the checkpoint cannot do."""
+        """Raise InvalidRequest for what the checkpoint cannot do, TextTooLong."""
         voice = request.voice
+        if not request.delivery.is_background:
+            self.limits.check_text(len(request.text or ""))
         if request.mode == "continuous" and not self.can_continue_text:
             raise InvalidRequest(
                 f"{self.checkpoint} cannot speak while its text comes; use mode segments", "mode"
@@ -130,8 +124,9 @@ class EngineInfo:
             self._check_tokens(request.speech)
 
     def _check_tokens(self, speech: tuple[int, ...]) -> None:
-        if not 1 <= len(speech) <= MAX_SPEECH_TOKENS:
-            raise InvalidRequest(f"{len(speech)} speech tokens; expected 1 to {MAX_SPEECH_TOKENS}", "tokens")
+        if not speech:
+            raise InvalidRequest("there are no speech tokens; send 1 or more", "tokens")
+        self.limits.check_given(len(speech), self.token_rate_hz, "speech tokens", "tokens")
         foreign = next((id for id in speech if not 0 <= id < self.num_speech_ids), None)
         if foreign is not None:
             raise InvalidRequest(

@@ -128,7 +128,7 @@ class SpeechStream:
         if self._has_all_text:
             raise InvalidRequest("text came after its end; start a new stream for it", "text")
         num_characters = self.stats.characters + len(text)
-        self._parts.info.check_length(num_characters)
+        self._parts.info.limits.check_text(num_characters)
         if text:
             self._text.push(text)
             self.stats.characters = num_characters
@@ -199,7 +199,9 @@ class SpeechStream:
         """Speak; keep what was spoken under the key, if there is one."""
         parts, text = self._parts, self._text
         keeps = phrase_key is not None
-        audio = AudioTask(self.request, parts, self._events, self.stats, self._audio, keeps)
+        audio = AudioTask(
+            self.request, parts, self._events, self.stats, self._audio, self.reading.work, keeps
+        )
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(text.run(speaker, gain))

@@ -118,6 +118,7 @@ class TextTask:
                 self._resolved.language,
                 self._resolved.reading,
                 self._stats.warnings,
+                self._resolved.work,
                 request.delivery.wants_words,
             )
             if request.text is not None:

@@ -6,7 +6,8 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -17,6 +18,7 @@ from firstword.app.events import Stage, Subscriber, ignore
 from firstword.models.cuda import own_stream, samples_to_host, wait_for_shared_work
 from firstword.models.token2wav_step import RefusedStep, StepInput, StepTimes
 
+Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
 
 
@@ -53,8 +55,8 @@ class SolvedChunk:
 class _Job:
     deadline_s: float
     number: int  # of two equally urgent the first comes first
-    given: StepInput[Any] = field(compare=False)
-    done: asyncio.Future[SolvedChunk] = field(compare=False)
+    given: StepInput[Any] | Callable[[], Any] = field(compare=False)
+    done: asyncio.Future[Any] = field(compare=False)
 
 
 class Token2WavPool:
@@ -100,20 +102,28 @@ class Token2WavPool:
 
         Raises SynthesisFailed for this chunk alone.
         """
-        done: asyncio.Future[SolvedChunk] = self._loop.create_future()
-        with self._wake:
-            if self._is_closing:
-                raise SynthesisFailed("the server stopped before the speech was finished")
-            self._num_jobs += 1
-            heapq.heappush(self._jobs, _Job(deadline_s, self._num_jobs, given, done))
-            self._wake.notify()
-        solved = await done
+        solved: SolvedChunk = await self._put(given, deadline_s)
         flow_end_s = solved.started_s + solved.times.flow_s
         counts = {"tokens": len(given.tokens)}
         on_event(Stage("flow", solved.started_s, flow_end_s, solved.flow_s, counts))
         end_s, counts = flow_end_s + solved.times.vocoder_s, {"samples": len(solved.samples)}
         on_event(Stage("vocoder", flow_end_s, end_s, solved.vocoder_s, counts))
         return solved
+
+    async def call(self, compute: Callable[[], Result], deadline_s: float) -> Result:
+        """Compute something else of a chunk's size when its turn comes. Raises SynthesisFailed."""
+        result: Result = await self._put(compute, deadline_s)
+        return result
+
+    def _put(self, given: StepInput[Any] | Callable[[], Any], deadline_s: float) -> asyncio.Future[Any]:
+        done: asyncio.Future[Any] = self._loop.create_future()
+        with self._wake:
+            if self._is_closing:
+                raise SynthesisFailed("the server stopped before the speech was finished")
+            self._num_jobs += 1
+            heapq.heappush(self._jobs, _Job(deadline_s, self._num_jobs, given, done))
+            self._wake.notify()
+        return done
 
     async def aclose(self) -> None:
         """Fail what still waits; what is being computed is finished first."""
@@ -132,19 +142,10 @@ class Token2WavPool:
             self._work_in_stream()
 
     def _work_in_stream(self) -> None:
-        results: list[SolvedChunk | SynthesisFailed]
         while jobs := self._next_batch():
-            try:
-                results = [*self._step([job.given for job in jobs])]
-            except RefusedStep:  # nothing has changed
-                _log.exception("a batch of %d chunks was refused; trying each alone", len(jobs))
-                results = [self._compute_alone(job.given) for job in jobs]
-            except Exception:  # one failing stream must not end the others; the states have kept their tokens
-                _log.exception("a batch of %d chunks failed; trying each alone", len(jobs))
-                results = [self._compute_alone(replace(job.given, tokens=())) for job in jobs]
-            for job, result in zip(jobs, results, strict=True):
+            for job, result in zip(jobs, self._solve([job.given for job in jobs]), strict=True):
                 self._loop.call_soon_threadsafe(_finish, job.done, result)
-            del jobs, job, results, result  # an idle worker keeps no stream's state
+            del jobs, job, result  # an idle worker keeps no stream's state
 
     def _next_batch(self) -> list[_Job]:
         """Wait for the most urgent jobs; [] once the pool closes."""
@@ -156,19 +157,41 @@ class Token2WavPool:
                     return []
                 batch: list[_Job] = []
                 while self._jobs and len(batch) < self._max_batch:
+                    if batch and callable(self._jobs[0].given):
+                        break
                     job = heapq.heappop(self._jobs)
                     if not job.done.cancelled():
                         batch.append(job)
+                    if batch and callable(job.given):
+                        break
                 if batch:
                     return batch
 
-    def _compute_alone(self, given: StepInput[Any]) -> "SolvedChunk | SynthesisFailed":
+    def _solve(self, given: list[Any]) -> list[Any]:
+        """Solve steps together, or compute the one other thing."""
+        if callable(given[0]):
+            return [self._compute_alone(given[0])]
         try:
-            (wave,) = self._step([given])
+            return [*self._step(given)]
+        except RefusedStep:  # nothing has changed
+            _log.exception("a batch of %d chunks was refused; trying each alone", len(given))
+            alone = given
+        except Exception:  # one failing stream must not end the others; the states have kept their tokens
+            _log.exception("a batch of %d chunks failed; trying each alone", len(given))
+            alone = [replace(step, tokens=()) for step in given]
+        return [self._compute_alone(partial(self._step_alone, step)) for step in alone]
+
+    def _step_alone(self, step: StepInput[Any]) -> SolvedChunk:
+        (chunk,) = self._step([step])
+        return chunk
+
+    def _compute_alone(self, compute: Callable[[], Any]) -> Any:
+        try:
+            wait_for_shared_work(self._device)
+            return compute()
         except Exception:
             _log.exception("a chunk failed alone too; its stream ends")
             return SynthesisFailed("the speech could not be computed")
-        return wave
 
     def _step(self, batch: list[StepInput[Any]]) -> list[SolvedChunk]:
         times = StepTimes()
@@ -181,7 +204,7 @@ class Token2WavPool:
         return [SolvedChunk(wave, flow_s, vocoder_s, started_s, times) for wave in waves]
 
 
-def _finish(done: "asyncio.Future[SolvedChunk]", result: "SolvedChunk | SynthesisFailed") -> None:
+def _finish(done: asyncio.Future[Any], result: Any) -> None:
     """A cancelled job has no one who waits for it."""
     if done.done():
         return

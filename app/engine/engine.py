@@ -72,12 +72,9 @@ class SpeechEngine:
         return self._is_warm and not self._admission.is_draining and not self._parts.generator.unready_reason
 
     def open(self, request: SynthesisRequest, events: StreamEvents | None = None) -> SpeechStream:
-        if not request.delivery.is_background:
-            self.info.check_length(len(request.text or ""))
         return SpeechStream(request, self._parts, events, self._streams)
 
     def list_tokens(self, request: SynthesisRequest) -> AsyncGenerator[ListedTokens]:
-        self.info.check_length(len(request.text or ""))
         self.info.check(request)
         return list_tokens(request, self._parts.resolved(request), self._parts, self._admission)
 
@@ -85,11 +82,13 @@ class SpeechEngine:
         await self._admission.wait_for_free_slot()
 
     async def read_text(self, request: SynthesisRequest) -> TextReport:
-        self.info.check_length(len(request.text or ""))
+        self.info.check(request)
         resolved = self._parts.resolved(request)
         assert request.text is not None, "a whole text"
         text, warnings = self._parts.text, list[str]()
-        feed = await asyncio.to_thread(text.open, "whole", resolved.language, resolved.reading, warnings)
+        feed = await asyncio.to_thread(
+            text.open, "whole", resolved.language, resolved.reading, warnings, resolved.work
+        )
         parts: list[ReadPart] = []
         for item in await asyncio.to_thread(feed.read, request.text, True):
             match item:

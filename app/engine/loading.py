@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from firstword.app.budget import WorkLimits
 from firstword.app.core.interface import EngineInfo
 from firstword.app.core.prompt import PromptBuilder
 from firstword.app.core.token2wav_pool import StreamingToken2Wav
@@ -49,7 +50,7 @@ class LoadedNetworks:
     def device(self) -> Device:
         return self.machine.device
 
-    def info(self, default_speaker: str | None, max_text_chars: int) -> EngineInfo:
+    def info(self, default_speaker: str | None, limits: WorkLimits) -> EngineInfo:
         """Raises InvalidOptions where nobody speaks by default."""
         checkpoint, traits = self.checkpoint, self.checkpoint.traits
         if default_speaker is None:
@@ -65,7 +66,7 @@ class LoadedNetworks:
             can_continue_text=self.prompt_builder.can_continue_text,
             takes_instruct=traits.takes_instruct,
             languages=traits.languages,
-            max_text_chars=max_text_chars,
+            limits=limits,
             voice_modes=(
                 *("zero_shot", "cross_lingual", "sft"),
                 *(("instruct",) if traits.takes_instruct else ()),

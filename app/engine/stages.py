@@ -1,7 +1,8 @@
 """The networks of a checkpoint one by one: tokenizer, speaker encoder, token2wav, vocoder."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -9,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor as TorchTensor
 
 from firstword.app.audio.dsp import Samples
 from firstword.app.clients import ANYBODY, Client
@@ -17,6 +19,7 @@ from firstword.app.core.interface import MEL_FAMILIES, SpeechPrompt
 from firstword.app.core.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.errors import InvalidRequest
 from firstword.app.speakers.interface import PreparedSpeaker
+from firstword.models.config import FRAME_RATE_HZ, FRAMES_PER_TOKEN
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.token2wav import Token2Wav, check_tokens
 from firstword.models.token2wav_step import RefusedStep, StepInput
@@ -80,27 +83,36 @@ class NetworkStages:
     async def open_tokens(
         self, prompt: SpeechPrompt | None, first_hop_tokens: int | None
     ) -> "NetworkTokenSession":
-        slot = await self.admission.acquire()
+        slot = SlotOfStages(await self.admission.acquire())
         try:
             if prompt is None:
                 state = (await self.speakers.prepared(None, ANYBODY)).prompt_state
             else:
-                state = await self.speakers.bounded(partial(self._prompt_state, prompt, first_hop_tokens))
+                computing = self.speakers.bounded(partial(self._prompt_state, prompt, first_hop_tokens))
+                state = await slot.run(computing)
             return NetworkTokenSession(self, slot, self.token2wav.start(state))
         except BaseException:
-            slot.release()
+            slot.close()
             raise
 
-    async def vocode(self, mel: NDArray[np.float32], is_last: bool) -> Samples:
-        if not isinstance(self.token2wav, Token2Wav):
+    async def vocode(self, mel: NDArray[np.float32], is_last: bool, deadline_s: float) -> Samples:
+        token2wav = self.token2wav
+        if not isinstance(token2wav, Token2Wav):
             raise InvalidRequest(f"a {self.family} has no vocoder by itself; ask token2wav", "mel")
-        tensor = torch.from_numpy(np.ascontiguousarray(mel))
-        slot = await self.admission.acquire()
-        try:
-            samples = await asyncio.to_thread(self.token2wav.vocode, tensor, is_last)
-        finally:
-            slot.release()
-        return samples.to("cpu", torch.float32).numpy()
+        num_frames, chunk = mel.shape[1], FRAMES_PER_TOKEN * token2wav.chunk_tokens
+        sound = token2wav.start_sound()
+
+        def vocoded(start: int) -> Samples:
+            is_end = is_last and start + chunk >= num_frames
+            piece = torch.from_numpy(np.ascontiguousarray(mel[:, start : start + chunk]))
+            return _to_numpy(token2wav.vocode(piece, is_end, sound))
+
+        pieces: list[Samples] = []
+        with closing(SlotOfStages(await self.admission.acquire())) as slot:
+            for start in range(0, max(1, num_frames), chunk):
+                pieces.append(await slot.run(self.pool.call(partial(vocoded, start), deadline_s)))
+                deadline_s += len(pieces[-1]) / token2wav.sample_rate_hz
+        return np.concatenate(pieces)
 
     def _prompt_state(self, prompt: SpeechPrompt, first_hop_tokens: int | None) -> Any:
         tensors: Tensors = {
@@ -117,27 +129,64 @@ class NetworkStages:
         return self.networks.with_prompt_state(features, "").prompt_state
 
 
+class SlotOfStages:
+    """A slot for the work of one request, piece by piece. Closed, it goes back once the last piece has ended.
+
+    So who leaves ends the work at its next piece, and what still computes is counted until then.
+    """
+
+    def __init__(self, slot: Slot) -> None:
+        self._slot = slot
+        self._running: asyncio.Future[Any] | None = None  # the last piece; None: there was none
+
+    async def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        running = self._running = asyncio.ensure_future(work)
+        return await asyncio.shield(running)
+
+    def close(self) -> None:
+        if self._running is None or self._running.done():
+            self._slot.release()
+        else:
+            self._running.add_done_callback(lambda _: self._slot.release())
+
+
 class NetworkTokenSession:
-    def __init__(self, stages: NetworkStages, slot: Slot, state: Any) -> None:
+    def __init__(self, stages: NetworkStages, slot: SlotOfStages, state: Any) -> None:
         """state: of token2wav, for this session alone."""
         self._stages = stages
         self._slot = slot
         self._state = state
 
     async def step(self, tokens: Sequence[int], is_last: bool, deadline_s: float) -> NDArray[np.float32]:
-        stages = self._stages
-        given = StepInput(self._state, tokens, is_last)
-        token2wav = stages.token2wav
+        """Solve the tokens chunk by chunk, each when its turn comes in the pool."""
+        stages, state = self._stages, self._state
         try:
-            if stages.gives_mel:
-                assert isinstance(token2wav, Token2Wav)
-                mel = await asyncio.to_thread(token2wav.step_mel, given)
-                return mel.to("cpu", torch.float32).numpy()
             check_tokens(tokens, stages.vocab_size)
         except RefusedStep as error:
             raise InvalidRequest(str(error), "target_speech_tokens") from error
-        return (await stages.pool.run(given, deadline_s)).samples
+        rate_hz = FRAME_RATE_HZ if stages.gives_mel else stages.token2wav.sample_rate_hz
+        pieces: list[NDArray[np.float32]] = []
+        position = 0
+        while not pieces or position < len(tokens):
+            due = position + stages.token2wav.tokens_wanted(state)
+            new = tokens[position:due]
+            position += len(new)
+            given = StepInput(state, new, is_last and position == len(tokens))
+            pieces.append(await self._slot.run(self._solved(given, deadline_s)))
+            deadline_s += pieces[-1].shape[-1] / rate_hz
+        return np.concatenate(pieces, axis=-1)
 
     def close(self) -> None:
         self._state = None
-        self._slot.release()
+        self._slot.close()
+
+    async def _solved(self, given: StepInput[Any], deadline_s: float) -> NDArray[np.float32]:
+        stages, token2wav = self._stages, self._stages.token2wav
+        if not stages.gives_mel:
+            return (await stages.pool.run(given, deadline_s)).samples
+        assert isinstance(token2wav, Token2Wav), stages.family
+        return await stages.pool.call(lambda: _to_numpy(token2wav.step_mel(given)), deadline_s)
+
+
+def _to_numpy(tensor: TorchTensor) -> NDArray[np.float32]:
+    return tensor.to("cpu", torch.float32).numpy()

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, replace
 from functools import partial
 
+from firstword.app.budget import DEFAULT_LIMITS, WorkLimits
 from firstword.app.core.phrase_cache import PhraseCache
 from firstword.app.core.token2wav_pool import Token2WavPool
 from firstword.app.engine.capacity import capacity_key, open_admission
@@ -34,6 +35,7 @@ class StartOptions:
     engine: EngineOptions
     speakers: SpeakerOptions
     lm_engines: LMEngineOptions
+    work: WorkLimits = DEFAULT_LIMITS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +78,7 @@ async def running_engine(
         metrics.speaker_cache_misses.inc,
     ) as speaker_parts:
         speakers = speaker_parts.registry
-        info = loaded.info(speakers.default_speaker, engine_options.max_text_chars)
+        info = loaded.info(speakers.default_speaker, options.work)
         parts = await start_parts(
             loaded,
             info,

@@ -33,7 +33,9 @@ async def list_tokens(
     slot = await admission.acquire()
     try:
         warnings: list[str] = []
-        feed = await asyncio.to_thread(text.open, "whole", resolved.language, resolved.reading, warnings)
+        feed = await asyncio.to_thread(
+            text.open, "whole", resolved.language, resolved.reading, warnings, resolved.work
+        )
         named, number, num_seeds = speaker, -1, 0
         items = await asyncio.to_thread(feed.read, request.text, True)
         for item in items:

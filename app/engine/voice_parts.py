@@ -11,6 +11,7 @@ from typing import Protocol
 
 import torch
 
+from firstword.app.budget import DEFAULT_LIMITS, WorkLimits
 from firstword.app.clients import ANYBODY, Client
 from firstword.app.core.parts import Pacing, StreamParts, TextReader
 from firstword.app.core.request import Delivery, EngineInfo, Mode, SynthesisRequest
@@ -110,7 +111,6 @@ class OpenVoice:
 
     def open(self, request: SynthesisRequest) -> SpeechStream:
         """Raises as `Engine.open` does."""
-        self.info.check_length(len(request.text or ""))
         return SpeechStream(request, self.parts, None, self.running)
 
 
@@ -120,6 +120,7 @@ async def open_voice(
     engine: EngineOptions,
     lm_engines: LMEngineOptions,
     *,
+    limits: WorkLimits = DEFAULT_LIMITS,
     default_speaker: str | None = None,
     store: SpeakerOptions | None = None,
     on_event: Subscriber = ignore,
@@ -140,11 +141,11 @@ async def open_voice(
         speakers: VoiceSpeakers
         if store is None:
             speakers = builtin = BuiltinSpeakers(speaker_networks, default_speaker)
-            info = loaded.info(builtin.default, engine.max_text_chars)
+            info = loaded.info(builtin.default, limits)
         else:
             found = await stack.enter_async_context(open_speakers(loaded, speaker_networks, store))
             speakers = found.registry
-            info = loaded.info(found.registry.default_speaker, engine.max_text_chars)
+            info = loaded.info(found.registry.default_speaker, limits)
             gain_of = None if found.loudness is None else found.loudness.gain_of
         parts = await start_parts(loaded, info, text, speakers, engine, TokenEvents(max_streams=1))
         stack.push_async_callback(parts.aclose)

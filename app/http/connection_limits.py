@@ -20,6 +20,7 @@ FRAMING_SHARE: Final = 8  # one byte of framing for so many of the body
 
 MAX_REST_BYTES: Final = 1 << 20  # of a request, once it is answered
 LINGER_S = 1.0  # for that rest: a client still sending when its connection closes may not see the answer
+DRAIN_LINGER_S = 0.5  # the same at the end of the server, which waits a second for its connections
 
 SLICE_BYTES: Final = 4 * 1024  # of a WebSocket, worked off before the event loop serves others
 SMALL_FRAME_BYTES: Final = 64  # a fragment below it counts as one that carries nothing

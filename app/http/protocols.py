@@ -14,9 +14,11 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame
 
 from firstword.app.errors import (
+    Draining,
     ExpectationFailed,
     HeadersTooLarge,
     InvalidRequest,
+    Refused,
     StreamTimeout,
     TtsError,
     UnsupportedCoding,
@@ -201,6 +203,15 @@ class HttpProtocol(HttpToolsProtocol):
 
         super()._start_asgi_task(cycle, cast(Any, app_or_cut))
 
+    def shutdown(self) -> None:
+        """Answer a request whose body is still to come: it would wait for it longer than the server does."""
+        if self._is_in_head or self._is_refused or self.cycle.response_started:
+            super().shutdown()
+        else:
+            self._refuse(
+                Draining("the server is shutting down; send the request again", 1), limits.DRAIN_LINGER_S
+            )
+
     def send_400_response(self, msg: str) -> None:
         self._refuse(self._refusal or InvalidRequest("the request is not valid HTTP; send HTTP/1.1"))
 
@@ -249,7 +260,7 @@ class HttpProtocol(HttpToolsProtocol):
     def _is_refused(self) -> bool:
         return self._refusal is not None or self.transport.is_closing()
 
-    def _refuse(self, error: TtsError) -> None:
+    def _refuse(self, error: TtsError, linger_s: float = limits.LINGER_S) -> None:
         """Answer and close; between the two, what still comes is discarded."""
         self._refusal = error
         self._stop_waiting()
@@ -265,7 +276,7 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.write(refusal(error))
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self.loop.call_later(limits.LINGER_S, self.transport.abort)
+        self.loop.call_later(linger_s, self.transport.abort)
 
 
 def _is_websocket_key(value: bytes) -> bool:
@@ -402,6 +413,8 @@ def refusal(error: TtsError) -> bytes:
         "x-request-id": uuid.uuid4().hex,
         "connection": "close",
     }
+    if isinstance(error, Refused):
+        headers["retry-after"] = str(error.retry_after_s)
     if isinstance(error, UpgradeRequired):
         headers["sec-websocket-version"] = WEBSOCKET_VERSION.decode()
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())

@@ -26,14 +26,6 @@ class UndeclaredRoute(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class WorkBudget:
-    """The most that one request of a route may cost; None leaves a bound to the engine's own."""
-
-    speech_tokens: int | None = None
-    audio_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Guard:
     """Who may use a route, and how much one request of it may be.
 
@@ -49,7 +41,6 @@ class Guard:
     is_list: bool = False
     in_address: Literal["nothing", "key", "key or signature"] = "nothing"
     checks_origin: bool = True
-    budget: WorkBudget | None = None
 
     def __call__(self, endpoint: Endpoint) -> Endpoint:
         endpoint.__dict__["guard"] = self

@@ -123,8 +123,8 @@ class ConsentStore:
             found = self._database.execute(
                 """SELECT id, created_at, name, language, owner FROM consents
                 WHERE (?1 IS NULL OR number < (SELECT number FROM consents WHERE id = ?1))
-                AND (?3 OR (owner = ?4 AND owner <> '')) ORDER BY number DESC LIMIT ?2""",
-                (after, limit + 1, client.is_admin, client.name),
+                AND (?3 IS NULL OR owner = ?3) ORDER BY number DESC LIMIT ?2""",
+                (after, limit + 1, client.visible_owner),
             ).fetchall()
         return [Consent(*one) for one in found[:limit]], len(found) > limit
 

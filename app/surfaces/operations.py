@@ -41,6 +41,7 @@ class Readiness(BaseModel):
 
 class ReportedLimits(BaseModel):
     max_text_chars: int
+    max_audio_s: float
     max_streams: int
     max_json_bytes: int
     max_upload_bytes: int
@@ -125,7 +126,8 @@ async def capabilities(request: Request, service: ServiceHere) -> Capabilities:
         voice_modes=info.voice_modes,
         languages=info.languages,
         limits=ReportedLimits(
-            max_text_chars=info.max_text_chars,
+            max_text_chars=info.limits.max_text_chars,
+            max_audio_s=info.limits.max_audio_s,
             max_streams=service.engine.max_streams,
             max_json_bytes=limits.max_body_bytes,
             max_upload_bytes=limits.max_upload_bytes,

@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from firstword.app.core.interface import (
-    MAX_SPEECH_TOKENS,
     Delivery,
     ListedTokens,
     SynthesisRequest,
@@ -66,7 +65,7 @@ class TokenSpeech(ReferenceFields, FileFields):
 
     model_config = ConfigDict(extra="forbid")
 
-    tokens: list[int] = Field(min_length=1, max_length=MAX_SPEECH_TOKENS)
+    tokens: list[int] = Field(min_length=1)
 
 
 class TokenRequestFields(ReferenceFields, TextOptions):

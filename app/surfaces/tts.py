@@ -88,7 +88,7 @@ async def sign_url(body: SignedUrlBody, request: Request, service: ServiceHere) 
     """Return an address of `GET /tts` that needs no key, until it expires or the key is removed."""
     info, client = service.engine.info, request.state.client
     resolve_output_format(body.format, body.sample_rate, body.speed, service)
-    info.check_length(len(body.text))
+    info.limits.check_text(len(body.text))
     if body.speaker is not None:
         service.speakers.get(body.speaker, client)
     fields = body.model_dump(mode="json", exclude_unset=True, exclude={"expires_in_s"})

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Protocol
 
+from firstword.app.budget import Work
 from firstword.app.errors import InvalidRequest
 from firstword.app.text.english.contexts import ARTICLES, LEADING_WORDS
 from firstword.app.text.heteronyms import HeteronymReader, Heteronyms
@@ -76,12 +77,13 @@ class TextFrontend(Segmenter):
         language: str | None,
         reading: Reading,
         warnings: list[str],
+        work: Work,
         finds_words: bool = False,
     ) -> "MarkedFeed":
         """Begin a text, read as a whole, by sentences, or word by word.
 
         language: None, it is detected for each segment. warnings: gets what was ignored, each once.
-        finds_words: segments tell their words.
+        work: counts what is read. finds_words: segments tell their words.
         """
 
         def warn(message: str) -> None:
@@ -117,7 +119,7 @@ class TextFrontend(Segmenter):
         reader = opened(is_ssml=bool(reading.ssml))
         ssml = partial(opened, is_ssml=True)
         return MarkedFeed(
-            self, mode, reading, language, language, reader, ssml, held, feed, finds_words, warn
+            self, mode, reading, language, language, reader, ssml, held, feed, finds_words, warn, work
         )
 
 
@@ -140,6 +142,7 @@ class MarkedFeed:
     feed: TextFeed
     finds_words: bool
     warn: Callable[[str], None]
+    work: Work
     _sources: "_Sources" = field(default_factory=lambda: _Sources())
     _voices: set[str] = field(default_factory=set)
     _num_controls: int = 0
@@ -147,7 +150,7 @@ class MarkedFeed:
     def read(self, piece: str, flushes: bool, is_end: bool = True) -> list[Item]:
         """flushes: all text so far is given out, but where more will come for a last article or the like.
 
-        Raises InvalidRequest for a bad mark.
+        Raises InvalidRequest for a bad mark, and as `Work.read` does.
         """
         if self.held is not None:
             piece = self.held + piece
@@ -158,6 +161,10 @@ class MarkedFeed:
             self.reader = self.ssml() if is_ssml else self.reader
         items: list[Item] = []
         parts: list[Part | None] = [*self.reader.read(piece, flushes)]
+        self.work.read(
+            (part.written for part in parts if isinstance(part, Span)),
+            sum(part.seconds for part in parts if isinstance(part, Pause)),
+        )
         for part in [*parts, None] if flushes else parts:
             if isinstance(part, Span):
                 self._sources.add(part)

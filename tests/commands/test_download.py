@@ -3,6 +3,7 @@
 import hashlib
 import http.server
 import json
+import re
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from firstword.app.commands import hubs
+from firstword.app.commands.download import PUBLISHED, names_of_files
+from firstword.app.commands.published import Published, pinned, read_published, write_published
 from firstword.models.checkpoint.open import CHECKPOINT_FILES
 from firstword.models.config import TRAITS_FILE
 from tests.commands.typed import refused, run
@@ -42,6 +45,9 @@ class FakeHub:
     prefix: str = ""  # of a mirror
     asked: list[tuple[str, str | None]] = field(default_factory=list)  # path of a file, Range
     tokens: list[str | None] = field(default_factory=list)
+    commit: str = "main"  # that the branch is at
+    redirects_to: str = ""  # where a file is
+    revisions: list[tuple[str, str]] = field(default_factory=list)  # asked for, with what of it
     url: str = ""
 
     def listing(self, path: str) -> object:
@@ -52,15 +58,20 @@ class FakeHub:
                 for name, data in files
             ]
             return {"Code": 200, "Data": {"Files": [*found, {"Path": "asset", "Type": "tree", "Size": 0}]}}
-        if path == "/api/models/FunAudioLLM/CosyVoice2-0.5B/tree/main":
+        if path == "/api/models/FunAudioLLM/CosyVoice2-0.5B/revision/main":
+            return {"sha": self.commit}
+        found = re.fullmatch("/api/models/FunAudioLLM/CosyVoice2-0.5B/tree/(main|c0ffee)", path)
+        if found:
+            self.revisions.append((found[1], "list"))
             return [{"type": "directory", "path": "asset"}, *(_huggingface_entry(*item) for item in files)]
         return None
 
     def content(self, path: str, query: dict[str, list[str]]) -> str | None:
         """The name of the file that a path asks for."""
-        for start in ("/FunAudioLLM/CosyVoice2-0.5B/resolve/main/", "/far/"):
-            if path.startswith(start):
-                return path.removeprefix(start)
+        found = re.fullmatch("(?:/FunAudioLLM/CosyVoice2-0.5B/resolve/(main|c0ffee)|/far)/(.+)", path)
+        if found:
+            self.revisions.append((found[1], found[2]))
+            return found[2]
         if path == "/api/v1/models/iic/CosyVoice2-0.5B/repo":
             return query["FilePath"][0]
         return None
@@ -96,6 +107,11 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
                 self.answer(hub.status, b"no")
             elif listing is not None:
                 self.answer(200, json.dumps(listing).encode())
+            elif hub.redirects_to:
+                self.send_response(302)
+                self.send_header("Location", f"{hub.redirects_to}/{name}")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
             elif name in hub.files:
                 self.send_file(name)
             else:
@@ -247,3 +263,58 @@ def test_every_file_of_the_built_in_voice_is_among_those_fetched() -> None:
     documents = {name for name in own if name.endswith(".md")}
     assert TRAITS_FILE in own
     assert own - documents <= set(CHECKPOINT_FILES)
+
+
+def pins(published: Published, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PUBLISHED[NAME], "huggingface", published)
+
+
+def test_a_release_without_pins_says_so(hub: FakeHub) -> None:
+    assert "verified by the hub's own digests alone" in run("download", NAME, "--mirror", hub.url).stdout
+
+
+def test_a_pinned_revision_is_fetched_with_the_known_digests(
+    hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `make pins` looks them up, and not those that the hub lists later."""
+    hub.commit = "c0ffee"
+    with hubs.Hub("huggingface", hub.url) as open_hub:
+        found = pinned(PUBLISHED[NAME]["huggingface"], open_hub, "huggingface", names_of_files())
+    assert found.revision == "c0ffee"
+    assert found.sha256 == {name: hashlib.sha256(FILES[name]).hexdigest() for name in WANTED}
+    pins(found, monkeypatch)
+    result = run("download", NAME, "--mirror", hub.url)
+    assert "as this release knows them" in result.stdout
+    assert {revision for revision, _ in hub.revisions} == {"c0ffee"}
+    hub.files["llm.pt"] = b"!" * len(FILES["llm.pt"])  # with its digest: the hub itself was changed
+    line = refused("download", NAME, "--mirror", hub.url, "--to", "changed")
+    assert "llm.pt came 2 times with another content" in line
+    del hub.files["LICENSE"]
+    line = refused("download", f"FunAudioLLM/{NAME}", "--mirror", hub.url, "--to", "fewer")
+    assert "other files than this release knows (LICENSE); give --revision" in line
+    assert run("download", NAME, "--mirror", hub.url, "--to", "own", "--revision", "main").exit_code == 0
+
+
+def test_pins_are_written_and_read_as_they_are(tmp_path: Path) -> None:
+    published = read_published()
+    assert set(published) == {
+        *("CosyVoice-300M", "CosyVoice-300M-SFT", "CosyVoice-300M-Instruct"),
+        *("CosyVoice2-0.5B", "Fun-CosyVoice3-0.5B-2512"),
+    }
+    published[NAME]["modelscope"] = Published(f"iic/{NAME}", None, {"a": "b"})
+    write_published(tmp_path / "pins.json", published)
+    assert read_published(tmp_path / "pins.json") == published
+
+
+def test_plain_http_is_spoken_with_this_machine_alone_unless_asked(
+    hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = "http://mirror.invalid"
+    for words in (("--mirror", address), ()):
+        monkeypatch.setenv("HF_ENDPOINT", address)
+        line = refused("download", NAME, *words)
+        assert "http://mirror.invalid is plain HTTP" in line
+        assert "--plain-http" in line
+    hub.redirects_to = f"{address}/far"
+    assert "is plain HTTP" in refused("download", NAME, "--mirror", hub.url)
+    assert "cannot be reached" in refused("download", NAME, "--mirror", address, "--plain-http")

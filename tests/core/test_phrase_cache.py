@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from firstword.app.audio.dsp import Samples
+from firstword.app.clients import Client
 from firstword.app.core.interface import Audio, SynthesisRequest
 from firstword.app.core.phrase_cache import Phrase, PhraseCache
 from firstword.app.text.marks import Reading
@@ -55,6 +56,14 @@ async def test_other_request_is_spoken(other: dict[str, object]) -> None:
         await heard(toy, asked(TEXT, **other))
         await heard(toy, asked_in_pieces(seed=1))
         assert len(toy.generator.started) == num_started + 4
+
+
+async def test_nobody_learns_what_another_client_has_had_spoken() -> None:
+    alice, bob = Client("alice", frozenset({"speak"})), Client("bob", frozenset({"speak"}))
+    async with ToyEngine(phrase_cache_bytes=1 << 20) as toy:
+        for client, num_started in ((alice, 2), (bob, 4), (alice, 4), (bob, 4)):
+            await heard(toy, asked(TEXT, seed=1, client=client))
+            assert len(toy.generator.started) == num_started, client.name
 
 
 async def test_client_may_ask_for_it_without_a_seed() -> None:

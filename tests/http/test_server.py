@@ -8,6 +8,7 @@ from contextlib import suppress
 import pytest
 
 from firstword.app.http.app import DrainingServer, server_config
+from tests.support.grpc_serving import until
 from tests.support.serving import PATIENCE_S, build_app, draining_server, make_services
 
 pytestmark = pytest.mark.anyio
@@ -69,3 +70,22 @@ async def test_every_connection_is_given_up_when_its_other_side_takes_nothing_fo
         timeout_ms = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
         writer.close()
     assert timeout_ms == 7500
+
+
+@pytest.mark.parametrize("path", ["/tts", "/v1/audio/batches"])
+async def test_a_half_body_at_the_end_is_no_error_of_ours(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    async with draining_server() as (server, port, running), asyncio.timeout(PATIENCE_S):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        head = f"POST {path} HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n"
+        writer.write(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+        await until(lambda: bool(server.server_state.tasks))
+        server.handle_exit(signal.SIGTERM, None)
+        await running
+        answer = await reader.read()
+        writer.close()
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+    assert answer.startswith(b"HTTP/1.1 503 ")
+    assert b'"draining"' in answer

@@ -146,7 +146,7 @@ def anna(keys: list[str]) -> Client:
         ({"text": "Hi.", "spaeker": "anna"}, 400, "spaeker"),
         ({"text": "Hi.", "sample_rate": 5}, 400, "sample_rate"),
         ({"text": "Hi.", "speaker": "nobody"}, 404, "speaker"),
-        ({"text": "x" * (INFO.max_text_chars + 1)}, 413, "text"),
+        ({"text": "x" * (INFO.limits.max_text_chars + 1)}, 413, "text"),
     ],
 )
 async def test_what_would_not_be_spoken_is_not_signed(
@@ -159,7 +159,7 @@ async def test_what_would_not_be_spoken_is_not_signed(
 
 async def test_longest_text_fits_into_an_address_or_is_refused() -> None:
     async with in_process(make_services(keys=KEYS)) as client:
-        url = await signed(client, text="好" * INFO.max_text_chars)
+        url = await signed(client, text="好" * INFO.limits.max_text_chars)
         assert len(url) < MAX_URL_CHARS
         refused = await client.post(
             "/v1/signed-urls", json={"text": "Hi.", "instruct": "👋" * 1000 + "x"}, headers=ANNA

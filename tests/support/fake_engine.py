@@ -9,6 +9,7 @@ from types import TracebackType
 import numpy as np
 
 from firstword.app.audio.dsp import Samples
+from firstword.app.budget import DEFAULT_LIMITS
 from firstword.app.core.interface import (
     Audio,
     EngineInfo,
@@ -37,7 +38,7 @@ INFO = EngineInfo(
     can_continue_text=True,
     takes_instruct=True,
     languages=("en", "zh"),
-    max_text_chars=4096,
+    limits=DEFAULT_LIMITS,
 )
 
 READY = EngineStatus(is_ready=True)
@@ -80,8 +81,6 @@ class FakeEngine:
         return [stream for stream in self.streams if stream.is_open]
 
     def open(self, request: SynthesisRequest, events: StreamEvents | None = None) -> "FakeStream":
-        if not request.delivery.is_background:
-            self.info.check_length(len(request.text or ""))
         name = request.voice.speaker or self.info.default_speaker
         stream = FakeStream(self, request, name)
         if name not in self.speakers:
@@ -172,7 +171,7 @@ class FakeStream:
             await asyncio.sleep(0)
 
     def push_text(self, text: str) -> None:
-        self._engine.info.check_length(len(self.text) + len(text))
+        self._engine.info.limits.check_text(len(self.text) + len(text))
         self.text += text
         self.stats.characters += len(text)
         info = self._engine.info

@@ -43,7 +43,7 @@ class FakeStages:
         self.open_sessions.append(session)
         return session
 
-    async def vocode(self, mel: NDArray[np.float32], is_last: bool) -> Samples:
+    async def vocode(self, mel: NDArray[np.float32], is_last: bool, deadline_s: float) -> Samples:
         return np.repeat(mel.mean(axis=0), 480)[: None if is_last else -480]
 
 

@@ -12,6 +12,7 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
+from firstword.app.core.interface import Engine
 from firstword.app.database import Database
 from firstword.app.http import app as transport
 from firstword.app.http.app import DrainingServer, server_config
@@ -45,7 +46,7 @@ LIMITS = Limits()
 
 
 def make_services(
-    engine: FakeEngine | None = None,
+    engine: Engine | None = None,
     speakers: FakeSpeakers | None = None,
     keys: Sequence[str] | KeyRing = (),
     limits: Limits = LIMITS,

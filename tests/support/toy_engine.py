@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from firstword.app.budget import Work, WorkLimits
 from firstword.app.clients import STRANGER, Client
 from firstword.app.core.admission import Admission
-from firstword.app.core.parts import Pacing, StreamParts
+from firstword.app.core.parts import Pacing, StreamParts, TextReader
 from firstword.app.core.phrase_cache import PhraseCache
 from firstword.app.core.request import (
     Delivery,
@@ -194,6 +195,7 @@ class ToyText:
         language: str | None,
         reading: Reading,
         warnings: list[str],
+        work: Work,
         finds_words: bool = False,
     ) -> "ToyText":
         feed = type(self)()
@@ -233,8 +235,9 @@ class ToyEngine:
         can_do_all: bool = True,
         trims_silence: bool = False,
         phrase_cache_bytes: int = 0,
-        text: ToyText | None = None,
+        text: TextReader | None = None,
         token2wav: ToyToken2Wav | None = None,
+        limits: WorkLimits = WorkLimits(max_text_chars=200),  # noqa: B008
     ) -> None:
         self.generator = ToyGenerator()
         self.token2wav = token2wav or ToyToken2Wav()
@@ -243,7 +246,7 @@ class ToyEngine:
         self.speakers = ToySpeakers()
         self.admission = Admission(max_streams, max_queued, 60.0, self.clock, 20, 60.0)
         info = EngineInfo(
-            "toy", "toy", RATE_HZ, "hum", can_do_all, can_do_all, ("en",), 200, accents=("british",)
+            "toy", "toy", RATE_HZ, "hum", can_do_all, can_do_all, ("en",), limits, accents=("british",)
         )
         self.parts = StreamParts(
             info=info,

@@ -5,12 +5,13 @@ import json
 import numpy as np
 import pytest
 
-from firstword.app.core.interface import MAX_SPEECH_TOKENS
 from firstword.app.errors import Overloaded, SynthesisFailed
-from tests.support.fake_engine import FakeEngine, speech
+from tests.support.fake_engine import INFO, FakeEngine, speech
 from tests.support.serving import HELLO, error_of, in_process, make_services
 
 pytestmark = pytest.mark.anyio
+
+MAX_TOKENS = round(INFO.limits.max_audio_s * INFO.token_rate_hz)
 
 
 def lines_of(content: bytes) -> list[dict[str, object]]:
@@ -41,7 +42,7 @@ async def test_failure_is_a_status_before_the_first_token_and_a_line_after_it() 
 
 
 @pytest.mark.parametrize(
-    "tokens", [[], [-1], [6561], ["a"], [0] * (MAX_SPEECH_TOKENS + 1), None], ids=lambda given: str(given)[:9]
+    "tokens", [[], [-1], [6561], ["a"], [0] * (MAX_TOKENS + 1), None], ids=lambda given: str(given)[:9]
 )
 async def test_tokens_that_cannot_be_spoken_are_refused(tokens: object) -> None:
     async with in_process(make_services()) as client:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firstword.app.budget import DEFAULT_LIMITS, Work
 from firstword.app.text.heteronyms import HeteronymReader
 from firstword.app.text.lexicon import Lexicon, LexiconReader
 from firstword.app.text.marks import MarkReader, Part, Reading, Span
@@ -70,7 +71,7 @@ def test_a_word_is_held_only_while_it_may_go_on() -> None:
 @pytest.mark.parametrize("mode", ["whole", "segments", "continuous"])
 def test_segments_have_the_clients_words_as_their_source(mode: Mode) -> None:
     frontend = TextFrontend(Normalizer(), MARKS, SegmentLimits(80, 60, 20), 20, heteronyms={"": AfterTo()})
-    feed = frontend.open(mode, "en", Reading(), [], finds_words=True)
+    feed = frontend.open(mode, "en", Reading(), [], Work(DEFAULT_LIMITS), finds_words=True)
     items = [*feed.read("I like to wi", False), *feed.read("nd it.", False), *feed.read("", True)]
     segments = [item for item in items if isinstance(item, Segment)]
     assert "".join(segment.source for segment in segments) == "I like to wind it."

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firstword.app.budget import DEFAULT_LIMITS, Work
 from firstword.app.errors import InvalidRequest
 from firstword.app.text.lexicon import Lexicon, LexiconError, LexiconFile, LexiconReader, read_lexicon
 from firstword.app.text.marks import MAX_LEXICON_ENTRIES, MarkReader, Part, Reading, Span, SpeechMarks
@@ -103,7 +104,7 @@ def test_entries_that_cannot_be_used_are_named(entries: dict[str, str], words: s
 def test_a_request_is_told_of_its_entry(normalizer: Normalizer) -> None:
     frontend = TextFrontend(normalizer, NO_MARKS, SegmentLimits(), 30)
     with pytest.raises(InvalidRequest, match="lexicon: 'a': this checkpoint takes no phonemes") as refused:
-        frontend.open("whole", None, Reading(lexicon={"a": "ipa:eɪ"}), [])
+        frontend.open("whole", None, Reading(lexicon={"a": "ipa:eɪ"}), [], Work(DEFAULT_LIMITS))
     assert refused.value.param == "lexicon"
 
 
@@ -157,7 +158,8 @@ def test_a_speakers_words_stand_behind_the_requests_and_bad_ones_are_left_out(no
     frontend = TextFrontend(normalizer, NO_MARKS, SegmentLimits(), 30)
     reading = Reading(lexicon={"one": "uno"}, speaker_lexicon={"one": "ein", "two": "zwei", "six": "ipa:s"})
     warnings: list[str] = []
-    items = frontend.open("whole", "en", reading, warnings).read("Say one two six.", True)
+    feed = frontend.open("whole", "en", reading, warnings, Work(DEFAULT_LIMITS))
+    items = feed.read("Say one two six.", True)
     assert [item.spoken for item in items if isinstance(item, Segment)] == ["Say uno zwei six."]
     (warning,) = warnings
     assert warning.startswith(

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firstword.app.budget import DEFAULT_LIMITS, Work
 from firstword.app.errors import InvalidRequest
 from firstword.app.text.marks import (
     MAX_OPEN_CHARS,
@@ -41,7 +42,7 @@ def frontend(normalizer: Normalizer) -> TextFrontend:
 def read(
     frontend: TextFrontend, pieces: list[str], mode: Mode = "whole", reading: Reading | None = None
 ) -> list[Item]:
-    feed = frontend.open(mode, None, reading or Reading(), [])
+    feed = frontend.open(mode, None, reading or Reading(), [], Work(DEFAULT_LIMITS))
     return [item for piece in pieces for item in feed.read(piece, False)] + feed.read("", True)
 
 
@@ -172,10 +173,10 @@ def test_voices_and_marks_of_a_text_are_bounded(frontend: TextFrontend) -> None:
 
 
 def test_an_open_bracket_is_not_waited_for_longer_than_a_name(frontend: TextFrontend) -> None:
-    feed = frontend.open("continuous", None, Reading(), [])
+    feed = frontend.open("continuous", None, Reading(), [], Work(DEFAULT_LIMITS))
     assert spoken(feed.read("Oh [voice:" + "a b " * 60, False)) == "Oh"
     assert spoken(feed.read("a b " * (MAX_OPEN_CHARS // 4), False)).startswith(" voice:a b a b")
-    feed = frontend.open("continuous", None, Reading(), [])
+    feed = frontend.open("continuous", None, Reading(), [], Work(DEFAULT_LIMITS))
     assert spoken(feed.read("Mind the [not a mark", False)) == "Mind the not a"
 
 
@@ -250,7 +251,7 @@ def test_any_text_is_read_whole_however_it_is_cut(pieces: list[str], is_taken: b
 @given(pieces=PIECES, mode=st.sampled_from(MODES), normalize=st.booleans())
 def test_any_items_have_the_text_as_their_sources(pieces: list[str], mode: Mode, normalize: bool) -> None:
     items: list[Item] = []
-    feed = _frontend().open(mode, "en", Reading(normalize), [])
+    feed = _frontend().open(mode, "en", Reading(normalize), [], Work(DEFAULT_LIMITS))
     try:
         for piece in pieces:
             items += feed.read(piece, False)

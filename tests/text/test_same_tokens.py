@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from firstword.app.budget import DEFAULT_LIMITS, Work
 from firstword.app.engine.text_frontend import text_frontend
 from firstword.app.options import BUILTIN_CHECKPOINT
 from firstword.app.text.marks import Reading
@@ -42,7 +43,7 @@ def test_text_tokens_are_those_of_before(name: str) -> None:
     for text in [text for texts in SENTENCES.values() for text in texts] + random_texts(300):
         for normalize in (True, False):
             for mode in MODES:
-                feed = frontend.open(mode, None, Reading(normalize), [])
+                feed = frontend.open(mode, None, Reading(normalize), [], Work(DEFAULT_LIMITS))
                 items = [*feed.read(text[:7], False), *feed.read(text[7:], False), *feed.read("", True)]
                 said = [(one.source, one.spoken, one.language, list(one.text_ids)) for one in items]  # type: ignore[union-attr]
                 found.update(json.dumps(said).encode("utf-8", "surrogatepass"))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from firstword.app.budget import DEFAULT_LIMITS, Work
 from firstword.app.text.marks import Reading
 from firstword.app.text.normalize import Normalizer
 from firstword.app.text.segment import FamilyRules, Segment, SegmentLimits
@@ -26,7 +27,7 @@ def said(text: str, taken: tuple[str, ...], mode: Mode, reads_marks: bool = True
     rules = FamilyRules(adds_final_stop=False)
     frontend = TextFrontend(NORMALIZER, speech_marks(taken), SegmentLimits(80, 60, 20), 30, rules)
     warnings: list[str] = []
-    feed = frontend.open(mode, "en", Reading(marks=reads_marks), warnings)
+    feed = frontend.open(mode, "en", Reading(marks=reads_marks), warnings, Work(DEFAULT_LIMITS))
     items = [item for letter in text for item in feed.read(letter, False)] + feed.read("", True)
     ids = [id for item in items if isinstance(item, Segment) for id in item.text_ids]
     spoken = "".join(SPEECH_MARKS[id - FIRST_ID] if id >= FIRST_ID else chr(id) for id in ids)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firstword.app.budget import DEFAULT_LIMITS, Work
 from firstword.app.text.marks import Reading
 from firstword.app.text.normalize import Normalizer
 from firstword.app.text.segment import Segment, SegmentLimits
@@ -112,7 +113,7 @@ def test_words_are_in_order_and_share_all_tokens(normalizer: Normalizer, text: s
 def test_words_of_marked_text_are_those_of_the_client(frontend: TextFrontend, mode: Mode, size: int) -> None:
     text = "Hi [rate:1.2]Nguyen,[pause:0.5s] it is <strong>7:30</strong>. [voice:anna]Ok [x] bye!"
     reading = Reading(lexicon={"Nguyen": "win win"})
-    feed = frontend.open(mode, "en", reading, [], finds_words=True)
+    feed = frontend.open(mode, "en", reading, [], Work(DEFAULT_LIMITS), finds_words=True)
     pieces = [text[start : start + size] for start in range(0, len(text), size)]
     items = [item for piece in pieces for item in feed.read(piece, False)] + [*feed.read("", True)]
     found: list[str] = []
@@ -130,6 +131,8 @@ def test_words_of_marked_text_are_those_of_the_client(frontend: TextFrontend, mo
 def test_who_does_not_ask_gets_none(frontend: TextFrontend) -> None:
     assert all(
         item.words == ()
-        for item in frontend.open("whole", "en", Reading(), []).read("Hello there.", True)
+        for item in frontend.open("whole", "en", Reading(), [], Work(DEFAULT_LIMITS)).read(
+            "Hello there.", True
+        )
         if isinstance(item, Segment)
     )

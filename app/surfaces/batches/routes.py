@@ -88,7 +88,7 @@ async def create_batch(
 async def list_batches(request: Request, batches: BatchesHere) -> BatchList:
     """List the key's batches, the newest first; with the scope `admin` everybody's."""
     client: Client = request.state.client
-    found = await batches.run(batches.store.owned_by, None if client.is_admin else client.name, MAX_LISTED)
+    found = await batches.run(batches.store.owned_by, client.visible_owner, MAX_LISTED)
     return BatchList(batches=[batch_answer(batch) for batch in found])
 
 
@@ -206,7 +206,7 @@ def _checked_items(
             resolve_output_format(item.format, item.sample_rate, item.speed, service)
             info = service.engine.info
             info.language_of(item.language)
-            info.check(item.request("", "batch", client))
+            info.check(item.request("", "batch", client, delivery=item.delivery(is_background=True)))
         except InvalidRequest as error:
             raise InvalidRequest(f"items[{index}]: {error.message}", "items") from None
     if num_chars > MAX_BATCH_CHARS:

@@ -110,6 +110,7 @@ class BatchRunner:
             await batches.run(batches.store.fail, job, str(content["code"]), str(content["message"]))
         finally:
             unfinished.unlink(missing_ok=True)
+            batches.store.stopped_writing(job)
         return 0.0
 
     async def _write(self, job: Job, path: Path) -> float | None:
@@ -133,20 +134,25 @@ class BatchRunner:
         try:
             async with session:
                 with path.open("wb") as file:  # not in a thread, whose file a cancel would leave open
-                    num_samples = await self._encode(session, output, file)
+                    num_samples = await self._encode(job, session, output, file)
                     await asyncio.to_thread(_complete, file, session, output, num_samples)
         finally:
             del self._batches.stops[job.batch, job.number]
         return None if is_cancelled else num_samples / output.sample_rate_hz
 
-    async def _encode(self, session: StreamSession, output: OutputFormat, file: BinaryIO) -> int:
-        """Return how many samples went to the file."""
+    async def _encode(self, job: Job, session: StreamSession, output: OutputFormat, file: BinaryIO) -> int:
+        """Return how many samples went to the file. Raises StoreFull, InvalidRequest for more than may be."""
         num_samples = 0
+
+        def write(data: bytes) -> None:
+            self._batches.store.wrote(job, len(data))
+            file.write(data)
+
         with StreamEncoder(session.stream, output, session.record.encoded) as encoder:
             async with aclosing(encoder.events(MIN_AUDIO_S)) as events:
                 async for event in events:
                     if isinstance(event, EncodedChunk):
-                        await asyncio.to_thread(file.write, event.data)
+                        await asyncio.to_thread(write, event.data)
                         num_samples += event.num_samples
                         session.record.audio_went(event.num_samples, output.sample_rate_hz)
                     await self._service.engine.wait_for_free_slot()

@@ -3,7 +3,9 @@
 import logging
 import secrets
 import shutil
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -122,6 +124,10 @@ class BatchStore:
         """directory: None keeps all in memory but audio, of which there is none. max_bytes: of the audio and
         of what waits to be spoken; 0 takes no batches."""
         self.max_bytes = max_bytes
+        self._lock = threading.Lock()  # of the next three
+        self._room_bytes = max_bytes  # beside what is stored
+        self._writing_bytes: Counter[Job] = Counter()  # of audio whose item is not finished
+        self._wanted_bytes = 0  # room that an item lacked, before one is taken again
         self._directory = directory
         self._database: Database | None = None
         self._reason = "this server takes no batches: FIRSTWORD_BATCH_DISK_MB is 0"
@@ -217,6 +223,33 @@ class BatchStore:
             (number, f"{name}.{suffix}", self._path(id, number, suffix)) for number, name, suffix in found
         ]
 
+    def wrote(self, job: Job, num_bytes: int) -> None:
+        """Count audio of an item that is about to be written.
+
+        Raises StoreFull where there is no room for it now, InvalidRequest where there never will be.
+        """
+        with self._lock:
+            self._writing_bytes[job] += num_bytes
+            if self._writing_bytes.total() <= self._room_bytes:
+                return
+            self._wanted_bytes = item_bytes = self._writing_bytes[job]
+            is_alone = len(self._writing_bytes) == 1
+        database = self._file()
+        with database.reading():
+            (finished,) = database.execute("SELECT total(num_bytes) FROM items").fetchone()
+        if item_bytes > self.max_bytes or (is_alone and not finished):
+            self._wanted_bytes = 0
+            raise InvalidRequest(
+                f"the audio of this item takes more than the {self.max_bytes / 2**20:g} MB that batches may "
+                "have (FIRSTWORD_BATCH_DISK_MB); make several items of it, or choose a smaller format"
+            )
+        raise self._full()
+
+    def stopped_writing(self, job: Job) -> None:
+        """The item is finished, or its file is gone."""
+        with self._lock:
+            self._writing_bytes.pop(job, None)
+
     def take(self) -> Job | None:
         """Return the next item to speak, as running; None: there is none.
 
@@ -231,7 +264,7 @@ class BatchStore:
             ).fetchone()
             if found is None:
                 return None
-            self._check_space(0)
+            self._check_space(0, self._wanted_bytes)
             id, owner, batch, number, request, suffix = found
             path = self._path(id, number, suffix)
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # first: it may fail
@@ -242,6 +275,8 @@ class BatchStore:
 
     def finish(self, job: Job, num_bytes: int, audio_s: float) -> bool:
         """Return whether it was still wanted; its text is forgotten."""
+        with self._lock:
+            self._room_bytes -= num_bytes
         return self._end(job, ("done", num_bytes, audio_s, None, None))
 
     def fail(self, job: Job, code: str, message: str) -> None:
@@ -269,12 +304,14 @@ class BatchStore:
             )
             if cancelled.rowcount:
                 database.execute("UPDATE batches SET is_cancelled = 1 WHERE id = ?", (id,))
+        self._wanted_bytes = 0
 
     def delete(self, id: str) -> None:
         """Forget the batch and its texts. Its audio stays until `remove_files`, or the next start."""
         database = self._file()
         with database.writing(erases=True):
             database.execute("DELETE FROM batches WHERE id = ?", (id,))
+        self._wanted_bytes = 0
 
     def remove_files(self, id: str) -> None:
         """Remove the audio of a batch that was deleted."""
@@ -318,16 +355,26 @@ class BatchStore:
     def _path(self, id: str, number: int, suffix: str) -> Path:
         return (self._directory or Path()) / id / f"{number}.{suffix}"
 
-    def _check_space(self, num_bytes: int) -> None:
-        """Raises StoreFull where so many bytes would be too many. Within a transaction."""
+    def _check_space(self, num_bytes: int, spare_bytes: int = 0) -> None:
+        """Count bytes to be stored; raise StoreFull without room for them and as many to spare.
+
+        Within a transaction.
+        """
         assert self._database is not None, "within a transaction"
         query = "SELECT total(num_bytes) + total(length(request)) FROM items"
         (used,) = self._database.execute(query).fetchone()
-        if used + num_bytes > self.max_bytes:
-            raise StoreFull(
-                f"batches take {used / 2**20:.0f} MB of the {self.max_bytes / 2**20:.0f} MB they may have "
-                "(FIRSTWORD_BATCH_DISK_MB); download and delete finished ones"
-            )
+        with self._lock:
+            self._room_bytes = self.max_bytes - int(used)
+            if self._room_bytes < self._writing_bytes.total() + num_bytes + spare_bytes:
+                raise self._full()
+            self._room_bytes -= num_bytes
+
+    def _full(self) -> StoreFull:
+        used = self.max_bytes - self._room_bytes + self._writing_bytes.total()
+        return StoreFull(
+            f"batches take {used / 2**20:.0f} MB of the {self.max_bytes / 2**20:.0f} MB they may have "
+            "(FIRSTWORD_BATCH_DISK_MB); download and delete finished ones"
+        )
 
     def _end(self, job: Job, outcome: Iterable[object]) -> bool:
         database = self._file()

@@ -140,7 +140,7 @@ Body = Callable[[InferenceRequest, Tensor], tuple[bytes, Mapping[str, str]]]
 
 
 def _whole_response(inference: Inference, asked: InferenceRequest, http: Request, body: Body) -> BodyResponse:
-    caller = Caller(http.state.client, http.state.received_s)
+    caller = _caller_of(http)
     headers: dict[str, str] = {}
 
     async def parts() -> AsyncGenerator[bytes]:
@@ -153,9 +153,13 @@ def _whole_response(inference: Inference, asked: InferenceRequest, http: Request
     return BodyResponse(parts(), lambda: headers, timeout_s, caller.leave, is_whole=True)
 
 
+def _caller_of(http: Request) -> Caller:
+    return Caller(http.state.client, http.state.received_s, "" if http.client is None else http.client.host)
+
+
 def _event_response(inference: Inference, asked: InferenceRequest, http: Request) -> BodyResponse:
     """Answer with an event for each part of the output; what fails behind the first is the last event."""
-    caller = Caller(http.state.client, http.state.received_s)
+    caller = _caller_of(http)
 
     async def parts() -> AsyncGenerator[bytes]:
         async with aclosing(inference.run(asked, caller)) as outputs:

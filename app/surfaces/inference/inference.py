@@ -1,6 +1,7 @@
 """Run the models of the Open Inference Protocol on the engine; used by gRPC and HTTP."""
 
 import asyncio
+import hashlib
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager
@@ -32,8 +33,13 @@ from firstword.app.surfaces.inference.models import (
 )
 from firstword.app.surfaces.inference.tensors import Tensor
 
+MAX_PROMPT_S: Final = 31  # a recording may have 30
 MAX_SESSIONS: Final = 256  # of token2wav, beside the slots that each holds
 
+SessionKey = tuple[str, str, str]
+"""Of a session of token2wav: its client, the host that asks and the request's id."""
+
+_PROMPT_INPUTS: Final = ("prompt_speech_tokens", "prompt_speech_feat", "prompt_spk_embedding")
 _VOICE_PARAMETERS = ("speaker", "language", "instruct", "seed")
 
 
@@ -43,9 +49,10 @@ class Caller:
 
     client: Client
     received_s: float
+    host: str = ""  # where it asks from; "" where nobody knows
     cancel_reason: CancelReason = "disconnect"
     session: StreamSession | None = None
-    sessions: set[tuple[str, str]] | None = None  # of token2wav, to be freed with a stream; None: they stay
+    sessions: set[SessionKey] | None = None  # of token2wav, to be freed with a stream; None: they stay
 
     def leave(self, reason: CancelReason) -> None:
         self.cancel_reason = reason
@@ -62,11 +69,16 @@ class InferenceRequest:
     outputs: tuple[str, ...] = ()  # wanted; none named: all
 
 
+class _AnothersSession(InvalidRequest):
+    """A request does not go on with the session of its id, which stays as it is."""
+
+
 @dataclass(slots=True, eq=False)
 class _Session:
     tokens: TokenSession
+    prompt_digest: bytes
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    num_given: int = 0
+    given: list[int] = field(default_factory=list)
     deadline_s: float | None = None  # when its listener runs dry; None: has nothing yet
     timer: asyncio.TimerHandle | None = None  # None: a request is running
 
@@ -78,7 +90,7 @@ class Inference:
         self.service = service
         stages = service.stages
         self.models = models_of(stages.family, stages.gives_mel)
-        self._sessions: dict[tuple[str, str], _Session] = {}  # of token2wav, by owner and request id
+        self._sessions: dict[SessionKey, _Session] = {}  # of token2wav
 
     @property
     def num_sessions(self) -> int:
@@ -202,7 +214,9 @@ class Inference:
 
     async def _vocoder(self, request: InferenceRequest, caller: Caller) -> Tensor:
         is_last = bool(request.inputs.get("finalize", np.ones((1, 1), bool))[0, 0])
-        return await self.service.stages.vocode(request.inputs["mel"][0], is_last)
+        mel = request.inputs["mel"][0]
+        self._check_given(mel.shape[1], MEL_HZ, "mel frames", "mel")
+        return await self.service.stages.vocode(mel, is_last, self.service.clock())
 
     async def _token2wav(self, request: InferenceRequest, caller: Caller) -> Tensor:
         """Each request has all tokens so far; those that are new are given on.
@@ -211,28 +225,33 @@ class Inference:
         error, and with its caller.
         """
         tokens = _speech_tokens(request.inputs["target_speech_tokens"])
+        rate_hz = self.service.engine.info.token_rate_hz
+        self._check_given(len(tokens), rate_hz, "speech tokens", "target_speech_tokens")
         is_whole = "token_offset" not in request.inputs
         is_last = is_whole or bool(request.inputs.get("finalize", np.zeros((1, 1), bool))[0, 0])
         if not is_whole and not request.id:
             raise InvalidRequest("a request with `token_offset` needs an id, which its session goes by", "id")
-        key = (caller.client.name, uuid4().hex if is_whole else request.id)
+        key = (caller.client.name, caller.host, uuid4().hex if is_whole else request.id)
         try:
-            async with self._session(key, request, len(tokens), is_last) as session:
+            async with self._session(key, request, tokens, is_last) as session:
                 if caller.sessions is not None:
                     caller.sessions.add(key)
-                if len(tokens) < session.num_given:
+                num_given = len(session.given)
+                if len(tokens) < num_given:
                     raise InvalidRequest(
-                        f"{len(tokens)} speech tokens came after {session.num_given}; send all of them again "
-                        "with each request",
+                        f"{len(tokens)} speech tokens came after {num_given}; send all of them again with "
+                        "each request",
                         "target_speech_tokens",
                     )
-                new = tokens[session.num_given :]
-                session.num_given = len(tokens)
+                new = tokens[num_given:]
+                session.given = tokens
                 clock, service = self.service.clock, self.service
                 deadline_s = clock() if session.deadline_s is None else session.deadline_s
                 output = await session.tokens.step(new, is_last, deadline_s)
                 rate_hz = MEL_HZ if service.stages.gives_mel else service.engine.info.sample_rate_hz
                 session.deadline_s = max(deadline_s, clock()) + output.shape[-1] / rate_hz
+        except _AnothersSession:
+            raise
         except BaseException:
             self.free(key)
             raise
@@ -242,34 +261,47 @@ class Inference:
 
     @asynccontextmanager
     async def _session(
-        self, key: tuple[str, str], request: InferenceRequest, num_tokens: int, is_last: bool
+        self, key: SessionKey, request: InferenceRequest, tokens: list[int], is_last: bool
     ) -> AsyncGenerator[_Session, None]:
         """The session of a request, opened by its first; alone in it until left, then idle."""
         session = self._sessions.get(key)
+        prompt, digest = _prompt(request), _prompt_digest(request)
         if session is None:
             if len(self._sessions) >= MAX_SESSIONS:
                 raise Overloaded(f"{MAX_SESSIONS} sessions of token2wav are open; finish one first", 1)
             stages = self.service.stages
             hop = None
             if not is_last:  # the first hop then ends where the client's does
-                hop = (num_tokens - stages.lookahead_tokens - 1) % stages.chunk_tokens + 1
-            tokens = await stages.open_tokens(_prompt(request), hop)
+                hop = (len(tokens) - stages.lookahead_tokens - 1) % stages.chunk_tokens + 1
+            opened = await stages.open_tokens(prompt, hop)
             if key in self._sessions:
-                tokens.close()
-                raise InvalidRequest(
+                opened.close()
+                raise _AnothersSession(
                     "two first requests of one id came at once; send one after the other", "id"
                 )
-            session = self._sessions[key] = _Session(tokens)
+            session = self._sessions[key] = _Session(opened, digest)
         if session.timer is not None:
             session.timer.cancel()
             session.timer = None
         async with session.lock:
-            yield session
+            num_same = min(len(tokens), len(session.given))
+            is_same = tokens[:num_same] == session.given[:num_same] and digest in (b"", session.prompt_digest)
+            if is_same:
+                yield session
         if key in self._sessions:
             idle_s = self.service.limits.slow_listener_timeout_s
             session.timer = asyncio.get_running_loop().call_later(idle_s, self.free, key)
+        if not is_same:
+            raise _AnothersSession(
+                f"a session of the id {request.id[:64]!a} has another prompt or other speech tokens; give "
+                "each session an id of its own",
+                "id",
+            )
 
-    def free(self, key: tuple[str, str]) -> None:
+    def _check_given(self, count: int, rate_hz: float, what: str, param: str) -> None:
+        self.service.engine.info.limits.check_given(count, rate_hz, what, param)
+
+    def free(self, key: SessionKey) -> None:
         """Free a session of token2wav, if it is there."""
         session = self._sessions.pop(key, None)
         if session is not None:
@@ -323,14 +355,19 @@ def _speech_tokens(tensor: Tensor) -> list[int]:
 
 
 def _prompt(request: InferenceRequest) -> SpeechPrompt | None:
-    names = ("prompt_speech_tokens", "prompt_speech_feat", "prompt_spk_embedding")
-    given = [name for name in names if name in request.inputs]
+    given = [name for name in _PROMPT_INPUTS if name in request.inputs]
     if not given:
         return None
-    if len(given) < len(names):
-        missing = next(name for name in names if name not in given)
+    if len(given) < len(_PROMPT_INPUTS):
+        missing = next(name for name in _PROMPT_INPUTS if name not in given)
         raise InvalidRequest(f"input `{missing}` is missing beside `{given[0]}`; send all three", missing)
-    tokens, mel, embedding = (request.inputs[name] for name in names)
+    tokens, mel, embedding = (request.inputs[name] for name in _PROMPT_INPUTS)
+    if mel.shape[1] > MAX_PROMPT_S * MEL_HZ:
+        raise InvalidRequest(
+            f"`prompt_speech_feat` has {mel.shape[1]} frames; expected {MAX_PROMPT_S * MEL_HZ} at most, "
+            f"{MAX_PROMPT_S} s of a recording",
+            "prompt_speech_feat",
+        )
     speech_tokens = np.array(_speech_tokens(tokens), np.int64)
     num_tokens = min(len(speech_tokens), mel.shape[1] // 2)  # two frames a token
     return SpeechPrompt(
@@ -338,3 +375,9 @@ def _prompt(request: InferenceRequest) -> SpeechPrompt | None:
         mel[0, : 2 * num_tokens].astype(np.float32),
         embedding[0].astype(np.float32),
     )
+
+
+def _prompt_digest(request: InferenceRequest) -> bytes:
+    """Tell one prompt from another; b"" for none."""
+    given = [request.inputs[name] for name in _PROMPT_INPUTS if name in request.inputs]
+    return hashlib.sha256(b"".join(tensor.tobytes() for tensor in given)).digest() if given else b""

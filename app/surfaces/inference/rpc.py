@@ -15,7 +15,7 @@ from firstword.app.http.rpc.call import Call
 from firstword.app.http.rpc.messages import INFERENCE, message
 from firstword.app.http.surface import RpcMethod, RpcServices
 from firstword.app.surfaces.inference import models
-from firstword.app.surfaces.inference.inference import Caller, Inference, InferenceRequest
+from firstword.app.surfaces.inference.inference import Caller, Inference, InferenceRequest, SessionKey
 from firstword.app.surfaces.inference.models import VERSION
 from firstword.app.surfaces.inference.tensors import CONTENTS, SentTensor, Tensor, to_bytes
 
@@ -87,7 +87,7 @@ class InferenceService:
         return filled("inference.RepositoryIndexResponse", index)
 
     async def _infer(self, request: Any, call: Call) -> Any:
-        caller = Caller(call.client, call.received_s)
+        caller = Caller(call.client, call.received_s, call.host)
         with rejections_counted(self._inference.service.metrics):
             asked = self._read(request)
         return _response(asked, await self._inference.whole(asked, caller))
@@ -138,7 +138,7 @@ class InferenceStream:
         self.slots = asyncio.Semaphore(MAX_REQUESTS)
         self._inference = inference
         self._call = call
-        self._sessions: set[tuple[str, str]] = set()
+        self._sessions: set[SessionKey] = set()
         self._writing = asyncio.Lock()
 
     def free(self) -> None:
@@ -154,7 +154,7 @@ class InferenceStream:
         wants_empty = _value(request.parameters[EMPTY_FINAL]) if EMPTY_FINAL in request.parameters else False
         call = self._call
         try:
-            caller = Caller(call.client, self._inference.service.clock(), sessions=self._sessions)
+            caller = Caller(call.client, self._inference.service.clock(), call.host, sessions=self._sessions)
             has_final = False
             try:
                 with rejections_counted(self._inference.service.metrics):

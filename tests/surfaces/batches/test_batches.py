@@ -27,6 +27,7 @@ from firstword.app.surfaces.batches.store import BatchStore, Job, NewItem
 from firstword.app.surfaces.batches.surface import BatchSurface
 from firstword.app.surfaces.operations import OperationsSurface
 from tests.support.fake_engine import FakeEngine, speech
+from tests.support.grpc_serving import until
 from tests.support.serving import counted, error_of, in_process, make_services, make_surfaces
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
@@ -374,3 +375,35 @@ async def test_batch_is_deleted_while_it_is_spoken(tmp_path: Path) -> None:
         made = await client.post(PATH, json={"items": [{"text": "The queue goes on."}]})
         assert (await ended(client, made.json()["id"]))["done"] == 1
     assert os.listdir(tmp_path / made.json()["id"]) == ["1.wav"]
+
+
+def sizes_in(directory: Path) -> list[int]:
+    return [path.stat().st_size for path in directory.rglob("*.wav*")]
+
+
+async def test_the_quota_of_the_disk_is_counted_while_an_item_is_written(tmp_path: Path) -> None:
+    """A letter is 2,400 bytes, and all batches may have 1 MiB."""
+    async with running(tmp_path) as (client, _):
+        made = await client.post(PATH, json={"items": [{"text": "a" * 600}, {"text": "b" * 44}]})
+        batch = await ended(client, made.json()["id"])
+        items = (await client.get(f"{PATH}/{batch['id']}/items")).json()["items"]
+        assert len(sizes_in(tmp_path)) == 1
+    assert (batch["failed"], batch["done"]) == (1, 1)
+    assert items[0]["error"]["code"] == "invalid_request"
+    assert "FIRSTWORD_BATCH_DISK_MB" in items[0]["error"]["message"]
+
+
+async def test_an_item_waits_until_there_is_room_for_all_of_it(tmp_path: Path) -> None:
+    engine = FakeEngine()
+    async with running(tmp_path, engine) as (client, _):
+        first, second = [
+            (await client.post(PATH, json={"items": [{"text": letter * 300}]})).json()["id"]
+            for letter in "ab"
+        ]
+        assert (await ended(client, first))["done"] == 1
+        await until(lambda: len(engine.streams) == 2 and not engine.open_streams)  # it met the limit
+        assert (await client.get(f"{PATH}/{second}")).json()["failed"] == 0
+        assert sum(sizes_in(tmp_path)) < MB
+        assert (await client.delete(f"{PATH}/{first}")).status_code == 204
+        assert (await ended(client, second))["done"] == 1
+    assert len(engine.streams) == 3, "it was not tried in vain"

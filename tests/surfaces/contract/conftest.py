@@ -7,6 +7,7 @@ from typing import Protocol
 
 import pytest
 
+from firstword.app.core.interface import Engine
 from firstword.app.http.keys import KeyRing
 from firstword.app.options import Limits
 from firstword.app.service import surfaces_running
@@ -19,8 +20,14 @@ from tests.surfaces.contract.surfaces import ALL, SpeakingSurface
 
 
 class Serve(Protocol):
+    """over: another engine than a FakeEngine."""
+
     def __call__(
-        self, engine: FakeEngine | None = None, keys: KeyRing | None = None, limits: Limits = LIMITS
+        self,
+        engine: FakeEngine | None = None,
+        keys: KeyRing | None = None,
+        limits: Limits = LIMITS,
+        over: Engine | None = None,
     ) -> AbstractAsyncContextManager[SpeakingSurface]: ...
 
 
@@ -37,10 +44,13 @@ def kind(request: pytest.FixtureRequest) -> type[SpeakingSurface]:
 def serve(kind: type[SpeakingSurface], tmp_path: Path) -> Serve:
     @asynccontextmanager
     async def served(
-        engine: FakeEngine | None = None, keys: KeyRing | None = None, limits: Limits = LIMITS
+        engine: FakeEngine | None = None,
+        keys: KeyRing | None = None,
+        limits: Limits = LIMITS,
+        over: Engine | None = None,
     ) -> AsyncIterator[SpeakingSurface]:
         engine = engine or FakeEngine()
-        service = make_services(engine, keys=keys or (), limits=limits)
+        service = make_services(over or engine, keys=keys or (), limits=limits)
         batches = BatchSurface(BatchOptions(disk_mb=1), tmp_path / "batches")
         surfaces = [batches if isinstance(one, BatchSurface) else one for one in make_surfaces()]
         surfaces += kind.own(surfaces, tmp_path)

@@ -4,6 +4,7 @@ import asyncio
 import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,12 +17,14 @@ import tritonclient.http as triton_http
 from google.protobuf.json_format import MessageToDict
 from tritonclient.utils import InferenceServerException
 
+from firstword.app.budget import WorkLimits
 from firstword.app.errors import Overloaded, SynthesisFailed
+from firstword.app.http.rpc.call import Call
 from firstword.app.http.rpc.messages import POOL
 from firstword.app.http.service import Service
 from firstword.app.options import Limits
 from firstword.app.surfaces.inference.models import SPEECH_TOKEN_OFFSET
-from tests.support.fake_engine import FakeEngine, speech
+from tests.support.fake_engine import INFO, FakeEngine, speech
 from tests.support.fake_stages import SAMPLES_PER_TOKEN, FakeStages
 from tests.support.grpc_serving import Rpc, grpc_serving, until
 from tests.support.serving import HELLO, counted, make_services, serving
@@ -294,6 +297,67 @@ async def test_token2wav_frees_what_is_left_by_error_disconnect_or_time() -> Non
         with pytest.raises(InferenceServerException, match="full"):
             await in_thread(partial(over_http, values=token_values(range(9), 0), request_id="more"))
     assert stages.open_sessions == []
+
+
+async def test_another_client_does_not_go_on_with_a_session_of_the_same_id() -> None:
+    stages = FakeStages()
+    async with both(make_services(stages=stages)) as (rpc, url):
+        for ask in (
+            partial(inferred, rpc.address, "token2wav", output="waveform", request_id="1"),
+            partial(inferred_over_http, url, "token2wav", output="waveform", is_binary=True, request_id="1"),
+        ):
+            await in_thread(partial(ask, values=token_values(range(18), 0)))
+            other_prompt = token_values(range(18), 0) | {"prompt_spk_embedding": np.zeros(192, np.float16)}
+            for values in (token_values(range(20, 60), 0), token_values(range(20, 30), 0), other_prompt):
+                with pytest.raises(InferenceServerException, match="an id of its own"):
+                    await in_thread(partial(ask, values=values))
+            rest = await in_thread(partial(ask, values=token_values(range(30), 15, is_last=True)))
+            assert rest.shape == (1, 15 * SAMPLES_PER_TOKEN), "the first one goes on"
+            assert stages.open_sessions == []
+
+
+def test_sessions_go_by_the_host_that_asks() -> None:
+    """Not by its port: a client may have several connections."""
+
+    class Context:
+        def __init__(self, peer: str) -> None:
+            self.peer = lambda: peer
+
+        def invocation_metadata(self) -> None: ...
+
+    hosts = [
+        Call(make_services(), Context(peer)).host
+        for peer in (
+            "ipv4:10.0.0.1:400",
+            "ipv4:10.0.0.1:401",
+            "ipv4:10.0.0.2:400",
+            "ipv6:%5B::1%5D:5",
+            "unix:",
+        )
+    ]
+    assert hosts == ["ipv4:10.0.0.1", "ipv4:10.0.0.1", "ipv4:10.0.0.2", "ipv6:%5B::1%5D", "unix"]
+
+
+async def test_more_tokens_frames_or_prompt_than_may_be_are_refused() -> None:
+    stages = FakeStages()
+    services = make_services(FakeEngine(info=replace(INFO, limits=WorkLimits(max_audio_s=10))), stages=stages)
+    long_prompt = token_values(range(9)) | {"prompt_speech_feat": np.ones((1551, 80), np.float16)}
+    cases: list[tuple[str, dict[str, Any], str, str]] = [
+        ("token2wav", token_values(range(251)), "waveform", "251 speech tokens are 10.04 s .* 250 are taken"),
+        ("token2wav", token_values(range(251), 0), "waveform", "251 speech tokens"),
+        ("vocoder", {"mel": np.ones((80, 501), np.float32)}, "tts_speech", "501 mel frames .* 500 are taken"),
+        ("token2wav", long_prompt, "waveform", "1551 frames; expected 1550 at most"),
+    ]
+    async with both(services) as (rpc, url):
+        for model, values, output, message in cases:
+            for ask in (
+                partial(inferred, rpc.address, model, values, output, request_id="a"),
+                partial(inferred_over_http, url, model, values, output, True, request_id="a"),
+            ):
+                with pytest.raises(InferenceServerException, match=message):
+                    await in_thread(ask)
+        await in_thread(inferred, rpc.address, "token2wav", token_values(range(250)), "waveform")
+    assert len(stages.opened) == 1
 
 
 async def test_a_cosyvoice3_has_its_stages_apart() -> None:

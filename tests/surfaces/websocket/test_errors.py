@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from firstword.app.budget import WorkLimits
 from firstword.app.errors import Draining, InvalidRequest, Overloaded, SynthesisFailed
 from tests.support.fake_engine import INFO, FakeEngine, speech
 from tests.support.serving import HELLO, counted, make_services
@@ -211,7 +212,7 @@ async def test_a_flush_of_nothing_is_flushed() -> None:
 
 @pytest.mark.parametrize("is_open", [True, False])
 async def test_too_much_text_ends_its_context(is_open: bool) -> None:
-    engine = QueueingEngine(info=replace(INFO, max_text_chars=10))
+    engine = QueueingEngine(info=replace(INFO, limits=WorkLimits(max_text_chars=10)))
     if is_open:
         engine.room.set()
     services = make_services(engine)
