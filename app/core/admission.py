@@ -44,7 +44,7 @@ class _Line:
 
 
 class Admission:
-    """Used within one event loop. `max_streams` may change while no stream runs.
+    """Used within one event loop.
 
     A file is a stream that nobody plays while it comes. Files wait in a line of their own, and one is begun
     only while a slot is free that no played stream wants; at most an eighth of the slots, or one, is given to
@@ -71,6 +71,7 @@ class Admission:
         self._is_draining = False
         self._idle = asyncio.Event()
         self._idle.set()
+        self._is_busy = asyncio.Event()  # the opposite
         self._num_begun = 0  # streams that did not have to wait; one that had to follows another
 
     @property
@@ -108,6 +109,7 @@ class Admission:
         if not line.waiters and self._has_slot(line):
             line.num_running += 1
             self._idle.clear()
+            self._is_busy.set()
             self._num_begun += 1
             self._note_free_slot()
             return Slot(partial(self._release, line), self._clock)
@@ -132,6 +134,11 @@ class Admission:
                 line.waiters.remove(waiter)
         return Slot(partial(self._release, line), self._clock)
 
+    def resize(self, max_streams: int) -> None:
+        """Let so many streams run at once; those that run go on."""
+        self.max_streams = max_streams
+        self._give_slots()
+
     def drain(self) -> None:
         """Admit no more streams; those that wait are refused now."""
         self._is_draining = True
@@ -152,6 +159,10 @@ class Admission:
             num_begun = self._num_begun
             await asyncio.sleep(seconds)
             is_quiet = self._idle.is_set() and num_begun == self._num_begun
+
+    async def wait_for_stream(self) -> None:
+        """Wait until a stream runs."""
+        await self._is_busy.wait()
 
     async def wait_for_free_slot(self) -> None:
         """Wait while streams that are not in the background take every slot."""
@@ -175,8 +186,14 @@ class Admission:
         self._end(line)
 
     def _end(self, line: _Line) -> None:
-        """Give what is free to those that still wait for it, played streams first."""
         line.num_running -= 1
+        self._give_slots()
+        if self.num_running == 0:
+            self._idle.set()
+            self._is_busy.clear()
+
+    def _give_slots(self) -> None:
+        """Give what is free to those that still wait for it, played streams first."""
         for waiting in self._lines:
             while waiting.waiters and self._has_slot(waiting):
                 waiter = waiting.waiters.popleft()
@@ -184,8 +201,6 @@ class Admission:
                     waiter.set_result(None)
                     waiting.num_running += 1
         self._note_free_slot()
-        if self.num_running == 0:
-            self._idle.set()
 
     def _draining(self, line: _Line) -> Draining:
         return Draining(

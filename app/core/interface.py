@@ -122,10 +122,14 @@ class ListedTokens:
 
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
-    """is_ready: warm and admitting. Else `reason` says in one line why not."""
+    """is_ready: warm and admitting. Else `reason` says in one line why not.
+
+    failing_workers: background workers that failed and are started again; speech goes on without them.
+    """
 
     is_ready: bool
     reason: str = ""
+    failing_workers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,10 +1,9 @@
-"""How many streams this machine speaks in real time."""
+"""How many streams this machine speaks in real time, measured at the first start and while nobody speaks."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 
@@ -14,6 +13,7 @@ from firstword.models.runtimes.measurement import MeasurementFile, measurement_k
 
 FIRST_STREAMS = 4  # of a measurement; twice as many while the machine could run them twice over
 MAX_STREAMS = 256
+KEPT = 3  # measurements
 USED_SHARE = 0.8  # of the capacity; the rest keeps chunks that come at the same time from being late
 _log = logging.getLogger(__name__)
 
@@ -37,17 +37,43 @@ async def measured_capacity(
         count *= 2
 
 
-def open_admission(
-    options: EngineOptions, path: Path, key: str, clock: Callable[[], float]
-) -> tuple[Admission, Callable[[int], None] | None]:
-    """Return the admission, and what keeps the capacity once it is measured; None: it is known already.
+class Capacity:
+    """The most streams that this machine ran in real time in its last few measurements.
 
-    path, key: of the file of what an earlier start measured.
+    Whatever else runs makes a measurement smaller and never larger; a machine that became slower for good is
+    known after `KEPT` of them.
     """
-    file, max_streams = MeasurementFile(path, key), options.max_streams
-    if not max_streams and not options.remeasure and is_capacity(known := file.read()):
-        max_streams = known
-        _log.info("%d streams run at once, as an earlier start measured", max_streams)
+
+    def __init__(self, file: MeasurementFile, measures_anew: bool = False) -> None:
+        """file: of what earlier starts measured."""
+        self._file = file
+        self._found = [] if measures_anew else measured_before(file.read())
+
+    @property
+    def max_streams(self) -> int | None:
+        """None: nothing was measured yet."""
+        return max(self._found, default=None)
+
+    def add(self, measured: int) -> int:
+        """Keep a measurement; return how many streams may run from now on."""
+        self._found = [*self._found, measured][-KEPT:]
+        self._file.write(self._found)
+        return max(self._found)
+
+
+def open_admission(
+    options: EngineOptions, file: MeasurementFile, clock: Callable[[], float]
+) -> tuple[Admission, Capacity | None]:
+    """Return the admission, and the capacity that it goes by; None: its streams are set.
+
+    file: of what earlier starts measured.
+    """
+    max_streams, capacity = options.max_streams, None
+    if not max_streams:
+        capacity = Capacity(file, options.remeasure)
+        max_streams = capacity.max_streams or 0
+        if max_streams:
+            _log.info("%d streams run at once, as an earlier start measured", max_streams)
     admission = Admission(
         max_streams or 1,
         options.max_queued,
@@ -56,7 +82,7 @@ def open_admission(
         options.max_queued_files,
         options.file_queue_timeout_s,
     )
-    return admission, None if max_streams else file.write
+    return admission, capacity
 
 
 def capacity_key(fingerprint: str, options: NetworkOptions, lm_options: object, backend: str) -> str:
@@ -69,6 +95,7 @@ def capacity_key(fingerprint: str, options: NetworkOptions, lm_options: object, 
     return measurement_key(fingerprint, options, lm_options, backend, gpu)
 
 
-def is_capacity(stored: object) -> TypeGuard[int]:
-    """Whether a file holds what `measured_capacity` found."""
-    return type(stored) is int and stored >= 1
+def measured_before(stored: object) -> list[int]:
+    """Return what a file holds of measurements; earlier versions kept a single one."""
+    found = stored if isinstance(stored, list) else [stored]
+    return [one for one in found if type(one) is int and one >= 1][-KEPT:]

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -14,18 +15,21 @@ from firstword.app.core.interface import Audio, EngineStatus, ListedTokens, Read
 from firstword.app.core.parts import StreamParts
 from firstword.app.core.request import Delivery, EngineInfo, SynthesisRequest, VoiceChoice
 from firstword.app.core.stream import SpeechStream
-from firstword.app.engine.capacity import MAX_STREAMS, measured_capacity
+from firstword.app.engine.capacity import Capacity, measured_capacity
 from firstword.app.engine.loudness import Loudness
 from firstword.app.engine.token_listing import list_tokens
 from firstword.app.engine.voice_parts import speak_for_nobody, warm_up
 from firstword.app.errors import Draining
 from firstword.app.events import StreamEvents
 from firstword.app.speakers.interface import PreparedSpeaker
+from firstword.app.supervisor import Supervisor
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.text.marks import Pause, Rate, Voice
 from firstword.app.text.segment import Segment
 
 _MEASURED_TEXT = "Good morning. Everything is ready now, and the first may begin."
+IDLE_S = 60.0  # without a stream, before the capacity is measured again
+MEASURED_EVERY_S = 6 * 3600.0
 _log = logging.getLogger(__name__)
 
 
@@ -40,7 +44,7 @@ class SpeechEngine:
         self._loudness = loudness
         self._streams: set[SpeechStream] = set()  # from their admission until their clients have left them
         self._is_warm = False
-        self._measuring: asyncio.Task[None] | None = None  # of the speakers' loudness
+        self._workers = Supervisor(lambda name: metrics.worker_failures.labels(name).inc())
         metrics.ready.set_function(lambda: float(self._can_admit))
         metrics.max_streams.set_function(lambda: float(self.max_streams))
         metrics.queue_depth.set_function(lambda: float(self._admission.num_queued))
@@ -56,15 +60,20 @@ class SpeechEngine:
 
     @property
     def status(self) -> EngineStatus:
+        reason = self._unready_reason
+        return EngineStatus(not reason, reason, self._workers.failing)
+
+    @property
+    def _unready_reason(self) -> str:
         if not self._is_warm:
-            return EngineStatus(False, "warming up")
+            return "warming up"
         if self._admission.is_draining:
-            return EngineStatus(False, "draining: the server is shutting down")
+            return "draining: the server is shutting down"
         if self._parts.generator.unready_reason:
-            return EngineStatus(False, self._parts.generator.unready_reason)
+            return self._parts.generator.unready_reason
         if self._admission.is_full:
-            return EngineStatus(False, f"full: {self.max_streams} streams run and the queue is full")
-        return EngineStatus(True)
+            return f"full: {self.max_streams} streams run and the queue is full"
+        return ""
 
     @property
     def _can_admit(self) -> bool:
@@ -108,32 +117,53 @@ class SpeechEngine:
                     parts.append(ReadPart(rate=item.rate))
         return TextReport(tuple(parts), tuple(warnings))
 
-    async def warm_up(self, measures: bool = False) -> None:
+    async def warm_up(self, capacity: Capacity | None = None) -> None:
         """Speak in every mode, so that every shape has been run once before the first request.
 
-        measures: how many streams run in real time, which is how many are admitted from then on.
+        capacity: is measured where it is not known yet, and again while nobody speaks. It is how many streams
+        are admitted.
         """
-        if measures:
-            self._admission.max_streams = MAX_STREAMS
-        await warm_up(self._parts, at_once=self.max_streams > 1)
-        if measures:
-            self._admission.max_streams = await measured_capacity(
-                partial(speak_for_nobody, self._parts, _MEASURED_TEXT),
-                self._parts.clock,
-                self._parts.pool.num_at_once,
-            )
-            _log.info("%d streams run at once, as measured", self.max_streams)
+        is_unknown = capacity is not None and capacity.max_streams is None
+        await warm_up(self._unadmitted, at_once=is_unknown or self.max_streams > 1)
+        if capacity is not None:
+            if is_unknown:
+                self._admission.resize(capacity.add(await self._measure()))
+                _log.info("%d streams run at once, as measured", self.max_streams)
+            self._workers.start("capacity", partial(self._measure_when_idle, capacity))
         self._is_warm = True
         if self._loudness is not None:
             phrases = self._parts.phrases
             on_measured = phrases.clear if phrases is not None else lambda: None
-            measuring = self._loudness.run(self._speak_sentence, on_measured)
-            self._measuring = asyncio.create_task(measuring, name="loudness")
+            self._workers.start("loudness", partial(self._loudness.run, self._speak_sentence, on_measured))
+
+    @property
+    def _unadmitted(self) -> StreamParts:
+        return replace(self._parts, admission=None)
+
+    async def _measure(self) -> int:
+        speak = partial(speak_for_nobody, self._unadmitted, _MEASURED_TEXT)
+        return await measured_capacity(speak, self._parts.clock, self._parts.pool.num_at_once)
+
+    async def _measure_when_idle(self, capacity: Capacity) -> None:
+        """Measure again and again, each time when nobody has spoken for a while; who comes ends it."""
+        while True:
+            await self._admission.wait_until_quiet(IDLE_S)
+            async with asyncio.TaskGroup() as tasks:
+                measuring = tasks.create_task(self._measure())
+                somebody = tasks.create_task(self._admission.wait_for_stream())
+                await asyncio.wait((measuring, somebody), return_when=asyncio.FIRST_COMPLETED)
+                measuring.cancel()
+                somebody.cancel()
+            if measuring.cancelled():
+                continue
+            before, now = self.max_streams, capacity.add(measuring.result())
+            self._admission.resize(now)
+            if now != before:
+                _log.info("%d streams run at once, as measured while nobody spoke; %d before", now, before)
+            await asyncio.sleep(MEASURED_EVERY_S)
 
     async def drain(self, timeout_s: float) -> None:
-        if self._measuring is not None:
-            self._measuring.cancel()
-            await asyncio.wait([self._measuring])
+        await self._workers.stop()
         self._admission.drain()
         try:
             async with asyncio.timeout(timeout_s):

@@ -22,6 +22,7 @@ from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.enrolment import SpeakerNetworks
 from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, SpeakerRegistry
 from firstword.app.telemetry.metrics import Metrics
+from firstword.models.runtimes.measurement import MeasurementFile
 
 CAPACITY_FILE = "capacity.json"
 QUIET_S = 0.5  # without a stream, before a speaker that nobody has asked for yet is prepared
@@ -91,7 +92,8 @@ async def running_engine(
         key = capacity_key(
             speaker_networks.fingerprint, options.networks, options.lm_engines, loaded.backend.name
         )
-        admission, keep_capacity = open_admission(engine_options, data_dir / CAPACITY_FILE, key, clock)
+        file = MeasurementFile(data_dir / CAPACITY_FILE, key)
+        admission, capacity = open_admission(engine_options, file, clock)
         loudness = speaker_parts.loudness
         parts = replace(
             parts,
@@ -108,9 +110,7 @@ async def running_engine(
         engine = SpeechEngine(parts, metrics, loudness)
         try:
             describe(metrics, info, loaded, speakers)
-            await engine.warm_up(measures=keep_capacity is not None)
-            if keep_capacity is not None:
-                keep_capacity(engine.max_streams)
+            await engine.warm_up(capacity)
             speakers.prepare_builtin(partial(admission.wait_until_quiet, QUIET_S))
             stages = NetworkStages(
                 loaded.checkpoint.config.family,

@@ -103,7 +103,10 @@ async def readyz(request: Request, response: Response, service: ServiceHere) -> 
         ready=is_ready,
         reason=reason,
         damaged_speakers=store.damaged,
-        failing_workers=tuple(worker for health in healths for worker in health.failing_workers),
+        failing_workers=(
+            *status.failing_workers,
+            *(worker for health in healths for worker in health.failing_workers),
+        ),
     )
 
 

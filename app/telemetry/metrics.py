@@ -250,7 +250,7 @@ class Metrics:
             (self.cancelled, [get_args(CancelReason)]),
             (self.generation_anomalies, [get_args(Anomaly)]),
             (self.batch_items, [("done", "failed")]),
-            (self.worker_failures, [("batches",)]),
+            (self.worker_failures, [("batches", "capacity", "loudness")]),
         ]
         for family, values in label_sets:
             for labels in product(*values):

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from firstword.app.engine.capacity import MAX_STREAMS, capacity_key, is_capacity, measured_capacity
+from firstword.app.engine.capacity import (
+    MAX_STREAMS,
+    Capacity,
+    capacity_key,
+    measured_before,
+    measured_capacity,
+)
 from firstword.app.options import LMEngineOptions, NetworkOptions, VllmOptions
 from firstword.models.runtimes.measurement import MeasurementFile
 from tests.support.toy_engine import ToyEngine
@@ -68,7 +74,18 @@ async def test_what_was_measured_is_kept_for_the_same_key(
         path.write_text(content)
         assert MeasurementFile(path, "a").read() is None
     assert "cannot be read and is written anew" in caplog.text
-    assert [is_capacity(kept) for kept in (1, 0, True, "7", None)] == [True, False, False, False, False]
+    kept = (1, 0, True, "7", None, [3, 9], [9, 8, 7, 6], [0, "7"])
+    assert [measured_before(one) for one in kept] == [[1], [], [], [], [], [3, 9], [8, 7, 6], []]
+
+
+def test_the_most_of_the_last_measurements_counts(tmp_path: Path) -> None:
+    """A busy minute makes one smaller; a machine that became slower is known after three."""
+    file = MeasurementFile(tmp_path / "capacity.json", "a")
+    capacity = Capacity(file)
+    assert capacity.max_streams is None
+    assert [capacity.add(measured) for measured in (3, 9, 5, 4, 4)] == [3, 9, 9, 9, 5]
+    assert Capacity(file).max_streams == 5
+    assert Capacity(file, measures_anew=True).max_streams is None
 
 
 def test_the_key_is_of_everything_that_the_capacity_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,19 +103,85 @@ def test_the_key_is_of_everything_that_the_capacity_depends_on(monkeypatch: pyte
     assert len(keys) == 6
 
 
-async def test_a_measured_engine_admits_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def capacity_of(tmp_path: Path) -> Capacity:
+    return Capacity(MeasurementFile(tmp_path / "capacity.json", "a"))
+
+
+def takes(seconds: Callable[[], float], toy: ToyEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = toy.token2wav.step
+
+    def slow_step(*given: Any) -> Any:
+        toy.clock.pass_s(seconds())
+        return step(*given)
+
+    monkeypatch.setattr(toy.token2wav, "step", slow_step)
+
+
+async def test_a_measured_engine_admits_what_was_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with ToyEngine(max_streams=1) as toy:
-        step = toy.token2wav.step
-
-        def slow_step(*given: Any) -> Any:
-            toy.clock.pass_s(0.02)
-            return step(*given)
-
-        monkeypatch.setattr(toy.token2wav, "step", slow_step)
-        await toy.engine.warm_up(measures=True)
+        takes(lambda: 0.02, toy, monkeypatch)
+        await toy.engine.warm_up(capacity_of(tmp_path))
         assert toy.engine.max_streams > 1
         assert toy.metrics.registry.get_sample_value("tts_max_streams") == toy.engine.max_streams
         places = [await toy.admission.acquire() for _ in range(toy.engine.max_streams)]
         assert toy.admission.num_queued == 0
         for place in places:
             place.release()
+
+
+async def test_a_start_in_a_busy_minute_is_measured_again_while_nobody_speaks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("firstword.app.engine.engine.IDLE_S", 0.01)
+    seconds = 0.2
+    async with ToyEngine(max_streams=1) as toy, asyncio.timeout(20):
+        takes(lambda: seconds, toy, monkeypatch)
+        capacity = capacity_of(tmp_path)
+        slot = await toy.admission.acquire()  # a listener, from the start
+        await toy.engine.warm_up(capacity)
+        at_start = toy.engine.max_streams
+        seconds = 0.02
+        await asyncio.sleep(0.1)
+        assert toy.engine.max_streams == at_start, "somebody speaks"
+        slot.release()
+        while toy.engine.max_streams == at_start:  # noqa: ASYNC110  a gauge, which tells nobody
+            await asyncio.sleep(0.01)
+        assert toy.engine.max_streams > at_start
+        assert capacity.max_streams == capacity_of(tmp_path).max_streams == toy.engine.max_streams
+
+
+async def test_who_comes_while_it_is_measured_ends_the_measurement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("firstword.app.engine.engine.IDLE_S", 0.0)
+    measuring, ended = asyncio.Event(), asyncio.Event()
+
+    async def measure(*given: Any) -> int:
+        measuring.set()
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            ended.set()
+        return 1000
+
+    async with ToyEngine(max_streams=2) as toy, asyncio.timeout(20):
+        capacity = capacity_of(tmp_path)
+        capacity.add(2)
+        monkeypatch.setattr("firstword.app.engine.engine.measured_capacity", measure)
+        await toy.engine.warm_up(capacity)
+        await measuring.wait()
+        (await toy.admission.acquire()).release()
+        await ended.wait()
+        assert toy.engine.max_streams == 2
+
+
+async def test_a_larger_capacity_admits_who_waits() -> None:
+    async with ToyEngine(max_streams=1) as toy, asyncio.timeout(20):
+        slot = await toy.admission.acquire()
+        waiting = asyncio.create_task(toy.admission.acquire())
+        await asyncio.sleep(0)
+        toy.admission.resize(2)
+        (await waiting).release()
+        slot.release()
