@@ -85,10 +85,14 @@ class ServerOptions:
         return tuple(key.get_secret_value() for key in self.api_keys)
 
     @property
+    def is_loopback(self) -> bool:
+        """Whether this machine alone reaches the server."""
+        return self.host == "localhost" or self.host.startswith("127.") or self.host == "::1"
+
+    @property
     def checked_hosts(self) -> tuple[str, ...] | None:
         """The names in Host that are answered besides loopback ones; None: every name."""
-        is_loopback = self.host == "localhost" or self.host.startswith("127.") or self.host == "::1"
-        return self.allowed_hosts if self.allowed_hosts or is_loopback else None
+        return self.allowed_hosts if self.allowed_hosts or self.is_loopback else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Where the parts of the service meet: settings in, a server that speaks out."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -12,6 +13,7 @@ from firstword.app.http.keys import KeyRing, UrlSigner
 from firstword.app.http.limits import Quotas
 from firstword.app.http.service import Service
 from firstword.app.http.surface import Surface
+from firstword.app.options import ServerOptions
 from firstword.app.settings import InvalidSettings, Settings
 from firstword.app.speakers.interface import max_bundle_bytes
 from firstword.app.surfaces import conversion, speakers, text, tokens, tts
@@ -27,6 +29,8 @@ from firstword.app.telemetry.usage import Usage
 
 if TYPE_CHECKING:
     from firstword.app.engine.loading import NetworksLoading
+
+logger = logging.getLogger(__name__)
 
 USAGE_FILE = "usage.sqlite3"
 BATCH_DIRECTORY = "batches"
@@ -155,10 +159,21 @@ async def serve(
             unread_timeout_s=limits.slow_listener_timeout_s,
             on_listening=lambda port: announce(_greeting(server_options.host, port, service)),
         )
+        warn_of_open_door(server_options, service.auth.keys)
         async with surfaces_running(surfaces, service):
             for address in filter(None, (surface.address() for surface in surfaces)):
                 announce(address)
             await server.serve()
+
+
+def warn_of_open_door(options: ServerOptions, keys: KeyRing) -> None:
+    """Log that everybody may use the server, where others than this machine may reach it."""
+    if keys.is_open and not options.is_loopback:
+        logger.warning(
+            "no keys are set and the server listens on %s: everybody who reaches it may use it, and register "
+            "and delete speakers; set FIRSTWORD_API_KEYS, or FIRSTWORD_HOST=127.0.0.1",
+            options.host,
+        )
 
 
 @asynccontextmanager

@@ -24,14 +24,15 @@ def main() -> None:
         parser.error(f"unknown attack {unknown[0]!r}; there are {names}")
     failed = False
     with victim() as server:
+        unattacked = server.attacked(None, given.seconds)
         for name in [None, *(given.attacks or ATTACKS)]:
-            outcome = server.attacked(name, given.seconds)
-            failed |= bool(outcome.faults) and name is not None
+            outcome = unattacked if name is None else server.attacked(name, given.seconds)
+            faults = outcome.faults(unattacked)
+            failed |= bool(faults)
             print(  # noqa: T201
                 f"{outcome.attack:18} lag p99 {outcome.lag_p99_s:.3f} s, max {outcome.lag_max_s:.3f} s, "
                 f"memory {outcome.grown_mb:+.1f} MB, gap {outcome.gap_s:.2f} s, {outcome.answers} answers, "
-                f"{outcome.lost_calls} calls lost"
-                + "".join(f"\n    MISSED: {fault}" for fault in outcome.faults),
+                f"{outcome.lost_calls} calls lost" + "".join(f"\n    MISSED: {fault}" for fault in faults),
                 flush=True,
             )
     sys.exit(failed)

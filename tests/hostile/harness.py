@@ -18,6 +18,7 @@ from tests.hostile.attacks import Target
 
 MAX_LAG_S = 0.1  # of the server's loop, 99th percentile
 MAX_GROWN_MB = 50.0  # from the start of an attack to its end, while it is still there
+BESIDE = 4  # times lag and gap without an attack are allowed more
 CALL_TIMEOUT_S = 2.0
 MAX_GAP_S = 0.5  # between two chunks of a stream that is made faster than it plays
 TEXT = "A sentence that is spoken while somebody else does what he can. " * 4
@@ -35,15 +36,17 @@ class Outcome:
     answers: int
     lost_calls: int  # over gRPC, of who attacks nobody
 
-    @property
-    def faults(self) -> list[str]:
+    def faults(self, unattacked: "Outcome") -> list[str]:
+        """unattacked: what the machine does to the server by itself, with whatever else runs on it."""
         found = []
-        if self.lag_p99_s > MAX_LAG_S:
-            found.append(f"lag p99 {self.lag_p99_s} s, at most {MAX_LAG_S}")
+        max_lag_s = MAX_LAG_S + BESIDE * unattacked.lag_p99_s
+        max_gap_s = MAX_GAP_S + BESIDE * unattacked.gap_s
+        if self.lag_p99_s > max_lag_s:
+            found.append(f"lag p99 {self.lag_p99_s} s, at most {max_lag_s:.3f}")
         if self.grown_mb > MAX_GROWN_MB:
             found.append(f"memory grew {self.grown_mb} MB, at most {MAX_GROWN_MB}")
-        if self.gap_s > MAX_GAP_S:
-            found.append(f"a gap of {self.gap_s:.2f} s, at most {MAX_GAP_S}")
+        if self.gap_s > max_gap_s:
+            found.append(f"a gap of {self.gap_s:.2f} s, at most {max_gap_s:.2f}")
         if not self.answers:
             found.append("no request was answered")
         if self.lost_calls:
