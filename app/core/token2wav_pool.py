@@ -6,7 +6,6 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -45,10 +44,6 @@ class SolvedChunk:
     vocoder_s: float
     started_s: float  # of its batch, as `time.perf_counter` says
     times: StepTimes  # of its whole batch
-
-    @property
-    def compute_s(self) -> float:
-        return self.flow_s + self.vocoder_s
 
 
 @dataclass(slots=True, order=True)
@@ -139,13 +134,10 @@ class Token2WavPool:
 
     def _work(self) -> None:
         with own_stream(self._device):
-            self._work_in_stream()
-
-    def _work_in_stream(self) -> None:
-        while jobs := self._next_batch():
-            for job, result in zip(jobs, self._solve([job.given for job in jobs]), strict=True):
-                self._loop.call_soon_threadsafe(_finish, job.done, result)
-            del jobs, job, result  # an idle worker keeps no stream's state
+            while jobs := self._next_batch():
+                for job, result in zip(jobs, self._solve([job.given for job in jobs]), strict=True):
+                    self._loop.call_soon_threadsafe(_finish, job.done, result)
+                del jobs, job, result  # an idle worker keeps no stream's state
 
     def _next_batch(self) -> list[_Job]:
         """Wait for the most urgent jobs; [] once the pool closes."""
@@ -179,16 +171,12 @@ class Token2WavPool:
         except Exception:  # one failing stream must not end the others; the states have kept their tokens
             _log.exception("a batch of %d chunks failed; trying each alone", len(given))
             alone = [replace(step, tokens=()) for step in given]
-        return [self._compute_alone(partial(self._step_alone, step)) for step in alone]
+        return [self._compute_alone(step) for step in alone]
 
-    def _step_alone(self, step: StepInput[Any]) -> SolvedChunk:
-        (chunk,) = self._step([step])
-        return chunk
-
-    def _compute_alone(self, compute: Callable[[], Any]) -> Any:
+    def _compute_alone(self, given: Any) -> Any:
         try:
             wait_for_shared_work(self._device)
-            return compute()
+            return given() if callable(given) else self._step([given])[0]
         except Exception:
             _log.exception("a chunk failed alone too; its stream ends")
             return SynthesisFailed("the speech could not be computed")

@@ -36,7 +36,7 @@ async def list_tokens(
         feed = await asyncio.to_thread(
             text.open, "whole", resolved.language, resolved.reading, warnings, resolved.work
         )
-        named, number, num_seeds = speaker, -1, 0
+        named, number, num_seeds, num_tokens = speaker, -1, 0, 0
         items = await asyncio.to_thread(feed.read, request.text, True)
         for item in items:
             if isinstance(item, Voice):
@@ -62,6 +62,8 @@ async def list_tokens(
                 while not tokens.has_ended or position < len(tokens.ids):
                     await wait_for(tokens, position + 1)
                     end = len(tokens.ids)
+                    num_tokens += end - position
+                    resolved.work.check_audio(num_tokens / parts.info.token_rate_hz)
                     yield ListedTokens(
                         number,
                         item.source,

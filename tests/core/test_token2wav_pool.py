@@ -81,7 +81,7 @@ async def test_the_most_urgent_chunks_share_the_next_batch() -> None:
     waves = await asyncio.gather(*runs, busy)
     assert networks.batches == [["busy"], ["soon", "next"], ["late"]]
     assert [wave.samples.tolist() for wave in waves[:2]] == [[4.0], [4.0]]
-    assert [wave.compute_s for wave in waves] == [3.0, 1.5, 1.5, 3.0]
+    assert [wave.flow_s + wave.vocoder_s for wave in waves] == [3.0, 1.5, 1.5, 3.0]
     await pool.aclose()
 
 
