@@ -29,7 +29,7 @@ COUNTERS = {
     "tts_phrase_cache_hits": {},
     "tts_phrase_cache_misses": {},
     "tts_batch_items": {"outcome": ["done", "failed"]},
-    "tts_worker_failures": {"worker": ["batches"]},
+    "tts_worker_failures": {"worker": ["batches", "capacity", "loudness"]},
 }
 GAUGES = [
     "tts_requests_in_flight",
