@@ -220,6 +220,13 @@ class Context:
         played_ms: how much of what was sent has been heard; None: all of it.
         """
         self._close(reason)
+        return self.cancelled(played_ms)
+
+    def cancelled(self, played_ms: float | None = None) -> Cancelled:
+        """Return what was spoken, of a context that has ended too.
+
+        played_ms: as `cancel` takes it.
+        """
         spoken_text = ""
         if self._session.is_admitted:
             played_s = self._num_sent_samples / self._output.sample_rate_hz

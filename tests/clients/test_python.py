@@ -87,6 +87,22 @@ async def test_an_interrupted_speech_says_what_was_heard() -> None:
     assert not engine.open_streams
 
 
+async def test_a_speech_that_has_come_whole_is_interrupted_where_it_was_played() -> None:
+    async with (
+        serving(make_services()) as url,
+        AsyncClient(url) as client,
+        asyncio.timeout(PATIENCE_S),
+        client.speak(HELLO) as spoken,
+    ):
+        pieces = [piece.pcm async for piece in spoken]
+        assert spoken.stats is not None
+        spoken.note_played(2 * sum(map(len, pieces)) // 3)
+        said = await spoken.interrupt()
+        assert await spoken.interrupt() == said
+    assert said.spoken_text == "Hello,"
+    assert said.spoken_text + said.remaining_text == HELLO
+
+
 async def test_leaving_a_speech_frees_its_stream() -> None:
     engine = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=1)
     async with serving(make_services(engine)) as url, AsyncClient(url) as client, asyncio.timeout(PATIENCE_S):

@@ -41,6 +41,7 @@ GOING_AWAY = 1001  # close codes, RFC 6455 and its registry
 TOO_BIG = 1009
 RESTARTING = 1012
 CLOSE_TIMEOUT_S = 5.0  # for the last messages to go out
+CANCEL_AFTER_DONE_S = 60.0
 MAX_ENDED_CONTEXTS = 64  # remembered, as messages for them may be under way
 
 logger = logging.getLogger(__name__)
@@ -108,8 +109,11 @@ class WebSocketSession:
         # Contexts that ended in an error while their client was still sending: messages under way for them
         # must not begin a new one that speaks with the default voice.
         self._failed: deque[str] = deque(maxlen=limits.max_contexts)
-        # A flush, end or cancel for them crossed their last message, and is answered by nothing.
+        # A flush or end for them, or a late cancel, crossed their last message and is answered by nothing.
         self._ended: deque[str] = deque(maxlen=MAX_ENDED_CONTEXTS)
+        # Contexts that are done, the last ones, and until when a cancel of them is answered: all is sent long
+        # before it has been played.
+        self._done: dict[str, tuple[Context, float]] = {}
         self._close_when_empty: Close | None = None  # how to close once the contexts have ended
         self._end: asyncio.Future[_End] = asyncio.get_running_loop().create_future()
         self._idle_timer: asyncio.Timeout | None = None
@@ -219,8 +223,10 @@ class WebSocketSession:
                 self._start(message, is_explicit=True)
             case Text():
                 self._context_for_text(message.context).push_text(message.text)
-            case Flush() | End() | Cancel() if self._has_ended(message.context):
-                if not isinstance(message, Flush):
+            case Cancel():
+                await self._cancel(message)
+            case Flush() | End() if self._has_ended(message.context):
+                if isinstance(message, End):
                     self._clear_failed(message.context)
             case Flush() | End() if message.context not in self._contexts:
                 await self._send_queue.post(Done(context=message.context, stats=NOTHING_SPOKEN))
@@ -228,12 +234,17 @@ class WebSocketSession:
                 self._taking_text(message.context).flush()
             case End():
                 self._taking_text(message.context).end_text()
-            case Cancel():
-                context = self._get(message.context)
-                cancelled = context.cancel("client_cancel", message.played_ms)
-                self._remove(message.context)
-                await self._send_queue.post(cancelled)
-                self._end_if_empty()
+
+    async def _cancel(self, message: Cancel) -> None:
+        if (done := self._pop_done(message.context)) is not None:
+            await self._send_queue.post(done.cancelled(message.played_ms))
+        elif self._has_ended(message.context):
+            self._clear_failed(message.context)
+        else:
+            cancelled = self._get(message.context).cancel("client_cancel", message.played_ms)
+            self._remove(message.context)
+            await self._send_queue.post(cancelled)
+            self._end_if_empty()
 
     def _start(self, start: Start, is_explicit: bool, reference: SentRecording | None = None) -> Context:
         if start.reference_bytes and start.reference_audio is not None:
@@ -259,6 +270,7 @@ class WebSocketSession:
         context = Context(start, self._service, peer, self._send_queue, is_explicit, reference)
         self._clear_failed(context.id)
         self._contexts[context.id] = context
+        self._done.pop(context.id, None)
         context.task = self._tasks.create_task(self._run(context))
         return context
 
@@ -287,6 +299,15 @@ class WebSocketSession:
         if self._contexts.pop(context_id, None) is not None and context_id not in self._ended:
             self._ended.append(context_id)
 
+    def _keep_done(self, context: Context) -> None:
+        self._done[context.id] = context, asyncio.get_running_loop().time() + CANCEL_AFTER_DONE_S
+        if len(self._done) > self._limits.max_contexts:
+            del self._done[next(iter(self._done))]
+
+    def _pop_done(self, context_id: str) -> Context | None:
+        context, until_s = self._done.pop(context_id, (None, 0.0))
+        return context if asyncio.get_running_loop().time() < until_s else None
+
     def _get(self, context_id: str) -> Context:
         context = self._contexts.get(context_id)
         if context is None:
@@ -301,6 +322,7 @@ class WebSocketSession:
         def remove() -> None:
             if self._contexts.get(context.id) is context:
                 self._remove(context.id)
+                self._keep_done(context)
                 self._end_if_empty()
 
         try:

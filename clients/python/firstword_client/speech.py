@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Text: TypeAlias = str | Iterable[str | None] | AsyncIterable[str | None]
 PCM_BYTES = 2  # of a sample
+ANSWER_TIMEOUT_S = 5.0  # of a `cancel`
 _END = object()
 
 
@@ -44,6 +45,7 @@ class AsyncSpeech:
         self._messages: asyncio.Queue[dict[str, Any] | Exception] = asyncio.Queue()
         self._writing: asyncio.Task[None] | None = None
         self._played_bytes = 0
+        self._interrupted: Interrupted | None = None
 
     async def __aenter__(self) -> AsyncSpeech:
         await self._begin()
@@ -68,20 +70,29 @@ class AsyncSpeech:
                 yield _audio_of(message)
 
     async def interrupt(self, played_ms: float | None = None) -> Interrupted:
-        """Stop at once; return what was heard.
+        """Stop at once; return what was heard. All may have been sent by then, and a part of it played.
 
         played_ms: how much; None: as `note_played` has it, or all that was sent.
         """
+        has_failed = self._has_ended and self.stats is None
+        if has_failed or self._interrupted is not None:
+            return self._interrupted or Interrupted("", "", 0.0)
         cancel: dict[str, Any] = {"type": "cancel", "context": self._context}
         if played_ms is None and self._played_bytes:
             played_ms = self.played_ms
         if played_ms is not None:
             cancel["played_ms"] = played_ms
         await self._socket.send(cancel)
-        while (message := await self._next())["type"] != "cancelled":
-            if message["type"] == "done":
-                return Interrupted("", "", self.stats.audio_ms if self.stats else 0.0)
-        return Interrupted(message["spoken_text"], message["remaining_text"], message["audio_ms_sent"])
+        try:
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                while (message := await self._next())["type"] != "cancelled":
+                    pass
+        except TimeoutError:  # over a minute behind the last audio the server says no more
+            return Interrupted("", "", self.stats.audio_ms if self.stats else 0.0)
+        self._interrupted = Interrupted(
+            message["spoken_text"], message["remaining_text"], message["audio_ms_sent"]
+        )
+        return self._interrupted
 
     def note_played(self, num_bytes: int) -> None:
         """Count PCM that the listener has heard, for `played_ms` and `interrupt`."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from firstword.app.audio.formats import AudioFormat
+from firstword.app.options import Limits
 from tests.support import sounds
 from tests.support.fake_engine import INFO, SAMPLE_RATE_HZ, SAMPLES_PER_CHARACTER, FakeEngine, speech
 from tests.support.serving import HELLO, make_services
@@ -170,6 +171,41 @@ async def test_a_cancel_says_how_much_was_played(played_ms: float, spoken: str) 
         cancelled = await client.receive()
     assert (cancelled["spoken_text"], cancelled["remaining_text"]) == (spoken, text[len(spoken) :])
     assert cancelled["audio_ms_sent"] == pytest.approx(650)
+
+
+@pytest.mark.parametrize(("played_ms", "spoken"), [(200, "One"), (390, "One two"), (None, "One two three.")])
+async def test_a_cancel_behind_done_says_how_much_was_played(played_ms: float | None, spoken: str) -> None:
+    text = "One two three."
+    async with ws_client(make_services()) as client:
+        await client.send_turn(text)
+        await client.receive_until("done")
+        await client.send("cancel", **({} if played_ms is None else {"played_ms": played_ms}))
+        cancelled = await client.receive()
+        assert cancelled["type"] == "cancelled"
+        assert (cancelled["spoken_text"], cancelled["remaining_text"]) == (spoken, text[len(spoken) :])
+        await client.send("cancel")
+        await client.still_answers()  # once
+
+
+async def test_a_cancel_long_behind_done_is_answered_by_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("firstword.app.surfaces.websocket.session.CANCEL_AFTER_DONE_S", 0.0)
+    async with ws_client(make_services()) as client:
+        await client.send_turn("One.")
+        await client.receive_until("done")
+        await client.send("cancel", played_ms=10)
+        await client.still_answers()
+
+
+async def test_contexts_that_are_done_are_forgotten_when_others_are() -> None:
+    limits = Limits(max_contexts=2)
+    async with ws_client(make_services(limits=limits)) as client:
+        for name in "abc":
+            await client.send_turn("One.", name)
+            await client.receive_until("done", name)
+        await client.send("cancel", context="a")
+        await client.still_answers()
+        await client.send("cancel", context="b")
+        assert (await client.receive())["type"] == "cancelled"
 
 
 async def test_a_cancel_with_a_bad_time_is_refused() -> None:
