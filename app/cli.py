@@ -1,6 +1,7 @@
 """The command line `firstword`: what there is, and nothing of how it is done."""
 
-from typing import Final
+from importlib.metadata import version
+from typing import Annotated, Final
 
 import typer
 
@@ -24,7 +25,6 @@ from firstword.app.commands.triton import triton
 
 cli: Final = typer.Typer(
     name="firstword",
-    help="Text to speech with CosyVoice-architecture models, the first word soon.",
     cls=CommandGroup,
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,  # they may hold keys, and text that people speak
@@ -36,6 +36,22 @@ cli.add_typer(speakers)
 cli.add_typer(keys)
 cli.add_typer(train)
 cli.add_typer(triton)
+
+
+def print_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"firstword {version('firstword')}")
+        raise typer.Exit
+
+
+@cli.callback()
+def options(
+    shows_version: Annotated[
+        bool,
+        typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and leave."),
+    ] = False,
+) -> None:
+    """Text to speech with CosyVoice-architecture models, the first word soon."""
 
 
 def main() -> None:

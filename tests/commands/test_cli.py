@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,7 @@ def test_a_terminal_shows_that_something_is_being_done() -> None:
     assert "loading" not in last_line  # it was wiped before the log's line
     done = subprocess.run([sys.executable, "-c", WAITING], check=True, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("DONE\n", "LOG loaded\n")
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert run("--version").output == f"firstword {version('firstword')}\n"
