@@ -3,9 +3,11 @@
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -28,6 +30,7 @@ from firstword.app.speakers.enrolment import (
 )
 from firstword.app.speakers.interface import (
     PreparedSpeaker,
+    RequestKey,
     SentRecording,
     SpeakerInfo,
     StoreHealth,
@@ -40,7 +43,7 @@ from firstword.app.speakers.interface import (
 )
 from firstword.app.speakers.prepared_cache import PreparedCache
 from firstword.app.speakers.quality import with_warnings
-from firstword.app.speakers.store import SpeakerRow, SpeakerStore, StoredSpeaker
+from firstword.app.speakers.tables import SpeakerChange, SpeakerRow, SpeakerTables, StoredSpeaker
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -68,7 +71,7 @@ class SpeakerRegistry:
 
     def __init__(
         self,
-        store: SpeakerStore,
+        store: SpeakerTables,
         networks: SpeakerNetworks,
         *,
         max_cache_bytes: int,
@@ -92,8 +95,11 @@ class SpeakerRegistry:
         self._max_waiting = max_waiting
         self._num_waiting = 0
         self._preparing: asyncio.Task[None] | None = None
+        self._request: ContextVar[RequestKey | None] = ContextVar("request", default=None)  # of who enrols
 
     async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        self._store.on_removed = lambda id: loop.call_soon_threadsafe(self._cache.drop, id)
         try:
             name = self.default_speaker
             if name is not None and name in self._networks.builtin:
@@ -117,11 +123,39 @@ class SpeakerRegistry:
         return self._preparing
 
     def list(self, client: Client = STRANGER) -> list[SpeakerInfo]:
-        rows = [row for row in self._store.rows() if row.name not in self._networks.builtin_names]
-        stored = [self._info(row) for row in rows if client.sees(row.owner, row.access)]
-        if client == STRANGER:  # who need not know the names of keys
-            stored = [replace(info, owner=None) for info in stored]
-        return [*map(self._builtin_info, sorted(self._networks.builtin)), *stored]
+        builtin = map(self._builtin_info, sorted(self._networks.builtin))
+        return [*builtin, *self._infos(self._seen_by(client), client)]
+
+    def page(
+        self, client: Client = STRANGER, after: str | None = None, limit: int = 100
+    ) -> tuple[Sequence[SpeakerInfo], str | None]:
+        owner, _, last = (after or "").rpartition("/")
+        builtin = sorted(self._networks.builtin)
+        rows = self._seen_by(client)
+        if after is None:
+            first = 0
+        elif not owner and last in self._networks.builtin:
+            first = bisect_right(builtin, last)
+        else:
+            first = len(builtin) + bisect_right(rows, (last, owner), key=_position)
+        chosen = [*map(self._builtin_info, builtin[first : first + limit])]
+        begin = max(0, first - len(builtin))
+        stored = rows[begin : begin + limit - len(chosen)]
+        chosen += self._infos(stored, client)
+        is_last = first + len(chosen) >= len(builtin) + len(rows)
+        return chosen, None if is_last else stored[-1].key if stored else chosen[-1].name
+
+    async def once(
+        self, request: RequestKey, client: Client, enrol: Callable[[], Awaitable[SpeakerInfo]]
+    ) -> SpeakerInfo:
+        made = await asyncio.to_thread(self._store.made_with, client.name, request)
+        if made is not None:
+            return self._info(made)
+        token = self._request.set(request)
+        try:
+            return await enrol()
+        finally:
+            self._request.reset(token)
 
     def count(self) -> int:
         names = self._networks.builtin_names
@@ -189,6 +223,7 @@ class SpeakerRegistry:
         client: Client = STRANGER,
         access: Access | None = None,
         lexicon: Mapping[str, str] | None = None,
+        version: int | None = None,
     ) -> SpeakerInfo:
         """An empty language or lexicon removes it."""
         found = self._changeable(name, "changed", client)
@@ -198,8 +233,8 @@ class SpeakerRegistry:
             )
         new_transcript = None if transcript is None else checked_transcript(transcript)
         new_language = language and checked_language(language)
-        changes = (new_transcript, new_language, access, lexicon)
-        row = await asyncio.to_thread(self._store.update, found.key, *changes)
+        change = SpeakerChange(new_transcript, new_language, access, lexicon, version)
+        row = await asyncio.to_thread(self._store.update, found.key, change)
         if row is None:
             raise _unknown(name)
         return self._info(row)
@@ -299,7 +334,7 @@ class SpeakerRegistry:
             self._check_free(stored.row.name, client)
             owned = replace(stored.row, owner=client.name, access=access or client.access)
             owned = owned if lexicon is None else replace(owned, lexicon=lexicon)
-            row = await asyncio.to_thread(self._store.insert, replace(stored, row=owned))
+            row = await asyncio.to_thread(self._store.insert, replace(stored, row=owned), self._request.get())
         self._cache.put(row.id, prepared)
         self._on_registered(_identity_of(row), prepared)
         return self._info(row)
@@ -403,10 +438,28 @@ class SpeakerRegistry:
             owner=row.owner or None,
             access=row.access,
             lexicon=row.lexicon,
+            version=row.version,
         )
+
+    def _seen_by(self, client: Client) -> "tuple[SpeakerRow, ...]":
+        """Return the rows of registered speakers, in the order of their lists."""
+        hidden = self._networks.builtin_names
+        seen = (row for row in self._store.rows() if row.name not in hidden)
+        return tuple(sorted((row for row in seen if client.sees(row.owner, row.access)), key=_position))
+
+    def _infos(self, rows: "Iterable[SpeakerRow]", client: Client) -> "Iterator[SpeakerInfo]":
+        for row in rows:
+            info = self._info(row)
+            # A stranger need not know the names of keys.
+            yield replace(info, owner=None) if client == STRANGER else info
 
     def _builtin_info(self, name: str) -> SpeakerInfo:
         return builtin_info(name, self._networks.builtin[name], is_cached=name in self._cache)
+
+
+def _position(row: SpeakerRow) -> tuple[str, str]:
+    """Return its place in a list: of two private speakers of one name by their owners."""
+    return row.name, row.owner if row.access == "private" else ""
 
 
 def _identity_of(row: SpeakerRow) -> str:
