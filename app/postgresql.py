@@ -1,4 +1,4 @@
-"""PostgreSQL as the store that several servers share: a pool of connections, and who hears of a change.
+"""PostgreSQL as the store that several servers share: its connections, and who hears of a change.
 
 psycopg is the extra `postgresql`.
 """
@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg.pq import TransactionStatus
 
 from firstword.app.database import RETRY_AFTER_S, DatabaseError, Rows
 from firstword.app.errors import StoreFull, StoreUnavailable
@@ -82,20 +82,11 @@ class Postgres:
         self._url = url
         self._hearing: list[Hear] = []
         self._is_closing = threading.Event()
-        with opened(url) as connection:
+        with _named_errors(self.place), opened(url) as connection:
             _refuse_unfit(connection, self.place)
             self._beat(connection)
-        self.pool: ConnectionPool[Connection] = ConnectionPool(
-            url,
-            connection_class=Connection,
-            kwargs=_options(),
-            min_size=1,
-            max_size=MAX_CONNECTIONS,
-            timeout=SILENCE_S,
-            reconnect_timeout=1.0,  # after that whoever wants one tries again
-            check=ConnectionPool.check_connection,
-            open=True,
-        )
+        self._idle: list[Connection] = []  # the last one used at the end
+        self._free = threading.Semaphore(MAX_CONNECTIONS)
         self._listener = threading.Thread(target=self._listen, name="postgresql", daemon=True)
         self._listener.start()
 
@@ -106,7 +97,7 @@ class Postgres:
                 connection.execute("SELECT pg_notify(%s, '')", (CHANNEL,))  # the listener looks up
                 self._listener.join(2 * POLL_S)
                 connection.execute("DELETE FROM replicas WHERE name = %s", (self.replica,))
-        self.pool.close(1.0)
+        self._close_idle()
 
     def database(self, subject: str) -> "PostgresDatabase":
         """subject: what it holds, in messages, such as "speakers"."""
@@ -115,7 +106,47 @@ class Postgres:
     def subscribe(self, hear: Hear) -> Callable[[], None]:
         """Call `hear` in a thread at each announcement, and every POLL_S. Return what ends that."""
         self._hearing.append(hear)
-        return lambda: self._hearing.remove(hear)
+
+        def end() -> None:
+            with suppress(ValueError):  # where it has ended before
+                self._hearing.remove(hear)
+
+        return end
+
+    @contextmanager
+    def connected(self) -> Iterator[Connection]:
+        """Lend a connection that answers. Raises psycopg's errors.
+
+        psycopg's own pool waits longer from try to try, while the database may be back in a second.
+        """
+        if not self._free.acquire(timeout=SILENCE_S):
+            raise psycopg.OperationalError(f"{MAX_CONNECTIONS} connections are in use")
+        try:
+            connection = self._answering() or Connection.connect(self._url, **_options())
+            try:
+                yield connection
+            finally:
+                if connection.closed or connection.info.transaction_status != TransactionStatus.IDLE:
+                    connection.close()
+                else:
+                    self._idle.append(connection)
+        finally:
+            self._free.release()
+
+    def _answering(self) -> Connection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            try:
+                connection.execute("")
+            except psycopg.Error:  # of before the database went
+                connection.close()
+            else:
+                return connection
+        return None
+
+    def _close_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
 
     def _listen(self) -> None:
         while not self._is_closing.is_set():
@@ -133,7 +164,6 @@ class Postgres:
     def _came_back(self) -> None:
         if not self.is_up:
             logger.info("%s can be used again", self.place)
-            self.pool.check()  # connections of before
         self.is_up = True
         self._tell(frozenset({"speakers", "batches"}))
 
@@ -183,7 +213,7 @@ class PostgresDatabase:
         self._used = threading.local()
 
     def close(self) -> None:
-        """The pool outlives the stores."""
+        """The connections outlive the stores."""
 
     def is_in_place(self) -> bool:
         """Without the database the server still speaks: it is no reason to send nobody to it."""
@@ -237,7 +267,7 @@ class PostgresDatabase:
         if not self.postgres.is_up:
             raise unavailable
         try:
-            with self.postgres.pool.connection() as connection:
+            with self.postgres.connected() as connection:
                 self._used.connection = connection
                 try:
                     yield connection
@@ -249,7 +279,7 @@ class PostgresDatabase:
                 f"the disk of the server's database of {subject} is full and nothing was saved; free space "
                 "on it and try again"
             ) from error
-        except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout, OSError) as error:
+        except (psycopg.OperationalError, psycopg.InterfaceError, OSError) as error:
             logger.error("%s: the %s cannot be %s: %s", place, subject, verb, _line(error))
             raise unavailable from error
         except psycopg.Error as error:
@@ -275,7 +305,7 @@ def migrate(url: str) -> tuple[int, int]:
 
 @contextmanager
 def opened(url: str) -> Iterator[Connection]:
-    """One connection, closed at the end. Raises DatabaseError where there is none at the first try."""
+    """One connection, closed at the end."""
     connection = Connection.connect(url, **_options())
     try:
         yield connection
@@ -290,12 +320,6 @@ def place_of(url: str) -> str:
     except psycopg.ProgrammingError as error:
         raise DatabaseError(f"FIRSTWORD_STORE is no address of PostgreSQL: {_line(error)}") from None
     return f"PostgreSQL {given.get('host', '')}:{given.get('port', 5432)}/{given.get('dbname', '')}"
-
-
-def refuse_unreachable(url: str) -> None:
-    """Raises DatabaseError unless a server could start with it."""
-    with _named_errors(place_of(url)), opened(url) as connection:
-        _refuse_unfit(connection, place_of(url))
 
 
 def _options() -> dict[str, Any]:

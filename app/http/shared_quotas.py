@@ -79,7 +79,9 @@ class SharedQuotas(Quotas):
     """Decides from memory: no request waits for the database. Used within one event loop.
 
     Each server begins a key with its share, the limit by the number of servers, and fetches more as it is
-    used up. Of streams it knows what the others had open a second ago at most: so long may a key have more.
+    used up. What all began with counts, so that the limit holds over minutes; within one a key that begins
+    everywhere at once may have its shares of the other servers beside it. Of streams
+    it knows what the others had open a second ago at most: so long may a key have more.
     Without the database each server keeps to its share.
     """
 

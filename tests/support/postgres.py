@@ -93,16 +93,19 @@ class PostgresServer:
     def signal(self, number: int) -> None:
         """Send it to the server and to all of its processes: each of them answers for itself."""
         assert self._process is not None
-        os.killpg(self._process.pid, number)
-        with contextlib.suppress(ProcessLookupError):
-            for child in _children(self._process.pid):
-                os.kill(child, number)
+        for process in (*_children(self._process.pid), self._process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, number)
 
     def kill(self) -> None:
-        """End it as kill -9 does."""
+        """End it as kill -9 of all its processes does."""
         assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)  # it begins no others
+        children = _children(self._process.pid)
         self.signal(signal.SIGKILL)
         self._process.wait()
+        while any(Path(f"/proc/{child}").exists() for child in children):
+            time.sleep(0.005)  # until the shared memory is nobody's
         self._process = None
 
     def stop(self) -> None:
