@@ -25,12 +25,18 @@ def server() -> Iterator[PostgresServer]:
         yield server
 
 
-@pytest.fixture
-def url(server: PostgresServer) -> str:
-    """The address of a database with the tables and nothing in them."""
+@pytest.fixture(scope="session")
+def template(server: PostgresServer) -> str:
+    """The name of a database with the tables and nothing in them."""
     url = server.new_database()
     migrate(url)
-    return url
+    return url.rpartition("/")[2]
+
+
+@pytest.fixture
+def url(server: PostgresServer, template: str) -> str:
+    """The address of a database with the tables and nothing in them."""
+    return server.new_database(template)
 
 
 @dataclass

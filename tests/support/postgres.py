@@ -63,15 +63,26 @@ class PostgresServer:
     def url_of(self, database: str) -> str:
         return f"postgresql://firstword@127.0.0.1:{self.port}/{database}"
 
-    def new_database(self) -> str:
-        """Return the address of an empty one."""
+    def new_database(self, template: str = "template0") -> str:
+        """Return the address of an empty one, or of a copy of another that nobody is connected to."""
         name = f"test_{uuid4().hex[:12]}"
         with psycopg.connect(self.url, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         return self.url_of(name)
 
     def start(self) -> None:
-        options = ("-p", str(self.port), "-h", "127.0.0.1", "-k", "", "-c", "shared_buffers=16MB")
+        options = (
+            "-p",
+            str(self.port),
+            "-h",
+            "127.0.0.1",
+            "-k",
+            "",
+            "-c",
+            "shared_buffers=16MB",
+            "-c",
+            "fsync=off",
+        )
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [self._programs / "postgres", "-D", self.folder / "data", *options],
