@@ -12,7 +12,7 @@ from firstword.app.engine.loudness import Loudness
 from firstword.app.options import SpeakerOptions
 from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.enrolment import SpeakerNetworks
-from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, SpeakerRegistry
+from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, RegistryHooks, SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
 from firstword.app.speakers.tables import SpeakerTables
 from firstword.models.cuda import card_bytes
@@ -105,9 +105,9 @@ async def open_speakers(
         max_cache_bytes=speaker_cache_bytes(options, loaded.device),
         default_speaker=options.default_speaker,
         max_bundle_bytes=max_bundle_bytes,
-        on_hit=on_hit,
-        on_miss=on_miss,
-        on_registered=lambda identity, speaker: loudness and loudness.gain_of(identity, speaker),
+        hooks=RegistryHooks(
+            on_hit, on_miss, lambda identity, speaker: loudness and loudness.gain_of(identity, speaker)
+        ),
     )
     async with registry:
         yield SpeakerParts(registry, networks, loudness)

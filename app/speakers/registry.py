@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 
@@ -55,6 +56,19 @@ DEFAULT_MAX_BUNDLE_BYTES = max_bundle_bytes(MAX_RECORDING_BYTES)
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class RegistryHooks:
+    """What is called as speakers are used.
+
+    on_hit, on_miss: when one is wanted, by whether it is ready in memory. on_registered: with the identity of
+    a new speaker and what it speaks with.
+    """
+
+    on_hit: Callable[[], None] = lambda: None
+    on_miss: Callable[[], None] = lambda: None
+    on_registered: Callable[[str, PreparedSpeaker], object] = lambda identity, speaker: None
+
+
 class SpeakerRegistry:
     """`Speakers` for the routes, `prepared` for the engine. For one event loop, but for `count`.
 
@@ -65,7 +79,6 @@ class SpeakerRegistry:
     not depend on it.
 
     default_speaker: None is the first built-in one. max_cache_bytes: of prepared speakers in memory.
-    on_registered: called with the identity of a new speaker and what it speaks with.
     max_waiting: recordings and bundles to be read at once, the one at work included.
     """
 
@@ -78,18 +91,17 @@ class SpeakerRegistry:
         default_speaker: str | None = None,
         max_waiting: int = DEFAULT_MAX_WAITING,
         max_bundle_bytes: int = DEFAULT_MAX_BUNDLE_BYTES,
-        on_hit: Callable[[], None] = lambda: None,
-        on_miss: Callable[[], None] = lambda: None,
-        on_registered: Callable[[str, PreparedSpeaker], object] = lambda identity, speaker: None,
+        hooks: RegistryHooks | None = None,
     ) -> None:
-        self._on_registered = on_registered
+        hooks = hooks or RegistryHooks()
+        self._on_registered = hooks.on_registered
         self.aliases: Mapping[str, str] = {}  # OpenAI's voices, to speakers
         self.default_speaker = default_speaker or next(iter(networks.builtin), None)
         self._store = store
         self._networks = networks
         self._enrolment = Enrolment(store, networks, max_bundle_bytes)
         self._cache: PreparedCache[PreparedSpeaker] = PreparedCache(
-            max_cache_bytes, frozenset(networks.builtin), on_hit, on_miss
+            max_cache_bytes, frozenset(networks.builtin), hooks.on_hit, hooks.on_miss
         )
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="speakers")
         self._max_waiting = max_waiting
@@ -124,26 +136,24 @@ class SpeakerRegistry:
 
     def list(self, client: Client = STRANGER) -> list[SpeakerInfo]:
         builtin = map(self._builtin_info, sorted(self._networks.builtin))
-        return [*builtin, *self._infos(self._seen_by(client), client)]
+        return [*builtin, *self._infos(self._seen_by(client, self._store.rows()), client)]
 
     def page(
         self, client: Client = STRANGER, after: str | None = None, limit: int = 100
     ) -> tuple[Sequence[SpeakerInfo], str | None]:
         owner, _, last = (after or "").rpartition("/")
-        builtin = sorted(self._networks.builtin)
-        rows = self._seen_by(client)
-        if after is None:
-            first = 0
-        elif not owner and last in self._networks.builtin:
-            first = bisect_right(builtin, last)
+        builtin, rows = sorted(self._networks.builtin), self._store.rows()
+        is_builtin = not owner and last in self._networks.builtin
+        chosen: list[SpeakerInfo] = []
+        if after is None or is_builtin:
+            chosen = [*map(self._builtin_info, builtin[bisect_right(builtin, last) :])]
+            behind = 0
         else:
-            first = len(builtin) + bisect_right(rows, (last, owner), key=_position)
-        chosen = [*map(self._builtin_info, builtin[first : first + limit])]
-        begin = max(0, first - len(builtin))
-        stored = rows[begin : begin + limit - len(chosen)]
+            behind = bisect_right(rows, (last, owner), key=lambda row: row.position)
+        stored = [*islice(self._seen_by(client, rows, behind), max(0, limit + 1 - len(chosen)))]
+        keys = [*(info.name for info in chosen), *(row.key for row in stored)]
         chosen += self._infos(stored, client)
-        is_last = first + len(chosen) >= len(builtin) + len(rows)
-        return chosen, None if is_last else stored[-1].key if stored else chosen[-1].name
+        return chosen[:limit], keys[limit - 1] if len(keys) > limit else None
 
     async def once(
         self, request: RequestKey, client: Client, enrol: Callable[[], Awaitable[SpeakerInfo]]
@@ -441,11 +451,14 @@ class SpeakerRegistry:
             version=row.version,
         )
 
-    def _seen_by(self, client: Client) -> "tuple[SpeakerRow, ...]":
-        """Return the rows of registered speakers, in the order of their lists."""
+    def _seen_by(
+        self, client: Client, rows: "Sequence[SpeakerRow]", begin: int = 0
+    ) -> "Iterator[SpeakerRow]":
+        """Give the rows of registered speakers that a client sees, from one on."""
         hidden = self._networks.builtin_names
-        seen = (row for row in self._store.rows() if row.name not in hidden)
-        return tuple(sorted((row for row in seen if client.sees(row.owner, row.access)), key=_position))
+        for row in islice(rows, begin, None):
+            if row.name not in hidden and client.sees(row.owner, row.access):
+                yield row
 
     def _infos(self, rows: "Iterable[SpeakerRow]", client: Client) -> "Iterator[SpeakerInfo]":
         for row in rows:
@@ -455,11 +468,6 @@ class SpeakerRegistry:
 
     def _builtin_info(self, name: str) -> SpeakerInfo:
         return builtin_info(name, self._networks.builtin[name], is_cached=name in self._cache)
-
-
-def _position(row: SpeakerRow) -> tuple[str, str]:
-    """Return its place in a list: of two private speakers of one name by their owners."""
-    return row.name, row.owner if row.access == "private" else ""
 
 
 def _identity_of(row: SpeakerRow) -> str:

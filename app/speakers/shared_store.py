@@ -67,7 +67,7 @@ class SharedSpeakerStore(SpeakerTables):
             removed = self._known.keys() - known.keys()
             self._known = known
             self._by_key = {row.key: row for row in known.values()}
-            self._sorted = tuple(sorted(known.values(), key=lambda row: row.name))
+            self._sorted = tuple(sorted(known.values(), key=lambda row: row.position))
             self._number = number
         for id in removed:
             self.on_removed(id)

@@ -57,12 +57,12 @@ class SpeakerStore(SpeakerTables):
             return None if found is None else row_of(found)
 
     def rows(self) -> tuple[SpeakerRow, ...]:
-        """Sorted by name; read again only if anything was written since, by any process."""
+        """Read again only if anything was written since, by any process."""
         with self._reader.reading():
             (version,) = self._reader.execute("PRAGMA data_version").fetchone()
             if version != self._rows_version:
                 found = self._reader.execute(f"{ROWS} ORDER BY name").fetchall()  # reads the names' index too
-                rows = sorted(map(row_of, found), key=lambda row: row.name)
+                rows = sorted(map(row_of, found), key=lambda row: row.position)
                 self._rows, self._rows_version = tuple(rows), version
             return self._rows
 

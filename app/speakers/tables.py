@@ -47,6 +47,11 @@ class SpeakerRow:
         """Unique: each owner's private speakers have names of their own."""
         return key_of(self.name, self.owner if self.access == "private" else None)
 
+    @property
+    def position(self) -> tuple[str, str]:
+        """What lists are sorted by: of two private speakers of one name by their owners."""
+        return self.name, self.owner if self.access == "private" else ""
+
 
 @dataclass(frozen=True, slots=True)
 class StoredSpeaker:
@@ -93,7 +98,7 @@ class SpeakerTables(ABC):
 
     @abstractmethod
     def rows(self) -> tuple[SpeakerRow, ...]:
-        """Sorted by name; the very tuple of the last call where nothing was written since."""
+        """Sorted by `position`; the very tuple of the last call where nothing was written since."""
 
     @abstractmethod
     def delete(self, key: str) -> SpeakerRow | None:

@@ -21,6 +21,7 @@ from tests.support.checkpoints import small_checkpoint
 from tests.support.postgres import PostgresServer, postgres_server
 
 ENVOY = Path(sys.executable).parent / "envoy"
+SERVED_BY = "x-served-by"  # with the address of a server, in answers through Envoy
 ENVOY_FILE = Path(__file__).parents[2] / "deploy/envoy/envoy.yaml"
 
 
@@ -82,9 +83,11 @@ def envoy(directory: Path, urls: list[str]) -> Iterator[str]:
     resources["clusters"][0]["load_assignment"]["endpoints"] = [
         {"lb_endpoints": [{"endpoint": {"address": {"socket_address": address}}} for address in addresses]}
     ]
-    path = directory / "envoy.json"
+    manager = resources["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
+    shown = {"header": {"key": SERVED_BY, "value": "%UPSTREAM_HOST%"}}
+    manager["route_config"]["response_headers_to_add"] = [shown]
+    path = directory / "envoy.yaml"
     path.write_text(yaml.safe_dump(config))
-    path = path.rename(directory / "envoy.yaml")
     options = ("--concurrency", "1", "--use-dynamic-base-id", "--log-level", "warning")
     with (directory / "envoy.log").open("wb") as log:
         process = subprocess.Popen([ENVOY, "-c", path, *options], stdout=log, stderr=log)
