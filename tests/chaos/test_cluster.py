@@ -86,7 +86,8 @@ async def test_server_that_dies_ends_its_own_streams_alone(parts: Cluster) -> No
     heard = [Heard() for _ in names]
     async with httpx.AsyncClient(base_url=parts.url, timeout=60) as client, asyncio.TaskGroup() as tasks:
         for name, one in zip(names, heard, strict=True):
-            tasks.create_task(listen(client, SENTENCE, name, one))
+            text = SENTENCE if name in names[2:] else SENTENCE * 3  # what is cut must not have ended
+            tasks.create_task(listen(client, text, name, one))
         await until(lambda: all(one.num_bytes for one in heard))
         parts.servers[0].process.kill()
         killed_at = time.monotonic()
@@ -96,7 +97,7 @@ async def test_server_that_dies_ends_its_own_streams_alone(parts: Cluster) -> No
                 assert answer.status_code == 200
                 assert await anext(answer.aiter_raw())
             began_s.append(time.monotonic() - killed_at)
-        assert began_s[0] < 4
+        assert began_s[0] < 15  # the other server speaks four streams, on a machine that does more
     assert [one.is_whole for one in heard] == [False, False, True, True]
     ended_s = [one.ended_at - killed_at for one in heard]
     assert max(ended_s[:2]) < 3  # a process with networks takes a while to be gone
