@@ -17,6 +17,7 @@ from firstword.app.commands.reward import reward
 from firstword.app.commands.say import say
 from firstword.app.commands.serve import serve, settings
 from firstword.app.commands.speakers import speakers
+from firstword.app.commands.store import store
 from firstword.app.commands.tensorrt import tensorrt
 from firstword.app.commands.tensorrt_llm import tensorrt_llm
 from firstword.app.commands.top import top
@@ -34,6 +35,7 @@ for command in (*commands, export, reward, tensorrt, tensorrt_llm):
     cli.command()(command)
 cli.add_typer(speakers)
 cli.add_typer(keys)
+cli.add_typer(store)
 cli.add_typer(train)
 cli.add_typer(triton)
 

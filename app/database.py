@@ -1,4 +1,4 @@
-"""Opens every SQLite file of the service: one way to make, check, write and erase, and one set of errors."""
+"""What the stores ask of a database, and SQLite's files: one way to make, check, write and erase them."""
 
 import errno
 import logging
@@ -7,15 +7,23 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol
 
 from firstword.app.errors import StoreFull, StoreUnavailable
 
 RETRY_AFTER_S: Final = 30
 ERASE_RETRY_S: Final = 20.0  # until what another process still read is erased from the journal
+MOUNTS: Final = Path("/proc/self/mountinfo")  # of Linux
+NETWORK_FILE_SYSTEMS: Final = frozenset(
+    {
+        *("afs", "beegfs", "ceph", "cifs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4"),
+        *("smb2", "smb3", "smbfs"),
+        *("fuse.ceph", "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs"),
+    }
+)
 UNAVAILABLE_CODES: Final = (
     *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM),
     *(sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN),
@@ -66,12 +74,56 @@ class Schema:
     oldest: int = 0
 
 
+class Rows(Protocol):
+    """What a statement found."""
+
+    @property
+    def rowcount(self) -> int: ...
+
+    def fetchone(self) -> Any: ...
+
+    def fetchall(self) -> list[Any]: ...
+
+
+class SqlDatabase(Protocol):
+    """`Database` of a file and `PostgresDatabase`: one SQL, with `?` and `:name` for values, for both."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other servers use it at the same time, on any machine."""
+        ...
+
+    @property
+    def skip_locked(self) -> str:
+        """What follows a SELECT of rows that others may claim at the same time."""
+        ...
+
+    def close(self) -> None: ...
+
+    def is_in_place(self) -> bool: ...
+
+    def refuse_if_gone(self) -> None: ...
+
+    def reading(self) -> AbstractContextManager[None]: ...
+
+    def writing(self, erases: bool = False) -> AbstractContextManager[None]: ...
+
+    def execute(self, statement: str, values: Sequence[object] | Mapping[str, object] = ()) -> Rows: ...
+
+    def execute_many(self, statement: str, rows: Iterable[Sequence[object]]) -> None: ...
+
+    def announce(self) -> None: ...
+
+
 class Database:
     """One connection to one SQLite file. Thread-safe: `reading` and `writing` exclude each other.
 
     A write is whole and on the disk when `writing` ends, and else never happened. What was deleted by a write
     that `erases` is neither in the file nor in its journal afterwards.
     """
+
+    is_shared: Final = False
+    skip_locked: Final = ""
 
     def __init__(
         self,
@@ -86,8 +138,11 @@ class Database:
         timeout_s: how long other connections' locks are waited for. is_exclusive: no other process may open
         the file meanwhile. is_checked: whether all of the file is read for damage first.
 
-        Raises DatabaseError if the file cannot be made or opened, is none of ours, newer or damaged.
+        Raises DatabaseError if the file cannot be made or opened, is none of ours, newer or damaged, or on a
+        network file system.
         """
+        if path is not None:
+            _refuse_network(path, schema.subject)
         self.path = path
         self._schema = schema
         self._lock = threading.Lock()
@@ -165,6 +220,9 @@ class Database:
     def execute_many(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
         """Within `writing`."""
         self.connection.executemany(statement, rows)
+
+    def announce(self) -> None:
+        """Within `writing`: other processes look at the file by themselves."""
 
     @contextmanager
     def errors_named(self) -> Iterator[None]:
@@ -256,6 +314,31 @@ def find_fault(connection: sqlite3.Connection) -> str:
     """Return the first fault of a file's structure, or ""."""
     (finding,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     return "" if finding == "ok" else str(finding).replace("\n", " ")
+
+
+def _refuse_network(path: Path, subject: str) -> None:
+    """Raises DatabaseError where SQLite's locks and shared memory are not those of all who open the file."""
+    kind = file_system_of(path)
+    if kind in NETWORK_FILE_SYSTEMS:
+        raise DatabaseError(
+            f"{path}: the {subject} would be kept on a network file system ({kind}), where SQLite loses "
+            "data; set FIRSTWORD_DATA_DIR to a local disk, or FIRSTWORD_STORE to a PostgreSQL"
+        )
+
+
+def file_system_of(path: Path) -> str:
+    """Return its kind, such as ext4; "" where the system does not say."""
+    try:
+        lines = MOUNTS.read_text().splitlines()
+    except OSError:
+        return ""
+    place, kind, longest = path.absolute().resolve(), "", -1
+    for line in lines:
+        mount, _, source = line.partition(" - ")
+        point = Path(mount.split(" ")[4].replace("\\040", " "))
+        if len(point.parts) >= longest and place.is_relative_to(point):  # of two on one point the later
+            kind, longest = source.split(" ")[0], len(point.parts)
+    return kind
 
 
 def _make(path: Path, schema: Schema) -> None:

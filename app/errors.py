@@ -18,6 +18,7 @@ TtsError
 ├── ModelNotFound
 ├── SpeakerNotFound
 ├── SpeakerExists
+├── SpeakerChanged          by somebody else, since the version that a change is one of
 ├── SpeakerNotYours         another owner's, to be used but not changed
 ├── SpeakerIncompatible     made with another checkpoint
 ├── SpeakerDamaged          what is stored of it cannot be read
@@ -127,6 +128,10 @@ class SpeakerNotFound(TtsError):
 
 
 class SpeakerExists(TtsError):
+    pass
+
+
+class SpeakerChanged(TtsError):
     pass
 
 

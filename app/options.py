@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from firstword.app.option_values import HomePath, LogLevel, SecretList, TextList
 
@@ -305,6 +305,13 @@ class SpeakerOptions:
     data_dir: Annotated[
         HomePath, Field(description="Directory of all that is written: registered speakers, what keys used")
     ] = Path("data")
+    store: Annotated[
+        SecretStr | None,
+        Field(
+            description="Address of a PostgreSQL, postgresql://…, that servers share for speakers, consents, "
+            "batches, usage and quotas; empty is files in the data directory; needs the extra postgresql"
+        ),
+    ] = None
     default_speaker: Annotated[
         str | None,
         Field(description="Speaker of requests that name none; empty is the checkpoint's first"),

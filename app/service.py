@@ -11,9 +11,9 @@ from firstword.app.http.app import DrainingServer, build_app, raise_file_limit, 
 from firstword.app.http.auth import Authenticator
 from firstword.app.http.keys import KeyRing, UrlSigner
 from firstword.app.http.limits import Quotas
-from firstword.app.http.service import Service
+from firstword.app.http.service import Clock, Service
 from firstword.app.http.surface import Surface
-from firstword.app.options import ServerOptions
+from firstword.app.options import Limits, ServerOptions
 from firstword.app.settings import InvalidSettings, Settings
 from firstword.app.speakers.interface import max_bundle_bytes
 from firstword.app.surfaces import conversion, speakers, text, tokens, tts
@@ -29,6 +29,7 @@ from firstword.app.telemetry.usage import Usage
 
 if TYPE_CHECKING:
     from firstword.app.engine.loading import NetworksLoading
+    from firstword.app.postgresql import Postgres  # psycopg is an extra
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ USAGE_FILE = "usage.sqlite3"
 BATCH_DIRECTORY = "batches"
 
 
-def surfaces_of(settings: Settings) -> list[Surface]:
+def surfaces_of(settings: Settings, postgres: "Postgres | None" = None) -> list[Surface]:
     """Return all surfaces of the service: the one place where they are listed."""
     server = settings.server
     surfaces: list[Surface] = [
@@ -50,7 +51,7 @@ def surfaces_of(settings: Settings) -> list[Surface]:
         websocket.surface,
         console.surface,
         InferenceSurface(),
-        BatchSurface(settings.batch, settings.speakers.data_dir / BATCH_DIRECTORY),
+        BatchSurface(settings.batch, settings.speakers.data_dir / BATCH_DIRECTORY, postgres),
     ]
     if settings.grpc.port is not None:
         from firstword.app.surfaces.grpc.surface import GrpcSurface  # grpcio is an extra
@@ -60,11 +61,32 @@ def surfaces_of(settings: Settings) -> list[Surface]:
 
 
 @asynccontextmanager
-async def running(settings: Settings, loading: "NetworksLoading | None" = None) -> AsyncIterator[Service]:
+async def shared_store(settings: Settings) -> AsyncIterator["Postgres | None"]:
+    """Open the database of FIRSTWORD_STORE; None: there is none. Raise InvalidSettings and DatabaseError."""
+    if settings.speakers.store is None:
+        yield None
+        return
+    try:
+        from firstword.app.postgresql import Postgres
+    except ImportError as error:
+        raise InvalidSettings(
+            f"FIRSTWORD_STORE needs psycopg ({error}): pip install 'firstword[postgresql]'"
+        ) from None
+    postgres = await asyncio.to_thread(Postgres, settings.speakers.store.get_secret_value())
+    try:
+        yield postgres
+    finally:
+        await asyncio.to_thread(postgres.close)
+
+
+@asynccontextmanager
+async def running(
+    settings: Settings, loading: "NetworksLoading | None" = None, postgres: "Postgres | None" = None
+) -> AsyncIterator[Service]:
     """Run the service without its surfaces: loaded, warmed up and ready; closed at the end.
 
-    loading: the networks' future, if loading has begun. Raise InvalidSettings, and what `running_engine`
-    raises.
+    loading: the networks' future, if loading has begun. postgres: the store that servers share; None: files.
+    Raise InvalidSettings, and what `running_engine` raises.
     """
     from firstword.app.engine.startup import StartOptions, running_engine  # torch, which surfaces do without
 
@@ -73,6 +95,8 @@ async def running(settings: Settings, loading: "NetworksLoading | None" = None) 
     except ValueError as error:
         raise InvalidSettings(f"API keys: {error}") from error
     metrics, clock = Metrics(), time.perf_counter
+    usage_file = settings.speakers.data_dir / USAGE_FILE
+    usage_store = usage_file if postgres is None else postgres.database("usage")
     async with (
         open_tracing(settings.log.tracing) as tracing,
         running_engine(
@@ -83,8 +107,10 @@ async def running(settings: Settings, loading: "NetworksLoading | None" = None) 
             clock=clock,
             max_bundle_bytes=max_bundle_bytes(settings.limits.max_upload_bytes),
             loading=loading,
+            postgres=postgres,
         ) as running,
-        Usage(settings.speakers.data_dir / USAGE_FILE, metrics) as usage,
+        Usage(usage_store, metrics) as usage,
+        open_quotas(settings.limits, clock, postgres) as quotas,
     ):
         default_speaker = running.engine.info.default_speaker
         running.speakers.aliases = settings.openai.speakers_of_voices(default_speaker)
@@ -95,13 +121,25 @@ async def running(settings: Settings, loading: "NetworksLoading | None" = None) 
             stages=running.stages,
             auth=Authenticator(keys, UrlSigner(usage.secret, keys), settings.server.public_lists),
             limits=settings.limits,
-            quotas=Quotas(settings.limits, clock),
+            quotas=quotas,
             usage=usage,
             metrics=metrics,
             clock=clock,
             tags_audio=settings.server.tag_audio,
             tracing=tracing,
         )
+
+
+@asynccontextmanager
+async def open_quotas(limits: Limits, clock: Clock, postgres: "Postgres | None") -> AsyncIterator[Quotas]:
+    if postgres is None:
+        yield Quotas(limits, clock)
+        return
+    from firstword.app.http.shared_quotas import SharedQuotas
+
+    quotas = SharedQuotas(limits, clock, postgres)
+    async with quotas.running():
+        yield quotas
 
 
 @asynccontextmanager
@@ -135,7 +173,6 @@ async def serve(
     loading: the networks' future, if loading has begun.
     """
     server_options, limits = settings.server, settings.limits
-    surfaces = surfaces_of(settings)
 
     async def drain() -> None:
         for surface in surfaces:
@@ -144,7 +181,8 @@ async def serve(
         on_drained()
 
     raise_file_limit()
-    async with running(settings, loading) as service:
+    async with shared_store(settings) as postgres, running(settings, loading, postgres) as service:
+        surfaces = surfaces_of(settings, postgres)
         app = build_app(
             service,
             surfaces,

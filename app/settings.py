@@ -182,7 +182,7 @@ def _problem(detail: ErrorDetails, options: Container[str]) -> str:
     """`FIRSTWORD_PORT is '99999': input should be …`, or --port; a key's value is left out."""
     group, *field = map(str, detail["loc"])
     name = next((s.name for s in SETTINGS.values() if [s.group, s.field] == [group, *field[:1]]), group)
-    is_hidden = name == "api_keys" or detail["type"] == "value_error"
+    is_hidden = name in ("api_keys", "store") or detail["type"] == "value_error"
     value = "" if is_hidden else f" is {str(detail['input'])[:80]!r}"
     message = detail["msg"].removeprefix("Value error, ")
     where = f"--{name.replace('_', '-')}" if name in options else variable_of(name)

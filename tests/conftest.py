@@ -14,11 +14,18 @@ ROOT = Path(__file__).parent
 
 # Folders whose tests share a server, an engine, a browser or a checkpoint; the longest first, so that both
 # processes end at about the same time.
-TOGETHER = ("vllm", "e2e", "training", "guards", "browser")
+TOGETHER = ("vllm", "e2e", "chaos", "training", "store", "guards", "browser")
 
 
 # Start a server process, or take more than about a second each: `make test-fast` leaves them out.
-SERVER = ("browser/", "hostile/", "deploy/test_expressions.py", "e2e/", "telemetry/test_server_logs.py")
+SERVER = (
+    "browser/",
+    "chaos/",
+    "hostile/",
+    "deploy/test_expressions.py",
+    "e2e/",
+    "telemetry/test_server_logs.py",
+)
 SLOW = (
     "surfaces/grpc/",
     "surfaces/inference/",
@@ -32,6 +39,7 @@ SLOW = (
     "speakers/test_durability.py",
     "speakers/test_enrolment.py",
     "speakers/test_sharing.py",
+    "store/",
     "bench/test_compare.py",
     "bench/test_latency.py",
     "bench/test_random_checkpoint.py",

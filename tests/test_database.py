@@ -15,9 +15,10 @@ from firstword.app.database import Database, DatabaseError, Schema
 from firstword.app.errors import StoreFull, StoreUnavailable
 from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.interface import Quality
-from firstword.app.speakers.store import SpeakerRow, SpeakerStore, StoredSpeaker
+from firstword.app.speakers.store import SpeakerStore
+from firstword.app.speakers.tables import SpeakerChange, SpeakerRow, StoredSpeaker
 from firstword.app.surfaces.batches.store import BATCHES, BatchStore, NewItem
-from firstword.app.telemetry.usage import UsageFile, UsedByClient
+from firstword.app.telemetry.usage import UsageStore, UsedByClient
 
 NOTES = Schema("notes", 3, ("CREATE TABLE IF NOT EXISTS notes (text TEXT) STRICT",), oldest=2)
 SECRET = "a private sentence, kept apart"
@@ -77,7 +78,7 @@ def test_replaced_transcript_and_text_that_was_spoken_are_erased_too(tmp_path: P
     ):
         speakers.insert(StoredSpeaker(MIA, b"sound", b"features"))
         batches.add("", [NewItem(str(number), "wav", SECRET) for number in range(2)])
-        speakers.update("mia", "Hello.", None)
+        speakers.update("mia", SpeakerChange("Hello."))
         for _ in range(2):
             job = batches.take()
             assert job is not None
@@ -187,7 +188,7 @@ def test_files_of_releases_without_this_module_are_opened(tmp_path: Path) -> Non
             "INSERT INTO items (batch, number, name, suffix, request) VALUES (1, 1, 'a', 'wav', '{}')"
         )
 
-    with closing(UsageFile(tmp_path / "usage.sqlite3")) as usage:
+    with closing(UsageStore.open(tmp_path / "usage.sqlite3")) as usage:
         assert usage.read() == {"anna": UsedByClient(2, 15, 2.0)}
         assert (usage.value("secret"), usage.value("began_at")) == (b"\xaa", b"2026")
         usage.add({"anna": UsedByClient(1, 5, 0.5)})

@@ -5,18 +5,23 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from firstword.app.engine.loading import LoadedNetworks
 from firstword.app.engine.loudness import Loudness
 from firstword.app.options import SpeakerOptions
+from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.enrolment import SpeakerNetworks
-from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, SpeakerRegistry
+from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, RegistryHooks, SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
+from firstword.app.speakers.tables import SpeakerTables
 from firstword.models.cuda import card_bytes
 from firstword.models.runtimes.interface import Device
 from firstword.models.speaker_match import matched
 from firstword.models.token2wav import Token2Wav
+
+if TYPE_CHECKING:
+    from firstword.app.postgresql import Postgres  # psycopg is an extra
 
 SPEAKERS_FILE = "speakers.sqlite3"
 LOUDNESS_FILE = "loudness.json"
@@ -31,7 +36,6 @@ class SpeakerParts:
     registry: SpeakerRegistry
     networks: SpeakerNetworks
     loudness: Loudness | None  # None: speakers are as loud as the networks make them
-    store_path: Path
 
 
 async def load_speaker_networks(loaded: LoadedNetworks) -> SpeakerNetworks:
@@ -55,6 +59,22 @@ def speaker_cache_bytes(options: SpeakerOptions, device: Device) -> int:
     return (options.speaker_cache_mb or DEFAULT_CACHE_MB) << 20
 
 
+def open_store(options: SpeakerOptions, postgres: "Postgres | None") -> SpeakerTables:
+    """Raises DatabaseError."""
+    if postgres is None:
+        return SpeakerStore(options.data_dir / SPEAKERS_FILE)
+    from firstword.app.speakers.shared_store import SharedSpeakerStore
+
+    return SharedSpeakerStore(postgres)
+
+
+def open_consents(options: SpeakerOptions, postgres: "Postgres | None") -> ConsentStore:
+    """Raises DatabaseError."""
+    if postgres is None:
+        return ConsentStore.open(options.data_dir / SPEAKERS_FILE)
+    return ConsentStore(postgres.database("consents"))
+
+
 @asynccontextmanager
 async def open_speakers(
     loaded: LoadedNetworks,
@@ -63,13 +83,14 @@ async def open_speakers(
     max_bundle_bytes: int = DEFAULT_MAX_BUNDLE_BYTES,
     on_hit: Callable[[], None] = lambda: None,
     on_miss: Callable[[], None] = lambda: None,
+    postgres: "Postgres | None" = None,
 ) -> AsyncIterator[SpeakerParts]:
     """Open the store; it is closed at the end. Raises DatabaseError.
 
+    postgres: where speakers are that servers share; None: a file.
     on_hit, on_miss: called when a speaker is wanted, by whether it is ready in memory.
     """
     options.data_dir.mkdir(parents=True, exist_ok=True)
-    path = options.data_dir / SPEAKERS_FILE
     loudness = None
     if options.loudness_lufs is not None:
         loudness = Loudness(
@@ -79,14 +100,14 @@ async def open_speakers(
             loaded.checkpoint.traits.languages,
         )
     registry = SpeakerRegistry(
-        SpeakerStore(path),
+        open_store(options, postgres),
         networks,
         max_cache_bytes=speaker_cache_bytes(options, loaded.device),
         default_speaker=options.default_speaker,
         max_bundle_bytes=max_bundle_bytes,
-        on_hit=on_hit,
-        on_miss=on_miss,
-        on_registered=lambda identity, speaker: loudness and loudness.gain_of(identity, speaker),
+        hooks=RegistryHooks(
+            on_hit, on_miss, lambda identity, speaker: loudness and loudness.gain_of(identity, speaker)
+        ),
     )
     async with registry:
-        yield SpeakerParts(registry, networks, loudness, path)
+        yield SpeakerParts(registry, networks, loudness)

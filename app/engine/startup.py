@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from firstword.app.budget import DEFAULT_LIMITS, WorkLimits
 from firstword.app.core.phrase_cache import PhraseCache
@@ -14,7 +15,7 @@ from firstword.app.engine.capacity import capacity_key, open_admission
 from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.loading import LoadedNetworks, NetworksLoading, load_in_thread
 from firstword.app.engine.observing import describe, observe_batch, token_events
-from firstword.app.engine.speaker_parts import open_speakers
+from firstword.app.engine.speaker_parts import open_consents, open_speakers
 from firstword.app.engine.stages import NetworkStages
 from firstword.app.engine.voice_parts import load_front_ends, start_parts
 from firstword.app.options import EngineOptions, LMEngineOptions, NetworkOptions, SpeakerOptions
@@ -23,6 +24,9 @@ from firstword.app.speakers.enrolment import SpeakerNetworks
 from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, SpeakerRegistry
 from firstword.app.telemetry.metrics import Metrics
 from firstword.models.runtimes.measurement import MeasurementFile
+
+if TYPE_CHECKING:
+    from firstword.app.postgresql import Postgres  # psycopg is an extra
 
 CAPACITY_FILE = "capacity.json"
 QUIET_S = 0.5  # without a stream, before a speaker that nobody has asked for yet is prepared
@@ -60,10 +64,12 @@ async def running_engine(
     clock: Callable[[], float] = time.perf_counter,
     max_bundle_bytes: int = DEFAULT_MAX_BUNDLE_BYTES,
     loading: NetworksLoading | None = None,
+    postgres: "Postgres | None" = None,
 ) -> AsyncIterator[RunningEngine]:
     """Load, assemble and warm up; at the end all streams are ended and all threads and processes gone.
 
-    loading: the networks' future, where loading has begun. Raises InvalidOptions, BackendError,
+    loading: the networks' future, where loading has begun. postgres: where speakers are that servers share;
+    None: a file. Raises InvalidOptions, BackendError,
     CheckpointError and DatabaseError.
     """
     engine_options, data_dir = options.engine, options.speakers.data_dir
@@ -77,6 +83,7 @@ async def running_engine(
         max_bundle_bytes,
         metrics.speaker_cache_hits.inc,
         metrics.speaker_cache_misses.inc,
+        postgres,
     ) as speaker_parts:
         speakers = speaker_parts.registry
         info = loaded.info(speakers.default_speaker, options.work)
@@ -121,7 +128,7 @@ async def running_engine(
                 parts.pool,
                 admission,
             )
-            with closing(await asyncio.to_thread(ConsentStore.open, speaker_parts.store_path)) as consents:
+            with closing(await asyncio.to_thread(open_consents, options.speakers, postgres)) as consents:
                 yield RunningEngine(engine, speakers, consents, speaker_networks, loaded, parts.pool, stages)
         finally:
             await asyncio.shield(engine.aclose())

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from firstword.app.clients import Client
-from firstword.app.database import Database
+from firstword.app.database import Database, SqlDatabase
 from firstword.app.errors import InvalidRequest, PathNotFound
 from firstword.app.speakers.interface import SpeakerInfo, key_of
 from firstword.app.speakers.store_file import SPEAKERS
@@ -59,9 +59,13 @@ class ConsentStore:
     A client sees and changes its own consents, an administrator all of them. A write may raise StoreFull.
     """
 
-    def __init__(self, database: Database) -> None:
-        """database: the speakers' file; it is closed by `close`. Raises DatabaseError."""
+    def __init__(self, database: SqlDatabase) -> None:
+        """database: that of the speakers; it is closed by `close`. Raises DatabaseError."""
         self._database = database
+
+    @classmethod
+    def of_file(cls, database: Database) -> Self:
+        """database: the speakers' file, whose tables are brought to this release's. Raises DatabaseError."""
         with database.writing(erases=True):
             for statement in TABLES:
                 database.execute(statement)
@@ -71,11 +75,12 @@ class ConsentStore:
             database.execute("DROP TRIGGER IF EXISTS consented_speaker_deleted")
             database.execute(TRIGGER)
             database.execute(SWEEP)
+        return cls(database)
 
     @classmethod
     def open(cls, path: Path) -> Self:
         """Raises DatabaseError."""
-        return cls(Database(path, SPEAKERS, is_checked=False))
+        return cls.of_file(Database(path, SPEAKERS, is_checked=False))
 
     def close(self) -> None:
         self._database.close()
@@ -122,9 +127,15 @@ class ConsentStore:
         with self._database.reading():
             found = self._database.execute(
                 """SELECT id, created_at, name, language, owner FROM consents
-                WHERE (?1 IS NULL OR number < (SELECT number FROM consents WHERE id = ?1))
-                AND (?3 IS NULL OR owner = ?3) ORDER BY number DESC LIMIT ?2""",
-                (after, limit + 1, client.visible_owner),
+                WHERE (:is_first = 1 OR number < (SELECT number FROM consents WHERE id = :after))
+                AND (:sees_all = 1 OR owner = :owner) ORDER BY number DESC LIMIT :limit""",
+                {
+                    "is_first": int(after is None),
+                    "after": after or "",
+                    "sees_all": int(client.visible_owner is None),
+                    "owner": client.visible_owner or "",
+                    "limit": limit + 1,
+                },
             ).fetchall()
         return [Consent(*one) for one in found[:limit]], len(found) > limit
 
@@ -140,7 +151,7 @@ class ConsentStore:
         self.get(id, client)
         with self._database.writing(erases=True):
             deleted = self._database.execute(
-                "DELETE FROM consents WHERE id = ?1 AND id NOT IN (SELECT id FROM consent_speakers)", (id,)
+                "DELETE FROM consents WHERE id = ? AND id NOT IN (SELECT id FROM consent_speakers)", (id,)
             )
             if not deleted.rowcount:
                 raise InvalidRequest(
@@ -153,8 +164,8 @@ class ConsentStore:
         key = key_of(speaker.name, (speaker.owner or "") if speaker.access == "private" else None)
         with self._database.writing():
             self._database.execute(
-                """INSERT OR IGNORE INTO consent_speakers
-                SELECT ?, id FROM speakers WHERE name = ? AND created_at = ?""",
+                """INSERT INTO consent_speakers
+                SELECT ?, id FROM speakers WHERE name = ? AND created_at = ? ON CONFLICT DO NOTHING""",
                 (id, key, speaker.created_at),
             )
 

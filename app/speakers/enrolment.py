@@ -50,7 +50,7 @@ from firstword.app.speakers.interface import (
 )
 from firstword.app.speakers.lexicon import checked_lexicon
 from firstword.app.speakers.quality import estimate_quality, measure_quality, with_warnings
-from firstword.app.speakers.store import SpeakerRow, SpeakerStore, StoredSpeaker
+from firstword.app.speakers.tables import SpeakerRow, SpeakerTables, StoredSpeaker
 from firstword.app.speakers.transcript_check import transcript_fit
 from firstword.models.checkpoint.open import Checkpoint, fingerprint
 from firstword.models.config import (
@@ -381,7 +381,7 @@ class Enrolment:
     Every method blocks: call it on a worker thread. What it makes of an upload, it does not store.
     """
 
-    def __init__(self, store: SpeakerStore, networks: SpeakerNetworks, max_bundle_bytes: int) -> None:
+    def __init__(self, store: SpeakerTables, networks: SpeakerNetworks, max_bundle_bytes: int) -> None:
         self._store = store
         self._networks = networks
         self._max_bundle_bytes = max_bundle_bytes

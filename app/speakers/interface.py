@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -46,6 +46,24 @@ class SpeakerInfo:
     owner: str | None = None  # the name of the key that registered it
     access: Access = "shared"
     lexicon: Mapping[str, str] = field(default_factory=dict, hash=False)  # what it says for a word
+    version: int = 1  # one more with each change by `update`
+
+
+@dataclass(frozen=True, slots=True)
+class RequestKey:
+    """An Idempotency-Key with the digest of its request: what was made with it is not made again."""
+
+    key: str
+    digest: bytes
+
+    def refuse_other(self, digest: bytes) -> None:
+        """Raises InvalidRequest where it came with another request before."""
+        if digest != self.digest:
+            raise InvalidRequest(
+                f"the Idempotency-Key {self.key[:64]!a} came with another request before; give each request "
+                "its own",
+                "Idempotency-Key",
+            )
 
 
 def key_of(name: str, private_to: str | None) -> str:
@@ -92,6 +110,21 @@ class Speakers(Protocol):
         """Those that the client sees, sorted by name, the built-in ones first."""
         ...
 
+    def page(self, client: Client, after: str | None, limit: int) -> tuple[Sequence[SpeakerInfo], str | None]:
+        """Return those of `list` behind the one that `after` says, and what says the last of them.
+
+        after: what an earlier call returned, None is the beginning; the speaker may be gone meanwhile. The
+        second is None where there are no more.
+        """
+        ...
+
+    async def once(
+        self, request: RequestKey, client: Client, enrol: Callable[[], Awaitable[SpeakerInfo]]
+    ) -> SpeakerInfo:
+        """Return what `enrol` gives, a call of that method; if the client's same request was served before,
+        the speaker that it made. Raises InvalidRequest where the key came with another request."""
+        ...
+
     def count(self) -> int:
         """How many there are, whoever sees them; thread-safe."""
         ...
@@ -130,9 +163,12 @@ class Speakers(Protocol):
         client: Client,
         access: Access | None = None,
         lexicon: Mapping[str, str] | None = None,
+        version: int | None = None,
     ) -> SpeakerInfo:
-        """Change a field unless it is None. Raises InvalidRequest for a built-in speaker, and SpeakerExists
-        where the name is taken among those who would see it now."""
+        """Change a field unless it is None. version: the one that it is a change of; None: any.
+
+        Raises InvalidRequest for a built-in speaker, SpeakerExists where the name is taken among those who
+        would see it now, and SpeakerChanged for another version."""
         ...
 
     async def delete(self, name: str, *, client: Client) -> None:

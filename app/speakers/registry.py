@@ -3,11 +3,14 @@
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 
@@ -28,6 +31,7 @@ from firstword.app.speakers.enrolment import (
 )
 from firstword.app.speakers.interface import (
     PreparedSpeaker,
+    RequestKey,
     SentRecording,
     SpeakerInfo,
     StoreHealth,
@@ -40,7 +44,7 @@ from firstword.app.speakers.interface import (
 )
 from firstword.app.speakers.prepared_cache import PreparedCache
 from firstword.app.speakers.quality import with_warnings
-from firstword.app.speakers.store import SpeakerRow, SpeakerStore, StoredSpeaker
+from firstword.app.speakers.tables import SpeakerChange, SpeakerRow, SpeakerTables, StoredSpeaker
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -50,6 +54,19 @@ DEFAULT_MAX_WAITING = 8
 DEFAULT_MAX_BUNDLE_BYTES = max_bundle_bytes(MAX_RECORDING_BYTES)
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryHooks:
+    """What is called as speakers are used.
+
+    on_hit, on_miss: when one is wanted, by whether it is ready in memory. on_registered: with the identity of
+    a new speaker and what it speaks with.
+    """
+
+    on_hit: Callable[[], None] = lambda: None
+    on_miss: Callable[[], None] = lambda: None
+    on_registered: Callable[[str, PreparedSpeaker], object] = lambda identity, speaker: None
 
 
 class SpeakerRegistry:
@@ -62,38 +79,39 @@ class SpeakerRegistry:
     not depend on it.
 
     default_speaker: None is the first built-in one. max_cache_bytes: of prepared speakers in memory.
-    on_registered: called with the identity of a new speaker and what it speaks with.
     max_waiting: recordings and bundles to be read at once, the one at work included.
     """
 
     def __init__(
         self,
-        store: SpeakerStore,
+        store: SpeakerTables,
         networks: SpeakerNetworks,
         *,
         max_cache_bytes: int,
         default_speaker: str | None = None,
         max_waiting: int = DEFAULT_MAX_WAITING,
         max_bundle_bytes: int = DEFAULT_MAX_BUNDLE_BYTES,
-        on_hit: Callable[[], None] = lambda: None,
-        on_miss: Callable[[], None] = lambda: None,
-        on_registered: Callable[[str, PreparedSpeaker], object] = lambda identity, speaker: None,
+        hooks: RegistryHooks | None = None,
     ) -> None:
-        self._on_registered = on_registered
+        hooks = hooks or RegistryHooks()
+        self._on_registered = hooks.on_registered
         self.aliases: Mapping[str, str] = {}  # OpenAI's voices, to speakers
         self.default_speaker = default_speaker or next(iter(networks.builtin), None)
         self._store = store
         self._networks = networks
         self._enrolment = Enrolment(store, networks, max_bundle_bytes)
         self._cache: PreparedCache[PreparedSpeaker] = PreparedCache(
-            max_cache_bytes, frozenset(networks.builtin), on_hit, on_miss
+            max_cache_bytes, frozenset(networks.builtin), hooks.on_hit, hooks.on_miss
         )
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="speakers")
         self._max_waiting = max_waiting
         self._num_waiting = 0
         self._preparing: asyncio.Task[None] | None = None
+        self._request: ContextVar[RequestKey | None] = ContextVar("request", default=None)  # of who enrols
 
     async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        self._store.on_removed = lambda id: loop.call_soon_threadsafe(self._cache.drop, id)
         try:
             name = self.default_speaker
             if name is not None and name in self._networks.builtin:
@@ -117,11 +135,37 @@ class SpeakerRegistry:
         return self._preparing
 
     def list(self, client: Client = STRANGER) -> list[SpeakerInfo]:
-        rows = [row for row in self._store.rows() if row.name not in self._networks.builtin_names]
-        stored = [self._info(row) for row in rows if client.sees(row.owner, row.access)]
-        if client == STRANGER:  # who need not know the names of keys
-            stored = [replace(info, owner=None) for info in stored]
-        return [*map(self._builtin_info, sorted(self._networks.builtin)), *stored]
+        builtin = map(self._builtin_info, sorted(self._networks.builtin))
+        return [*builtin, *self._infos(self._seen_by(client, self._store.rows()), client)]
+
+    def page(
+        self, client: Client = STRANGER, after: str | None = None, limit: int = 100
+    ) -> tuple[Sequence[SpeakerInfo], str | None]:
+        owner, _, last = (after or "").rpartition("/")
+        builtin, rows = sorted(self._networks.builtin), self._store.rows()
+        is_builtin = not owner and last in self._networks.builtin
+        chosen: list[SpeakerInfo] = []
+        if after is None or is_builtin:
+            chosen = [*map(self._builtin_info, builtin[bisect_right(builtin, last) :])]
+            behind = 0
+        else:
+            behind = bisect_right(rows, (last, owner), key=lambda row: row.position)
+        stored = [*islice(self._seen_by(client, rows, behind), max(0, limit + 1 - len(chosen)))]
+        keys = [*(info.name for info in chosen), *(row.key for row in stored)]
+        chosen += self._infos(stored, client)
+        return chosen[:limit], keys[limit - 1] if len(keys) > limit else None
+
+    async def once(
+        self, request: RequestKey, client: Client, enrol: Callable[[], Awaitable[SpeakerInfo]]
+    ) -> SpeakerInfo:
+        made = await asyncio.to_thread(self._store.made_with, client.name, request)
+        if made is not None:
+            return self._info(made)
+        token = self._request.set(request)
+        try:
+            return await enrol()
+        finally:
+            self._request.reset(token)
 
     def count(self) -> int:
         names = self._networks.builtin_names
@@ -189,6 +233,7 @@ class SpeakerRegistry:
         client: Client = STRANGER,
         access: Access | None = None,
         lexicon: Mapping[str, str] | None = None,
+        version: int | None = None,
     ) -> SpeakerInfo:
         """An empty language or lexicon removes it."""
         found = self._changeable(name, "changed", client)
@@ -198,8 +243,8 @@ class SpeakerRegistry:
             )
         new_transcript = None if transcript is None else checked_transcript(transcript)
         new_language = language and checked_language(language)
-        changes = (new_transcript, new_language, access, lexicon)
-        row = await asyncio.to_thread(self._store.update, found.key, *changes)
+        change = SpeakerChange(new_transcript, new_language, access, lexicon, version)
+        row = await asyncio.to_thread(self._store.update, found.key, change)
         if row is None:
             raise _unknown(name)
         return self._info(row)
@@ -299,7 +344,7 @@ class SpeakerRegistry:
             self._check_free(stored.row.name, client)
             owned = replace(stored.row, owner=client.name, access=access or client.access)
             owned = owned if lexicon is None else replace(owned, lexicon=lexicon)
-            row = await asyncio.to_thread(self._store.insert, replace(stored, row=owned))
+            row = await asyncio.to_thread(self._store.insert, replace(stored, row=owned), self._request.get())
         self._cache.put(row.id, prepared)
         self._on_registered(_identity_of(row), prepared)
         return self._info(row)
@@ -403,7 +448,23 @@ class SpeakerRegistry:
             owner=row.owner or None,
             access=row.access,
             lexicon=row.lexicon,
+            version=row.version,
         )
+
+    def _seen_by(
+        self, client: Client, rows: "Sequence[SpeakerRow]", begin: int = 0
+    ) -> "Iterator[SpeakerRow]":
+        """Give the rows of registered speakers that a client sees, from one on."""
+        hidden = self._networks.builtin_names
+        for row in islice(rows, begin, None):
+            if row.name not in hidden and client.sees(row.owner, row.access):
+                yield row
+
+    def _infos(self, rows: "Iterable[SpeakerRow]", client: Client) -> "Iterator[SpeakerInfo]":
+        for row in rows:
+            info = self._info(row)
+            # A stranger need not know the names of keys.
+            yield replace(info, owner=None) if client == STRANGER else info
 
     def _builtin_info(self, name: str) -> SpeakerInfo:
         return builtin_info(name, self._networks.builtin[name], is_cached=name in self._cache)

@@ -1,6 +1,5 @@
 """The SQLite file of the speakers' store: its tables, its repair, and space kept in reserve."""
 
-import hashlib
 import logging
 import os
 import sqlite3
@@ -52,23 +51,27 @@ CREATE TABLE IF NOT EXISTS owners (id INTEGER PRIMARY KEY, owner TEXT NOT NULL, 
 LEXICONS_TABLE = """
 CREATE TABLE IF NOT EXISTS lexicons (id INTEGER PRIMARY KEY, lexicon TEXT NOT NULL) STRICT
 """
+# How often a speaker was changed, counted from 1; 1 where there is no row.
+VERSIONS_TABLE = """
+CREATE TABLE IF NOT EXISTS versions (id INTEGER PRIMARY KEY, version INTEGER NOT NULL) STRICT
+"""
+# The Idempotency-Key that a speaker was registered with, and the digest of that request.
+KEYS_TABLE = """
+CREATE TABLE IF NOT EXISTS speaker_keys (
+    owner TEXT NOT NULL, key TEXT NOT NULL, digest BLOB NOT NULL, id INTEGER NOT NULL,
+    PRIMARY KEY (owner, key)
+) STRICT
+"""
 
 SPEAKERS = Schema(
     "speakers",
     SCHEMA_VERSION,
-    (SPEAKERS_TABLE, DIGESTS_TABLE, OWNERS_TABLE, LEXICONS_TABLE, *TRIGGERS),
+    (SPEAKERS_TABLE, DIGESTS_TABLE, OWNERS_TABLE, LEXICONS_TABLE, VERSIONS_TABLE, KEYS_TABLE, *TRIGGERS),
     APPLICATION_ID,
     oldest=1,
 )
 
 RESERVE_BYTES = 1 << 20  # to delete a speaker on a full disk takes a tenth of it
-
-
-def digest_of(recording: bytes, features: bytes) -> bytes:
-    digest = hashlib.sha256(len(recording).to_bytes(8, "little"))
-    digest.update(recording)
-    digest.update(features)
-    return digest.digest()
 
 
 def keep_reserve(path: Path) -> bool:

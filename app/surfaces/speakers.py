@@ -1,5 +1,7 @@
 """`/speakers`: list, register, change, remove, export and import speakers."""
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, Query, UploadFile
@@ -10,22 +12,30 @@ from starlette.responses import Response
 from firstword.app.clients import Access, Client
 from firstword.app.errors import MissingScope
 from firstword.app.http.errors import rejections_counted
+from firstword.app.http.idempotency import request_key
 from firstword.app.http.limits import upload_body, upload_too_large
 from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, binary_answers
 from firstword.app.http.service import Service, ServiceHere
 from firstword.app.http.surface import HttpSurface
-from firstword.app.speakers.interface import SpeakerInfo, max_bundle_bytes
+from firstword.app.speakers.interface import RequestKey, SpeakerInfo, max_bundle_bytes
 from firstword.app.speakers.lexicon import checked_lexicon
 
 router = APIRouter(prefix="/speakers", tags=["speakers"], responses=ERROR_ANSWERS)
 
+MAX_PAGE = 1000
 BUNDLE_TYPE = "application/octet-stream"
 BUNDLE_ANSWERS = binary_answers(BUNDLE_TYPE, description="A safetensors file.")
 
 
 class SpeakerList(BaseModel):
     speakers: list[SpeakerInfo]
+
+
+class SpeakerPage(SpeakerList):
+    """next: the `after` of the next page; null where there are no more."""
+
+    next: str | None
 
 
 class StrictForm(BaseModel):
@@ -48,12 +58,13 @@ class Import(StrictForm):
 
 
 class Change(StrictForm):
-    """A field that is left out stays as it is."""
+    """A field that is left out stays as it is. version: of the speaker which is changed, if it matters."""
 
     transcript: str | None = None
     language: str | None = None
     access: Access | None = None
     lexicon: dict[str, str] | None = None
+    version: Annotated[int, Field(ge=1)] | None = None
 
 
 def client_or_owner(
@@ -74,8 +85,18 @@ ClientOrOwner = Annotated[Client, Depends(client_or_owner)]
 
 @router.get("")
 @Guard("any key", is_list=True)
-async def list_speakers(request: Request, service: ServiceHere) -> SpeakerList:
-    return SpeakerList(speakers=service.speakers.list(request.state.client))
+async def list_speakers(
+    request: Request,
+    service: ServiceHere,
+    limit: Annotated[int | None, Query(ge=1, le=MAX_PAGE, description="Left out: all of them.")] = None,
+    after: Annotated[str | None, Query(description="The `next` of the page before.")] = None,
+) -> SpeakerPage | SpeakerList:
+    """List the speakers that the key sees; with `limit` or `after` page by page."""
+    client: Client = request.state.client
+    if limit is None and after is None:
+        return SpeakerList(speakers=service.speakers.list(client))
+    found, following = service.speakers.page(client, after, limit or MAX_PAGE)
+    return SpeakerPage(speakers=list(found), next=following)
 
 
 @router.get("/{name}")
@@ -94,15 +115,19 @@ async def enrol(
     """Make a speaker of a recording of 1 to 30 s. The response comes when the speaker is ready to speak."""
     with rejections_counted(service.metrics):
         recording = await _read_upload(form.audio, service.limits.max_upload_bytes, request, service)
-        return await service.speakers.enrol(
+        client: Client = request.state.client
+        enrol = partial(
+            service.speakers.enrol,
             form.name,
             recording,
             form.transcript,
             form.language,
-            client=request.state.client,
+            client=client,
             access=form.access,
             lexicon=checked_lexicon(form.lexicon),
         )
+        said = form.model_dump_json(exclude={"audio"}).encode()
+        return await _once(request_key(request, recording, said), service, client, enrol)
 
 
 @router.post("/import", status_code=201)
@@ -114,9 +139,10 @@ async def import_speaker(
     with rejections_counted(service.metrics):
         max_bytes = max_bundle_bytes(service.limits.max_upload_bytes)
         bundle = await _read_upload(form.bundle, max_bytes, request, service)
-        return await service.speakers.import_bundle(
-            bundle, form.name, client=request.state.client, access=form.access
-        )
+        client: Client = request.state.client
+        enrol = partial(service.speakers.import_bundle, bundle, form.name, client=client, access=form.access)
+        said = form.model_dump_json(exclude={"bundle"}).encode()
+        return await _once(request_key(request, bundle, said), service, client, enrol)
 
 
 @router.patch("/{name}")
@@ -126,7 +152,13 @@ async def update_speaker(
 ) -> SpeakerInfo:
     lexicon = None if change.lexicon is None else checked_lexicon(change.lexicon)
     return await service.speakers.update(
-        name, change.transcript, change.language, client=client, access=change.access, lexicon=lexicon
+        name,
+        change.transcript,
+        change.language,
+        client=client,
+        access=change.access,
+        lexicon=lexicon,
+        version=change.version,
     )
 
 
@@ -153,6 +185,15 @@ async def _read_upload(file: UploadFile, max_bytes: int, request: Request, servi
     if len(content) > max_bytes:
         raise upload_too_large(max_bytes)
     return content
+
+
+async def _once(
+    key: RequestKey | None,
+    service: Service,
+    client: Client,
+    enrol: Callable[[], Awaitable[SpeakerInfo]],
+) -> SpeakerInfo:
+    return await (enrol() if key is None else service.speakers.once(key, client, enrol))
 
 
 surface = HttpSurface("speakers", router.routes)

@@ -1,4 +1,4 @@
-"""Count what each client used, and keep the counts, and the server's secret, in one small SQLite file."""
+"""Count what each client used, and keep the counts, and the server's secret, in a file or a database."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from firstword.app.database import Database, DatabaseError, Schema
+from firstword.app.database import Database, DatabaseError, Schema, SqlDatabase
 from firstword.app.errors import StoreFull, StoreUnavailable
 from firstword.app.options import InvalidOptions
 from firstword.app.telemetry.metrics import Metrics
@@ -47,23 +47,30 @@ class UsedByClient:
         )
 
 
-class UsageFile:
-    """The file: usage by name of key, the time of its beginning, a secret. Several servers may share it.
+class UsageStore:
+    """Usage by name of key, the time of its beginning, a secret. Several servers may share it.
 
     Thread-safe; every method may wait for a disk, and raises DatabaseError, StoreUnavailable and StoreFull.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Make or open the file. Raises DatabaseError."""
-        self._database = database = Database(path, USAGE)
+    def __init__(self, database: SqlDatabase) -> None:
+        """database: is closed by `close`. Raises as any method does."""
+        self._database = database
         began_at = datetime.now(UTC).isoformat(timespec="seconds").encode()
         try:
             with database.writing():
                 for name, value in (("secret", secrets.token_bytes(32)), ("began_at", began_at)):
-                    database.execute("INSERT OR IGNORE INTO server VALUES (?, ?)", (name, value))
+                    database.execute(
+                        "INSERT INTO server (name, value) VALUES (?, ?) ON CONFLICT DO NOTHING", (name, value)
+                    )
         except BaseException:
             database.close()
             raise
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Make or open a file. Raises DatabaseError."""
+        return cls(Database(path, USAGE))
 
     def close(self) -> None:
         self._database.close()
@@ -87,9 +94,10 @@ class UsageFile:
         rows = [(name, used.requests, used.characters, used.audio_s) for name, used in counts.items()]
         with self._database.writing():
             self._database.execute_many(
-                """INSERT INTO usage VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET
-                requests = requests + excluded.requests, characters = characters + excluded.characters,
-                audio_s = audio_s + excluded.audio_s""",
+                """INSERT INTO usage (name, requests, characters, audio_s) VALUES (?, ?, ?, ?)
+                ON CONFLICT (name) DO UPDATE SET requests = usage.requests + excluded.requests,
+                characters = usage.characters + excluded.characters,
+                audio_s = usage.audio_s + excluded.audio_s""",
                 rows,
             )
 
@@ -101,9 +109,10 @@ class Usage:
     raises InvalidOptions for a file that cannot be used.
     """
 
-    def __init__(self, path: Path, metrics: Metrics) -> None:
-        self._path = path
-        self._file: UsageFile | None = None  # None: not entered
+    def __init__(self, store: Path | SqlDatabase, metrics: Metrics) -> None:
+        """store: a file, or a database that servers share."""
+        self._store = store
+        self._file: UsageStore | None = None  # None: not entered
         self.metrics = metrics
         self._labels: set[str] = set()
         self._unwritten: dict[str, UsedByClient] = {}
@@ -117,12 +126,14 @@ class Usage:
 
     async def __aenter__(self) -> Self:
         try:
-            self._file = file = await asyncio.to_thread(UsageFile, self._path)
+            self._file = file = await asyncio.to_thread(_opened, self._store)
             self.secret = file.value("secret")
             self.began_at = file.value("began_at").decode()
         except (DatabaseError, StoreFull, StoreUnavailable) as error:
+            if not isinstance(self._store, Path):
+                raise
             raise InvalidOptions(
-                f"{self._path}: the file that counts what each key used cannot be used: {error}; move it "
+                f"{self._store}: the file that counts what each key used cannot be used: {error}; move it "
                 "away to begin a new one, which counts from 0 and makes signed addresses invalid"
             ) from error
         self._writing = asyncio.create_task(self._write_batches())
@@ -160,7 +171,7 @@ class Usage:
         return self._file is None or self._file.is_in_place()
 
     @property
-    def _opened(self) -> UsageFile:
+    def _opened(self) -> UsageStore:
         assert self._file is not None, "the usage has not been entered"
         return self._file
 
@@ -190,10 +201,14 @@ class Usage:
             self._unwritten = _sums((counts, self._unwritten))
             self._has_unwritten.set()
             if not self._is_failing:
-                logger.error("%s: what the keys used cannot be written, and is kept: %s", self._path, error)
+                logger.error("what the keys used cannot be written, and is kept: %s", error)
             self._is_failing = True
         else:
             self._is_failing = False
+
+
+def _opened(store: Path | SqlDatabase) -> UsageStore:
+    return UsageStore.open(store) if isinstance(store, Path) else UsageStore(store)
 
 
 def _sums(parts: Iterable[Mapping[str, UsedByClient]]) -> dict[str, UsedByClient]:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.support.fake_engine import FakeEngine, speech
@@ -175,3 +176,24 @@ async def test_the_client_without_async_speaks_in_a_thread() -> None:
         after = threading.active_count()
     assert b"".join(heard) == rendered[0] == pcm_of(speech(HELLO))
     assert after <= before + 1  # the loop may have added one of its own
+
+
+async def test_proxies_are_told_the_speaker() -> None:
+    seen: list[tuple[str, str | None]] = []
+    async with serving(make_services()) as url, AsyncClient(url) as client, asyncio.timeout(PATIENCE_S):
+        client._http.event_hooks["request"] = [noted(seen)]
+        await client.render(HELLO, speaker="anna")
+        await client.render(HELLO)
+        await heard_of(client.speak(HELLO, speaker="anna"))
+        connection = client._socket._connection
+        assert connection is not None
+        assert connection.request is not None
+        seen.append((connection.request.path, connection.request.headers.get("X-Speaker")))
+    assert seen == [("/tts", "anna"), ("/tts", None), ("/tts/stream", "anna")]
+
+
+def noted(seen: list[tuple[str, str | None]]) -> Any:
+    async def note(request: httpx.Request) -> None:
+        seen.append((request.url.path, request.headers.get("X-Speaker")))
+
+    return note

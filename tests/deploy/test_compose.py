@@ -20,7 +20,7 @@ TEXT = (FOLDER / "compose.yaml").read_text(encoding="utf-8")
 COMPOSE = yaml.safe_load(TEXT)
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 PROMETHEUS = yaml.safe_load((FOLDER / "../prometheus/prometheus.yml").read_text(encoding="utf-8"))
-SERVERS = ("cpu", "gpu")
+SERVERS = ("cpu", "gpu", "replica")
 
 
 @pytest.mark.skipif(shutil.which("docker-compose") is None, reason="needs docker-compose: make setup-deploy")
@@ -28,9 +28,21 @@ def test_compose_accepts_the_file() -> None:
     """Debian's is of the first generation, which lacks two things that the specification has."""
     compose = {key: value for key, value in COMPOSE.items() if key != "name"}
     gpu = {**compose["services"]["gpu"], "depends_on": ["download"]}
-    compose["services"] = {**compose["services"], "gpu": gpu}
+    replica = {**compose["services"]["replica"], "depends_on": ["migrate"], "deploy": {"replicas": 2}}
+    compose["services"] = {**compose["services"], "gpu": gpu, "replica": replica}
     answer = subprocess.run(
-        ["docker-compose", "-f", "-", "--project-directory", FOLDER, "--profile", "gpu", "config"],
+        [
+            "docker-compose",
+            "-f",
+            "-",
+            "--project-directory",
+            FOLDER,
+            "--profile",
+            "gpu",
+            "--profile",
+            "cluster",
+            "config",
+        ],
         input=json.dumps(compose),
         capture_output=True,
         text=True,
@@ -85,8 +97,8 @@ def test_images_are_those_of_the_build_file() -> None:
 
 
 def test_images_of_others_have_a_version() -> None:
-    for name in set(SERVICES) - set(SERVERS) - {"download"}:
-        assert re.search(r":v?\d+\.\d+\.\d+(@sha256:[0-9a-f]{64})?$", SERVICES[name]["image"]), name
+    for name in set(SERVICES) - set(SERVERS) - {"download", "migrate"}:
+        assert re.search(r":v?\d+\.\d+(\.\d+)?(@sha256:[0-9a-f]{64})?$", SERVICES[name]["image"]), name
 
 
 def test_only_the_proxy_is_open_to_other_machines() -> None:
@@ -117,7 +129,7 @@ def test_a_page_of_another_name_is_not_answered() -> None:
 def test_servers_write_to_their_volume_alone() -> None:
     for name in SERVERS:
         assert SERVICES[name]["read_only"] is True
-        assert SERVICES[name]["tmpfs"] == ["/tmp"]
+        assert SERVICES[name]["tmpfs"][0] == "/tmp"
         assert SERVICES[name]["pids_limit"]
     assert SERVICES["cpu"]["mem_limit"]
 
@@ -134,7 +146,7 @@ def test_metrics_are_scraped_where_they_are_and_published_nowhere() -> None:
     assert tuple(targets["names"]) == SERVERS
     for name in SERVERS:
         assert SERVICES[name]["environment"]["FIRSTWORD_METRICS_PORT"] == str(targets["port"])
-        assert not any(port.endswith(f":{targets['port']}") for port in SERVICES[name]["ports"])
+        assert not any(port.endswith(f":{targets['port']}") for port in SERVICES[name].get("ports", ()))
 
 
 def test_servers_have_time_to_drain() -> None:
@@ -160,3 +172,14 @@ def test_grafana_finds_its_dashboards_and_prometheus() -> None:
     assert source["jsonData"]["timeInterval"] == PROMETHEUS["global"]["scrape_interval"]
     home = SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
     assert (FOLDER / "../grafana/json" / Path(home).name).exists()
+
+
+def test_replicas_share_a_store_and_start_once_it_has_its_tables() -> None:
+    replica, migrate = SERVICES["replica"], SERVICES["migrate"]
+    address = replica["environment"]["FIRSTWORD_STORE"]
+    assert migrate["environment"] == {"FIRSTWORD_STORE": address}
+    assert address.partition("@")[2].partition("/")[0] in SERVICES
+    assert replica["depends_on"] == {"migrate": {"condition": "service_completed_successfully"}}
+    command = get_command(cli).commands
+    for word in migrate["command"]:
+        command = getattr(command[word], "commands", {})

@@ -41,6 +41,7 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "stateless": {"replicas": 2, "apiKeys": {"existingSecret": "keys"}, **OWN_VOLUMES},
     "model": {"model": {"name": "CosyVoice2-0.5B"}},
+    "store": {"replicas": 2, "store": {"url": "postgresql://firstword:sesame@db/firstword"}},
 }
 
 
@@ -88,7 +89,7 @@ def test_a_pod_is_given_the_time_to_drain() -> None:
 @needs_helm
 @pytest.mark.parametrize("values", [{"replicas": 2}, {"autoscaling": {"enabled": True}}], ids=str)
 def test_several_replicas_do_not_fight_for_one_volume(values: dict[str, Any]) -> None:
-    with pytest.raises(Exception, match=r"set persistence\.accessMode to ReadWriteMany"):
+    with pytest.raises(Exception, match=r"set store\.url to a PostgreSQL, persistence\.accessMode"):
         rendered(values)
     rendered({**values, **OWN_VOLUMES})
 
@@ -109,6 +110,24 @@ def test_keys_are_in_a_secret_alone() -> None:
     secret = resources.pop(("Secret", "demo-keys"))
     assert secret["stringData"] == {"api-keys": "anna:sesame"}
     assert "sesame" not in yaml.safe_dump(list(resources.values()))
+
+
+@needs_helm
+def test_replicas_with_a_store_need_no_volume_and_migrate_first() -> None:
+    resources = rendered(CASES["store"])
+    secret = resources.pop(("Secret", "demo-store"))
+    assert secret["stringData"] == {"store": "postgresql://firstword:sesame@db/firstword"}
+    assert "sesame" not in yaml.safe_dump(list(resources.values()))
+    assert ("PersistentVolumeClaim", "demo-data") not in resources
+    deployment = resources["Deployment", "demo"]["spec"]
+    (migrate,), (server,) = (
+        deployment["template"]["spec"][kind] for kind in ("initContainers", "containers")
+    )
+    assert migrate["args"] == ["store", "migrate"]
+    assert migrate["env"][0] in server["env"]
+    assert deployment["strategy"]["type"] == "RollingUpdate"
+    egress = resources["NetworkPolicy", "demo"]["spec"]["egress"]
+    assert {port["port"] for rule in egress for port in rule["ports"]} == {53, 5432}
 
 
 @needs_helm

@@ -16,7 +16,7 @@ import websockets
 
 from firstword.app.audio.loudness import integrated_lufs
 from firstword.app.options import BUILTIN_CHECKPOINT
-from firstword.app.telemetry.usage import UsageFile
+from firstword.app.telemetry.usage import UsageStore
 from tests.e2e.server import Server, serving
 from tests.support.service_client import PATIENCE_S, TEXT, client, heard_before_the_end, measured, spoken
 
@@ -194,7 +194,7 @@ async def test_a_term_signal_lets_streams_finish_and_keeps_what_their_key_used(t
         assert len(first) + sum(map(len, rest)) > 2 * 24_000 * 6
         assert await asyncio.to_thread(server.process.wait, 60) == 0
         server.wait_for_line("outcome=ok")
-    with closing(UsageFile(tmp_path / "usage.sqlite3")) as file:
+    with closing(UsageStore.open(tmp_path / "usage.sqlite3")) as file:
         used = file.read()["anna"]
     assert (used.requests, used.characters) == (1, 3 * len(TEXT))
     assert used.audio_s == pytest.approx((len(first) + sum(map(len, rest))) / 48_000)

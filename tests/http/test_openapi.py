@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, settings
 from schemathesis.checks import not_a_server_error
 
 from firstword.app.telemetry.metrics import Metrics
-from firstword.app.telemetry.usage import Usage, UsageFile
+from firstword.app.telemetry.usage import Usage, UsageStore
 from tests.support.serving import build_app, make_services
 
 _directory = tempfile.TemporaryDirectory()  # of the whole module: its tests are made when it is imported
 atexit.register(_directory.cleanup)
 _usage = Usage(Path(_directory.name) / "usage.sqlite3", Metrics())
-_usage._file = UsageFile(Path(_directory.name) / "usage.sqlite3")
+_usage._file = UsageStore.open(Path(_directory.name) / "usage.sqlite3")
 _usage.began_at = "2026-01-01T00:00:00+00:00"
 schema = schemathesis.openapi.from_asgi("/openapi.json", build_app(make_services(usage=_usage)))
 

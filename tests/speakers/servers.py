@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from firstword.app.speakers.registry import SpeakerRegistry
+from firstword.app.speakers.registry import RegistryHooks, SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
 from tests.speakers.fakes import STATE_BYTES, FakeNetworks
 
@@ -27,8 +27,7 @@ class Servers:
         """prepares: the built-in speakers, to the end."""
         settings = {
             "max_cache_bytes": 100 * STATE_BYTES,
-            "on_hit": self.hit,
-            "on_miss": self.miss,
+            "hooks": RegistryHooks(self.hit, self.miss),
             **settings,
         }
         store = await asyncio.to_thread(SpeakerStore, self.path)

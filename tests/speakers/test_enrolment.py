@@ -25,7 +25,8 @@ from firstword.app.speakers.bundle import pack, unpack
 from firstword.app.speakers.enrolment import MAX_PROMPT_TOKENS, SpeakerNetworks
 from firstword.app.speakers.quality import MIN_TRANSCRIPT_FIT, estimate_quality
 from firstword.app.speakers.registry import SpeakerRegistry
-from firstword.app.speakers.store import SpeakerStore, StoredSpeaker
+from firstword.app.speakers.store import SpeakerStore
+from firstword.app.speakers.tables import StoredSpeaker
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.frontend.features import FrontendError
 from firstword.models.frontend.mel_match import NO_CHANGE

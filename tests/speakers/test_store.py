@@ -14,8 +14,9 @@ import pytest
 from firstword.app.database import DatabaseError
 from firstword.app.errors import SpeakerExists
 from firstword.app.speakers.interface import Quality
-from firstword.app.speakers.store import SpeakerRow, SpeakerStore, StoredSpeaker
+from firstword.app.speakers.store import SpeakerStore
 from firstword.app.speakers.store_file import reserve_of
+from firstword.app.speakers.tables import SpeakerChange, SpeakerRow, StoredSpeaker
 
 OpenStore = Callable[[], SpeakerStore]
 
@@ -67,7 +68,7 @@ def test_stores_of_one_file_see_each_other_at_once(open_store: OpenStore) -> Non
     assert other.rows() == (row,)
     assert other.row("mia") == row
 
-    other.update("mia", "Good day.", None)
+    other.update("mia", SpeakerChange("Good day.", None))
     assert [found.transcript for found in one.rows()] == ["Good day."]
 
     other.delete("mia")
@@ -117,7 +118,7 @@ def test_an_update_leaves_what_is_not_given_and_removes_an_empty_language(open_s
     store.insert(speaker())
 
     def updated(transcript: str | None, language: str | None) -> tuple[str, str | None]:
-        row = store.update("mia", transcript, language)
+        row = store.update("mia", SpeakerChange(transcript, language))
         assert row is not None
         assert row == store.row("mia")
         return row.transcript, row.language
@@ -125,7 +126,7 @@ def test_an_update_leaves_what_is_not_given_and_removes_an_empty_language(open_s
     assert updated(None, "de") == ("Hello.", "de")
     assert updated("", None) == ("", "de")
     assert updated(None, "") == ("", None)
-    assert store.update("nobody", "x", "y") is None
+    assert store.update("nobody", SpeakerChange("x", "y")) is None
 
 
 def test_features_of_a_deleted_speaker_go_nowhere(open_store: OpenStore) -> None:
@@ -165,13 +166,13 @@ def test_a_writer_waits_for_another_and_lookups_do_not(open_store: OpenStore, pa
     row = store.insert(speaker())
     with closing(sqlite3.connect(path, isolation_level=None)) as other, ThreadPoolExecutor(1) as pool:
         other.execute("BEGIN IMMEDIATE")
-        writing = pool.submit(store.update, "mia", "Later.", None)
+        writing = pool.submit(store.update, "mia", SpeakerChange("Later."))
 
         assert store.row("mia") == row
         assert not writing.done()
         other.execute("COMMIT")
 
-        assert writing.result(timeout=30) == replace(row, transcript="Later.")
+        assert writing.result(timeout=30) == replace(row, transcript="Later.", version=2)
 
 
 def test_a_commit_is_on_the_disk_before_it_returns(open_store: OpenStore, path: Path) -> None:

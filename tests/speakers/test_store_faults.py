@@ -16,8 +16,9 @@ import pytest
 
 from firstword.app.errors import SpeakerDamaged, StoreFull, StoreUnavailable
 from firstword.app.speakers.interface import Quality, StoreHealth
-from firstword.app.speakers.store import SpeakerRow, SpeakerStore, StoredSpeaker
+from firstword.app.speakers.store import SpeakerStore
 from firstword.app.speakers.store_file import RESERVE_BYTES, reserve_of
+from firstword.app.speakers.tables import SpeakerChange, SpeakerRow, StoredSpeaker
 from tests.speakers.recordings import recording
 from tests.speakers.servers import Servers
 
@@ -89,7 +90,7 @@ def test_nothing_is_registered_in_a_file_that_is_not_there(
 
     with caplog.at_level(logging.ERROR), pytest.raises(StoreUnavailable, match="nothing was saved"):
         store.insert(speaker("late"))
-    for attempt in (lambda: store.update("s0", "Other.", None), lambda: store.delete("s0")):
+    for attempt in (lambda: store.update("s0", SpeakerChange("Other.")), lambda: store.delete("s0")):
         with pytest.raises(StoreUnavailable):
             attempt()
 
@@ -235,7 +236,10 @@ def test_damage_to_one_speaker_is_found_at_the_start_and_can_be_removed(
         damaged_id = id_of(store, "s3")
         assert store.damaged == {damaged_id}
         assert "speaker s3 is damaged" in caplog.text
-        for attempt in (lambda: store.read(damaged_id), lambda: store.update("s3", "Other.", None)):
+        for attempt in (
+            lambda: store.read(damaged_id),
+            lambda: store.update("s3", SpeakerChange("Other.")),
+        ):
             with pytest.raises(SpeakerDamaged, match="'s3' is damaged; delete it and register it again"):
                 attempt()
         assert not list(path.parent.glob("*.damaged-*"))
@@ -312,7 +316,7 @@ def test_other_processes_go_on_after_a_damaged_speaker_was_removed(path: Path) -
 
         assert [row.name for row in other.rows()] == ["s0", "s1", "s2", "s4", "s5"]
         assert other.insert(speaker("s3")) in one.rows()
-        assert other.update("s2", "Other.", None) is not None
+        assert other.update("s2", SpeakerChange("Other.")) is not None
     with closing(SpeakerStore(path, max_check_s=60)) as store:
         assert store.damaged == frozenset()
 

@@ -1,11 +1,11 @@
 """Speakers without recordings, for tests of the transport."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from firstword.app.clients import Access, Client
-from firstword.app.errors import InvalidRequest, SpeakerExists, SpeakerNotFound
-from firstword.app.speakers.interface import Quality, SentRecording, SpeakerInfo, StoreHealth
+from firstword.app.errors import InvalidRequest, SpeakerChanged, SpeakerExists, SpeakerNotFound
+from firstword.app.speakers.interface import Quality, RequestKey, SentRecording, SpeakerInfo, StoreHealth
 
 HUM = SpeakerInfo(
     name="hum",
@@ -33,6 +33,15 @@ class FakeSpeakers:
 
     def list(self, client: Client) -> list[SpeakerInfo]:
         return sorted(self.speakers.values(), key=lambda speaker: (speaker.kind != "builtin", speaker.name))
+
+    def page(self, client: Client, after: str | None, limit: int) -> tuple[Sequence[SpeakerInfo], str | None]:
+        behind = [speaker for speaker in self.list(client) if after is None or speaker.name > after]
+        return behind[:limit], behind[limit - 1].name if behind[limit:] else None
+
+    async def once(
+        self, request: RequestKey, client: Client, enrol: Callable[[], Awaitable[SpeakerInfo]]
+    ) -> SpeakerInfo:
+        return await enrol()
 
     def count(self) -> int:
         return len(self.speakers)
@@ -82,8 +91,11 @@ class FakeSpeakers:
         client: Client,
         access: Access | None = None,
         lexicon: Mapping[str, str] | None = None,
+        version: int | None = None,
     ) -> SpeakerInfo:
         old = self._registered(name)
+        if version not in (None, old.version):
+            raise SpeakerChanged(f"speaker {name!r} has version {old.version}")
         return self._keep(
             replace(
                 old,

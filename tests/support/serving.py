@@ -63,7 +63,7 @@ def make_services(
     return Service(
         engine=engine or FakeEngine(),
         speakers=speakers or FakeSpeakers(),
-        consents=ConsentStore(Database(None, SPEAKERS)),
+        consents=ConsentStore.of_file(Database(None, SPEAKERS)),
         stages=stages or FakeStages(),
         metrics=metrics,
         auth=Authenticator(key_ring, UrlSigner(b"secret of the test", key_ring, now), has_public_lists),

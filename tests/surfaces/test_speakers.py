@@ -24,6 +24,7 @@ FIELDS = {
     "language",
     "quality",
     "prompt_tokens",
+    "version",
     "cached",
     "damaged",
     "owner",

@@ -13,7 +13,7 @@ from firstword.app.errors import StoreUnavailable
 from firstword.app.options import InvalidOptions
 from firstword.app.telemetry import usage as usage_module
 from firstword.app.telemetry.metrics import Metrics
-from firstword.app.telemetry.usage import MAX_LABELS, OTHER, Usage, UsageFile, UsedByClient
+from firstword.app.telemetry.usage import MAX_LABELS, OTHER, Usage, UsageStore, UsedByClient
 from tests.support.readings import samples, value
 
 pytestmark = pytest.mark.anyio
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 def read_file(path: Path) -> dict[str, UsedByClient]:
     """As another server would."""
-    with closing(UsageFile(path)) as file:
+    with closing(UsageStore.open(path)) as file:
         return file.read()
 
 
@@ -57,14 +57,14 @@ async def test_counts_are_written_together_and_soon(path: Path, monkeypatch: pyt
     written = asyncio.Event()
     writes: list[object] = []
     loop = asyncio.get_running_loop()
-    add = UsageFile.add
+    add = UsageStore.add
 
-    def add_and_tell(file: UsageFile, counts: dict[str, UsedByClient]) -> None:
+    def add_and_tell(file: UsageStore, counts: dict[str, UsedByClient]) -> None:
         add(file, counts)
         writes.append(counts)
         loop.call_soon_threadsafe(written.set)
 
-    monkeypatch.setattr(UsageFile, "add", add_and_tell)
+    monkeypatch.setattr(UsageStore, "add", add_and_tell)
     async with Usage(path, Metrics()) as usage:
         for _ in range(1000):
             usage.count("anna", 1, 0.0)
@@ -80,21 +80,21 @@ async def test_what_cannot_be_written_is_kept_and_written_later(
     monkeypatch.setattr(usage_module, "WRITE_INTERVAL_S", 0.01)
     failed = asyncio.Event()
     loop = asyncio.get_running_loop()
-    add = UsageFile.add
+    add = UsageStore.add
 
-    def fail(file: UsageFile, counts: dict[str, UsedByClient]) -> None:
+    def fail(file: UsageStore, counts: dict[str, UsedByClient]) -> None:
         loop.call_soon_threadsafe(failed.set)
         raise sqlite3.OperationalError("database or disk is full")
 
     async with Usage(path, Metrics()) as usage:
-        monkeypatch.setattr(UsageFile, "add", fail)
+        monkeypatch.setattr(UsageStore, "add", fail)
         usage.count("anna", 10, 1.0)
         for _ in range(3):
             failed.clear()
             async with asyncio.timeout(20):
                 await failed.wait()
         assert await usage.read() == {"anna": UsedByClient(1, 10, 1.0)}
-        monkeypatch.setattr(UsageFile, "add", add)
+        monkeypatch.setattr(UsageStore, "add", add)
     assert read_file(path) == {"anna": UsedByClient(1, 10, 1.0)}
     messages = [record.message for record in caplog.records if record.levelno == logging.ERROR]
     assert len([message for message in messages if "and is kept: database or disk is full" in message]) == 1

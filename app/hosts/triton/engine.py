@@ -15,7 +15,7 @@ from firstword.app.http.errors import INTERNAL, error_message, rejections_counte
 from firstword.app.http.metrics_port import metrics_server
 from firstword.app.http.rpc.call import STATUS
 from firstword.app.options import InvalidOptions
-from firstword.app.service import running
+from firstword.app.service import running, shared_store
 from firstword.app.settings import load_settings
 from firstword.app.surfaces.grpc.server import GrpcServer
 from firstword.app.surfaces.inference.inference import Caller, Inference
@@ -68,7 +68,8 @@ async def opened_engine(family: str, checkpoint: Path | None, has_stages: bool) 
     settings = settings.model_copy(update={"server": server})
     configure_logging(settings.log.log_level, settings.log.log_format)
     async with AsyncExitStack() as stack:
-        service = await stack.enter_async_context(running(settings))
+        postgres = await stack.enter_async_context(shared_store(settings))
+        service = await stack.enter_async_context(running(settings, postgres=postgres))
         if service.stages.family != family:
             raise InvalidOptions(
                 f"{checkpoint or 'the built-in voice'} is a {service.stages.family}, and the repository was "

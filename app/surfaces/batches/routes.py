@@ -3,9 +3,12 @@
 import asyncio
 import zipfile
 from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
+from starlette.background import BackgroundTask
 from starlette.concurrency import iterate_in_threadpool
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
@@ -15,6 +18,7 @@ from firstword.app.clients import Client
 from firstword.app.errors import InvalidRequest, PathNotFound, TextTooLong, UploadTooLarge
 from firstword.app.http.errors import rejections_counted
 from firstword.app.http.forms import JsonOrFormRoute
+from firstword.app.http.idempotency import request_key
 from firstword.app.http.limits import BodyLimit
 from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, binary_answers
@@ -34,7 +38,7 @@ from firstword.app.surfaces.batches.schemas import (
     item_answer,
     parsed_items,
 )
-from firstword.app.surfaces.batches.store import Batch, NewItem
+from firstword.app.surfaces.batches.store import Batch, BatchStore, NewItem
 
 MAX_LISTED = 1000
 _PIECE_BYTES = 256 * 1024
@@ -78,7 +82,8 @@ async def create_batch(
                 await item.reference(service.limits.max_reference_bytes)
             except InvalidRequest as error:
                 raise InvalidRequest(f"items[{index}]: {error.message}", "items") from None
-        batch = await batches.run(batches.store.add, client.name, new)
+        key = request_key(request, repr(new).encode())
+        batch = await batches.run(batches.store.add, client.name, new, key)
         batches.changed.set()
     return batch_answer(batch)
 
@@ -126,7 +131,18 @@ async def get_item_audio(id: str, number: int, request: Request, batches: Batche
             media_type = next(
                 info.media_type for format, info in FORMATS.items() if name.endswith(f".{format}")
             )
-            return FileResponse(path, headers=_HEADERS, media_type=media_type, filename=name)
+            reading = ExitStack()
+            try:
+                at = await batches.run(reading.enter_context, batches.store.audio(batch.id, number, path))
+            except FileNotFoundError:
+                break  # it was deleted meanwhile
+            return FileResponse(
+                at,
+                headers=_HEADERS,
+                media_type=media_type,
+                filename=name,
+                background=BackgroundTask(reading.close),
+            )
     raise PathNotFound(f"item {number} of batch {batch.id} is not there, or not done; its list of items says")
 
 
@@ -147,7 +163,7 @@ async def get_batch_audio(id: str, request: Request, service: ServiceHere, batch
     }
 
     async def pieces() -> AsyncGenerator[bytes]:
-        async for piece in iterate_in_threadpool(_zipped(files)):
+        async for piece in iterate_in_threadpool(_zipped(batch.id, files, batches.store)):
             yield piece
 
     return BodyResponse(pieces(), lambda: headers, service.limits.slow_listener_timeout_s)
@@ -237,17 +253,13 @@ class _Sink:
         return taken
 
 
-def _zipped(files: Sequence[tuple[int, str, Any]]) -> Iterator[bytes]:
-    """files: number, name and path of each. Stored as they are: audio hardly compresses."""
+def _zipped(id: str, files: Sequence[tuple[int, str, Path]], store: BatchStore) -> Iterator[bytes]:
+    """files: number, name and path of each of the batch. Stored as they are: audio hardly compresses."""
     sink = _Sink()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as archive:  # type: ignore[call-overload]
-        for _, name, path in files:
-            try:
-                source = path.open("rb")
-            except FileNotFoundError:
-                continue  # the batch was deleted meanwhile
-            with source:
-                entry = zipfile.ZipInfo.from_file(path, name)
+        for number, name, path in files:
+            with suppress(FileNotFoundError), store.audio(id, number, path) as at, at.open("rb") as source:
+                entry = zipfile.ZipInfo.from_file(at, name)
                 with archive.open(entry, "w") as target:
                     while piece := source.read(_PIECE_BYTES):
                         target.write(piece)

@@ -22,6 +22,7 @@ from firstword.app.surfaces.batches.schemas import ItemFields
 from firstword.app.surfaces.batches.store import Job
 
 SLOTS_PER_ITEM = 8  # as of files: beside all slots there is room for so few
+LOOK_AGAIN_S = 5.0  # for items of a server that died, where several share the batches
 RETRY_AFTER_S = 30.0  # where the disk, or its share for batches, is full
 
 logger = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ class BatchRunner:
                 await self._wait(RETRY_AFTER_S)
                 continue
             if job is None:
-                await batches.changed.wait()
+                await self._wait(LOOK_AGAIN_S if batches.store.is_shared else None)
                 continue
             try:
                 wait_s = await self._speak(job)
@@ -75,8 +76,8 @@ class BatchRunner:
             await self._batches.run(self._batches.store.release, self._unspoken[0])
             del self._unspoken[0]
 
-    async def _wait(self, seconds: float) -> None:
-        """Until something changes, or so long."""
+    async def _wait(self, seconds: float | None) -> None:
+        """Until something changes, or so long; None: however long that takes."""
         try:
             async with asyncio.timeout(seconds):
                 await self._batches.changed.wait()

@@ -1,21 +1,27 @@
-"""Batches in a SQLite file: what is to be spoken, and what became of it; the audio in files beside it."""
+"""Batches: what is to be spoken, and what became of it. In a SQLite file, the audio in files beside it; or in
+PostgreSQL with the audio, where any server speaks the items and serves what was spoken."""
 
 import logging
 import secrets
 import shutil
+import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from firstword.app.database import RETRY_AFTER_S, Database, DatabaseError, Schema
+from firstword.app.database import RETRY_AFTER_S, Database, DatabaseError, Schema, SqlDatabase
 from firstword.app.errors import InvalidRequest, PathNotFound, StoreFull, StoreUnavailable
+from firstword.app.speakers.interface import RequestKey
 
 MAX_UNFINISHED: Final = 20  # batches of one owner
+BATCHES_FILE: Final = "batches.sqlite3"
+REPLICA: Final = "replica-"  # and its name: a folder of audio that is not in the database yet
+AUDIO_PIECE_BYTES: Final = 1 << 20  # of audio in a database
 MAX_BATCHES: Final = 200  # batches of one owner, with the finished ones
 
 ItemState = Literal["queued", "running", "done", "failed", "cancelled"]
@@ -46,11 +52,16 @@ BATCHES = Schema(
             PRIMARY KEY (batch, number)
         ) STRICT, WITHOUT ROWID""",
         "CREATE INDEX IF NOT EXISTS queued_items ON items (number, batch) WHERE state = 'queued'",
+        """CREATE TABLE IF NOT EXISTS batch_keys (
+            owner TEXT NOT NULL, key TEXT NOT NULL, digest BLOB NOT NULL,
+            batch INTEGER NOT NULL REFERENCES batches (number) ON DELETE CASCADE, PRIMARY KEY (owner, key)
+        ) STRICT""",
     ),
 )
 COUNTS = """
 SELECT b.id, b.owner, b.created_at, b.is_cancelled, count(*),
-    sum(i.state = 'queued'), sum(i.state = 'running'), sum(i.state = 'done'), sum(i.state = 'failed'),
+    count(*) FILTER (WHERE i.state = 'queued'), count(*) FILTER (WHERE i.state = 'running'),
+    count(*) FILTER (WHERE i.state = 'done'), count(*) FILTER (WHERE i.state = 'failed'),
     sum(i.num_bytes), sum(i.audio_s)
 FROM batches b JOIN items i ON i.batch = b.number
 """
@@ -115,23 +126,35 @@ class Job:
 
 
 class BatchStore:
-    """Thread-safe; every method may wait for a disk. One process at a time has the file.
+    """Thread-safe; every method may wait for a disk. One process at a time has the file; a database many
+    servers, each of which speaks items of its own, and those of one that died.
 
     Any method raises StoreUnavailable while the file cannot be used, and DatabaseError if it is damaged.
     """
 
-    def __init__(self, directory: Path | None, max_bytes: int) -> None:
+    def __init__(
+        self,
+        directory: Path | None,
+        max_bytes: int,
+        shared: SqlDatabase | None = None,
+        replica: str = "",
+    ) -> None:
         """directory: None keeps all in memory but audio, of which there is none. max_bytes: of the audio and
-        of what waits to be spoken; 0 takes no batches."""
+        of what waits to be spoken; 0 takes no batches. shared: a database instead of a file, in which this
+        server is called `replica`; the directory is for audio that is not finished."""
         self.max_bytes = max_bytes
         self._lock = threading.Lock()  # of the next three
         self._room_bytes = max_bytes  # beside what is stored
         self._writing_bytes: Counter[Job] = Counter()  # of audio whose item is not finished
         self._wanted_bytes = 0  # room that an item lacked, before one is taken again
         self._directory = directory
-        self._database: Database | None = None
+        self._replica = replica
+        self._database: SqlDatabase | None = None
         self._reason = "this server takes no batches: FIRSTWORD_BATCH_DISK_MB is 0"
-        if max_bytes:
+        if max_bytes and shared is not None:
+            self._database = shared
+            self._directory = None if directory is None else self._own_folder(directory)
+        elif max_bytes:
             try:
                 self._database = self._opened()
             except (DatabaseError, StoreFull, StoreUnavailable) as error:
@@ -142,41 +165,83 @@ class BatchStore:
                 )
 
     def close(self) -> None:
+        if self.is_shared and self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
         if self._database is not None:
             self._database.close()
             self._database = None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other servers may add to it, and finish what they have added."""
+        return self._database is not None and self._database.is_shared
 
     def is_in_place(self) -> bool:
         """Return whether what was taken would be found after a restart."""
         return self._database is None or self._database.is_in_place()
 
-    def add(self, owner: str, items: Sequence[NewItem]) -> Batch:
-        """Raises InvalidRequest where the owner has too many, StoreFull where there is no room."""
+    def add(self, owner: str, items: Sequence[NewItem], request: RequestKey | None = None) -> Batch:
+        """Return that of before where the request was served before.
+
+        Raises InvalidRequest where the owner has too many, or the request's key came with another one;
+        StoreFull where there is no room.
+        """
         id = f"batch_{secrets.token_hex(12)}"
         database = self._file()
         with database.writing():
-            num_batches, unfinished = database.execute(
-                """SELECT count(*), total((SELECT count(*) FROM items i WHERE i.batch = b.number
-                AND i.state IN ('queued', 'running')) > 0) FROM batches b WHERE b.owner = ?""",
-                (owner,),
-            ).fetchone()
-            if unfinished >= MAX_UNFINISHED or num_batches >= MAX_BATCHES:
-                raise InvalidRequest(
-                    f"this key has {num_batches} batches, {unfinished:.0f} of them not finished; at "
-                    f"most {MAX_BATCHES} and {MAX_UNFINISHED} may be: wait for some, or delete some"
-                )
-            self._check_space(sum(len(item.request) for item in items))
-            row = database.execute(
-                "INSERT INTO batches (id, owner, created_at) VALUES (?, ?, ?)", (id, owner, int(time.time()))
+            made = None if request is None else self._made_with(owner, request)
+            if made is None:
+                self._insert(id, owner, items, request)
+        return self.get(made or id)
+
+    def _made_with(self, owner: str, request: RequestKey) -> str | None:
+        found = (
+            self._file()
+            .execute(
+                """SELECT b.id, k.digest FROM batch_keys k JOIN batches b ON b.number = k.batch
+            WHERE k.owner = ? AND k.key = ?""",
+                (owner, request.key),
             )
-            database.execute_many(
-                "INSERT INTO items (batch, number, name, suffix, request) VALUES (?, ?, ?, ?, ?)",
-                (
-                    (row.lastrowid, number, item.name, item.suffix, item.request)
-                    for number, item in enumerate(items, start=1)
-                ),
+            .fetchone()
+        )
+        if found is None:
+            return None
+        id, digest = found
+        request.refuse_other(bytes(digest))
+        return str(id)
+
+    def _insert(self, id: str, owner: str, items: Sequence[NewItem], request: RequestKey | None) -> None:
+        """Within a transaction."""
+        database = self._file()
+        num_batches, unfinished = database.execute(
+            """SELECT count(*), count(*) FILTER (WHERE EXISTS (SELECT 1 FROM items i
+            WHERE i.batch = b.number AND i.state IN ('queued', 'running'))) FROM batches b
+            WHERE b.owner = ?""",
+            (owner,),
+        ).fetchone()
+        if unfinished >= MAX_UNFINISHED or num_batches >= MAX_BATCHES:
+            raise InvalidRequest(
+                f"this key has {num_batches} batches, {unfinished} of them not finished; at "
+                f"most {MAX_BATCHES} and {MAX_UNFINISHED} may be: wait for some, or delete some"
             )
-        return self.get(id)
+        self._check_space(sum(len(item.request) for item in items))
+        (batch,) = database.execute(
+            "INSERT INTO batches (id, owner, created_at) VALUES (?, ?, ?) RETURNING number",
+            (id, owner, int(time.time())),
+        ).fetchone()
+        database.execute_many(
+            "INSERT INTO items (batch, number, name, suffix, request) VALUES (?, ?, ?, ?, ?)",
+            (
+                (batch, number, item.name, item.suffix, item.request)
+                for number, item in enumerate(items, start=1)
+            ),
+        )
+        if request is not None:
+            database.execute(
+                "INSERT INTO batch_keys (owner, key, digest, batch) VALUES (?, ?, ?, ?)",
+                (owner, request.key, request.digest, batch),
+            )
+        database.announce()
 
     def get(self, id: str) -> Batch:
         """Raises PathNotFound."""
@@ -192,9 +257,9 @@ class BatchStore:
         database = self._file()
         with database.reading():
             found = database.execute(
-                f"""{COUNTS} WHERE ?1 IS NULL OR b.owner = ?1
-                GROUP BY b.number ORDER BY b.number DESC LIMIT ?2""",
-                (owner, limit),
+                f"""{COUNTS} WHERE :is_all = 1 OR b.owner = :owner
+                GROUP BY b.number ORDER BY b.number DESC LIMIT :limit""",
+                {"is_all": int(owner is None), "owner": owner or "", "limit": limit},
             ).fetchall()
         return [_batch(one) for one in found]
 
@@ -209,6 +274,37 @@ class BatchStore:
                 (id, after, limit),
             ).fetchall()
         return [Item(*one) for one in found]
+
+    @contextmanager
+    def audio(self, id: str, number: int, path: Path) -> Iterator[Path]:
+        """Give where the audio of an item is, of which `files` says the path, while it is read.
+
+        Raises FileNotFoundError where it was deleted meanwhile.
+        """
+        if not self.is_shared:
+            yield path
+            return
+        with tempfile.NamedTemporaryFile(dir=self._directory, suffix=path.suffix) as file:
+            for piece in self._pieces(id, number):
+                file.write(piece)
+            file.flush()
+            if not file.tell():
+                raise FileNotFoundError(path)
+            yield Path(file.name)
+
+    def _pieces(self, id: str, number: int) -> Iterator[bytes]:
+        database, piece = self._file(), 0
+        while True:
+            with database.reading():
+                found = database.execute(
+                    """SELECT data FROM audio WHERE batch = (SELECT number FROM batches WHERE id = ?)
+                    AND number = ? AND piece = ?""",
+                    (id, number, piece),
+                ).fetchone()
+            if found is None:
+                return
+            yield bytes(found[0])
+            piece += 1
 
     def files(self, id: str) -> list[tuple[int, str, Path]]:
         """Number, name with its suffix, and path of every item that is done."""
@@ -257,24 +353,28 @@ class BatchStore:
         """
         database = self._file()
         with database.writing():
+            self._requeue_of_dead()
             found = database.execute(
-                """SELECT b.id, b.owner, b.number, i.number, request, suffix FROM items i
-                JOIN batches b ON b.number = i.batch WHERE state = 'queued'
-                ORDER BY i.number, i.batch LIMIT 1"""
+                f"""SELECT i.batch, i.number, request, suffix FROM items i WHERE state = 'queued'
+                ORDER BY i.number, i.batch LIMIT 1 {database.skip_locked}"""
             ).fetchone()
             if found is None:
                 return None
             self._check_space(0, self._wanted_bytes)
-            id, owner, batch, number, request, suffix = found
+            batch, number, request, suffix = found
+            id, owner = database.execute(
+                "SELECT id, owner FROM batches WHERE number = ?", (batch,)
+            ).fetchone()
             path = self._path(id, number, suffix)
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # first: it may fail
+            claim = f", claimed_by = '{self._replica}'" if self.is_shared else ""
             database.execute(
-                "UPDATE items SET state = 'running' WHERE batch = ? AND number = ?", (batch, number)
+                f"UPDATE items SET state = 'running'{claim} WHERE batch = ? AND number = ?", (batch, number)
             )
         return Job(id, owner, number, request, path)
 
     def finish(self, job: Job, num_bytes: int, audio_s: float) -> bool:
-        """Return whether it was still wanted; its text is forgotten."""
+        """Return whether it was still wanted; its text is forgotten. The audio is at the job's path."""
         with self._lock:
             self._room_bytes -= num_bytes
         return self._end(job, ("done", num_bytes, audio_s, None, None))
@@ -287,7 +387,7 @@ class BatchStore:
         database = self._file()
         with database.writing():
             released = database.execute(
-                """UPDATE items SET state = 'queued' WHERE state = 'running' AND number = ?
+                f"""UPDATE items SET state = 'queued' WHERE {self._own} AND number = ?
                 AND batch = (SELECT number FROM batches WHERE id = ?)""",
                 (job.number, job.batch),
             )
@@ -330,12 +430,12 @@ class BatchStore:
 
     def _opened(self) -> Database:
         """What ran when the process ended is to be spoken again. Remove what belongs to no batch."""
-        path = None if self._directory is None else self._directory / "batches.sqlite3"
+        path = None if self._directory is None else self._directory / BATCHES_FILE
         database = Database(path, BATCHES, 1.0, is_exclusive=True)
         try:
             with database.writing():
                 database.execute("UPDATE items SET state = 'queued' WHERE state = 'running'")
-                known = {id for (id,) in database.execute("SELECT id FROM batches")}
+                known = {id for (id,) in database.execute("SELECT id FROM batches").fetchall()}
             with database.errors_named():
                 self._sweep(known)
         except BaseException:
@@ -352,6 +452,40 @@ class BatchStore:
         for unfinished in self._directory.glob("*/*.part"):
             unfinished.unlink(missing_ok=True)
 
+    @property
+    def _own(self) -> str:
+        """What of SQL is true of an item that this server speaks."""
+        return "state = 'running'" + (f" AND claimed_by = '{self._replica}'" if self.is_shared else "")
+
+    def _requeue_of_dead(self) -> None:
+        """Within a transaction: what was begun by a server that lives no more is to be spoken again."""
+        if self.is_shared:
+            self._file().execute(
+                """UPDATE items SET state = 'queued', claimed_by = NULL WHERE state = 'running'
+                AND claimed_by NOT IN (SELECT name FROM replicas)"""
+            )
+
+    def _keep_audio(self, job: Job) -> None:
+        """Within a transaction: put the audio into the database, where every server finds it."""
+        database = self._file()
+        (batch,) = database.execute("SELECT number FROM batches WHERE id = ?", (job.batch,)).fetchone()
+        with job.path.open("rb") as file:
+            number = 0
+            while data := file.read(AUDIO_PIECE_BYTES):
+                database.execute("INSERT INTO audio VALUES (?, ?, ?, ?)", (batch, job.number, number, data))
+                number += 1
+
+    def _own_folder(self, directory: Path) -> Path:
+        """Return this server's, made, with those of dead ones removed: several may have one directory."""
+        with self._file().reading():
+            alive = {name for (name,) in self._file().execute("SELECT name FROM replicas").fetchall()}
+        own = directory / f"{REPLICA}{self._replica}"
+        own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in directory.glob(f"{REPLICA}*"):
+            if folder.name.removeprefix(REPLICA) not in alive:
+                shutil.rmtree(folder, ignore_errors=True)
+        return own
+
     def _path(self, id: str, number: int, suffix: str) -> Path:
         return (self._directory or Path()) / id / f"{number}.{suffix}"
 
@@ -361,10 +495,10 @@ class BatchStore:
         Within a transaction.
         """
         assert self._database is not None, "within a transaction"
-        query = "SELECT total(num_bytes) + total(length(request)) FROM items"
-        (used,) = self._database.execute(query).fetchone()
+        query = "SELECT coalesce(sum(num_bytes), 0) + coalesce(sum(length(request)), 0) FROM items"
+        used = int(self._database.execute(query).fetchone()[0])
         with self._lock:
-            self._room_bytes = self.max_bytes - int(used)
+            self._room_bytes = self.max_bytes - used
             if self._room_bytes < self._writing_bytes.total() + num_bytes + spare_bytes:
                 raise self._full()
             self._room_bytes -= num_bytes
@@ -380,14 +514,18 @@ class BatchStore:
         database = self._file()
         with database.writing(erases=True):
             ended = database.execute(
-                """UPDATE items SET state = ?, num_bytes = ?, audio_s = ?, code = ?, message = ?, request = ''
-                WHERE state = 'running' AND number = ?
+                f"""UPDATE items SET state = ?, num_bytes = ?, audio_s = ?, code = ?, message = ?,
+                request = '' WHERE {self._own} AND number = ?
                 AND batch = (SELECT number FROM batches WHERE id = ?)""",
                 (*outcome, job.number, job.batch),
             )
+            if ended.rowcount and self.is_shared and job.path.exists():
+                self._keep_audio(job)
+        if self.is_shared:
+            job.path.unlink(missing_ok=True)
         return ended.rowcount > 0
 
-    def _file(self) -> Database:
+    def _file(self) -> SqlDatabase:
         """Raises StoreUnavailable where there is none."""
         if self._database is None:
             raise StoreUnavailable(self._reason, RETRY_AFTER_S)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from firstword.app.http.service import Service
 from firstword.app.http.surface import HttpSurface, SurfaceHealth
@@ -13,26 +14,47 @@ from firstword.app.surfaces.batches.queue import Batches
 from firstword.app.surfaces.batches.runner import BatchRunner
 from firstword.app.surfaces.batches.store import BatchStore
 
+if TYPE_CHECKING:
+    from firstword.app.postgresql import Postgres  # psycopg is an extra
+
 
 class BatchSurface(HttpSurface):
-    def __init__(self, options: BatchOptions, directory: Path | None) -> None:
-        """directory: None keeps all in memory but audio, of which there is none."""
+    def __init__(
+        self, options: BatchOptions, directory: Path | None, postgres: "Postgres | None" = None
+    ) -> None:
+        """directory: None keeps all in memory but audio, of which there is none. postgres: where batches are
+        kept that several servers work off."""
         super().__init__("batches", routes.router.routes)
         self.options: BatchOptions = options
         self.batches = Batches(BatchStore(None, 0))  # takes none until it runs
         self._directory = directory
+        self._postgres = postgres
         self._runner: BatchRunner | None = None  # None: it does not run
 
     @asynccontextmanager
     async def running(self, service: Service) -> AsyncIterator[None]:
-        store = await asyncio.to_thread(BatchStore, self._directory, self.options.disk_bytes)
-        self.batches = Batches(store, service.metrics.worker_failures.labels("batches").inc)
+        postgres, disk_bytes = self._postgres, self.options.disk_bytes
+        if postgres is None:
+            store = await asyncio.to_thread(BatchStore, self._directory, disk_bytes)
+        else:
+            database = postgres.database("batches")
+            store = BatchStore(self._directory, disk_bytes, database, postgres.replica)
+        self.batches = batches = Batches(store, service.metrics.worker_failures.labels("batches").inc)
+        loop = asyncio.get_running_loop()
+
+        def hear(subjects: frozenset[str]) -> None:
+            if "batches" in subjects:
+                loop.call_soon_threadsafe(batches.changed.set)
+
+        unsubscribe = None if postgres is None else postgres.subscribe(hear)
         service.metrics.batch_items_waiting.set_function(lambda: float(store.num_waiting))
         self._runner = BatchRunner(service, self.batches)
         self._runner.start()
         try:
             yield
         finally:
+            if unsubscribe is not None:
+                unsubscribe()
             await self._runner.stop()
             store.close()
 

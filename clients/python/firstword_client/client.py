@@ -51,9 +51,10 @@ class AsyncClient:
 
     async def render(self, text: str, format: str = "wav", **options: Any) -> bytes:
         """Return a whole text as a file: wav, pcm, mp3, opus, flac, aac."""
-        answer = await self._http.post(
-            "/tts", json={"text": text, "format": format, "stream": False, **options}
-        )
+        # For proxies that send one speaker's requests to one server.
+        headers = {"X-Speaker": options["speaker"]} if options.get("speaker") else {}
+        body = {"text": text, "format": format, "stream": False, **options}
+        answer = await self._http.post("/tts", json=body, headers=headers)
         return _checked(answer).content
 
     async def speakers(self) -> list[dict[str, Any]]:

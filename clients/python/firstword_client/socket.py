@@ -43,7 +43,7 @@ class Socket:
         """
         async with self._opening:
             if self._connection is None:
-                self._connection = await self._connect()
+                self._connection = await self._connect(speech.speaker)
                 self._reading = asyncio.create_task(self._read(self._connection))
         name = f"speech-{next(self._numbers)}"
         self._speeches[name] = speech
@@ -68,11 +68,11 @@ class Socket:
         if self._reading is not None:
             await asyncio.wait([self._reading])
 
-    async def _connect(self) -> ClientConnection:
+    async def _connect(self, speaker: str) -> ClientConnection:
+        """speaker: of the first speech, for proxies that send one speaker's requests to one server."""
+        headers = {**self._headers, "X-Speaker": speaker} if speaker else self._headers
         try:
-            return await connect(
-                self._address, additional_headers=self._headers, compression=None, max_size=None
-            )
+            return await connect(self._address, additional_headers=headers, compression=None, max_size=None)
         except InvalidStatus as error:
             try:
                 body = json.loads(error.response.body or b"")["error"]

@@ -37,6 +37,7 @@ class AsyncSpeech:
         self._socket = socket
         self._text = text
         self._options = dict(options)
+        self.speaker: str = options.get("speaker") or ""
         self._context = ""
         self._sent: list[str] = []  # to be sent again, should the connection break before it sounds
         self._has_sent_all = False

@@ -22,6 +22,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- end -}}
 
+{{- define "firstword.storeSecret" -}}
+{{- if .Values.store.existingSecret -}}
+{{ .Values.store.existingSecret }}
+{{- else if .Values.store.url -}}
+{{ include "firstword.name" . }}-store
+{{- end -}}
+{{- end -}}
+
+{{- define "firstword.hasVolume" -}}
+{{- if and .Values.persistence.enabled (not (include "firstword.storeSecret" .)) }}true{{ end -}}
+{{- end -}}
+
 {{- define "firstword.containerSecurity" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true

@@ -1,0 +1,144 @@
+"""Two servers with toy networks, one PostgreSQL and a real Envoy on this machine."""
+
+import asyncio
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+
+from firstword.app.postgresql import migrate
+from tests.e2e.server import Server, serving
+from tests.support.checkpoints import small_checkpoint
+from tests.support.postgres import PostgresServer, postgres_server
+
+ENVOY = Path(sys.executable).parent / "envoy"
+SERVED_BY = "x-served-by"  # with the address of a server, in answers through Envoy
+ENVOY_FILE = Path(__file__).parents[2] / "deploy/envoy/envoy.yaml"
+
+
+@dataclass
+class Cluster:
+    postgres: PostgresServer
+    servers: list[Server]
+    stacks: list[ExitStack]
+    url: str  # of Envoy
+    directory: Path
+    store: str
+
+    def start(self, number: int, port: int = 0) -> None:
+        """Start a server, or another in the place of one that was killed."""
+        self.servers[number] = self.stacks[number].enter_context(
+            serving(
+                self.directory / f"data-{number}",
+                checkpoint=small_checkpoint("cosyvoice2"),
+                backend="torch",
+                flow_backend="torch",
+                max_streams=8,
+                trim_silence="false",
+                store=self.store,
+                port=port,
+            )
+        )
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    return port
+
+
+@contextmanager
+def cluster(directory: Path) -> Iterator[Cluster]:
+    with ExitStack() as stack:
+        postgres = stack.enter_context(postgres_server())
+        store = postgres.new_database()
+        migrate(store)
+        stacks = [stack.enter_context(ExitStack()) for _ in range(2)]
+        made = Cluster(postgres, [None, None], stacks, "", directory, store)  # type: ignore[list-item]
+        small_checkpoint("cosyvoice2")  # written before both want it
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(made.start, range(2)))
+        made.url = stack.enter_context(envoy(directory, [server.url for server in made.servers]))
+        yield made
+
+
+@contextmanager
+def envoy(directory: Path, urls: list[str]) -> Iterator[str]:
+    """Envoy with the committed file, but for its port and the servers' addresses."""
+    config: Any = yaml.safe_load(ENVOY_FILE.read_text())
+    port = free_port()
+    resources = config["static_resources"]
+    resources["listeners"][0]["address"]["socket_address"] = {"address": "127.0.0.1", "port_value": port}
+    resources["clusters"][0]["type"] = "STATIC"
+    addresses = [{"address": url.host, "port_value": url.port} for url in map(httpx.URL, urls)]
+    resources["clusters"][0]["load_assignment"]["endpoints"] = [
+        {"lb_endpoints": [{"endpoint": {"address": {"socket_address": address}}} for address in addresses]}
+    ]
+    manager = resources["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
+    shown = {"header": {"key": SERVED_BY, "value": "%UPSTREAM_HOST%"}}
+    manager["route_config"]["response_headers_to_add"] = [shown]
+    path = directory / "envoy.yaml"
+    path.write_text(yaml.safe_dump(config))
+    options = ("--concurrency", "1", "--use-dynamic-base-id", "--log-level", "warning")
+    with (directory / "envoy.log").open("wb") as log:
+        process = subprocess.Popen([ENVOY, "-c", path, *options], stdout=log, stderr=log)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        until = time.monotonic() + 30
+        while True:
+            try:
+                if httpx.get(f"{url}/readyz").status_code == 200:
+                    break
+            except httpx.HTTPError:
+                pass
+            assert time.monotonic() < until, (directory / "envoy.log").read_text()
+            time.sleep(0.05)
+        yield url
+    finally:
+        process.kill()
+        process.wait()
+
+
+@dataclass
+class Heard:
+    """What a listener got of one stream."""
+
+    status: int = 0
+    num_bytes: int = 0
+    is_whole: bool = False
+    longest_gap_s: float = 0.0
+    ended_at: float = 0.0
+
+
+async def listen(client: httpx.AsyncClient, text: str, speaker: str, heard: Heard) -> Heard:
+    """Listen to raw audio until it ends, however it does."""
+    body = {"text": text, "format": "pcm", "speaker": speaker}
+    at = time.monotonic()
+    try:
+        async with client.stream("POST", "/tts", json=body, headers={"X-Speaker": speaker}) as answer:
+            heard.status = answer.status_code
+            async for piece in answer.aiter_raw():
+                now = time.monotonic()
+                heard.longest_gap_s = max(heard.longest_gap_s, now - at) if heard.num_bytes else 0.0
+                at = now
+                heard.num_bytes += len(piece)
+        heard.is_whole = heard.status == 200
+    except httpx.HTTPError:
+        heard.is_whole = False
+    heard.ended_at = time.monotonic()
+    return heard
+
+
+async def until(condition: Any, limit_s: float = 30.0) -> None:
+    async with asyncio.timeout(limit_s):
+        while not condition():  # noqa: ASYNC110  of other processes there are no events
+            await asyncio.sleep(0.01)

