@@ -3,6 +3,7 @@
 import gc
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,22 +87,38 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group the tests for `pytest -n`: by folder where they share something costly, else by file.
-
-    First, since xdist reads the groups in this hook too.
-    """
+    """Mark what is slow or starts a server, and put first what takes longest."""
     for item in items:
         path = item.path.relative_to(ROOT).as_posix()
         if path.startswith(SERVER):
             item.add_marker(pytest.mark.server)
         if path.startswith(SLOW):
             item.add_marker(pytest.mark.slow)
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
-    items.sort(key=lambda item: TOGETHER.index(_group(item)) if _group(item) in TOGETHER else len(TOGETHER))
+
+    def place(item: pytest.Item) -> int:
+        group = _group(item.path.relative_to(ROOT).as_posix())
+        return TOGETHER.index(group) if group in TOGETHER else len(TOGETHER)
+
+    items.sort(key=place)
 
 
-def _group(item: pytest.Item) -> str:
-    path = item.path.relative_to(ROOT)
-    return path.parts[0] if path.parts[0] in TOGETHER else path.as_posix()
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each process of `pytest -n` whole files, and whole folders that share something costly.
+
+    pytest-xdist 3.8 has `--dist loadgroup` for this, whose groups pytest 9.2 no longer shows in a test's id.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _group(nodeid.partition("::")[0].removeprefix("tests/"))
+
+    return Together(config, log)
+
+
+def _group(path: str) -> str:
+    """Of a file below tests/: its first folder where that is shared, else itself."""
+    folder = path.partition("/")[0]
+    return folder if folder in TOGETHER else path

@@ -178,7 +178,7 @@ def test_items_are_claimed_once_and_those_of_a_dead_server_return(
 
 def test_server_that_says_nothing_is_forgotten(shared: Replicas, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BEAT_S", 0.05)
-    monkeypatch.setattr(module, "DEAD_AFTER_S", 0.5)
+    monkeypatch.setattr(module, "DEAD_AFTER_S", 2.0)
     one = shared.open().postgres
     assert one is not None
     with psycopg.connect(shared.url or "", autocommit=True) as connection:
