@@ -46,7 +46,8 @@ STAGE = "harmonic_vocos"
 _WARM_FRAMES = 8  # at each end of a crop, which see less than a stream does
 # shares of the training: until then each block learns by itself; from then on the other voices are learned
 _FORCED, _ALL_VOICES = 0.15, 0.5
-_HINT_WEIGHT, _LATE_HINT_WEIGHT = 1.0, 0.05  # the second beside other voices
+_HINT_WEIGHT, _LATE_HINT_WEIGHT = 1.0, 0.2  # the second beside other voices
+_TOLD_WEIGHT = 2.5  # of what is told, beside other voices, whose losses are larger
 _FRAMES_APART = 3  # of those whose spectra are compared: neighbours share most of their samples
 _FIT_TEXTS = 24
 _MEL_WEIGHT, _SHORT_MEL_WEIGHT, _ALIGNED_WEIGHT = 2.0, 1.0, 2.0
@@ -97,7 +98,7 @@ def run(settings: Settings) -> None:
             rows = plan.train.batch - plan.told_rows
             crops = crops_of(model.config, others, plan.crop_frames, dice.numpy, rows)
             heard = losses.of_samples(model, trainer.on_device(crops), dice)
-            found = {**found, **heard, "loss": found["loss"] + heard["loss"]}
+            found = {**found, **heard, "loss": _TOLD_WEIGHT * found["loss"] + heard["loss"]}
         return found
 
     trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
@@ -130,7 +131,7 @@ def read_recordings(
         others += [recording_of(model, spoken, knows_phase) for _, spoken, knows_phase in said]
         again = said[:: plan.altered_every]
         others += [recording_of(model, altered(spoken, rng), knows_phase) for _, spoken, knows_phase in again]
-    told, hints = _told(model, told_texts, rng)
+    told, hints = _told(model, told_texts, np.random.default_rng(settings.seed))
     told_length, length = (min_frames(model.config, size) for size in (plan.told_frames, plan.crop_frames))
     return (
         [one for one in told if one.num_frames >= told_length],
