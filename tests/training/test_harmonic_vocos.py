@@ -9,7 +9,14 @@ import pytest
 import torch
 
 from firstword.models.config import HarmonicVocosConfig
-from firstword.models.harmonic_vocos.network import HIGHEST_HZ, LOWEST_HZ, HarmonicVocos, pitch_of, pulses
+from firstword.models.harmonic_vocos.network import (
+    HIGHEST_HZ,
+    LOWEST_HZ,
+    HarmonicVocos,
+    SpectrumTransform,
+    pitch_of,
+    pulses,
+)
 from firstword.models.harmonic_vocos.streaming import HarmonicVocoder
 from firstword.models.hift.streaming import vocode_whole
 from firstword.models.layers import FullContext
@@ -275,3 +282,28 @@ def test_the_exported_vocoder_is_the_one_that_the_settings_name(tmp_path: Path) 
     with torch.inference_mode():
         first, second = (vocode_whole(HarmonicVocoder(one.eval()), mel) for one in (loaded, model))
     assert torch.equal(first, second)
+
+
+def test_what_hibari_tells_makes_its_samples() -> None:
+    """With our pulses in its phase: a sample late they would be 16 dB apart."""
+    pytest.importorskip("hibari", reason="the teachers come with the extra voice")
+    from training.teachers.hibari import Hibari
+
+    model = small_vocos()
+    spoken, told = Hibari().speak_and_tell("The station clock strikes half past eight, and people run.")
+    hints = fit(told.hidden, CONFIG.channels, CONFIG.num_layers, np.random.default_rng(0))
+    recording = told_recording_of(model, spoken, told, hints)
+    crops = crops_of(CONFIG, [recording], 160, np.random.default_rng(0), 1)
+    assert crops.spectra is not None
+    filters = crops.spectra.clone()
+    filters[:, :, 1] = math.pi * torch.tanh(filters[:, :, 1])
+    transform = SpectrumTransform(CONFIG)
+    noise = torch.randn(1, 160, 2 * CONFIG.num_bins, generator=torch.Generator().manual_seed(0))
+    spectrum = transform.mixed(
+        filters.flatten(2), transform.analyze(pulses(crops.cycles, crops.pulses_hz)), noise
+    )
+    sums, envelope = transform.overlap_add(spectrum)
+    inner = slice(1200, 160 * 300 - 1200)
+    made, wanted = (sums[0] / envelope)[600:][inner], crops.samples[0][inner]
+    decibels = 10 * math.log10(float(wanted.square().mean() / (made - wanted).square().mean()))
+    assert decibels > 24
