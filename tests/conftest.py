@@ -78,8 +78,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group the tests for `pytest -n`: by folder where they share something costly, else by file."""
+    """Group the tests for `pytest -n`: by folder where they share something costly, else by file.
+
+    First, since xdist reads the groups in this hook too.
+    """
     for item in items:
         path = item.path.relative_to(ROOT).as_posix()
         if path.startswith(SERVER):

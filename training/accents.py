@@ -75,7 +75,7 @@ def run(settings: Settings) -> None:
         token, _, guide, right = model(trainer.on_device(check))
         return {"held token": float(token), "right": float(right), "guide": float(guide)}
 
-    trainer.train(settings, STAGE, plan, model, dice, losses_of, after)
+    trainer.train(settings, plan, model, dice, losses_of, after)
 
 
 def build(settings: Settings) -> AccentTrainer:

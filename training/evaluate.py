@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from rich.progress import track
 
-from firstword.models.checkpoint.open import open_checkpoint
+from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
 from firstword.models.frontend.features import MelExtractor
 from training import corpus, report, unseen
 from training.features import MEL
@@ -93,22 +93,20 @@ class Examiner:
     def __init__(
         self,
         voice: Voice,
-        directory: Path,
+        checkpoint: Checkpoint,
         settings: Settings,
-        speaker: str,
         num_sentences: int,
+        result: Result,
         centres: Centres,
         is_default: bool,
-        teacher_every: int,
     ) -> None:
         from training.judge.likeness import SpeakerJudge
         from training.judge.recognise import Pocketsphinx, Whisper
 
         self.voice, self.whisper, self.sphinx = voice, Whisper(), Pocketsphinx()
         self.judge = SpeakerJudge()
-        self.teacher = open_teacher(settings.teacher_of(speaker))
-        checkpoint = open_checkpoint(directory)
-        self.speaker = checkpoint.load_speakers()[speaker]
+        self.teacher = open_teacher(settings.teacher_of(result.speaker))
+        self.speaker = checkpoint.load_speakers()[result.speaker]
         self.reader = checkpoint.load_prompt_reader(num_threads=1)
         self.offline = OfflineToken2Wav(checkpoint)
         self.mel = MelExtractor(MEL)
@@ -116,7 +114,7 @@ class Examiner:
         self.sentences = sentences[:num_sentences]
         self.other_sentences = sentences[num_sentences:] if is_default else []
         self.hard = hard_sentences()[:num_sentences]
-        self.result = Result(speaker, 1 if is_default else teacher_every)
+        self.result = result
         self.centres = centres
 
     def run(self) -> Result:
@@ -274,10 +272,9 @@ def examine(
     if path.exists():
         return read_result(path)
     with Voice(directory) as voice:
-        examiner = Examiner(
-            voice, directory, settings, speaker, num_sentences, centres, is_default, teacher_every
-        )
-        result = examiner.run()
+        result = Result(speaker, 1 if is_default else teacher_every)
+        checkpoint = open_checkpoint(directory)
+        Examiner(voice, checkpoint, settings, num_sentences, result, centres, is_default).run()
     folder.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(asdict(result)))

@@ -50,7 +50,7 @@ def run(settings: Settings) -> None:
         batch, phones = streams.draw(max(1, round(plan.train.batch / length)), length, dice.numpy)
         return losses_of(model, recogniser, batch, phones, draw(model, batch, dice.torch))
 
-    trainer.train(settings, STAGE, plan.train, model, dice, losses_of_step)
+    trainer.train(settings, plan.train, model, dice, losses_of_step)
 
 
 def losses_of(

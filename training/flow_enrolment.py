@@ -75,7 +75,7 @@ def run(settings: Settings) -> None:
         moved = distance(model, before, kept, kept_draws)
         return learned | {"loss": learned["loss"] + plan.kept_weight * moved, "moved": moved}
 
-    trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
+    trainer.train(settings, plan.train, model, dice, losses_of)
 
 
 def joined(first: FlowBatch, second: FlowBatch) -> FlowBatch:

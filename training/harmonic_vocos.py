@@ -101,7 +101,7 @@ def run(settings: Settings) -> None:
             found = {**found, **heard, "loss": _TOLD_WEIGHT * found["loss"] + heard["loss"]}
         return found
 
-    trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
+    trainer.train(settings, plan.train, model, dice, losses_of)
 
 
 def load_exported(settings: Settings) -> HarmonicVocos | HiFT:

@@ -94,7 +94,7 @@ def run(settings: Settings) -> None:
             "guide": float(guide),
         }
 
-    trainer.train(settings, STAGE, plan.train, model, dice, losses_of, after)
+    trainer.train(settings, plan.train, model, dice, losses_of, after)
 
 
 def build(settings: Settings, text_vocab_size: int) -> LanguageModelTrainer:

@@ -47,7 +47,7 @@ def _train(settings: Settings, recogniser: PhoneRecogniser, dice: trainer.Dice) 
         right = (logits.argmax(-1) == phones).float().mean()
         return {"loss": F.cross_entropy(logits.flatten(0, 1), phones.flatten()), "right": right}
 
-    trainer.train(settings, STAGE, plan.recogniser, recogniser, dice, losses_of)
+    trainer.train(settings, plan.recogniser, recogniser, dice, losses_of)
 
 
 def unlike(recogniser: PhoneRecogniser, guess: Tensor, mel: Tensor, phones: Tensor) -> tuple[Tensor, Tensor]:

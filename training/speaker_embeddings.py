@@ -115,5 +115,5 @@ def _tuned(settings: Settings, stage: str, reading: Reading, crops: Crops) -> Te
         noise = reading.noise(rows, length, dice.torch)
         return reading.losses(tokens, phones, embedding, noise, plan.kept_weight)
 
-    trainer.train(settings, stage, plan.train, nn.ParameterList([embedding]), dice, losses_of)
+    trainer.train(settings, plan.train, nn.ParameterList([embedding]), dice, losses_of)
     return embedding.detach()

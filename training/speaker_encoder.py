@@ -48,7 +48,7 @@ def run(settings: Settings) -> None:
         loss, right = model(*trainer.on_device((torch.stack(rows) + noise, torch.from_numpy(labels))))
         return {"loss": loss, "right": right}
 
-    trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
+    trainer.train(settings, plan.train, model, dice, losses_of)
     with torch.inference_mode():
         save_embeddings(settings, lambda samples: model.encoder(without_mean(_fbank(samples, 1.0))[None])[0])
 

@@ -68,7 +68,7 @@ def _train(settings: Settings, model: TokenizerTrainer, dice: trainer.Dice) -> N
         loss = near + 0.5 * far + _PHONE_WEIGHT * phone + _CLEAR_WEIGHT * clear + _MATCHED_WEIGHT * matched
         return {"loss": loss, "l1": near, "phone": phone, "right": right, "clear": clear, "matched": matched}
 
-    trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
+    trainer.train(settings, plan.train, model, dice, losses_of)
 
 
 def louder_or_softer(log_mel: torch.Tensor, dice: trainer.Dice) -> torch.Tensor:

@@ -101,7 +101,7 @@ def run(settings: Settings) -> None:
             "mu_matched": matched,
         }
 
-    trainer.train(settings, STAGE, plan.train, encoder, dice, losses_of)
+    trainer.train(settings, plan.train, encoder, dice, losses_of)
 
 
 def load_tokenizer(settings: Settings) -> TokenizerTrainer:

@@ -37,6 +37,7 @@ Losses = dict[str, Tensor]  # "loss" is what is minimised, the others are logged
 class Dice:
     """All that is random in a stage, so that it can be kept with a checkpoint."""
 
+    stage: str
     numpy: np.random.Generator
     torch: torch.Generator
 
@@ -69,12 +70,11 @@ def seeded(settings: Settings, stage: str) -> Dice:
     seed = settings.seed + sum(stage.encode())
     torch.manual_seed(seed)
     random.seed(seed)
-    return Dice(np.random.default_rng(seed), torch.Generator().manual_seed(seed))
+    return Dice(stage, np.random.default_rng(seed), torch.Generator().manual_seed(seed))
 
 
 def train(
     settings: Settings,
-    stage: str,
     plan: TrainSettings,
     model: nn.Module,
     dice: Dice,
@@ -89,7 +89,7 @@ def train(
     the model, trained by AdamW at so many times the rate.
     """
     torch.set_num_threads(plan.threads)
-    path = settings.path / f"{stage}.pt"
+    path = settings.path / f"{dice.stage}.pt"
     if device().type != "cpu":
         model.to(device())
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -105,7 +105,7 @@ def train(
                 optimizer.load_state_dict(saved)
             dice.restore(state["dice"])  # which rows come next is drawn anew, so it is another run
             done = state["step"]
-    with Progress(settings, stage, plan.steps) as progress:
+    with Progress(settings, dice.stage, plan.steps) as progress:
         progress.note(f"{sum(parameter.numel() for parameter in parameters)} parameters, from step {done}")
         progress.at(done)
         saved_at = time.monotonic()

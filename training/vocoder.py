@@ -55,7 +55,7 @@ def run(settings: Settings) -> None:
     def losses_of(_: float) -> trainer.Losses:
         return distances(model, plan.train.batch).losses
 
-    trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
+    trainer.train(settings, plan.train, model, dice, losses_of)
 
 
 class Compared(NamedTuple):

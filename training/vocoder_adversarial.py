@@ -36,7 +36,7 @@ def run(settings: Settings) -> None:
         return known.losses | {"loss": loss, "own": own, "fooled": fooled, "matched": matched}
 
     faster = "adversary", plan.discriminator_rate
-    trainer.train(settings, STAGE, plan.train, pair, dice, losses_of, faster=faster)
+    trainer.train(settings, plan.train, pair, dice, losses_of, faster=faster)
 
 
 def build(settings: Settings) -> AdversarialPair:

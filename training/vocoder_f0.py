@@ -42,7 +42,7 @@ def run(settings: Settings) -> None:
             "wrong": wrong.float().mean(),
         }
 
-    trainer.train(settings, STAGE, plan.train, model, dice, losses_of)
+    trainer.train(settings, plan.train, model, dice, losses_of)
 
 
 def load_vocoder(settings: Settings) -> HiFT:

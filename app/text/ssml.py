@@ -143,52 +143,25 @@ class SsmlReader:
         self._skip_to_event()
         self._num_elements += 1
         above = self._path[-1]
-        if (self._num_elements == 1) != (name == "speak"):
-            raise _bad(f"<{name[:40]}> stands where it may not; one <speak> holds everything")
-        if len(self._path) > MAX_DEPTH or self._num_elements > MAX_ELEMENTS:
-            raise _bad(f"more than {MAX_DEPTH} elements in each other or {MAX_ELEMENTS} in all; send less")
+        self._refuse_misplaced(name, above)
         element = _Element(
             name, above.rate, above.voice, above.language, above.replaced, is_unspoken=above.is_unspoken
         )
-        if above.interpretation:
-            raise _bad(f"<{name[:40]}> stands in <say-as>, which takes text alone")
         match name:
             case "break":
-                time = given.get("time")
-                strength = given.get("strength", "medium")
-                if time is None and strength not in _BREAKS:
-                    raise _bad(f'<break strength="{strength[:40]}">; choose one of {", ".join(_BREAKS)}')
-                source = f'<break time="{time}"/>'
-                value = f"{_BREAKS[strength]}s" if time is None else time
-                self._control(replace(pause(source, value), source=""))
+                self._break(given)
             case "p" | "s":
                 self._say(_PARAGRAPH)
             case "voice":
-                element.voice = given.get("name", "").strip()
-                if not element.voice:
-                    raise _bad("<voice> has no name; give that of a speaker")
-                self._control(Voice("", element.voice))
+                self._voice(element, given)
             case "prosody":
-                if "rate" in given:
-                    element.rate = above.rate * _rate_of(given["rate"])
-                    if not MIN_RATE <= element.rate <= MAX_RATE:
-                        raise _bad(f"a rate of {element.rate:g}; expected {MIN_RATE:g} to {MAX_RATE:g}")
-                    self._control(Rate("", element.rate))
-                for attribute in given.keys() - {"rate"}:
-                    self._warn(f"<prosody {attribute!a:.40}> is not supported; it was left out")
+                self._prosody(element, given)
             case "sub":
-                if not given.get("alias", "").strip():
-                    raise _bad("<sub> has no alias; give what is to be spoken")
-                self._replace(element, given["alias"])
+                self._replace(element, _alias_of(given))
             case "phoneme":
                 self._pronounce(element, given)
             case "say-as":
-                element.interpretation = given.get("interpret-as", "")
-                if element.interpretation not in INTERPRETATIONS:
-                    raise _bad(
-                        f'<say-as interpret-as="{element.interpretation[:40]}">; choose one of '
-                        f"{', '.join(INTERPRETATIONS)}"
-                    )
+                element.interpretation = _interpretation_of(given)
             case "strong" | "laughter":
                 self._speech_mark(f"<{name}>")
             case _ if name in _UNSPOKEN:
@@ -200,6 +173,36 @@ class SsmlReader:
             element.language = language
             self._control(Language("", language))
         self._path.append(element)
+
+    def _refuse_misplaced(self, name: str, above: _Element) -> None:
+        if (self._num_elements == 1) != (name == "speak"):
+            raise _bad(f"<{name[:40]}> stands where it may not; one <speak> holds everything")
+        if len(self._path) > MAX_DEPTH or self._num_elements > MAX_ELEMENTS:
+            raise _bad(f"more than {MAX_DEPTH} elements in each other or {MAX_ELEMENTS} in all; send less")
+        if above.interpretation:
+            raise _bad(f"<{name[:40]}> stands in <say-as>, which takes text alone")
+
+    def _break(self, given: dict[str, str]) -> None:
+        time, strength = given.get("time"), given.get("strength", "medium")
+        if time is None and strength not in _BREAKS:
+            raise _bad(f'<break strength="{strength[:40]}">; choose one of {", ".join(_BREAKS)}')
+        value = f"{_BREAKS[strength]}s" if time is None else time
+        self._control(replace(pause(f'<break time="{time}"/>', value), source=""))
+
+    def _voice(self, element: _Element, given: dict[str, str]) -> None:
+        element.voice = given.get("name", "").strip()
+        if not element.voice:
+            raise _bad("<voice> has no name; give that of a speaker")
+        self._control(Voice("", element.voice))
+
+    def _prosody(self, element: _Element, given: dict[str, str]) -> None:
+        if "rate" in given:
+            element.rate *= _rate_of(given["rate"])
+            if not MIN_RATE <= element.rate <= MAX_RATE:
+                raise _bad(f"a rate of {element.rate:g}; expected {MIN_RATE:g} to {MAX_RATE:g}")
+            self._control(Rate("", element.rate))
+        for attribute in given.keys() - {"rate"}:
+            self._warn(f"<prosody {attribute!a:.40}> is not supported; it was left out")
 
     def _end(self, name: str) -> None:
         self._skip_to_event()
@@ -251,6 +254,21 @@ class SsmlReader:
 def begins_ssml(text: str) -> bool | None:
     """Whether a text that begins so is SSML; None: more of it has to come."""
     return None if _MAY_BEGIN.fullmatch(text) else _BEGINNING.match(text) is not None
+
+
+def _alias_of(given: dict[str, str]) -> str:
+    alias = given.get("alias", "")
+    if not alias.strip():
+        raise _bad("<sub> has no alias; give what is to be spoken")
+    return alias
+
+
+def _interpretation_of(given: dict[str, str]) -> str:
+    found = given.get("interpret-as", "")
+    if found not in INTERPRETATIONS:
+        choices = ", ".join(INTERPRETATIONS)
+        raise _bad(f'<say-as interpret-as="{found[:40]}">; choose one of {choices}')
+    return found
 
 
 def _rate_of(value: str) -> float:

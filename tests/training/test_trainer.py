@@ -51,7 +51,7 @@ def test_a_part_is_trained_faster(tmp_path: Path) -> None:
         (tmp_path / "toy.pt").unlink(missing_ok=True)
         model, losses_of = quadratic()
         before = {name: value.clone() for name, value in model.state_dict().items()}
-        trainer.train(settings, "toy", plan, model, trainer.seeded(settings, "toy"), losses_of, faster=faster)
+        trainer.train(settings, plan, model, trainer.seeded(settings, "toy"), losses_of, faster=faster)
         after = torch.load(tmp_path / "toy.pt", weights_only=False)["model"]
         moved.append({name: float((after[name] - before[name]).abs().max()) for name in before})
     slow, fast = moved
@@ -67,7 +67,7 @@ def test_training_learns_and_goes_on_where_it_stopped(tmp_path: Path, muon: bool
     for steps in (60, 240):
         model, losses_of = quadratic()  # what was learned is in the file alone
         dice = trainer.seeded(settings, "toy")
-        trainer.train(settings, "toy", replace(PLAN, steps=steps, muon=muon), model, dice, losses_of)
+        trainer.train(settings, replace(PLAN, steps=steps, muon=muon), model, dice, losses_of)
         errors.append(losses_of(0.0)["loss"].item())
         state = torch.load(tmp_path / "toy.pt", weights_only=False)
         assert (state["step"], len(state["optimizers"])) == (steps, 1 + muon)

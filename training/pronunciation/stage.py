@@ -89,7 +89,7 @@ def _train(settings: Settings, model: LetterReader, words: Dictionary) -> None:
         right = [one == other for one, other in zip(read, wanted, strict=True)]
         return {"words right": float(np.mean(right))}
 
-    trainer.train(settings, STAGE, plan.train, model, dice, losses_of, after)
+    trainer.train(settings, plan.train, model, dice, losses_of, after)
 
 
 def readable(words: Dictionary) -> list[tuple[list[int], list[int]]]:

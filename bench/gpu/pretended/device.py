@@ -34,6 +34,7 @@ _ALLOCATIONS = "new_empty empty empty_like empty_strided new_empty_strided scala
 ALLOCATIONS = frozenset(_ALLOCATIONS.split())
 ASKS = frozenset(("nonzero", "masked_select", "is_nonzero", "equal", "unique"))  # their size is on the device
 INDEXING = frozenset(("index", "index_put", "index_put_", "_index_put_impl_"))
+PRODUCTS = frozenset(["convolution", "mm", "addmm", "bmm", "baddbmm", "attention"])
 KERNEL_LAUNCHERS = (  # of Triton, compiled and interpreted
     ("triton.runtime.jit", "JITFunction", "run"),
     ("triton.runtime.interpreter", "GridExecutor", "__call__"),
@@ -157,6 +158,8 @@ class PretendedGpu:
         """Call with the values; -> what it gave, on the GPU. In a recording it becomes an entry."""
         plain_args = _values(tuple(args))
         plain = {key: _values(value) for key, value in kwargs.items()}
+        if name in PRODUCTS:
+            call = partial(_in_float32, call)
         out = call(*plain_args, **plain)
         given = _tensors((args, kwargs))
         if self.tape is not None:
@@ -431,6 +434,19 @@ def _values(given: Any) -> Any:
     if type(given) in (list, tuple):
         return type(given)([_values(one) for one in given])
     return given
+
+
+def _in_float32(call: Call, *args: Any, **kwargs: Any) -> Any:
+    """Compute a product of bfloat16 in float32: CPUs without its arithmetic take twenty times as long."""
+    given = _tensors((args, kwargs))
+    if all(one.dtype != torch.bfloat16 for one in given):
+        return call(*args, **kwargs)
+    widened = [_widened(one) for one in args], {key: _widened(one) for key, one in kwargs.items()}
+    return call(*widened[0], **widened[1]).bfloat16()
+
+
+def _widened(given: Any) -> Any:
+    return given.float() if isinstance(given, Tensor) and given.dtype == torch.bfloat16 else given
 
 
 def _on_gpu(out: Any, given: Sequence[Any]) -> Any:
