@@ -1,9 +1,10 @@
 """Stage: the vocoder Harmonic Vocos, from the teachers' mel to F0 and to their samples.
 
 All voices are learned by one network, from chance. hibari tells the five spectra that its sound is made of,
-so those of its voice are compared as they are, which takes no Fourier transform; of the others the samples
-are compared, with pulses in the teacher's phase where that is known (`training.phase`). No weight and no
-hidden value of a teacher is read.
+so those of its voice are compared as they are, which takes no Fourier transform, and gives hints
+(`training.harmonic_vocos_hints`): first each block learns by itself, then all behind one another. Of the
+others the samples are compared, with pulses in the teacher's phase where that is known (`training.phase`).
+No weight of a teacher is read.
 """
 
 from collections import Counter
@@ -33,8 +34,9 @@ from training.harmonic_vocos_data import (
     crops_of,
     min_frames,
     recording_of,
-    with_spectra,
+    told_recording_of,
 )
+from training.harmonic_vocos_hints import Hints, fit, hint_error, through_blocks
 from training.phase import AlignedLoss
 from training.settings import Settings
 from training.teachers.spoken import TeacherError
@@ -42,15 +44,18 @@ from training.vocoder import SpectralLoss
 
 STAGE = "harmonic_vocos"
 _WARM_FRAMES = 8  # at each end of a crop, which see less than a stream does
-_ALL_VOICES = 0.35  # share of the training from which on voices without spectra are learned too
+# shares of the training: until then each block learns by itself; from then on the other voices are learned
+_FORCED, _ALL_VOICES = 0.15, 0.5
+_HINT_WEIGHT, _LATE_HINT_WEIGHT = 1.0, 0.2  # the second beside other voices
+_TOLD_WEIGHT = 2.5  # of what is told, beside other voices, whose losses are larger
+_FRAMES_APART = 3  # of those whose spectra are compared: neighbours share most of their samples
+_FIT_TEXTS = 24
 _MEL_WEIGHT, _SHORT_MEL_WEIGHT, _ALIGNED_WEIGHT = 2.0, 1.0, 2.0
 _ALIGNED_HZ = 5000.0
 _F0_WEIGHT = 10.0
 _UNVOICED_WEIGHT = 0.3  # of F0, beside voiced frames
-_GAIN, _NOISE = (
-    0.2,
-    0.04,
-)  # of the mel that F0 is read from, in parts of its scale: the flow's is no teacher's
+# of the mel that F0 is read from, in parts of its scale: the flow's is no teacher's
+_GAIN, _NOISE = 0.2, 0.04
 
 
 def config(settings: Settings) -> HarmonicVocosConfig:
@@ -77,21 +82,23 @@ def run(settings: Settings) -> None:
     plan = settings.harmonic_vocos
     dice = trainer.seeded(settings, STAGE)
     model = build(settings)
-    told, others = read_recordings(settings, model)
+    told, others, hints = read_recordings(settings, model)
     if not (settings.path / f"{STAGE}.pt").exists():
         initialise(model, told)
-    losses = Losses(model.config)
+    losses = Losses(model.config, hints)
 
     def losses_of(done: float) -> trainer.Losses:
         with_others = done >= _ALL_VOICES and bool(others)
         rows = plan.told_rows if with_others else plan.train.batch
+        hint_weight = _LATE_HINT_WEIGHT if with_others else _HINT_WEIGHT
         told_crops = crops_of(model.config, told, plan.told_frames, dice.numpy, rows)
-        found = losses.of_spectra(model, trainer.on_device(told_crops), dice)
+        is_forced = done < _FORCED
+        found = losses.of_spectra(model, trainer.on_device(told_crops), dice, is_forced, hint_weight)
         if with_others:
             rows = plan.train.batch - plan.told_rows
             crops = crops_of(model.config, others, plan.crop_frames, dice.numpy, rows)
             heard = losses.of_samples(model, trainer.on_device(crops), dice)
-            found = {**found, **heard, "loss": found["loss"] + heard["loss"]}
+            found = {**found, **heard, "loss": _TOLD_WEIGHT * found["loss"] + heard["loss"]}
         return found
 
     trainer.train(settings, plan.train, model, dice, losses_of)
@@ -109,23 +116,27 @@ def load_exported(settings: Settings) -> HarmonicVocos | HiFT:
     return model
 
 
-def read_recordings(settings: Settings, model: HarmonicVocos) -> tuple[list[Recording], list[Recording]]:
-    """-> those of hibari, whose spectra are told, and all others, long enough for their crops."""
+def read_recordings(
+    settings: Settings, model: HarmonicVocos
+) -> tuple[list[Recording], list[Recording], Hints]:
+    """-> those of hibari, which tells, and all others, long enough for their crops; and the hints' sizes."""
     plan, rng = settings.harmonic_vocos, np.random.default_rng(settings.seed)
-    told: list[Recording] = []
+    told_texts: list[str] = []
     others: list[Recording] = []
     for shard in _first_shards(settings, plan.shards):
         said = corpus.read_shard(shard.path)
         if shard.voice.teacher == "hibari":
-            told += _told(model, [text for text, _, _ in said])
+            told_texts += [text for text, _, _ in said]
             continue
         others += [recording_of(model, spoken, knows_phase) for _, spoken, knows_phase in said]
         again = said[:: plan.altered_every]
         others += [recording_of(model, altered(spoken, rng), knows_phase) for _, spoken, knows_phase in again]
+    told, hints = _told(model, told_texts, np.random.default_rng(settings.seed))
     told_length, length = (min_frames(model.config, size) for size in (plan.told_frames, plan.crop_frames))
     return (
         [one for one in told if one.num_frames >= told_length],
         [one for one in others if one.num_frames >= length],
+        hints,
     )
 
 
@@ -138,16 +149,22 @@ def _first_shards(settings: Settings, number: int) -> Iterator[corpus.Shard]:
             yield shard
 
 
-def _told(model: HarmonicVocos, texts: list[str]) -> list[Recording]:
+def _told(model: HarmonicVocos, texts: list[str], rng: np.random.Generator) -> tuple[list[Recording], Hints]:
     """hibari says them again; what it cannot say is left out."""
     from training.teachers.hibari import Hibari
 
     teacher = Hibari()
+    first = []
+    for text in texts[:_FIT_TEXTS]:
+        with suppress(TeacherError):
+            first.append(teacher.speak_and_tell(text)[1].hidden)
+    config = model.config
+    hints = fit(np.concatenate(first, axis=2), config.channels, config.num_layers, rng)
     found = []
     for text in texts:
         with suppress(TeacherError):
-            found.append(with_spectra(model, teacher, text))
-    return found
+            found.append(told_recording_of(model, *teacher.speak_and_tell(text), hints))
+    return found, hints
 
 
 @torch.no_grad()
@@ -165,19 +182,30 @@ def initialise(model: HarmonicVocos, told: list[Recording]) -> None:
 
 
 class Losses:
-    def __init__(self, config: HarmonicVocosConfig) -> None:
-        self._config = config
+    def __init__(self, config: HarmonicVocosConfig, hints: Hints) -> None:
+        self._config, self._hints = config, hints
         self._transform = SpectrumTransform(config)
         self._spectra, self._aligned = SpectralLoss(), AlignedLoss(_ALIGNED_HZ)
         self._bands = torch.linspace(1.5, 0.5, config.num_bins).to(trainer.device())
 
-    def of_spectra(self, model: HarmonicVocos, crops: Crops, dice: trainer.Dice) -> trainer.Losses:
-        """Magnitudes by their logarithms and phases by their chords, each where it is heard."""
+    def of_spectra(
+        self, model: HarmonicVocos, crops: Crops, dice: trainer.Dice, is_forced: bool, hint_weight: float
+    ) -> trainer.Losses:
+        """Magnitudes by their logarithms and phases by their chords, each where it is heard, and hints.
+
+        is_forced: as `through_blocks`.
+        """
         assert crops.spectra is not None
-        made = self._filters(model, crops)[:, _WARM_FRAMES:].unflatten(-1, (NUM_PARTS, -1))
-        source = self._pulses(crops)[:, _WARM_FRAMES:].abs().clamp(min=1e-4).log()
+        assert crops.hidden is not None
+        compared = slice(_WARM_FRAMES + int(dice.numpy.integers(_FRAMES_APART)), None, _FRAMES_APART)
+        net, hints = model.filters_net, crops.hidden.permute(0, 2, 3, 1)
+        x = net.enter(crops.mel, FullContext(), True, model.condition(pitch_of(crops.pitch_hz)))
+        x, hinted = through_blocks(net, x, hints, is_forced)
+        made = net.leave(x[:, :, compared]).float().unflatten(-1, (NUM_PARTS, -1))
+        hint = hint_error(hinted[..., _WARM_FRAMES:], hints[..., _WARM_FRAMES:], self._hints, is_forced)
+        source = self._pulses(crops)[:, compared].abs().clamp(min=1e-4).log()
         a, b, c, d, e = made.unbind(2)
-        wanted_a, turns, wanted_c, wanted_d, wanted_e = crops.spectra[:, _WARM_FRAMES:].unbind(2)
+        wanted_a, turns, wanted_c, wanted_d, wanted_e = crops.spectra[:, compared].unbind(2)
         sizes = torch.stack([(wanted_a.clamp(max=7) + source).exp(), wanted_c.exp(), wanted_d.exp()])
         share = sizes / (sizes.sum(0) + 1e-4)
         errors = torch.stack([a - wanted_a, c - wanted_c, d - wanted_d]).abs() * (share + 0.05)
@@ -187,7 +215,8 @@ class Losses:
         phase = 2 * ((share[0] * harmonic + share[2] * free) * self._bands).mean()
         f0 = self._f0_error(model, crops, dice)
         return {
-            "loss": magnitude + phase + _F0_WEIGHT * f0,
+            "loss": magnitude + phase + hint_weight * hint + _F0_WEIGHT * f0,
+            "hints": hint,
             "told magnitude": magnitude,
             "told phase": phase,
             "told f0": f0,

@@ -1,7 +1,6 @@
 """What the stage harmonic_vocos learns from: recordings in the vocoder's frames, and a teacher's spectra."""
 
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 import soxr
@@ -11,14 +10,17 @@ from torch import Tensor
 
 from firstword.models.config import HarmonicVocosConfig
 from firstword.models.frontend.features import MelExtractor
-from firstword.models.harmonic_vocos.network import LOWEST_HZ, HarmonicVocos
+from firstword.models.harmonic_vocos.network import LOWEST_HZ, HarmonicVocos, SpectrumTransform, pulses
 from training.features import MEL
-from training.teachers.spoken import SAMPLE_RATE_HZ, STEP_RATE_HZ, STEP_SAMPLES, Spoken, as_int16
+from training.harmonic_vocos_hints import Hints
+from training.teachers.spoken import SAMPLE_RATE_HZ, STEP_RATE_HZ, STEP_SAMPLES, Spoken, Told, as_int16
 
 _MAX_LOG_RATE = 0.2  # either way, of an altered recording's playing speed
 _TILTS_DB = (2.5, 2.0, 1.5, 1.0)  # standard deviations of cosines over its frequencies
 _LIMITED_SHARE, _LIMIT_HZ = 0.25, 8_000.0  # of altered recordings those that end there, as many recordings do
 _NOISY_SHARE, _NOISES_DB = 0.3, (-55.0, -30.0)  # beside the loudness of the recording
+_GAP_HZ = 1.05 * LOWEST_HZ  # a teacher whose pulses rest says its lowest F0, or less
+_QUIETEST = 1e-8  # of a power, beside that of all pulses
 _EDGE_STEPS = 5  # beside a gap, where a teacher's F0 is on its way down or up
 
 
@@ -33,6 +35,7 @@ class Recording:
     is_voiced: NDArray[np.bool_]  # (S,)
     knows_phase: bool
     spectra: NDArray[np.float16] | None = None  # (F, 5, bins), of the teacher that tells them
+    hidden: NDArray[np.float16] | None = None  # (F, H, C), its hints
 
     @property
     def num_frames(self) -> int:
@@ -59,13 +62,7 @@ def filled(
     return made, np.concatenate([[0.0], np.cumsum(advance)])
 
 
-def recording_of(
-    model: HarmonicVocos,
-    spoken: Spoken,
-    knows_phase: bool,
-    spectra: NDArray[np.float32] | None = None,
-) -> Recording:
-    """spectra (5, bins, F): of a teacher that tells them."""
+def recording_of(model: HarmonicVocos, spoken: Spoken, knows_phase: bool) -> Recording:
     config = model.config
     num_frames = len(spoken.samples) // config.hop_samples
     samples = spoken.samples[: num_frames * config.hop_samples]
@@ -73,7 +70,7 @@ def recording_of(
     mel = MelExtractor(MEL)(waveform)
     drawn = model.frames(mel[None], 0, 0, num_frames)[0]
     slopes = np.diff(spoken.cycles, append=2 * spoken.cycles[-1] - spoken.cycles[-2]) * STEP_RATE_HZ
-    is_gap = slopes < LOWEST_HZ
+    is_gap = slopes < _GAP_HZ
     near = np.convolve(is_gap, np.ones(2 * _EDGE_STEPS + 1), "same") > 0
     f0_hz, cycles = filled(slopes, near)
     return Recording(
@@ -83,7 +80,6 @@ def recording_of(
         cycles,
         (spoken.f0_hz > 0) & ~near,
         knows_phase,
-        None if spectra is None else spectra.transpose(2, 0, 1)[:num_frames].clip(-30, 30).astype(np.float16),
     )
 
 
@@ -113,17 +109,25 @@ def altered(spoken: Spoken, rng: np.random.Generator) -> Spoken:
     )
 
 
-class TellingTeacher(Protocol):
-    """hibari, which tells the spectra that its samples are made of."""
+def told_recording_of(model: HarmonicVocos, spoken: Spoken, told: Told, hints: Hints) -> Recording:
+    """Where nothing is voiced the teacher's pulses rest and ours go on: its harmonics are silent there."""
+    one = recording_of(model, spoken, True)
+    config = model.config
+    at = np.arange(-(config.n_fft // 2), (one.num_frames - 1) * config.hop_samples + config.n_fft // 2)
+    driven = (torch.from_numpy(values)[None] for values in _driven(one, at.clip(0, len(one.samples) - 1)))
+    power = SpectrumTransform(config).analyze(pulses(*driven))[0].abs().square().mean(1).numpy()
+    rests = 0.5 * np.log(np.clip(told.pulses_power[: len(power)] / power, _QUIETEST, 1.0))
+    spectra = told.spectra.transpose(2, 0, 1)[: one.num_frames].copy()
+    spectra[:, 0] += rests[:, None]
+    hidden = hints.of(told.hidden)[: one.num_frames]
+    return replace(one, spectra=spectra.clip(-30, 30).astype(np.float16), hidden=hidden)
 
-    def speak_with_spectra(self, text: str) -> tuple[Spoken, NDArray[np.float32]]:
-        """As `training.teachers.hibari.Hibari.speak_with_spectra`."""
 
-
-def with_spectra(model: HarmonicVocos, teacher: TellingTeacher, text: str) -> Recording:
-    """Raises TeacherError."""
-    spoken, spectra = teacher.speak_with_spectra(text)
-    return recording_of(model, spoken, True, spectra)
+def _driven(one: Recording, at: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """-> the cycles, of which only the fraction counts, and F0 at those samples."""
+    step, rest = np.divmod(at, STEP_SAMPLES)
+    cycles = one.cycles[step] + (one.cycles[step + 1] - one.cycles[step]) * (rest / STEP_SAMPLES)
+    return (cycles % 1.0).astype(np.float32), one.f0_hz[step]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +136,13 @@ class Crops:
 
     mel: Tensor  # (B, 80, F + lookahead)
     pitch_hz: Tensor  # (B, F), at the frames
-    pulses_hz: Tensor  # (B, hop (F - 1) + n_fft), of each sample from half a window before the first frame
-    cycles: Tensor  # as pulses_hz
+    cycles: Tensor  # (B, hop (F - 1) + n_fft), of each sample from half a window before the first frame
+    pulses_hz: Tensor  # as cycles
     samples: Tensor  # (B, hop F)
     is_voiced: Tensor  # (B, F)
     knows_phase: Tensor  # (B,)
     spectra: Tensor | None  # (B, F, 5, bins)
+    hidden: Tensor | None  # (B, F, H, C)
 
 
 def crops_of(
@@ -157,28 +162,27 @@ def crops_of(
         last = (one.num_frames - frames - max(lookahead, config.edge_frames)) // unit
         start = unit * int(rng.integers(first, last + 1))
         at = np.arange(start * hop - edge, (start + frames - 1) * hop + edge)
-        step, rest = np.divmod(at, STEP_SAMPLES)
-        cycles = one.cycles[step] + (one.cycles[step + 1] - one.cycles[step]) * (rest / STEP_SAMPLES)
+        driven = _driven(one, at)
         at_frames = np.arange(start, start + frames) * hop // STEP_SAMPLES
         rows.append(
             (
                 one.mel[:, start : start + frames + lookahead].astype(np.float32),
                 one.f0_hz[at_frames],
-                one.f0_hz[step],
-                (cycles % 1.0).astype(np.float32),
+                *driven,
                 one.samples[start * hop : (start + frames) * hop].astype(np.float32) / 32768,
                 one.is_voiced[at_frames],
                 np.array(one.knows_phase),
-                np.zeros(0)
-                if one.spectra is None
-                else one.spectra[start : start + frames].astype(np.float32),
+                *(
+                    np.zeros(0) if told is None else told[start : start + frames].astype(np.float32)
+                    for told in (one.spectra, one.hidden)
+                ),
             )
         )
-    mel, pitch_hz, pulses_hz, cycles, samples, is_voiced, knows_phase, spectra = (
+    mel, pitch_hz, cycles, pulses_hz, samples, is_voiced, knows_phase, spectra, hidden = (
         torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True)
     )
-    told = spectra if spectra.numel() else None
-    return Crops(mel, pitch_hz, pulses_hz, cycles, samples, is_voiced, knows_phase, told)
+    told = (spectra, hidden) if spectra.numel() else (None, None)
+    return Crops(mel, pitch_hz, cycles, pulses_hz, samples, is_voiced, knows_phase, *told)
 
 
 def min_frames(config: HarmonicVocosConfig, frames: int) -> int:

@@ -69,14 +69,24 @@ class Backbone(nn.Module):
 
         condition (B, C, T): added behind the first convolution, as long as the result.
         """
-        x = self.conv_pre(context.extend(self.index, mel, 2 * self.lookahead))
-        if is_start:
-            x = x[:, :, self.lookahead :]
-        if condition is not None:
-            x = x + condition
+        x = self.enter(mel, context, is_start, condition)
         for block in self.blocks:
             x = block(x, context)
-        return self.head(self.norm(x.mT))
+        return self.leave(x)
+
+    def enter(
+        self, mel: Tensor, context: ConvContext, is_start: bool, condition: Tensor | None = None
+    ) -> Tensor:
+        """-> (B, C, T), what the first block is given."""
+        x: Tensor = self.conv_pre(context.extend(self.index, mel, 2 * self.lookahead))
+        if is_start:
+            x = x[:, :, self.lookahead :]
+        return x if condition is None else x + condition
+
+    def leave(self, x: Tensor) -> Tensor:
+        """x (B, C, T), what the last block made -> (B, T, outputs)."""
+        made: Tensor = self.head(self.norm(x.mT))
+        return made
 
 
 class HarmonicVocos(nn.Module):
@@ -122,8 +132,11 @@ class HarmonicVocos(nn.Module):
         At the start the result, and the pitch with it, has `lookahead_frames` fewer frames than the mel.
         """
         dtype = self.filters_net.conv_pre.weight.dtype
-        condition = self.f0_projection(cosines(pitch).to(dtype)).mT
-        return self.filters_net(mel.to(dtype), context, is_start, condition)
+        return self.filters_net(mel.to(dtype), context, is_start, self.condition(pitch))
+
+    def condition(self, pitch: Tensor) -> Tensor:
+        """pitch (B, T) within 0 to 1 -> (B, C, T), what it adds behind the first convolution."""
+        return self.f0_projection(cosines(pitch).to(self.f0_projection.weight.dtype)).mT
 
     def predict_f0(self, mel: Tensor) -> Tensor:
         """mel (B, M, T) -> F0 in Hz (B, T) float32, through voiceless sounds too."""

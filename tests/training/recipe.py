@@ -74,7 +74,7 @@ def tiny_settings(folder: Path) -> Settings:
         harmonic_vocos=replace(
             whole.harmonic_vocos,
             channels=16,
-            layers=2,
+            layers=3,
             f0_channels=8,
             f0_layers=1,
             told_frames=48,

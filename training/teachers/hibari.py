@@ -2,6 +2,7 @@
 
 import json
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from training.teachers.spoken import (
     STEP_SAMPLES,
     Spoken,
     TeacherError,
+    Told,
     as_int16,
     voiced_only,
 )
@@ -24,6 +26,8 @@ from training.teachers.symbols import label
 
 _ASSETS = Path(hibari.__file__).parent / "assets"
 _DURATIONS = "/Clip_output_0"
+_HIDDEN = ("/dec_in/Conv_output_0", *(f"/dec.{block}/Add_1_output_0" for block in range(6)))
+_PARTS = ("lh", "theta", "ln", "lr", "phi", "f0")
 _UNIT_S = 0.025
 _FRAME_SAMPLES = 300
 _LOWEST_HZ = 40.0  # its pulses never come slower
@@ -34,38 +38,40 @@ class Hibari:
     knows_phase = True
 
     def __init__(self) -> None:
-        self._graph = open_graph(_ASSETS / "hibari.onnx", [_DURATIONS])
+        self._graph = open_graph(_ASSETS / "hibari.onnx", [_DURATIONS, *_HIDDEN])
         self._ids: dict[str, int] = json.loads((_ASSETS / "vocab.json").read_text(encoding="utf-8"))
         self._g2p: Any = G2P()
 
     def speak(self, text: str) -> Spoken:
         """Raises TeacherError."""
-        return self.speak_with_spectra(text)[0]
+        return self._speak(text, ())[0]
 
-    def speak_with_spectra(self, text: str) -> tuple[Spoken, NDArray[np.float32]]:
-        """As `speak`; and what its synthesis is made of, (5, 601, F) of F = S / 5 frames 300 samples apart.
+    def speak_and_tell(self, text: str) -> tuple[Spoken, Told]:
+        """As `speak`; and what its synthesis is made of. Raises TeacherError."""
+        spoken, f0_hz, spectra, hidden = self._speak(text, _HIDDEN)
+        power = np.square(np.abs(dsp.stft(dsp.pulses(f0_hz), len(f0_hz)))).mean(0)
+        return spoken, Told(np.stack(spectra), power, np.stack(hidden))
 
-        That is the logarithm of the harmonics' magnitude, their phase over pi as tanh has it, the logarithm
-        of the noise, and the logarithm and the phase of what has a phase of its own.
-
-        Raises TeacherError.
-        """
+    def _speak(
+        self, text: str, hidden: Sequence[str]
+    ) -> tuple[Spoken, NDArray[np.float32], list[NDArray[np.float32]], list[NDArray[np.float32]]]:
+        """-> what it says, F0 (F,), its five spectra and the hidden values of those names."""
         symbols = "".join(symbol for symbol in self._g2p(text) or "" if symbol in self._ids)
         if not 0 < len(symbols) <= _MAX_SYMBOLS:
             raise TeacherError(f"hibari: {len(symbols)} symbols, expected 1 to {_MAX_SYMBOLS}")
         ids = [0, *(self._ids[symbol] for symbol in symbols), 0]
-        *parts, durations = self._graph.run(
-            None, {"ids": np.array([ids], np.int64), "speed": np.ones(1, np.float32)}
-        )
+        given = {"ids": np.array([ids], np.int64), "speed": np.ones(1, np.float32)}
+        durations, *parts = self._graph.run([_DURATIONS, *_PARTS, *hidden], given)
         labels = label(symbols, durations.ravel(), _UNIT_S)
-        *spectra, f0_hz = (part[0] for part in parts)
+        found = [part[0] for part in parts]
+        spectra, f0_hz = found[: len(_PARTS) - 1], found[len(_PARTS) - 1]
         samples = dsp.synth(
             *(one.copy() for one in spectra), f0_hz, np.random.default_rng(zlib.crc32(text.encode()))
         )
         contour = contour_of(f0_hz)
         steps = contour[STEP_SAMPLES // 2 :: STEP_SAMPLES].astype(np.float32)
         sounding = np.maximum(contour, _LOWEST_HZ)
-        cycles = np.concatenate([[0.0], np.cumsum(sounding) / SAMPLE_RATE_HZ])[:-1:STEP_SAMPLES]
+        cycles = np.cumsum(sounding)[::STEP_SAMPLES] / SAMPLE_RATE_HZ
         spoken = Spoken(
             as_int16(samples),
             labels.phones,
@@ -76,7 +82,7 @@ class Hibari:
             cycles,
             symbols,
         )
-        return spoken, np.stack(spectra)
+        return spoken, f0_hz, spectra, found[len(_PARTS) :]
 
 
 def contour_of(f0_hz: NDArray[np.float32]) -> NDArray[np.float64]:

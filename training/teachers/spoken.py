@@ -53,6 +53,17 @@ class Spoken:
         return (self.samples / 32768).astype(np.float32)
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the synthesis of hibari is made of, F = S / 5 frames 300 samples apart."""
+
+    spectra: NDArray[np.float32]
+    """(5, 601, F): the logarithm of the harmonics' magnitude, their phase over pi as tanh has it, the
+    logarithm of the noise, and the logarithm and the phase of what has a phase of its own."""
+    pulses_power: NDArray[np.float32]  # (F,), the mean over the bins; 0 where its pulses rest
+    hidden: NDArray[np.float32]  # (7, 256, F), before its decoder's first block and behind six of eight
+
+
 class Teacher(Protocol):
     """A voice that speaks English. Not to be shared between threads."""
 
