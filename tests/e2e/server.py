@@ -20,6 +20,7 @@ _ADDRESS = re.compile(r"(http://[\d.]+:\d+) speaks with (\S+) \((\w+)\)")
 class Server:
     process: "subprocess.Popen[str]"
     url: str = ""
+    greeting: str = ""  # its last line at the start
     seen: list[str] = field(default_factory=list)  # of the lines, what `wait_for_line` passed
     lines: "queue.Queue[str | None]" = field(default_factory=queue.Queue)  # of its output; None: it ended
 
@@ -66,7 +67,8 @@ def running(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[
     reader = threading.Thread(target=_read, args=(server,))
     reader.start()
     try:
-        server.url = server.wait_for_line(_ADDRESS.pattern, _STARTS_WITHIN_S)[1]
+        found = server.wait_for_line(_ADDRESS.pattern, _STARTS_WITHIN_S)
+        server.url, server.greeting = found[1], found.string
         yield server
     finally:
         process.kill()

@@ -29,3 +29,11 @@ def test_curl_commands_are_answered(server: Server, tmp_path: Path) -> None:
     for name in ("hello.wav", "morning.mp3"):
         samples, rate_hz = soundfile.read(tmp_path / name)
         assert len(samples) > rate_hz / 2, name
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="it prints a command of curl")
+def test_the_command_that_a_start_prints_writes_a_whole_file(server: Server, tmp_path: Path) -> None:
+    _, _, command = server.greeting.partition("hear it: ")
+    subprocess.run([*shlex.split(command), "-s", "--fail"], cwd=tmp_path, check=True, timeout=120)
+    with wave.open(str(tmp_path / "hello.wav")) as file:
+        assert 0.5 < file.getnframes() / file.getframerate() < 5
