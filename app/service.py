@@ -5,7 +5,10 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from filelock import FileLock, Timeout
 
 from firstword.app.http.app import DrainingServer, build_app, raise_file_limit, server_config
 from firstword.app.http.auth import Authenticator
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 USAGE_FILE = "usage.sqlite3"
+LOCK_FILE = "server.lock"
 BATCH_DIRECTORY = "batches"
 
 
@@ -77,6 +81,33 @@ async def shared_store(settings: Settings) -> AsyncIterator["Postgres | None"]:
         yield postgres
     finally:
         await asyncio.to_thread(postgres.close)
+
+
+@asynccontextmanager
+async def own_directory(directory: Path | None, patience_s: float) -> AsyncIterator[None]:
+    """Keep other servers from the data directory; one that is stopping is waited for.
+
+    directory: None where servers share a database. Raise InvalidSettings.
+    """
+    if directory is None:
+        yield
+        return
+    lock = FileLock(directory / LOCK_FILE, thread_local=False)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        logger.info("waiting for another server to leave %s", directory)
+        try:
+            await asyncio.to_thread(lock.acquire, timeout=patience_s)
+        except Timeout:
+            raise InvalidSettings(
+                f"another server uses the data directory {directory}; stop it, give this one another "
+                "FIRSTWORD_DATA_DIR, or let both share a PostgreSQL (FIRSTWORD_STORE, docs/scale-out.md)"
+            ) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 @asynccontextmanager
@@ -172,7 +203,7 @@ async def serve(
     on_drained: called when all streams have ended; what is left is to close everything.
     loading: the networks' future, if loading has begun.
     """
-    server_options, limits = settings.server, settings.limits
+    server_options, limits, data_dir = settings.server, settings.limits, settings.speakers.data_dir
 
     async def drain() -> None:
         for surface in surfaces:
@@ -181,7 +212,11 @@ async def serve(
         on_drained()
 
     raise_file_limit()
-    async with shared_store(settings) as postgres, running(settings, loading, postgres) as service:
+    async with (
+        shared_store(settings) as postgres,
+        own_directory(data_dir if postgres is None else None, server_options.drain_timeout_s),
+        running(settings, loading, postgres) as service,
+    ):
         surfaces = surfaces_of(settings, postgres)
         app = build_app(
             service,

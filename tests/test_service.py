@@ -1,12 +1,15 @@
 """What the service says of its settings at its start."""
 
+import asyncio
 import logging
+from pathlib import Path
 
 import pytest
 
 from firstword.app.http.keys import KeyRing
 from firstword.app.options import ServerOptions
-from firstword.app.service import warn_of_open_door
+from firstword.app.service import own_directory, warn_of_open_door
+from firstword.app.settings import InvalidSettings
 
 
 @pytest.mark.parametrize(
@@ -29,3 +32,28 @@ def test_a_server_that_others_reach_without_a_key_says_so(
     warnings = [record.getMessage() for record in caplog.records]
     assert len(warnings) == is_warned
     assert all(host in warning and "FIRSTWORD_API_KEYS" in warning for warning in warnings)
+
+
+@pytest.mark.anyio
+async def test_a_second_server_does_not_start_on_a_data_directory_that_is_in_use(tmp_path: Path) -> None:
+    async with own_directory(tmp_path, 0.1):
+        with pytest.raises(InvalidSettings, match=r"another server uses.*_DATA_DIR.*FIRSTWORD_STORE"):
+            async with own_directory(tmp_path, 0.05):
+                raise AssertionError("it was let in")
+        async with own_directory(None, 0.0):
+            pass  # servers that share a database
+    async with own_directory(tmp_path / "of its own" / "made here", 0.0):
+        pass
+
+
+@pytest.mark.anyio
+async def test_a_server_waits_for_one_that_is_stopping(tmp_path: Path) -> None:
+    async def next_one() -> None:
+        async with own_directory(tmp_path, 20.0):
+            pass
+
+    async with own_directory(tmp_path, 0.0):
+        starting = asyncio.create_task(next_one())
+        await asyncio.sleep(0.05)
+        assert not starting.done()
+    await starting
