@@ -26,6 +26,7 @@ POLL_S: Final = 0.5  # after which a change is looked for that was not announced
 BEAT_S: Final = 2.0  # how often a server says that it lives
 DEAD_AFTER_S: Final = 10.0  # without a word from it
 SILENCE_S: Final = 5.0  # of a database that is asked something
+MIGRATION_S: Final = 3600.0  # of one whose tables change, or that waits for another server's change
 MAX_CONNECTIONS: Final = 4  # of one server, beside the one that listens
 CHANNEL: Final = "firstword"
 MIN_VERSION: Final = 14
@@ -42,13 +43,15 @@ def is_postgres(store: str) -> bool:
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
-    """Gives up on a database that says nothing for SILENCE_S: one that is stopped keeps its sockets open."""
+    """Gives up on a database that says nothing for so long: one that is stopped keeps its sockets open."""
+
+    patience_s: float | None = None  # None: SILENCE_S
 
     def wait(self, gen: Generator[Any, Any, Any], *given: Any, **named: Any) -> Any:
-        return super().wait(_impatient(gen), *given, **named)
+        return super().wait(_impatient(gen, self.patience_s or SILENCE_S), *given, **named)
 
 
-def _impatient(answers: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+def _impatient(answers: Generator[Any, Any, Any], patience_s: float) -> Generator[Any, Any, Any]:
     heard_at = time.monotonic()
     try:
         wanted = next(answers)
@@ -57,9 +60,9 @@ def _impatient(answers: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
             now = time.monotonic()
             if ready:
                 heard_at = now
-            elif now - heard_at > SILENCE_S:
+            elif now - heard_at > patience_s:
                 answers.close()
-                raise psycopg.OperationalError(f"no answer within {SILENCE_S:g} s")
+                raise psycopg.OperationalError(f"no answer within {patience_s:g} s")
             wanted = answers.send(ready)
     except StopIteration as end:
         return end.value
@@ -292,6 +295,7 @@ def migrate(url: str) -> tuple[int, int]:
     Return the numbers of the last migration before and after. Raises DatabaseError.
     """
     with _named_errors(place_of(url)), opened(url) as connection:
+        connection.patience_s = MIGRATION_S
         connection.execute("SELECT pg_advisory_lock(%s)", (MIGRATING,))
         connection.execute("CREATE TABLE IF NOT EXISTS migrations (number bigint PRIMARY KEY)")
         before = _migrated(connection)

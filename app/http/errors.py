@@ -278,7 +278,8 @@ def _describe(fault: Fault, known_fields: Iterable[str]) -> str:
     field = f"`{_shorten('.'.join(map(str, path)))}`" if path else "the body"
     match fault["type"]:
         case "json_invalid":
-            return f"the body is not valid JSON at character {path[0]}: {fault['ctx']['error']}"
+            place = f" at character {path[0]}" if path else ""  # FastAPI names it, pydantic alone does not
+            return f"the body is not valid JSON{place}: {fault['ctx']['error']}"
         case "missing":
             return f"{field} is missing"
         case "extra_forbidden":

@@ -194,7 +194,7 @@ class SharedQuotas(Quotas):
         self._forget_idle()
 
     async def _exchange_requests(self, owner: str, part: Slice) -> None:
-        is_idle = self._clock() - part.used_at_s > IDLE_S
+        is_idle = self._clock() - part.used_at_s > IDLE_S and not part.streams
         if is_idle:
             part.owed, part.balance = part.owed - part.balance, 0.0
         wanted = 0.0 if is_idle else max(0.0, self._share - part.balance)

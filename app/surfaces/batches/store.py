@@ -332,7 +332,7 @@ class BatchStore:
             is_alone = len(self._writing_bytes) == 1
         database = self._file()
         with database.reading():
-            (finished,) = database.execute("SELECT total(num_bytes) FROM items").fetchone()
+            (finished,) = database.execute("SELECT coalesce(sum(num_bytes), 0) FROM items").fetchone()
         if item_bytes > self.max_bytes or (is_alone and not finished):
             self._wanted_bytes = 0
             raise InvalidRequest(

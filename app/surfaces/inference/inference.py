@@ -280,17 +280,17 @@ class Inference:
                     "two first requests of one id came at once; send one after the other", "id"
                 )
             session = self._sessions[key] = _Session(opened, digest)
-        if session.timer is not None:
-            session.timer.cancel()
-            session.timer = None
         async with session.lock:
+            if session.timer is not None:
+                session.timer.cancel()
+                session.timer = None
             num_same = min(len(tokens), len(session.given))
             is_same = tokens[:num_same] == session.given[:num_same] and digest in (b"", session.prompt_digest)
             if is_same:
                 yield session
-        if key in self._sessions:
-            idle_s = self.service.limits.slow_listener_timeout_s
-            session.timer = asyncio.get_running_loop().call_later(idle_s, self.free, key)
+            if self._sessions.get(key) is session:
+                idle_s = self.service.limits.slow_listener_timeout_s
+                session.timer = asyncio.get_running_loop().call_later(idle_s, self.free, key)
         if not is_same:
             raise _AnothersSession(
                 f"a session of the id {request.id[:64]!a} has another prompt or other speech tokens; give "

@@ -111,9 +111,9 @@ class WebSocketSession:
         self._failed: deque[str] = deque(maxlen=limits.max_contexts)
         # A flush or end for them, or a late cancel, crossed their last message and is answered by nothing.
         self._ended: deque[str] = deque(maxlen=MAX_ENDED_CONTEXTS)
-        # Contexts that are done, the last ones, and until when a cancel of them is answered: all is sent long
+        # Contexts that are done, the last ones of a minute: a cancel of them is answered, as all is sent long
         # before it has been played.
-        self._done: dict[str, tuple[Context, float]] = {}
+        self._done: dict[str, Context] = {}
         self._close_when_empty: Close | None = None  # how to close once the contexts have ended
         self._end: asyncio.Future[_End] = asyncio.get_running_loop().create_future()
         self._idle_timer: asyncio.Timeout | None = None
@@ -236,7 +236,7 @@ class WebSocketSession:
                 self._taking_text(message.context).end_text()
 
     async def _cancel(self, message: Cancel) -> None:
-        if (done := self._pop_done(message.context)) is not None:
+        if (done := self._done.pop(message.context, None)) is not None:
             await self._send_queue.post(done.cancelled(message.played_ms))
         elif self._has_ended(message.context):
             self._clear_failed(message.context)
@@ -300,13 +300,14 @@ class WebSocketSession:
             self._ended.append(context_id)
 
     def _keep_done(self, context: Context) -> None:
-        self._done[context.id] = context, asyncio.get_running_loop().time() + CANCEL_AFTER_DONE_S
+        def forget() -> None:
+            if self._done.get(context.id) is context:
+                del self._done[context.id]
+
+        self._done[context.id] = context
         if len(self._done) > self._limits.max_contexts:
             del self._done[next(iter(self._done))]
-
-    def _pop_done(self, context_id: str) -> Context | None:
-        context, until_s = self._done.pop(context_id, (None, 0.0))
-        return context if asyncio.get_running_loop().time() < until_s else None
+        asyncio.get_running_loop().call_later(CANCEL_AFTER_DONE_S, forget)
 
     def _get(self, context_id: str) -> Context:
         context = self._contexts.get(context_id)

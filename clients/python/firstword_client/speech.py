@@ -85,15 +85,18 @@ class AsyncSpeech:
             cancel["played_ms"] = played_ms
         await self._socket.send(cancel)
         try:
-            async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                while (message := await self._next())["type"] != "cancelled":
-                    pass
-        except TimeoutError:  # over a minute behind the last audio the server says no more
+            message = await asyncio.wait_for(self._cancelled(), ANSWER_TIMEOUT_S)
+        except asyncio.TimeoutError:  # noqa: UP041  two errors before Python 3.11; over a minute behind the last audio the server says no more
             return Interrupted("", "", self.stats.audio_ms if self.stats else 0.0)
         self._interrupted = Interrupted(
             message["spoken_text"], message["remaining_text"], message["audio_ms_sent"]
         )
         return self._interrupted
+
+    async def _cancelled(self) -> dict[str, Any]:
+        while (message := await self._next())["type"] != "cancelled":
+            pass
+        return message
 
     def note_played(self, num_bytes: int) -> None:
         """Count PCM that the listener has heard, for `played_ms` and `interrupt`."""
