@@ -69,7 +69,9 @@ def triton_front(folder: Path) -> Iterator[Front]:
         try:
             url = f"http://127.0.0.1:{http_port}"
             _wait_until_ready(process, f"{url}/v2/health/ready", folder / "log.txt")
-            yield Front(url, f"127.0.0.1:{grpc_port}", f"http://127.0.0.1:{metrics_port}", batches=True)
+            yield Front(
+                url, f"127.0.0.1:{grpc_port}", f"http://127.0.0.1:{metrics_port}/metrics", batches=True
+            )
         finally:
             process.send_signal(signal.SIGINT)
             try:

@@ -53,7 +53,7 @@ def _few_buckets() -> Iterator[None]:
             (runtime, "MAX_ROWS", 4),
             (runtime, "STREAMS", (1, 2)),
             (flow, "STREAMS", (1, 2)),
-            (flow, "PAGES", (4, 8)),
+            (flow, "PAGES", (8,)),
             (lm, "LENGTHS", (256,)),
         ):
             stack.enter_context(patch.object(module, name, few))
