@@ -86,7 +86,7 @@ async def test_server_that_dies_ends_its_own_streams_alone(parts: Cluster) -> No
     heard = [Heard() for _ in names]
     async with httpx.AsyncClient(base_url=parts.url, timeout=60) as client, asyncio.TaskGroup() as tasks:
         for name, one in zip(names, heard, strict=True):
-            text = SENTENCE if name in names[2:] else SENTENCE * 3  # what is cut must not have ended
+            text = SENTENCE if name in names[2:] else SENTENCE * 12  # what is cut must not have ended
             tasks.create_task(listen(client, text, name, one))
         await until(lambda: all(one.num_bytes for one in heard))
         parts.servers[0].process.kill()
@@ -100,7 +100,7 @@ async def test_server_that_dies_ends_its_own_streams_alone(parts: Cluster) -> No
         assert began_s[0] < 15  # the other server speaks four streams, on a machine that does more
     assert [one.is_whole for one in heard] == [False, False, True, True]
     ended_s = [one.ended_at - killed_at for one in heard]
-    assert max(ended_s[:2]) < 3  # a process with networks takes a while to be gone
+    assert max(ended_s[:2]) < 5  # a process with networks takes a while to be gone
     logger.info("a server died: cut after %s s, new ones began after %s s", ended_s[:2], began_s)
 
 
