@@ -13,6 +13,7 @@ from firstword.app.errors import RateLimited, StoreFull, StoreUnavailable
 from firstword.app.http.limits import Quotas
 from firstword.app.options import Limits
 from firstword.app.postgresql import Postgres
+from firstword.app.supervisor import Supervisor
 
 EXCHANGE_S: Final = 1.0  # how often the database hears of the keys in use
 MIN_PAUSE_S: Final = 0.05  # between two exchanges
@@ -96,12 +97,12 @@ class SharedQuotas(Quotas):
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Lease while it lives, and give back at the end."""
-        leasing = asyncio.create_task(self._lease(), name="quotas")
+        workers = Supervisor()
+        workers.start("quotas", self._lease)
         try:
             yield
         finally:
-            leasing.cancel()
-            await asyncio.wait([leasing])
+            await workers.stop()
             for part in self._slices.values():
                 part.used_at_s, part.streams = -math.inf, 0
             await self._exchange()
