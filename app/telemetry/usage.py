@@ -91,7 +91,8 @@ class UsageStore:
         return {name: UsedByClient(*counts) for name, *counts in rows}
 
     def add(self, counts: Mapping[str, UsedByClient]) -> None:
-        rows = [(name, used.requests, used.characters, used.audio_s) for name, used in counts.items()]
+        in_turn = sorted(counts.items(), key=lambda one: one[0])  # as every server does: no deadlock
+        rows = [(name, used.requests, used.characters, used.audio_s) for name, used in in_turn]
         with self._database.writing():
             self._database.execute_many(
                 """INSERT INTO usage (name, requests, characters, audio_s) VALUES (?, ?, ?, ?)
