@@ -71,7 +71,7 @@ class Admission:
         self._is_draining = False
         self._idle = asyncio.Event()
         self._idle.set()
-        self._is_busy = asyncio.Event()  # the opposite
+        self._is_busy = asyncio.Event()  # the opposite of _idle, for who waits for a stream
         self._num_begun = 0  # streams that did not have to wait; one that had to follows another
 
     @property

@@ -1,4 +1,4 @@
-"""Durable store of speakers in one SQLite file that several servers may share."""
+"""Durable store of speakers in one SQLite file, which a server and commands use at the same time."""
 
 import logging
 import sqlite3

@@ -54,9 +54,8 @@ class Call:
         self.request_id = given_id if _ACCEPTED_REQUEST_ID.fullmatch(given_id) else uuid.uuid4().hex
         self.received_s = service.clock()
         self.client = ANYBODY
-        self.host = str(context.peer()).rpartition(":")[
-            0
-        ]  # without the port: a client has several connections
+        # Without the port: a client has several connections.
+        self.host = str(context.peer()).rpartition(":")[0]
         self.session: StreamSession | None = None  # set by a handler whose call is one stream
         self.cancel_reason: CancelReason = "disconnect"  # why, should the call be cancelled
         self.context = context

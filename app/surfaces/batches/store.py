@@ -144,7 +144,7 @@ class BatchStore:
         server is called `replica`; the directory is for audio that is not finished."""
         self.max_bytes = max_bytes
         self._lock = threading.Lock()  # of the next three
-        self._room_bytes = max_bytes  # beside what is stored
+        self._free_bytes = max_bytes  # beside what is stored
         self._writing_bytes: Counter[Job] = Counter()  # of audio whose item is not finished
         self._wanted_bytes = 0  # room that an item lacked, before one is taken again
         self._directory = directory
@@ -326,7 +326,7 @@ class BatchStore:
         """
         with self._lock:
             self._writing_bytes[job] += num_bytes
-            if self._writing_bytes.total() <= self._room_bytes:
+            if self._writing_bytes.total() <= self._free_bytes:
                 return
             self._wanted_bytes = item_bytes = self._writing_bytes[job]
             is_alone = len(self._writing_bytes) == 1
@@ -376,7 +376,7 @@ class BatchStore:
     def finish(self, job: Job, num_bytes: int, audio_s: float) -> bool:
         """Return whether it was still wanted; its text is forgotten. The audio is at the job's path."""
         with self._lock:
-            self._room_bytes -= num_bytes
+            self._free_bytes -= num_bytes
         return self._end(job, ("done", num_bytes, audio_s, None, None))
 
     def fail(self, job: Job, code: str, message: str) -> None:
@@ -498,13 +498,13 @@ class BatchStore:
         query = "SELECT coalesce(sum(num_bytes), 0) + coalesce(sum(length(request)), 0) FROM items"
         used = int(self._database.execute(query).fetchone()[0])
         with self._lock:
-            self._room_bytes = self.max_bytes - used
-            if self._room_bytes < self._writing_bytes.total() + num_bytes + spare_bytes:
+            self._free_bytes = self.max_bytes - used
+            if self._free_bytes < self._writing_bytes.total() + num_bytes + spare_bytes:
                 raise self._full()
-            self._room_bytes -= num_bytes
+            self._free_bytes -= num_bytes
 
     def _full(self) -> StoreFull:
-        used = self.max_bytes - self._room_bytes + self._writing_bytes.total()
+        used = self.max_bytes - self._free_bytes + self._writing_bytes.total()
         return StoreFull(
             f"batches take {used / 2**20:.0f} MB of the {self.max_bytes / 2**20:.0f} MB they may have "
             "(FIRSTWORD_BATCH_DISK_MB); download and delete finished ones"
