@@ -9,14 +9,14 @@ from firstword.models.lm.transformer_lm import TransformerLM
 from firstword.models.networks import Networks
 from firstword.models.runtimes.torch.cuda_graphs.causal_vocoder import GraphedCausalVocoder
 from firstword.models.runtimes.torch.cuda_graphs.flow import GraphedFlow
-from firstword.models.runtimes.torch.cuda_graphs.lm import GraphedLM
+from firstword.models.runtimes.torch.cuda_graphs.token_decoder import GraphedLM
 from firstword.models.runtimes.torch.cuda_graphs.vocoder import GraphedGenerator
 
 PLANNED_STREAMS = 40  # that share the pages; a stream's window is shortened to fit
 STREAMS_SHARE = 0.75  # of the pages; the rest is for prompts
 
 
-def graphed_lm(lm: Qwen2LM | TransformerLM, max_rows: int = 0) -> SpeechLM:
+def graphed_lm(lm: Qwen2LM | TransformerLM, max_rows: int) -> SpeechLM:
     """Return `lm` itself for CosyVoice 1, whose attention has relative positions. max_rows: see GraphedLM."""
     return GraphedLM(lm, max_rows) if isinstance(lm, Qwen2LM) else lm
 
