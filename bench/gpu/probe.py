@@ -224,7 +224,7 @@ def _token2wav(flow: Flow, hift: HiFT, graphs: bool) -> Token2Wav:
     if not graphs:
         return Token2Wav(flow, hift)
     networks = Networks(flow=graphed_networks(flow)) | graphed_vocoder(hift)
-    record_vocoder(networks, hift, DEFAULT_FIRST_HOP_TOKENS, flow.chunk_tokens)
+    record_vocoder(networks, DEFAULT_FIRST_HOP_TOKENS, flow.chunk_tokens)
     return Token2Wav(flow, hift, networks=networks)
 
 

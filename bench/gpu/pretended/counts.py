@@ -41,6 +41,7 @@ from firstword.models.runtimes.torch.cuda_graphs.build import (
     graphed_vocoder,
 )
 from firstword.models.runtimes.torch.cuda_graphs.causal_vocoder import GraphedCausalVocoder
+from firstword.models.runtimes.torch.cuda_graphs.windowed_vocoder import GraphedWindowedVocoder
 from firstword.models.token2wav import Token2Wav
 from firstword.models.token2wav_step import StepInput
 
@@ -160,7 +161,7 @@ def _count_token2wav(
     if graphs:
         networks = Networks(flow=graphed_networks(flow)) | graphed_vocoder(hift)
         with patch.object(runtime, "STREAMS", (streams,)):
-            runtime.record_vocoder(networks, hift, FIRST_HOP_TOKENS, flow.chunk_tokens)
+            runtime.record_vocoder(networks, FIRST_HOP_TOKENS, flow.chunk_tokens)
     token2wav = Token2Wav(flow, hift, networks=networks)
     speaker = random_speaker(flow_config.vocab_size, PROMPT_TOKENS)
     of = (subject.family, form, streams)
@@ -183,6 +184,7 @@ def _count_token2wav(
             (WindowedVocoder, "step", "vocoder piece"),
             (CausalVocoder, "step", "vocoder piece"),
             (GraphedCausalVocoder, "step", "vocoder piece"),
+            (GraphedWindowedVocoder, "step", "vocoder piece"),
         ):
             stack.enter_context(patch.object(owner, method, staged(name, getattr(owner, method))))
         warm_ups = 1 if graphs else 0
