@@ -13,7 +13,7 @@ COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
 FROM dependencies AS packages-cpu
 ARG TORCH_INDEX=
 RUN pip --python /opt/firstword/bin/python install \
-    ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -c constraints.txt '.[otel,postgresql]'
+    ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -c constraints.txt '.[otel,postgresql,grpc]'
 COPY firstword firstword
 COPY app app
 COPY bench bench
@@ -23,7 +23,7 @@ RUN pip --python /opt/firstword/bin/python install --no-deps --force-reinstall .
 
 # The ordinary torch brings CUDA's libraries with it, vLLM its kernels; the host brings the driver.
 FROM dependencies AS packages-cuda
-RUN pip --python /opt/firstword/bin/python install -c constraints.txt '.[otel,postgresql,vllm]'
+RUN pip --python /opt/firstword/bin/python install -c constraints.txt '.[otel,postgresql,grpc,vllm]'
 COPY firstword firstword
 COPY app app
 COPY bench bench
