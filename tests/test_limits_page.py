@@ -10,7 +10,13 @@ from tests.support.serving import make_services
 
 PAGE = Path(__file__).parent.parent / "docs/operations.md"
 
-_FRACTIONS = {3 / 4: "three quarters", 1 / 3: "a third", 1 / 4: "a quarter", 1 / 8: "an eighth"}
+_FRACTIONS = {
+    3 / 4: "three quarters",
+    1 / 2: "half",
+    1 / 3: "a third",
+    1 / 4: "a quarter",
+    1 / 8: "an eighth",
+}
 
 
 def _kib(num_bytes: int) -> str:
@@ -78,8 +84,9 @@ def limits_table() -> str:
         (
             "messages being received at once",
             rpc,
-            f"so many that they fit in {in_all}, {readers} of one client",
-            "the others wait",
+            f"so many that they fit in {in_all}, {readers} of one client; {_FRACTIONS[limits.QUICK_READERS]} "
+            f"of them for those that are there within {limits.QUICK_MESSAGE_S:g} s",
+            "the others wait; `UNAVAILABLE` for slow ones",
         ),
         (
             "bodies and messages that are not answered yet",
