@@ -11,6 +11,9 @@ _version = functools.cache(version)
 
 AudioFormat = Literal["wav", "pcm", "pcm_f32", "mp3", "opus", "aac", "flac", "ulaw", "alaw"]
 
+FileFormat = AudioFormat | Literal["m4a"]
+"""And the one that only a whole file can be: an MP4 has its index, which is written last, in front."""
+
 SAMPLE_RATES_HZ = (8000, 16000, 22050, 24000, 44100, 48000)
 _OPUS_RATES_HZ = (8000, 16000, 24000, 48000)  # its decoder always plays at 48 kHz
 _G711_RATES_HZ = (8000,)
@@ -42,6 +45,18 @@ FORMATS: Mapping[AudioFormat, FormatInfo] = MappingProxyType(
 )
 
 
+SUFFIXES: Mapping[str, FileFormat] = MappingProxyType(
+    {
+        **{f".{name}": name for name in FORMATS},
+        ".m4a": "m4a",
+        ".ogg": "opus",
+        ".raw": "pcm",
+        ".f32": "pcm_f32",
+    }
+)
+"""The format that a file's suffix asks for."""
+
+
 TagName = Literal["encoded_by", "artist", "comment"]
 Tags = Mapping[TagName, str]
 
@@ -63,6 +78,11 @@ def synthetic_tags(speaker: str, request_id: str) -> Tags:
         "artist": speaker,
         "comment": f"synthetic speech; request {request_id}",
     }
+
+
+def anonymous_tags() -> Tags:
+    """Return what a container says of samples of which nothing else is known."""
+    return {"encoded_by": f"Firstword {_version('firstword')}", "comment": "synthetic speech"}
 
 
 def sample_rate_of(format: AudioFormat, wanted: int | None, default: int) -> int:

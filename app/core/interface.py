@@ -125,11 +125,14 @@ class EngineStatus:
     """is_ready: warm and admitting. Else `reason` says in one line why not.
 
     failing_workers: background workers that failed and are started again; speech goes on without them.
+    max_streams: that run at once, and what that is known from: a setting, a measurement, live streams.
     """
 
     is_ready: bool
     reason: str = ""
     failing_workers: tuple[str, ...] = ()
+    max_streams: int = 0
+    max_streams_from: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
