@@ -58,7 +58,7 @@ def ways_of(url: str, text: str, mark: str, voice: dict[str, object]) -> Iterato
     for place in PLACES:
         head = " ".join(words[: max(1, round(place * len(words)))]) + " "
         yield "flushed", speak(url, [head, text[len(head) :]], voice, flushes=True)
-        yield "paused", speak(url, [text], {**voice, "pauses": [len(head)]})
+        yield "paused", speak(url, [text], {**voice, "pauses": [len(head) - 1]})
     yield "behind a mark", speak(url, [mark + text], voice)
 
 
