@@ -9,8 +9,9 @@ import numpy as np
 
 from firstword.app.audio.dsp import Samples
 from firstword.app.audio.encode import AudioEncoder, encode_whole
-from firstword.app.audio.formats import FORMATS, AudioFormat, Tags
+from firstword.app.audio.formats import FORMATS, AudioFormat, OutputFormat, Tags
 from firstword.app.commands.console import CommandFailed
+from firstword.app.provenance import NO_MARKS, Provenance
 
 STANDARD_OUTPUT: Final = "-"
 _SUFFIXES: Final = {
@@ -22,6 +23,7 @@ _SUFFIXES: Final = {
 
 class Output(Protocol):
     tags: Tags | None  # of the file; set before the first `take`
+    provenance: Provenance  # its other marks; likewise
 
     async def take(self, samples: Samples, sample_rate_hz: int) -> None: ...
 
@@ -38,6 +40,7 @@ class FileOutput:
             raise CommandFailed(f"{path} cannot be written: {path.parent} is no directory; make it first")
         self._path, self._format, self._speed = path, format, speed
         self.tags: Tags | None = None
+        self.provenance = NO_MARKS
         self._pieces: list[Samples] = []
         self._rate_hz = 0
 
@@ -51,8 +54,16 @@ class FileOutput:
 
     def _save(self) -> None:
         samples = np.concatenate(self._pieces)
-        content = encode_whole(self._format, samples, self._rate_hz, speed=self._speed, tags=self.tags)
-        self._path.write_bytes(content)
+        content = encode_whole(
+            self._format,
+            samples,
+            self._rate_hz,
+            speed=self._speed,
+            tags=self.tags,
+            watermark=self.provenance.watermark,
+        )
+        output = OutputFormat(self._format, self._rate_hz)
+        self._path.write_bytes(self.provenance.signed(content, output))
 
 
 class PipeOutput:
@@ -60,13 +71,20 @@ class PipeOutput:
 
     def __init__(self, format: AudioFormat, speed: float) -> None:
         self.tags: Tags | None = None
+        self.provenance = NO_MARKS
         self._format, self._speed = format, speed
         self._encoder: AudioEncoder | None = None
 
     async def take(self, samples: Samples, sample_rate_hz: int) -> None:
         header = b""
         if self._encoder is None:
-            self._encoder = AudioEncoder(self._format, sample_rate_hz, speed=self._speed, tags=self.tags)
+            self._encoder = AudioEncoder(
+                self._format,
+                sample_rate_hz,
+                speed=self._speed,
+                tags=self.tags,
+                watermark=self.provenance.watermark,
+            )
             header = self._encoder.start()
         await asyncio.to_thread(_write, header + self._encoder.encode(samples))
 
