@@ -17,9 +17,10 @@ from firstword.app.http.limits import Quotas
 from firstword.app.http.service import Clock, Service
 from firstword.app.http.surface import Surface
 from firstword.app.options import Limits, ServerOptions
+from firstword.app.provenance import open_provenance
 from firstword.app.settings import InvalidSettings, Settings
 from firstword.app.speakers.interface import max_bundle_bytes
-from firstword.app.surfaces import conversion, speakers, text, tokens, tts
+from firstword.app.surfaces import conversion, provenance, speakers, text, tokens, tts
 from firstword.app.surfaces.batches.surface import BatchSurface
 from firstword.app.surfaces.console import pages as console
 from firstword.app.surfaces.inference.surface import InferenceSurface
@@ -49,6 +50,7 @@ def surfaces_of(settings: Settings, postgres: "Postgres | None" = None) -> list[
         text.surface,
         OpenAISurface(settings.openai),
         conversion.surface,
+        provenance.surface,
         tokens.surface,
         speakers.surface,
         OperationsSurface(server.metrics_port, server.host),
@@ -128,11 +130,17 @@ async def running(
     metrics, clock = Metrics(), time.perf_counter
     usage_file = settings.speakers.data_dir / USAGE_FILE
     usage_store = usage_file if postgres is None else postgres.database("usage")
+    marks = await asyncio.to_thread(open_provenance, settings.provenance, settings.speakers.data_dir)
     async with (
         open_tracing(settings.log.tracing) as tracing,
         running_engine(
             StartOptions(
-                settings.networks, settings.engine, settings.speakers, settings.lm_engines, settings.work
+                settings.networks,
+                settings.engine,
+                settings.speakers,
+                settings.lm_engines,
+                settings.work,
+                marks.watermark,
             ),
             metrics,
             clock=clock,
@@ -158,6 +166,7 @@ async def running(
             clock=clock,
             tags_audio=settings.server.tag_audio,
             tracing=tracing,
+            provenance=marks,
         )
 
 

@@ -24,6 +24,7 @@ from firstword.app.options import (
     LMEngineOptions,
     LogOptions,
     NetworkOptions,
+    ProvenanceOptions,
     ServerOptions,
     SpeakerOptions,
     TrtllmOptions,
@@ -81,6 +82,7 @@ class Settings(BaseSettings):
     speakers: SpeakerOptions = SpeakerOptions()
     vllm: VllmOptions = VllmOptions()
     trtllm: TrtllmOptions = TrtllmOptions()
+    provenance: ProvenanceOptions = ProvenanceOptions()
     log: LogOptions = LogOptions()
     # The surfaces' own.
     grpc: GrpcOptions = GrpcOptions()

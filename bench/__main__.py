@@ -28,6 +28,10 @@ MEASUREMENTS: Final = {
         "firstword.bench.peers",
         "other engines on the same texts in turn: first audio, compute, words, sound, memory",
     ),
+    "provenance": (
+        "firstword.bench.provenance",
+        "how often a watermark is found behind codecs, noise, cuts and speeds, and what passes for one",
+    ),
     "reading": (
         "firstword.bench.reading",
         "how many cases of numbers, dates and the like are read right, by class",

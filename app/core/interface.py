@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firstword.app.audio.dsp import Samples
+from firstword.app.audio.watermark import Watermark
 from firstword.app.core.request import Delivery as Delivery
 from firstword.app.core.request import EngineInfo as EngineInfo
 from firstword.app.core.request import FlowContext as FlowContext
@@ -74,6 +75,7 @@ class SynthesisStream(Protocol):
     speaker: str  # its name, the default filled in
     sample_rate_hz: int
     stats: StreamStats
+    watermark: Watermark | None  # that its samples have; a change of speed destroys it
 
     async def __aenter__(self) -> "SynthesisStream":
         """Raise Overloaded, Draining, Restarting, and SpeakerNotFound for a speaker that is not there now."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from firstword.app.audio.watermark import Watermark
 from firstword.app.budget import Work
 from firstword.app.clients import Client
 from firstword.app.core.admission import Admission
@@ -77,6 +78,7 @@ class StreamParts:
     admission: Admission | None = None
     phrases: PhraseCache | None = None
     gain_of: Callable[[str, PreparedSpeaker], float] | None = None  # by its identity; None: as it is
+    watermark: Watermark | None = None  # in all that is spoken
 
     def resolved(self, request: SynthesisRequest) -> ResolvedReading:
         """Raises InvalidRequest for a language that is unknown or not spoken, and SpeakerNotFound."""
