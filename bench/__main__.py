@@ -28,6 +28,10 @@ MEASUREMENTS: Final = {
         "firstword.bench.peers",
         "other engines on the same texts in turn: first audio, compute, words, sound, memory",
     ),
+    "cluster": (
+        "firstword.bench.cluster",
+        "a model of 10 to 1,000 servers: first byte, speakers found ready, cost; or two servers beside it",
+    ),
     "reading": (
         "firstword.bench.reading",
         "how many cases of numbers, dates and the like are read right, by class",
