@@ -16,7 +16,7 @@ from firstword.app.core.request import Mode as Mode
 from firstword.app.core.request import SynthesisRequest as SynthesisRequest
 from firstword.app.core.request import VoiceChoice as VoiceChoice
 from firstword.app.core.request import VoiceMode as VoiceMode
-from firstword.app.core.transcript import TimedWord
+from firstword.app.core.transcript import TimedWord, UtteranceTranscript
 from firstword.app.errors import CancelReason
 from firstword.app.events import StreamEvents
 from firstword.app.telemetry.stream_stats import StreamStats
@@ -74,6 +74,11 @@ class SynthesisStream(Protocol):
     speaker: str  # its name, the default filled in
     sample_rate_hz: int
     stats: StreamStats
+
+    @property
+    def transcripts(self) -> Sequence[UtteranceTranscript]:
+        """What `spoken_text` goes by: the utterances so far."""
+        ...
 
     async def __aenter__(self) -> "SynthesisStream":
         """Raise Overloaded, Draining, Restarting, and SpeakerNotFound for a speaker that is not there now."""

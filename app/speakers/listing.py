@@ -43,8 +43,11 @@ class SpeakerListing(ABC):
         self.default_speaker = default_speaker
         self._store = store
         self._builtin = builtin
-        self._builtin_names = builtin_names
+        self.builtin_names = builtin_names
         self._request: ContextVar[RequestKey | None] = ContextVar("request", default=None)  # of who enrols
+
+    def close(self) -> None:
+        self._store.close()
 
     @abstractmethod
     def _builtin_info(self, name: str) -> SpeakerInfo: ...
@@ -91,7 +94,7 @@ class SpeakerListing(ABC):
             self._request.reset(token)
 
     def count(self) -> int:
-        names = self._builtin_names
+        names = self.builtin_names
         return len(self._builtin) + sum(row.name not in names for row in self._store.rows())
 
     def health(self) -> StoreHealth:
@@ -108,7 +111,7 @@ class SpeakerListing(ABC):
             with suppress(SpeakerNotFound):
                 return self.get(name, client)
             name = self.aliases[name]
-        if builtin := self._builtin_names.get(name):
+        if builtin := self.builtin_names.get(name):
             return self._builtin_info(builtin)
         return self._info(self._row(name, client))
 
@@ -169,14 +172,14 @@ class SpeakerListing(ABC):
 
     def _check_free(self, name: str, client: Client) -> None:
         """Look before the work begins; the store checks again when the speaker is written."""
-        if name in self._builtin_names:
+        if name in self.builtin_names:
             raise SpeakerExists(f"{name!r} is a built-in speaker; choose another name")
         if self._store.row(key_of(name, client.name)) or self._store.row(name):
             raise SpeakerExists(f"there is a speaker {name!r} already; choose another name, or delete it")
 
     def _changeable(self, name: str, verb: str, client: Client) -> SpeakerRow:
         """Return the row of a registered speaker that the client may change, export and delete."""
-        if name in self._builtin_names:
+        if name in self.builtin_names:
             raise InvalidRequest(f"{name!r} is a built-in speaker and cannot be {verb}", param="name")
         row = self._row(name, client)
         if not client.may_change(row.owner, row.access):
@@ -207,7 +210,7 @@ class SpeakerListing(ABC):
         self, client: Client, rows: "Sequence[SpeakerRow]", begin: int = 0
     ) -> "Iterator[SpeakerRow]":
         """Give the rows of registered speakers that a client sees, from one on."""
-        hidden = self._builtin_names
+        hidden = self.builtin_names
         for row in islice(rows, begin, None):
             if row.name not in hidden and client.sees(row.owner, row.access):
                 yield row
