@@ -44,7 +44,7 @@ SLOTS_WANTED: Final = 0.7  # of an engine's slots in use, which autoscaling aims
 class EngineReplica:
     """The deployment: one engine, for whoever has a handle to it."""
 
-    async def __init__(self, opening: Opening) -> None:
+    async def __init__(self, opening: Opening) -> None:  # type: ignore[misc]  # Ray awaits it
         self._stack = AsyncExitStack()
         parts = await self._stack.enter_async_context(opening())
         self._side = RemoteSide(parts, serve.get_replica_context().replica_id.unique_id)
@@ -212,7 +212,7 @@ def opening_of(handle: DeploymentHandle, settings: Settings) -> Any:
 class Ingress:
     """The server as a deployment behind Ray's own proxy: all surfaces over HTTP and WebSocket."""
 
-    async def __init__(self, engine: DeploymentHandle, settings: Settings) -> None:
+    async def __init__(self, engine: DeploymentHandle, settings: Settings) -> None:  # type: ignore[misc]
         configure_logging(settings.log.log_level, settings.log.log_format)
         self._stack = AsyncExitStack()
         postgres = await self._stack.enter_async_context(shared_store(settings))
