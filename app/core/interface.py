@@ -17,7 +17,7 @@ from firstword.app.core.request import Mode as Mode
 from firstword.app.core.request import SynthesisRequest as SynthesisRequest
 from firstword.app.core.request import VoiceChoice as VoiceChoice
 from firstword.app.core.request import VoiceMode as VoiceMode
-from firstword.app.core.transcript import TimedWord
+from firstword.app.core.transcript import TimedWord, UtteranceTranscript
 from firstword.app.errors import CancelReason
 from firstword.app.events import StreamEvents
 from firstword.app.telemetry.stream_stats import StreamStats
@@ -76,6 +76,11 @@ class SynthesisStream(Protocol):
     sample_rate_hz: int
     stats: StreamStats
     watermark: Watermark | None  # that its samples have; a change of speed destroys it
+
+    @property
+    def transcripts(self) -> Sequence[UtteranceTranscript]:
+        """What `spoken_text` goes by: the utterances so far."""
+        ...
 
     async def __aenter__(self) -> "SynthesisStream":
         """Raise Overloaded, Draining, Restarting, and SpeakerNotFound for a speaker that is not there now."""
