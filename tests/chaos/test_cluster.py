@@ -82,30 +82,6 @@ async def test_database_that_dies_ends_no_stream_and_stops_no_known_speaker(part
     logger.warning("a write succeeded %.2f s after the database was back", time.monotonic() - returned_at)
 
 
-async def test_server_that_dies_ends_its_own_streams_alone(parts: Cluster) -> None:
-    names = await two_for_each_server(parts)
-    heard = [Heard() for _ in names]
-    async with httpx.AsyncClient(base_url=parts.url, timeout=60) as client, asyncio.TaskGroup() as tasks:
-        for name, one in zip(names, heard, strict=True):
-            text = SENTENCE if name in names[2:] else SENTENCE * 12  # what is cut must not have ended
-            tasks.create_task(listen(client, text, name, one))
-        await until(lambda: all(one.num_bytes for one in heard))
-        parts.servers[0].process.kill()
-        killed_at = time.monotonic()
-        began_s = []
-        for name in names:
-            async with client.stream("GET", "/tts", params={"text": "Hi.", "speaker": name}) as answer:
-                assert answer.status_code == 200
-                assert await anext(answer.aiter_raw())
-            began_s.append(time.monotonic() - killed_at)
-        assert began_s[0] < 15  # the other server speaks four streams, on a machine that does more
-    assert [one.is_whole for one in heard] == [False, False, True, True]
-    ended_s = [one.ended_at - killed_at for one in heard]
-    assert max(ended_s[:2]) < 5  # a process with networks takes a while to be gone
-    await asyncio.to_thread(parts.restart, 0)
-    logger.warning("a server died: cut after %s s, new ones began after %s s", ended_s[:2], began_s)
-
-
 async def test_streams_of_a_paused_server_go_on_when_it_does_and_new_ones_go_elsewhere(
     parts: Cluster,
 ) -> None:
@@ -131,7 +107,7 @@ async def test_streams_of_a_paused_server_go_on_when_it_does_and_new_ones_go_els
     assert new_s < NOTICED_S + 10
 
 
-@pytest.mark.parametrize("state", ["slow", "cut"])
+@pytest.mark.parametrize("state", [pytest.param("slow", marks=pytest.mark.cluster), "cut"])
 async def test_a_bad_network_before_a_server_delays_its_streams_and_cuts_none(
     parts: Cluster, state: State
 ) -> None:
@@ -175,6 +151,7 @@ async def test_a_database_that_is_cut_off_stops_writes_alone(parts: Cluster) -> 
     )
 
 
+@pytest.mark.cluster
 async def test_a_rolling_restart_under_load_fails_no_stream(parts: Cluster) -> None:
     names = await two_for_each_server(parts)
     all_heard: list[Heard] = []
@@ -192,9 +169,32 @@ async def test_a_rolling_restart_under_load_fails_no_stream(parts: Cluster) -> N
             await asyncio.to_thread(server.process.wait)
             await asyncio.to_thread(parts.restart, number)
         is_done = True
-    logger.warning("a rolling restart: %d streams, none failed", len(all_heard))
     assert [(one.status, one.is_whole) for one in all_heard if not one.is_whole] == []
     assert len(all_heard) > 10
+    logger.warning("a rolling restart: %d streams, none failed", len(all_heard))
+
+
+async def test_server_that_dies_ends_its_own_streams_alone(parts: Cluster) -> None:
+    names = await two_for_each_server(parts)
+    heard = [Heard() for _ in names]
+    async with httpx.AsyncClient(base_url=parts.url, timeout=60) as client, asyncio.TaskGroup() as tasks:
+        for name, one in zip(names, heard, strict=True):
+            text = SENTENCE if name in names[2:] else SENTENCE * 12  # what is cut must not have ended
+            tasks.create_task(listen(client, text, name, one))
+        await until(lambda: all(one.num_bytes for one in heard))
+        parts.servers[0].process.kill()
+        killed_at = time.monotonic()
+        began_s = []
+        for name in names:
+            async with client.stream("GET", "/tts", params={"text": "Hi.", "speaker": name}) as answer:
+                assert answer.status_code == 200
+                assert await anext(answer.aiter_raw())
+            began_s.append(time.monotonic() - killed_at)
+        assert began_s[0] < 15  # the other server speaks four streams, on a machine that does more
+    assert [one.is_whole for one in heard] == [False, False, True, True]
+    ended_s = [one.ended_at - killed_at for one in heard]
+    assert max(ended_s[:2]) < 5  # a process with networks takes a while to be gone
+    logger.warning("a server died: cut after %s s, new ones began after %s s", ended_s[:2], began_s)
 
 
 async def two_for_each_server(parts: Cluster) -> list[str]:

@@ -18,6 +18,7 @@ class Wire:
         self.state: State = "whole"
         self._target = host, port
         self._loop = asyncio.new_event_loop()
+        self._writers: set[asyncio.StreamWriter] = set()
         self._connections: set[asyncio.Task[None]] = set()
         self._listening = threading.Event()
         self._thread = threading.Thread(target=self._run, name="wire")
@@ -32,12 +33,16 @@ class Wire:
         for task in self._connections:
             task.cancel()
         self._loop.run_until_complete(asyncio.gather(*self._connections, return_exceptions=True))
+        for writer in self._writers:
+            writer.transport.abort()
+        self._loop.run_until_complete(asyncio.sleep(0.05))  # in which they are closed
         self._loop.close()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
+        self._writers.add(writer)
         try:
             await self._until_passable()
             there_reader, there_writer = await asyncio.open_connection(*self._target)
@@ -46,6 +51,7 @@ class Wire:
             return
         finally:
             self._connections.discard(task)
+        self._writers.add(there_writer)
         ways = [
             asyncio.ensure_future(self._pass(reader, there_writer)),
             asyncio.ensure_future(self._pass(there_reader, writer)),
