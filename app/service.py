@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from filelock import FileLock, Timeout
 
+from firstword.app.audio.watermark import Watermark
 from firstword.app.core.interface import Engine, Stages
 from firstword.app.http.app import DrainingServer, build_app, raise_file_limit, server_config
 from firstword.app.http.auth import Authenticator
@@ -19,10 +20,11 @@ from firstword.app.http.limits import Quotas
 from firstword.app.http.service import Clock, Service
 from firstword.app.http.surface import Surface
 from firstword.app.options import Limits, ServerOptions
+from firstword.app.provenance import open_provenance
 from firstword.app.settings import InvalidSettings, Settings
 from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.interface import Speakers, max_bundle_bytes
-from firstword.app.surfaces import conversion, speakers, text, tokens, tts
+from firstword.app.surfaces import conversion, provenance, speakers, text, tokens, tts
 from firstword.app.surfaces.batches.surface import BatchSurface
 from firstword.app.surfaces.console import pages as console
 from firstword.app.surfaces.inference.surface import InferenceSurface
@@ -53,6 +55,7 @@ def surfaces_of(settings: Settings, postgres: "Postgres | None" = None) -> list[
         text.surface,
         OpenAISurface(settings.openai),
         conversion.surface,
+        provenance.surface,
         tokens.surface,
         speakers.surface,
         OperationsSurface(server.metrics_port, server.host),
@@ -130,7 +133,10 @@ class EngineParts(Protocol):
     def stages(self) -> Stages: ...
 
 
-EngineOpening = Callable[[Metrics, "Postgres | None"], AbstractAsyncContextManager[EngineParts]]
+EngineOpening = Callable[
+    [Metrics, "Postgres | None", Watermark | None], AbstractAsyncContextManager[EngineParts]
+]
+"""By the store that servers share, None: files; and the mark that is laid into all that is spoken."""
 
 
 @asynccontextmanager
@@ -139,16 +145,22 @@ async def own_engine(
     loading: "NetworksLoading | None",
     metrics: Metrics,
     postgres: "Postgres | None",
+    watermark: Watermark | None,
 ) -> AsyncIterator["RunningEngine"]:
     """Run the engine in this process. Raise what `running_engine` raises.
 
-    loading: the networks' future, if loading has begun. postgres: the store that servers share; None: files.
+    loading: the networks' future, if loading has begun. The others are those of an `EngineOpening`.
     """
     from firstword.app.engine.startup import StartOptions, running_engine  # torch, which surfaces do without
 
     async with running_engine(
         StartOptions(
-            settings.networks, settings.engine, settings.speakers, settings.lm_engines, settings.work
+            settings.networks,
+            settings.engine,
+            settings.speakers,
+            settings.lm_engines,
+            settings.work,
+            watermark,
         ),
         metrics,
         max_bundle_bytes=max_bundle_bytes(settings.limits.max_upload_bytes),
@@ -178,9 +190,10 @@ async def running(
     metrics, clock = Metrics(), time.perf_counter
     usage_file = settings.speakers.data_dir / USAGE_FILE
     usage_store = usage_file if postgres is None else postgres.database("usage")
+    marks = await asyncio.to_thread(open_provenance, settings.provenance, settings.speakers.data_dir)
     async with (
         open_tracing(settings.log.tracing) as tracing,
-        (opening or partial(own_engine, settings, loading))(metrics, postgres) as parts,
+        (opening or partial(own_engine, settings, loading))(metrics, postgres, marks.watermark) as parts,
         Usage(usage_store, metrics) as usage,
         open_quotas(settings.limits, clock, postgres) as quotas,
     ):
@@ -197,6 +210,7 @@ async def running(
             clock=clock,
             tags_audio=settings.server.tag_audio,
             tracing=tracing,
+            provenance=marks,
         )
 
 

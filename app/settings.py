@@ -25,6 +25,7 @@ from firstword.app.options import (
     LMEngineOptions,
     LogOptions,
     NetworkOptions,
+    ProvenanceOptions,
     ServerOptions,
     SpeakerOptions,
     TrtllmOptions,
@@ -82,6 +83,7 @@ class Settings(BaseSettings):
     speakers: SpeakerOptions = SpeakerOptions()
     vllm: VllmOptions = VllmOptions()
     trtllm: TrtllmOptions = TrtllmOptions()
+    provenance: ProvenanceOptions = ProvenanceOptions()
     log: LogOptions = LogOptions()
     # The surfaces' own.
     grpc: GrpcOptions = GrpcOptions()

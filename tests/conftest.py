@@ -6,6 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says nothing on a busy machine.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 # Before torch is imported: most networks here are small, and threads that wait for one another cost more
 # than they give, above all beside another process of tests.

@@ -73,6 +73,7 @@ class SpeechStream:
         if request.voice.reference is not None:
             self.speaker = REFERENCE
         self.sample_rate_hz = parts.info.sample_rate_hz
+        self.watermark = parts.watermark
         self.stats = StreamStats(characters=len(request.text or ""))
         self.state: State = "waiting"
         self.has_left = asyncio.Event()
@@ -210,6 +211,9 @@ class SpeechStream:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(text.run(speaker, gain))
                 tasks.create_task(audio.run(text.utterances))
+            # A text that was still being written says nothing of how fast it could have been made.
+            if self._slot is not None and self.request.mode == "whole" and self.request.delivery.is_played:
+                self._slot.made(audio.num_samples / self.sample_rate_hz, self._audio.held_up_s)
             if parts.phrases is not None and phrase_key is not None and audio.pieces:
                 parts.phrases.put(phrase_key, Phrase(audio.pieces, text.transcripts, self.stats.word_times))
         except* TtsError as group:

@@ -137,6 +137,7 @@ class FakeStream:
         self.language = engine.info.language_of(request.voice.language)
         self.sample_rate_hz = engine.info.sample_rate_hz
         self.stats = StreamStats()
+        self.watermark = None
         self.is_open = True  # until it is left, or its iteration ended
         self.cancels: list[CancelReason] = []  # at most one: later ones do nothing
         self.text = ""  # all that came

@@ -12,6 +12,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final
 
+from firstword.app.audio.watermark import Watermark
 from firstword.app.core.interface import (
     Audio,
     EngineInfo,
@@ -55,8 +56,15 @@ _log = logging.getLogger(__name__)
 class RemoteEngine:
     """The `Engine` of a server in front of engines that are all the same."""
 
-    def __init__(self, link: Link, speakers: Speakers, known: Sequence[Description]) -> None:
-        """known: what engines said of themselves, one at least."""
+    def __init__(
+        self,
+        link: Link,
+        speakers: Speakers,
+        known: Sequence[Description],
+        watermark: Watermark | None = None,
+    ) -> None:
+        """known: what engines said of themselves, one at least. watermark: that theirs lay into speech."""
+        self._watermark = watermark
         self._link = link
         self._speakers = speakers
         self._known = {one.replica: one for one in known}
@@ -85,7 +93,7 @@ class RemoteEngine:
         states = [one.status for one in self._known.values()]
         failing = tuple(sorted({worker for state in states for worker in state.failing_workers}))
         if any(state.is_ready for state in states):
-            return EngineStatus(True, "", failing)
+            return EngineStatus(True, "", failing, self.max_streams, "the engines' own limits")
         return EngineStatus(False, states[0].reason if states else "no engine answers", failing)
 
     def open(self, request: SynthesisRequest, events: StreamEvents | None = None) -> "RemoteStream":
@@ -94,6 +102,7 @@ class RemoteEngine:
         if request.voice.reference is None and request.voice.speaker is not None:
             self._speakers.get(request.voice.speaker, request.client)
         stream = RemoteStream(self._link, self.info, request, events or StreamEvents(time.perf_counter))
+        stream.watermark = self._watermark
         stream.on_entering = self._enter
         stream.on_left = self._leave
         return stream
@@ -164,6 +173,7 @@ class RemoteStream:
         if request.voice.reference is not None:
             self.speaker = "(reference)"
         self.sample_rate_hz = info.sample_rate_hz
+        self.watermark: Watermark | None = None
         self.stats = StreamStats(characters=len(request.text or ""))
         self.transcripts: list[UtteranceTranscript] = []
         self.replica = ""  # of the engine that has it

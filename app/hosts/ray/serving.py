@@ -18,6 +18,7 @@ from ray.serve.config import AutoscalingConfig, RequestRouterConfig
 from ray.serve.deployment import Application
 from ray.serve.handle import DeploymentHandle
 
+from firstword.app.audio.watermark import Watermark
 from firstword.app.hosts.ray.engine import Opening, RemoteSide
 from firstword.app.hosts.ray.link import RayLink
 from firstword.app.hosts.ray.messages import Description, EngineGone, Link
@@ -25,6 +26,7 @@ from firstword.app.hosts.ray.remote import RemoteEngine
 from firstword.app.hosts.ray.remote_parts import RemoteSpeakers, RemoteStages
 from firstword.app.hosts.ray.router import SpeakerRouter
 from firstword.app.http.app import build_app
+from firstword.app.provenance import open_provenance
 from firstword.app.service import own_engine, running, shared_store, surfaces_of, surfaces_running
 from firstword.app.settings import InvalidSettings, Settings
 from firstword.app.speakers.consents import ConsentStore
@@ -74,7 +76,11 @@ class EngineReplica:
 async def _own(settings: Settings) -> AsyncIterator[Any]:
     """An engine with the settings, in a replica's process."""
     configure_logging(settings.log.log_level, settings.log.log_format)
-    async with shared_store(settings) as postgres, own_engine(settings, None, Metrics(), postgres) as parts:
+    marks = await asyncio.to_thread(open_provenance, settings.provenance, settings.speakers.data_dir)
+    async with (
+        shared_store(settings) as postgres,
+        own_engine(settings, None, Metrics(), postgres, marks.watermark) as parts,
+    ):
         yield parts
 
 
@@ -87,6 +93,10 @@ def engines(settings: Settings, opening: Opening | None = None) -> Application:
         raise InvalidSettings(
             "engines on Ray share their speakers in a database; set FIRSTWORD_STORE=postgresql://… "
             "(docs/scale-out.md)"
+        )
+    if settings.provenance.provenance == "watermark" and settings.provenance.provenance_key_file is None:
+        raise InvalidSettings(
+            "engines on Ray lay one watermark; give all machines the same FIRSTWORD_PROVENANCE_KEY_FILE"
         )
     options = settings.ray
     slots = settings.engine.max_streams or 1
@@ -139,7 +149,11 @@ class EngineMetrics(Collector):
 
 @asynccontextmanager
 async def remote_parts(
-    link: Link, settings: Settings, metrics: Metrics, postgres: "Postgres | None"
+    link: Link,
+    settings: Settings,
+    metrics: Metrics,
+    postgres: "Postgres | None",
+    watermark: Watermark | None,
 ) -> AsyncIterator[RemoteParts]:
     """What a server in front of the engines has in the place of an engine. Raises InvalidSettings."""
     if postgres is None:
@@ -155,7 +169,7 @@ async def remote_parts(
         info.default_speaker,
     )
     speakers.aliases = settings.openai.speakers_of_voices(info.default_speaker)
-    engine = RemoteEngine(link, speakers, known)
+    engine = RemoteEngine(link, speakers, known, watermark)
     metrics.ready.set_function(lambda: float(engine.status.is_ready))
     metrics.max_streams.set_function(lambda: float(engine.max_streams))
     metrics.registry.register(EngineMetrics(engine))
