@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
+from firstword.app.clients import ANYBODY
 from firstword.app.http.app import DrainingServer, build_app, raise_file_limit, server_config
 from firstword.app.http.auth import Authenticator
 from firstword.app.http.keys import KeyRing, UrlSigner
@@ -23,6 +24,7 @@ from firstword.app.surfaces import conversion, speakers, text, tokens, tts
 from firstword.app.surfaces.batches.surface import BatchSurface
 from firstword.app.surfaces.console import pages as console
 from firstword.app.surfaces.inference.surface import InferenceSurface
+from firstword.app.surfaces.openai.options import MAX_DESCRIBED
 from firstword.app.surfaces.openai.surface import OpenAISurface
 from firstword.app.surfaces.operations import OperationsSurface
 from firstword.app.surfaces.websocket import session as websocket
@@ -144,7 +146,8 @@ async def running(
         open_quotas(settings.limits, clock, postgres) as quotas,
     ):
         default_speaker = running.engine.info.default_speaker
-        running.speakers.aliases = settings.openai.speakers_of_voices(default_speaker)
+        known, _ = await asyncio.to_thread(running.speakers.page, ANYBODY, None, MAX_DESCRIBED)
+        running.speakers.aliases = settings.openai.speakers_of_voices(default_speaker, known)
         yield Service(
             engine=running.engine,
             speakers=running.speakers,
