@@ -17,6 +17,7 @@ RUN pip --python /opt/firstword/bin/python install \
 COPY firstword firstword
 COPY app app
 COPY bench bench
+COPY clients clients
 COPY finetune finetune
 COPY models models
 RUN pip --python /opt/firstword/bin/python install --no-deps --force-reinstall .
@@ -27,6 +28,7 @@ RUN pip --python /opt/firstword/bin/python install -c constraints.txt '.[otel,po
 COPY firstword firstword
 COPY app app
 COPY bench bench
+COPY clients clients
 COPY finetune finetune
 COPY models models
 RUN pip --python /opt/firstword/bin/python install --no-deps --force-reinstall .

@@ -1,27 +1,53 @@
-// Playing audio that is still arriving, and writing WAV files.
+// Playing audio that is still arriving; in browsers.
 
 /** Plays pieces of audio one after another, without a gap where they come in time. Times are seconds. */
 export class Player {
-  /** onChange: called when it starts, pauses, ends or gets audio. */
-  constructor(sampleRate, onChange = () => {}) {
+  numSamples = 0;
+  isComplete = false; // no more audio comes
+  /** @type {Float32Array<ArrayBuffer>[]} */
+  pieces = [];
+  /** @type {number | null} */
+  firstSoundAt = null; // performance.now() at which the first sound is heard
+  #onChange;
+  /** @type {AudioContext | null} */
+  #opened = null;
+  /** @type {{source: AudioBufferSourceNode, at: number, offset: number, duration: number}[]} */
+  #scheduled = [];
+  #nextAt = 0; // of the context's clock
+  #position = 0; // while nothing is scheduled
+  #isStopped = false;
+
+  /**
+   * @param {number} [sampleRate] of the audio, in Hz
+   * @param {() => void} [onChange] called when it starts, pauses, ends or gets audio
+   */
+  constructor(sampleRate = 24_000, onChange = () => {}) {
     this.sampleRate = sampleRate;
-    this.pieces = []; // Float32Array each
-    this.numSamples = 0;
-    this.isComplete = false; // no more audio comes
-    this.firstSoundAt = null; // performance.now() at which the first sound is heard
-    this._onChange = onChange;
-    this._context = null;
-    this._scheduled = []; // {source, at, offset, duration}
-    this._nextAt = 0; // of the context's clock
-    this._position = 0; // while nothing is scheduled
-    this._isStopped = false;
+    this.#onChange = onChange;
   }
 
   /** In the handler of a click: browsers allow sound only there. */
   open() {
-    // At the rate of the audio: resampling piece by piece would click at their borders.
-    this._context ??= new AudioContext({ sampleRate: this.sampleRate, latencyHint: "interactive" });
     this._context.resume();
+  }
+
+  /** At the rate of the audio: resampling piece by piece would click at their borders. */
+  get _context() {
+    return (this.#opened ??= new AudioContext({ sampleRate: this.sampleRate, latencyHint: "interactive" }));
+  }
+
+  /**
+   * Play a speech while it comes; return once all of it has come, which is before it is played.
+   * @param {AsyncIterable<import("./pcm.js").Audio>} speech
+   */
+  async play(speech) {
+    for await (const { samples } of speech) this.push(samples);
+    this.complete();
+  }
+
+  /** How much the listener has heard, in milliseconds: for `speech.interrupt(player.playedMs)`. */
+  get playedMs() {
+    return 1000 * this.position;
   }
 
   get duration() {
@@ -29,67 +55,69 @@ export class Player {
   }
 
   get isPlaying() {
-    return this._scheduled.length > 0 && this._context.state === "running";
+    return this.#scheduled.length > 0 && this._context.state === "running";
   }
 
-  /** What is heard now. */
+  /** What is heard now, in seconds, with the latency of the output taken off. */
   get position() {
-    if (!this._scheduled.length) return this._position;
+    if (!this.#scheduled.length) return this.#position;
     const latency = this._context.outputLatency || this._context.baseLatency || 0;
     const now = Math.max(0, this._context.currentTime - latency);
-    let heard = this._scheduled[0].offset;
-    for (const { at, offset, duration } of this._scheduled) {
+    let heard = this.#scheduled[0]?.offset ?? 0;
+    for (const { at, offset, duration } of this.#scheduled) {
       if (now >= at) heard = offset + Math.min(duration, now - at);
     }
     return heard;
   }
 
+  /** @param {Float32Array<ArrayBuffer>} samples */
   push(samples) {
     if (!samples.length) return;
     const offset = this.duration;
     this.pieces.push(samples);
     this.numSamples += samples.length;
-    if (!this._isStopped) this._schedule(samples, offset);
-    this._onChange();
+    if (!this.#isStopped) this.#schedule(samples, offset);
+    this.#onChange();
   }
 
   /** All audio has been pushed. */
   complete() {
     this.isComplete = true;
-    this._onChange();
+    this.#onChange();
   }
 
   async toggle() {
     this.open();
-    if (this._scheduled.length && this._context.state === "running") await this._context.suspend();
-    else if (this._scheduled.length) await this._context.resume();
-    else this.seek(this._position >= this.duration - 0.02 ? 0 : this._position);
-    this._onChange();
+    if (this.#scheduled.length && this._context.state === "running") await this._context.suspend();
+    else if (this.#scheduled.length) await this._context.resume();
+    else this.seek(this.#position >= this.duration - 0.02 ? 0 : this.#position);
+    this.#onChange();
   }
 
+  /** @param {number} position in seconds */
   seek(position) {
     if (!this.numSamples) return;
     this.open();
-    this._silence();
-    this._isStopped = false;
+    this.#silence();
+    this.#isStopped = false;
     const first = Math.min(this.numSamples - 1, Math.max(0, Math.round(position * this.sampleRate)));
-    this._schedule(this.samples().subarray(first), first / this.sampleRate);
-    this._onChange();
+    this.#schedule(this.samples().subarray(first), first / this.sampleRate);
+    this.#onChange();
   }
 
   /** Silent at once; what was pushed can be played again. */
   stop() {
-    this._position = this.position;
-    this._isStopped = true;
-    this._silence();
-    this._onChange();
+    this.#position = this.position;
+    this.#isStopped = true;
+    this.#silence();
+    this.#onChange();
   }
 
   async close() {
     this.stop();
-    const context = this._context;
-    this._context = null;
-    if (context) await context.close();
+    const context = this.#opened;
+    this.#opened = null;
+    await context?.close();
   }
 
   samples() {
@@ -105,76 +133,48 @@ export class Player {
     return this.pieces[0] ?? new Float32Array(0);
   }
 
-  _schedule(samples, offset) {
+  /**
+   * @param {Float32Array<ArrayBuffer>} samples
+   * @param {number} offset in the audio, in seconds
+   */
+  #schedule(samples, offset) {
     const context = this._context;
     const buffer = context.createBuffer(1, samples.length, this.sampleRate);
     buffer.copyToChannel(samples, 0);
     const source = new AudioBufferSourceNode(context, { buffer });
     source.connect(context.destination);
-    const at = Math.max(this._nextAt, context.currentTime);
+    const at = Math.max(this.#nextAt, context.currentTime);
     source.start(at);
-    if (this.firstSoundAt === null) this._noteFirstSound(samples, at);
-    this._nextAt = at + buffer.duration;
+    if (this.firstSoundAt === null) this.#noteFirstSound(samples, at);
+    this.#nextAt = at + buffer.duration;
     const entry = { source, at, offset, duration: buffer.duration };
-    this._scheduled.push(entry);
+    this.#scheduled.push(entry);
     source.onended = () => {
-      const index = this._scheduled.indexOf(entry);
+      const index = this.#scheduled.indexOf(entry);
       if (index < 0) return;
-      this._scheduled.splice(index, 1);
-      this._position = offset + buffer.duration;
-      if (!this._scheduled.length) this._onChange();
+      this.#scheduled.splice(index, 1);
+      this.#position = offset + buffer.duration;
+      if (!this.#scheduled.length) this.#onChange();
     };
   }
 
-  _noteFirstSound(samples, at) {
+  /**
+   * @param {Float32Array} samples
+   * @param {number} at of the context's clock
+   */
+  #noteFirstSound(samples, at) {
     const index = samples.findIndex((sample) => Math.abs(sample) > 0.005); // -46 dB
     if (index < 0) return;
     const wait = at - this._context.currentTime + index / this.sampleRate + (this._context.outputLatency || 0);
     this.firstSoundAt = performance.now() + 1000 * wait;
   }
 
-  _silence() {
-    for (const { source } of this._scheduled) {
+  #silence() {
+    for (const { source } of this.#scheduled) {
       source.onended = null;
       source.stop();
     }
-    this._scheduled = [];
-    this._nextAt = 0;
+    this.#scheduled = [];
+    this.#nextAt = 0;
   }
-}
-
-/** Turns bytes of 16-bit PCM, cut anywhere, into samples. */
-export class PcmReader {
-  constructor() {
-    this._rest = new Uint8Array(0);
-  }
-
-  read(bytes) {
-    const joined = new Uint8Array(this._rest.length + bytes.length);
-    joined.set(this._rest);
-    joined.set(bytes, this._rest.length);
-    const num = joined.length >> 1;
-    this._rest = joined.slice(2 * num);
-    const view = new DataView(joined.buffer, 0, 2 * num);
-    return Float32Array.from({ length: num }, (_, i) => view.getInt16(2 * i, true) / 32768);
-  }
-}
-
-export function encodeWav(samples, sampleRate) {
-  const view = new DataView(new ArrayBuffer(44 + 2 * samples.length));
-  const write = (at, text) => [...text].forEach((letter, i) => view.setUint8(at + i, letter.charCodeAt(0)));
-  write(0, "RIFF");
-  view.setUint32(4, 36 + 2 * samples.length, true);
-  write(8, "WAVEfmt ");
-  view.setUint32(16, 16, true);
-  view.setUint16(20, 1, true);
-  view.setUint16(22, 1, true);
-  view.setUint32(24, sampleRate, true);
-  view.setUint32(28, 2 * sampleRate, true);
-  view.setUint16(32, 2, true);
-  view.setUint16(34, 16, true);
-  write(36, "data");
-  view.setUint32(40, 2 * samples.length, true);
-  samples.forEach((sample, i) => view.setInt16(44 + 2 * i, Math.max(-1, Math.min(1, sample)) * 32767, true));
-  return new Blob([view], { type: "audio/wav" });
 }
