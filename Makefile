@@ -6,10 +6,11 @@ INSTALLED := $(VENV)/.installed
 VLLM_INSTALLED := $(VENV)/.installed-vllm
 VOICE_INSTALLED := $(VENV)/.installed-voice
 BROWSER_INSTALLED := $(VENV)/.installed-browser
+RAY_INSTALLED := $(VENV)/.installed-ray
 TENSORRT_INSTALLED := $(VENV)/.installed-tensorrt
 TRITON_INSTALLED := $(VENV)/triton/.installed
 
-.PHONY: gpu-kit gpu-kit-restore pins protos setup setup-vllm setup-tensorrt setup-triton setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser bench voice voice-eval clean
+.PHONY: gpu-kit gpu-kit-restore pins protos setup setup-vllm setup-tensorrt setup-triton setup-ray setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser test-cluster bench voice voice-eval clean
 
 setup: $(INSTALLED)
 
@@ -49,6 +50,16 @@ $(TRITON_INSTALLED): deploy/triton/install.sh $(INSTALLED)
 setup-deploy: setup
 	apt-get install -y --no-install-recommends prometheus caddy docker-compose
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[deploy]'
+
+# Ray Serve, for `firstword serve --ray` and the tests marked `cluster`: 80 MB, three minutes.
+setup-ray: $(RAY_INSTALLED)
+
+$(RAY_INSTALLED): pyproject.toml $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
+	touch $@
+
+test-cluster: setup-ray
+	$(BIN)/python -m pytest -n 0 -m cluster tests/cluster -o log_cli=true -o log_cli_level=WARNING
 
 # Debian's Chromium and what drives it, for tests/browser; as root.
 setup-browser: $(BROWSER_INSTALLED)
@@ -95,7 +106,7 @@ check: setup
 
 # Two processes; files and folders that share a server or an engine stay in one (tests/conftest.py).
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m 'not cluster'
 
 # Under a minute on two cores: what one runs while working.
 test-fast: setup

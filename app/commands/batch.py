@@ -19,6 +19,7 @@ from firstword.app.settings import load_settings
 
 if TYPE_CHECKING:
     from firstword.app.core.interface import SynthesisStream
+    from firstword.app.provenance import Provenance
 
 MAX_ITEMS: Final = 100_000
 TABLE: Final = "table.csv"
@@ -183,8 +184,10 @@ async def _speak_all(
     settings: Any, items: list[Item], output: Path, format: Literal["wav", "flac"], at_once: int
 ) -> list[Row]:
     """Returns the rows of this run. Each is in the table when its file is."""
+    from firstword.app.provenance import open_provenance
     from firstword.app.synthesizer import AsyncSynthesizer
 
+    provenance = open_provenance(settings.provenance, settings.speakers.data_dir)
     missing = [item for item in items if not (output / f"{item.name}.{format}").exists()]
     rows: list[Row] = []
     if not missing:
@@ -206,7 +209,7 @@ async def _speak_all(
             async def work() -> None:
                 for item in waiting:
                     path = output / f"{item.name}.{format}"
-                    row = await _speak(synthesizer.stream, item, path, format, at_once)
+                    row = await _speak(synthesizer.stream, item, path, format, at_once, provenance)
                     rows.append(row)
                     _add_row(output / TABLE, row)  # in no thread: two of them would both write the header
                     progress.advance(task)
@@ -223,6 +226,7 @@ async def _speak(
     path: Path,
     format: Literal["wav", "flac"],
     at_once: int,
+    provenance: "Provenance",
 ) -> Row:
     """open_stream: takes a text and a voice."""
     import numpy as np
@@ -241,13 +245,14 @@ async def _speak(
     if not pieces:
         return Row(item.name, len(item.text), error="nothing in it can be spoken", at_once=at_once)
     samples, stats = np.concatenate(pieces), stream.stats
-    tags = synthetic_tags(stream.speaker, stream.request.request_id)
+    tags = synthetic_tags(stream.speaker, stream.request.request_id, provenance.names_source)
 
     def write() -> None:
         """Whole or not at all: a file that is there counts as done."""
         unfinished = path.with_name(f"{path.name}.part")
-        content = encode_whole(format, samples, stream.sample_rate_hz, speed=item.speed, tags=tags)
-        unfinished.write_bytes(content)
+        rate_hz, marks = stream.sample_rate_hz, provenance.watermark
+        content = encode_whole(format, samples, rate_hz, speed=item.speed, tags=tags, watermark=marks)
+        unfinished.write_bytes(provenance.signed(content, format))
         unfinished.replace(path)
 
     await asyncio.to_thread(write)

@@ -15,6 +15,7 @@ from firstword.app.audio.encode import AudioEncoder, encode_whole
 from firstword.app.audio.files import check_place
 from firstword.app.audio.formats import FORMATS, SUFFIXES, AudioFormat, FileFormat, Tags
 from firstword.app.commands.console import CommandFailed
+from firstword.app.provenance import NO_MARKS, Provenance
 
 STANDARD_OUTPUT: Final = "-"
 PLAYERS: Final[Mapping[str, Sequence[str]]] = {
@@ -29,6 +30,7 @@ PLAYERS: Final[Mapping[str, Sequence[str]]] = {
 
 class Output(Protocol):
     tags: Tags | None  # of the file; set before the first `take`
+    provenance: Provenance  # its other marks; likewise
 
     async def take(self, samples: Samples, sample_rate_hz: int) -> None: ...
 
@@ -47,6 +49,7 @@ class FileOutput:
             raise CommandFailed(str(error)) from None
         self._path, self._format, self._speed = path, format, speed
         self.tags: Tags | None = None
+        self.provenance = NO_MARKS
         self._pieces: list[Samples] = []
         self._rate_hz = 0
 
@@ -60,8 +63,15 @@ class FileOutput:
 
     def _save(self) -> None:
         samples = np.concatenate(self._pieces)
-        content = encode_whole(self._format, samples, self._rate_hz, speed=self._speed, tags=self.tags)
-        self._path.write_bytes(content)
+        content = encode_whole(
+            self._format,
+            samples,
+            self._rate_hz,
+            speed=self._speed,
+            tags=self.tags,
+            watermark=self.provenance.watermark,
+        )
+        self._path.write_bytes(self.provenance.signed(content, self._format))
 
 
 class PipeOutput:
@@ -69,13 +79,20 @@ class PipeOutput:
 
     def __init__(self, format: AudioFormat, speed: float) -> None:
         self.tags: Tags | None = None
+        self.provenance = NO_MARKS
         self._format, self._speed = format, speed
         self._encoder: AudioEncoder | None = None
 
     async def take(self, samples: Samples, sample_rate_hz: int) -> None:
         header = b""
         if self._encoder is None:
-            self._encoder = AudioEncoder(self._format, sample_rate_hz, speed=self._speed, tags=self.tags)
+            self._encoder = AudioEncoder(
+                self._format,
+                sample_rate_hz,
+                speed=self._speed,
+                tags=self.tags,
+                watermark=self.provenance.watermark,
+            )
             header = self._encoder.start()
         await asyncio.to_thread(_write, header + self._encoder.encode(samples))
 
@@ -95,13 +112,16 @@ class PlayOutput:
                 "write a file with --output"
             )
         self.tags: Tags | None = None
+        self.provenance = NO_MARKS
         self._speed = speed
         self._encoder: AudioEncoder | None = None
         self._player: subprocess.Popen[bytes] | None = None
 
     async def take(self, samples: Samples, sample_rate_hz: int) -> None:
         if self._encoder is None:
-            self._encoder = AudioEncoder("pcm", sample_rate_hz, speed=self._speed)
+            self._encoder = AudioEncoder(
+                "pcm", sample_rate_hz, speed=self._speed, watermark=self.provenance.watermark
+            )
             self._encoder.start()
             command = [self._name, *(word.format(rate=sample_rate_hz) for word in PLAYERS[self._name])]
             self._player = await asyncio.to_thread(_player, command)

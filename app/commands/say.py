@@ -159,8 +159,10 @@ async def _say(
     Raises TtsError; CommandFailed where an option or the text is at fault.
     """
     from firstword.app.errors import SpeakerNotFound, TextTooLong
+    from firstword.app.provenance import open_provenance
     from firstword.app.synthesizer import AsyncSynthesizer
 
+    output.provenance = open_provenance(settings.provenance, settings.speakers.data_dir)
     async with AsyncSynthesizer(
         settings.networks,
         settings.engine,
@@ -174,8 +176,9 @@ async def _say(
         began_s = time.perf_counter()
         try:
             async with synthesizer.stream(text, **voice) as stream:
-                if settings.server.tag_audio:
-                    output.tags = synthetic_tags(stream.speaker, stream.request.request_id)
+                if settings.server.tag_audio or output.provenance.names_source:
+                    names_source = output.provenance.names_source
+                    output.tags = synthetic_tags(stream.speaker, stream.request.request_id, names_source)
                 spoken = await _write(stream, began_s, len(text.strip()), output)
         except SpeakerNotFound:
             known = ", ".join(synthesizer.speakers)

@@ -125,6 +125,10 @@ class Job:
     path: Path  # of the audio, once all of it is there
 
 
+class _MadeMeanwhile(Exception):
+    """Another server has taken the very request."""
+
+
 class BatchStore:
     """Thread-safe; every method may wait for a disk. One process at a time has the file; a database many
     servers, each of which speaks items of its own, and those of one that died.
@@ -188,10 +192,15 @@ class BatchStore:
         """
         id = f"batch_{secrets.token_hex(12)}"
         database = self._file()
-        with database.writing():
-            made = None if request is None else self._made_with(owner, request)
-            if made is None:
-                self._insert(id, owner, items, request)
+        try:
+            with database.writing():
+                made = None if request is None else self._made_with(owner, request)
+                if made is None:
+                    self._insert(id, owner, items, request)
+        except _MadeMeanwhile:
+            assert request is not None
+            with database.reading():
+                made = self._made_with(owner, request)
         return self.get(made or id)
 
     def _made_with(self, owner: str, request: RequestKey) -> str | None:
@@ -211,7 +220,7 @@ class BatchStore:
         return str(id)
 
     def _insert(self, id: str, owner: str, items: Sequence[NewItem], request: RequestKey | None) -> None:
-        """Within a transaction."""
+        """Within a transaction, which is to be undone where it raises _MadeMeanwhile."""
         database = self._file()
         num_batches, unfinished = database.execute(
             """SELECT count(*), count(*) FILTER (WHERE EXISTS (SELECT 1 FROM items i
@@ -237,10 +246,13 @@ class BatchStore:
             ),
         )
         if request is not None:
-            database.execute(
-                "INSERT INTO batch_keys (owner, key, digest, batch) VALUES (?, ?, ?, ?)",
+            kept = database.execute(
+                """INSERT INTO batch_keys (owner, key, digest, batch) VALUES (?, ?, ?, ?)
+                ON CONFLICT (owner, key) DO NOTHING""",
                 (owner, request.key, request.digest, batch),
             )
+            if not kept.rowcount:
+                raise _MadeMeanwhile
         database.announce()
 
     def get(self, id: str) -> Batch:

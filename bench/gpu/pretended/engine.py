@@ -21,9 +21,10 @@ from firstword.bench.random_checkpoint import write_random_checkpoint
 from firstword.bench.random_checkpoint.networks import PROMPT_SPEAKER
 from firstword.models.config import Family
 from firstword.models.runtimes.torch import runtime
-from firstword.models.runtimes.torch.cuda_graphs import flow, lm
+from firstword.models.runtimes.torch.cuda_graphs import capture, flow, lm
 
 TEXTS = ("The quick brown fox.", "One more sentence.", "Yes.")
+SOLVER_STEPS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +48,15 @@ def speak(family: Family, cuda_graphs: bool = True) -> EngineRun:
 
 @contextmanager
 def _few_buckets() -> Iterator[None]:
-    """Record as few shapes as three streams need: all of them take a CPU minutes."""
+    """Record as few shapes as three streams need, at once: all of them take a CPU minutes."""
     with ExitStack() as stack:
         for module, name, few in (
             (runtime, "MAX_ROWS", 4),
-            (runtime, "STREAMS", (1, 2)),
-            (flow, "STREAMS", (1, 2)),
+            (runtime, "STREAMS", (2,)),
+            (flow, "STREAMS", (2,)),
             (flow, "PAGES", (8,)),
+            (flow, "WARM_UPS", 0),
+            (capture, "WARM_UPS", 0),
             (lm, "LENGTHS", (256,)),
         ):
             stack.enter_context(patch.object(module, name, few))
@@ -62,7 +65,12 @@ def _few_buckets() -> Iterator[None]:
 
 async def _speak(gpu: PretendedGpu, checkpoint: Path, data_dir: Path, cuda_graphs: bool) -> EngineRun:
     networks = NetworkOptions(
-        checkpoint=checkpoint, backend="torch", device="cuda", precision="bfloat16", cuda_graphs=cuda_graphs
+        checkpoint=checkpoint,
+        backend="torch",
+        device="cuda",
+        precision="bfloat16",
+        cuda_graphs=cuda_graphs,
+        solver_steps=SOLVER_STEPS,
     )
     speakers = SpeakerOptions(data_dir=data_dir, default_speaker=PROMPT_SPEAKER)
     given = StartOptions(networks, EngineOptions(max_streams=4), speakers, LMEngineOptions())

@@ -11,6 +11,7 @@ CANNOT: Final[dict[str, dict[str, str]]] = {
     "test_a_format_is_what_was_asked_for": {"inference-http": _FLOATS, "inference-grpc": _FLOATS},
     "test_every_rate_lasts_as_long": {"inference-http": _FLOATS, "inference-grpc": _FLOATS},
     "test_a_value_out_of_bounds_is_refused": {"inference-http": _FLOATS, "inference-grpc": _FLOATS},
+    "test_changed_speed_leaves_the_mark": {"inference-http": _FLOATS, "inference-grpc": _FLOATS},
     "test_words_come_with_their_audio": {
         "inference-http": _NO_WORDS,
         "inference-grpc": _NO_WORDS,

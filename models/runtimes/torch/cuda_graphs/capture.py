@@ -26,17 +26,18 @@ def graph_memory(device: torch.device) -> Any:
     return torch.cuda.graph_pool_handle() if device.type == "cuda" else None
 
 
-def captured(run: Run, device: torch.device, warm_ups: int = WARM_UPS, memory: Any = None) -> Run:
+def captured(run: Run, device: torch.device, warm_ups: int | None = None, memory: Any = None) -> Run:
     """Return what replays `run`: of a GPU's its output always lies in the same memory.
 
     `run` is called a few times here, so it has to leave nothing behind that a later run would not overwrite.
-    Other threads may use the GPU meanwhile; those that record wait. memory: shared with other graphs, whose
-    outputs nobody reads any more when this one runs; None: of its own.
+    Other threads may use the GPU meanwhile; those that record wait. warm_ups: None is
+    WARM_UPS. memory: shared with other graphs, whose outputs nobody reads any more when this one runs; None:
+    of its own.
     """
     if device.type != "cuda":
         return run
     with RECORDING:
-        return _recorded(run, device, warm_ups, memory)
+        return _recorded(run, device, WARM_UPS if warm_ups is None else warm_ups, memory)
 
 
 def _recorded(run: Run, device: torch.device, warm_ups: int, memory: Any) -> Run:
