@@ -21,6 +21,7 @@ RUN pip --python /opt/firstword/bin/python install \
 COPY firstword firstword
 COPY app app
 COPY bench bench
+COPY clients clients
 COPY finetune finetune
 COPY models models
 RUN pip --python /opt/firstword/bin/python install --no-deps --force-reinstall .
@@ -31,6 +32,7 @@ RUN pip --python /opt/firstword/bin/python install '.[otel,postgresql,vllm]'
 COPY firstword firstword
 COPY app app
 COPY bench bench
+COPY clients clients
 COPY finetune finetune
 COPY models models
 RUN pip --python /opt/firstword/bin/python install --no-deps --force-reinstall .
