@@ -475,4 +475,4 @@ def _identity_of(row: SpeakerRow) -> str:
 
 
 def _unknown(name: str) -> SpeakerNotFound:
-    return SpeakerNotFound(f"no speaker is called {name[:64]!a}; list the speakers to see their names")
+    return SpeakerNotFound(f"no speaker is called {name[:64]!r}; list the speakers to see their names")
