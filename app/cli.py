@@ -13,6 +13,7 @@ from firstword.app.commands.doctor import doctor
 from firstword.app.commands.download import download
 from firstword.app.commands.export import export
 from firstword.app.commands.keys import keys
+from firstword.app.commands.provenance import provenance
 from firstword.app.commands.reward import reward
 from firstword.app.commands.say import say
 from firstword.app.commands.serve import serve, settings
@@ -35,6 +36,7 @@ for command in (*commands, export, reward, tensorrt, tensorrt_llm):
     cli.command()(command)
 cli.add_typer(speakers)
 cli.add_typer(keys)
+cli.add_typer(provenance)
 cli.add_typer(store)
 cli.add_typer(train)
 cli.add_typer(triton)

@@ -416,6 +416,56 @@ class LMEngineOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class ProvenanceOptions:
+    """How speech is marked as synthetic for machines. docs/provenance.md says what each level gives."""
+
+    provenance: Annotated[
+        Literal["off", "metadata", "watermark"],
+        Field(
+            description="Marks of origin: metadata names the source in IPTC's terms in wav, mp3, opus and "
+            "flac; watermark lays an inaudible one into all speech as well"
+        ),
+    ] = "off"
+    provenance_key_file: Annotated[
+        HomePath | None,
+        Field(
+            description="File of the watermark's secret key, 16 bytes or more; empty makes one in the data "
+            "directory; servers whose marks are looked for together share it"
+        ),
+    ] = None
+    provenance_payload: Annotated[
+        int, Field(ge=0, lt=2**32, description="What the watermark says: a number of the operator's choice")
+    ] = 0
+    provenance_bits: Annotated[
+        Literal[24, 32],
+        Field(description="Bits of the watermark's number; 32 are found less often in short or coded speech"),
+    ] = 24
+    provenance_strength: Annotated[
+        float,
+        Field(
+            ge=0.1, le=0.4, description="Of the watermark; more is found more often, and is nearer to audible"
+        ),
+    ] = 0.25
+    provenance_manifest: Annotated[
+        bool,
+        Field(
+            description="Sign whole files (wav, mp3, flac) with a C2PA manifest; needs the extra provenance "
+            "and FIRSTWORD_PROVENANCE"
+        ),
+    ] = False
+    provenance_certificate: Annotated[
+        HomePath | None,
+        Field(
+            description="PEM chain that signs them, the signer first; empty makes one in the data directory"
+        ),
+    ] = None
+    provenance_certificate_key: Annotated[
+        HomePath | None,
+        Field(description="PEM key of that certificate; empty goes with an empty certificate"),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
 class LogOptions:
     log_level: Annotated[
         LogLevel, Field(description="debug, info, warning or error; never shows spoken text")

@@ -17,6 +17,7 @@ from pydantic_settings import (
 )
 
 from firstword.app.budget import WorkLimits
+from firstword.app.hosts.ray.options import RayOptions
 from firstword.app.options import (
     EngineOptions,
     InvalidOptions,
@@ -24,6 +25,7 @@ from firstword.app.options import (
     LMEngineOptions,
     LogOptions,
     NetworkOptions,
+    ProvenanceOptions,
     ServerOptions,
     SpeakerOptions,
     TrtllmOptions,
@@ -34,7 +36,7 @@ from firstword.app.surfaces.grpc.options import GrpcOptions
 from firstword.app.surfaces.openai.options import OpenAIOptions
 
 PREFIX: Final = "FIRSTWORD_"
-PREFIXED_GROUPS: Final = frozenset({"vllm", "trtllm", "grpc", "openai", "batch"})
+PREFIXED_GROUPS: Final = frozenset({"vllm", "trtllm", "grpc", "openai", "batch", "ray"})
 """Groups whose name stands in their variables."""
 LISTED_BEHIND: Final = {
     "grpc_port": "metrics_port",
@@ -81,11 +83,13 @@ class Settings(BaseSettings):
     speakers: SpeakerOptions = SpeakerOptions()
     vllm: VllmOptions = VllmOptions()
     trtllm: TrtllmOptions = TrtllmOptions()
+    provenance: ProvenanceOptions = ProvenanceOptions()
     log: LogOptions = LogOptions()
     # The surfaces' own.
     grpc: GrpcOptions = GrpcOptions()
     openai: OpenAIOptions = OpenAIOptions()
     batch: BatchOptions = BatchOptions()
+    ray: RayOptions = RayOptions()
 
     @property
     def lm_engines(self) -> LMEngineOptions:

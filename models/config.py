@@ -47,6 +47,7 @@ SPEECH_TOKENIZER_FILES: dict[Family, str] = {
 SPEAKER_ENCODER_FILE = "campplus.onnx"
 SPEAKER_TABLE_FILE = "spk2info.pt"
 TRAITS_FILE = "firstword.json"
+DESCRIPTIONS_FILE = "speakers.json"
 
 
 @dataclass(frozen=True, slots=True)

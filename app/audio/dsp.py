@@ -13,7 +13,7 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
-from firstword.app.audio.formats import MAX_SPEED, MIN_SPEED, Tags
+from firstword.app.audio.formats import MAX_SPEED, MIN_SPEED, TagName, Tags
 
 Samples = NDArray[np.float32]  # (n,), mono, within ±1
 Pcm16 = NDArray[np.int16]  # (n,), mono
@@ -24,7 +24,13 @@ UNKNOWN_SIZE = 0xFFFFFFFF  # players read such a WAV to its end
 _BYTES_PER_SAMPLE = 2
 _FMT_BYTES = 16
 _INTEGER_PCM = 1
-_INFO_TAGS = {"encoded_by": b"ISFT", "artist": b"IART", "comment": b"ICMT"}
+_INFO_TAGS: dict[TagName, bytes] = {"encoded_by": b"ISFT", "artist": b"IART", "comment": b"ICMT"}
+# RIFF has no tag for where media came from; Adobe's chunk for XMP, which IPTC's terms are written in, has.
+_XMP = (
+    '<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
+    '<rdf:Description rdf:about="" xmlns:Iptc4xmpExt="http://iptc.org/std/Iptc4xmpExt/2008-02-29/" '
+    'Iptc4xmpExt:DigitalSourceType="{source_type}"/></rdf:RDF></x:xmpmeta>'
+)
 
 
 def within_full_scale(samples: Samples) -> Samples:
@@ -42,12 +48,14 @@ def wav_header(sample_rate_hz: int, num_samples: int | None, tags: Tags | None =
 
     Raises ValueError for more samples than a WAV can count.
     """
-    info = b""
-    for name, value in (tags or {}).items():
-        text = value.encode() + b"\0"
-        info += struct.pack("<4sI", _INFO_TAGS[name], len(text)) + text + b"\0" * (len(text) % 2)
+    tags = tags or {}
+    info = b"".join(
+        _chunk(id, tags[name].encode() + b"\0") for name, id in _INFO_TAGS.items() if name in tags
+    )
     if info:
-        info = struct.pack("<4sI4s", b"LIST", 4 + len(info), b"INFO") + info
+        info = _chunk(b"LIST", b"INFO" + info)
+    if "DigitalSourceType" in tags:
+        info += _chunk(b"_PMX", _XMP.format(source_type=tags["DigitalSourceType"]).encode())
     size_bytes = UNKNOWN_SIZE if num_samples is None else num_samples * _BYTES_PER_SAMPLE
     riff_bytes = UNKNOWN_SIZE if num_samples is None else 4 + 8 + _FMT_BYTES + len(info) + 8 + size_bytes
     if riff_bytes > UNKNOWN_SIZE:
@@ -65,6 +73,10 @@ def wav_header(sample_rate_hz: int, num_samples: int | None, tags: Tags | None =
     )
     riff = struct.pack("<4sI4s", b"RIFF", riff_bytes, b"WAVE")
     return riff + fmt + info + struct.pack("<4sI", b"data", size_bytes)
+
+
+def _chunk(id: bytes, content: bytes) -> bytes:
+    return struct.pack("<4sI", id, len(content)) + content + b"\0" * (len(content) % 2)
 
 
 class PcmCodec:

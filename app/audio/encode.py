@@ -4,13 +4,11 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
 import av
 import numpy as np
-import soundfile
 
 from firstword.app.audio.dsp import (
     Pcm16,
@@ -23,20 +21,23 @@ from firstword.app.audio.dsp import (
     wav_header,
     within_full_scale,
 )
-from firstword.app.audio.formats import FORMATS, AudioFormat, Tags, sample_rate_of
+from firstword.app.audio.formats import FORMATS, AudioFormat, FileFormat, Tags, sample_rate_of
+from firstword.app.audio.watermark import Watermark
 
 
 def encode_whole(
-    format: AudioFormat,
+    format: FileFormat,
     samples: Samples,
     source_rate_hz: int,
     sample_rate_hz: int | None = None,
     speed: float = 1.0,
     tags: Tags | None = None,
+    watermark: Watermark | None = None,
 ) -> bytes:
     """Return a complete file with true sizes. samples (n,) float32. Raises ValueError as `AudioEncoder`."""
-    rate_hz = sample_rate_of(format, sample_rate_hz, source_rate_hz)
-    converter = AudioEncoder("pcm_f32" if format == "pcm_f32" else "pcm", source_rate_hz, rate_hz, speed)
+    rate_hz = sample_rate_of("aac" if format == "m4a" else format, sample_rate_hz, source_rate_hz)
+    plain: AudioFormat = "pcm_f32" if format == "pcm_f32" else "pcm"
+    converter = AudioEncoder(plain, source_rate_hz, rate_hz, speed, watermark=watermark)
     pcm = converter.start() + converter.encode(samples) + converter.finish()
     if format in ("pcm", "pcm_f32"):
         return pcm
@@ -48,14 +49,6 @@ def encode_whole(
     muxer.write(np.frombuffer(pcm, "<i2"))
     muxer.finish()
     return file.getvalue()
-
-
-def write_file(path: Path, content: Samples | Pcm16, sample_rate_hz: int) -> None:
-    """By the suffix .wav, .flac, .ogg or .mp3, marked as synthetic. samples (n,)."""
-    with soundfile.SoundFile(path, "w", sample_rate_hz, 1) as file:
-        file.software = "Firstword"
-        file.comment = "synthetic speech"
-        file.write(content)
 
 
 class Stage(Protocol):
@@ -95,12 +88,14 @@ class AudioEncoder:
         speed: float = 1.0,
         num_samples: int | None = None,
         tags: Tags | None = None,
+        watermark: Watermark | None = None,
     ) -> None:
         """sample_rate_hz None: the source's own, or the one nearest to it that the format carries.
 
         num_samples: how many will be in the body, after speed and rate, where that is known; it goes into a
-        WAV's header. tags: for the formats with a container: wav, mp3, opus and flac. Raises ValueError for
-        an unknown format, and a rate or speed that it cannot have.
+        WAV's header. tags: for the formats with a container: wav, mp3, opus and flac. watermark: to be laid
+        into the speech behind its change of speed, which none survives. Raises ValueError for an unknown
+        format, and a rate or speed that it cannot have.
         """
         check_speed(speed)
         self.sample_rate_hz = sample_rate_of(format, sample_rate_hz, source_rate_hz)
@@ -108,6 +103,7 @@ class AudioEncoder:
         self.num_samples = 0  # given to the codec so far: after speed and rate, less what those hold back
         self._source_rate_hz = source_rate_hz
         self._speed = speed
+        self._marker = None if watermark is None else watermark.marker(source_rate_hz)
         self._stages: list[Stage] | None = None  # None: to be opened for the next samples
         self._codec: Codec
         self._is_float = format == "pcm_f32"
@@ -135,6 +131,8 @@ class AudioEncoder:
             self._stages = []
             if self._speed != 1.0:
                 self._stages.append(Tempo(self._speed, self._source_rate_hz))
+            if self._marker is not None:
+                self._stages.append(self._marker)
             if self.sample_rate_hz != self._source_rate_hz:
                 self._stages.append(Resampler(self._source_rate_hz, self.sample_rate_hz))
         samples = within_full_scale(samples)
@@ -235,7 +233,7 @@ class _MuxerSettings:
 
 # A frame of mp3 may not borrow bits from earlier ones (reservoir), which would hold those back.
 # A block of FLAC is 24 ms at 24 kHz; by default it would be 170.
-_MUXER_SETTINGS: Mapping[AudioFormat, _MuxerSettings] = MappingProxyType(
+_MUXER_SETTINGS: Mapping[FileFormat, _MuxerSettings] = MappingProxyType(
     {
         "mp3": _MuxerSettings(
             "mp3",
@@ -256,6 +254,7 @@ _MUXER_SETTINGS: Mapping[AudioFormat, _MuxerSettings] = MappingProxyType(
             tagged_options={},
         ),
         "aac": _MuxerSettings("adts", "aac", "fltp", 64_000),
+        "m4a": _MuxerSettings("ipod", "aac", "fltp", 64_000, tagged_options={}),
         "flac": _MuxerSettings(
             "flac",
             "flac",
@@ -277,7 +276,7 @@ class _Muxer:
 
     def __init__(
         self,
-        format: AudioFormat,
+        format: FileFormat,
         sample_rate_hz: int,
         sink: _Sink,
         is_streamed: bool,

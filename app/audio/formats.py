@@ -5,11 +5,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from types import MappingProxyType
-from typing import Literal
+from typing import Final, Literal
 
-_version = functools.cache(version)
+
+@functools.cache
+def firstword_version() -> str:
+    return version("firstword")
+
 
 AudioFormat = Literal["wav", "pcm", "pcm_f32", "mp3", "opus", "aac", "flac", "ulaw", "alaw"]
+
+FileFormat = AudioFormat | Literal["m4a"]
+"""And the one that only a whole file can be: an MP4 has its index, which is written last, in front."""
 
 SAMPLE_RATES_HZ = (8000, 16000, 22050, 24000, 44100, 48000)
 _OPUS_RATES_HZ = (8000, 16000, 24000, 48000)  # its decoder always plays at 48 kHz
@@ -42,7 +49,19 @@ FORMATS: Mapping[AudioFormat, FormatInfo] = MappingProxyType(
 )
 
 
-TagName = Literal["encoded_by", "artist", "comment"]
+SUFFIXES: Mapping[str, FileFormat] = MappingProxyType(
+    {
+        **{f".{name}": name for name in FORMATS},
+        ".m4a": "m4a",
+        ".ogg": "opus",
+        ".raw": "pcm",
+        ".f32": "pcm_f32",
+    }
+)
+"""The format that a file's suffix asks for."""
+
+
+TagName = Literal["encoded_by", "artist", "comment", "DigitalSourceType"]
 Tags = Mapping[TagName, str]
 
 
@@ -54,15 +73,32 @@ class OutputFormat:
     sample_rate_hz: int
     speed: float = 1.0
     is_tagged: bool = False  # it says in its container that it is synthetic
+    has_source_type: bool = False  # and says it for machines, in IPTC's terms
 
 
-def synthetic_tags(speaker: str, request_id: str) -> Tags:
+SOURCE_TYPE: Final = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia"
+"""What IPTC calls media that a trained model made."""
+TAGGED_FORMATS: Final = frozenset({"wav", "mp3", "opus", "flac"})
+
+
+def synthetic_tags(speaker: str, request_id: str, has_source_type: bool = False) -> Tags:
     """Return what a container says of speech that was made here."""
-    return {
-        "encoded_by": f"Firstword {_version('firstword')}",
+    tags: dict[TagName, str] = {
+        "encoded_by": f"Firstword {firstword_version()}",
         "artist": speaker,
         "comment": f"synthetic speech; request {request_id}",
     }
+    return tags | {"DigitalSourceType": SOURCE_TYPE} if has_source_type else tags
+
+
+def tags_of(output: OutputFormat, speaker: str, request_id: str) -> Tags | None:
+    """Return what the container of an output says; None: nothing."""
+    return synthetic_tags(speaker, request_id, output.has_source_type) if output.is_tagged else None
+
+
+def anonymous_tags() -> Tags:
+    """Return what a container says of samples of which nothing else is known."""
+    return {"encoded_by": f"Firstword {firstword_version()}", "comment": "synthetic speech"}
 
 
 def sample_rate_of(format: AudioFormat, wanted: int | None, default: int) -> int:

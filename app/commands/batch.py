@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from firstword.app.audio.formats import MAX_CLEAR_SPEED, MIN_CLEAR_SPEED
 from firstword.app.commands.console import CommandFailed, to_stderr
 from firstword.app.settings import load_settings
 
 if TYPE_CHECKING:
     from firstword.app.core.interface import SynthesisStream
+    from firstword.app.provenance import Provenance
 
 MAX_ITEMS: Final = 100_000
 TABLE: Final = "table.csv"
-TEXT_FIELDS: Final = ("text", "speaker", "reference", "transcript", "mode", "instruct", "language", "name")
-FIELDS: Final = (*TEXT_FIELDS, "seed")
+TEXT_FIELDS: Final = (
+    *("text", "speaker", "reference", "transcript", "mode", "instruct", "language", "context", "name"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,7 @@ class Item:
     name: str  # of its file, without the suffix
     text: str
     voice: Mapping[str, Any]  # as `AsyncSynthesizer.stream` takes it
+    speed: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +136,12 @@ def _plain_lines(source: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]
 
 
 def _item(where: str, number: int, given: dict[str, Any]) -> Item:
-    unknown = next((name for name in given if name not in FIELDS), None)
+    from firstword.app.speech_options import SpeechOptions, checked_options
+
+    known = (*TEXT_FIELDS, "seed", "speed", *SpeechOptions.model_fields)
+    unknown = next((name for name in given if name not in known), None)
     if unknown is not None:
-        raise CommandFailed(f"{where}: unknown field {unknown!r}; there are {', '.join(FIELDS)}")
+        raise CommandFailed(f"{where}: unknown field {unknown!r}; there are {', '.join(known)}")
     for name in TEXT_FIELDS:
         if not isinstance(given.get(name, ""), str):
             raise CommandFailed(f"{where}: {name} is {given[name]!r}; expected a text")
@@ -147,19 +154,40 @@ def _item(where: str, number: int, given: dict[str, Any]) -> Item:
         seed = {"seed": int(given["seed"])} if "seed" in given else {}
     except (TypeError, ValueError):
         raise CommandFailed(f"{where}: seed is {given['seed']!r}; expected a whole number") from None
+    speed = _speed(where, given)
+    options = {name: given.pop(name) for name in SpeechOptions.model_fields if name in given}
+    if options:
+        given["options"] = options
+        try:
+            checked_options(options)
+        except ValueError as error:
+            raise CommandFailed(f"{where}: {error}") from None
     if "reference" in given:
         given.pop("speaker", None)
         if not Path(given["reference"]).is_file():
             raise CommandFailed(f"{where}: there is no file {given['reference']}")
-    return Item(name, given.pop("text"), {**given, **seed})
+    return Item(name, given.pop("text"), {**given, **seed}, speed)
+
+
+def _speed(where: str, given: dict[str, Any]) -> float:
+    """Take it out of a line; 0 is no number."""
+    try:
+        speed = float(given.pop("speed", 1.0))
+    except (TypeError, ValueError):
+        speed = 0.0
+    if not MIN_CLEAR_SPEED <= speed <= MAX_CLEAR_SPEED:
+        raise CommandFailed(f"{where}: speed has to be {MIN_CLEAR_SPEED:g} to {MAX_CLEAR_SPEED:g}")
+    return speed
 
 
 async def _speak_all(
     settings: Any, items: list[Item], output: Path, format: Literal["wav", "flac"], at_once: int
 ) -> list[Row]:
     """Returns the rows of this run. Each is in the table when its file is."""
+    from firstword.app.provenance import open_provenance
     from firstword.app.synthesizer import AsyncSynthesizer
 
+    provenance = open_provenance(settings.provenance, settings.speakers.data_dir)
     missing = [item for item in items if not (output / f"{item.name}.{format}").exists()]
     rows: list[Row] = []
     if not missing:
@@ -173,6 +201,7 @@ async def _speak_all(
         settings.speakers,
         settings.lm_engines,
         limits=settings.work,
+        keeps_data=settings.speakers.data_dir.is_dir(),  # nothing is left where no server was
     ) as synthesizer:
         with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
             task = progress.add_task("speaking", total=len(items), completed=len(items) - len(missing))
@@ -180,7 +209,7 @@ async def _speak_all(
             async def work() -> None:
                 for item in waiting:
                     path = output / f"{item.name}.{format}"
-                    row = await _speak(synthesizer.stream, item, path, format, at_once)
+                    row = await _speak(synthesizer.stream, item, path, format, at_once, provenance)
                     rows.append(row)
                     _add_row(output / TABLE, row)  # in no thread: two of them would both write the header
                     progress.advance(task)
@@ -197,6 +226,7 @@ async def _speak(
     path: Path,
     format: Literal["wav", "flac"],
     at_once: int,
+    provenance: "Provenance",
 ) -> Row:
     """open_stream: takes a text and a voice."""
     import numpy as np
@@ -215,12 +245,14 @@ async def _speak(
     if not pieces:
         return Row(item.name, len(item.text), error="nothing in it can be spoken", at_once=at_once)
     samples, stats = np.concatenate(pieces), stream.stats
-    tags = synthetic_tags(stream.speaker, stream.request.request_id)
+    tags = synthetic_tags(stream.speaker, stream.request.request_id, provenance.names_source)
 
     def write() -> None:
         """Whole or not at all: a file that is there counts as done."""
         unfinished = path.with_name(f"{path.name}.part")
-        unfinished.write_bytes(encode_whole(format, samples, stream.sample_rate_hz, tags=tags))
+        rate_hz, marks = stream.sample_rate_hz, provenance.watermark
+        content = encode_whole(format, samples, rate_hz, speed=item.speed, tags=tags, watermark=marks)
+        unfinished.write_bytes(provenance.signed(content, format))
         unfinished.replace(path)
 
     await asyncio.to_thread(write)

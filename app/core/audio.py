@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from firstword.app.audio.dsp import LeadingSilence, Samples, Tempo, within_full_scale
+from firstword.app.audio.watermark import Marker
 from firstword.app.budget import Work
 from firstword.app.core.audio_queue import AudioQueue
 from firstword.app.core.interface import Audio, Flushed
@@ -52,7 +53,9 @@ class AudioTask:
         self._keeps = keeps
         trims = parts.pacing.trims_silence and request.speech is None
         self._silence = LeadingSilence(self._token2wav.sample_rate_hz) if trims else None
-        self._num_samples = 0  # made so far
+        watermark = parts.watermark
+        self._marker = None if watermark is None else watermark.marker(self._token2wav.sample_rate_hz)
+        self.num_samples = 0  # made so far
 
     async def run(self, utterances: asyncio.Queue[Utterance | Silence | Flushed | None]) -> None:
         """Speak utterances in order.
@@ -62,12 +65,16 @@ class AudioTask:
         while (item := await utterances.get()) is not None:
             match item:
                 case Flushed():
+                    if self._marker is not None:
+                        await self._put_held(self._marker)
                     await self._queue.put(item)
                 case Silence():
                     for samples in item.chunks(self._token2wav.sample_rate_hz):
                         await self._put(Audio(samples))
                 case Utterance():
                     await self._speak_checked(item)
+        if self._marker is not None:
+            await self._put_held(self._marker)
 
     async def _speak_checked(self, utterance: Utterance) -> None:
         tokens, emit = utterance.tokens, self._events.emit
@@ -105,7 +112,7 @@ class AudioTask:
             token2wav.sample_rate_hz, self._silence, utterance.rate, utterance.gain, self._delivery.volume
         )
         if utterance.words is not None:
-            utterance.words.first_sample = self._num_samples
+            utterance.words.first_sample = self.num_samples
         hops = Hops(parts.pacing.hop_strategy, token2wav.hop_tokens / parts.info.token_rate_hz)
         position = 0  # tokens given to token2wav
         is_last = False
@@ -145,11 +152,23 @@ class AudioTask:
         return ended
 
     async def _put(self, audio: Audio) -> None:
-        self._num_samples += len(audio.samples)
-        self._work.check_audio(self._num_samples / self._token2wav.sample_rate_hz)
+        self.num_samples += len(audio.samples)
+        self._work.check_audio(self.num_samples / self._token2wav.sample_rate_hz)
+        if self._marker is not None:
+            audio = Audio(self._marker.feed(audio.samples), audio.words)
+            if not len(audio.samples) and not audio.words:
+                return
         if self._keeps:
             self.pieces.append(audio)
         await self._queue.put(audio)
+
+    async def _put_held(self, marker: Marker) -> None:
+        """Give out what the watermark holds back, 10 ms."""
+        held = Audio(marker.finish())
+        if len(held.samples):
+            if self._keeps:
+                self.pieces.append(held)
+            await self._queue.put(held)
 
 
 @dataclass(slots=True)

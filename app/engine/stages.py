@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor as TorchTensor
 
 from firstword.app.audio.dsp import Samples
+from firstword.app.audio.watermark import Marker, Watermark
 from firstword.app.clients import ANYBODY, Client
 from firstword.app.core.admission import Admission, Slot
 from firstword.app.core.interface import MEL_FAMILIES, SpeechPrompt
@@ -59,6 +60,7 @@ class NetworkStages:
     networks: PromptNetworks
     pool: Token2WavPool
     admission: Admission
+    watermark: Watermark | None = None  # laid into samples
 
     @property
     def gives_mel(self) -> bool:
@@ -112,7 +114,12 @@ class NetworkStages:
             for start in range(0, max(1, num_frames), chunk):
                 pieces.append(await slot.run(self.pool.call(partial(vocoded, start), deadline_s)))
                 deadline_s += len(pieces[-1]) / token2wav.sample_rate_hz
-        return np.concatenate(pieces)
+        samples = np.concatenate(pieces)
+        if self.watermark is None:
+            return samples
+        marker = self.watermark.marker(token2wav.sample_rate_hz)
+        marked = marker.feed(samples)
+        return np.concatenate([marked, marker.finish()]) if is_last else marked
 
     def _prompt_state(self, prompt: SpeechPrompt, first_hop_tokens: int | None) -> Any:
         tensors: Tensors = {
@@ -156,6 +163,9 @@ class NetworkTokenSession:
         self._stages = stages
         self._slot = slot
         self._state = state
+        self._marker: Marker | None = None  # where samples come out, and are marked
+        if stages.watermark is not None and not stages.gives_mel:
+            self._marker = stages.watermark.marker(stages.token2wav.sample_rate_hz)
 
     async def step(self, tokens: Sequence[int], is_last: bool, deadline_s: float) -> NDArray[np.float32]:
         """Solve the tokens chunk by chunk, each when its turn comes in the pool."""
@@ -174,7 +184,11 @@ class NetworkTokenSession:
             given = StepInput(state, new, is_last and position == len(tokens))
             pieces.append(await self._slot.run(self._solved(given, deadline_s)))
             deadline_s += pieces[-1].shape[-1] / rate_hz
-        return np.concatenate(pieces, axis=-1)
+        output = np.concatenate(pieces, axis=-1)
+        if self._marker is None:
+            return output
+        marked = self._marker.feed(output)
+        return np.concatenate([marked, self._marker.finish()]) if is_last else marked
 
     def close(self) -> None:
         self._state = None

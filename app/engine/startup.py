@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from firstword.app.audio.watermark import Watermark
 from firstword.app.budget import DEFAULT_LIMITS, WorkLimits
 from firstword.app.core.phrase_cache import PhraseCache
 from firstword.app.core.token2wav_pool import Token2WavPool
@@ -18,7 +19,13 @@ from firstword.app.engine.observing import describe, observe_batch, token_events
 from firstword.app.engine.speaker_parts import open_consents, open_speakers
 from firstword.app.engine.stages import NetworkStages
 from firstword.app.engine.voice_parts import load_front_ends, start_parts
-from firstword.app.options import EngineOptions, LMEngineOptions, NetworkOptions, SpeakerOptions
+from firstword.app.options import (
+    EngineOptions,
+    InvalidOptions,
+    LMEngineOptions,
+    NetworkOptions,
+    SpeakerOptions,
+)
 from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.enrolment import SpeakerNetworks
 from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, SpeakerRegistry
@@ -41,6 +48,7 @@ class StartOptions:
     speakers: SpeakerOptions
     lm_engines: LMEngineOptions
     work: WorkLimits = DEFAULT_LIMITS
+    watermark: Watermark | None = None  # laid into all that is spoken
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +94,7 @@ async def running_engine(
         postgres,
     ) as speaker_parts:
         speakers = speaker_parts.registry
-        info = loaded.info(speakers.default_speaker, options.work)
+        info = loaded.info(speakers.default_speaker, options.work, speaker_networks.has_sft)
         parts = await start_parts(
             loaded,
             info,
@@ -108,6 +116,7 @@ async def running_engine(
             on_event=metrics.on_event,
             admission=admission,
             gain_of=None if loudness is None else loudness.gain_of,
+            watermark=_checked(options.watermark, info.sample_rate_hz),
             phrases=PhraseCache(
                 engine_options.phrase_cache_mb << 20,
                 metrics.phrase_cache_hits.inc,
@@ -127,8 +136,19 @@ async def running_engine(
                 speaker_networks,
                 parts.pool,
                 admission,
+                parts.watermark,
             )
             with closing(await asyncio.to_thread(open_consents, options.speakers, postgres)) as consents:
                 yield RunningEngine(engine, speakers, consents, speaker_networks, loaded, parts.pool, stages)
         finally:
             await asyncio.shield(engine.aclose())
+
+
+def _checked(watermark: Watermark | None, sample_rate_hz: int) -> Watermark | None:
+    """Raises InvalidOptions for a checkpoint that the watermark is not made for."""
+    if watermark is not None:
+        try:
+            watermark.marker(sample_rate_hz)
+        except ValueError as error:
+            raise InvalidOptions(f"FIRSTWORD_PROVENANCE is watermark: {error}") from None
+    return watermark

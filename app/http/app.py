@@ -24,7 +24,7 @@ from firstword.app.http.origin import OriginMiddleware
 from firstword.app.http.protocols import HttpProtocol, WebSocketProtocol
 from firstword.app.http.routes import Guard, RouteMiddleware, RouteTable
 from firstword.app.http.service import Service
-from firstword.app.http.streaming import SYNTHETIC
+from firstword.app.http.streaming import MARKS, SYNTHETIC
 from firstword.app.http.surface import HttpSurface, Surface
 
 DESCRIPTION = (
@@ -32,7 +32,7 @@ DESCRIPTION = (
 )
 EXPOSED_HEADERS = (
     *("X-Request-Id", "X-Sample-Rate", "X-Channels", "Server-Timing", "Retry-After", "X-Firstword-Warnings"),
-    SYNTHETIC,
+    *(SYNTHETIC, MARKS),
 )
 
 

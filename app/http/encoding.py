@@ -12,7 +12,7 @@ import numpy as np
 
 from firstword.app.audio.dsp import Samples
 from firstword.app.audio.encode import AudioEncoder, encode_whole
-from firstword.app.audio.formats import OutputFormat, synthetic_tags
+from firstword.app.audio.formats import OutputFormat, tags_of
 from firstword.app.core.interface import Audio, Flushed, SynthesisStream
 from firstword.app.core.transcript import TimedWord
 
@@ -45,9 +45,15 @@ class StreamEncoder:
         self._stream = stream
         self._output = output
         self._on_encoded = on_encoded
-        self._tags = synthetic_tags(stream.speaker, stream.request.request_id) if output.is_tagged else None
+        self._tags = tags_of(output, stream.speaker, stream.request.request_id)
+        self._watermark = stream.watermark if output.speed != 1 else None
         self._encoder = AudioEncoder(
-            output.format, stream.sample_rate_hz, output.sample_rate_hz, output.speed, tags=self._tags
+            output.format,
+            stream.sample_rate_hz,
+            output.sample_rate_hz,
+            output.speed,
+            tags=self._tags,
+            watermark=self._watermark,
         )
         is_resampled = output.sample_rate_hz != stream.sample_rate_hz or output.speed != 1
         self._is_plain = output.format in _PLAIN_FORMATS and not is_resampled
@@ -118,7 +124,7 @@ class StreamEncoder:
         output = self._output
         source_rate_hz = self._stream.sample_rate_hz
         started_s = time.perf_counter()
-        given = (source_rate_hz, output.sample_rate_hz, output.speed, self._tags)
+        given = (source_rate_hz, output.sample_rate_hz, output.speed, self._tags, self._watermark)
         data = await asyncio.to_thread(encode_whole, output.format, samples, *given)
         self._on_encoded(time.perf_counter() - started_s)
         num_samples = round(samples.size * output.sample_rate_hz / source_rate_hz / output.speed)

@@ -11,6 +11,7 @@ from firstword.app.core.interface import Engine, Stages
 from firstword.app.http.auth import Authenticator
 from firstword.app.http.limits import Quotas
 from firstword.app.options import Limits
+from firstword.app.provenance import NO_MARKS, Provenance
 from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.interface import Speakers
 from firstword.app.telemetry.metrics import Metrics
@@ -34,6 +35,7 @@ class Service:
     clock: Clock
     tags_audio: bool = True  # whether files say that they are synthetic
     tracing: Tracing = NO_TRACING
+    provenance: Provenance = NO_MARKS
 
 
 def service_of(connection: HTTPConnection) -> Service:

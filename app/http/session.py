@@ -34,6 +34,7 @@ class StreamSession:
         headers: of the request or of the WebSocket's upgrade."""
         self.cancel_reason: CancelReason = "shutdown"  # why, should our task be cancelled
         self.received_s = received_s
+        self.provenance = service.provenance
         self._service = service
         self._request = request
         self._headers = headers or {}

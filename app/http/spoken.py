@@ -1,11 +1,12 @@
 """The speech of one stream, encoded as it is made, and how it is framed for a body or another wire."""
 
+import asyncio
 import base64
 import json
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from firstword.app.audio.formats import OutputFormat
@@ -58,6 +59,9 @@ class SpokenAudio:
         async with self.session as session:
             with StreamEncoder(session.stream, self.output, session.record.encoded) as encoder:
                 file = await encoder.file()
+                if session.provenance.signer is not None:
+                    data = await asyncio.to_thread(session.provenance.signed, file.data, self.output.format)
+                    file = replace(file, data=data)
                 yield file
                 session.record.audio_went(file.num_samples, self.output.sample_rate_hz)
 

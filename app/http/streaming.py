@@ -18,6 +18,7 @@ from firstword.app.http.session import StreamSession
 from firstword.app.http.spoken import NO_TIMESTAMPS, Framing, SpokenAudio, reported
 
 SYNTHETIC = "X-Firstword-Synthetic"  # a header of every answer with speech
+MARKS = "X-Firstword-Provenance"  # which marks of origin it carries, where any are set
 
 
 def resolve_output_format(
@@ -27,7 +28,8 @@ def resolve_output_format(
     default_hz = service.engine.info.sample_rate_hz
     try:
         rate_hz = sample_rate_of(format, sample_rate_hz, default_hz)
-        return OutputFormat(format, rate_hz, speed, service.tags_audio)
+        names_source = service.provenance.names_source
+        return OutputFormat(format, rate_hz, speed, service.tags_audio or names_source, names_source)
     except ValueError as error:
         raise InvalidRequest(str(error), param="sample_rate") from None
 
@@ -164,6 +166,8 @@ def audio_response(
 
     def headers() -> dict[str, str]:
         own = {"Content-Type": media_type, "X-Accel-Buffering": "no", SYNTHETIC: "true"}
+        if service.provenance.names_source:
+            own[MARKS] = ", ".join(service.provenance.marks_of(output, framing.is_whole)) or "none"
         return own | (_headers_of(session, output) if session.is_admitted else {})
 
     def leave(reason: CancelReason) -> None:

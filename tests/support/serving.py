@@ -23,6 +23,7 @@ from firstword.app.http.schemas import ErrorAnswer
 from firstword.app.http.service import Clock, Service
 from firstword.app.http.surface import Surface
 from firstword.app.options import Limits, ServerOptions
+from firstword.app.provenance import NO_MARKS, Provenance
 from firstword.app.service import surfaces_of
 from firstword.app.settings import Settings
 from firstword.app.speakers.consents import ConsentStore
@@ -56,6 +57,7 @@ def make_services(
     stages: FakeStages | None = None,
     usage: Usage | None = None,
     now: Callable[[], float] = time.time,
+    provenance: Provenance = NO_MARKS,
 ) -> Service:
     """usage: one that is entered, where what it has written is to be read."""
     key_ring = keys if isinstance(keys, KeyRing) else KeyRing(keys)
@@ -72,6 +74,7 @@ def make_services(
         quotas=Quotas(limits, clock),
         clock=clock,
         tags_audio=tags_audio,
+        provenance=provenance,
     )
 
 

@@ -24,6 +24,16 @@ def chirp(duration_s: float, rate_hz: int) -> Samples:
     return (0.4 * np.sin(phase)).astype(np.float32)
 
 
+def babble(duration_s: float, rate_hz: int = 24_000, seed: int = 0) -> Samples:
+    """Noise with the slope of speech, in syllables: what a watermark can hide in."""
+    num_samples = round(duration_s * rate_hz)
+    noise = np.random.default_rng(seed).standard_normal(num_samples)
+    frequencies_hz = np.fft.rfftfreq(num_samples, 1 / rate_hz)
+    sloped = np.fft.irfft(np.fft.rfft(noise) / (1 + frequencies_hz / 400), num_samples)
+    syllables = np.sin(2 * np.pi * 2 * np.arange(num_samples) / rate_hz) ** 2
+    return (0.1 * sloped / sloped.std() * syllables).astype(np.float32)
+
+
 def dominant_hz(samples: Samples, rate_hz: int) -> float:
     spectrum = np.abs(np.fft.rfft(samples * np.hanning(len(samples)), 1 << 18))
     return float(spectrum.argmax() * rate_hz / (1 << 18))

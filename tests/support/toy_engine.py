@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from firstword.app.audio.watermark import Watermark
 from firstword.app.budget import Work, WorkLimits
 from firstword.app.clients import STRANGER, Client
 from firstword.app.core.admission import Admission
@@ -36,6 +37,7 @@ from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.lm.tokens import EndReason, TokenRequest, TokenStream
 from firstword.models.token2wav_step import StepInput, StepTimes
 from tests.support.clock import Clock
+from tests.support.sounds import babble
 
 HOP, LOOKAHEAD, SAMPLES_PER_TOKEN, RATE_HZ = 4, 1, 100, 2500
 
@@ -124,6 +126,23 @@ class ToyToken2Wav:
         count = len(pending) if item.is_last else max(0, len(pending) - LOOKAHEAD) // HOP * HOP
         said, item.state.pending = pending[:count], pending[count:]
         return torch.tensor(said, dtype=torch.float32).repeat_interleave(SAMPLES_PER_TOKEN) / 1000
+
+
+class SpeechlikeToken2Wav(ToyToken2Wav):
+    """What a watermark can be laid into: 0.1 s of babble a token, at the rate of the real networks."""
+
+    sample_rate_hz = 24_000
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sound = torch.from_numpy(babble(8.0))
+        self._num_said: dict[int, int] = {}  # by stream
+
+    def _one(self, item: StepInput[ToyState]) -> Tensor:
+        num_tokens = len(super()._one(item)) // SAMPLES_PER_TOKEN
+        start = self._num_said.get(id(item.state), 0)
+        self._num_said[id(item.state)] = start + num_tokens
+        return self._sound[2400 * start : 2400 * (start + num_tokens)]
 
 
 class ToyPromptBuilder:
@@ -238,6 +257,7 @@ class ToyEngine:
         text: TextReader | None = None,
         token2wav: ToyToken2Wav | None = None,
         limits: WorkLimits = WorkLimits(max_text_chars=200),  # noqa: B008
+        watermark: Watermark | None = None,
     ) -> None:
         self.generator = ToyGenerator()
         self.token2wav = token2wav or ToyToken2Wav()
@@ -246,7 +266,15 @@ class ToyEngine:
         self.speakers = ToySpeakers()
         self.admission = Admission(max_streams, max_queued, 60.0, self.clock, 20, 60.0)
         info = EngineInfo(
-            "toy", "toy", RATE_HZ, "hum", can_do_all, can_do_all, ("en",), limits, accents=("british",)
+            "toy",
+            "toy",
+            self.token2wav.sample_rate_hz,
+            "hum",
+            can_do_all,
+            can_do_all,
+            ("en",),
+            limits,
+            accents=("british",),
         )
         self.parts = StreamParts(
             info=info,
@@ -260,6 +288,7 @@ class ToyEngine:
             on_event=self.metrics.on_event,
             admission=self.admission,
             phrases=PhraseCache(phrase_cache_bytes),
+            watermark=watermark,
         )
         self.engine = SpeechEngine(self.parts, self.metrics)
 

@@ -9,7 +9,7 @@ from typing import BinaryIO
 from uuid import uuid4
 
 from firstword.app.audio.dsp import wav_header
-from firstword.app.audio.formats import OutputFormat, synthetic_tags
+from firstword.app.audio.formats import OutputFormat, tags_of
 from firstword.app.clients import ANYBODY, Client
 from firstword.app.errors import InvalidApiKey, Refused, StoreFull, TtsError
 from firstword.app.http.encoding import MIN_AUDIO_S, EncodedChunk, StreamEncoder
@@ -137,6 +137,8 @@ class BatchRunner:
                 with path.open("wb") as file:  # not in a thread, whose file a cancel would leave open
                     num_samples = await self._encode(job, session, output, file)
                     await asyncio.to_thread(_complete, file, session, output, num_samples)
+                if service.provenance.signer is not None:
+                    await asyncio.to_thread(_sign, path, service, output)
         finally:
             del self._batches.stops[job.batch, job.number]
         return None if is_cancelled else num_samples / output.sample_rate_hz
@@ -177,8 +179,12 @@ def _complete(file: BinaryIO, session: StreamSession, output: OutputFormat, num_
     """Write a WAV's header again, now that its length is known, and all of the file to the disk."""
     if output.format == "wav":
         stream = session.stream
-        tags = synthetic_tags(stream.speaker, stream.request.request_id) if output.is_tagged else None
+        tags = tags_of(output, stream.speaker, stream.request.request_id)
         file.seek(0)
         file.write(wav_header(output.sample_rate_hz, num_samples, tags))
     file.flush()
     os.fsync(file.fileno())
+
+
+def _sign(path: Path, service: Service, output: OutputFormat) -> None:
+    path.write_bytes(service.provenance.signed(path.read_bytes(), output.format))

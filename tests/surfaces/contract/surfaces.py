@@ -140,6 +140,25 @@ class OpenAI(Tts):
         return told([json.loads(line[6:]) for line in answer.text.split("\n\n") if line])
 
 
+class CosyVoice(SpeakingSurface):
+    """Forms as the published client sends them, by GET."""
+
+    name = "cosyvoice"
+    wire = "http"
+    names: ClassVar = {"speaker": "spk_id", "instruct": "instruct_text"}
+
+    async def speak(self, text: str, *, key: str = "", **options: Any) -> Answer:
+        path = "/inference_instruct" if "instruct" in options else "/inference_sft"
+        form = {"tts_text": text, "spk_id": "hum"}
+        form |= {self.names.get(name, name): str(value) for name, value in options.items()}
+        async with httpx.AsyncClient(base_url=self.url, timeout=20) as client:
+            try:
+                answer = await client.request("GET", path, data=form, headers=shown(key))
+            except httpx.RemoteProtocolError as cut:
+                return Refused(None, str(cut))
+        return Spoken(answer.content) if answer.status_code == 200 else refusal_of(answer)
+
+
 class InferenceHttp(Tts):
     name = "inference-http"
     wire = "kserve"
@@ -203,8 +222,10 @@ class Grpc(SpeakingSurface):
                 return Refused(code, error.details() or "", trailing.get("retry-after"))
 
     async def called(self, channel: Any, text: str, metadata: Any, options: dict[str, Any]) -> Spoken:
-        timestamps = options.pop("timestamps", "")
-        request = message("firstword.v1.SynthesizeRequest")(text=text, voice=options, timestamps=timestamps)
+        own = {name: options.pop(name) for name in ("timestamps", "normalize", "context") if name in options}
+        if "reference_audio" in options:
+            options["reference_audio"] = base64.b64decode(options["reference_audio"])
+        request = message("firstword.v1.SynthesizeRequest")(text=text, voice=options, **own)
         audio, words = b"", []
         async for event in method_of(channel, SPEECH, "Synthesize")(request, metadata=metadata):
             audio += event.audio.data
@@ -220,11 +241,10 @@ class InferenceGrpc(Grpc):
         request = message("inference.ModelInferRequest")(model_name="cosyvoice2")
         request.inputs.add(name="target_text", datatype="BYTES", shape=[1, 1])
         request.inputs[0].contents.bytes_contents.append(text.encode())
+        kinds = {bool: "bool_param", int: "int64_param", float: "double_param", str: "string_param"}
         for name, value in options.items():
-            if isinstance(value, int):
-                request.parameters[name].int64_param = value
-            else:
-                request.parameters[name].string_param = value
+            sent = json.dumps(value) if isinstance(value, dict) else value
+            setattr(request.parameters[name], kinds[type(sent)], sent)
         response = await method_of(channel, INFERENCE, "ModelInfer")(request, metadata=metadata)
         samples = np.frombuffer(response.raw_output_contents[0], np.float32)
         return Spoken(to_pcm16(samples).tobytes())
@@ -281,5 +301,5 @@ def refused(content: dict[str, Any]) -> Refused:
 
 
 ALL: tuple[type[SpeakingSurface], ...] = (
-    *(Tts, TtsWhole, OpenAI, WebSocket, Grpc, InferenceHttp, InferenceGrpc, Batches, Line),
+    *(Tts, TtsWhole, OpenAI, CosyVoice, WebSocket, Grpc, InferenceHttp, InferenceGrpc, Batches, Line),
 )

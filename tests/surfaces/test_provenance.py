@@ -1,0 +1,167 @@
+"""Marks of origin over HTTP: what answers say they carry, what files say, what is found again."""
+
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import Any, Self
+
+import pytest
+
+from firstword.app.audio.encode import encode_whole
+from firstword.app.audio.formats import SOURCE_TYPE
+from firstword.app.audio.watermark import DETECTOR_HZ, Watermark
+from firstword.app.options import InvalidOptions, ProvenanceOptions
+from firstword.app.provenance import NO_MARKS, Provenance, open_provenance
+from tests.support.fake_engine import FakeEngine
+from tests.support.serving import HELLO, error_of, in_process, make_services
+from tests.support.sounds import babble
+from tests.support.toy_engine import SpeechlikeToken2Wav, ToyEngine, asked
+
+pytestmark = pytest.mark.anyio
+NAMES = ("audio/watermark", "audio/watermark_detector", "provenance", "content_credentials")
+MODULES = tuple(f"app/{name}.py" for name in NAMES)
+MARKED = ProvenanceOptions("watermark", provenance_payload=77, provenance_manifest=True)
+
+
+class Calls:
+    """Notes the functions of the modules of marks that are called while it is entered, in any thread."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    async def __aenter__(self) -> Self:
+        def note(frame: FrameType, event: str, argument: Any) -> None:
+            if event == "call" and frame.f_code.co_filename.endswith(MODULES):
+                self.names.append(frame.f_code.co_name)
+
+        threading.setprofile(note)  # of those that begin
+        sys.setprofile(note)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+
+@pytest.fixture(scope="module")
+def marks(tmp_path_factory: pytest.TempPathFactory) -> Provenance:
+    return open_provenance(MARKED, tmp_path_factory.mktemp("data"))
+
+
+@pytest.mark.parametrize(
+    ("format", "is_whole", "carried"),
+    [
+        ("wav", True, "watermark, metadata, c2pa"),
+        ("mp3", True, "watermark, metadata, c2pa"),
+        ("flac", True, "watermark, metadata, c2pa"),
+        ("opus", True, "watermark, metadata"),
+        ("wav", False, "watermark, metadata"),
+        ("mp3", False, "watermark, metadata"),
+        ("aac", True, "watermark"),
+        ("pcm", False, "watermark"),
+        ("ulaw", True, "watermark"),
+    ],
+)
+async def test_answer_says_what_it_carries_and_carries_it(
+    marks: Provenance, format: str, is_whole: bool, carried: str
+) -> None:
+    async with in_process(make_services(provenance=marks)) as client:
+        answer = await client.post("/tts", json={"text": HELLO, "format": format, "stream": not is_whole})
+        assert answer.headers["x-firstword-provenance"] == carried
+        assert (SOURCE_TYPE.encode() in answer.content) == ("metadata" in carried)
+        seen = await client.post("/v1/provenance", files={"audio": answer.content})
+    if format not in ("pcm", "ulaw"):
+        evidence = seen.json()
+        assert evidence["source_type"] == ("metadata" in carried)
+        assert evidence["watermark"]["found"] is False, "the fake engine marks nothing"
+        manifest = evidence["c2pa"]
+        assert (manifest is not None) == ("c2pa" in carried)
+        if manifest is not None:
+            assert manifest["is_synthetic"]
+            assert (manifest["state"], manifest["problems"]) == ("Valid", ["signingCredential.untrusted"])
+
+
+async def test_recording_is_looked_through_for_the_operators_mark(marks: Provenance) -> None:
+    assert marks.watermark is not None
+    file = encode_whole("mp3", babble(4.0), DETECTOR_HZ, watermark=marks.watermark)
+    async with in_process(make_services(provenance=marks)) as client:
+        found = (await client.post("/v1/provenance", files={"audio": file})).json()["watermark"]
+        assert (found["found"], found["payload"]) == (True, 77)
+        assert found["score"] > found["threshold"]
+        damaged = await client.post("/v1/provenance", files={"audio": b"no recording"})
+    assert damaged.status_code == 400
+    assert error_of(damaged)["code"] == "bad_audio"
+    async with in_process(make_services()) as client:
+        assert (await client.post("/v1/provenance", files={"audio": file})).json()["watermark"] is None
+
+
+async def test_speech_that_is_kept_is_marked_when_it_is_said_again(marks: Provenance) -> None:
+    async with ToyEngine(
+        token2wav=SpeechlikeToken2Wav(), watermark=marks.watermark, phrase_cache_bytes=1 << 22
+    ) as toy:
+        said = []
+        for _ in range(2):
+            async with toy.engine.open(asked("A phrase to be said again, of some length.", seed=1)) as stream:
+                said.append(b"".join([event.samples.tobytes() async for event in stream]))  # type: ignore[union-attr]
+        assert len(toy.generator.started) == 1, "the second was kept"
+    assert said[0] == said[1]
+
+
+async def test_nothing_is_added_where_marks_are_off() -> None:
+    """Counted: calls into the modules of marks while a text is spoken, whole and streamed, over HTTP."""
+    async with in_process(make_services(FakeEngine())) as client, Calls() as calls:
+        for stream in (True, False):
+            answer = await client.post("/tts", json={"text": HELLO, "stream": stream})
+            assert "x-firstword-provenance" not in answer.headers
+    assert calls.names == []
+    assert await calls_of_a_stream(None) == []
+
+
+async def test_the_count_sees_what_is_added_where_they_are_on(marks: Provenance) -> None:
+    assert "feed" in await calls_of_a_stream(marks.watermark)
+
+
+async def calls_of_a_stream(watermark: Watermark | None) -> list[str]:
+    async with (
+        ToyEngine(token2wav=SpeechlikeToken2Wav(), watermark=watermark) as toy,
+        Calls() as calls,
+        toy.engine.open(asked("Some text.")) as speech,
+    ):
+        assert [event async for event in speech]
+    return calls.names
+
+
+def test_key_and_certificate_are_made_once_and_are_secret(tmp_path: Path) -> None:
+    first, second = (open_provenance(MARKED, tmp_path) for _ in range(2))
+    assert first.watermark == second.watermark
+    kept = [tmp_path / "provenance.key", *(tmp_path / "provenance").glob("*-key.pem")]
+    assert len(kept) == 3
+    assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
+    assert repr(first.watermark).find(kept[0].read_text().strip()) == -1
+
+
+def test_nothing_is_written_where_marks_are_off(tmp_path: Path) -> None:
+    assert open_provenance(ProvenanceOptions(), tmp_path) == NO_MARKS
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"provenance_key_file": Path("/nowhere/key")}, "key cannot be read"),
+        ({"provenance_payload": 2**24}, "does not fit in 24 bits"),
+        ({"provenance_manifest": True, "provenance_certificate": Path("/nowhere/c")}, "go together"),
+        (
+            {
+                "provenance_manifest": True,
+                "provenance_certificate": Path(__file__),
+                "provenance_certificate_key": Path(__file__),
+            },
+            "cannot be signed with this certificate and key",
+        ),
+    ],
+)
+def test_options_that_cannot_be_end_the_start(options: dict[str, object], said: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidOptions, match=said):
+        open_provenance(ProvenanceOptions("watermark", **options), tmp_path)  # type: ignore[arg-type]
