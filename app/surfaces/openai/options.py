@@ -30,5 +30,6 @@ class OpenAIOptions:
     ] = field(default_factory=dict)
 
     def speakers_of_voices(self, default_speaker: str) -> dict[str, str]:
-        """OpenAI's voice names -> our speakers."""
-        return dict.fromkeys(VOICES, default_speaker) | self.voices
+        """OpenAI's voice names, in small letters -> our speakers."""
+        given = {voice.lower(): speaker for voice, speaker in self.voices.items()}
+        return dict.fromkeys(VOICES, default_speaker) | given
