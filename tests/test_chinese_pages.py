@@ -1,4 +1,4 @@
-"""The Chinese pages keep step: what they tell to type is typed in the English ones, and no row of names is lost."""
+"""The Chinese pages keep step: what they tell to type is typed in English too, and no name is lost."""
 
 import re
 from pathlib import Path
