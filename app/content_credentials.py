@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from firstword.app.audio.dsp import wav_header
-from firstword.app.audio.formats import FORMATS, SOURCE_TYPE, AudioFormat, firstword_version
+from firstword.app.audio.formats import FORMATS, SOURCE_TYPE, FileFormat, firstword_version
 
-SIGNED_FORMATS: Final[Mapping[AudioFormat, str]] = MappingProxyType(
+SIGNED_FORMATS: Final[Mapping[FileFormat, str]] = MappingProxyType(
     {name: FORMATS[name].media_type for name in ("wav", "mp3", "flac")}
 )
 """Formats whose files c2pa can sign, and their media types; Ogg, ADTS and what has no container cannot be."""
@@ -49,7 +49,7 @@ class Signer:
                 "certificate for signing that an authority issued, and its chain behind it"
             ) from None
 
-    def sign(self, content: bytes, format: AudioFormat) -> bytes:
+    def sign(self, content: bytes, format: FileFormat) -> bytes:
         """Return the file with a manifest: a trained model made it. format: one of SIGNED_FORMATS."""
         action = {"action": "c2pa.created", "digitalSourceType": SOURCE_TYPE}
         manifest = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from firstword.app.errors import StoreFull, StoreUnavailable
+from firstword.app.errors import InvalidRequest, StoreFull, StoreUnavailable
 
 RETRY_AFTER_S: Final = 30
 ERASE_RETRY_S: Final = 20.0  # until what another process still read is erased from the journal
@@ -72,6 +72,14 @@ class Schema:
     statements: Sequence[str]
     application_id: int | None = None
     oldest: int = 0
+
+
+UNSTORABLE: Final = (OverflowError, UnicodeEncodeError)
+"""What a database raises for values that are none of its own: an integer of 65 bits, half a character."""
+
+
+def unstorable(error: Exception) -> InvalidRequest:
+    return InvalidRequest(f"a number or a character of the request cannot be stored: {error}; leave it out")
 
 
 class Rows(Protocol):
@@ -229,6 +237,8 @@ class Database:
         """Turn what SQLite or the file system raises into a DatabaseError that names the file."""
         try:
             yield
+        except UNSTORABLE as error:
+            raise unstorable(error) from error
         except (sqlite3.Error, OSError) as error:
             raise DatabaseError(
                 f"{self.path}: the store of the {self._schema.subject} cannot be used: {error}"

@@ -52,6 +52,16 @@ class TtsError(Exception):
         super().__init__(message)
         self.message = message
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Let it go to another process, whatever its class is made with."""
+        return _again, (type(self), self.__dict__)
+
+
+def _again(kind: type[TtsError], fields: dict[str, object]) -> TtsError:
+    error = kind.__new__(kind, fields["message"])
+    error.__dict__.update(fields)
+    return error
+
 
 class InvalidRequest(TtsError):
     def __init__(self, message: str, param: str | None = None) -> None:

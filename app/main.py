@@ -4,7 +4,7 @@ import gc
 import threading
 from collections.abc import Callable
 
-from firstword.app.settings import Settings
+from firstword.app.settings import InvalidSettings, Settings
 from firstword.app.text import language
 
 
@@ -33,3 +33,20 @@ async def serve(settings: Settings, announce: Callable[[str], None], on_drained:
     from firstword.app import service  # FastAPI and all routes, beside the loading
 
     await service.serve(settings, announce_start, on_drained, loading)
+
+
+async def serve_over_ray(
+    settings: Settings, announce: Callable[[str], None], on_drained: Callable[[], None]
+) -> None:
+    """As `serve`, with the engines of Ray Serve. Raises InvalidSettings.
+
+    on_drained: is not called: nothing computes here, and Ray's processes are to be ended.
+    """
+    try:
+        from firstword.app.hosts.ray.serving import cluster, opening_of
+    except ImportError as error:
+        raise InvalidSettings(f"--ray needs Ray Serve ({error}): pip install 'firstword[ray]'") from None
+    from firstword.app import service
+
+    with cluster(settings) as handle:
+        await service.serve(settings, announce, lambda: None, opening=opening_of(handle, settings))

@@ -18,7 +18,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
-from firstword.app.database import RETRY_AFTER_S, DatabaseError, Rows
+from firstword.app.database import RETRY_AFTER_S, UNSTORABLE, DatabaseError, Rows, unstorable
 from firstword.app.errors import StoreFull, StoreUnavailable
 from firstword.app.postgresql_schema import MIGRATIONS
 
@@ -285,6 +285,8 @@ class PostgresDatabase:
         except (psycopg.OperationalError, psycopg.InterfaceError, OSError) as error:
             logger.error("%s: the %s cannot be %s: %s", place, subject, verb, _line(error))
             raise unavailable from error
+        except (psycopg.DataError, *UNSTORABLE) as error:  # it holds no NUL either
+            raise unstorable(error) from error
         except psycopg.Error as error:
             raise DatabaseError(f"{place}: the {subject} cannot be {verb}: {_line(error)}") from error
 

@@ -12,7 +12,7 @@ import numpy as np
 import soxr
 
 from firstword.app.audio.decode import decode_recording
-from firstword.app.audio.formats import SOURCE_TYPE, TAGGED_FORMATS, OutputFormat
+from firstword.app.audio.formats import SOURCE_TYPE, TAGGED_FORMATS, FileFormat, OutputFormat
 from firstword.app.audio.watermark import DETECTOR_HZ, Watermark
 from firstword.app.audio.watermark_detector import Detection, Detector
 from firstword.app.content_credentials import (
@@ -57,11 +57,11 @@ class Provenance:
         }
         return tuple(name for name, is_there in marks.items() if is_there)
 
-    def signed(self, content: bytes, output: OutputFormat) -> bytes:
+    def signed(self, content: bytes, format: FileFormat) -> bytes:
         """Return a whole file with its manifest, where there is a signer and the format takes one."""
-        if self.signer is None or output.format not in SIGNED_FORMATS:
+        if self.signer is None or format not in SIGNED_FORMATS:
             return content
-        return self.signer.sign(content, output.format)
+        return self.signer.sign(content, format)
 
     def evidence(self, content: bytes, searches_speeds: bool = False) -> Evidence:
         """Look for every mark in a recording of up to MAX_CHECKED_S; takes about 3 ms a second of it, and

@@ -4,12 +4,16 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from filelock import FileLock, Timeout
 
+from firstword.app.audio.watermark import Watermark
+from firstword.app.clients import ANYBODY
+from firstword.app.core.interface import Engine, Stages
 from firstword.app.http.app import DrainingServer, build_app, raise_file_limit, server_config
 from firstword.app.http.auth import Authenticator
 from firstword.app.http.keys import KeyRing, UrlSigner
@@ -19,11 +23,13 @@ from firstword.app.http.surface import Surface
 from firstword.app.options import Limits, ServerOptions
 from firstword.app.provenance import open_provenance
 from firstword.app.settings import InvalidSettings, Settings
-from firstword.app.speakers.interface import max_bundle_bytes
+from firstword.app.speakers.consents import ConsentStore
+from firstword.app.speakers.interface import Speakers, max_bundle_bytes
 from firstword.app.surfaces import conversion, cosyvoice, provenance, speakers, text, tokens, tts
 from firstword.app.surfaces.batches.surface import BatchSurface
 from firstword.app.surfaces.console import pages as console
 from firstword.app.surfaces.inference.surface import InferenceSurface
+from firstword.app.surfaces.openai.options import MAX_DESCRIBED
 from firstword.app.surfaces.openai.surface import OpenAISurface
 from firstword.app.surfaces.operations import OperationsSurface
 from firstword.app.surfaces.websocket import session as websocket
@@ -33,6 +39,7 @@ from firstword.app.telemetry.usage import Usage
 
 if TYPE_CHECKING:
     from firstword.app.engine.loading import NetworksLoading
+    from firstword.app.engine.startup import RunningEngine
     from firstword.app.postgresql import Postgres  # psycopg is an extra
 
 logger = logging.getLogger(__name__)
@@ -113,17 +120,74 @@ async def own_directory(directory: Path | None, patience_s: float) -> AsyncItera
         lock.release()
 
 
+class EngineParts(Protocol):
+    """What the service needs of an engine, wherever that runs."""
+
+    @property
+    def engine(self) -> Engine: ...
+
+    @property
+    def speakers(self) -> Speakers: ...
+
+    @property
+    def consents(self) -> ConsentStore: ...
+
+    @property
+    def stages(self) -> Stages: ...
+
+
+EngineOpening = Callable[
+    [Metrics, "Postgres | None", Watermark | None], AbstractAsyncContextManager[EngineParts]
+]
+"""By the store that servers share, None: files; and the mark that is laid into all that is spoken."""
+
+
+@asynccontextmanager
+async def own_engine(
+    settings: Settings,
+    loading: "NetworksLoading | None",
+    metrics: Metrics,
+    postgres: "Postgres | None",
+    watermark: Watermark | None,
+) -> AsyncIterator["RunningEngine"]:
+    """Run the engine in this process. Raise what `running_engine` raises.
+
+    loading: the networks' future, if loading has begun. The others are those of an `EngineOpening`.
+    """
+    from firstword.app.engine.startup import StartOptions, running_engine  # torch, which surfaces do without
+
+    async with running_engine(
+        StartOptions(
+            settings.networks,
+            settings.engine,
+            settings.speakers,
+            settings.lm_engines,
+            settings.work,
+            watermark,
+        ),
+        metrics,
+        max_bundle_bytes=max_bundle_bytes(settings.limits.max_upload_bytes),
+        loading=loading,
+        postgres=postgres,
+    ) as parts:
+        known, _ = await asyncio.to_thread(parts.speakers.page, ANYBODY, None, MAX_DESCRIBED)
+        default_speaker = parts.engine.info.default_speaker
+        parts.speakers.aliases = settings.openai.speakers_of_voices(default_speaker, known)
+        yield parts
+
+
 @asynccontextmanager
 async def running(
-    settings: Settings, loading: "NetworksLoading | None" = None, postgres: "Postgres | None" = None
+    settings: Settings,
+    loading: "NetworksLoading | None" = None,
+    postgres: "Postgres | None" = None,
+    opening: EngineOpening | None = None,
 ) -> AsyncIterator[Service]:
     """Run the service without its surfaces: loaded, warmed up and ready; closed at the end.
 
     loading: the networks' future, if loading has begun. postgres: the store that servers share; None: files.
-    Raise InvalidSettings, and what `running_engine` raises.
+    opening: opens the engine; None: one in this process. Raise InvalidSettings, and what `opening` raises.
     """
-    from firstword.app.engine.startup import StartOptions, running_engine  # torch, which surfaces do without
-
     try:
         keys = KeyRing(settings.server.plain_keys, settings.server.api_keys_file)
     except ValueError as error:
@@ -134,31 +198,15 @@ async def running(
     marks = await asyncio.to_thread(open_provenance, settings.provenance, settings.speakers.data_dir)
     async with (
         open_tracing(settings.log.tracing) as tracing,
-        running_engine(
-            StartOptions(
-                settings.networks,
-                settings.engine,
-                settings.speakers,
-                settings.lm_engines,
-                settings.work,
-                marks.watermark,
-            ),
-            metrics,
-            clock=clock,
-            max_bundle_bytes=max_bundle_bytes(settings.limits.max_upload_bytes),
-            loading=loading,
-            postgres=postgres,
-        ) as running,
+        (opening or partial(own_engine, settings, loading))(metrics, postgres, marks.watermark) as parts,
         Usage(usage_store, metrics) as usage,
         open_quotas(settings.limits, clock, postgres) as quotas,
     ):
-        default_speaker = running.engine.info.default_speaker
-        running.speakers.aliases = settings.openai.speakers_of_voices(default_speaker)
         yield Service(
-            engine=running.engine,
-            speakers=running.speakers,
-            consents=running.consents,
-            stages=running.stages,
+            engine=parts.engine,
+            speakers=parts.speakers,
+            consents=parts.consents,
+            stages=parts.stages,
             auth=Authenticator(keys, UrlSigner(usage.secret, keys), settings.server.public_lists),
             limits=settings.limits,
             quotas=quotas,
@@ -206,12 +254,13 @@ async def serve(
     announce: Callable[[str], None],
     on_drained: Callable[[], None],
     loading: "NetworksLoading | None" = None,
+    opening: EngineOpening | None = None,
 ) -> None:
     """Run until SIGTERM or SIGINT, then let the streams finish; a second signal ends at once.
 
     announce: called with one line for each server once it listens: where it does, and what it speaks with.
     on_drained: called when all streams have ended; what is left is to close everything.
-    loading: the networks' future, if loading has begun.
+    loading: the networks' future, if loading has begun. opening: as `running` takes it.
     """
     server_options, limits, data_dir = settings.server, settings.limits, settings.speakers.data_dir
 
@@ -225,7 +274,7 @@ async def serve(
     async with (
         shared_store(settings) as postgres,
         own_directory(data_dir if postgres is None else None, server_options.drain_timeout_s),
-        running(settings, loading, postgres) as service,
+        running(settings, loading, postgres, opening) as service,
     ):
         surfaces = surfaces_of(settings, postgres)
         app = build_app(

@@ -17,6 +17,7 @@ from pydantic_settings import (
 )
 
 from firstword.app.budget import WorkLimits
+from firstword.app.hosts.ray.options import RayOptions
 from firstword.app.options import (
     EngineOptions,
     InvalidOptions,
@@ -35,7 +36,7 @@ from firstword.app.surfaces.grpc.options import GrpcOptions
 from firstword.app.surfaces.openai.options import OpenAIOptions
 
 PREFIX: Final = "FIRSTWORD_"
-PREFIXED_GROUPS: Final = frozenset({"vllm", "trtllm", "grpc", "openai", "batch"})
+PREFIXED_GROUPS: Final = frozenset({"vllm", "trtllm", "grpc", "openai", "batch", "ray"})
 """Groups whose name stands in their variables."""
 LISTED_BEHIND: Final = {
     "grpc_port": "metrics_port",
@@ -88,6 +89,7 @@ class Settings(BaseSettings):
     grpc: GrpcOptions = GrpcOptions()
     openai: OpenAIOptions = OpenAIOptions()
     batch: BatchOptions = BatchOptions()
+    ray: RayOptions = RayOptions()
 
     @property
     def lm_engines(self) -> LMEngineOptions:

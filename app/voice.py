@@ -32,13 +32,15 @@ from typing import Any, Final, Literal, Self, TypedDict, TypeVar, Unpack, get_ar
 import numpy as np
 from anyio.from_thread import start_blocking_portal
 
-from firstword.app.audio.dsp import Samples, to_pcm16
-from firstword.app.audio.encode import write_file
+from firstword.app.audio.dsp import Samples
+from firstword.app.audio.files import check_place, format_of, write_file
+from firstword.app.audio.formats import MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, anonymous_tags
 from firstword.app.budget import WorkLimits
 from firstword.app.clients import ANYBODY
 from firstword.app.core.interface import Audio, SynthesisStream
 from firstword.app.core.request import Delivery, FlowContext, Mode, SynthesisRequest, VoiceChoice, VoiceMode
 from firstword.app.core.stream import check_converts
+from firstword.app.core.tempo import TimedTempo
 from firstword.app.engine.voice_parts import OpenVoice, open_voice
 from firstword.app.errors import InvalidRequest
 from firstword.app.events import Anomaly, Event, WentWrong
@@ -85,7 +87,6 @@ class VoiceOptions(TypedDict, total=False):
 SPEAKER_SUFFIX: Final = ".safetensors"
 UNLIMITED: Final = WorkLimits(max_text_chars=1_000_000, max_pauses_s=math.inf, max_audio_s=math.inf)
 """Nobody but the program itself asks a voice that it has opened."""
-_SUFFIXES: Final = (".wav", ".flac", ".ogg", ".mp3")
 _log = logging.getLogger(__name__)
 
 
@@ -189,23 +190,27 @@ class AsyncVoice:
         text: AsyncText,
         *,
         stream: Literal[True] = True,
+        speed: float = 1.0,
         **voice: Unpack[VoiceOptions],
     ) -> AsyncGenerator[Samples, None]: ...
 
     @overload
     def speak(
-        self, text: AsyncText, *, stream: Literal[False], **voice: Unpack[VoiceOptions]
+        self, text: AsyncText, *, stream: Literal[False], speed: float = 1.0, **voice: Unpack[VoiceOptions]
     ) -> Coroutine[Any, Any, Samples]: ...
 
     def speak(
-        self, text: AsyncText, *, stream: bool = True, **voice: Unpack[VoiceOptions]
+        self, text: AsyncText, *, stream: bool = True, speed: float = 1.0, **voice: Unpack[VoiceOptions]
     ) -> AsyncGenerator[Samples, None] | Coroutine[Any, Any, Samples]:
         check_text(text, takes_async=True)
-        return self._pieces(text, **voice) if stream else self._whole(text, **voice)
+        pieces = self._pieces(text, speed, **voice)
+        return pieces if stream else _whole(pieces)
 
-    def timed(self, text: AsyncText, **voice: Unpack[VoiceOptions]) -> AsyncGenerator[Audio, None]:
+    def timed(
+        self, text: AsyncText, *, speed: float = 1.0, **voice: Unpack[VoiceOptions]
+    ) -> AsyncGenerator[Audio, None]:
         check_text(text, takes_async=True)
-        return self._audio(text, wants_words=True, **voice)
+        return self._audio(text, speed, wants_words=True, **voice)
 
     async def prepare(self, recording: Recording, transcript: str = "") -> PreparedSpeaker:
         networks = self._opened.networks
@@ -245,27 +250,30 @@ class AsyncVoice:
             return np.concatenate([event.samples async for event in stream if isinstance(event, Audio)])
 
     async def save(
-        self, path: str | Path, speech: str | Samples | PreparedSpeaker, **voice: Unpack[VoiceOptions]
+        self,
+        path: str | Path,
+        speech: str | Samples | PreparedSpeaker,
+        *,
+        speed: float = 1.0,
+        **voice: Unpack[VoiceOptions],
     ) -> None:
         path = Path(path)
-        suffix = path.suffix.lower()
         if isinstance(speech, PreparedSpeaker):
-            if suffix != SPEAKER_SUFFIX:
+            if path.suffix.lower() != SPEAKER_SUFFIX:
                 raise ValueError(f"{path}: a prepared speaker is saved as {SPEAKER_SUFFIX}")
+            check_place(path)
             content = await asyncio.to_thread(self._opened.networks.bundle_of, speech, path.stem)
             await asyncio.to_thread(path.write_bytes, content)
             return
-        if suffix not in _SUFFIXES:
-            raise ValueError(
-                f"{path}: no format has the suffix {path.suffix!r}; use one of {', '.join(_SUFFIXES)}"
-            )
+        format_of(path)
+        check_place(path)
+        check_speed(speed)
         if not isinstance(speech, str | np.ndarray):
             raise TypeError(
                 f"speech is {type(speech).__name__}; expected a text, samples or a prepared speaker"
             )
-        samples = await self._whole(speech, **voice) if isinstance(speech, str) else speech
-        pcm = to_pcm16(samples) if suffix in (".wav", ".flac") else samples
-        await asyncio.to_thread(write_file, path, pcm, self.sample_rate_hz)
+        samples = await _whole(self._pieces(speech, **voice)) if isinstance(speech, str) else speech
+        await asyncio.to_thread(write_file, path, samples, self.sample_rate_hz, speed, anonymous_tags())
 
     async def load(self, path: str | Path) -> PreparedSpeaker:
         networks = self._opened.networks
@@ -326,26 +334,35 @@ class AsyncVoice:
             return networks.with_transcript(reference, transcript) if transcript else reference
         return await self.prepare(reference, transcript)
 
-    async def _pieces(self, text: AsyncText, **voice: Unpack[VoiceOptions]) -> AsyncGenerator[Samples, None]:
-        async with aclosing(self._audio(text, **voice)) as pieces:
+    async def _pieces(
+        self, text: AsyncText, speed: float = 1.0, **voice: Unpack[VoiceOptions]
+    ) -> AsyncGenerator[Samples, None]:
+        async with aclosing(self._audio(text, speed, **voice)) as pieces:
             async for audio in pieces:
                 yield audio.samples
 
     async def _audio(
-        self, text: AsyncText, wants_words: bool = False, **voice: Unpack[VoiceOptions]
+        self, text: AsyncText, speed: float, wants_words: bool = False, **voice: Unpack[VoiceOptions]
     ) -> AsyncGenerator[Audio, None]:
+        check_speed(speed)
+        tempo = None if speed == 1 else TimedTempo(speed, self.sample_rate_hz)
         has_audio = False
         async with self.stream(text, wants_words=wants_words, **voice) as stream:
             async for event in stream:
                 if isinstance(event, Audio) and len(event.samples):
                     has_audio = True
-                    yield event
+                    audio = event if tempo is None else tempo.feed(event)
+                    if len(audio.samples):
+                        yield audio
         if not has_audio:
             raise InvalidRequest("the text has nothing that can be spoken; give at least one word", "text")
+        if tempo is not None:
+            yield tempo.finish()
 
-    async def _whole(self, text: AsyncText, **voice: Unpack[VoiceOptions]) -> Samples:
-        async with aclosing(self._pieces(text, **voice)) as pieces:
-            return np.concatenate([piece async for piece in pieces])
+
+async def _whole(pieces: AsyncGenerator[Samples, None]) -> Samples:
+    async with aclosing(pieces):
+        return np.concatenate([piece async for piece in pieces])
 
 
 class Voice:
@@ -429,18 +446,21 @@ class Voice:
 
     @overload
     def speak(
-        self, text: Text, *, stream: Literal[True] = True, **voice: Unpack[VoiceOptions]
+        self, text: Text, *, stream: Literal[True] = True, speed: float = 1.0, **voice: Unpack[VoiceOptions]
     ) -> Iterator[Samples]: ...
 
     @overload
-    def speak(self, text: Text, *, stream: Literal[False], **voice: Unpack[VoiceOptions]) -> Samples: ...
+    def speak(
+        self, text: Text, *, stream: Literal[False], speed: float = 1.0, **voice: Unpack[VoiceOptions]
+    ) -> Samples: ...
 
     def speak(
-        self, text: Text, *, stream: bool = True, **voice: Unpack[VoiceOptions]
+        self, text: Text, *, stream: bool = True, speed: float = 1.0, **voice: Unpack[VoiceOptions]
     ) -> Iterator[Samples] | Samples:
         """Speak a text: float32 samples (n,) within ±1, in pieces as they are made; stream False: in one.
 
-        text: an iterable of pieces, as another model writes them, is spoken while it still comes. speaker: a
+        text: an iterable of pieces, as another model writes them, is spoken while it still comes. speed: 0.5
+        to 2, at the same pitch. speaker: a
         name of `speakers`; None: the default one. reference: a recording of 1 to 30 s whose voice is taken
         instead, or what `prepare` made of it; transcript: what is said in it, word for word. mode: zero_shot,
         cross_lingual, instruct or sft; None: what fits the speaker. instruct: how to say it, for a checkpoint
@@ -454,16 +474,16 @@ class Voice:
         """
         check_text(text, takes_async=False)
         if not stream:
-            return self._await(self._opened.speak(text, stream=False, **voice))
-        return self._iterate(self._opened.speak(text, **voice))
+            return self._await(self._opened.speak(text, stream=False, speed=speed, **voice))
+        return self._iterate(self._opened.speak(text, speed=speed, **voice))
 
-    def timed(self, text: Text, **voice: Unpack[VoiceOptions]) -> Iterator[Audio]:
+    def timed(self, text: Text, *, speed: float = 1.0, **voice: Unpack[VoiceOptions]) -> Iterator[Audio]:
         """Speak a text as `speak` does; with the samples come the words that ended in them.
 
         Each has its place in the text, and from which to which sample of the stream it sounds.
         """
         check_text(text, takes_async=False)
-        return self._iterate(self._opened.timed(text, **voice))
+        return self._iterate(self._opened.timed(text, speed=speed, **voice))
 
     def prepare(self, recording: Recording, transcript: str = "") -> PreparedSpeaker:
         """Read a reference recording once, for several texts: `speak(text, reference=prepared)`."""
@@ -484,14 +504,20 @@ class Voice:
         return self._await(self._opened.convert(recording, speaker, reference=reference, seed=seed))
 
     def save(
-        self, path: str | Path, speech: str | Samples | PreparedSpeaker, **voice: Unpack[VoiceOptions]
+        self,
+        path: str | Path,
+        speech: str | Samples | PreparedSpeaker,
+        *,
+        speed: float = 1.0,
+        **voice: Unpack[VoiceOptions],
     ) -> None:
         """Write a text, spoken as `speak` does with the same arguments, or samples into a file.
 
-        The suffix is the format: .wav, .flac, .ogg or .mp3. A prepared speaker becomes a .safetensors file,
-        which `load` reads and a server imports. Raises ValueError for another suffix.
+        The suffix is the format: .wav, .flac, .mp3, .opus, .ogg (Opus too), .aac, .m4a, .pcm. A prepared
+        speaker becomes a .safetensors file, which `load` reads and a server imports. Raises ValueError for
+        another suffix, and OSError where no file can be.
         """
-        self._await(self._opened.save(path, speech, **voice))
+        self._await(self._opened.save(path, speech, speed=speed, **voice))
 
     def load(self, path: str | Path) -> PreparedSpeaker:
         """Read a prepared speaker that `save` or a server's export wrote.
@@ -527,6 +553,12 @@ def network_options(
     checkpoint: str | Path, backend: BackendChoice, device: DeviceChoice, precision: PrecisionChoice
 ) -> NetworkOptions:
     return NetworkOptions(Path(checkpoint).expanduser(), backend=backend, device=device, precision=precision)
+
+
+def check_speed(speed: float) -> None:
+    """Raise ValueError for a speed at which speech is hard to follow."""
+    if not MIN_CLEAR_SPEED <= speed <= MAX_CLEAR_SPEED:
+        raise ValueError(f"speed is {speed}; expected {MIN_CLEAR_SPEED:g} to {MAX_CLEAR_SPEED:g}")
 
 
 def check_text(text: object, takes_async: bool) -> None:

@@ -32,6 +32,10 @@ MEASUREMENTS: Final = {
         "firstword.bench.provenance",
         "how often a watermark is found behind codecs, noise, cuts and speeds, and what passes for one",
     ),
+    "cluster": (
+        "firstword.bench.cluster",
+        "a model of 10 to 1,000 servers: first byte, speakers found ready, cost; or two servers beside it",
+    ),
     "reading": (
         "firstword.bench.reading",
         "how many cases of numbers, dates and the like are read right, by class",

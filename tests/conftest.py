@@ -6,6 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says nothing on a busy machine.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 # Before torch is imported: most networks here are small, and threads that wait for one another cost more
 # than they give, above all beside another process of tests.
@@ -15,13 +20,14 @@ ROOT = Path(__file__).parent
 
 # Folders whose tests share a server, an engine, a browser or a checkpoint; the longest first, so that both
 # processes end at about the same time.
-TOGETHER = ("vllm", "e2e", "chaos", "training", "store", "guards", "browser")
+TOGETHER = ("vllm", "e2e", "chaos", "cluster", "training", "store", "guards", "browser")
 
 
 # Start a server process, or take more than about a second each: `make test-fast` leaves them out.
 SERVER = (
     "browser/",
     "chaos/",
+    "cluster/",
     "hostile/",
     "deploy/test_expressions.py",
     "e2e/",

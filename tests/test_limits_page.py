@@ -10,7 +10,13 @@ from tests.support.serving import make_services
 
 PAGE = Path(__file__).parent.parent / "docs/operations.md"
 
-_FRACTIONS = {3 / 4: "three quarters", 1 / 3: "a third", 1 / 4: "a quarter", 1 / 8: "an eighth"}
+_FRACTIONS = {
+    3 / 4: "three quarters",
+    1 / 2: "half",
+    1 / 3: "a third",
+    1 / 4: "a quarter",
+    1 / 8: "an eighth",
+}
 
 
 def _kib(num_bytes: int) -> str:
@@ -27,7 +33,8 @@ def limits_table() -> str:
         (
             "request line and headers",
             "HTTP, WebSocket, metrics",
-            f"{_kib(limits.MAX_HEAD_BYTES)}, {limits.MAX_HEADERS} headers, {limits.HEAD_TIMEOUT_S:g} s",
+            f"{_kib(limits.MAX_HEAD_BYTES)}, {limits.MAX_HEADERS} headers, {limits.HEAD_TIMEOUT_S:g} s; of a "
+            f"`Content-Type` {_kib(limits.MAX_CONTENT_TYPE_BYTES)}",
             "431, 414 or 408, closed",
         ),
         ("the opening of a connection", rpc, f"{limits.HEAD_TIMEOUT_S:g} s", "closed"),
@@ -78,8 +85,9 @@ def limits_table() -> str:
         (
             "messages being received at once",
             rpc,
-            f"so many that they fit in {in_all}, {readers} of one client",
-            "the others wait",
+            f"so many that they fit in {in_all}, {readers} of one client; {_FRACTIONS[limits.QUICK_READERS]} "
+            f"of them for those that are there within {limits.QUICK_MESSAGE_S:g} s",
+            "the others wait; `UNAVAILABLE` for slow ones",
         ),
         (
             "bodies and messages that are not answered yet",

@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 import soundfile
@@ -82,17 +83,25 @@ def test_speakers_sound_different(synthesizer: Synthesizer) -> None:
     np.testing.assert_array_equal(synthesizer.speak("Hello.", seed=1, stream=False), wren)  # the default
 
 
-@pytest.mark.parametrize("suffix", [".wav", ".flac", ".ogg", ".mp3"])
+@pytest.mark.parametrize("suffix", [".wav", ".flac", ".ogg", ".opus", ".mp3", ".m4a", ".aac"])
 def test_saved_file_holds_the_speech(synthesizer: Synthesizer, tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"hello{suffix}"
     synthesizer.save(path, "Hello.", speaker="alder", seed=3)
     speech = synthesizer.speak("Hello.", speaker="alder", seed=3, stream=False)
-    samples, sample_rate_hz = soundfile.read(path, dtype="int16")
+    samples, sample_rate_hz = saved(path)
     assert sample_rate_hz == synthesizer.sample_rate_hz
     if suffix in (".wav", ".flac"):
         np.testing.assert_array_equal(samples, to_pcm16(speech))
     else:
         assert len(samples) == pytest.approx(len(speech), abs=0.1 * sample_rate_hz)
+
+
+def saved(path: Path) -> tuple[Samples, int]:
+    if path.suffix not in (".m4a", ".aac"):
+        return soundfile.read(path, dtype="int16")  # type: ignore[no-any-return]
+    with av.open(path) as container:
+        pieces = [frame.to_ndarray()[0] for frame in container.decode(audio=0)]
+        return np.concatenate(pieces), container.streams.audio[0].rate
 
 
 def test_samples_are_saved_too(synthesizer: Synthesizer, recording: Samples, tmp_path: Path) -> None:
@@ -184,8 +193,10 @@ def test_refusals_say_what_to_do(synthesizer: Synthesizer, recording: Samples, t
         synthesizer.speak("Hello.", reference=b"no audio", stream=False)
     with pytest.raises(AudioTooShort):
         synthesizer.convert((recording[:2400], 24_000))
-    with pytest.raises(ValueError, match=r"use one of \.wav, \.flac, \.ogg, \.mp3"):
+    with pytest.raises(ValueError, match=r"use one of \.wav, .*\.mp3, .*\.m4a"):
         synthesizer.save(tmp_path / "a.xyz", "Hello.")
+    with pytest.raises(FileNotFoundError, match="nowhere is no directory; make it first"):
+        synthesizer.save(tmp_path / "nowhere" / "a.wav", "Hello.")
     with pytest.raises(ValueError, match="expected 1 or more"):
         Synthesizer.open(max_streams=0)
 

@@ -4,13 +4,11 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
 import av
 import numpy as np
-import soundfile
 
 from firstword.app.audio.dsp import (
     Pcm16,
@@ -23,12 +21,12 @@ from firstword.app.audio.dsp import (
     wav_header,
     within_full_scale,
 )
-from firstword.app.audio.formats import FORMATS, AudioFormat, Tags, sample_rate_of
+from firstword.app.audio.formats import FORMATS, AudioFormat, FileFormat, Tags, sample_rate_of
 from firstword.app.audio.watermark import Watermark
 
 
 def encode_whole(
-    format: AudioFormat,
+    format: FileFormat,
     samples: Samples,
     source_rate_hz: int,
     sample_rate_hz: int | None = None,
@@ -37,7 +35,7 @@ def encode_whole(
     watermark: Watermark | None = None,
 ) -> bytes:
     """Return a complete file with true sizes. samples (n,) float32. Raises ValueError as `AudioEncoder`."""
-    rate_hz = sample_rate_of(format, sample_rate_hz, source_rate_hz)
+    rate_hz = sample_rate_of("aac" if format == "m4a" else format, sample_rate_hz, source_rate_hz)
     plain: AudioFormat = "pcm_f32" if format == "pcm_f32" else "pcm"
     converter = AudioEncoder(plain, source_rate_hz, rate_hz, speed, watermark=watermark)
     pcm = converter.start() + converter.encode(samples) + converter.finish()
@@ -51,14 +49,6 @@ def encode_whole(
     muxer.write(np.frombuffer(pcm, "<i2"))
     muxer.finish()
     return file.getvalue()
-
-
-def write_file(path: Path, content: Samples | Pcm16, sample_rate_hz: int) -> None:
-    """By the suffix .wav, .flac, .ogg or .mp3, marked as synthetic. samples (n,)."""
-    with soundfile.SoundFile(path, "w", sample_rate_hz, 1) as file:
-        file.software = "Firstword"
-        file.comment = "synthetic speech"
-        file.write(content)
 
 
 class Stage(Protocol):
@@ -243,7 +233,7 @@ class _MuxerSettings:
 
 # A frame of mp3 may not borrow bits from earlier ones (reservoir), which would hold those back.
 # A block of FLAC is 24 ms at 24 kHz; by default it would be 170.
-_MUXER_SETTINGS: Mapping[AudioFormat, _MuxerSettings] = MappingProxyType(
+_MUXER_SETTINGS: Mapping[FileFormat, _MuxerSettings] = MappingProxyType(
     {
         "mp3": _MuxerSettings(
             "mp3",
@@ -264,6 +254,7 @@ _MUXER_SETTINGS: Mapping[AudioFormat, _MuxerSettings] = MappingProxyType(
             tagged_options={},
         ),
         "aac": _MuxerSettings("adts", "aac", "fltp", 64_000),
+        "m4a": _MuxerSettings("ipod", "aac", "fltp", 64_000, tagged_options={}),
         "flac": _MuxerSettings(
             "flac",
             "flac",
@@ -285,7 +276,7 @@ class _Muxer:
 
     def __init__(
         self,
-        format: AudioFormat,
+        format: FileFormat,
         sample_rate_hz: int,
         sink: _Sink,
         is_streamed: bool,

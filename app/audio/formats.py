@@ -15,6 +15,9 @@ def firstword_version() -> str:
 
 AudioFormat = Literal["wav", "pcm", "pcm_f32", "mp3", "opus", "aac", "flac", "ulaw", "alaw"]
 
+FileFormat = AudioFormat | Literal["m4a"]
+"""And the one that only a whole file can be: an MP4 has its index, which is written last, in front."""
+
 SAMPLE_RATES_HZ = (8000, 16000, 22050, 24000, 44100, 48000)
 _OPUS_RATES_HZ = (8000, 16000, 24000, 48000)  # its decoder always plays at 48 kHz
 _G711_RATES_HZ = (8000,)
@@ -44,6 +47,18 @@ FORMATS: Mapping[AudioFormat, FormatInfo] = MappingProxyType(
         "alaw": FormatInfo("audio/x-alaw-basic", _G711_RATES_HZ),
     }
 )
+
+
+SUFFIXES: Mapping[str, FileFormat] = MappingProxyType(
+    {
+        **{f".{name}": name for name in FORMATS},
+        ".m4a": "m4a",
+        ".ogg": "opus",
+        ".raw": "pcm",
+        ".f32": "pcm_f32",
+    }
+)
+"""The format that a file's suffix asks for."""
 
 
 TagName = Literal["encoded_by", "artist", "comment", "DigitalSourceType"]
@@ -79,6 +94,11 @@ def synthetic_tags(speaker: str, request_id: str, has_source_type: bool = False)
 def tags_of(output: OutputFormat, speaker: str, request_id: str) -> Tags | None:
     """Return what the container of an output says; None: nothing."""
     return synthetic_tags(speaker, request_id, output.has_source_type) if output.is_tagged else None
+
+
+def anonymous_tags() -> Tags:
+    """Return what a container says of samples of which nothing else is known."""
+    return {"encoded_by": f"Firstword {firstword_version()}", "comment": "synthetic speech"}
 
 
 def sample_rate_of(format: AudioFormat, wanted: int | None, default: int) -> int:

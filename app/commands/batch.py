@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from firstword.app.audio.formats import MAX_CLEAR_SPEED, MIN_CLEAR_SPEED
 from firstword.app.commands.console import CommandFailed, to_stderr
 from firstword.app.settings import load_settings
 
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 
 MAX_ITEMS: Final = 100_000
 TABLE: Final = "table.csv"
-TEXT_FIELDS: Final = ("text", "speaker", "reference", "transcript", "mode", "instruct", "language", "name")
-FIELDS: Final = (*TEXT_FIELDS, "seed")
+TEXT_FIELDS: Final = (
+    *("text", "speaker", "reference", "transcript", "mode", "instruct", "language", "context", "name"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class Item:
     name: str  # of its file, without the suffix
     text: str
     voice: Mapping[str, Any]  # as `AsyncSynthesizer.stream` takes it
+    speed: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +136,12 @@ def _plain_lines(source: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]
 
 
 def _item(where: str, number: int, given: dict[str, Any]) -> Item:
-    unknown = next((name for name in given if name not in FIELDS), None)
+    from firstword.app.speech_options import SpeechOptions, checked_options
+
+    known = (*TEXT_FIELDS, "seed", "speed", *SpeechOptions.model_fields)
+    unknown = next((name for name in given if name not in known), None)
     if unknown is not None:
-        raise CommandFailed(f"{where}: unknown field {unknown!r}; there are {', '.join(FIELDS)}")
+        raise CommandFailed(f"{where}: unknown field {unknown!r}; there are {', '.join(known)}")
     for name in TEXT_FIELDS:
         if not isinstance(given.get(name, ""), str):
             raise CommandFailed(f"{where}: {name} is {given[name]!r}; expected a text")
@@ -148,11 +154,30 @@ def _item(where: str, number: int, given: dict[str, Any]) -> Item:
         seed = {"seed": int(given["seed"])} if "seed" in given else {}
     except (TypeError, ValueError):
         raise CommandFailed(f"{where}: seed is {given['seed']!r}; expected a whole number") from None
+    speed = _speed(where, given)
+    options = {name: given.pop(name) for name in SpeechOptions.model_fields if name in given}
+    if options:
+        given["options"] = options
+        try:
+            checked_options(options)
+        except ValueError as error:
+            raise CommandFailed(f"{where}: {error}") from None
     if "reference" in given:
         given.pop("speaker", None)
         if not Path(given["reference"]).is_file():
             raise CommandFailed(f"{where}: there is no file {given['reference']}")
-    return Item(name, given.pop("text"), {**given, **seed})
+    return Item(name, given.pop("text"), {**given, **seed}, speed)
+
+
+def _speed(where: str, given: dict[str, Any]) -> float:
+    """Take it out of a line; 0 is no number."""
+    try:
+        speed = float(given.pop("speed", 1.0))
+    except (TypeError, ValueError):
+        speed = 0.0
+    if not MIN_CLEAR_SPEED <= speed <= MAX_CLEAR_SPEED:
+        raise CommandFailed(f"{where}: speed has to be {MIN_CLEAR_SPEED:g} to {MAX_CLEAR_SPEED:g}")
+    return speed
 
 
 async def _speak_all(
@@ -176,6 +201,7 @@ async def _speak_all(
         settings.speakers,
         settings.lm_engines,
         limits=settings.work,
+        keeps_data=settings.speakers.data_dir.is_dir(),  # nothing is left where no server was
     ) as synthesizer:
         with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
             task = progress.add_task("speaking", total=len(items), completed=len(items) - len(missing))
@@ -206,7 +232,7 @@ async def _speak(
     import numpy as np
 
     from firstword.app.audio.encode import encode_whole
-    from firstword.app.audio.formats import OutputFormat, synthetic_tags
+    from firstword.app.audio.formats import synthetic_tags
     from firstword.app.core.interface import Audio
     from firstword.app.errors import TtsError
 
@@ -224,9 +250,9 @@ async def _speak(
     def write() -> None:
         """Whole or not at all: a file that is there counts as done."""
         unfinished = path.with_name(f"{path.name}.part")
-        rate_hz = stream.sample_rate_hz
-        content = encode_whole(format, samples, rate_hz, tags=tags, watermark=provenance.watermark)
-        unfinished.write_bytes(provenance.signed(content, OutputFormat(format, rate_hz)))
+        rate_hz, marks = stream.sample_rate_hz, provenance.watermark
+        content = encode_whole(format, samples, rate_hz, speed=item.speed, tags=tags, watermark=marks)
+        unfinished.write_bytes(provenance.signed(content, format))
         unfinished.replace(path)
 
     await asyncio.to_thread(write)

@@ -42,9 +42,20 @@ class Spoken:
 def say(
     text: Annotated[str, typer.Argument(help="What is to be said; - reads it from standard input.")],
     output: Annotated[
-        str, typer.Option("--output", "-o", help="File to write; - sends s16le PCM to standard output.")
-    ] = "out.wav",
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="File to write; - sends s16le PCM to standard output. Left out: out.wav.",
+        ),
+    ] = None,
+    play: Annotated[
+        bool, typer.Option("--play", help="Play it while it is made, instead of a file.")
+    ] = False,
     speaker: Annotated[str | None, typer.Option(help="Who says it.")] = None,
+    language: Annotated[
+        str | None, typer.Option(help="Such as en or en-GB; else found for each segment.")
+    ] = None,
     speed: Annotated[
         float,
         typer.Option(min=MIN_CLEAR_SPEED, max=MAX_CLEAR_SPEED, help="2: twice as fast, at the same pitch."),
@@ -52,7 +63,7 @@ def say(
     seed: Annotated[int | None, typer.Option(min=0, help="The same one says it the same way again.")] = None,
     format: Annotated[
         str | None,
-        typer.Option(help="wav, pcm, pcm_f32, mp3, opus, aac, flac, ulaw, alaw; else by the suffix."),
+        typer.Option(help="wav, pcm, pcm_f32, mp3, opus, aac, m4a, flac, ulaw, alaw; else by the suffix."),
     ] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Model directory.")] = None,
     reference: Annotated[
@@ -75,13 +86,16 @@ def say(
     ] = None,
 ) -> None:
     """Speak a text without a server."""
-    from firstword.app.commands.output import open_output
+    from firstword.app.commands.output import PlayOutput, open_output
     from firstword.app.commands.subtitles import check_subtitles
     from firstword.app.core.interface import FlowContext, VoiceMode
     from firstword.app.telemetry.logs import configure_logging
 
     settings = load_settings(checkpoint=checkpoint, max_streams=1)
-    audio_output = open_output(output, format, speed)
+    if play and (output is not None or format is not None):
+        raise CommandFailed("--play writes no file; give it without --output and --format")
+    place = "played" if play else output or "out.wav"
+    audio_output = PlayOutput(speed) if play else open_output(place, format, speed)
     words = sys.stdin.read() if text == STANDARD_INPUT else text
     configure_logging("warning", settings.log.log_format)
     if mode is not None and mode not in get_args(VoiceMode):
@@ -94,6 +108,7 @@ def say(
         raise CommandFailed(f"there is no file {reference}; give --reference a recording")
     voice = {
         "speaker": speaker,
+        "language": language,
         "seed": seed,
         "reference": reference,
         "transcript": reference_text,
@@ -107,7 +122,7 @@ def say(
         check_subtitles(subtitles)
     with waiting("loading and warming up the networks") as end_waiting:
         spoken = asyncio.run(_say(settings, words, voice, audio_output, end_waiting, subtitles, speed))
-    to_stderr().print(f"{output}: {spoken}", markup=False, highlight=False, soft_wrap=True)
+    to_stderr().print(f"{place}: {spoken}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _options(given: list[str]) -> dict[str, object]:
@@ -154,6 +169,7 @@ async def _say(
         settings.speakers,
         settings.lm_engines,
         limits=settings.work,
+        keeps_data=settings.speakers.data_dir.is_dir(),  # nothing is left where no server was
     ) as synthesizer:
         on_loaded()
         sample_rate_hz = synthesizer.sample_rate_hz

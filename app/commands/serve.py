@@ -31,6 +31,9 @@ def serve(
     max_streams: Annotated[int | None, typer.Option(help="Streams that speak at once.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     log_format: Annotated[str | None, typer.Option(help="text or json.")] = None,
+    over_ray: Annotated[
+        bool, typer.Option("--ray", help="Let engines of Ray Serve speak, on this machine or RAY_ADDRESS.")
+    ] = False,
 ) -> None:
     """Serve speech over HTTP and WebSocket. Options go before FIRSTWORD_ variables, those before .env."""
     settings = load_settings(
@@ -45,11 +48,12 @@ def serve(
         log_format=log_format,
     )
     with waiting("loading and warming up the networks") as end_waiting:
-        from firstword.app.main import begin_loading
-        from firstword.app.main import serve as serve_until_signalled
+        from firstword.app.main import begin_loading, serve_over_ray
+        from firstword.app.main import serve as serve_here
 
         begin_loading()
-        _refuse_what_cannot_run(settings)
+        if not over_ray:
+            _refuse_what_cannot_run(settings)
         from firstword.app.telemetry.logs import configure_logging
 
         def announce(line: str) -> None:
@@ -58,6 +62,7 @@ def serve(
 
         configure_logging(settings.log.log_level, settings.log.log_format)
         end_at_first_log_line(end_waiting)
+        serve_until_signalled = serve_over_ray if over_ray else serve_here
         service = serve_until_signalled(settings, announce, on_drained=partial(end_process_within, CLOSING_S))
         try:
             import uvloop

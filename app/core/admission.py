@@ -5,7 +5,6 @@ import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 
 from firstword.app.errors import Draining, Overloaded
 
@@ -15,19 +14,38 @@ MAX_BACKGROUND = 1000  # that wait
 _SLOTS_PER_FILE = 8  # how many run beside all slots, in what is left of the machine
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """All audio of a stream that is played. took_s: without the time in which its client had enough ahead.
+
+    num_at_once: played streams that ran, itself included, on average of its first and its last moment.
+    """
+
+    audio_s: float
+    took_s: float
+    num_at_once: float
+
+
 class Slot:
     """A slot for one running stream. `release` is idempotent."""
 
-    def __init__(self, release: Callable[[float], None], clock: Callable[[], float]) -> None:
-        self._release = release
-        self._clock = clock
-        self._since_s = clock()
+    def __init__(self, admission: "Admission", line: "_Line") -> None:
+        self._admission = admission
+        self._line = line
+        self._since_s = admission.clock()
+        self._num_at_first = line.num_running
         self._is_held = True
+
+    def made(self, audio_s: float, idle_s: float) -> None:
+        """Tell that all audio of its stream is there. idle_s: when its client had enough ahead."""
+        took_s = self._admission.clock() - self._since_s - idle_s
+        num_at_once = (self._num_at_first + self._line.num_running) / 2
+        self._admission.on_made(Made(audio_s, took_s, num_at_once))
 
     def release(self) -> None:
         if self._is_held:
             self._is_held = False
-            self._release(self._clock() - self._since_s)
+            self._admission.release(self._line, self._admission.clock() - self._since_s)
 
 
 @dataclass(slots=True, eq=False)
@@ -62,7 +80,9 @@ class Admission:
         file_queue_timeout_s: float = 0.0,
     ) -> None:
         self.max_streams = max_streams
-        self._clock = clock
+        self.known_from = "FIRSTWORD_MAX_STREAMS"  # how many run at once; a refusal says it
+        self.on_made: Callable[[Made], None] = lambda made: None  # of a stream that was played
+        self.clock = clock
         self._played = _Line("streams", 1, max_queued, queue_timeout_s)
         self._files = _Line("files", _SLOTS_PER_FILE, max_queued_files, file_queue_timeout_s)
         self._background = _Line("background streams", _SLOTS_PER_FILE, MAX_BACKGROUND, None)
@@ -112,7 +132,7 @@ class Admission:
             self._is_busy.set()
             self._num_begun += 1
             self._note_free_slot()
-            return Slot(partial(self._release, line), self._clock)
+            return Slot(self, line)
         if len(line.waiters) >= line.max_waiting:
             why = f"{line.num_running} {line.what} run and {len(line.waiters)} wait"
             raise self._overloaded(line, why)
@@ -132,7 +152,7 @@ class Admission:
         finally:
             if waiter in line.waiters:
                 line.waiters.remove(waiter)
-        return Slot(partial(self._release, line), self._clock)
+        return Slot(self, line)
 
     def resize(self, max_streams: int) -> None:
         """Let so many streams run at once; those that run go on."""
@@ -181,7 +201,8 @@ class Admission:
         max_running = max(1, self.max_streams // line.slots_per_stream)
         return line.num_running < min(max_running, self.max_streams - num_others)
 
-    def _release(self, line: _Line, held_s: float) -> None:
+    def release(self, line: _Line, held_s: float) -> None:
+        """Take a slot back; for `Slot`."""
         line.held_s = _SMOOTHING * line.held_s + (1 - _SMOOTHING) * held_s
         self._end(line)
 
@@ -208,7 +229,8 @@ class Admission:
         )
 
     def _overloaded(self, line: _Line, why: str) -> Overloaded:
-        return Overloaded(f"the server is full: {why}; try again later", self._retry_after_s(line))
+        limit = f"{self.max_streams} at once, by {self.known_from}"
+        return Overloaded(f"the server is full: {why} ({limit}); try again later", self._retry_after_s(line))
 
     def _retry_after_s(self, line: _Line) -> int:
         """Estimate when those before will have gone, by how long slots were held lately."""

@@ -55,7 +55,7 @@ class AudioTask:
         self._silence = LeadingSilence(self._token2wav.sample_rate_hz) if trims else None
         watermark = parts.watermark
         self._marker = None if watermark is None else watermark.marker(self._token2wav.sample_rate_hz)
-        self._num_samples = 0  # made so far
+        self.num_samples = 0  # made so far
 
     async def run(self, utterances: asyncio.Queue[Utterance | Silence | Flushed | None]) -> None:
         """Speak utterances in order.
@@ -112,7 +112,7 @@ class AudioTask:
             token2wav.sample_rate_hz, self._silence, utterance.rate, utterance.gain, self._delivery.volume
         )
         if utterance.words is not None:
-            utterance.words.first_sample = self._num_samples
+            utterance.words.first_sample = self.num_samples
         hops = Hops(parts.pacing.hop_strategy, token2wav.hop_tokens / parts.info.token_rate_hz)
         position = 0  # tokens given to token2wav
         is_last = False
@@ -152,8 +152,8 @@ class AudioTask:
         return ended
 
     async def _put(self, audio: Audio) -> None:
-        self._num_samples += len(audio.samples)
-        self._work.check_audio(self._num_samples / self._token2wav.sample_rate_hz)
+        self.num_samples += len(audio.samples)
+        self._work.check_audio(self.num_samples / self._token2wav.sample_rate_hz)
         if self._marker is not None:
             audio = Audio(self._marker.feed(audio.samples), audio.words)
             if not len(audio.samples) and not audio.words:

@@ -28,6 +28,7 @@ class AudioQueue:
         self._is_played = is_played
         self._deadline_s: float | None = None  # None: nothing was taken yet
         self._num_ahead = 0  # samples put and not yet taken
+        self.held_up_s = 0.0  # time in which its client had enough ahead
         self._events: deque[StreamEvent] = deque()
         self._changed = asyncio.Event()
         self._error: TtsError | None = None
@@ -59,7 +60,9 @@ class AudioQueue:
             self._num_ahead > self._max_samples or len(self._events) >= MAX_EVENTS
         ):
             self._changed.clear()
+            since_s = self._clock()
             await self._changed.wait()
+            self.held_up_s += self._clock() - since_s
         if self._is_closed:
             return
         self._events.append(event)

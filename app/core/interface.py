@@ -17,7 +17,7 @@ from firstword.app.core.request import Mode as Mode
 from firstword.app.core.request import SynthesisRequest as SynthesisRequest
 from firstword.app.core.request import VoiceChoice as VoiceChoice
 from firstword.app.core.request import VoiceMode as VoiceMode
-from firstword.app.core.transcript import TimedWord
+from firstword.app.core.transcript import TimedWord, UtteranceTranscript
 from firstword.app.errors import CancelReason
 from firstword.app.events import StreamEvents
 from firstword.app.telemetry.stream_stats import StreamStats
@@ -77,6 +77,11 @@ class SynthesisStream(Protocol):
     stats: StreamStats
     watermark: Watermark | None  # that its samples have; a change of speed destroys it
 
+    @property
+    def transcripts(self) -> Sequence[UtteranceTranscript]:
+        """What `spoken_text` goes by: the utterances so far."""
+        ...
+
     async def __aenter__(self) -> "SynthesisStream":
         """Raise Overloaded, Draining, Restarting, and SpeakerNotFound for a speaker that is not there now."""
         ...
@@ -127,11 +132,14 @@ class EngineStatus:
     """is_ready: warm and admitting. Else `reason` says in one line why not.
 
     failing_workers: background workers that failed and are started again; speech goes on without them.
+    max_streams: that run at once, and what that is known from: a setting, a measurement, live streams.
     """
 
     is_ready: bool
     reason: str = ""
     failing_workers: tuple[str, ...] = ()
+    max_streams: int = 0
+    max_streams_from: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,6 +15,7 @@ from firstword.app.core.token2wav_pool import Token2WavPool
 from firstword.app.events import Subscriber, ignore
 from firstword.app.options import HopStrategy
 from firstword.app.speakers.interface import PreparedSpeaker, PreparedSpeakers
+from firstword.app.text.language import primary_language
 from firstword.app.text.marks import Reading, SpeechMarks
 from firstword.app.text.segment import Item, Mode
 from firstword.models.lm.tokens import TokenGenerator
@@ -86,7 +87,8 @@ class StreamParts:
         reading = replace(request.reading, accent=self.info.accent_of(tag))
         if request.voice.reference is None:
             speaker = self.speakers.get(request.voice.speaker, request.client)
-            reading = replace(reading, speaker_lexicon=speaker.lexicon)
+            spoken = primary_language(speaker.language or "")
+            reading = replace(reading, speaker_lexicon=speaker.lexicon, speaker_language=spoken)
         num_item_chars = len(request.text or "") if request.delivery.is_background else 0
         return ResolvedReading(language, reading, Work(self.info.limits, num_item_chars))
 

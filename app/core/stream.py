@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -17,7 +17,7 @@ from firstword.app.core.parts import StreamParts
 from firstword.app.core.phrase_cache import Phrase
 from firstword.app.core.request import SynthesisRequest
 from firstword.app.core.text import Mark, TextTask
-from firstword.app.core.transcript import spoken_text
+from firstword.app.core.transcript import UtteranceTranscript, spoken_text
 from firstword.app.errors import CancelReason, InvalidRequest, Restarting, SynthesisFailed, TtsError
 from firstword.app.events import Stopped, StreamEvents
 from firstword.app.speakers.interface import PreparedSpeaker, SentRecording
@@ -162,8 +162,12 @@ class SpeechStream:
             self._task.cancel()
         self._free()
 
+    @property
+    def transcripts(self) -> Sequence[UtteranceTranscript]:
+        return self._text.transcripts
+
     def spoken_text(self, num_samples: int) -> str:
-        return spoken_text(self._text.transcripts, num_samples, self.sample_rate_hz)
+        return spoken_text(self.transcripts, num_samples, self.sample_rate_hz)
 
     async def __aiter__(self) -> AsyncIterator[StreamEvent]:
         while (event := await self._audio.take()) is not None:
@@ -207,6 +211,9 @@ class SpeechStream:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(text.run(speaker, gain))
                 tasks.create_task(audio.run(text.utterances))
+            # A text that was still being written says nothing of how fast it could have been made.
+            if self._slot is not None and self.request.mode == "whole" and self.request.delivery.is_played:
+                self._slot.made(audio.num_samples / self.sample_rate_hz, self._audio.held_up_s)
             if parts.phrases is not None and phrase_key is not None and audio.pieces:
                 parts.phrases.put(phrase_key, Phrase(audio.pieces, text.transcripts, self.stats.word_times))
         except* TtsError as group:

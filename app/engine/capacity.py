@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
+import statistics
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import torch
 
-from firstword.app.core.admission import Admission
+from firstword.app.core.admission import Admission, Made
 from firstword.app.options import EngineOptions, NetworkOptions
 from firstword.models.runtimes.measurement import MeasurementFile, measurement_key
 
@@ -15,6 +16,10 @@ FIRST_STREAMS = 4  # of a measurement; twice as many while the machine could run
 MAX_STREAMS = 256
 KEPT = 3  # measurements
 USED_SHARE = 0.8  # of the capacity; the rest keeps chunks that come at the same time from being late
+NUM_FACTORS = 8  # streams, from whose median the live capacity is taken
+MIN_AUDIO_S = 1.0  # of such a stream: the start of a shorter one is most of it
+FULL_SHARE = 0.75  # of the slots, which were taken while it was made
+MAX_GAIN = 4
 _log = logging.getLogger(__name__)
 
 
@@ -59,6 +64,33 @@ class Capacity:
         self._found = [*self._found, measured][-KEPT:]
         self._file.write(self._found)
         return max(self._found)
+
+
+class LiveFactors:
+    """Corrects how many streams run at once by how fast streams are made while the slots are taken.
+
+    n streams at once that are each made in f of their length show that the machine speaks n / f in real time:
+    what a measurement finds, found at work. It goes up and down by a quarter at most, each time after
+    `NUM_FACTORS` streams, and stays between half and `MAX_GAIN` times what was measured: a few odd streams
+    cannot starve the server, or drown it.
+    """
+
+    def __init__(self, measured: int) -> None:
+        self.measured = measured
+        self._found: list[float] = []
+
+    def corrected(self, made: Made, max_streams: int) -> int:
+        """Take note of a stream that was made; return how many may run at once from now on."""
+        if made.audio_s < MIN_AUDIO_S or made.num_at_once < FULL_SHARE * max_streams:
+            return max_streams
+        self._found.append(USED_SHARE * made.num_at_once * made.audio_s / max(made.took_s, 1e-3))
+        if len(self._found) < NUM_FACTORS:
+            return max_streams
+        wanted = int(statistics.median(self._found))
+        self._found.clear()
+        most = max(1, max_streams // 4)
+        stepped = min(max(wanted, max_streams - most), max_streams + most)
+        return min(max(stepped, 1, -(-self.measured // 2)), MAX_GAIN * self.measured, MAX_STREAMS)
 
 
 def open_admission(

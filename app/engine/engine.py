@@ -10,12 +10,12 @@ import numpy as np
 
 from firstword.app.audio.dsp import Samples
 from firstword.app.clients import ANYBODY
-from firstword.app.core.admission import Admission
+from firstword.app.core.admission import Admission, Made
 from firstword.app.core.interface import Audio, EngineStatus, ListedTokens, ReadPart, TextReport
 from firstword.app.core.parts import StreamParts
 from firstword.app.core.request import Delivery, EngineInfo, SynthesisRequest, VoiceChoice
 from firstword.app.core.stream import SpeechStream
-from firstword.app.engine.capacity import Capacity, measured_capacity
+from firstword.app.engine.capacity import Capacity, LiveFactors, measured_capacity
 from firstword.app.engine.loudness import Loudness
 from firstword.app.engine.token_listing import list_tokens
 from firstword.app.engine.voice_parts import speak_for_nobody, warm_up
@@ -42,6 +42,7 @@ class SpeechEngine:
         self._parts = parts
         self._admission: Admission = parts.admission
         self._loudness = loudness
+        self._metrics = metrics
         self._streams: set[SpeechStream] = set()  # from their admission until their clients have left them
         self._is_warm = False
         self._workers = Supervisor(lambda name: metrics.worker_failures.labels(name).inc())
@@ -61,7 +62,9 @@ class SpeechEngine:
     @property
     def status(self) -> EngineStatus:
         reason = self._unready_reason
-        return EngineStatus(not reason, reason, self._workers.failing)
+        return EngineStatus(
+            not reason, reason, self._workers.failing, self.max_streams, self._admission.known_from
+        )
 
     @property
     def _unready_reason(self) -> str:
@@ -72,7 +75,8 @@ class SpeechEngine:
         if self._parts.generator.unready_reason:
             return self._parts.generator.unready_reason
         if self._admission.is_full:
-            return f"full: {self.max_streams} streams run and the queue is full"
+            limit = f"{self.max_streams} streams run at once, by {self._admission.known_from}"
+            return f"full: {limit}, and the queue is full"
         return ""
 
     @property
@@ -129,6 +133,7 @@ class SpeechEngine:
             if is_unknown:
                 self._admission.resize(capacity.add(await self._measure()))
                 _log.info("%d streams run at once, as measured", self.max_streams)
+            self._correct_from_now_on()
             self._workers.start("capacity", partial(self._measure_when_idle, capacity))
         self._is_warm = True
         if self._loudness is not None:
@@ -144,6 +149,28 @@ class SpeechEngine:
         speak = partial(speak_for_nobody, self._unadmitted, _MEASURED_TEXT)
         return await measured_capacity(speak, self._parts.clock, self._parts.pool.num_at_once)
 
+    def _correct_from_now_on(self) -> None:
+        """Let live streams correct the measurement that is in force."""
+        admission = self._admission
+        admission.known_from = "measurement"
+        self._metrics.measured_streams.set(admission.max_streams)
+        factors = LiveFactors(admission.max_streams)
+
+        def correct(made: Made) -> None:
+            before, now = admission.max_streams, factors.corrected(made, admission.max_streams)
+            if now == before:
+                return
+            admission.known_from = "live streams"
+            admission.resize(now)
+            factor = made.took_s / made.audio_s
+            _log.info(
+                "%d streams run at once, as live streams show: %d at once, the last made in %.2f of its "
+                "length; %d before, %d as measured",
+                *(now, round(made.num_at_once), factor, before, factors.measured),
+            )
+
+        admission.on_made = correct
+
     async def _measure_when_idle(self, capacity: Capacity) -> None:
         """Measure again and again, each time when nobody has spoken for a while; who comes ends it."""
         while True:
@@ -158,6 +185,7 @@ class SpeechEngine:
                 continue
             before, now = self.max_streams, capacity.add(measuring.result())
             self._admission.resize(now)
+            self._correct_from_now_on()
             if now != before:
                 _log.info("%d streams run at once, as measured while nobody spoke; %d before", now, before)
             await asyncio.sleep(MEASURED_EVERY_S)

@@ -4,15 +4,18 @@ limits of every door."""
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import Any, Final, TypeVar
 
 from firstword.app.errors import Overloaded
 from firstword.app.http.limits import TokenBucket
 
+Received = TypeVar("Received")
+
 MAX_HEAD_BYTES: Final = 64 * 1024  # request line and headers
 MAX_HEADERS: Final = 200
+MAX_CONTENT_TYPE_BYTES: Final = 1024  # its parameters are taken apart in the square of the time
 HEAD_TIMEOUT_S = 10.0  # from the connection, or the first byte of a later request, to the end of its head
 
 FRAMING_BYTES: Final = 64 * 1024  # trailers, sizes and extensions of chunks, beside a share of the body
@@ -30,10 +33,12 @@ FRAME_BURST: Final = 100  # the same, at once
 MAX_WAITING: Final = 1024  # connections without a request; each is a file handle and a few KB
 
 MAX_CALLS: Final = 1024  # of gRPC at once, each with one message
-MIN_STREAM_CALLS: Final = 128  # calls at once that take one message after the other
-STREAM_CALLS_PER_SLOT: Final = 4  # the same, on a server that speaks many streams
+MIN_STREAM_CALLS: Final = 16  # calls at once that take one message after the other: each may hold one
+STREAM_CALLS_PER_SLOT: Final = 2  # the same, on a server that speaks many streams
 PART_OF_CALLS: Final = 3 / 4  # that one client may have, of both
-PART_OF_READERS: Final = 1 / 3  # of the messages that are received at once
+QUICK_MESSAGE_S = 0.1  # what takes longer to come is slow, and makes room for what does not
+QUICK_READERS: Final = 1 / 3  # of the messages that are received at once; the rest are slow ones
+PART_OF_READERS: Final = 1 / 2  # of both, that one client may have
 
 MAX_PUBLIC_CALLS: Final = 64  # of methods that ask for no key; and so many that go on, as health watches do
 PART_OF_PUBLIC_CALLS: Final = 1 / 4
@@ -117,6 +122,34 @@ class Places:
             raise Overloaded(f"too many {what} are open on this server; retry later", 1)
         async with self.place(client):
             yield
+
+
+class Readers:
+    """Places in which messages of gRPC are received, so many at once.
+
+    gRPC says of a message that it has come, not that it comes, and a receipt that has begun cannot be
+    withdrawn. So every message begins in a quick place, and one that is not there at once goes to a slow one:
+    slow messages of a client keep neither its quick ones waiting nor those of others.
+    """
+
+    def __init__(self, count: int) -> None:
+        num_quick = max(1, round(count * QUICK_READERS))
+        self._quick = Places(num_quick, PART_OF_READERS)
+        self._slow = Places(count - num_quick, PART_OF_READERS)
+
+    async def receive(self, message: Callable[[], Coroutine[Any, Any, Received]], client: str) -> Received:
+        """Wait for a place and receive one message in it. Raise Overloaded where too many come slowly."""
+        async with AsyncExitStack() as place:
+            await place.enter_async_context(self._quick.place(client))
+            receiving = asyncio.create_task(message())
+            try:
+                done, _ = await asyncio.wait((receiving,), timeout=QUICK_MESSAGE_S)
+                if not done:
+                    await place.aclose()
+                    await place.enter_async_context(self._slow.place_now(client, "slow messages"))
+                return await receiving
+            finally:
+                receiving.cancel()
 
 
 class HeldBytes:

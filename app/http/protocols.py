@@ -155,6 +155,10 @@ class HttpProtocol(HttpToolsProtocol):
             return ExpectationFailed(
                 f"Expect is {expected[:60].decode('latin-1')!a}; only 100-continue is understood"
             )
+        if len(values.get(b"content-type", b"")) > limits.MAX_CONTENT_TYPE_BYTES:
+            return HeadersTooLarge(
+                f"Content-Type is longer than {limits.MAX_CONTENT_TYPE_BYTES} bytes; send a shorter one"
+            )
         if not self._should_upgrade():
             return None
         if b"transfer-encoding" in values or values.get(b"content-length", b"0") != b"0":

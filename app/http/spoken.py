@@ -60,7 +60,7 @@ class SpokenAudio:
             with StreamEncoder(session.stream, self.output, session.record.encoded) as encoder:
                 file = await encoder.file()
                 if session.provenance.signer is not None:
-                    data = await asyncio.to_thread(session.provenance.signed, file.data, self.output)
+                    data = await asyncio.to_thread(session.provenance.signed, file.data, self.output.format)
                     file = replace(file, data=data)
                 yield file
                 session.record.audio_went(file.num_samples, self.output.sample_rate_hz)

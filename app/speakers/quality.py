@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firstword.app.speakers.interface import Quality
-from firstword.models.frontend.features import frame_powers
 
 WINDOW_MS = 20
 DIGITAL_SILENCE_DB = -90.0  # below what any microphone gives: padding, which says nothing of the noise
@@ -30,6 +29,8 @@ def measure_quality(samples: NDArray[np.float32], sample_rate_hz: int) -> Qualit
     """samples (n,), n > 0, finite, within ±1, of the recording as it was uploaded: the silence at its ends
     shows the noise best. No warnings yet: they depend on the transcript too.
     """
+    from firstword.models.frontend.features import frame_powers  # torch, which who only lists does without
+
     powers = frame_powers(samples, sample_rate_hz * WINDOW_MS // 1000)
     return _quality_of(powers, float(np.mean(np.abs(samples) >= FULL_SCALE)))
 

@@ -3,24 +3,18 @@
 import asyncio
 import hashlib
 import logging
-from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 
 from firstword.app.clients import ANYBODY, STRANGER, Access, Client
 from firstword.app.errors import (
-    InvalidRequest,
     Overloaded,
-    SpeakerExists,
     SpeakerNotFound,
-    SpeakerNotYours,
 )
 from firstword.app.speakers.enrolment import (
     MAX_RECORDING_BYTES,
@@ -31,20 +25,16 @@ from firstword.app.speakers.enrolment import (
 )
 from firstword.app.speakers.interface import (
     PreparedSpeaker,
-    RequestKey,
     SentRecording,
     SpeakerInfo,
-    StoreHealth,
     checked_language,
     checked_name,
     checked_transcript,
-    is_name,
-    key_of,
     max_bundle_bytes,
 )
+from firstword.app.speakers.listing import SpeakerListing
 from firstword.app.speakers.prepared_cache import PreparedCache
-from firstword.app.speakers.quality import with_warnings
-from firstword.app.speakers.tables import SpeakerChange, SpeakerRow, SpeakerTables, StoredSpeaker
+from firstword.app.speakers.tables import SpeakerRow, SpeakerTables, StoredSpeaker
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -69,7 +59,7 @@ class RegistryHooks:
     on_registered: Callable[[str, PreparedSpeaker], object] = lambda identity, speaker: None
 
 
-class SpeakerRegistry:
+class SpeakerRegistry(SpeakerListing):
     """`Speakers` for the routes, `prepared` for the engine. For one event loop, but for `count`.
 
     `async with` prepares the default speaker, if it is a built-in one, and at its end stops all work and
@@ -94,10 +84,13 @@ class SpeakerRegistry:
         hooks: RegistryHooks | None = None,
     ) -> None:
         hooks = hooks or RegistryHooks()
+        super().__init__(
+            store,
+            networks.builtin,
+            networks.builtin_names,
+            default_speaker or next(iter(networks.builtin), None),
+        )
         self._on_registered = hooks.on_registered
-        self.aliases: Mapping[str, str] = {}  # OpenAI's voices, to speakers
-        self.default_speaker = default_speaker or next(iter(networks.builtin), None)
-        self._store = store
         self._networks = networks
         self._enrolment = Enrolment(store, networks, max_bundle_bytes)
         self._cache: PreparedCache[PreparedSpeaker] = PreparedCache(
@@ -107,7 +100,6 @@ class SpeakerRegistry:
         self._max_waiting = max_waiting
         self._num_waiting = 0
         self._preparing: asyncio.Task[None] | None = None
-        self._request: ContextVar[RequestKey | None] = ContextVar("request", default=None)  # of who enrols
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
@@ -133,61 +125,6 @@ class SpeakerRegistry:
         """
         self._preparing = asyncio.create_task(self._prepare_builtin(quiet), name="built-in speakers")
         return self._preparing
-
-    def list(self, client: Client = STRANGER) -> list[SpeakerInfo]:
-        builtin = map(self._builtin_info, sorted(self._networks.builtin))
-        return [*builtin, *self._infos(self._seen_by(client, self._store.rows()), client)]
-
-    def page(
-        self, client: Client = STRANGER, after: str | None = None, limit: int = 100
-    ) -> tuple[Sequence[SpeakerInfo], str | None]:
-        owner, _, last = (after or "").rpartition("/")
-        builtin, rows = sorted(self._networks.builtin), self._store.rows()
-        is_builtin = not owner and last in self._networks.builtin
-        chosen: list[SpeakerInfo] = []
-        if after is None or is_builtin:
-            chosen = [*map(self._builtin_info, builtin[bisect_right(builtin, last) :])]
-            behind = 0
-        else:
-            behind = bisect_right(rows, (last, owner), key=lambda row: row.position)
-        stored = [*islice(self._seen_by(client, rows, behind), max(0, limit + 1 - len(chosen)))]
-        keys = [*(info.name for info in chosen), *(row.key for row in stored)]
-        chosen += self._infos(stored, client)
-        return chosen[:limit], keys[limit - 1] if len(keys) > limit else None
-
-    async def once(
-        self, request: RequestKey, client: Client, enrol: Callable[[], Awaitable[SpeakerInfo]]
-    ) -> SpeakerInfo:
-        made = await asyncio.to_thread(self._store.made_with, client.name, request)
-        if made is not None:
-            return self._info(made)
-        token = self._request.set(request)
-        try:
-            return await enrol()
-        finally:
-            self._request.reset(token)
-
-    def count(self) -> int:
-        names = self._networks.builtin_names
-        return len(self._networks.builtin) + sum(row.name not in names for row in self._store.rows())
-
-    def health(self) -> StoreHealth:
-        damaged = self._store.damaged
-        rows = self._store.rows() if damaged else ()
-        names = tuple(row.name for row in rows if row.id in damaged and row.access != "private")
-        return StoreHealth(self._store.is_in_place(), names)
-
-    def get(self, name: str | None, client: Client = STRANGER, takes_alias: bool = False) -> SpeakerInfo:
-        """name None: the default one. takes_alias: one of `aliases` is a name where no speaker has it."""
-        if name is None:
-            name, client = self.default_speaker or "", ANYBODY
-        if takes_alias and name in self.aliases:
-            with suppress(SpeakerNotFound):
-                return self.get(name, client)
-            name = self.aliases[name]
-        if builtin := self._networks.builtin_names.get(name):
-            return self._builtin_info(builtin)
-        return self._info(self._row(name, client))
 
     async def enrol(
         self,
@@ -223,38 +160,6 @@ class SpeakerRegistry:
         if name is not None:
             self._check_free(checked_name(name), client)
         return await self._register(partial(self._enrolment.enrol_bundle, bundle, name), client, access)
-
-    async def update(
-        self,
-        name: str,
-        transcript: str | None = None,
-        language: str | None = None,
-        *,
-        client: Client = STRANGER,
-        access: Access | None = None,
-        lexicon: Mapping[str, str] | None = None,
-        version: int | None = None,
-    ) -> SpeakerInfo:
-        """An empty language or lexicon removes it."""
-        found = self._changeable(name, "changed", client)
-        if access is not None and not client.may_share(found.owner):
-            raise SpeakerNotYours(
-                f"who uses the speaker {name!r} is said by its owner, or by a key with the scope admin"
-            )
-        new_transcript = None if transcript is None else checked_transcript(transcript)
-        new_language = language and checked_language(language)
-        change = SpeakerChange(new_transcript, new_language, access, lexicon, version)
-        row = await asyncio.to_thread(self._store.update, found.key, change)
-        if row is None:
-            raise _unknown(name)
-        return self._info(row)
-
-    async def delete(self, name: str, *, client: Client = STRANGER) -> None:
-        found = self._changeable(name, "deleted", client)
-        row = await asyncio.to_thread(self._store.delete, found.key)
-        if row is None:
-            raise _unknown(name)
-        self._cache.drop(row.id)
 
     async def export(self, name: str, *, client: Client = STRANGER) -> bytes:
         """A built-in speaker can be exported too, for a server that is to have it under another name."""
@@ -392,87 +297,15 @@ class SpeakerRegistry:
         await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
         await asyncio.to_thread(self._store.close)
 
-    def _row(self, name: str, client: Client) -> SpeakerRow:
-        """Return what a client means by a name: its own private speaker, else a public one.
-
-        For administrators, at last, anybody's private one.
-        """
-        row = None
-        if is_name(name):
-            row = self._store.row(key_of(name, client.name))
-            if row is None or not client.sees(row.owner, row.access):
-                row = self._store.row(name)
-            if row is None and client.is_admin:
-                private = [row for row in self._store.rows() if row.name == name]
-                if len(private) > 1:
-                    owners = ", ".join(row.owner for row in private)
-                    raise InvalidRequest(
-                        f"several owners have a private speaker {name!r}: {owners}; say whose with `owner`",
-                        param="owner",
-                    )
-                row = next(iter(private), None)
-        if row is None:
-            raise _unknown(name)
-        return row
-
-    def _check_free(self, name: str, client: Client) -> None:
-        """Look before the work begins; the store checks again when the speaker is written."""
-        if name in self._networks.builtin_names:
-            raise SpeakerExists(f"{name!r} is a built-in speaker; choose another name")
-        if self._store.row(key_of(name, client.name)) or self._store.row(name):
-            raise SpeakerExists(f"there is a speaker {name!r} already; choose another name, or delete it")
-
-    def _changeable(self, name: str, verb: str, client: Client) -> SpeakerRow:
-        """Return the row of a registered speaker that the client may change, export and delete."""
-        if name in self._networks.builtin_names:
-            raise InvalidRequest(f"{name!r} is a built-in speaker and cannot be {verb}", param="name")
-        row = self._row(name, client)
-        if not client.may_change(row.owner, row.access):
-            raise SpeakerNotYours(
-                f"the speaker {name!r} can be {verb} by its owner alone, or by a key with the scope admin"
-            )
-        return row
-
-    def _info(self, row: SpeakerRow) -> SpeakerInfo:
-        return SpeakerInfo(
-            name=row.name,
-            kind="registered",
-            created_at=row.created_at,
-            duration_s=row.duration_s,
-            transcript=row.transcript,
-            language=row.language,
-            quality=with_warnings(row.quality, row.duration_s, row.transcript),
-            prompt_tokens=row.prompt_tokens,
-            cached=row.id in self._cache,
-            damaged=row.id in self._store.damaged,
-            owner=row.owner or None,
-            access=row.access,
-            lexicon=row.lexicon,
-            version=row.version,
-        )
-
-    def _seen_by(
-        self, client: Client, rows: "Sequence[SpeakerRow]", begin: int = 0
-    ) -> "Iterator[SpeakerRow]":
-        """Give the rows of registered speakers that a client sees, from one on."""
-        hidden = self._networks.builtin_names
-        for row in islice(rows, begin, None):
-            if row.name not in hidden and client.sees(row.owner, row.access):
-                yield row
-
-    def _infos(self, rows: "Iterable[SpeakerRow]", client: Client) -> "Iterator[SpeakerInfo]":
-        for row in rows:
-            info = self._info(row)
-            # A stranger need not know the names of keys.
-            yield replace(info, owner=None) if client == STRANGER else info
-
     def _builtin_info(self, name: str) -> SpeakerInfo:
         return builtin_info(name, self._networks.builtin[name], is_cached=name in self._cache)
+
+    def _is_ready(self, id: int) -> bool:
+        return id in self._cache
+
+    def _deleted(self, id: int) -> None:
+        self._cache.drop(id)
 
 
 def _identity_of(row: SpeakerRow) -> str:
     return f"registered {row.id} {row.transcript}"
-
-
-def _unknown(name: str) -> SpeakerNotFound:
-    return SpeakerNotFound(f"no speaker is called {name[:64]!r}; list the speakers to see their names")

@@ -37,6 +37,8 @@ class Readiness(BaseModel):
     reason: str  # why it is not ready, in one line
     damaged_speakers: tuple[str, ...] = ()  # does not make it unready: all others speak
     failing_workers: tuple[str, ...] = ()  # nor do these: they are started again, and speech goes on
+    max_streams: int = 0  # that run at once
+    max_streams_from: str = ""  # FIRSTWORD_MAX_STREAMS, measurement or live streams
 
 
 class ReportedLimits(BaseModel):
@@ -66,6 +68,7 @@ class Capabilities(BaseModel):
     instruct: bool
     voice_modes: tuple[VoiceMode, ...]
     languages: tuple[str, ...]
+    accents: tuple[str, ...]  # of English, beside the voice's own: british is asked for as en-GB
     limits: ReportedLimits
 
 
@@ -107,6 +110,8 @@ async def readyz(request: Request, response: Response, service: ServiceHere) -> 
             *status.failing_workers,
             *(worker for health in healths for worker in health.failing_workers),
         ),
+        max_streams=status.max_streams,
+        max_streams_from=status.max_streams_from,
     )
 
 
@@ -128,6 +133,7 @@ async def capabilities(request: Request, service: ServiceHere) -> Capabilities:
         instruct=info.takes_instruct,
         voice_modes=info.voice_modes,
         languages=info.languages,
+        accents=info.accents,
         limits=ReportedLimits(
             max_text_chars=info.limits.max_text_chars,
             max_audio_s=info.limits.max_audio_s,

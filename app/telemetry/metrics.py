@@ -127,6 +127,9 @@ class Metrics:
         self.cancelled = counter("cancelled", "Streams stopped before their end", ["reason"])
 
         self.max_streams = gauge("max_streams", "Streams that may run at once; more of them wait")
+        self.measured_streams = gauge(
+            "measured_streams", "Streams that run at once as measured; 0: a setting says how many"
+        )
         self.queue_depth = gauge("queue_depth", "Requests that wait for a slot")
         self.queue_wait_seconds = histogram(
             "queue_wait_seconds", "Wait for a slot, of requests that got one", buckets=GAP_BUCKETS

@@ -88,7 +88,8 @@ class Reading:
 
     normalize: write numbers and the like in words. marks: False, marks are text. ssml: None, the text is
     SSML where it begins with `<speak` and marks are read. lexicon: word to what is spoken for it;
-    speaker_lexicon: the speaker's, behind that. accent: "" for the checkpoint's own.
+    speaker_lexicon: the speaker's, behind that. speaker_language: decides where the text itself says nothing
+    of its language. accent: "" for the checkpoint's own.
     """
 
     normalize: bool = True
@@ -96,6 +97,7 @@ class Reading:
     ssml: bool | None = None
     lexicon: Mapping[str, str] = field(default_factory=dict, hash=False)
     speaker_lexicon: Mapping[str, str] = field(default_factory=dict, hash=False)
+    speaker_language: str = ""
     accent: str = ""
 
 

@@ -264,18 +264,19 @@ class Segmenter:
         self._stop_ids: tuple[int, ...] | None = None
         self._blank_ids: tuple[int, ...] | None = None
 
-    def split(self, text: str, language: str | None, normalize: bool) -> list[Segment]:
+    def split(self, text: str, language: str | None, normalize: bool, before: str = "") -> list[Segment]:
         """Cut a whole text. The sources concatenate to it; [] where nothing in it can be spoken.
 
         language: None, it is detected for each sentence. normalize: False, what is spoken is what is written.
+        before: the language of what stands in front of it.
         """
         phrases = self.phrase_finder(language)
         finder = self.sentence_finder()
         sentences = finder.add(phrases.push(text) + phrases.flush()) + finder.flush()
         segments: list[Segment] = []
         for sentence in sentences:
-            before = segments[-1].language if segments else ""
             segments.append(self.read(sentence, language, normalize, before))
+            before = segments[-1].language
         return [self.finish(segment) for segment in self._merge(attach_unspeakable(segments))]
 
     def phrase_finder(self, language: str | None) -> PhraseFinder:

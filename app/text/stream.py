@@ -37,7 +37,10 @@ MAX_CONTROLS = 500  # pauses, voices, rates and languages in one text
 
 
 class TextFeed(Protocol):
-    """Turns text in pieces into segments, however it was cut; used by one thread at a time."""
+    """Turns text in pieces into segments, however it was cut; used by one thread at a time.
+
+    Each is made with the text's language, None where it is detected, and that of what stands `before` it.
+    """
 
     def push(self, piece: str) -> Sequence[Segment]: ...
 
@@ -114,7 +117,7 @@ class TextFrontend(Segmenter):
             heteronyms = self._heteronyms.get(reading.accent)
             return reader if heteronyms is None else HeteronymReader(reader, heteronyms, self.marks)
 
-        feed = FEEDS[mode](self, language, reading.normalize)
+        feed = FEEDS[mode](self, language, reading.normalize, reading.speaker_language)
         held = "" if reading.ssml is None and reading.marks else None
         reader = opened(is_ssml=bool(reading.ssml))
         ssml = partial(opened, is_ssml=True)
@@ -201,7 +204,9 @@ class MarkedFeed:
             )
         if isinstance(part, Language):
             self.language = part.language or self.request_language
-        self.feed = FEEDS[self.mode](self.frontend, self.language, self.reading.normalize)
+        self.feed = FEEDS[self.mode](
+            self.frontend, self.language, self.reading.normalize, self.reading.speaker_language
+        )
         source = self._sources.rest() + part.source
         if isinstance(part, Pause):
             return [replace(part, source=source)]
@@ -247,10 +252,13 @@ class _Sources:
 class WholeFeed:
     """Reads all text up to a flush as a whole."""
 
-    def __init__(self, segmenter: Segmenter, language: str | None = None, normalize: bool = True) -> None:
+    def __init__(
+        self, segmenter: Segmenter, language: str | None = None, normalize: bool = True, before: str = ""
+    ) -> None:
         self._segmenter = segmenter
         self._language = language
         self._normalize = normalize
+        self._before = before
         self._pieces: list[str] = []
 
     def push(self, piece: str) -> list[Segment]:
@@ -260,7 +268,7 @@ class WholeFeed:
     def flush(self, is_end: bool = True) -> list[Segment]:
         text = "".join(self._pieces)
         self._pieces = []
-        return self._segmenter.split(text, self._language, self._normalize)
+        return self._segmenter.split(text, self._language, self._normalize, self._before)
 
 
 class SentenceFeed:
@@ -269,14 +277,16 @@ class SentenceFeed:
     What cannot be spoken waits for the next sentence; if none comes it is dropped.
     """
 
-    def __init__(self, segmenter: Segmenter, language: str | None = None, normalize: bool = True) -> None:
+    def __init__(
+        self, segmenter: Segmenter, language: str | None = None, normalize: bool = True, before: str = ""
+    ) -> None:
         self._segmenter = segmenter
         self._language = language
         self._normalize = normalize
+        self._before = before
         self._phrases = segmenter.phrase_finder(language)
         self._sentences = segmenter.sentence_finder()
         self._unspoken = ""
-        self._before = ""  # the language of the sentence before
 
     def push(self, piece: str) -> list[Segment]:
         return self._read(self._sentences.add(self._phrases.push(piece)))
@@ -306,10 +316,13 @@ class WordFeed:
     source of what cannot be spoken.
     """
 
-    def __init__(self, segmenter: Segmenter, language: str | None = None, normalize: bool = True) -> None:
+    def __init__(
+        self, segmenter: Segmenter, language: str | None = None, normalize: bool = True, before: str = ""
+    ) -> None:
         self._segmenter = segmenter
         self._language = language
         self._normalize = normalize
+        self._before = before
         self._phrases = segmenter.phrase_finder(language)
         self._state = _FlushState()
         self._waiting: list[Segment] = []  # words that the next one belongs to
@@ -359,7 +372,7 @@ class WordFeed:
 
     def _detected(self, state: "_FlushState | None" = None) -> str:
         window = (state or self._state).window
-        return self._language or detect_language(window, self._segmenter.normalizer.spoken)
+        return self._language or detect_language(window, self._segmenter.normalizer.spoken, self._before)
 
     def _read(self, phrase: Phrase) -> list[Segment]:
         state = self._state
@@ -408,7 +421,7 @@ class _FlushState:
     has_blank: bool = False  # before what is spoken next
 
 
-FEEDS: Final[Mapping[Mode, Callable[[Segmenter, str | None, bool], TextFeed]]] = {
+FEEDS: Final[Mapping[Mode, Callable[[Segmenter, str | None, bool, str], TextFeed]]] = {
     "whole": WholeFeed,
     "segments": SentenceFeed,
     "continuous": WordFeed,

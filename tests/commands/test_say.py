@@ -77,6 +77,29 @@ def test_say_takes_the_format_from_the_suffix(
     assert (tmp_path / name).read_bytes().startswith(start)
 
 
+def test_say_plays_through_what_the_machine_has(
+    engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "no player was found, of pw-play, paplay, aplay" in refused("say", TEXT, "--play")
+    assert "--play writes no file" in refused("say", TEXT, "--play", "-o", "a.wav")
+    player = tmp_path / "aplay"
+    player.write_text('#!/bin/sh\necho "$@" > asked\n/bin/cat > played\n')
+    player.chmod(0o755)
+    assert run("say", TEXT, "--play").exit_code == 0
+    assert (tmp_path / "played").read_bytes() == to_pcm16(speech(TEXT)).astype("<i2").tobytes()
+    assert f"-r {SAMPLE_RATE_HZ} " in (tmp_path / "asked").read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["aplay", "asked", "played"]
+    player.write_text("#!/bin/sh\n/bin/cat > /dev/null\nexit 3\n")
+    assert "aplay could not play it" in refused("say", TEXT, "--play")
+
+
+def test_say_writes_m4a_to_a_file_alone(engine: FakeEngine, tmp_path: Path) -> None:
+    assert run("say", TEXT, "-o", "a.m4a").exit_code == 0
+    assert (tmp_path / "a.m4a").read_bytes()[4:8] == b"ftyp"
+    assert "give --format aac for a pipe" in refused("say", TEXT, "-o", "-", "--format", "m4a")
+
+
 def test_say_speaks_faster(engine: FakeEngine, tmp_path: Path) -> None:
     assert run("say", TEXT * 4, "-o", "slow.wav").exit_code == 0
     assert run("say", TEXT * 4, "-o", "fast.wav", "--speed", "2").exit_code == 0
@@ -103,6 +126,7 @@ def test_say_leaves_the_old_file_where_speaking_fails(engine: FakeEngine, tmp_pa
         ((TEXT, "-o", "out.xyz"), "no audio format is named 'xyz'; give --format one of wav, "),
         ((TEXT, "-o", "out"), "no audio format is named ''; give --format one of wav, "),
         ((TEXT, "-o", "nowhere/out.wav"), "nowhere is no directory; make it first"),
+        ((TEXT, "-o", ".", "--format", "wav"), "it is a directory; name a file in it"),
         (
             (TEXT, "--speaker", "nobody"),
             "no speaker is called 'nobody'; give --speaker one of hum, anna\n",

@@ -6,16 +6,21 @@ from typing import Any
 
 import pytest
 
+from firstword.app.budget import WorkLimits
+from firstword.app.core.admission import Made
 from firstword.app.engine.capacity import (
     MAX_STREAMS,
+    NUM_FACTORS,
     Capacity,
+    LiveFactors,
     capacity_key,
     measured_before,
     measured_capacity,
 )
+from firstword.app.errors import Overloaded
 from firstword.app.options import LMEngineOptions, NetworkOptions, VllmOptions
 from firstword.models.runtimes.measurement import MeasurementFile
-from tests.support.toy_engine import ToyEngine
+from tests.support.toy_engine import ToyEngine, asked
 
 pytestmark = pytest.mark.anyio
 
@@ -175,6 +180,68 @@ async def test_who_comes_while_it_is_measured_ends_the_measurement(
         (await toy.admission.acquire()).release()
         await ended.wait()
         assert toy.engine.max_streams == 2
+
+
+@pytest.mark.parametrize(
+    ("measured", "made", "expected"),
+    [
+        pytest.param(3, [Made(5, 1.7, 3)] * 24, [4, 5, 5], id="up while three are three quarters"),
+        pytest.param(
+            4, [Made(5, 0.5, 16)] * 80, [5, 6, 7, 8, 10, 12, 15, 16, 16, 16], id="at most four times"
+        ),
+        pytest.param(9, [Made(5, 15, 9)] * 32, [7, 6, 5, 5], id="at least half"),
+        pytest.param(1, [Made(5, 50, 1)] * 8, [1], id="at least one"),
+        pytest.param(8, [Made(5, 4, 8)] * 8, [8], id="as measured"),
+        pytest.param(8, [Made(5, 9, 2)] * 8, [8], id="few at once say nothing"),
+        pytest.param(8, [Made(0.5, 3, 8)] * 8, [8], id="short ones say nothing"),
+        pytest.param(8, [Made(5, 99, 8), *[Made(5, 4, 8)] * 7], [8], id="an odd one"),
+    ],
+)
+def test_live_streams_correct_what_was_measured(measured: int, made: list[Made], expected: list[int]) -> None:
+    factors, now, found = LiveFactors(measured), measured, []
+    for number, one in enumerate(made, start=1):
+        now = factors.corrected(one, now)
+        if number % NUM_FACTORS == 0:
+            found.append(now)
+    assert found == expected
+
+
+@pytest.mark.parametrize(("chunk_s", "is_more"), [(0.001, True), (2.0, False)])
+async def test_an_engine_at_work_finds_its_limit(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    chunk_s: float,
+    is_more: bool,
+) -> None:
+    async with ToyEngine(max_streams=4, max_queued=20, limits=WorkLimits()) as toy, asyncio.timeout(20):
+        capacity = capacity_of(tmp_path)
+        capacity.add(4)
+        await toy.engine.warm_up(capacity)
+        assert toy.engine.status.max_streams_from == "measurement"
+        takes(lambda: chunk_s, toy, monkeypatch)
+
+        async def speak(**fields: Any) -> None:
+            async with toy.engine.open(asked("The train leaves at noon. " * 4, **fields)) as stream:
+                async for _ in stream:
+                    pass
+
+        with caplog.at_level("INFO"):
+            await asyncio.gather(*(speak(is_played=False) for _ in range(12)))
+            assert toy.engine.max_streams == 4, "files say nothing of those that are played"
+            await asyncio.gather(*(speak() for _ in range(12)))
+        assert toy.engine.max_streams == (5 if is_more else 3)
+        assert toy.engine.status.max_streams_from == "live streams"
+        assert toy.metrics.registry.get_sample_value("tts_measured_streams") == 4
+        assert "streams run at once, as live streams show" in caplog.text
+
+
+async def test_a_refusal_says_how_many_and_what_that_comes_from() -> None:
+    async with ToyEngine(max_streams=1, max_queued=0) as toy:
+        slot = await toy.admission.acquire()
+        with pytest.raises(Overloaded, match=r"full: 1 streams run and 0 wait \(1 at once, by FIRSTWORD_MAX"):
+            await toy.admission.acquire()
+        slot.release()
 
 
 async def test_a_larger_capacity_admits_who_waits() -> None:

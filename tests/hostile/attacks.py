@@ -116,6 +116,11 @@ def held_uploads(target: Target, until_s: float) -> None:
     hold(target.grpc, "/firstword.v1.Speech/RegisterSpeaker", NUM_UPLOADS, UPLOAD_BYTES, until_s)
 
 
+def held_messages(target: Target, until_s: float) -> None:
+    """The same within conversations, which may be silent for minutes."""
+    hold(target.grpc, "/firstword.v1.Speech/Converse", NUM_UPLOADS, UPLOAD_BYTES, until_s)
+
+
 def held_health_checks(target: Target, until_s: float) -> None:
     """The same where no key is ever asked for."""
     hold(target.grpc, "/grpc.health.v1.Health/Check", NUM_UPLOADS, UPLOAD_BYTES, until_s)
@@ -141,6 +146,7 @@ ATTACKS: Final[dict[str, Callable[[Target, float], None]]] = {
     "fragments": fragments,
     "health_watches": health_watches,
     "held_uploads": held_uploads,
+    "held_messages": held_messages,
     "held_health_checks": held_health_checks,
     "half_scrapes": half_scrapes,
 }

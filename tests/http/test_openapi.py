@@ -21,6 +21,6 @@ schema = schemathesis.openapi.from_asgi("/openapi.json", build_app(make_services
 
 
 @schema.parametrize()
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_no_request_makes_the_server_fail(case: schemathesis.Case) -> None:
     case.call_and_validate(checks=[not_a_server_error])

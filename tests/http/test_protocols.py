@@ -57,6 +57,7 @@ async def answer_to(streams: Streams, *parts: bytes) -> tuple[int, dict[str, str
         (b"GET /livez HTTP/1.1\r\nHost: x\r\n" + b"a" * 70_000, 431, "headers_too_large"),
         (b"GET /livez HTTP/1.1\r\nHost: x\r\na: " + b"b" * 70_000, 431, "headers_too_large"),
         (b"GET /livez HTTP/1.1\r\n" + b"a:b\r\n" * 201 + b"\r\n", 431, "headers_too_large"),
+        (b"POST /tts HTTP/1.1\r\nContent-Type: a" + b";" * 2000 + b"\r\n\r\n", 431, "headers_too_large"),
         (b"GET /" + b"a" * 70_000, 414, "url_too_long"),
         (b"GET /livez HTTP/9.9\r\nHost: x\r\n\r\n", 400, "invalid_request"),
         (b"\x16\x03\x01\x02\x00\x01\x00", 400, "invalid_request"),
@@ -64,7 +65,7 @@ async def answer_to(streams: Streams, *parts: bytes) -> tuple[int, dict[str, str
         (UPGRADE + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, "invalid_request"),
         (UPGRADE + b"X: " + b"x" * 10_000 + b"\r\n\r\n", 400, "invalid_request"),
     ],
-    ids=["name", "value", "lines", "url", "version", "tls", "length", "chunked", "long"],
+    ids=["name", "value", "lines", "parameters", "url", "version", "tls", "length", "chunked", "long"],
 )
 async def test_a_head_that_cannot_be_served_is_answered_at_once(head: bytes, status: int, code: str) -> None:
     async with serving(make_services()) as url, connected(url) as streams:

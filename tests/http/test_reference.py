@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from fastapi.routing import APIRoute
 
+from firstword.app.http.forms import JsonOrFormRoute, MemoryFormRoute
 from firstword.app.speakers.interface import SentRecording
 from tests.support.fake_engine import FakeEngine
-from tests.support.serving import LIMITS, error_of, in_process, make_services
+from tests.support.serving import LIMITS, build_app, error_of, in_process, make_services
 from tests.support.ws_client import received_audio, ws_client
 
 pytestmark = pytest.mark.anyio
@@ -47,6 +49,17 @@ async def test_recording_comes_as_base64_or_in_a_form(
     assert reference_of(engine).content == large
     assert reference_of(engine).transcript == "I am Mia."
     assert not written
+
+
+def test_no_form_with_a_file_may_touch_a_disk() -> None:
+    forms = [
+        route
+        for route in build_app(make_services()).routes
+        if isinstance(route, APIRoute) and route.body_field is not None
+        if "UploadFile" in str(getattr(route.body_field.field_info.annotation, "model_fields", ""))
+    ]
+    assert len(forms) >= 5
+    assert [one.path for one in forms if not isinstance(one, (MemoryFormRoute, JsonOrFormRoute))] == []
 
 
 @pytest.mark.parametrize(

@@ -111,9 +111,9 @@ def test_every_length_of_the_end_equals_one_solve(kind: str, rest: int) -> None:
 
 
 @FLOW
-def test_a_minute_equals_one_solve_over_everything(kind: str) -> None:
+def test_half_a_minute_equals_one_solve_over_everything(kind: str) -> None:
     prompt = make(kind).compute_prompt_state(small_speaker(5, 75), 10)
-    tokens = random_ids(8, 60 * SECOND)
+    tokens = random_ids(8, 30 * SECOND)
     mel, state = streamed_mel(small_flow(kind), prompt, cut(tokens, [10, 25, 50, 100]))
     expected = whole_mel(kind, 5, 75, prompt, tokens)
     assert float((mel - expected).abs().max()) < TOLERANCE

@@ -61,7 +61,9 @@ def content(replica: Replica) -> list[object]:
     ]
 
 
-def test_copy_there_and_back_is_all_that_was_kept(tmp_path: Path, url: str) -> None:
+def test_copy_there_and_back_is_all_that_was_kept(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = Replica(tmp_path / "first", None)
     fill(first)
     first.close()
@@ -79,7 +81,9 @@ def test_copy_there_and_back_is_all_that_was_kept(tmp_path: Path, url: str) -> N
     with pytest.raises(DatabaseError, match=r"has 3 rows of speakers already, and nothing was copied"):
         copy_store(str(tmp_path / "first"), url)
 
-    copy_store(url, str(tmp_path / "second"))
+    monkeypatch.setenv("FIRSTWORD_STORE", url)  # with its password not on the command line
+    told = CliRunner().invoke(cli, ["store", "copy", "FIRSTWORD_STORE", str(tmp_path / "second")])
+    assert "copied 3 speakers, 1 consents and 1 batches" in told.output
     second = Replica(tmp_path / "second", None)
     assert content(second) == there
     second.close()

@@ -21,7 +21,7 @@ from firstword.app.core.interface import (
     SynthesisRequest,
     TextReport,
 )
-from firstword.app.core.transcript import TimedWord
+from firstword.app.core.transcript import TimedWord, UtteranceTranscript
 from firstword.app.errors import CancelReason, Draining, SpeakerNotFound
 from firstword.app.events import StreamEvents
 from firstword.app.telemetry.stream_stats import StreamStats
@@ -204,6 +204,12 @@ class FakeStream:
         """Ends the stream; whoever takes from it gets the error."""
         self._failure = error
         self._close()
+
+    @property
+    def transcripts(self) -> list[UtteranceTranscript]:
+        """Of all its text; the time of each character is known."""
+        total = self._engine.samples_per_character * len(self.text)
+        return [UtteranceTranscript(self.text, total_samples=total)]
 
     def spoken_text(self, num_samples: int) -> str:
         num_characters = num_samples // self._engine.samples_per_character

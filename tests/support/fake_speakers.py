@@ -31,6 +31,10 @@ class FakeSpeakers:
     failure: Exception | None = None  # raised by whatever writes
     store_health: StoreHealth = HEALTHY
 
+    @property
+    def builtin_names(self) -> dict[str, str]:
+        return {name: name for name, info in self.speakers.items() if info.kind == "builtin"}
+
     def list(self, client: Client) -> list[SpeakerInfo]:
         return sorted(self.speakers.values(), key=lambda speaker: (speaker.kind != "builtin", speaker.name))
 

@@ -22,14 +22,15 @@ async def test_a_server_that_is_not_ready_lives(path: str) -> None:
 
 
 async def test_readiness_follows_the_engine() -> None:
-    engine = FakeEngine(status=EngineStatus(is_ready=False, reason="draining"))
+    limit = {"max_streams": 3, "max_streams_from": "measurement"}
+    engine = FakeEngine(status=EngineStatus(is_ready=False, reason="draining", **limit))
     async with in_process(make_services(engine)) as client:
         before = await client.get("/readyz")
         engine.status = EngineStatus(is_ready=True)
         after = await client.get("/readyz")
     assert (before.status_code, before.json()) == (
         503,
-        {"ready": False, "reason": "draining", "damaged_speakers": [], "failing_workers": []},
+        {"ready": False, "reason": "draining", "damaged_speakers": [], "failing_workers": [], **limit},
     )
     assert before.headers["retry-after"] == "1"
     assert (after.status_code, after.json()["ready"]) == (200, True)

@@ -34,6 +34,7 @@ COUNTERS = {
 GAUGES = [
     "tts_requests_in_flight",
     "tts_max_streams",
+    "tts_measured_streams",
     "tts_queue_depth",
     "tts_file_queue_depth",
     "tts_ws_connections",

@@ -7,7 +7,7 @@ import pytest
 
 from firstword.app.text.normalize import Normalizer
 from firstword.app.text.segment import Segment, Segmenter, SegmentLimits
-from firstword.app.text.stream import SentenceFeed, WordFeed
+from firstword.app.text.stream import SentenceFeed, WholeFeed, WordFeed
 from tests.text.examples import HOSTILE, SENTENCES, codes, random_cuts, random_texts
 
 CASES = [(language, text) for language, texts in SENTENCES.items() for text in texts]
@@ -170,3 +170,24 @@ def test_segments_carry_the_tokens_of_what_is_spoken(
     whole = shared.split(text, language, True)
     for segments in (whole, fed(SentenceFeed(shared), text), fed(WordFeed(shared), text)):
         assert [list(segment.text_ids) for segment in segments] == [codes(one.spoken) for one in segments]
+
+
+@pytest.mark.parametrize("feed", [WholeFeed, SentenceFeed, WordFeed])
+@pytest.mark.parametrize(
+    ("before", "text", "language", "spoken"),
+    [
+        ("zh", "12", "zh", "十二"),
+        ("", "12", "en", "twelve"),
+        ("zh", "Chapter 12", "en", "Chapter twelve"),
+        ("de", "12 Euro", "de", "zwölf Euro"),
+        ("en", "Das kostet 12 Euro", "de", "Das kostet zwölf Euro"),
+    ],
+)
+def test_speakers_language_decides_where_the_text_says_nothing(
+    feed: type[WholeFeed | SentenceFeed | WordFeed], before: str, text: str, language: str, spoken: str
+) -> None:
+    normalizer = Normalizer(("en", "zh", "de"))
+    given = feed(segmenter(normalizer), None, True, before)
+    segments = [*given.push(text), *given.flush()]
+    assert "".join(segment.spoken for segment in segments).rstrip(".。") == spoken
+    assert segments[-1].language == language

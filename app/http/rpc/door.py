@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 
 from firstword.app.errors import InvalidRequest, StreamTimeout
 from firstword.app.http import connection_limits as limits
-from firstword.app.http.connection_limits import HeldBytes, Places
+from firstword.app.http.connection_limits import HeldBytes, Places, Readers
 from firstword.app.http.errors import rejections_counted
 from firstword.app.http.routes import Guard
 from firstword.app.http.rpc.call import Call, abort
@@ -32,7 +32,7 @@ class _Places:
 
     calls: Places
     streams: Places
-    readers: Places
+    readers: Readers
 
 
 class Door:
@@ -55,12 +55,12 @@ class Door:
         self._known = _Places(
             Places(limits.MAX_CALLS, limits.PART_OF_CALLS),
             Places(num_streams, limits.PART_OF_CALLS),
-            Places(num_readers, limits.PART_OF_READERS),
+            Readers(num_readers),
         )
         self._strangers = _Places(
             Places(limits.MAX_PUBLIC_CALLS, limits.PART_OF_PUBLIC_CALLS),
             Places(limits.MAX_PUBLIC_CALLS, limits.PART_OF_PUBLIC_CALLS),
-            Places(limits.NUM_PUBLIC_READERS, limits.PART_OF_READERS),
+            Readers(limits.NUM_PUBLIC_READERS),
         )
 
     def handlers(self) -> tuple[grpc.GenericRpcHandler, ...]:
@@ -124,8 +124,8 @@ class _Entry:
         given = self._service.limits
         timeout_s = limits.PUBLIC_MESSAGE_TIMEOUT_S if self._is_public else given.body_timeout_s
         try:
-            async with asyncio.timeout(timeout_s) as timer, self._places.readers.place(call.caller):
-                data = await anext(aiter(sent), None)
+            async with asyncio.timeout(timeout_s) as timer:
+                data = await self._places.readers.receive(lambda: _next(sent), call.caller)
         except TimeoutError:
             if not timer.expired():
                 raise
@@ -171,3 +171,8 @@ class _Entry:
         except DecodeError:
             name = self._message.DESCRIPTOR.full_name
             raise InvalidRequest(f"{len(data)} bytes came that are no {name}; send one") from None
+
+
+async def _next(sent: Sent) -> bytes | None:
+    """Return the next message; None: there is no more."""
+    return await anext(aiter(sent), None)

@@ -187,4 +187,4 @@ def _complete(file: BinaryIO, session: StreamSession, output: OutputFormat, num_
 
 
 def _sign(path: Path, service: Service, output: OutputFormat) -> None:
-    path.write_bytes(service.provenance.signed(path.read_bytes(), output))
+    path.write_bytes(service.provenance.signed(path.read_bytes(), output.format))

@@ -18,6 +18,7 @@ from firstword.app.database import RETRY_AFTER_S, Database, DatabaseError, Schem
 from firstword.app.errors import InvalidRequest, PathNotFound, StoreFull, StoreUnavailable
 from firstword.app.speakers.interface import RequestKey
 
+DELETED_AT_ONCE: Final = 20  # items, of which each may have megabytes of audio
 MAX_UNFINISHED: Final = 20  # batches of one owner
 BATCHES_FILE: Final = "batches.sqlite3"
 REPLICA: Final = "replica-"  # and its name: a folder of audio that is not in the database yet
@@ -125,6 +126,10 @@ class Job:
     path: Path  # of the audio, once all of it is there
 
 
+class _MadeMeanwhile(Exception):
+    """Another server has taken the very request."""
+
+
 class BatchStore:
     """Thread-safe; every method may wait for a disk. One process at a time has the file; a database many
     servers, each of which speaks items of its own, and those of one that died.
@@ -188,10 +193,15 @@ class BatchStore:
         """
         id = f"batch_{secrets.token_hex(12)}"
         database = self._file()
-        with database.writing():
-            made = None if request is None else self._made_with(owner, request)
-            if made is None:
-                self._insert(id, owner, items, request)
+        try:
+            with database.writing():
+                made = None if request is None else self._made_with(owner, request)
+                if made is None:
+                    self._insert(id, owner, items, request)
+        except _MadeMeanwhile:
+            assert request is not None
+            with database.reading():
+                made = self._made_with(owner, request)
         return self.get(made or id)
 
     def _made_with(self, owner: str, request: RequestKey) -> str | None:
@@ -211,7 +221,7 @@ class BatchStore:
         return str(id)
 
     def _insert(self, id: str, owner: str, items: Sequence[NewItem], request: RequestKey | None) -> None:
-        """Within a transaction."""
+        """Within a transaction, which is to be undone where it raises _MadeMeanwhile."""
         database = self._file()
         num_batches, unfinished = database.execute(
             """SELECT count(*), count(*) FILTER (WHERE EXISTS (SELECT 1 FROM items i
@@ -237,10 +247,13 @@ class BatchStore:
             ),
         )
         if request is not None:
-            database.execute(
-                "INSERT INTO batch_keys (owner, key, digest, batch) VALUES (?, ?, ?, ?)",
+            kept = database.execute(
+                """INSERT INTO batch_keys (owner, key, digest, batch) VALUES (?, ?, ?, ?)
+                ON CONFLICT (owner, key) DO NOTHING""",
                 (owner, request.key, request.digest, batch),
             )
+            if not kept.rowcount:
+                raise _MadeMeanwhile
         database.announce()
 
     def get(self, id: str) -> Batch:
@@ -404,14 +417,50 @@ class BatchStore:
             )
             if cancelled.rowcount:
                 database.execute("UPDATE batches SET is_cancelled = 1 WHERE id = ?", (id,))
+            database.announce()
         self._wanted_bytes = 0
 
-    def delete(self, id: str) -> None:
-        """Forget the batch and its texts. Its audio stays until `remove_files`, or the next start."""
+    def unwanted(self, spoken: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+        """Return which of these items, by batch and number, were cancelled or deleted by any server."""
         database = self._file()
+        with database.reading():
+            return [
+                (id, number)
+                for id, number in spoken
+                if database.execute(
+                    """SELECT 1 FROM items WHERE state = 'running' AND number = ?
+                    AND batch = (SELECT number FROM batches WHERE id = ?)""",
+                    (number, id),
+                ).fetchone()
+                is None
+            ]
+
+    def delete(self, id: str) -> None:
+        """Forget the batch and its texts. Its audio stays until `remove_files`, or the next start.
+
+        In a shared database some items at a time: no statement may take long. What is left where the
+        database fails is a cancelled batch with fewer items.
+        """
+        database = self._file()
+        if self.is_shared:
+            self.cancel(id)
+            while self._delete_some(id):
+                pass
         with database.writing(erases=True):
             database.execute("DELETE FROM batches WHERE id = ?", (id,))
+            database.announce()
         self._wanted_bytes = 0
+
+    def _delete_some(self, id: str) -> bool:
+        """Delete items of a shared batch with their audio; return whether there were any."""
+        database = self._file()
+        with database.writing(erases=True):
+            deleted = database.execute(
+                """DELETE FROM items i USING batches b WHERE b.id = ? AND i.batch = b.number AND i.number IN
+                (SELECT number FROM items WHERE batch = b.number ORDER BY number LIMIT ?)""",
+                (id, DELETED_AT_ONCE),
+            )
+        return deleted.rowcount > 0
 
     def remove_files(self, id: str) -> None:
         """Remove the audio of a batch that was deleted."""

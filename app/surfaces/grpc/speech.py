@@ -21,7 +21,7 @@ from firstword.app.http.session import StreamSession
 from firstword.app.http.spoken import SpokenAudio
 from firstword.app.http.streaming import resolve_output_format
 from firstword.app.http.surface import RpcMethod
-from firstword.app.speakers.interface import SpeakerInfo
+from firstword.app.speakers.interface import SentRecording, SpeakerInfo
 
 SpeechEvent = message("firstword.v1.SpeechEvent")
 Started = message("firstword.v1.Started")
@@ -58,7 +58,10 @@ class SpeechService:
         service = self._service
         body = _validated(SpeechBody, {"text": "", **_set_fields(request)})
         output = resolve_output_format(body.format, body.sample_rate, body.speed, service)
-        session = StreamSession(service, body.request(call.request_id, "grpc", call.client), call.received_s)
+        reference = await body.reference(service.limits.max_reference_bytes)
+        delivery = body.delivery(context=body.context)
+        synthesis = body.request(call.request_id, "grpc", call.client, reference, delivery)
+        session = StreamSession(service, synthesis, call.received_s)
         session.cancel_reason = "disconnect"
         call.session = session
         await call.send_id()
@@ -140,7 +143,8 @@ class Conversation:
             if kind == "start":
                 if self._context is not None:
                     raise InvalidRequest("`start` came twice; it is the first message of a call", "start")
-                self._open(_validated(ws.Start, _set_fields(request.start)))
+                start = _validated(ws.Start, _set_fields(request.start))
+                self._open(start, await start.reference(self._service.limits.max_reference_bytes))
                 continue
             context = self._opened()
             if kind is None or not context.takes_text:
@@ -164,11 +168,11 @@ class Conversation:
     def _opened(self) -> Context:
         return self._open(ws.Start.model_validate({})) if self._context is None else self._context
 
-    def _open(self, start: ws.Start) -> Context:
+    def _open(self, start: ws.Start, reference: SentRecording | None = None) -> Context:
         sender = EventSender(self._call)
         call = self._call
         peer = Peer(call.client, "grpc", request_id=call.request_id)
-        context = Context(start, self._service, peer, sender, is_explicit=True)
+        context = Context(start, self._service, peer, sender, True, reference)
         self._context = context
         self._has_begun.set()
         return context
@@ -255,7 +259,10 @@ def _set_fields(request: Any) -> dict[str, Any]:
     format pcm."""
     fields = {descriptor.name: value for descriptor, value in request.ListFields()}
     fields.pop("voice", None)
-    return {"format": "pcm", **{field.name: value for field, value in request.voice.ListFields()}, **fields}
+    voice = {descriptor.name: value for descriptor, value in request.voice.ListFields()}
+    if "lexicon" in voice:
+        voice["lexicon"] = dict(voice["lexicon"])
+    return {"format": "pcm", **voice, **fields}
 
 
 def _validated(kind: type[Fields], given: Mapping[str, Any]) -> Fields:

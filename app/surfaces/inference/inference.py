@@ -23,6 +23,7 @@ from firstword.app.http.schemas import VoiceFields
 from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
 from firstword.app.speakers.interface import SentRecording, checked_transcript
+from firstword.app.speech_options import SpeechOptions
 from firstword.app.surfaces.inference.models import (
     MEL_HZ,
     REFERENCE_HZ,
@@ -40,7 +41,10 @@ SessionKey = tuple[str, str, str]
 """Of a session of token2wav: its client, the host that asks and the request's id."""
 
 _PROMPT_INPUTS: Final = ("prompt_speech_tokens", "prompt_speech_feat", "prompt_spk_embedding")
-_VOICE_PARAMETERS = ("speaker", "language", "instruct", "seed")
+_VOICE_PARAMETERS: Final = (
+    *("speaker", "language", "instruct", "seed", "voice_mode", "cache"),
+    *SpeechOptions.model_fields,
+)
 
 
 @dataclass(slots=True, eq=False)

@@ -42,6 +42,7 @@ KERNEL_LAUNCHERS = (  # of Triton, compiled and interpreted
 
 Call = Callable[..., Any]
 _Operands = (torch._C.TensorBase, torch.Generator)  # in a fraction of the time that `Tensor` takes
+_NUMBERS = frozenset((int, float, bool, str, type(None), torch.dtype, torch.device))  # asked first: most are
 
 
 class MixedDevices(RuntimeError):
@@ -101,6 +102,10 @@ class PretendedTensor(Tensor):
 
 
 class _Mode(TorchDispatchMode):
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # nothing is compiled here, and to import the compiler takes seconds
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
@@ -112,6 +117,7 @@ class PretendedGpu:
 
     def __init__(self) -> None:
         self.ledger = Ledger()
+        self.computes_replays = True  # else a graph's output stays what it was while it was recorded
         self._tape = threading.local()
         self._recording_thread: str | None = None
         self._pinned: dict[int, Tensor] = {}  # by their memory; kept, so that no other tensor gets it
@@ -324,9 +330,11 @@ class _Graph:
         self.entries: list[_Entry] = []
 
     def replay(self) -> None:
-        ledger = _gpu().ledger
-        ledger.now.replays += 1
-        ledger.now.nodes += sum(entry.is_kernel for entry in self.entries)
+        gpu = _gpu()
+        gpu.ledger.now.replays += 1
+        gpu.ledger.now.nodes += sum(entry.is_kernel for entry in self.entries)
+        if not gpu.computes_replays:
+            return
         with _disable_current_modes():
             for entry in self.entries:
                 entry.replay()
@@ -418,6 +426,8 @@ def _tensors(given: Any) -> list[Any]:
     """Every tensor and generator among arguments, those of lists and of keywords too."""
     found: list[Any] = []
     for one in given:
+        if type(one) in _NUMBERS:
+            continue
         if isinstance(one, _Operands):
             found.append(one)
         elif type(one) in (list, tuple):

@@ -222,8 +222,10 @@ class Grpc(SpeakingSurface):
                 return Refused(code, error.details() or "", trailing.get("retry-after"))
 
     async def called(self, channel: Any, text: str, metadata: Any, options: dict[str, Any]) -> Spoken:
-        timestamps = options.pop("timestamps", "")
-        request = message("firstword.v1.SynthesizeRequest")(text=text, voice=options, timestamps=timestamps)
+        own = {name: options.pop(name) for name in ("timestamps", "normalize", "context") if name in options}
+        if "reference_audio" in options:
+            options["reference_audio"] = base64.b64decode(options["reference_audio"])
+        request = message("firstword.v1.SynthesizeRequest")(text=text, voice=options, **own)
         audio, words = b"", []
         async for event in method_of(channel, SPEECH, "Synthesize")(request, metadata=metadata):
             audio += event.audio.data
@@ -239,11 +241,10 @@ class InferenceGrpc(Grpc):
         request = message("inference.ModelInferRequest")(model_name="cosyvoice2")
         request.inputs.add(name="target_text", datatype="BYTES", shape=[1, 1])
         request.inputs[0].contents.bytes_contents.append(text.encode())
+        kinds = {bool: "bool_param", int: "int64_param", float: "double_param", str: "string_param"}
         for name, value in options.items():
-            if isinstance(value, int):
-                request.parameters[name].int64_param = value
-            else:
-                request.parameters[name].string_param = value
+            sent = json.dumps(value) if isinstance(value, dict) else value
+            setattr(request.parameters[name], kinds[type(sent)], sent)
         response = await method_of(channel, INFERENCE, "ModelInfer")(request, metadata=metadata)
         samples = np.frombuffer(response.raw_output_contents[0], np.float32)
         return Spoken(to_pcm16(samples).tobytes())

@@ -132,6 +132,28 @@ async def test_messages_that_do_not_come_keep_no_other_client_waiting(key_file: 
     assert listed.speakers
 
 
+async def test_messages_that_do_not_come_do_not_keep_their_own_client_waiting(
+    key_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_limits, "QUICK_MESSAGE_S", 0.01)
+    async with grpc_serving(make_services(keys=KeyRing(file=key_file))) as rpc:
+        calls = [held(rpc, REGISTER, ENROLS) for _ in range(10)]
+        refused = [asyncio.create_task(refusal_of(call)) for call in calls]
+        async with asyncio.timeout(10):
+            while sum(one.done() for one in refused) < 8:  # noqa: ASYNC110  two may come slowly
+                await asyncio.sleep(0.01)
+            listed = await rpc.speech("ListSpeakers")(ListSpeakersRequest(), metadata=ENROLS)
+        assert {one.result() for one in refused if one.done()} == {
+            (grpc.StatusCode.UNAVAILABLE, "overloaded")
+        }
+        assert sum(not one.done() for one in refused) == 2
+        for one in refused:
+            one.cancel()
+        for call in calls:
+            call.cancel()
+    assert listed.speakers
+
+
 async def test_watches_without_end_shut_nobody_out() -> None:
     async with grpc_serving(make_services()) as rpc:
         watch = rpc.channel.unary_stream(WATCH)

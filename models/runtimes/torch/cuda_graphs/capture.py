@@ -26,7 +26,7 @@ def graph_memory(device: torch.device) -> Any:
     return torch.cuda.graph_pool_handle() if device.type == "cuda" else None
 
 
-def captured(run: Run, device: torch.device, warm_ups: int = WARM_UPS, memory: Any = None) -> Run:
+def captured(run: Run, device: torch.device, warm_ups: int | None = None, memory: Any = None) -> Run:
     """Return what replays `run`: of a GPU's its output always lies in the same memory.
 
     `run` is called a few times here, so it has to leave nothing behind that a later run would not overwrite.
@@ -36,7 +36,7 @@ def captured(run: Run, device: torch.device, warm_ups: int = WARM_UPS, memory: A
     if device.type != "cuda":
         return run
     with RECORDING:
-        return _recorded(run, device, warm_ups, memory)
+        return _recorded(run, device, WARM_UPS if warm_ups is None else warm_ups, memory)
 
 
 def _recorded(run: Run, device: torch.device, warm_ups: int, memory: Any) -> Run:

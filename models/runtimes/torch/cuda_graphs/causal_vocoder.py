@@ -130,14 +130,14 @@ class GraphedCausalVocoder(CausalVocoder):
         self._device = next(hift.parameters()).device
         self._recorded: dict[tuple[int, CausalShape], _Recorded | None] = {}
         self._memory, self._turns = graph_memory(self._device), Turns()
-        self._fields = StateFields(self._after_silence())
+        self._silence = self._after_silence()
+        self._fields = StateFields(self._silence)
 
     @torch.inference_mode()
     def record(self, first_frames: Sequence[int], hop_frames: int, batches: Sequence[int]) -> None:
         """Record first pieces of so many frames and all following ones, for so many streams."""
         lookahead = self.hift.config.lookahead_frames
-        lead = self._after_silence()
-        lead_frames = lead.num_f0_frames - lead.num_generated_frames
+        lead_frames = self._silence.num_f0_frames - self._silence.num_generated_frames
         shapes = [CausalShape(frames, 0, True, False) for frames in first_frames if frames > lookahead]
         shapes.append(CausalShape(lookahead + hop_frames, lead_frames, False, False))
         for shape in shapes:
@@ -196,8 +196,7 @@ class GraphedCausalVocoder(CausalVocoder):
         like = self.hift.generator.conv_pre.weight
         mel = torch.zeros(batch, NUM_MELS, shape.num_frames - lookahead, device=like.device)
         starts = torch.zeros(batch, dtype=torch.long, device=like.device)
-        silence = self._fields.flatten(self._after_silence())
-        states = silence.repeat(batch, 1)  # (B, N)
+        states = self._fields.flatten(self._silence).repeat(batch, 1)  # (B, N)
         vocoder = _AtStarts(self.hift)
         vocoder.starts = starts
         before = CausalState() if shape.is_first else CausalState(None, 1 + shape.f0_lead_frames, 1)
@@ -207,24 +206,23 @@ class GraphedCausalVocoder(CausalVocoder):
                 return CausalState()
             return self._fields.unflatten(row, before.num_f0_frames, before.num_generated_frames)
 
+        sizes: list[int] = []
+
         def run() -> Tensor:
             chunks = [MelChunk(given(row), piece, False) for row, piece in zip(states, mel, strict=True)]
             made = vocoder.step(chunks)
+            samples, after = made[0]
+            num_f0_frames = after.num_f0_frames - before.num_f0_frames
+            sizes[:] = len(samples), num_f0_frames, after.num_generated_frames - before.num_generated_frames
             rows = [
                 torch.cat([samples.view(torch.uint8), self._fields.flatten(state)]) for samples, state in made
             ]
             return torch.stack(rows)
 
-        samples, after = vocoder.step([MelChunk(given(states[0]), mel[0], False)] * batch)[0]
-        return _Recorded(
-            captured(run, like.device, memory=self._memory),
-            states,
-            mel,
-            starts,
-            len(samples),
-            after.num_f0_frames - before.num_f0_frames,
-            after.num_generated_frames - before.num_generated_frames,
-        )
+        replay = captured(run, like.device, memory=self._memory)
+        if not sizes:
+            run()  # on a CPU nothing ran yet
+        return _Recorded(replay, states, mel, starts, *sizes)
 
     @torch.inference_mode()
     def _after_silence(self) -> CausalState:

@@ -1,0 +1,169 @@
+"""Speakers and stages of engines in other processes, for a server in front of them. Free of torch."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firstword.app.audio.dsp import Samples
+from firstword.app.clients import STRANGER, Access, Client
+from firstword.app.core.interface import SpeechPrompt
+from firstword.app.errors import Restarting
+from firstword.app.hosts.ray.messages import EngineGone, Failed, Link, Opened, StagesInfo
+from firstword.app.hosts.ray.remote import OPENS_WITHIN_S, RESTARTING, call
+from firstword.app.speakers.interface import SentRecording, SpeakerInfo
+from firstword.app.speakers.listing import SpeakerListing
+from firstword.app.speakers.shared_store import SharedSpeakerStore
+
+
+class RemoteSpeakers(SpeakerListing):
+    """`Speakers`: the list is the database's, and an engine reads recordings."""
+
+    def __init__(
+        self,
+        link: Link,
+        store: SharedSpeakerStore,
+        builtin: Mapping[str, SpeakerInfo],
+        builtin_names: Mapping[str, str],
+        default_speaker: str | None,
+    ) -> None:
+        super().__init__(store, builtin, builtin_names, default_speaker)
+        self._link = link
+        self._infos_of_builtin = builtin
+        self._shared = store
+
+    async def enrol(
+        self,
+        name: str,
+        recording: bytes,
+        transcript: str = "",
+        language: str | None = None,
+        *,
+        client: Client = STRANGER,
+        access: Access | None = None,
+        lexicon: Mapping[str, str] | None = None,
+    ) -> SpeakerInfo:
+        named = {"client": client, "access": access, "lexicon": lexicon}
+        return await self._registered("enrol", name, recording, transcript, language, **named)
+
+    async def import_bundle(
+        self,
+        bundle: bytes,
+        name: str | None = None,
+        *,
+        client: Client = STRANGER,
+        access: Access | None = None,
+    ) -> SpeakerInfo:
+        return await self._registered("import_bundle", bundle, name, client=client, access=access)
+
+    async def _registered(self, method: str, *given: Any, **named: Any) -> SpeakerInfo:
+        key = self._request.get()
+        info: SpeakerInfo = await call(self._link, "", "speakers", method, *given, **named, request_key=key)
+        await asyncio.to_thread(self._shared.refresh)  # who registered it finds it at once
+        return info
+
+    async def export(self, name: str, *, client: Client = STRANGER) -> bytes:
+        bundle: bytes = await call(self._link, "", "speakers", "export", name, client=client)
+        return bundle
+
+    async def source_tokens(self, recording: SentRecording) -> tuple[int, ...]:
+        tokens: tuple[int, ...] = await call(self._link, "", "speakers", "source_tokens", recording)
+        return tokens
+
+    def _builtin_info(self, name: str) -> SpeakerInfo:
+        return self._infos_of_builtin[name]
+
+    def _is_ready(self, id: int) -> bool:
+        return False  # which engine would say
+
+    def _deleted(self, id: int) -> None:
+        """The engines hear of it from the database."""
+
+
+class RemoteStages:
+    """The `Stages` of whichever engine has room."""
+
+    def __init__(self, link: Link, info: StagesInfo) -> None:
+        self._link = link
+        self._info = info
+
+    @property
+    def family(self) -> str:
+        return self._info.family
+
+    @property
+    def gives_mel(self) -> bool:
+        return self._info.gives_mel
+
+    @property
+    def lookahead_tokens(self) -> int:
+        return self._info.lookahead_tokens
+
+    @property
+    def chunk_tokens(self) -> int:
+        return self._info.chunk_tokens
+
+    async def speech_tokens(self, samples: Samples, sample_rate_hz: int) -> list[int]:
+        tokens: list[int] = await call(self._link, "", "stages", "speech_tokens", samples, sample_rate_hz)
+        return tokens
+
+    async def embedding(self, samples: Samples, sample_rate_hz: int) -> NDArray[np.float32]:
+        found: NDArray[np.float32] = await call(
+            self._link, "", "stages", "embedding", samples, sample_rate_hz
+        )
+        return found
+
+    async def open_tokens(
+        self, prompt: SpeechPrompt | None, first_hop_tokens: int | None
+    ) -> "RemoteTokenSession":
+        session = RemoteTokenSession(self._link.stream("", 0, "speak_tokens", prompt, first_hop_tokens))
+        await session.open()
+        return session
+
+    async def vocode(self, mel: NDArray[np.float32], is_last: bool, deadline_s: float) -> Samples:
+        samples: Samples = await call(self._link, "", "stages", "vocode", mel, is_last, deadline_s)
+        return samples
+
+
+class RemoteTokenSession:
+    """A `TokenSession` at one engine."""
+
+    def __init__(self, items: AsyncGenerator[list[Any], None]) -> None:
+        self._items = items
+        self._input: asyncio.StreamWriter | None = None  # None: not open, or closed
+        self._closing: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        opened = await self._next(OPENS_WITHIN_S)
+        assert isinstance(opened, Opened), opened
+        try:
+            _, self._input = await asyncio.open_connection(opened.host, opened.port)
+        except OSError:
+            raise Restarting(RESTARTING, 1) from None
+        self._input.write(f"{opened.token}\n".encode())
+
+    async def step(self, tokens: Sequence[int], is_last: bool, deadline_s: float) -> NDArray[np.float32]:
+        assert self._input is not None, "open"
+        self._input.write(json.dumps(("step", list(tokens), is_last, deadline_s)).encode() + b"\n")
+        found: NDArray[np.float32] = await self._next(None)
+        return found
+
+    def close(self) -> None:
+        if self._input is not None:
+            self._input.close()
+            self._input = None
+        self._closing = asyncio.create_task(self._items.aclose())
+
+    async def _next(self, limit_s: float | None) -> Any:
+        """Raises what the engine raises, and Restarting."""
+        try:
+            async with asyncio.timeout(limit_s):
+                (item,) = await anext(self._items)
+        except (EngineGone, StopAsyncIteration, TimeoutError):
+            raise Restarting(RESTARTING, 1) from None
+        if isinstance(item, Failed):
+            raise item.error
+        return item

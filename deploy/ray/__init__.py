@@ -1,0 +1,1 @@
+"""Firstword on Ray Serve."""

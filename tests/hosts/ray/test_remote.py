@@ -1,0 +1,267 @@
+"""A server whose engines are in other processes: what passes between them, and what a death does."""
+
+import asyncio
+import pickle
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from firstword.app.clients import ANYBODY
+from firstword.app.core.interface import (
+    Audio,
+    EngineStatus,
+    Flushed,
+    SpeechPrompt,
+    StreamEvent,
+    SynthesisRequest,
+    SynthesisStream,
+)
+from firstword.app.core.request import Delivery, VoiceChoice
+from firstword.app.errors import (
+    Draining,
+    InvalidRequest,
+    Overloaded,
+    Restarting,
+    SpeakerNotFound,
+    TextTooLong,
+)
+from firstword.app.hosts.ray.remote import RemoteEngine, call
+from firstword.app.hosts.ray.remote_parts import RemoteStages
+from firstword.app.options import Sampling
+from firstword.app.speakers.interface import SentRecording
+from firstword.app.text.marks import Reading
+from tests.hosts.ray.local_link import LocalLink, copied, linked
+from tests.support.fake_engine import FakeEngine, speech
+from tests.support.fake_speakers import FakeSpeakers
+from tests.support.toy_engine import ToyEngine, asked, asked_in_pieces
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def remote(*engines: FakeEngine) -> AsyncIterator[tuple[RemoteEngine, LocalLink]]:
+    async with linked(*engines) as link:
+        yield RemoteEngine(link, FakeSpeakers(), await link.describe()), link
+
+
+async def heard(stream: SynthesisStream) -> list[StreamEvent]:
+    async with asyncio.timeout(30):
+        return [event async for event in stream]
+
+
+def samples_of(events: list[StreamEvent]) -> np.ndarray:
+    return np.concatenate([event.samples for event in events if isinstance(event, Audio)])
+
+
+def num_files() -> int:
+    """Those that this process has open, where the system tells."""
+    folder = Path("/proc/self/fd")
+    return len(list(folder.iterdir())) if folder.exists() else 0
+
+
+def test_a_request_passes_whole_to_another_process() -> None:
+    request = SynthesisRequest(
+        "one",
+        "http",
+        text="Some text.",
+        pauses=frozenset({3}),
+        voice=VoiceChoice("anna", mode="instruct", instruct="softly", language="en"),
+        reading=Reading(lexicon={"GIF": "jif"}),
+        sampling=Sampling(),
+        seed=3,
+        delivery=Delivery(wants_words=True),
+        client=ANYBODY,
+    )
+    assert copied(request) == request
+    recorded = replace(request, voice=VoiceChoice(reference=SentRecording(b"a sound", "Words.")))
+    assert copied(recorded).voice.reference.content == b"a sound"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Overloaded("full", 3),
+        InvalidRequest("no", "text"),
+        TextTooLong("long", "text"),
+        SpeakerNotFound("who"),
+    ],
+)
+def test_an_error_passes_with_all_that_it_says(error: Exception) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.__dict__) == (type(error), str(error), error.__dict__)
+
+
+async def test_a_stream_sounds_as_in_the_engines_own_process_and_counts_the_same() -> None:
+    async with ToyEngine() as toy, linked(toy.engine) as link:
+        engine = RemoteEngine(link, FakeSpeakers(), await link.describe())
+        request = asked("Some text. And more.", seed=1)
+        async with toy.engine.open(request) as here, engine.open(request) as there:
+            ours, theirs = await heard(here), await heard(there)
+        assert samples_of(ours).tolist() == samples_of(theirs).tolist()
+        counts = ("characters", "speech_tokens", "audio_samples", "word_times", "warnings", "flow_s")
+        assert [getattr(here.stats, name) for name in counts] == [
+            getattr(there.stats, name) for name in counts
+        ]
+        for num_samples in range(0, len(samples_of(ours)), 250):
+            assert there.spoken_text(num_samples) == here.spoken_text(num_samples)
+
+
+async def test_text_that_is_pushed_into_a_running_stream_reaches_its_engine_in_order() -> None:
+    own = FakeEngine()
+    async with remote(FakeEngine(), own) as (engine, _):
+        stream = engine.open(asked_in_pieces("continuous", speaker="hum"))
+        stream.push_text("be")
+        async with stream:
+            stream.push_text("fore")
+            stream.flush()
+            events = stream.__aiter__()
+            first = [await anext(events) for _ in range(7)]
+            stream.push_text(" and after")
+            stream.finish_text()
+            rest = [event async for event in events]
+        assert isinstance(first[-1], Flushed)
+        assert samples_of([*first, *rest]).tolist() == speech("before and after").tolist()
+        assert own.streams[0].text == "before and after"  # of the engine that the name leads to
+
+
+async def test_an_engine_that_dies_ends_its_streams_and_the_next_text_is_spoken_elsewhere() -> None:
+    one, other = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=2), FakeEngine()
+    async with remote(one, other) as (engine, link):
+        async with engine.open(asked("Some text.", speaker="anna")) as stream:
+            events = stream.__aiter__()
+            await anext(events)
+            link.dead[0].set()
+            with pytest.raises(Restarting):
+                [event async for event in events]
+        async with engine.open(asked("Again.", speaker="anna")) as stream:
+            assert samples_of(await heard(stream)).tolist() == speech("Again.").tolist()
+        assert len(other.streams) == 1
+        assert link.num_open == 0
+
+
+async def test_two_hundred_deaths_leave_no_stream_task_or_connection() -> None:
+    own = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=1)
+    async with remote(own) as (engine, link):
+
+        async def killed_one() -> None:
+            async with engine.open(asked("Some text.")) as stream:
+                events = stream.__aiter__()
+                await anext(events)
+                link.dead[0].set()
+                with pytest.raises(Restarting):
+                    await anext(events)
+            link.dead[0].clear()
+
+        await killed_one()
+        await asyncio.sleep(0.01)
+        before = len(asyncio.all_tasks()), num_files()
+        for _ in range(200):
+            await killed_one()
+        await asyncio.sleep(0.01)
+        assert (link.num_open, own.open_streams, engine._streams) == (0, [], set())
+        assert link.sides[0].num_streams == 0
+        assert (len(asyncio.all_tasks()), num_files()) == before
+
+
+async def test_a_stream_goes_to_the_next_engine_while_its_own_has_no_room() -> None:
+    class FullEngine(FakeEngine):
+        async def wait_for_free_slot(self) -> None:
+            await asyncio.Event().wait()
+
+    full, other = FullEngine(), FakeEngine()
+    async with remote(full, other) as (engine, _):
+        async with engine.open(asked("Hi.", speaker="anna")) as stream:
+            await heard(stream)
+        assert (len(full.streams), len(other.streams)) == (0, 1)
+    async with remote(full) as (engine, _):  # the only one: it waits there
+        async with engine.open(asked("Hi.", speaker="anna")) as stream:
+            await heard(stream)
+        assert len(full.streams) == 1
+
+
+async def test_a_stream_that_is_cancelled_or_left_is_freed_at_its_engine() -> None:
+    own = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=1)
+    async with remote(own) as (engine, link):
+        for reason in ("client_cancel", None):
+            async with engine.open(asked("Some text.")) as stream:
+                await anext(stream.__aiter__())
+                if reason is not None:
+                    stream.cancel(reason)
+                    assert await heard(stream) == []
+            async with asyncio.timeout(5):
+                await own.streams[-1].closed.wait()
+        assert own.open_streams == []
+        assert link.num_open == 0
+        assert not engine._streams
+
+
+async def test_a_request_that_no_engine_answers_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("firstword.app.hosts.ray.remote.OPENS_WITHIN_S", 0.01)
+    async with remote(FakeEngine()) as (engine, link):
+
+        async def speak(*given: object):
+            await asyncio.Event().wait()
+            yield []
+
+        link.sides[0].speak = speak
+        with pytest.raises(Restarting):
+            async with engine.open(asked("Hi.")):
+                pass
+
+
+async def test_an_engine_far_ahead_of_its_listener_waits() -> None:
+    own = FakeEngine(samples_per_character=12_000)  # half a second
+    async with remote(own) as (engine, _), engine.open(asked("x" * 12)) as stream:
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert own.streams[0].num_chunks <= 6
+        assert len(await heard(stream)) == 12
+
+
+async def test_errors_status_and_draining_are_those_of_the_engines() -> None:
+    refusing = FakeEngine(refusal=Overloaded("full", 7), status=EngineStatus(False, "warming up"))
+    async with remote(refusing) as (engine, _):
+        assert (engine.status, engine.max_streams) == (EngineStatus(False, "warming up"), 8)
+        with pytest.raises(Overloaded, match="full"):
+            async with engine.open(asked("Hi.")):
+                pass
+        with pytest.raises(SpeakerNotFound):
+            engine.open(asked("Hi.", speaker="nobody"))
+        await engine.drain(0)
+        with pytest.raises(Draining):
+            async with engine.open(asked("Hi.")):
+                pass
+
+
+async def test_tokens_texts_and_stages_are_asked_of_an_engine() -> None:
+    async with remote(FakeEngine()) as (engine, link):
+        listed = [one.ids async for one in engine.list_tokens(asked("Hi"))]
+        assert listed == [(ord("H"),), (ord("i"),)]
+        assert (await engine.read_text(asked("Hi"))).parts[0].spoken == "Hi"
+        with pytest.raises(SpeakerNotFound):
+            await call(link, "", "speakers", "export", "nobody", client=ANYBODY)
+        stages = RemoteStages(link, (await link.describe())[0].stages)
+        prompt = SpeechPrompt(np.zeros(2, np.int64), np.zeros((4, 80), np.float32), np.zeros(192, np.float32))
+        session = await stages.open_tokens(prompt, None)
+        assert len(await session.step([1, 2, 3, 4], True, 0.0)) > 0
+        session.close()
+        await session._closing
+        assert link.sides[0]._parts.stages.open_sessions == []
+
+
+def test_a_server_in_front_of_engines_needs_no_torch() -> None:
+    modules = ("app.hosts.ray.remote", "app.hosts.ray.remote_parts", "app.service", "app.http.app")
+    program = (
+        "import sys; sys.modules['torch'] = None\n"
+        + "\n".join(f"import firstword.{name}" for name in modules)
+        + "\nfrom firstword.app.settings import load_settings"
+        + "\nfirstword.app.service.surfaces_of(load_settings(grpc_port=0))"
+        + "\nassert not [name for name in sys.modules if name.startswith('firstword.models')]"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

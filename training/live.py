@@ -1,0 +1,111 @@
+"""`python -m training.live ws://localhost:8000`: what a stop in mid-sentence or a leading mark costs.
+
+A running server speaks each sentence whole, flushed and paused behind a quarter, a half and three quarters of
+its words, by each of its speakers, and once behind each leading mark; Whisper tiny.en counts what is wrong.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from urllib.request import urlopen
+
+import numpy as np
+from rich.progress import track
+from websockets.sync.client import connect
+
+from training.judge.recognise import Whisper
+from training.judge.words import fewest_errors
+from training.report import show
+from training.teachers.spoken import SAMPLE_RATE_HZ, Samples
+from training.text.corpus import evaluation_sentences
+
+PLACES = 0.25, 0.5, 0.75  # shares of a sentence's words
+MARKS = "...", "… ", "— ", "- ", ", ", '"', "(", "* "
+_DRAWS = 2000  # of the bootstrap
+
+Counts = tuple[int, int]  # errors, words
+
+
+def speak(url: str, pieces: Sequence[str], ways: dict[str, object], flushes: bool = False) -> Samples:
+    """Return the samples (n,) of one context. flushes: behind each piece but the last.
+
+    Raises RuntimeError with the server's error.
+    """
+    spoken = b""
+    with connect(f"{url}/tts/stream", max_size=None) as socket:
+        socket.send(json.dumps({"type": "start", **ways}))
+        for number, piece in enumerate(pieces):
+            if number and flushes:
+                socket.send(json.dumps({"type": "flush"}))
+            socket.send(json.dumps({"type": "text", "text": piece}))
+        socket.send(json.dumps({"type": "end"}))
+        for message in socket:
+            if isinstance(message, bytes):
+                spoken += message
+                continue
+            event = json.loads(message)
+            if event["type"] == "error":
+                raise RuntimeError(str(event["error"]))
+            if event["type"] == "done":
+                break
+    return np.frombuffer(spoken, "<i2").astype(np.float32) / np.float32(32768)
+
+
+def ways_of(url: str, text: str, mark: str, voice: dict[str, object]) -> Iterator[tuple[str, Samples]]:
+    """Give each way's name with its samples, "whole" first."""
+    yield "whole", speak(url, [text], voice)
+    words = text.split(" ")
+    for place in PLACES:
+        head = " ".join(words[: max(1, round(place * len(words)))]) + " "
+        yield "flushed", speak(url, [head, text[len(head) :]], voice, flushes=True)
+        yield "paused", speak(url, [text], {**voice, "pauses": [len(head) - 1]})
+    yield "behind a mark", speak(url, [mark + text], voice)
+
+
+def difference(errors: Sequence[Counts], whole: Sequence[Counts]) -> tuple[float, float, float]:
+    """Errors and words of the same texts in the same order -> WER more than whole, and 95 % of its draws."""
+    a, b = np.array(errors, float), np.array(whole, float)
+    rng = np.random.default_rng(0)
+    draws = [slice(None), *rng.integers(len(a), size=(_DRAWS, len(a)))]
+    found = [a[draw, 0].sum() / a[draw, 1].sum() - b[draw, 0].sum() / b[draw, 1].sum() for draw in draws]
+    low, high = np.quantile(found[1:], (0.025, 0.975))
+    return float(found[0]), float(low), float(high)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("url", help="of a server, ws://…")
+    parser.add_argument("--sentences", type=int, default=20, metavar="N")
+    given = parser.parse_args()
+    with urlopen(given.url.replace("ws", "http", 1) + "/speakers") as answer:
+        speakers = [one["name"] for one in json.load(answer)["speakers"]]
+    every = evaluation_sentences()
+    texts = every[:: len(every) // given.sentences][: given.sentences]
+    whisper = Whisper()
+    told: dict[str, list[Counts]] = {}
+    beside: dict[str, list[Counts]] = {}  # the same texts whole
+
+    asked = [(number, text, speaker) for number, text in enumerate(texts) for speaker in speakers]
+    for place, (number, text, speaker) in enumerate(track(asked, "speaking")):
+        whole: Counts | None = None
+        for way, samples in ways_of(
+            given.url, text, MARKS[place % len(MARKS)], {"speaker": speaker, "seed": number}
+        ):
+            heard = whisper(samples, SAMPLE_RATE_HZ)
+            counts = fewest_errors(text, heard)
+            whole = whole or counts
+            told.setdefault(way, []).append(counts)
+            beside.setdefault(way, []).append(whole)
+            if counts[0] > whole[0]:
+                show(f"{speaker}, {way}: {text} → {heard}")
+    show("| | texts | WER | more than whole, 95 % |\n|---|---|---|---|")
+    for way, counted in told.items():
+        wer = sum(errors for errors, _ in counted) / sum(words for _, words in counted)
+        more, low, high = difference(counted, beside[way])
+        show(f"| {way} | {len(counted)} | {wer:.4f} | {more:+.4f} ({low:+.4f} to {high:+.4f}) |")
+
+
+if __name__ == "__main__":
+    main()
