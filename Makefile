@@ -63,7 +63,7 @@ $(RAY_INSTALLED): pyproject.toml $(INSTALLED)
 	touch $@
 
 test-cluster: setup-ray
-	$(BIN)/python -m pytest -n 0 -m cluster tests/cluster -o log_cli=true -o log_cli_level=WARNING
+	$(BIN)/python -m pytest -n 0 -m cluster tests/cluster tests/chaos -o log_cli=true -o log_cli_level=WARNING
 
 # Debian's Chromium and what drives it, for tests/browser; as root.
 setup-browser: $(BROWSER_INSTALLED)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from filelock import FileLock, Timeout
 
 from firstword.app.audio.watermark import Watermark
+from firstword.app.clients import ANYBODY
 from firstword.app.core.interface import Engine, Stages
 from firstword.app.http.app import DrainingServer, build_app, raise_file_limit, server_config
 from firstword.app.http.auth import Authenticator
@@ -24,10 +25,11 @@ from firstword.app.provenance import open_provenance
 from firstword.app.settings import InvalidSettings, Settings
 from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.interface import Speakers, max_bundle_bytes
-from firstword.app.surfaces import conversion, provenance, speakers, text, tokens, tts
+from firstword.app.surfaces import conversion, cosyvoice, provenance, speakers, text, tokens, tts
 from firstword.app.surfaces.batches.surface import BatchSurface
 from firstword.app.surfaces.console import pages as console
 from firstword.app.surfaces.inference.surface import InferenceSurface
+from firstword.app.surfaces.openai.options import MAX_DESCRIBED
 from firstword.app.surfaces.openai.surface import OpenAISurface
 from firstword.app.surfaces.operations import OperationsSurface
 from firstword.app.surfaces.websocket import session as websocket
@@ -55,6 +57,7 @@ def surfaces_of(settings: Settings, postgres: "Postgres | None" = None) -> list[
         text.surface,
         OpenAISurface(settings.openai),
         conversion.surface,
+        cosyvoice.surface,
         provenance.surface,
         tokens.surface,
         speakers.surface,
@@ -167,7 +170,9 @@ async def own_engine(
         loading=loading,
         postgres=postgres,
     ) as parts:
-        parts.speakers.aliases = settings.openai.speakers_of_voices(parts.engine.info.default_speaker)
+        known, _ = await asyncio.to_thread(parts.speakers.page, ANYBODY, None, MAX_DESCRIBED)
+        default_speaker = parts.engine.info.default_speaker
+        parts.speakers.aliases = settings.openai.speakers_of_voices(default_speaker, known)
         yield parts
 
 

@@ -47,6 +47,7 @@ SPEECH_TOKENIZER_FILES: dict[Family, str] = {
 SPEAKER_ENCODER_FILE = "campplus.onnx"
 SPEAKER_TABLE_FILE = "spk2info.pt"
 TRAITS_FILE = "firstword.json"
+DESCRIPTIONS_FILE = "speakers.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,11 @@ class SamplingConfig:
     win_size: int = 10
     tau_r: float = 0.1
     temperature: float = 1.0  # divides the logits
+
+    @property
+    def min_repeats(self) -> int:
+        """How often an id has to be in the window to repeat."""
+        return math.ceil(self.win_size * self.tau_r)
 
 
 @dataclass(frozen=True, slots=True)

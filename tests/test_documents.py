@@ -32,10 +32,13 @@ PAGE_NAMES = (
     "architecture",
     "configuration",
     "fine-tuning",
+    "from-cosyvoice",
+    "from-openai",
     "nvidia",
     "console",
     "operations",
     "performance",
+    "provenance",
     "python",
     "speakers",
 )
@@ -145,7 +148,8 @@ def test_pages_name_every_route() -> None:
     paths = {route.path.replace("/versions/{version}", "") for route in routes} - {
         "/v1",
         "/v1/models/{model:path}",
-    }  # probes of OpenAI's clients
+        "/favicon.ico",
+    }  # probes of OpenAI's clients, and of browsers
     assert {path for path in paths if f"{path}`" not in text and f"{path}?" not in text} == set()
 
 

@@ -13,7 +13,7 @@ import pytest
 import soundfile
 
 ROOT = Path(__file__).parent.parent
-SOURCES = ("pyproject.toml", "README.md", "firstword", "app", "bench", "finetune", "models")
+SOURCES = ("pyproject.toml", "README.md", "firstword", "app", "bench", "clients", "finetune", "models")
 
 pytestmark = pytest.mark.slow
 
@@ -70,6 +70,8 @@ def test_everything_is_under_firstword(wheel: Path) -> None:
     assert "firstword/models/builtin/firstword.json" in names
     assert "firstword/app/surfaces/console/static/console/index.html" in names
     assert "firstword/app/surfaces/console/static/docs/http.js" in names
+    assert "firstword/app/surfaces/console/static/client/index.js" in names
+    assert "firstword/py.typed" in names
 
 
 def test_installed_wheel_speaks_beside_foreign_packages(environment: Path, tmp_path: Path) -> None:

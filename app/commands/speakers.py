@@ -48,11 +48,12 @@ def list_all(url: Url = LOCAL_URL, api_key: ApiKey = None) -> None:
 
     with open_client(url, api_key) as client:
         known = json_of(ask(client, "GET", "/speakers"))["speakers"]
-    table = Table("name", "kind", "owner", "access", "seconds", "language", "transcript", box=None)
+    table = Table("name", "who", "kind", "owner", "access", "seconds", "language", "transcript", box=None)
     for speaker in known:
         whose = (speaker["kind"], speaker.get("owner") or "", speaker.get("access", ""))
         fields = (*whose, f"{speaker['duration_s']:.1f}", speaker["language"] or "")
-        table.add_row(*map(_plain, (speaker["name"], *fields, speaker["transcript"])))
+        who = ", ".join((speaker.get("description") or {}).values())
+        table.add_row(*map(_plain, (speaker["name"], who, *fields, speaker["transcript"])))
     to_stdout().print(table)
 
 

@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -40,6 +40,7 @@ from firstword.app.speakers.bundle import (
     write_bundle,
 )
 from firstword.app.speakers.interface import (
+    Description,
     PreparedSpeaker,
     Quality,
     SpeakerInfo,
@@ -133,6 +134,7 @@ class BuiltinSpeaker:
     duration_s: float  # of its prompt
     created_at: str  # ISO 8601, UTC
     quality: Quality | None  # estimated; None without a prompt
+    description: Description | None = None  # None: its checkpoint says nothing of it
 
 
 def builtin_info(name: str, builtin: BuiltinSpeaker, is_cached: bool) -> SpeakerInfo:
@@ -147,6 +149,7 @@ def builtin_info(name: str, builtin: BuiltinSpeaker, is_cached: bool) -> Speaker
         prompt_tokens=len(builtin.features.prompt_tokens),
         cached=is_cached,
         access="read-only",
+        description=builtin.description,
     )
 
 
@@ -178,6 +181,12 @@ class SpeakerNetworks:
         self._match = match if checkpoint.traits.matches_recordings else None
         self._family = checkpoint.config.family
         self._vocab_size = checkpoint.config.flow.vocab_size
+
+    @property
+    def has_sft(self) -> bool:
+        """Whether some speaker is spoken with by its embedding alone: of CosyVoice 1 each may be."""
+        promptless = (not one.features.has_prompt for one in self.builtin.values())
+        return self._family == "cosyvoice1" or any(promptless)
 
     def read_features(self, samples: NDArray[np.float32], sample_rate_hz: int) -> SpeakerFeatures:
         """samples (n,), within ±1, of one person speaking.
@@ -341,6 +350,7 @@ def builtin_speakers(checkpoint: Checkpoint, tokenizer: TextTokenizer) -> Mappin
         return {}
     made_s = (checkpoint.directory / SPEAKER_TABLE_FILE).stat().st_mtime
     created_at = datetime.fromtimestamp(made_s, UTC).isoformat(timespec="seconds")
+    described = checkpoint.load_descriptions()
     found = {}
     for name, features in speakers.items():
         transcript = checkpoint.traits.transcripts.get(name) or tokenizer.decode(
@@ -350,7 +360,9 @@ def builtin_speakers(checkpoint: Checkpoint, tokenizer: TextTokenizer) -> Mappin
         quality = estimate_quality(features.prompt_mel.numpy())
         if quality is not None:
             quality = with_warnings(quality, duration_s, transcript)
-        found[name] = BuiltinSpeaker(features, transcript, duration_s, created_at, quality)
+        given = described.get(name)
+        description = None if given is None else Description(**asdict(given))
+        found[name] = BuiltinSpeaker(features, transcript, duration_s, created_at, quality, description)
     return found
 
 

@@ -32,6 +32,25 @@ class Quality:
 
 
 @dataclass(frozen=True, slots=True)
+class Description:
+    """A speaker as a person, for people who choose one; language: a tag, of its own way to speak."""
+
+    sex: Literal["female", "male"]
+    age: Literal["child", "young", "adult", "old"]
+    manner: str
+    accent: str
+    language: str
+
+    def __str__(self) -> str:
+        who = {"child": "child", "young": f"young {self._noun}", "old": f"old {self._noun}"}
+        return f"{who.get(self.age, self._noun)}, {self.manner}, {self.accent}"
+
+    @property
+    def _noun(self) -> str:
+        return "woman" if self.sex == "female" else "man"
+
+
+@dataclass(frozen=True, slots=True)
 class SpeakerInfo:
     name: str
     kind: Literal["builtin", "registered"]
@@ -47,6 +66,7 @@ class SpeakerInfo:
     access: Access = "shared"
     lexicon: Mapping[str, str] = field(default_factory=dict, hash=False)  # what it says for a word
     version: int = 1  # one more with each change by `update`
+    description: Description | None = None  # None: nobody has said; of registered ones never
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,5 +292,5 @@ def checked_language(language: str | None) -> str | None:
 
 
 def _shown(text: str) -> str:
-    """Return it in ASCII and short, so that any error body can carry it."""
-    return ascii(text) if len(text) <= 80 else f"{text[:80]!a} and more"
+    """Return it as it was written and short, what cannot be printed escaped."""
+    return repr(text) if len(text) <= 80 else f"{text[:80]!r} and more"

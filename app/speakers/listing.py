@@ -107,10 +107,10 @@ class SpeakerListing(ABC):
         """name None: the default one. takes_alias: one of `aliases` is a name where no speaker has it."""
         if name is None:
             name, client = self.default_speaker or "", ANYBODY
-        if takes_alias and name in self.aliases:
+        if takes_alias and name.lower() in self.aliases:
             with suppress(SpeakerNotFound):
                 return self.get(name, client)
-            name = self.aliases[name]
+            name = self.aliases[name.lower()]
         if builtin := self.builtin_names.get(name):
             return self._builtin_info(builtin)
         return self._info(self._row(name, client))
@@ -223,4 +223,4 @@ class SpeakerListing(ABC):
 
 
 def unknown_speaker(name: str) -> SpeakerNotFound:
-    return SpeakerNotFound(f"no speaker is called {name[:64]!a}; list the speakers to see their names")
+    return SpeakerNotFound(f"no speaker is called {name[:64]!r}; list the speakers to see their names")

@@ -68,6 +68,7 @@ class Capabilities(BaseModel):
     instruct: bool
     voice_modes: tuple[VoiceMode, ...]
     languages: tuple[str, ...]
+    accents: tuple[str, ...]  # of English, beside the voice's own: british is asked for as en-GB
     limits: ReportedLimits
 
 
@@ -132,6 +133,7 @@ async def capabilities(request: Request, service: ServiceHere) -> Capabilities:
         instruct=info.takes_instruct,
         voice_modes=info.voice_modes,
         languages=info.languages,
+        accents=info.accents,
         limits=ReportedLimits(
             max_text_chars=info.limits.max_text_chars,
             max_audio_s=info.limits.max_audio_s,

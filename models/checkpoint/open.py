@@ -5,7 +5,7 @@ not at all: everything that is wrong with a file stands in one CheckpointError.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from firstword.models.checkpoint import config_parser
 from firstword.models.checkpoint import yaml as hyperyaml
+from firstword.models.checkpoint.descriptions import SpeakerDescription, read_descriptions
 from firstword.models.checkpoint.names import (
     COSYVOICE1_FLOW,
     DIT_FLOW,
@@ -37,6 +38,7 @@ from firstword.models.checkpoint.weights import (
 from firstword.models.checkpoint.yaml import Fields
 from firstword.models.config import (
     ACCENTS,
+    DESCRIPTIONS_FILE,
     ESTIMATOR_FILE,
     FLOW_FILES,
     HIFT_FILES,
@@ -103,6 +105,7 @@ CHECKPOINT_FILES = (
     *SPEECH_TOKENIZER_FILES.values(),
     SPEAKER_TABLE_FILE,
     TRAITS_FILE,
+    DESCRIPTIONS_FILE,
 )
 """Every file that may be read of a model directory, of any family."""
 
@@ -240,6 +243,10 @@ class Checkpoint:
                     f"{SPEAKER_TABLE_FILE}: {', '.join(speakers) or 'there is none'}"
                 )
         return speakers if default is None else {default: speakers[default], **speakers}
+
+    def load_descriptions(self) -> Mapping[str, SpeakerDescription]:
+        """What the checkpoint says of its speakers, by name; of those that it describes."""
+        return read_descriptions(self.directory / DESCRIPTIONS_FILE)
 
     @property
     def ratios(self) -> LengthRatios:

@@ -273,6 +273,11 @@ class Fields:
             raise CheckpointError(f"{path}: not valid JSON: {error}") from error
         return cls(HyperYaml(path, {}), "top level", values)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the fields that nobody has taken yet."""
+        return tuple(self._values)
+
     def size(self, name: str, default: int | None = None, maximum: int = MAX_SIZE) -> int:
         """A positive whole number that a real network can have."""
         return self._checked_size(name, self._take(name, default), maximum)

@@ -82,6 +82,10 @@ async def test_by_keyboard_alone_a_text_is_spoken(page: "Page") -> None:
         await page.keyboard.press("Enter")
         assert await page.evaluate("document.activeElement.id") == "main"
         await page.keyboard.press("Tab")
+        assert await page.evaluate("document.activeElement.value") == "hum"
+        await page.keyboard.press("ArrowDown")
+        while await page.evaluate("document.activeElement.id") != "speak-text":
+            await page.keyboard.press("Tab")
         await page.keyboard.press("Control+A")
         await page.keyboard.type("Hi you.")
         await page.keyboard.press("Control+Enter")
@@ -91,7 +95,7 @@ async def test_by_keyboard_alone_a_text_is_spoken(page: "Page") -> None:
         await page.focus("#tab-curl")
         await page.keyboard.press("ArrowRight")
         assert "import httpx" in await page.inner_text("#speak-code")
-    assert [stream.request.text for stream in engine.streams] == ["Hi you."]
+    assert [(stream.request.text, stream.speaker) for stream in engine.streams] == [("Hi you.", "anna")]
     watch.assert_quiet()
 
 
@@ -102,7 +106,7 @@ async def test_the_shown_requests_are_the_one_that_was_sent(page: "Page", tmp_pa
         await page.fill("#speak-text", """It's "quoted", $HOME and `ls`.""")
         await page.fill("#speak-instruct", "calm")
         await page.fill("#speak-seed", "7")
-        await page.select_option("#speak-speaker", "anna")
+        await page.click("label[for=speaker-anna]")
         await page.select_option("#speak-format", "wav")
         await page.click("#speak-go")
         await until_says(page, "#speak-status", "Spoken")
@@ -141,6 +145,57 @@ async def test_what_goes_wrong_is_said_in_words(page: "Page") -> None:
         assert "broke off" in await page.inner_text("#trouble")
     await page.click("#speak-go")
     await until_says(page, "#trouble", "does not answer")
+
+
+async def test_an_error_stands_at_its_field_and_a_warning_looks_like_one(page: "Page") -> None:
+    async with serving(make_services()) as url:
+        await open_console(page, url)
+        await page.fill("#speak-lexicon", "a = ipa:[")
+        await page.fill("#speak-text", "a" * 4097)
+        assert await page.is_disabled("#speak-go")
+        assert "over" in (await page.get_attribute("#speak-count", "class") or "")
+        assert await page.is_visible("#speak-long")
+        await page.click("text=News")
+        assert await page.is_enabled("#speak-go")
+        await page.fill("#speak-lexicon", "")
+        await page.fill("#speak-text", "Добрый день, как дела.")
+        await page.click("#speak-go")
+        await page.wait_for_selector("#trouble.warning:not([hidden])")
+        await page.fill("#speak-text", "Hello.")
+        await page.click("#speak-go")
+        await until_says(page, "#speak-status", "Spoken")
+        assert await page.is_hidden("#trouble")
+        await page.goto(f"{url}/console#speakers")
+        await page.set_input_files(
+            "#enrol-file", {"name": "a.txt", "mimeType": "text/plain", "buffer": b"no"}
+        )
+        await page.wait_for_selector("#enrol-drop + #trouble:not([hidden])")
+        top = await page.evaluate("document.getElementById('trouble').getBoundingClientRect().top")
+        assert top > 60, "under the header nobody sees it"
+
+
+async def test_what_was_spoken_is_listed_and_can_be_used_again(page: "Page") -> None:
+    engine = FakeEngine()
+    async with serving(make_services(engine)) as url:
+        watch = await open_console(page, url)
+        for text, speaker in (("Hi you.", "anna"), ("Bye now.", "hum")):
+            await page.fill("#speak-text", text)
+            await page.click(f"label[for=speaker-{speaker}]")
+            await page.click("#speak-go")
+            await until_says(page, "#speak-history ol", text)
+        assert await page.locator("#speak-history li").count() == 2
+        await page.click("#speak-history li:last-child >> text=Use again")
+        assert await page.input_value("#speak-text") == "Hi you."
+        assert await page.is_checked("#speaker-anna")
+        seed = await page.input_value("#speak-seed")
+        await page.click("#speak-go")
+        await until(page, "document.querySelectorAll('#speak-history li').length === 3")
+        await page.click(".voice:has(#speaker-anna) .play")
+        await until(page, "window.loudest > 0.1")
+    first, *_, again, heard = [stream.request for stream in engine.streams]
+    assert (first.seed, first.text, again.text) == (int(seed), "Hi you.", "Hi you.")
+    assert (first.seed, heard.voice.speaker) == (again.seed, "anna")
+    watch.assert_quiet()
 
 
 async def test_a_key_is_asked_for_and_kept_in_the_tab(page: "Page") -> None:

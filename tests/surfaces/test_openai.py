@@ -2,9 +2,12 @@
 
 import base64
 import json
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import openai
@@ -15,7 +18,11 @@ from firstword.app.errors import Overloaded, SynthesisFailed
 from firstword.app.http.schemas import ErrorAnswer
 from firstword.app.http.service import Service
 from firstword.app.http.surface import Surface
-from firstword.app.surfaces.openai.options import VOICES
+from firstword.app.options import BUILTIN_CHECKPOINT
+from firstword.app.speakers.interface import Description, SpeakerInfo
+from firstword.app.surfaces.openai.options import SEXES, VOICES, OpenAIOptions
+from firstword.models.checkpoint.descriptions import read_descriptions
+from firstword.models.config import DESCRIPTIONS_FILE
 from tests.support.fake_engine import INFO, FakeEngine, speech
 from tests.support.fake_speakers import HUM, FakeSpeakers
 from tests.support.serving import HELLO, MODEL_ID, error_of, in_process, make_services, make_surfaces, serving
@@ -189,6 +196,7 @@ async def test_any_model_is_accepted_unless_told_otherwise(model: str) -> None:
         ({}, "hum"),
         ({"voice": "alloy"}, "hum"),
         ({"voice": "nova"}, "anna"),
+        ({"voice": "Nova"}, "anna"),
         ({"voice": "anna"}, "anna"),
         ({"voice": {"id": "anna"}}, "anna"),
         ({"voice": {"id": "nova"}}, "anna"),
@@ -201,6 +209,40 @@ async def test_a_voice_is_a_speaker_or_stands_for_one(fields: dict[str, object],
         answer = await client.post("/v1/audio/speech", json={"input": "Hi.", **fields})
     assert answer.status_code == 200
     assert engine.streams[0].speaker == speaker
+
+
+def described(
+    name: str, sex: Literal["female", "male"], age: Literal["child", "adult"] = "adult"
+) -> SpeakerInfo:
+    return replace(HUM, name=name, description=Description(sex, age, "calm", "American", "en-US"))
+
+
+def test_openais_voices_are_spread_over_ours_by_sex() -> None:
+    ours = [described("ann", "female"), described("eve", "female"), described("kid", "female", "child")]
+    ours += [described("bob", "male"), replace(HUM, name="unknown")]
+    spread = OpenAIOptions(voices={"Nova": "kid"}).speakers_of_voices("eve", ours)
+    assert tuple(spread) == VOICES
+    assert (spread["alloy"], spread["nova"], spread["shimmer"], spread["coral"]) == (
+        "eve",
+        "kid",
+        "eve",
+        "ann",
+    )
+    assert {spread[voice] for voice, sex in SEXES.items() if sex == "male"} == {"bob"}
+    enough = [described(f"s{number}", sex) for number, sex in enumerate(SEXES.values())]
+    assert len(set(OpenAIOptions().speakers_of_voices("s0", enough).values())) == len(VOICES)
+    assert set(OpenAIOptions().speakers_of_voices("hum", [HUM]).values()) == {"hum"}
+
+
+def test_the_page_says_which_voice_is_whose() -> None:
+    """Of the built-in voice."""
+    given = read_descriptions(BUILTIN_CHECKPOINT / DESCRIPTIONS_FILE)
+    ours = [replace(HUM, name=name, description=Description(**asdict(one))) for name, one in given.items()]
+    spread = OpenAIOptions().speakers_of_voices("wren", ours)
+    page = (Path(__file__).parents[2] / "docs/api.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| ((?:\w+(?:, )?)+) \|$", page, re.MULTILINE)
+    named = {voice: speaker for speaker, voices in rows for voice in voices.split(", ") if voice in VOICES}
+    assert named == spread
 
 
 async def test_a_speaker_goes_before_the_voice_of_its_name() -> None:

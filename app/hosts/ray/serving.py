@@ -19,6 +19,7 @@ from ray.serve.deployment import Application
 from ray.serve.handle import DeploymentHandle
 
 from firstword.app.audio.watermark import Watermark
+from firstword.app.clients import ANYBODY
 from firstword.app.hosts.ray.engine import Opening, RemoteSide
 from firstword.app.hosts.ray.link import RayLink
 from firstword.app.hosts.ray.messages import Description, EngineGone, Link
@@ -31,6 +32,7 @@ from firstword.app.service import own_engine, running, shared_store, surfaces_of
 from firstword.app.settings import InvalidSettings, Settings
 from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.shared_store import SharedSpeakerStore
+from firstword.app.surfaces.openai.options import MAX_DESCRIBED
 from firstword.app.telemetry.logs import configure_logging
 from firstword.app.telemetry.metrics import Metrics
 
@@ -168,7 +170,8 @@ async def remote_parts(
         said.builtin_names,
         info.default_speaker,
     )
-    speakers.aliases = settings.openai.speakers_of_voices(info.default_speaker)
+    described, _ = speakers.page(ANYBODY, None, MAX_DESCRIBED)
+    speakers.aliases = settings.openai.speakers_of_voices(info.default_speaker, described)
     engine = RemoteEngine(link, speakers, known, watermark)
     metrics.ready.set_function(lambda: float(engine.status.is_ready))
     metrics.max_streams.set_function(lambda: float(engine.max_streams))

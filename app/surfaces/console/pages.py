@@ -45,6 +45,12 @@ async def console() -> FileResponse:
     return _page("console/index.html")
 
 
+@router.get("/favicon.ico", include_in_schema=False)
+@Guard("public")
+async def favicon() -> FileResponse:
+    return FileResponse(STATIC / "console/icon.svg", media_type="image/svg+xml", headers=HEADERS)
+
+
 @router.get("/docs", include_in_schema=False)
 @Guard("public")
 async def docs() -> FileResponse:
@@ -66,11 +72,19 @@ class Assets(StaticFiles):
         return response
 
 
+CLIENT: Final = (STATIC / "client").resolve()  # in a checkout a link to clients/js/src
+
+
 def _assets(path: str, directory: Path) -> Mount:
     return Mount(path, Guard("public")(Assets(directory=directory)))
 
 
 surface = HttpSurface(
     "console",
-    [*router.routes, _assets(f"{ASSETS_PATH}/swagger-ui", SWAGGER_UI), _assets(ASSETS_PATH, STATIC)],
+    [
+        *router.routes,
+        _assets(f"{ASSETS_PATH}/swagger-ui", SWAGGER_UI),
+        _assets(f"{ASSETS_PATH}/client", CLIENT),
+        _assets(ASSETS_PATH, STATIC),
+    ],
 )

@@ -1,16 +1,33 @@
 """The settings of OpenAI's API."""
 
+import itertools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from firstword.app.option_values import TextMap
+from firstword.app.speakers.interface import SpeakerInfo
 
-VOICES: Final = (
-    *("alloy", "ash", "ballad", "cedar", "coral", "echo", "fable"),
-    *("marin", "nova", "onyx", "sage", "shimmer", "verse"),
-)
+SEXES: Final[Mapping[str, Literal["female", "male"]]] = {
+    "alloy": "female",
+    "echo": "male",
+    "nova": "female",
+    "onyx": "male",
+    "shimmer": "female",
+    "ash": "male",
+    "coral": "female",
+    "verse": "male",
+    "sage": "female",
+    "cedar": "male",
+    "marin": "female",
+    "ballad": "male",
+    "fable": "male",
+}
+"""Of OpenAI's voices, as most hear them, in the order in which they are given speakers of ours."""
+VOICES: Final = tuple(sorted(SEXES))
+MAX_DESCRIBED: Final = 1000  # speakers that are looked at; those of the checkpoint come first
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +41,22 @@ class OpenAIOptions:
     voices: Annotated[
         TextMap,
         Field(
-            description="OpenAI's voices as name=speaker with commas between; the others are the default "
-            "speaker"
+            description="OpenAI's voices as name=speaker with commas between; the others are spread over the "
+            "checkpoint's speakers, where it says who they are"
         ),
     ] = field(default_factory=dict)
 
-    def speakers_of_voices(self, default_speaker: str) -> dict[str, str]:
-        """OpenAI's voice names -> our speakers."""
-        return dict.fromkeys(VOICES, default_speaker) | self.voices
+    def speakers_of_voices(self, default_speaker: str, speakers: Iterable[SpeakerInfo]) -> dict[str, str]:
+        """Return our speakers by OpenAI's voices, whose names are in lower case.
+
+        alloy is the default speaker; the others take turns among the grown-up speakers of their sex that are
+        described, the default one first; where there are none, they are the default one.
+        """
+        names: dict[str, list[str]] = {"female": [], "male": []}
+        for speaker in sorted(speakers, key=lambda speaker: speaker.name != default_speaker):
+            if speaker.description is not None and speaker.description.age != "child":
+                names[speaker.description.sex].append(speaker.name)
+        turns = {sex: itertools.cycle(given or [default_speaker]) for sex, given in names.items()}
+        spread = {voice: next(turns[sex]) for voice, sex in SEXES.items()} | {"alloy": default_speaker}
+        own = {voice.lower(): speaker for voice, speaker in self.voices.items()}
+        return {voice: spread[voice] for voice in VOICES} | own

@@ -217,9 +217,9 @@ def _speaker(body: SpeechRequest, client: Client, service: Service, names: Names
     """A speaker takes precedence over one of OpenAI's voices of the same name."""
     voice = body.voice.id if isinstance(body.voice, VoiceId) else body.voice
     name = body.speaker or voice
-    if name is None or name not in names.voices:
+    if name is None or name.lower() not in names.voices:
         return name
     try:
         return service.speakers.get(name, client).name
     except SpeakerNotFound:
-        return names.voices[name]
+        return names.voices[name.lower()]

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from starlette.routing import BaseRoute
 
+from firstword.app.clients import ANYBODY
 from firstword.app.http.service import Service
 from firstword.app.http.surface import HttpSurface
 from firstword.app.surfaces.openai import speech, voices
-from firstword.app.surfaces.openai.options import OpenAIOptions
+from firstword.app.surfaces.openai.options import MAX_DESCRIBED, OpenAIOptions
 
 
 class OpenAISurface(HttpSurface):
@@ -17,6 +18,7 @@ class OpenAISurface(HttpSurface):
 
     def routes(self, service: Service) -> Sequence[BaseRoute]:
         info = service.engine.info
-        voices_of_clients = self.options.speakers_of_voices(info.default_speaker)
+        known, _ = service.speakers.page(ANYBODY, None, MAX_DESCRIBED)
+        voices_of_clients = self.options.speakers_of_voices(info.default_speaker, known)
         self.names = speech.Names(info.checkpoint, voices_of_clients, self.options.models == "any")
         return super().routes(service)

@@ -1,19 +1,12 @@
 // Calls to the server: with the key, and with its errors as words.
 
+import { Client, FirstwordError } from "/assets/client/index.js";
+
 import { $ } from "./dom.js";
 
 const KEY = "firstword-key";
 let memoryKey = ""; // where storage is blocked
 let asking = null; // the promise of the open dialog; one for all calls that wait for it
-
-export class ApiError extends Error {
-  /** status 0: the server was not reached. */
-  constructor(message, status, code) {
-    super(message);
-    this.status = status;
-    this.code = code;
-  }
-}
 
 export function getKey() {
   try {
@@ -58,22 +51,24 @@ export function askForKey(reason) {
   return asking;
 }
 
-/** Call the server. The response is a success; else ApiError. A 401 asks for a key and calls again. */
-export async function call(path, options = {}) {
+/** Its speeches, and all calls, go with the key of the tab. */
+export const client = new Client(location.origin, { apiKey: getKey });
+
+/** Call the server. The response is a success; else FirstwordError. A 401 asks for a key and calls again. */
+export const call = (path, options = {}) => withKey(() => client.request(path, { cache: "no-store", ...options }));
+
+/** Do what calls the server, and again with a key where it wants one. */
+export async function withKey(action) {
   for (;;) {
     const key = getKey();
-    const headers = new Headers(options.headers);
-    if (key) headers.set("Authorization", `Bearer ${key}`);
-    let response;
+    let error;
     try {
-      response = await fetch(path, { cache: "no-store", ...options, headers });
-    } catch (error) {
-      if (error.name === "AbortError") throw error;
-      throw new ApiError("The server does not answer. Is it running, and is this computer online?", 0, "unreachable");
+      return await action();
+    } catch (caught) {
+      error = caught;
     }
-    if (response.ok) return response;
-    const error = await errorOf(response);
-    if (response.status !== 401) throw error;
+    if (error instanceof FirstwordError) error.message = sentence(error.message);
+    if (!(error instanceof FirstwordError) || error.status !== 401) throw error;
     if (key !== getKey()) continue; // another call was given a new key meanwhile
     const reason = key
       ? "The server does not know this key. Check it, or ask for a new one."
@@ -86,32 +81,14 @@ export async function getJson(path, options) {
   return (await call(path, options)).json();
 }
 
-export function postJson(path, body, options = {}) {
-  return call(path, {
-    method: "POST",
-    ...options,
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify(body),
-  });
-}
-
-async function errorOf(response) {
-  let error;
-  try {
-    error = (await response.json()).error;
-  } catch {
-    error = undefined; // a proxy's page, no answer of this server
-  }
-  if (!error?.message) return new ApiError(`The server answers with status ${response.status}.`, response.status, "");
-  return new ApiError(sentence(error.message), response.status, error.code);
-}
-
 /** The server's messages begin in lower case. */
 export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.?!]$/.test(text) ? "" : ".");
 
-export function socketUrl() {
-  const url = new URL("/tts/stream", location.href);
-  url.protocol = location.protocol === "https:" ? "wss:" : "ws:";
-  if (getKey()) url.searchParams.set("api_key", getKey());
-  return url;
+/** What may help where the server is full; "" where it says all itself. */
+export function hintFor(error, capabilities) {
+  if (error?.status !== 503) return "";
+  const num = capabilities?.limits.max_streams;
+  const wait = error.retryAfterS ? `Try again in ${error.retryAfterS} s. ` : "";
+  const many = num ? `This machine speaks ${num} text${num === 1 ? "" : "s"} at once; the page Server shows how busy it is. ` : "";
+  return `${wait}${many}"stream": false waits in a longer queue.`;
 }

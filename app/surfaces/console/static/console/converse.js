@@ -1,17 +1,16 @@
 // The page Converse: text goes out word by word over the WebSocket, its audio comes back meanwhile.
 
-import { ApiError, getJson, sentence, socketUrl } from "./api.js";
-import { PcmReader, Player } from "./audio.js";
+import { Player } from "/assets/client/index.js";
+
+import { client, getJson, hintFor, sentence } from "./api.js";
 import { $, formatMs, formatS, h, showTrouble } from "./dom.js";
-import { inUnits } from "./timed.js";
-import { fillSpeakers, getCapabilities, onVoices } from "./voices.js";
+import { fillSpeakers, getCapabilities, languagesOf, onVoices } from "./voices.js";
 import { PlayerView } from "./waveform.js";
 
 const USUAL_CHARACTERS_PER_S = 14; // of speech, until this turn's own pace is known
 const FINISHED = /^(.*[\s、。！？，；：]|.*[\u3040-\u30ff\u4e00-\u9fff])/su; // up to the last finished word
 
 let view;
-let socket = null;
 let turn = null; // the latest one
 let numTurns = 0;
 let writer = 0; // timer of the demo writer
@@ -21,6 +20,9 @@ export function start() {
   view.onFrame = () => turn && showTurn();
   onVoices((capabilities, speakers) => {
     fillSpeakers($("converse-speaker"), speakers, capabilities.default_speaker);
+    const language = $("converse-language").value;
+    $("converse-language").replaceChildren(...languagesOf(capabilities));
+    $("converse-language").value = language;
     const continuous = $("converse-mode").querySelector('[value="continuous"]');
     continuous.disabled = !capabilities.continuous_text;
     if (!capabilities.continuous_text) $("converse-mode").value = "segments";
@@ -40,7 +42,7 @@ export function start() {
     const show = () => ($(`converse-${name}-value`).textContent = $(`converse-${name}`).value + (name === "speed" ? "×" : ""));
     $(`converse-${name}`).addEventListener("input", show);
   }
-  document.addEventListener("key-changed", () => socket?.close());
+  document.addEventListener("key-changed", () => client.close());
   showControls();
 }
 
@@ -59,7 +61,7 @@ function finish() {
   if (rest.trim()) write(rest);
   if (turn?.state === "writing") {
     turn.state = "finishing";
-    send({ type: "end", context: turn.id });
+    turn.speech.end();
   }
   showControls();
 }
@@ -96,7 +98,7 @@ function write(text) {
   }
   $("converse-text").scrollTop = $("converse-text").scrollHeight;
   turn.firstTextAt ??= performance.now();
-  send({ type: "text", context: turn.id, text });
+  turn.speech.write(text);
   showControls();
 }
 
@@ -104,17 +106,20 @@ function beginTurn() {
   showTrouble(null);
   turn?.player.close();
   const player = new Player(getCapabilities()?.default_sample_rate ?? 24000, () => player === turn?.player && changed());
+  const options = { speaker: $("converse-speaker").value, mode: $("converse-mode").value, timestamps: "word" };
+  if ($("converse-speed").value !== "1") options.speed = Number($("converse-speed").value);
+  if ($("converse-language").value) options.language = $("converse-language").value;
   turn = {
-    id: `turn-${++numTurns}`,
+    speech: client.open(options),
     state: "writing", // then "finishing", "ended"
     text: "",
     words: [], // {element, end}: end in characters of the text
-    times: [], // of the words, where the server sends them
+    times: [], // of the words
     box: h("p", { className: "turn" }),
     player,
-    pcm: new PcmReader(),
     firstTextAt: null,
-    cancelledAt: null,
+    isDone: false, // all audio has come
+    isInterrupted: false,
     spokenChars: null, // of all its audio; known at the end
     heardChars: null, // until it was interrupted, as the server says
   };
@@ -122,92 +127,57 @@ function beginTurn() {
   player.open();
   view.show(player);
   for (const id of ["first", "played", "ahead", "cancel"]) $(`converse-${id}`).textContent = "–";
-  const start = { type: "start", context: turn.id, speaker: $("converse-speaker").value, mode: $("converse-mode").value, timestamps: "word" };
-  if ($("converse-speed").value !== "1") start.speed = Number($("converse-speed").value);
-  send(start);
+  receive(turn);
 }
 
-/** Silent at once; the server learns of it and tells what it had spoken. */
-function interrupt() {
+/** Play the audio of a turn as it comes, to its end. */
+async function receive(mine) {
+  let numWarnings = 0;
+  try {
+    for await (const { samples, words, startMs } of mine.speech) {
+      mine.times.push(...words);
+      mine.player.push(samples);
+      if (startMs === 0 && mine.player.firstSoundAt !== null) {
+        $("converse-first").textContent = formatMs(mine.player.firstSoundAt - mine.firstTextAt);
+      }
+      for (; numWarnings < mine.speech.warnings.length; numWarnings++) {
+        showTrouble(sentence(mine.speech.warnings[numWarnings]), { isWarning: true });
+      }
+    }
+    if (mine.isInterrupted) return;
+    mine.isDone = true;
+    mine.spokenChars = mine.text.length;
+    mine.player.complete();
+  } catch (error) {
+    if (mine !== turn) return;
+    failTurn();
+    if (error.status === 401) await getJson("/v1/capabilities").catch(() => {}); // which asks for a key
+    const text = error.code === "connection_lost" ? `${sentence(error.message)} Write again to open a new one.` : sentence(error.message);
+    showTrouble(error.status === 401 ? "A conversation needs a key. Set it above and write again." : text, {
+      hint: hintFor(error, getCapabilities()),
+    });
+  }
+}
+
+/** Silent at once; the server tells what had been heard, even where it had sent all of it. */
+async function interrupt() {
   stopWriter();
   $("converse-input").value = "";
-  if (!turn || turn.state === "ended") return;
-  turn.player.stop();
-  if (turn.isDone) return endTurn(); // all audio had come: there is nothing to stop at the server
-  turn.cancelledAt = performance.now();
-  turn.state = "ended";
-  send({ type: "cancel", context: turn.id, played_ms: Math.round(1000 * turn.player.position) });
+  const mine = turn;
+  if (!mine || mine.state === "ended") return;
+  mine.player.stop();
+  mine.state = "ended";
+  mine.isInterrupted = true;
+  const interruptedAt = performance.now();
+  const answered = mine.speech.interrupt(Math.round(mine.player.playedMs));
   showControls();
   showTurn();
-}
-
-function send(message) {
-  const isUsable = socket && socket.readyState <= WebSocket.OPEN;
-  if (!isUsable) socket = connect();
-  if (socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify(message));
-  else socket.waiting.push(JSON.stringify(message));
-}
-
-function connect() {
-  const opened = new WebSocket(socketUrl());
-  opened.binaryType = "arraybuffer";
-  opened.waiting = [];
-  opened.onopen = () => {
-    for (const message of opened.waiting) opened.send(message);
-    opened.waiting = null;
-  };
-  let announced = null; // the message `audio` whose bytes come next
-  opened.onmessage = ({ data }) => {
-    if (data instanceof ArrayBuffer) return receiveAudio(announced, new Uint8Array(data));
-    const message = JSON.parse(data);
-    if (message.type === "audio") announced = message;
-    else receive(message);
-  };
-  opened.onclose = async (event) => {
-    if (opened !== socket) return;
-    socket = null;
-    if (!turn || turn.isDone || turn.state === "ended") return;
-    failTurn();
-    if (opened.waiting === null) {
-      return showTrouble(`The server closed the conversation${event.reason ? `: ${event.reason}` : ""}. Write again to open a new one.`);
-    }
-    try {
-      await getJson("/v1/capabilities"); // a refused upgrade has no reason in a browser; this asks for a key too
-      showTrouble("The conversation could not be opened. Write again.");
-    } catch (error) {
-      showTrouble(error instanceof ApiError && error.status === 401 ? "A conversation needs a key. Set it above and write again." : error);
-    }
-  };
-  return opened;
-}
-
-function receiveAudio({ context, words = [], start_ms: startMs }, bytes) {
-  if (context !== turn?.id || turn.cancelledAt !== null) return;
-  turn.times.push(...inUnits(turn.text, words));
-  turn.player.push(turn.pcm.read(bytes));
-  if (startMs === 0 && turn.player.firstSoundAt !== null) {
-    $("converse-first").textContent = formatMs(turn.player.firstSoundAt - turn.firstTextAt);
-  }
-}
-
-function receive(message) {
-  if (message.type === "error") {
-    showTrouble(sentence(message.error.message));
-    if (message.fatal && message.context === turn?.id) failTurn();
-    return;
-  }
-  if (message.context !== turn?.id) return;
-  if (message.type === "warning") showTrouble(sentence(message.message));
-  else if (message.type === "done") {
-    turn.isDone = true;
-    turn.spokenChars = turn.text.length;
-    turn.player.complete();
-  } else if (message.type === "cancelled") {
-    turn.heardChars = message.spoken_text.length;
-    $("converse-cancel").textContent = formatMs(performance.now() - turn.cancelledAt);
-    turn.player.complete();
-    endTurn();
-  }
+  const { spokenText } = await answered;
+  if (mine !== turn) return;
+  mine.heardChars = spokenText.length;
+  mine.player.complete();
+  $("converse-cancel").textContent = formatMs(performance.now() - interruptedAt);
+  showTurn();
 }
 
 function failTurn() {
@@ -235,9 +205,9 @@ function changed() {
 function heardOf({ times, text, player, spokenChars, heardChars }) {
   const ms = 1000 * player.position;
   if (times.length) {
-    const now = times.findLast((word) => word.start_ms <= ms);
-    const isOver = now && now.end_ms <= ms;
-    return { heard: now ? (isOver ? now.char_end : now.char_start) : 0, now: now && !isOver ? now.char_end : null };
+    const now = times.findLast((word) => word.startMs <= ms);
+    const isOver = now && now.endMs <= ms;
+    return { heard: now ? (isOver ? now.charEnd : now.charStart) : 0, now: now && !isOver ? now.charEnd : null };
   }
   const speed = Number($("converse-speed").value);
   if (heardChars !== null) return { heard: heardChars, now: null };
@@ -248,14 +218,15 @@ function heardOf({ times, text, player, spokenChars, heardChars }) {
 function showTurn() {
   const { heard, now: sounding } = heardOf(turn);
   const now = turn.player.isPlaying ? sounding : null;
-  const isInterrupted = turn.state === "ended" && !turn.isDone;
-  const isOver = turn.isDone && turn.state === "ended" && turn.player.position >= turn.player.duration - 0.05;
+  const isInterrupted = turn.state === "ended" && (turn.isInterrupted || !turn.isDone);
+  const isOver = turn.isDone && turn.state === "ended" && !turn.isInterrupted && turn.player.position >= turn.player.duration - 0.05;
   for (const { element, end } of turn.words) {
     const isHeard = isOver || end <= heard + 1;
     element.className = `word ${isHeard ? "heard" : isInterrupted || (turn.isDone && turn.state === "ended") ? "dropped" : "sent"}`;
     element.classList.toggle("now", now !== null && end >= now && end - element.textContent.length < now);
   }
-  $("converse-exact").hidden = turn.times.length > 0;
+  // Only where audio is over and no word had a time: before that nobody knows.
+  $("converse-exact").hidden = turn.times.length > 0 || !turn.isDone;
   const { position, duration } = turn.player;
   $("converse-played").textContent = formatS(position);
   $("converse-ahead").textContent = turn.state === "ended" ? "–" : formatS(Math.max(0, duration - position));
@@ -269,6 +240,6 @@ function showControls() {
   $("converse-status").textContent = {
     writing: "Open: it speaks what has come and waits for more.",
     finishing: "All text has been sent; the rest is being spoken.",
-    ended: turn ? (turn.isDone ? "Spoken to its end." : "Stopped.") : "Nothing is open yet.",
+    ended: turn ? (turn.isDone && !turn.isInterrupted ? "Spoken to its end." : "Stopped.") : "Nothing is open yet.",
   }[state];
 }

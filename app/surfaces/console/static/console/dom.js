@@ -49,14 +49,26 @@ export function save(blob, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-/** Show an error in words above the page; null clears it. */
-export function showTrouble(error) {
+/**
+ * Show in words what went wrong, or with `isWarning` what was done otherwise than asked; null clears it.
+ * at: the field at fault, which it then stands behind; left out: above the page. hint: what may help.
+ */
+export function showTrouble(error, { at = null, isWarning = false, hint = "" } = {}) {
   const box = $("trouble");
+  for (const field of document.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
   box.hidden = error === null;
+  box.classList.toggle("warning", isWarning);
   if (error === null) return box.replaceChildren();
+  if (at) {
+    (at.closest(".field") ?? at).after(box);
+    if (at.matches("input, textarea, select")) {
+      at.setAttribute("aria-invalid", "true");
+      at.focus({ preventScroll: true });
+    }
+  } else $("main").prepend(box);
   const text = h("span", {}, typeof error === "string" ? error : error.message);
   const close = h("button", { type: "button", className: "link", onclick: () => showTrouble(null) }, "Dismiss");
-  box.replaceChildren(text, close);
+  box.replaceChildren(h("div", {}, text, hint ? h("small", {}, hint) : null), close);
   box.scrollIntoView({ block: "nearest" });
 }
 

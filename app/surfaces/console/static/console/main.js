@@ -1,6 +1,6 @@
 // The console: its pages by the address's fragment, the theme, the key, the server's state.
 
-import { ApiError, askForKey } from "./api.js";
+import { askForKey } from "./api.js";
 import * as converse from "./converse.js";
 import { $, showTrouble, svg } from "./dom.js";
 import * as server from "./server.js";
@@ -77,7 +77,7 @@ async function load() {
   try {
     await loadVoices();
   } catch (error) {
-    if (error instanceof ApiError && error.status === 401) showTrouble("Without a key this server answers nothing. Set one above.");
+    if (error.status === 401) showTrouble("Without a key this server answers nothing. Set one above.");
     else showTrouble(error);
   }
 }

@@ -5,6 +5,7 @@ import { $, formatBytes, formatMs, formatS, h, showTrouble, svg } from "./dom.js
 import { growthOf, parse, quantile, valueOf } from "./exposition.js";
 import { onVoices } from "./voices.js";
 
+const NO_STREAM = "Nobody has spoken since the server was started.";
 const EVERY_MS = 2000;
 const KEPT_MS = 5 * 60_000; // the minutes that the page shows
 const STAGES = {
@@ -19,6 +20,7 @@ const STAGES = {
 let readings = []; // {at, families}, oldest first
 let timer = 0;
 let hasMetrics = true;
+let isSinceStart = true; // what is shown; else the minutes since the page was opened
 
 export function start() {
   document.addEventListener("key-changed", () => (hasMetrics = true));
@@ -85,14 +87,14 @@ async function read() {
 
 function render(ready) {
   const latest = readings.at(-1)?.families ?? new Map();
-  const first = readings[0]?.families;
+  const first = firstOf(latest);
   const value = (name, labels) => valueOf(latest, name, labels);
   const [hits, misses] = [value("tts_speaker_cache_hits_total") ?? 0, value("tts_speaker_cache_misses_total") ?? 0];
   const memory = value("process_resident_memory_bytes");
   const running = value("tts_requests_in_flight") - value("tts_queue_depth");
   tiles([
     [ready.ready ? "Ready" : "Not ready", ready.ready ? "warm and admitting" : ready.reason, ready.ready ? "good" : "bad"],
-    [`${running || 0} / ${value("tts_max_streams") ?? "–"}`, "streams now / at once"],
+    [`${running || 0} / ${value("tts_max_streams") ?? "–"}`, `streams now / at once${ready.max_streams_from ? `, by ${ready.max_streams_from}` : ""}`],
     [value("tts_queue_depth") ?? "–", "requests waiting"],
     [value("tts_ws_connections") ?? "–", "open WebSockets"],
     [hits + misses ? `${Math.round((100 * hits) / (hits + misses))} %` : "–", "speakers found in memory"],
@@ -108,6 +110,16 @@ function render(ready) {
   stages(first, latest);
 }
 
+/** The reading from which growth is shown: the first, or the server's start where nobody has spoken since. */
+function firstOf(latest) {
+  const first = readings[0]?.families;
+  const count = (families) => valueOf(families, "tts_real_time_factor_count") ?? 0;
+  isSinceStart = !first || count(latest) === count(first);
+  return isSinceStart ? undefined : first;
+}
+
+const period = () => (isSinceStart ? "since the server was started" : `in the last ${minutes()}`);
+
 function tiles(given) {
   $("server-tiles").replaceChildren(
     ...given.map(([value, label, state = ""]) => h("div", { className: "tile", data: { state } }, h("b", {}, String(value)), h("span", {}, label))),
@@ -121,8 +133,8 @@ function minutes() {
 
 function summary(buckets, format) {
   const num = buckets.reduce((all, { count }) => all + count, 0);
-  if (!num) return readings.length ? `No stream in the last ${minutes()}` : "";
-  return `${num} stream${num === 1 ? "" : "s"} in the last ${minutes()}: median ${format(quantile(buckets, 0.5))}, 95 % within ${format(quantile(buckets, 0.95))}`;
+  if (!num) return readings.length ? NO_STREAM : "";
+  return `${num} stream${num === 1 ? "" : "s"} ${period()}: median ${format(quantile(buckets, 0.5))}, 95 % within ${format(quantile(buckets, 0.95))}`;
 }
 
 const HEIGHT = 150;
@@ -130,7 +142,7 @@ const LABEL_WIDTH = 56; // that none covers its neighbor
 
 function histogram(box, buckets, format, label, mark = null) {
   const used = buckets.filter(({ count }) => count > 0);
-  if (!used.length) return box.replaceChildren(h("p", { className: "empty" }, "Speak something to see it here."));
+  if (!used.length) return box.replaceChildren(h("p", { className: "empty" }, NO_STREAM));
   const from = Math.max(0, buckets.indexOf(used[0]) - 1);
   const shown = buckets.slice(from, Math.max(buckets.indexOf(used.at(-1)) + 2, from + 6));
   const most = Math.max(...shown.map(({ count }) => count));
@@ -157,7 +169,7 @@ function streams() {
   const width = $("server-streams").clientWidth;
   const values = readings.map(({ families }) => valueOf(families, "tts_requests_in_flight") ?? 0);
   const limit = valueOf(readings.at(-1).families, "tts_max_streams") ?? 1;
-  const top = Math.max(limit, ...values) * 1.15;
+  const top = Math.max(1, limit, ...values) * 1.15;
   const [from, to] = [readings[0].at, readings.at(-1).at];
   const x = (at) => 24 + ((at - from) / (to - from)) * (width - 24);
   const y = (value) => HEIGHT - 22 - (value / top) * (HEIGHT - 34);
@@ -188,8 +200,8 @@ function stages(first, latest) {
     return [stage, at(latest) - at(first)];
   });
   const all = spent.reduce((total, [, s]) => total + s, 0);
-  $("server-stages-hint").textContent = all ? `${formatS(all)} of stage time in the last ${minutes()}; the language model until its first audio` : "";
-  if (!all) return $("server-stages").replaceChildren(h("p", { className: "empty" }, "Speak something to see it here."));
+  $("server-stages-hint").textContent = all ? `${formatS(all)} of stage time ${period()}; the language model until its first audio` : "";
+  if (!all) return $("server-stages").replaceChildren(h("p", { className: "empty" }, NO_STREAM));
   const bar = h("div", { className: "shares", "aria-hidden": "true" });
   const list = h("ul", { className: "share-list" });
   spent.forEach(([stage, s], i) => {

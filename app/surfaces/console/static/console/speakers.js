@@ -1,11 +1,12 @@
 // The page Speakers: who there is, and adding one from a recording.
 
-import { call, getJson, postJson } from "./api.js";
-import { encodeWav, PcmReader, Player } from "./audio.js";
+import { encodeWav } from "/assets/client/index.js";
+
+import { call, client, getJson, withKey } from "./api.js";
 import { $, ask, formatS, h, icon, save, showTrouble } from "./dom.js";
 import { Recorder } from "./recorder.js";
 import { describe, draw, inspect } from "./recording.js";
-import { getCapabilities, loadVoices, onVoices } from "./voices.js";
+import { getCapabilities, hearSamples, hearSpeaker, loadVoices, onVoices, silence, wordsFor } from "./voices.js";
 
 const SENTENCES = [
   "The quick brown fox jumps over the lazy dog, while a bright yellow bird is watching from the old garden wall.",
@@ -14,8 +15,6 @@ const SENTENCES = [
 ];
 const MAX_RECORDING_S = 30;
 
-let player = null;
-let playing = null; // the button of what is heard
 let recorder = null;
 let recording = null; // {blob, name, samples, sampleRate, found}
 let sentenceIndex = 0;
@@ -29,13 +28,13 @@ export function start() {
     sentenceIndex = (sentenceIndex + 1) % SENTENCES.length;
     $("enrol-sentence").textContent = SENTENCES[sentenceIndex];
   };
-  $("enrol-record").onclick = () => attempt("", recorder ? stopRecording : startRecording);
+  $("enrol-record").onclick = () => attempt("", recorder ? stopRecording : startRecording, $("enrol-drop"));
   $("enrol-file").onchange = ({ target }) => {
-    if (target.files[0]) attempt("", () => takeFile(target.files[0]));
+    if (target.files[0]) attempt("", () => takeFile(target.files[0]), $("enrol-drop"));
     target.value = "";
   };
   startDropping();
-  $("enrol-play").onclick = () => playSamples($("enrol-play"), recording.samples, recording.sampleRate);
+  $("enrol-play").onclick = () => hearSamples($("enrol-play"), recording.samples, recording.sampleRate);
   $("enrol-form").onsubmit = (event) => {
     event.preventDefault();
     enrol();
@@ -44,13 +43,14 @@ export function start() {
   document.addEventListener("theme-changed", drawRecording);
 }
 
-async function attempt(status, action) {
+/** at: where an error is said: the row of a speaker, a field of the form. */
+async function attempt(status, action, at = $("speakers-status")) {
   showTrouble(null);
   $("speakers-status").textContent = status;
   try {
     await action();
   } catch (error) {
-    showTrouble(error);
+    showTrouble(error, { at: document.contains(at) ? at : $("speakers-status") });
     $("speakers-status").textContent = "";
   }
 }
@@ -65,13 +65,14 @@ function showList(speakers) {
 
 function itemOf(speaker, isDefault) {
   const { name, kind, quality, damaged } = speaker;
+  const trying = (action) => attempt("", action, $("speakers-list").querySelector(`[data-name="${name}"]`));
   const badge = (text, type = "") => h("span", { className: `badge ${type}` }, text);
-  const about = [formatS(speaker.duration_s), speaker.language, speaker.transcript && `“${speaker.transcript}”`];
+  const about = [speaker.description && wordsFor(speaker), formatS(speaker.duration_s), speaker.language, speaker.transcript && `“${speaker.transcript}”`];
   const button = (text, action, label = `${text} ${name}`) =>
     h("button", { type: "button", "aria-label": label, onclick: action }, text);
   const isOwn = kind === "registered";
   const hear = h("button", { type: "button", className: "play", "aria-label": `Hear ${name}`, disabled: damaged }, icon("play"));
-  hear.onclick = () => attempt("", () => hearSpeaker(hear, name));
+  hear.onclick = () => trying(() => hearSpeaker(hear, name));
   const notes = quality?.warnings.length ? h("ul", { className: "warnings" }, ...quality.warnings.map((text) => h("li", {}, text))) : null;
   const measured = quality && `${quality.snr_db.toFixed(0)} dB above the noise, ${Math.round(100 * quality.speech_ratio)} % speech`;
   return h(
@@ -97,42 +98,12 @@ function itemOf(speaker, isDefault) {
     h(
       "div",
       { className: "row-actions" },
-      isOwn && !damaged ? button("Transcript", () => attempt("", () => correct(speaker)), `Correct the transcript of ${name}`) : null,
-      isOwn && !damaged ? button("Rename", () => attempt("", () => rename(name))) : null,
-      isOwn && !damaged ? button("Export", () => attempt("", () => exportSpeaker(name))) : null,
-      isOwn ? button("Delete", () => attempt("", () => remove(name))) : null,
+      isOwn && !damaged ? button("Transcript", () => trying(() => correct(speaker)), `Correct the transcript of ${name}`) : null,
+      isOwn && !damaged ? button("Rename", () => trying(() => rename(name))) : null,
+      isOwn && !damaged ? button("Export", () => trying(() => exportSpeaker(name))) : null,
+      isOwn ? button("Delete", () => trying(() => remove(name))) : null,
     ),
   );
-}
-
-async function hearSpeaker(button, name) {
-  if (playing === button && player?.isPlaying) return player.stop();
-  const mine = await newPlayer(button, getCapabilities().default_sample_rate);
-  const response = await postJson("/tts", { text: `Hello, this is how ${name.replaceAll(/[_-]/g, " ")} sounds.`, speaker: name, format: "pcm" });
-  const pcm = new PcmReader();
-  const reader = response.body.getReader();
-  for (let part = await reader.read(); !part.done; part = await reader.read()) mine.push(pcm.read(part.value));
-  mine.complete();
-}
-
-async function playSamples(button, samples, sampleRate) {
-  if (playing === button && player?.isPlaying) return player.stop();
-  const mine = await newPlayer(button, sampleRate);
-  mine.push(samples);
-  mine.complete();
-}
-
-async function newPlayer(button, sampleRate) {
-  const former = player;
-  const mine = new Player(sampleRate, () => {
-    if (button.classList.contains("play")) button.replaceChildren(icon(mine.isPlaying ? "stop" : "play"));
-    else button.textContent = mine.isPlaying ? "Stop" : "Play it";
-  });
-  player = mine;
-  playing = button;
-  mine.open();
-  await former?.close();
-  return mine;
 }
 
 async function correct({ name, transcript }) {
@@ -189,7 +160,7 @@ async function importBundle(bundle, name) {
 }
 
 async function startRecording() {
-  await player?.close();
+  await silence();
   const mine = new Recorder((db, seconds) => {
     const meter = $("enrol-meter");
     const shown = Math.max(-60, Math.min(0, db));
@@ -197,7 +168,7 @@ async function startRecording() {
     meter.dataset.level = db > -6 ? "loud" : "";
     meter.firstElementChild.style.width = `${100 * (1 + shown / 60)}%`;
     $("enrol-time").textContent = `${seconds.toFixed(1)} s`;
-    if (seconds >= MAX_RECORDING_S && recorder === mine) attempt("", stopRecording);
+    if (seconds >= MAX_RECORDING_S && recorder === mine) attempt("", stopRecording, $("enrol-drop"));
   });
   await mine.start();
   recorder = mine;
@@ -228,7 +199,7 @@ function startDropping() {
     event.preventDefault();
     area.classList.remove("over");
     const file = event.dataTransfer.files[0];
-    if (file) attempt("", () => takeFile(file));
+    if (file) attempt("", () => takeFile(file), $("enrol-drop"));
   };
 }
 
@@ -257,25 +228,25 @@ function drawRecording() {
   if (recording && $("enrol-canvas").clientWidth) draw($("enrol-canvas"), recording.found);
 }
 
-function enrol() {
-  const form = new FormData();
-  form.append("name", $("enrol-name").value);
-  form.append("audio", recording.blob, recording.name);
-  form.append("transcript", $("enrol-transcript").value);
-  if ($("enrol-language").value) form.append("language", $("enrol-language").value);
+const FIELDS = { name: "enrol-name", language: "enrol-language", transcript: "enrol-transcript" };
+
+async function enrol() {
+  const fields = { transcript: $("enrol-transcript").value };
+  if ($("enrol-language").value) fields.language = $("enrol-language").value;
+  const file = new File([recording.blob], recording.name);
+  showTrouble(null);
   $("enrol-go").disabled = true;
   $("enrol-status").textContent = "Computing …";
-  attempt("", async () => {
-    try {
-      const { name, quality } = await getJson("/speakers", { method: "POST", body: form });
-      await reload();
-      const verdict = quality.warnings.length ? "It could be better; see the list." : "The recording is good.";
-      $("enrol-status").textContent = `${name} can speak now. ${verdict}`;
-    } catch (error) {
-      $("enrol-status").textContent = "";
-      throw error;
-    } finally {
-      $("enrol-go").disabled = false;
-    }
-  });
+  try {
+    const { name, quality } = await withKey(() => client.register($("enrol-name").value, file, fields));
+    await reload();
+    const verdict = quality.warnings.length ? "It could be better; see the list." : "The recording is good.";
+    $("enrol-status").textContent = `${name} can speak now. ${verdict}`;
+  } catch (error) {
+    $("enrol-status").textContent = "";
+    const field = error.code === "speaker_exists" ? "enrol-name" : (FIELDS[error.param] ?? "enrol-drop");
+    showTrouble(error, { at: $(field) });
+  } finally {
+    $("enrol-go").disabled = false;
+  }
 }

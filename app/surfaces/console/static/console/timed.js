@@ -2,16 +2,6 @@
 
 import { h } from "./dom.js";
 
-/** The server counts characters as Unicode code points, JavaScript in UTF-16 units. */
-export function inUnits(text, words) {
-  const isPlain = !/[\ud800-\udfff]/.test(text);
-  const units = (position) => (isPlain ? position : [...text].slice(0, position).join("").length);
-  return words.map((word) => ({ ...word, char_start: units(word.char_start), char_end: units(word.char_end) }));
-}
-
-/** The bytes of a base64 text. */
-export const fromBase64 = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
-
 export class TimedText {
   constructor(box, text) {
     this.box = box;
@@ -23,7 +13,7 @@ export class TimedText {
   }
 
   add(words) {
-    for (const { char_start: start, char_end: end, start_ms: startMs, end_ms: endMs } of inUnits(this.text, words)) {
+    for (const { charStart: start, charEnd: end, startMs, endMs } of words) {
       const element = h("span", { className: "word" }, this.text.slice(start, end));
       this.rest.before(this.text.slice(this.end, start), element);
       this.words.push({ element, startMs, endMs });

@@ -1,0 +1,106 @@
+// The WebSocket that all speeches of a client share, opened when it is needed and anew when it was lost.
+
+import { FirstwordError } from "./errors.js";
+
+/** @typedef {import("./speech.js").Speech} Speech */
+
+const KEPT_MS = 60_000; // after `done`, in which the server still answers a `cancel`
+
+export class Socket {
+  #address;
+  #WebSocket;
+  #reason;
+  /** @type {Promise<WebSocket> | null} */
+  #connection = null;
+  /** @type {WebSocket | null} */
+  #open = null;
+  /** @type {Map<string, {speech: Speech, endedAt: number}>} */
+  #speeches = new Map();
+  #numContexts = 0;
+
+  /**
+   * @param {() => URL} address with the key of the moment
+   * @param {typeof WebSocket} webSocket
+   * @param {() => Promise<Error>} reason why the server took no connection: a browser does not tell
+   */
+  constructor(address, webSocket, reason) {
+    this.#address = address;
+    this.#WebSocket = webSocket;
+    this.#reason = reason;
+  }
+
+  get isOpen() {
+    return this.#open !== null;
+  }
+
+  /**
+   * Connect if need be; return the name of a new context, whose messages the speech will receive.
+   * @param {Speech} speech
+   */
+  async openContext(speech) {
+    this.#connection ??= this.#connect();
+    await this.#connection;
+    for (const [name, { endedAt }] of this.#speeches) if (performance.now() > endedAt + KEPT_MS) this.#speeches.delete(name);
+    const name = `speech-${++this.#numContexts}`;
+    this.#speeches.set(name, { speech, endedAt: Infinity });
+    return name;
+  }
+
+  /**
+   * Where the connection is lost nothing is sent; each speech hears of that by itself.
+   * @param {object} message
+   */
+  send(message) {
+    this.#open?.send(JSON.stringify(message));
+  }
+
+  close() {
+    this.#open?.close();
+  }
+
+  /** @returns {Promise<WebSocket>} */
+  #connect() {
+    return new Promise((resolve, reject) => {
+      const socket = new this.#WebSocket(this.#address());
+      socket.binaryType = "arraybuffer";
+      socket.onopen = () => {
+        this.#open = socket;
+        resolve(socket);
+      };
+      /** @type {Record<string, any> | null} */
+      let announced = null; // the message `audio` whose bytes come next
+      /** @type {Error | null} */
+      let refusal = null; // of the whole connection
+      socket.onmessage = ({ data }) => {
+        if (typeof data !== "string") return this.#hand({ ...announced, data: new Uint8Array(data) });
+        const message = JSON.parse(data);
+        if (message.type === "audio") announced = message;
+        else if (message.type === "error" && message.context === null) {
+          refusal = new FirstwordError(message.error.message, message.error.code, message.error.param);
+        } else this.#hand(message);
+      };
+      let isOver = false;
+      const end = async (reason = "") => {
+        if (isOver) return;
+        isOver = true;
+        const wasOpen = this.#open === socket;
+        this.#open = null;
+        this.#connection = null;
+        if (!wasOpen) return reject(await this.#reason());
+        const lost = [...this.#speeches.values()];
+        this.#speeches.clear();
+        for (const { speech } of lost) speech.lose(refusal, reason);
+      };
+      socket.onclose = ({ reason }) => end(reason);
+      socket.onerror = () => socket.readyState !== socket.OPEN && end(); // not every runtime closes what it could not open
+    });
+  }
+
+  /** @param {Record<string, any>} message */
+  #hand(message) {
+    const entry = this.#speeches.get(message.context ?? "");
+    if (!entry) return;
+    if (message.type === "done") entry.endedAt = performance.now();
+    entry.speech.receive(message);
+  }
+}

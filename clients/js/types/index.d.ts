@@ -1,0 +1,5 @@
+export { Client } from "./client.js";
+export { ConnectionLost, FirstwordError } from "./errors.js";
+export { encodeWav, PcmReader } from "./pcm.js";
+export { Player } from "./player.js";
+export { Speech } from "./speech.js";
