@@ -42,7 +42,7 @@ PART_OF_READERS: Final = 1 / 2  # of both, that one client may have
 
 MAX_PUBLIC_CALLS: Final = 64  # of methods that ask for no key; and so many that go on, as health watches do
 PART_OF_PUBLIC_CALLS: Final = 1 / 4
-NUM_PUBLIC_READERS: Final = 6
+NUM_PUBLIC_READERS: Final = 4
 PUBLIC_MESSAGE_TIMEOUT_S = 2.0  # for a message of theirs, which is a name at most
 
 MAX_GRPC_CONNECTIONS: Final = 4096
@@ -132,10 +132,11 @@ class Readers:
     slow messages of a client keep neither its quick ones waiting nor those of others.
     """
 
-    def __init__(self, count: int) -> None:
-        num_quick = max(1, round(count * QUICK_READERS))
+    def __init__(self, count: int, has_slow: bool = True) -> None:
+        """has_slow: False keeps each message in its place: for those that may take no long time anyway."""
+        num_quick = max(1, round(count * QUICK_READERS)) if has_slow else count
         self._quick = Places(num_quick, PART_OF_READERS)
-        self._slow = Places(count - num_quick, PART_OF_READERS)
+        self._slow = Places(count - num_quick, PART_OF_READERS) if has_slow else None
 
     async def receive(self, message: Callable[[], Coroutine[Any, Any, Received]], client: str) -> Received:
         """Wait for a place and receive one message in it. Raise Overloaded where too many come slowly."""
@@ -144,7 +145,7 @@ class Readers:
             receiving = asyncio.create_task(message())
             try:
                 done, _ = await asyncio.wait((receiving,), timeout=QUICK_MESSAGE_S)
-                if not done:
+                if not done and self._slow is not None:
                     await place.aclose()
                     await place.enter_async_context(self._slow.place_now(client, "slow messages"))
                 return await receiving

@@ -290,6 +290,7 @@ class SpeakerRegistry(SpeakerListing):
             logger.warning("the memory for speakers is too small to keep the built-in %s", ", ".join(cold))
 
     async def _close(self) -> None:
+        self._store.on_removed = lambda id: None  # another server may delete one when this loop has ended
         if self._preparing is not None:
             self._preparing.cancel()
             await asyncio.wait([self._preparing])
