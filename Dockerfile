@@ -7,13 +7,17 @@ FROM python:3.11-bookworm AS dependencies
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv --without-pip /opt/firstword
 WORKDIR /source
-COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
+COPY pyproject.toml requirements.lock README.md LICENSE NOTICE ./
+COPY deploy/lock.py deploy/lock.py
+# By their hashes, all but torch and what it brings.
+RUN python deploy/lock.py otel postgresql grpc > packages.txt \
+    && pip --python /opt/firstword/bin/python install --require-hashes --no-deps -r packages.txt
 
 # torch for the CPU alone is a tenth of the size: --build-arg TORCH_INDEX=<the address of its CPU wheels>.
 FROM dependencies AS packages-cpu
 ARG TORCH_INDEX=
 RUN pip --python /opt/firstword/bin/python install \
-    ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -c constraints.txt '.[otel,postgresql]'
+    ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} '.[otel,postgresql,grpc]'
 COPY firstword firstword
 COPY app app
 COPY bench bench
@@ -24,7 +28,7 @@ RUN pip --python /opt/firstword/bin/python install --no-deps --force-reinstall .
 
 # The ordinary torch brings CUDA's libraries with it, vLLM its kernels; the host brings the driver.
 FROM dependencies AS packages-cuda
-RUN pip --python /opt/firstword/bin/python install -c constraints.txt '.[otel,postgresql,vllm]'
+RUN pip --python /opt/firstword/bin/python install '.[otel,postgresql,grpc,vllm]'
 COPY firstword firstword
 COPY app app
 COPY bench bench

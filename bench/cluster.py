@@ -336,15 +336,18 @@ class Cluster:
             in_use = self._load / self.times.slots
             wanted.append(max(self.scenario.num_servers, ceil(in_use / self.scenario.scales_to)))
             now = wanted[-1] if wanted[-1] > self._wanted else min(max(wanted), self._wanted)
-            for _ in range(now - self._wanted):
-                self.env.process(self._start())
-            for _ in range(self._wanted - now):
-                self._remove()
+            if now > self._wanted:
+                self.env.process(self._start(now - self._wanted))
+            elif now < self._wanted:
+                # Those with the least to do go; their streams finish.
+                self.replicas = sorted(self.replicas, key=lambda replica: -replica.load)[:now]
+                self._place()
             self._wanted = now
 
-    def _start(self) -> Process:
+    def _start(self, num_servers: int) -> Process:
         yield self.env.timeout(self.scenario.start_s)
-        self._add()
+        for _ in range(num_servers):
+            self._add()
         self._place()
 
     def cost(self) -> Process:
@@ -356,11 +359,6 @@ class Cluster:
     def _add(self) -> None:
         replica = Replica(self.env, self.times, next(self._numbers), self.scenario.kept)
         self.replicas.append(replica)
-
-    def _remove(self) -> None:
-        """The one with the least to do; its streams finish."""
-        self.replicas.remove(min(self.replicas, key=lambda replica: replica.load))
-        self._place()
 
     def _place(self) -> None:
         if self.scenario.policy == "any":

@@ -21,7 +21,7 @@ from firstword.bench.random_checkpoint import write_random_checkpoint
 from firstword.bench.server import counted, own_server
 from firstword.bench.terminal import show, show_line
 
-TEXT = "The quick brown fox jumps over the lazy dog, and runs on."
+TEXT = "Yes, of course."
 NUM_SPEAKERS = 24
 USAGE = 0.5
 ROUNDS = 15
@@ -56,7 +56,7 @@ def calibrate(seconds: float, as_json: bool) -> int:
         checkpoint = Path(folder) / "model"
         write_random_checkpoint(checkpoint, "cosyvoice2", "small")
         settings = {
-            **{"checkpoint": checkpoint, "max_streams": MAX_STREAMS, "speaker_cache_mb": 8, "device": "cpu"},
+            **{"checkpoint": checkpoint, "max_streams": MAX_STREAMS, "speaker_cache_mb": 32, "device": "cpu"},
             **{"trim_silence": "false", "phrase_cache_mb": 0, "loudness_lufs": "", "idle_timeout_s": 600},
         }
         urls = [stack.enter_context(own_server(settings)).url for _ in range(2)]

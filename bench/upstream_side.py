@@ -1,7 +1,7 @@
 """The published code's side of `bench upstream`: run by its own Python, with nothing of this program.
 
-It calls what ../shared/spec names: the yaml builds the networks, `load`, `tts(stream=True)`, and the three
-networks' `inference`, which are timed where `tts` calls them.
+It calls what the published repository has: the yaml builds the networks, `load`, `tts(stream=True)`, and the
+three networks' `inference`, which are timed where `tts` calls them.
 """
 
 import json

@@ -63,6 +63,11 @@ class SamplingConfig:
     tau_r: float = 0.1
     temperature: float = 1.0  # divides the logits
 
+    @property
+    def min_repeats(self) -> int:
+        """How often an id has to be in the window to repeat."""
+        return math.ceil(self.win_size * self.tau_r)
+
 
 @dataclass(frozen=True, slots=True)
 class ConformerConfig:

@@ -35,7 +35,9 @@ def parse(text: str) -> dict[str, Stage]:
         if name == "FROM":
             base, as_, stage = arguments.split()
             assert as_ == "AS"
-            stages[stage] = Stage(stage, base)
+            stages[stage] = Stage(
+                stage, base.partition("@")[0]
+            )  # without its digest, once `make pins` was run
         else:
             stages[stage].instructions.append((name, arguments))
     return stages

@@ -32,10 +32,13 @@ PAGE_NAMES = (
     "architecture",
     "configuration",
     "fine-tuning",
+    "from-cosyvoice",
+    "from-openai",
     "nvidia",
     "console",
     "operations",
     "performance",
+    "provenance",
     "python",
     "speakers",
 )

@@ -183,7 +183,7 @@ def whiten(samples: Samples) -> Samples:
 
 
 def _smoothed(values: NDArray[Any], axis: int) -> NDArray[Any]:
-    """Return means of three neighbours; the outermost stand for those beyond them."""
+    """Return means of three neighbors; the outermost stand for those beyond them."""
     pad = [(1, 1) if index == axis else (0, 0) for index in range(2)]
     padded: NDArray[Any] = np.moveaxis(np.pad(values, pad, mode="edge"), axis, 0)
     means: NDArray[Any] = (padded[:-2] + padded[1:-1] + padded[2:]) / np.float32(3)

@@ -296,12 +296,33 @@ _MARKS: Final = {"ok": ("ok   ", "green"), "note": ("note ", "yellow"), "wrong":
 
 
 def doctor(
-    checkpoint: Annotated[Path | None, typer.Option(help="Model directory to look at.")] = None,
+    directory: Annotated[
+        Path | None, typer.Argument(help="Model directory to look at, and to speak with: it takes a minute.")
+    ] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="Model directory to look at alone.")] = None,
+    openai: Annotated[
+        str | None, typer.Option(help="Address of a running server, to be asked as OpenAI's clients do.")
+    ] = None,
+    api_key: Annotated[
+        str | None, typer.Option(envvar="FIRSTWORD_CLIENT_API_KEY", help="For --openai, where it wants one.")
+    ] = None,
+    heard: Annotated[Path, typer.Option(help="Where DIRECTORY's sentence is written.")] = Path("doctor.wav"),
 ) -> None:
     """Say what is wrong with this installation, and what fixes it. Exit code 1 if it cannot serve."""
     try:
-        with waiting("looking at the installation and the checkpoint"):
-            found = findings(load_settings(checkpoint=checkpoint))
+        if openai is not None:
+            from firstword.app.commands.openai_check import openai_findings
+
+            found = openai_findings(openai, api_key)
+        else:
+            settings = load_settings(checkpoint=directory or checkpoint)
+            with waiting("looking at the installation and the checkpoint"):
+                found = findings(settings)
+            if directory is not None and all(finding.state != "wrong" for finding in found):
+                from firstword.app.commands.speech_check import speech_findings
+
+                with waiting("loading and speaking"):
+                    found += speech_findings(settings, heard)
     except InvalidSettings as error:
         found = [Finding("settings", "wrong", str(error), "firstword settings")]
     console = to_stdout()

@@ -183,7 +183,7 @@ async def _say(
         except SpeakerNotFound:
             known = ", ".join(synthesizer.speakers)
             raise CommandFailed(
-                f"no speaker is called {voice['speaker']!a}; give --speaker one of {known}"
+                f"no speaker is called {voice['speaker']!r}; give --speaker one of {known}"
             ) from None
         except TextTooLong:
             if len(text) <= settings.work.max_text_chars:

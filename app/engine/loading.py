@@ -50,8 +50,11 @@ class LoadedNetworks:
     def device(self) -> Device:
         return self.machine.device
 
-    def info(self, default_speaker: str | None, limits: WorkLimits) -> EngineInfo:
-        """Raises InvalidOptions where nobody speaks by default."""
+    def info(self, default_speaker: str | None, limits: WorkLimits, has_sft: bool) -> EngineInfo:
+        """has_sft: some speaker can be spoken with by its embedding alone.
+
+        Raises InvalidOptions where nobody speaks by default.
+        """
         checkpoint, traits = self.checkpoint, self.checkpoint.traits
         if default_speaker is None:
             raise InvalidOptions(
@@ -68,7 +71,8 @@ class LoadedNetworks:
             languages=traits.languages,
             limits=limits,
             voice_modes=(
-                *("zero_shot", "cross_lingual", "sft"),
+                *("zero_shot", "cross_lingual"),
+                *(("sft",) if has_sft else ()),
                 *(("instruct",) if traits.takes_instruct else ()),
             ),
             num_speech_ids=checkpoint.config.flow.vocab_size,

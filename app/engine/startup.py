@@ -94,7 +94,7 @@ async def running_engine(
         postgres,
     ) as speaker_parts:
         speakers = speaker_parts.registry
-        info = loaded.info(speakers.default_speaker, options.work)
+        info = loaded.info(speakers.default_speaker, options.work, speaker_networks.has_sft)
         parts = await start_parts(
             loaded,
             info,

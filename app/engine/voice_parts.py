@@ -87,7 +87,7 @@ class BuiltinSpeakers:
         known = self._networks.builtin_names.get(name or self.default or "")
         if known is None:
             raise SpeakerNotFound(
-                f"no speaker is called {(name or '')[:64]!a}; list the speakers to see their names"
+                f"no speaker is called {(name or '')[:64]!r}; list the speakers to see their names"
             )
         return known
 
@@ -141,11 +141,11 @@ async def open_voice(
         speakers: VoiceSpeakers
         if store is None:
             speakers = builtin = BuiltinSpeakers(speaker_networks, default_speaker)
-            info = loaded.info(builtin.default, limits)
+            info = loaded.info(builtin.default, limits, speaker_networks.has_sft)
         else:
             found = await stack.enter_async_context(open_speakers(loaded, speaker_networks, store))
             speakers = found.registry
-            info = loaded.info(found.registry.default_speaker, limits)
+            info = loaded.info(found.registry.default_speaker, limits, speaker_networks.has_sft)
             gain_of = None if found.loudness is None else found.loudness.gain_of
         parts = await start_parts(loaded, info, text, speakers, engine, TokenEvents(max_streams=1))
         stack.push_async_callback(parts.aclose)

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Collection, Coroutine
 from contextlib import aclosing
 from typing import Any, get_args, get_origin
+from urllib.parse import parse_qsl
 
 from fastapi.routing import APIRoute
 from python_multipart.multipart import parse_options_header
@@ -21,6 +22,7 @@ MAX_FILES = 4
 MAX_FIELDS = 64
 LARGE_BODY_BYTES = 64 * 1024  # more JSON than that is parsed in a thread
 FORM_TYPE = b"multipart/form-data"
+URLENCODED_TYPE = b"application/x-www-form-urlencoded"
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -69,16 +71,38 @@ class FormRequest(MemoryRequest):
         return self._fields
 
 
+class AnyFormRequest(MemoryRequest):
+    """A form of either kind; one without files may be URL-encoded, as an HTML page and curl -d send it."""
+
+    async def _get_form(self, **limits: Any) -> FormData:
+        content_type, _ = parse_options_header(self.headers.get("Content-Type"))
+        if self._form is None and content_type == URLENCODED_TYPE:
+            try:
+                given = parse_qsl(
+                    (await self.body()).decode(), True, errors="strict", max_num_fields=MAX_FIELDS
+                )
+            except ValueError as error:
+                raise HTTPException(400, f"not a URL-encoded form in UTF-8: {error}") from error
+            self._form = FormData([*given])
+        return await super()._get_form(**limits)
+
+
 class MemoryFormRoute(APIRoute):
     """A route whose uploads stay in memory."""
+
+    request_class: type[MemoryRequest] = MemoryRequest
 
     def get_route_handler(self) -> Handler:
         handle = super().get_route_handler()
 
         async def handle_in_memory(request: Request) -> Response:
-            return await handle(MemoryRequest(request.scope, request.receive))
+            return await handle(self.request_class(request.scope, request.receive))
 
         return handle_in_memory
+
+
+class AnyFormRoute(MemoryFormRoute):
+    request_class = AnyFormRequest
 
 
 class JsonOrFormRoute(APIRoute):

@@ -182,6 +182,12 @@ class SpeakerNetworks:
         self._family = checkpoint.config.family
         self._vocab_size = checkpoint.config.flow.vocab_size
 
+    @property
+    def has_sft(self) -> bool:
+        """Whether some speaker is spoken with by its embedding alone: of CosyVoice 1 each may be."""
+        promptless = (not one.features.has_prompt for one in self.builtin.values())
+        return self._family == "cosyvoice1" or any(promptless)
+
     def read_features(self, samples: NDArray[np.float32], sample_rate_hz: int) -> SpeakerFeatures:
         """samples (n,), within ±1, of one person speaking.
 

@@ -292,5 +292,5 @@ def checked_language(language: str | None) -> str | None:
 
 
 def _shown(text: str) -> str:
-    """Return it in ASCII and short, so that any error body can carry it."""
-    return ascii(text) if len(text) <= 80 else f"{text[:80]!a} and more"
+    """Return it as it was written and short, what cannot be printed escaped."""
+    return repr(text) if len(text) <= 80 else f"{text[:80]!r} and more"

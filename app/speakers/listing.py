@@ -223,4 +223,4 @@ class SpeakerListing(ABC):
 
 
 def unknown_speaker(name: str) -> SpeakerNotFound:
-    return SpeakerNotFound(f"no speaker is called {name[:64]!a}; list the speakers to see their names")
+    return SpeakerNotFound(f"no speaker is called {name[:64]!r}; list the speakers to see their names")

@@ -30,7 +30,7 @@ from firstword.models.config import ModelConfig, Qwen2LMConfig
 from firstword.models.cuda import choose_kernels
 from firstword.models.flow.flow import Flow
 from firstword.models.hift.hift import HiFT
-from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, SpeechLM
+from firstword.models.lm.decoder import Decoder, Emitted, RowRequest, SpeechLM, new_decoder
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.networks import Networks
@@ -200,7 +200,7 @@ def _spoken(folder: Path, device: torch.device, dtype: torch.dtype, graphs: bool
     """Greedy speech tokens of a text, and the samples of the same tokens everywhere."""
     checkpoint = open_checkpoint(folder)
     lm = checkpoint.load_lm(dtype, device)
-    decoder = SpeechDecoder(graphed_lm(lm) if graphs else lm, checkpoint.config.lm.sampling)
+    decoder = new_decoder(graphed_lm(lm, 1) if graphs else lm, checkpoint.config.lm.sampling)
     text, prompt = list(range(20)), list(range(PROMPT_TOKENS))
     plan = OfflinePlan(lm.vocabulary, text, text, prompt, LengthRatios(5, 5))
     decoder.add(RowRequest(plan, 0, is_greedy=True))
@@ -224,7 +224,7 @@ def _token2wav(flow: Flow, hift: HiFT, graphs: bool) -> Token2Wav:
     if not graphs:
         return Token2Wav(flow, hift)
     networks = Networks(flow=graphed_networks(flow)) | graphed_vocoder(hift)
-    record_vocoder(networks, hift, DEFAULT_FIRST_HOP_TOKENS, flow.chunk_tokens)
+    record_vocoder(networks, DEFAULT_FIRST_HOP_TOKENS, flow.chunk_tokens)
     return Token2Wav(flow, hift, networks=networks)
 
 
@@ -247,7 +247,7 @@ def time_stages(probe: Probe) -> None:
     for graphs in (False, True):
         form = f"{subject.family} {'graphs' if graphs else 'eager'}"
         try:
-            decoder = _time_lm(probe, form, graphed_lm(lm) if graphs else lm, config)
+            decoder = _time_lm(probe, form, graphed_lm(lm, 8) if graphs else lm, config)
             token2wav = _token2wav(flow, hift, graphs)
             prompt, samples = _time_token2wav(probe, form, token2wav, config)
             first_samples.append(samples)
@@ -260,11 +260,11 @@ def time_stages(probe: Probe) -> None:
             probe.tell("stages", form, traceback.format_exc()[-1500:])
 
 
-def _time_lm(probe: Probe, form: str, model: SpeechLM, config: ModelConfig) -> SpeechDecoder:
+def _time_lm(probe: Probe, form: str, model: SpeechLM, config: ModelConfig) -> Decoder:
     text, prompt = list(range(TEXT_TOKENS)), list(range(PROMPT_TOKENS))
 
-    def decoder_of(rows: int) -> SpeechDecoder:
-        decoder = SpeechDecoder(model, config.lm.sampling)
+    def decoder_of(rows: int) -> Decoder:
+        decoder = new_decoder(model, config.lm.sampling)
         for seed in range(rows):
             decoder.add(RowRequest(OfflinePlan(model.vocabulary, text, text, prompt, ENDLESS), seed))
             decoder.step()  # its prefill
@@ -304,7 +304,7 @@ def _time_token2wav(
 
 
 def _tabulate_kernels(
-    probe: Probe, form: str, decoder: SpeechDecoder, token2wav: Token2Wav, prompt: PromptState
+    probe: Probe, form: str, decoder: Decoder, token2wav: Token2Wav, prompt: PromptState
 ) -> None:
     """What runs longest in a token and in a first hop, by the profiler."""
     from torch.profiler import ProfilerActivity, profile

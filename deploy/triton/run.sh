@@ -45,7 +45,7 @@ if runs 2; then
 fi
 if runs 3; then
     command=("$server" --model-repository "$repository" --http-port "$http_port" --grpc-port "$grpc_port"
-        --metrics-port "$metrics_port" --exit-timeout-secs 10)
+        --metrics-port "$metrics_port" --exit-timeout-secs "$((${FIRSTWORD_DRAIN_TIMEOUT_S:-30} + 10))")
     export FIRSTWORD_METRICS_PORT=$engine_metrics_port
     [ "$stop_stage" -gt 3 ] || exec "${command[@]}"
     "${command[@]}" &

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -289,22 +289,33 @@ class WindowState:
         return max(0, num_frames - (0 if self.noise is None else len(self.noise) // frame))
 
 
+def draw_noise(
+    states: Sequence[WindowState], num_missing: Sequence[int], frame: int, pins: bool
+) -> tuple[Tensor, list[torch.Generator]]:
+    """Normal draws (frames of all streams, `frame`) on the CPU, and each stream's generator after them.
+
+    num_missing: frames of each stream. Drawn frame by frame, so that a stream's noise does not depend on how
+    it was cut.
+    """
+    drawn = torch.empty(sum(num_missing), frame, pin_memory=pins)
+    generators = []
+    rows = iter(drawn)
+    for state, count in zip(states, num_missing, strict=True):
+        generators.append(state.generator.clone_state())
+        for row in islice(rows, count):
+            torch.randn(frame, generator=generators[-1], out=row)
+    return drawn, generators
+
+
 def next_noise(
     states: Sequence[WindowState], num_frames: int, frame: int, device: torch.device
 ) -> list[tuple[Tensor, torch.Generator]]:
     """Normal draws of each stream for its next frames, `frame` samples each; and its generator after them.
 
-    Drawn frame by frame, so that a stream's noise does not depend on how it was cut, and copied to the device
-    all at once.
+    Copied to the device all at once.
     """
     missing = [state.num_missing_frames(num_frames, frame) for state in states]
-    drawn = torch.empty(sum(missing), frame, pin_memory=device.type == "cuda")
-    generators = []
-    rows = iter(drawn)
-    for state, count in zip(states, missing, strict=True):
-        generators.append(state.generator.clone_state())
-        for row in islice(rows, count):
-            torch.randn(frame, generator=generators[-1], out=row)
+    drawn, generators = draw_noise(states, missing, frame, pins=device.type == "cuda")
     there = drawn.to(device, non_blocking=True).split(missing)
     return [
         (part.flatten() if state.noise is None else torch.cat([state.noise, part.flatten()]), generator)
@@ -317,6 +328,32 @@ class WindowShape:
     left_frames: int
     new_frames: int
     is_last: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowPiece:
+    """What a piece of several streams is made of; all but the first two None where they begin.
+
+    mel (B, M, T) of the piece alone, noise (B, N) for it and what follows it.
+    """
+
+    mel: Tensor
+    noise: Tensor
+    carry: Tensor | None  # (B, tones)
+    left_mel: Tensor | None  # (B, M, left)
+    source: Tensor | None  # (B, as many frames' samples)
+    tail: Tensor | None  # (B, FADE_FRAMES samples)
+
+
+class WindowMade(NamedTuple):
+    """samples (B, T L), and what all streams go on from, as the fields of `WindowState`."""
+
+    samples: Tensor
+    carry: Tensor
+    mel: Tensor
+    source: Tensor
+    noise: Tensor
+    tail: Tensor
 
 
 class WindowedVocoder:
@@ -339,41 +376,61 @@ class WindowedVocoder:
         shape = self.shape_of(chunks[0])
         assert shape is not None, "a chunk without frames"
         right = 0 if shape.is_last else RIGHT_FRAMES
-        hift, length = self.hift, self.hift.config.samples_per_frame
-        windows = []
-        for chunk in chunks:
-            held = chunk.mel[:, -1:].expand(-1, right)
-            before = [] if chunk.state.mel is None else [chunk.state.mel]
-            windows.append(torch.cat([*before, chunk.mel, held], dim=1))
-        mel = torch.stack(windows)  # (B, M, left + new + right)
-        f0 = hift.f0(mel, FullContext()).float()[:, shape.left_frames :]
-        states = [chunk.state for chunk in chunks]
+        states, length = [chunk.state for chunk in chunks], self.hift.config.samples_per_frame
+        mel = torch.stack([chunk.mel for chunk in chunks])
         drawn = next_noise(states, shape.new_frames + right, length, mel.device)
-        carries = [chunk.state.carry for chunk in chunks if chunk.state.carry is not None]
-        carry = torch.stack(carries).to(mel.device) if carries else None
         num_samples = (shape.new_frames + right) * length
-        noise_sum = hift.source.drawn_noise(torch.stack([noise[:num_samples] for noise, _ in drawn]))
-        source, ends = hift.source(f0, noise_sum, carry, is_last=right == 0)
-        past = [chunk.state.source for chunk in chunks if chunk.state.source is not None]
-        if past:
-            source = torch.cat([torch.stack(past), source], dim=1)
-        samples = hift.decode(mel, source, self._generate)[:, shape.left_frames * length :]
-        new_samples = shape.new_frames * length
-        keep = slice(
-            max(0, shape.left_frames + shape.new_frames - LEFT_FRAMES), shape.left_frames + shape.new_frames
+        carry = _stacked([state.carry for state in states])
+        piece = WindowPiece(
+            mel,
+            torch.stack([noise[:num_samples] for noise, _ in drawn]),
+            None if carry is None else carry.to(mel.device),
+            _stacked([state.mel for state in states]),
+            _stacked([state.source for state in states]),
+            _stacked([state.tail for state in states]),
         )
-        done = []
-        for index, (chunk, (noise, generator)) in enumerate(zip(chunks, drawn, strict=True)):
-            state = WindowState(
-                generator,
-                mel=mel[index, :, keep].clone(),
-                source=source[index, keep.start * length : keep.stop * length].clone(),
-                carry=ends[index, shape.new_frames - 1].clone(),
-                noise=noise[new_samples:num_samples].clone(),
-                tail=samples[index, new_samples : new_samples + FADE_FRAMES * length].clone(),
-            )
-            done.append((crossfaded(samples[index, :new_samples], chunk.state.tail), state))
-        return done
+        samples, *kept = self.make(piece, shape.is_last)
+        return [
+            (samples[row], window_state(generator, [part[row].clone() for part in kept]))
+            for row, (_, generator) in enumerate(drawn)
+        ]
+
+    def make(self, piece: WindowPiece, is_last: bool) -> WindowMade:
+        hift, length = self.hift, self.hift.config.samples_per_frame
+        right = 0 if is_last else RIGHT_FRAMES
+        new_frames = piece.mel.shape[2]
+        new_samples = new_frames * length
+        left_frames = 0 if piece.left_mel is None else piece.left_mel.shape[2]
+        before = [] if piece.left_mel is None else [piece.left_mel]
+        held = piece.mel[:, :, -1:].expand(-1, -1, right)
+        mel = torch.cat([*before, piece.mel, held], dim=2)  # (B, M, left + new + right)
+        f0 = hift.f0(mel, FullContext()).float()[:, left_frames:]
+        source, ends = hift.source(f0, hift.source.drawn_noise(piece.noise), piece.carry, is_last=right == 0)
+        if piece.source is not None:
+            source = torch.cat([piece.source, source], dim=1)
+        samples = hift.decode(mel, source, self._generate)[:, left_frames * length :]
+        stop = left_frames + new_frames
+        start = max(0, stop - LEFT_FRAMES)
+        return WindowMade(
+            crossfaded(samples[:, :new_samples], piece.tail),
+            ends[:, new_frames - 1],
+            mel[:, :, start:stop],
+            source[:, start * length : stop * length],
+            piece.noise[:, new_samples:],
+            samples[:, new_samples : new_samples + FADE_FRAMES * length],
+        )
+
+
+def _stacked(parts: Sequence[Tensor | None]) -> Tensor | None:
+    """None where the streams begin."""
+    given = [part for part in parts if part is not None]
+    return torch.stack(given) if given else None
+
+
+def window_state(generator: torch.Generator, kept: Sequence[Tensor]) -> WindowState:
+    """kept: what `WindowMade` has beside the samples, of one stream."""
+    carry, mel, source, noise, tail = kept
+    return WindowState(generator, mel, source, carry, noise, tail)
 
 
 def vocode_whole(vocoder: Vocoder[State], mel: Tensor, seed: int = 0) -> Tensor:

@@ -4,9 +4,10 @@
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -84,7 +85,7 @@ class Row:
     index: int  # its cache row; -1 once it has left
     arrival: int  # how many joined before it
     generator: torch.Generator = field(init=False)
-    uniform: float | None = field(default=None, init=False)  # of the next draw, once that was asked for
+    uniforms: deque[float] = field(default_factory=deque, init=False)  # of draws that were only asked for
     text_keys: TextKeys | None = field(default=None, init=False)  # kept by `AlignmentObserver`
 
     def __post_init__(self) -> None:
@@ -98,11 +99,11 @@ class Row:
     def wants_attention(self) -> bool:
         return self.request.wants_attention
 
-    def next_uniform(self) -> float:
-        """Return the number of the next draw; a draw that failed gets the same again."""
-        if self.uniform is None:
-            self.uniform = torch.rand((), generator=self.generator, dtype=torch.float64).item()
-        return self.uniform
+    def uniform(self, ahead: int = 0) -> float:
+        """Return the number of the next draw, or of a later one; a draw that failed gets the same again."""
+        while len(self.uniforms) <= ahead:
+            self.uniforms.append(torch.rand((), generator=self.generator, dtype=torch.float64).item())
+        return self.uniforms[ahead]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +125,66 @@ class Stopped:
     """The row has left the decoder. "not_finite": its logits were not finite, nothing could be drawn."""
 
     row: Row
-    reason: StopReason | Literal["not_finite"]
+    reason: "Ended"
 
 
+Ended = StopReason | Literal["not_finite"]
 Event = Emitted | Waiting | Stopped
 
 
-def _bits(number: float) -> int:
+class Decoder(Protocol):
+    """Utterances on their way; used by one thread. Text may be pushed to a row's plan between two steps."""
+
+    @property
+    def rows(self) -> Sequence[Row]: ...
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def add(self, request: RowRequest) -> Row: ...
+
+    def remove(self, row: Row) -> None:
+        """Free the row; does nothing for a row that has left already."""
+        ...
+
+    def step(self) -> list[Event]:
+        """Advance the rows. -> what they did, and which wait. If it raises, none has advanced."""
+        ...
+
+
+@runtime_checkable
+class HasOwnDecoder(Protocol):
+    """A language model that is not decoded by `SpeechDecoder`."""
+
+    def new_decoder(self, sampling: SamplingConfig) -> Decoder: ...
+
+
+def new_decoder(model: SpeechLM, sampling: SamplingConfig) -> Decoder:
+    """Return the language model's own decoder, or a `SpeechDecoder` of it."""
+    return model.new_decoder(sampling) if isinstance(model, HasOwnDecoder) else SpeechDecoder(model, sampling)
+
+
+def next_action(row: Row, vocabulary: Vocabulary) -> Action:
+    """Return what the row's plan asks for, fills aside: those it is given at once."""
+    while isinstance(action := row.plan.next_action(), ForceFill):
+        assert vocabulary.fill is not None, "a fill in a model without one"
+        row.plan.accept(vocabulary.fill)
+    return action
+
+
+def take_drawn(row: Row, id: int, detail: TokenDetail, vocabulary: Vocabulary) -> "list[Emitted | Ended]":
+    """Tell the row's plan what was drawn; -1: nothing could be. -> what that means to the row."""
+    row.uniforms.popleft()
+    row.plan.mark_run()
+    if id < 0:
+        return ["not_finite"]
+    row.plan.accept(id)
+    events: list[Emitted | Ended] = [Emitted(row, id, detail)] if id < vocabulary.num_speech_ids else []
+    following = row.plan.next_action()
+    return [*events, following.reason] if isinstance(following, Stop) else events
+
+
+def float_bits(number: float) -> int:
     """As an integer, which can be copied beside others and is seen as a float64 where it arrives."""
     bits: int = struct.unpack("<q", struct.pack("<d", number))[0]
     return bits
@@ -179,6 +233,13 @@ class SpeechDecoder:
         return row
 
     @torch.inference_mode()
+    def adopt(self, row: Row, keys: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+        """Go on with another decoder's row: of each layer what it has of keys and values, (H, T, D)."""
+        row.index = self._cache.add_row()
+        self._cache.fill_row(row.index, keys, values)
+        self.rows.append(row)
+
+    @torch.inference_mode()
     def remove(self, row: Row) -> None:
         """Free the row; does nothing for a row that has left already."""
         if row.index < 0:
@@ -198,7 +259,7 @@ class SpeechDecoder:
         Only one new row a step, since all others wait for its prefill. If a run of the network or the draw
         raises, nothing has advanced: the step can be repeated.
         """
-        actions = [(row, self._next_action(row)) for row in self.rows]
+        actions = [(row, next_action(row, self._model.vocabulary)) for row in self.rows]
         batch = self._plan_batch(
             [_Pending(row, action.ids) for row, action in actions if isinstance(action, Run)]
         )
@@ -216,16 +277,9 @@ class SpeechDecoder:
             elif isinstance(action, Stop):
                 events.append(self._stop(row, action.reason))
         for row, id, detail in zip(batch.rows, ids, details, strict=True):
-            events += self._record(row, id, detail)
+            for event in take_drawn(row, id, detail, self._model.vocabulary):
+                events.append(event if isinstance(event, Emitted) else self._stop(row, event))
         return events
-
-    def _next_action(self, row: Row) -> Action:
-        """What the row's plan asks for, fills aside: those it is given at once."""
-        while isinstance(action := row.plan.next_action(), ForceFill):
-            fill = self._model.vocabulary.fill
-            assert fill is not None, "a fill in a model without one"
-            row.plan.accept(fill)
-        return action
 
     def _plan_batch(self, pending: Sequence[_Pending]) -> _Batch:
         """Run together are the oldest new row alone, the rows with one id, and those with several."""
@@ -288,7 +342,7 @@ class SpeechDecoder:
         rule, bits, greedy, history = integers_to_device(
             device,
             [row.plan.forbidden for row in rows],
-            [_bits(row.next_uniform()) for row in rows],
+            [float_bits(row.uniform()) for row in rows],
             [row.request.is_greedy for row in rows],
             [past[len(past) - window :] for past in pasts],
         )
@@ -311,20 +365,6 @@ class SpeechDecoder:
         wanted = [number for number, row in enumerate(rows) if row.request.wants_logprobs]
         return ids, log_probabilities(logits, forbidden, drawn, wanted)
 
-    def _record(self, row: Row, id: int, detail: TokenDetail) -> Iterator[Event]:
-        """What an id that was drawn means to its row; -1: nothing could be drawn."""
-        row.uniform = None
-        row.plan.mark_run()
-        if id < 0:
-            yield self._stop(row, "not_finite")
-            return
-        row.plan.accept(id)
-        if id < self._model.vocabulary.num_speech_ids:
-            yield Emitted(row, id, detail)
-        following = row.plan.next_action()
-        if isinstance(following, Stop):
-            yield self._stop(row, following.reason)
-
-    def _stop(self, row: Row, reason: StopReason | Literal["not_finite"]) -> Stopped:
+    def _stop(self, row: Row, reason: Ended) -> Stopped:
         self.remove(row)
         return Stopped(row, reason)

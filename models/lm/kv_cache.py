@@ -69,6 +69,14 @@ class KeyValueCache:
         self.lengths.append(0)
         return len(self.lengths) - 1
 
+    def fill_row(self, row: int, keys: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+        """Copy each layer's keys and values (H, T, D) of the first T positions into an empty row."""
+        length = keys[0].shape[1]
+        self._reserve(len(self.lengths), length)
+        for mine, given in zip((*self.keys, *self.values), (*keys, *values), strict=True):
+            mine[row, :, :length] = given
+        self.lengths[row] = length
+
     def remove_row(self, row: int) -> None:
         """Move the last row to index `row`, and clear the last one."""
         last = len(self.lengths) - 1

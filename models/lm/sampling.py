@@ -7,6 +7,7 @@ waits for the device, and an engine that samples by itself can be given the dist
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +15,20 @@ from torch import Tensor
 
 from firstword.models.config import SamplingConfig
 from firstword.models.lm.plan import Forbidden, Vocabulary
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowSampling:
+    """What `SamplingConfig` says, of each row by itself: (B, 1), on the device.
+
+    num_candidates: at least every row's `top_k`. The window of a row is what its history has.
+    """
+
+    top_p: Tensor
+    top_k: Tensor
+    min_repeats: Tensor
+    temperature: Tensor
+    num_candidates: int
 
 
 def class_masks(vocabulary: Vocabulary, device: torch.device | None = None) -> Tensor:
@@ -27,16 +42,16 @@ def class_masks(vocabulary: Vocabulary, device: torch.device | None = None) -> T
     return masks.to(device)
 
 
-def are_repeated(ids: Tensor, history: Tensor, config: SamplingConfig) -> Tensor:
+def are_repeated(ids: Tensor, history: Tensor, config: SamplingConfig | RowSampling) -> Tensor:
     """ids (B, K), history (B, W): the last `win_size` ids, -1 where there are fewer -> (B, K) bool.
 
     An id repeats if it is in the history at least win_size * tau_r times.
     """
     counts = (ids[:, :, None] == history[:, None]).sum(-1)
-    return counts >= math.ceil(config.win_size * config.tau_r)
+    return counts >= config.min_repeats
 
 
-def nucleus(probabilities: Tensor, config: SamplingConfig) -> tuple[Tensor, Tensor]:
+def nucleus(probabilities: Tensor, config: SamplingConfig | RowSampling) -> tuple[Tensor, Tensor]:
     """The candidates of each row, most probable first, and their renormalized probabilities: (B, K) each.
 
     A candidate is taken while the sum of those before it is below `top_p`, so the one that crosses it
@@ -49,16 +64,20 @@ def nucleus(probabilities: Tensor, config: SamplingConfig) -> tuple[Tensor, Tens
     num_classes = probabilities.shape[1]
     backwards = torch.arange(num_classes - 1, -1, -1, device=probabilities.device)
     keys = (probabilities.float().view(torch.int32).long() << 32) + backwards
-    top = keys.topk(min(config.top_k, num_classes), dim=1).values
+    num_candidates = config.num_candidates if isinstance(config, RowSampling) else config.top_k
+    top = keys.topk(min(num_candidates, num_classes), dim=1).values
     ids = num_classes - 1 - (top & 0xFFFFFFFF)
     weights = probabilities.gather(1, ids)
     before = F.pad(weights.cumsum(1)[:, :-1], (1, 0), value=-1.0)  # the first is always taken
-    weights = weights.masked_fill(before >= config.top_p, 0.0)
+    is_out = before >= config.top_p
+    if isinstance(config, RowSampling):
+        is_out |= torch.arange(ids.shape[1], device=ids.device) >= config.top_k
+    weights = weights.masked_fill(is_out, 0.0)
     return ids, weights / weights.sum(1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
 
 
 def repetition_aware_probabilities(
-    logits: Tensor, forbidden: Tensor, history: Tensor, config: SamplingConfig
+    logits: Tensor, forbidden: Tensor, history: Tensor, config: SamplingConfig | RowSampling
 ) -> Tensor:
     """logits (B, V), forbidden (B, V) bool, history (B, W) as in `are_repeated` -> P (B, V) float32.
 
@@ -67,7 +86,7 @@ def repetition_aware_probabilities(
     id is all 0. If nothing but one repeating id is possible, it is kept.
     """
     scores = logits.float().masked_fill(forbidden, -math.inf)
-    if config.temperature != 1:
+    if isinstance(config, RowSampling) or config.temperature != 1:
         scores = scores / config.temperature
     full = _softmax(scores)  # F
     ids, weights = nucleus(full, config)  # N, (B, K)
@@ -105,7 +124,7 @@ def sample(
     history: Tensor,
     uniforms: Tensor,
     is_greedy: Tensor,
-    config: SamplingConfig,
+    config: SamplingConfig | RowSampling,
 ) -> Tensor:
     """One id a row (B,): drawn, or the most probable where is_greedy (B,); -1 for a row that has none."""
     scores = logits.float().masked_fill(forbidden, -math.inf)

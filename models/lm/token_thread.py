@@ -14,9 +14,9 @@ from firstword.models.lm.decoder import (
     Emitted,
     Row,
     RowRequest,
-    SpeechDecoder,
     SpeechLM,
     Waiting,
+    new_decoder,
 )
 from firstword.models.lm.plan import BistreamPlan, Plan, TokenDetail
 from firstword.models.lm.silence import silent_ids
@@ -73,7 +73,7 @@ class TorchTokenGenerator:
         self._silent_ids = silent_ids(config)
         self._on_step = on_step
         self._loop = asyncio.get_running_loop()
-        self._decoder = SpeechDecoder(model, config.sampling)  # used by the thread alone
+        self._decoder = new_decoder(model, config.sampling)  # used by the thread alone
         self._running: set[_TorchStream] = set()  # used by the event loop alone
         self._commands: deque[tuple[_TorchStream, _Command]] = deque()
         self._wake = threading.Condition()

@@ -54,8 +54,8 @@ def test_service_runs_with_what_is_carried_and_what_is_expected_there() -> None:
     assert not names & there
 
 
-def test_versions_are_those_of_the_constraints() -> None:
-    text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+def test_versions_are_those_of_the_lock() -> None:
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     pinned = {normalized(name): version for name, version in re.findall(r"^([\w.-]+)==(\S+)", text, re.M)}
     given = [line.split("==") for line in carry.requirements()]
     assert {

@@ -16,11 +16,13 @@ import httpx
 import yaml
 
 from firstword.app.postgresql import migrate
+from tests.chaos.wire import Wire
 from tests.e2e.server import Server, serving
 from tests.support.checkpoints import small_checkpoint
 from tests.support.postgres import PostgresServer, postgres_server
 
 ENVOY = Path(sys.executable).parent / "envoy"
+CHECKED_S = 0.5  # how often Envoy asks whether a server is ready
 SERVED_BY = "x-served-by"  # with the address of a server, in answers through Envoy
 ENVOY_FILE = Path(__file__).parents[2] / "deploy/envoy/envoy.yaml"
 
@@ -32,7 +34,9 @@ class Cluster:
     stacks: list[ExitStack]
     url: str  # of Envoy
     directory: Path
-    store: str
+    store: str  # by way of `to_database`
+    to_database: Wire
+    to_servers: list[Wire]  # of Envoy
 
     def start(self, number: int, port: int = 0) -> None:
         """Start a server, or another in the place of one that was killed."""
@@ -49,6 +53,15 @@ class Cluster:
             )
         )
 
+    def restart(self, number: int) -> None:
+        """Start a server that has ended at its address again, and wait until Envoy sends to it."""
+        port = httpx.URL(self.servers[number].url).port
+        self.stacks[number].close()
+        self.start(number, port or 0)
+        while httpx.get(f"{self.servers[number].url}/readyz").status_code != 200:
+            time.sleep(0.05)
+        time.sleep(2 * CHECKED_S)
+
 
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -63,11 +76,18 @@ def cluster(directory: Path) -> Iterator[Cluster]:
         store = postgres.new_database()
         migrate(store)
         stacks = [stack.enter_context(ExitStack()) for _ in range(2)]
-        made = Cluster(postgres, [None, None], stacks, "", directory, store)  # type: ignore[list-item]
+        to_database = stack.enter_context(Wire("127.0.0.1", postgres.port).open())
+        store = store.replace(f":{postgres.port}/", f":{to_database.port}/")
+        servers: list[Server] = [None, None]  # type: ignore[list-item]
+        made = Cluster(postgres, servers, stacks, "", directory, store, to_database, [])
         small_checkpoint("cosyvoice2")  # written before both want it
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(made.start, range(2)))
-        made.url = stack.enter_context(envoy(directory, [server.url for server in made.servers]))
+        for server in made.servers:
+            url = httpx.URL(server.url)
+            made.to_servers.append(stack.enter_context(Wire(url.host, url.port or 0).open()))
+        urls = [f"http://127.0.0.1:{wire.port}" for wire in made.to_servers]
+        made.url = stack.enter_context(envoy(directory, urls))
         yield made
 
 

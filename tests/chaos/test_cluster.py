@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import httpx
 import pytest
 
 from tests.chaos.cluster import ENVOY, SERVED_BY, Cluster, Heard, cluster, listen, until
+from tests.chaos.wire import State
 from tests.speakers.recordings import recording
 
 pytestmark = [
@@ -21,6 +23,7 @@ pytestmark = [
 
 logger = logging.getLogger(__name__)
 
+NOTICED_S = 2.5  # within which Envoy knows that one does not answer
 SENTENCE = "The quick brown fox jumps over the lazy dog, and runs on. "
 
 
@@ -50,7 +53,7 @@ async def test_speaker_of_one_server_is_spoken_by_the_other_within_a_second(part
     async with httpx.AsyncClient(base_url=other, timeout=30) as client:
         while (await client.get("/speakers/mia")).status_code != 200:
             assert time.monotonic() - registered_at < 1
-    logger.info("the other server knew a speaker %.3f s later", time.monotonic() - registered_at)
+    logger.warning("the other server knew a speaker %.3f s later", time.monotonic() - registered_at)
     assert (await spoken(other, "mia")).status_code == 200
 
 
@@ -76,13 +79,103 @@ async def test_database_that_dies_ends_no_stream_and_stops_no_known_speaker(part
     returned_at = time.monotonic()
     while (await enrolled(parts.url, "ida")).status_code != 201:
         assert time.monotonic() - returned_at < 5
-    logger.info("a write succeeded %.2f s after the database was back", time.monotonic() - returned_at)
+    logger.warning("a write succeeded %.2f s after the database was back", time.monotonic() - returned_at)
+
+
+async def test_streams_of_a_paused_server_go_on_when_it_does_and_new_ones_go_elsewhere(
+    parts: Cluster,
+) -> None:
+    names = await two_for_each_server(parts)
+    heard = [Heard() for _ in range(2)]
+    victim = parts.servers[0].process
+    async with httpx.AsyncClient(base_url=parts.url, timeout=60) as client, asyncio.TaskGroup() as tasks:
+        for one in heard:
+            tasks.create_task(listen(client, SENTENCE, names[0], one))
+        await until(lambda: all(one.num_bytes for one in heard))
+        victim.send_signal(signal.SIGSTOP)
+        paused_at = time.monotonic()
+        try:
+            await asyncio.sleep(NOTICED_S)
+            new = await listen(client, "Hi.", names[0], Heard())
+            new_s = new.ended_at - paused_at
+            assert new.is_whole
+        finally:
+            victim.send_signal(signal.SIGCONT)
+    assert all(one.is_whole for one in heard)
+    gap_s = max(one.longest_gap_s for one in heard)
+    logger.warning("a server paused: a new stream was whole %.1f s after, the gap was %.1f s", new_s, gap_s)
+    assert new_s < NOTICED_S + 10
+
+
+@pytest.mark.parametrize("state", [pytest.param("slow", marks=pytest.mark.cluster), "cut"])
+async def test_a_bad_network_before_a_server_delays_its_streams_and_cuts_none(
+    parts: Cluster, state: State
+) -> None:
+    names = await two_for_each_server(parts)
+    heard = Heard()
+    async with httpx.AsyncClient(base_url=parts.url, timeout=60) as client, asyncio.TaskGroup() as tasks:
+        tasks.create_task(listen(client, SENTENCE, names[0], heard))
+        await until(lambda: heard.num_bytes > 0)
+        parts.to_servers[0].state = state
+        try:
+            await asyncio.sleep(NOTICED_S)
+            new = await listen(client, "Hi.", names[0], Heard())
+            assert new.is_whole
+        finally:
+            parts.to_servers[0].state = "whole"
+    assert heard.is_whole
+    logger.warning("the network before a server is %s: the gap was %.1f s", state, heard.longest_gap_s)
+
+
+async def test_a_database_that_is_cut_off_stops_writes_alone(parts: Cluster) -> None:
+    assert (await enrolled(parts.url, "una")).status_code == 201
+    for server in parts.servers:
+        await until(lambda url=server.url: httpx.get(f"{url}/speakers/una").status_code == 200)
+        assert (await spoken(server.url, "una")).status_code == 200
+    parts.to_database.state = "cut"
+    cut_at = time.monotonic()
+    try:
+        for server in parts.servers:
+            assert (await spoken(server.url, "una")).status_code == 200
+        refused = await enrolled(parts.url, "ivo")
+        refused_s = time.monotonic() - cut_at
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "store_unavailable")
+    finally:
+        parts.to_database.state = "whole"
+    healed_at = time.monotonic()
+    while (await enrolled(parts.url, "ivo")).status_code not in (201, 409):
+        assert time.monotonic() - healed_at < 10
+    logger.warning(
+        "the database was cut off: a write was refused after %.1f s, one succeeded %.1f s after the cut",
+        *(refused_s, time.monotonic() - healed_at),
+    )
+
+
+@pytest.mark.cluster
+async def test_a_rolling_restart_under_load_fails_no_stream(parts: Cluster) -> None:
+    names = await two_for_each_server(parts)
+    all_heard: list[Heard] = []
+    is_done = False
+
+    async def load(client: httpx.AsyncClient, name: str) -> None:
+        while not is_done:
+            all_heard.append(await listen(client, "Hi there.", name, Heard()))
+
+    async with httpx.AsyncClient(base_url=parts.url, timeout=60) as client, asyncio.TaskGroup() as tasks:
+        for name in names[::2]:
+            tasks.create_task(load(client, name))
+        for number, server in enumerate(parts.servers):
+            server.process.send_signal(signal.SIGTERM)
+            await asyncio.to_thread(server.process.wait)
+            await asyncio.to_thread(parts.restart, number)
+        is_done = True
+    assert [(one.status, one.is_whole) for one in all_heard if not one.is_whole] == []
+    assert len(all_heard) > 10
+    logger.warning("a rolling restart: %d streams, none failed", len(all_heard))
 
 
 async def test_server_that_dies_ends_its_own_streams_alone(parts: Cluster) -> None:
     names = await two_for_each_server(parts)
-    for name in names:
-        assert (await enrolled(parts.url, name)).status_code == 201
     heard = [Heard() for _ in names]
     async with httpx.AsyncClient(base_url=parts.url, timeout=60) as client, asyncio.TaskGroup() as tasks:
         for name, one in zip(names, heard, strict=True):
@@ -101,16 +194,21 @@ async def test_server_that_dies_ends_its_own_streams_alone(parts: Cluster) -> No
     assert [one.is_whole for one in heard] == [False, False, True, True]
     ended_s = [one.ended_at - killed_at for one in heard]
     assert max(ended_s[:2]) < 5  # a process with networks takes a while to be gone
-    logger.info("a server died: cut after %s s, new ones began after %s s", ended_s[:2], began_s)
+    logger.warning("a server died: cut after %s s, new ones began after %s s", ended_s[:2], began_s)
 
 
 async def two_for_each_server(parts: Cluster) -> list[str]:
-    """Names whose speaker Envoy looks for at the first server, and then those of the second."""
-    found: dict[str, list[str]] = {server.url.rpartition("/")[2]: [] for server in parts.servers}
+    """Speakers whom Envoy looks for at the first server, and then those of the second; both know all."""
+    found: dict[str, list[str]] = {f"127.0.0.1:{wire.port}": [] for wire in parts.to_servers}
     async with httpx.AsyncClient(base_url=parts.url) as client:
         for number in range(64):
             answer = await client.get("/livez", headers={"X-Speaker": f"voice-{number}"})
             again = await client.get("/livez", params={"speaker": f"voice-{number}"})
             assert again.headers[SERVED_BY] == answer.headers[SERVED_BY]
             found[answer.headers[SERVED_BY]].append(f"voice-{number}")
-    return [name for names in found.values() for name in names[:2]]
+    names = [name for names in found.values() for name in names[:2]]
+    for name in names:
+        assert (await enrolled(parts.url, name)).status_code in (201, 409)
+        for server in parts.servers:
+            await until(lambda url=f"{server.url}/speakers/{name}": httpx.get(url).status_code == 200)
+    return names

@@ -96,4 +96,4 @@ async def test_conversion_keeps_the_pace_and_takes_the_voice(server: Server) -> 
     assert len(samples) == pytest.approx(len(source), abs=2400)
     np.testing.assert_array_equal(soundfile.read(io.BytesIO(whole.content), dtype="int16")[0], samples)
     assert bad.json()["error"]["code"] == "bad_audio"
-    assert "sft is for speakers without" in sft.json()["error"]["message"]
+    assert "has no mode sft; it has zero_shot, cross_lingual" in sft.json()["error"]["message"]

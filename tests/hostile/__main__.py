@@ -1,24 +1,39 @@
 """Attack a server over fakes, one attack after the other, and print what it noticed of each.
 
     python -m tests.hostile [--seconds 10] [ATTACK ...]
+    python -m tests.hostile kills [--count 100]
 
-The server and the attacker are processes of their own, on a core each where there are two. Meanwhile texts
-are spoken one after the other; the longest wait for a chunk is the gap.
+Ten attacks of 10 s are two minutes; `--seconds 330` makes it an hour. The server and the attacker are
+processes of their own, on a core each where there are two. Meanwhile texts are spoken one after the other;
+the longest wait for a chunk is the gap.
+
+`kills` ends a process that writes into its stores so many times, and prints what was lost.
 """
 
 import argparse
+import random
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.hostile.attacks import ATTACKS
 from tests.hostile.harness import victim
+from tests.hostile.kills import kill
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.hostile",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     names = ", ".join(ATTACKS)
     parser.add_argument("attacks", nargs="*", metavar="ATTACK", help=f"of {names}; all by default")
     parser.add_argument("--seconds", type=float, default=10.0, help="how long each runs")
+    parser.add_argument("--count", type=int, default=100, help="of kills")
     given = parser.parse_args()
+    if given.attacks == ["kills"]:
+        sys.exit(kills(given.count))
     unknown = sorted(set(given.attacks) - set(ATTACKS))
     if unknown:
         parser.error(f"unknown attack {unknown[0]!r}; there are {names}")
@@ -36,6 +51,18 @@ def main() -> None:
                 flush=True,
             )
     sys.exit(failed)
+
+
+def kills(count: int) -> bool:
+    """Return whether something was lost."""
+    with TemporaryDirectory() as directory:
+        done = kill(Path(directory), count, random.Random(count))
+    print(  # noqa: T201
+        f"{done.kills} kills, {done.acknowledged} writes acknowledged, {len(done.faults)} times lost or "
+        f"half, {done.unacknowledged} times one more was there"
+        + "".join(f"\n    MISSED: {one}" for one in done.faults)
+    )
+    return bool(done.faults)
 
 
 if __name__ == "__main__":

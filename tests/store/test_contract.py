@@ -1,5 +1,6 @@
 """What the stores promise, in SQLite and in PostgreSQL alike."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -182,6 +183,25 @@ def test_batches_take_turns_and_their_audio_is_kept(replicas: Replicas) -> None:
     store.remove_files(book.id)
     with pytest.raises(PathNotFound):
         store.get(book.id)
+
+
+def test_a_batch_that_one_server_cancels_or_deletes_is_unwanted_at_the_other(shared: Replicas) -> None:
+    one, other = shared.open(), shared.open()
+    mine, theirs = one.batches(), other.batches()
+    heard = threading.Event()
+    assert one.postgres is not None
+    one.postgres.subscribe(lambda subjects: heard.set() if "batches" in subjects else None)
+    batches = [mine.add("anna", [NewItem(str(n), "wav", "{}") for n in range(45)]) for _ in range(2)]
+    jobs = [mine.take(), mine.take()]
+    spoken = [(job.batch, job.number) for job in jobs if job is not None]
+    assert mine.unwanted(spoken) == []
+    heard.clear()
+    theirs.cancel(batches[0].id)
+    assert heard.wait(5)
+    assert mine.unwanted(spoken) == [(batches[0].id, 1)]
+    theirs.delete(batches[1].id)  # in slices
+    assert mine.unwanted(spoken) == spoken
+    assert [batch.id for batch in mine.owned_by(None, 10)] == [batches[0].id]
 
 
 def test_batch_has_its_room_and_a_repeated_request_makes_one(replicas: Replicas) -> None:

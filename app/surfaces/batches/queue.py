@@ -1,7 +1,7 @@
 """The batches of a server for its event loop: the store in threads, and who is to hear of a change."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import ParamSpec, TypeVar
 
 from firstword.app.supervisor import Supervisor
@@ -24,6 +24,12 @@ class Batches:
     async def run(self, work: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
         """Call a method of the store in a thread."""
         return await asyncio.to_thread(work, *args, **kwargs)
+
+    def stop_items(self, items: Iterable[tuple[str, int]]) -> None:
+        """Stop items that another server cancelled, by batch and number."""
+        for item in items:
+            if stop := self.stops.get(item):
+                stop()
 
     def stop(self, id: str) -> None:
         """Stop what is spoken of a batch, and let the runner look again."""

@@ -18,6 +18,7 @@ from firstword.app.database import RETRY_AFTER_S, Database, DatabaseError, Schem
 from firstword.app.errors import InvalidRequest, PathNotFound, StoreFull, StoreUnavailable
 from firstword.app.speakers.interface import RequestKey
 
+DELETED_AT_ONCE: Final = 20  # items, of which each may have megabytes of audio
 MAX_UNFINISHED: Final = 20  # batches of one owner
 BATCHES_FILE: Final = "batches.sqlite3"
 REPLICA: Final = "replica-"  # and its name: a folder of audio that is not in the database yet
@@ -416,14 +417,50 @@ class BatchStore:
             )
             if cancelled.rowcount:
                 database.execute("UPDATE batches SET is_cancelled = 1 WHERE id = ?", (id,))
+            database.announce()
         self._wanted_bytes = 0
 
-    def delete(self, id: str) -> None:
-        """Forget the batch and its texts. Its audio stays until `remove_files`, or the next start."""
+    def unwanted(self, spoken: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+        """Return which of these items, by batch and number, were cancelled or deleted by any server."""
         database = self._file()
+        with database.reading():
+            return [
+                (id, number)
+                for id, number in spoken
+                if database.execute(
+                    """SELECT 1 FROM items WHERE state = 'running' AND number = ?
+                    AND batch = (SELECT number FROM batches WHERE id = ?)""",
+                    (number, id),
+                ).fetchone()
+                is None
+            ]
+
+    def delete(self, id: str) -> None:
+        """Forget the batch and its texts. Its audio stays until `remove_files`, or the next start.
+
+        In a shared database some items at a time: no statement may take long. What is left where the
+        database fails is a cancelled batch with fewer items.
+        """
+        database = self._file()
+        if self.is_shared:
+            self.cancel(id)
+            while self._delete_some(id):
+                pass
         with database.writing(erases=True):
             database.execute("DELETE FROM batches WHERE id = ?", (id,))
+            database.announce()
         self._wanted_bytes = 0
+
+    def _delete_some(self, id: str) -> bool:
+        """Delete items of a shared batch with their audio; return whether there were any."""
+        database = self._file()
+        with database.writing(erases=True):
+            deleted = database.execute(
+                """DELETE FROM items i USING batches b WHERE b.id = ? AND i.batch = b.number AND i.number IN
+                (SELECT number FROM items WHERE batch = b.number ORDER BY number LIMIT ?)""",
+                (id, DELETED_AT_ONCE),
+            )
+        return deleted.rowcount > 0
 
     def remove_files(self, id: str) -> None:
         """Remove the audio of a batch that was deleted."""

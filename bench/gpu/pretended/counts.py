@@ -28,12 +28,12 @@ from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import IncrementalFlow
 from firstword.models.hift.hift import HiFT
 from firstword.models.hift.streaming import CausalVocoder, WindowedVocoder
-from firstword.models.lm.decoder import RowRequest, SpeechDecoder
+from firstword.models.lm.decoder import RowRequest, new_decoder
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.networks import Networks
 from firstword.models.runtimes.torch import runtime
-from firstword.models.runtimes.torch.cuda_graphs import capture
+from firstword.models.runtimes.torch.cuda_graphs import capture, token_decoder, token_graphs
 from firstword.models.runtimes.torch.cuda_graphs import flow as graphed_flow
 from firstword.models.runtimes.torch.cuda_graphs.build import (
     graphed_lm,
@@ -41,6 +41,7 @@ from firstword.models.runtimes.torch.cuda_graphs.build import (
     graphed_vocoder,
 )
 from firstword.models.runtimes.torch.cuda_graphs.causal_vocoder import GraphedCausalVocoder
+from firstword.models.runtimes.torch.cuda_graphs.windowed_vocoder import GraphedWindowedVocoder
 from firstword.models.token2wav import Token2Wav
 from firstword.models.token2wav_step import StepInput
 
@@ -48,7 +49,8 @@ FormOfService = Literal["eager", "graphs"]
 FORMS: tuple[FormOfService, ...] = ("eager", "graphs")
 STREAMS = (1, 8)
 FIRST_HOP_TOKENS = 5
-WARM_UPS = 2  # steps of the language model, of which the first records
+WARM_UPS = 2  # steps of the language model
+PROMPT_RUN = (128, 256)  # of token_graphs.RUNS, the one that holds a prompt of so many tokens and its text
 TOKENS_COUNTED = 4
 HOPS = ("first", "later")
 ENDLESS = LengthRatios(minimum=100_000, maximum=100_000)
@@ -87,18 +89,29 @@ def count(
             config = write_configuration(Path(folder), family, size)
         if solver_steps is not None:
             config = config.with_solver_steps(solver_steps)
-        with pretended_gpu(computes_replays=False) as gpu, _without_warm_ups(), torch.no_grad():
+        with pretended_gpu() as gpu, _recorded_once(), torch.no_grad():
             subject = Subject(family, size, torch.device("cuda"), torch.bfloat16, (1,), (), 1.0)
             for form in forms:
                 for number in streams:
+                    gpu.computes_replays = True  # an id that was drawn says what follows
                     yield from _count_lm(gpu, config, subject, form, number)
+                    gpu.computes_replays = False
                     yield from _count_token2wav(gpu, config, subject, form, number)
 
 
 @contextmanager
-def _without_warm_ups() -> Iterator[None]:
-    """Record at once: the kernels are the same."""
-    with patch.object(capture, "WARM_UPS", 0), patch.object(graphed_flow, "WARM_UPS", 0):
+def _recorded_once() -> Iterator[None]:
+    """Record what is counted alone, without warming up, and a step at a time: the kernels are the same."""
+    with ExitStack() as stack:
+        for module, name, few in (
+            (capture, "WARM_UPS", 0),
+            (graphed_flow, "WARM_UPS", 0),
+            (token_decoder, "AHEAD", 1),
+            (token_decoder, "LENGTHS", token_graphs.LENGTHS[:1]),
+            (token_graphs, "LENGTHS", token_graphs.LENGTHS[:1]),
+            (token_graphs, "RUNS", (PROMPT_RUN,)),
+        ):
+            stack.enter_context(patch.object(module, name, few))
         yield
 
 
@@ -108,7 +121,7 @@ def _count_lm(
     lm_config = config.lm
     assert isinstance(lm_config, Qwen2LMConfig), "CosyVoice 1 is not counted"
     lm = on_device(lambda: Qwen2LM(lm_config), subject)
-    decoder = SpeechDecoder(graphed_lm(lm) if form == "graphs" else lm, lm_config.sampling)
+    decoder = new_decoder(graphed_lm(lm, streams) if form == "graphs" else lm, lm_config.sampling)
 
     def join(seed: int) -> Any:
         text, prompt = list(range(TEXT_TOKENS)), list(range(PROMPT_TOKENS))
@@ -148,7 +161,7 @@ def _count_token2wav(
     if graphs:
         networks = Networks(flow=graphed_networks(flow)) | graphed_vocoder(hift)
         with patch.object(runtime, "STREAMS", (streams,)):
-            runtime.record_vocoder(networks, hift, FIRST_HOP_TOKENS, flow.chunk_tokens)
+            runtime.record_vocoder(networks, FIRST_HOP_TOKENS, flow.chunk_tokens)
     token2wav = Token2Wav(flow, hift, networks=networks)
     speaker = random_speaker(flow_config.vocab_size, PROMPT_TOKENS)
     of = (subject.family, form, streams)
@@ -171,6 +184,7 @@ def _count_token2wav(
             (WindowedVocoder, "step", "vocoder piece"),
             (CausalVocoder, "step", "vocoder piece"),
             (GraphedCausalVocoder, "step", "vocoder piece"),
+            (GraphedWindowedVocoder, "step", "vocoder piece"),
         ):
             stack.enter_context(patch.object(owner, method, staged(name, getattr(owner, method))))
         warm_ups = 1 if graphs else 0

@@ -115,9 +115,9 @@ class _Mode(TorchDispatchMode):
 class PretendedGpu:
     """Runs operations on the values, and notes them in its ledger."""
 
-    def __init__(self, computes_replays: bool = True) -> None:
+    def __init__(self) -> None:
         self.ledger = Ledger()
-        self.computes_replays = computes_replays
+        self.computes_replays = True  # else a graph's output stays what it was while it was recorded
         self._tape = threading.local()
         self._recording_thread: str | None = None
         self._pinned: dict[int, Tensor] = {}  # by their memory; kept, so that no other tensor gets it
@@ -554,12 +554,9 @@ def _triton(original: Call) -> Call:
 
 
 @contextmanager
-def pretended_gpu(computes_replays: bool = True) -> Iterator[PretendedGpu]:
-    """Let torch find a GPU, which is pretended, in this thread and in threads that begin within.
-
-    computes_replays: else a graph's output stays what it was while it was recorded, which is enough to count.
-    """
-    gpu = PretendedGpu(computes_replays)
+def pretended_gpu() -> Iterator[PretendedGpu]:
+    """Let torch find a GPU, which is pretended, in this thread and in threads that begin within."""
+    gpu = PretendedGpu()
     torch._C._ensureCUDADeviceGuardSet()
     run_thread, was_overwriting = (
         threading.Thread.run,

@@ -61,6 +61,11 @@ class Ledger:
     def now(self) -> Counts:
         return self.stages[self.stage]
 
+    @property
+    def num_waits(self) -> int:
+        """Of all stages."""
+        return sum(counts.waits for counts in self.stages.values())
+
     @contextmanager
     def staged(self, name: str) -> Iterator[Counts]:
         """What this thread does within counts for the stage."""

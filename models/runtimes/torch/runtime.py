@@ -11,9 +11,8 @@ from firstword.models.checkpoint.open import Checkpoint
 from firstword.models.config import FRAMES_PER_TOKEN
 from firstword.models.cuda import card_bytes
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
-from firstword.models.flow.flow import Flow
 from firstword.models.hift.hift import HiFT
-from firstword.models.hift.streaming import LEFT_FRAMES, RIGHT_FRAMES
+from firstword.models.hift.streaming import LEFT_FRAMES
 from firstword.models.lm.transformer_lm import TransformerLM
 from firstword.models.networks import Networks
 from firstword.models.runtimes.interface import (
@@ -32,7 +31,7 @@ from firstword.models.runtimes.torch.cuda_graphs.build import (
 )
 from firstword.models.runtimes.torch.cuda_graphs.causal_vocoder import GraphedCausalVocoder
 from firstword.models.runtimes.torch.cuda_graphs.flow import STREAMS, GraphedFlow
-from firstword.models.runtimes.torch.cuda_graphs.vocoder import GraphedGenerator
+from firstword.models.runtimes.torch.cuda_graphs.windowed_vocoder import GraphedWindowedVocoder
 from firstword.models.runtimes.torch.exports.directory import Exports, open_exports
 from firstword.models.runtimes.torch.exports.formats import ExportError
 from firstword.models.runtimes.torch.exports.parts import PartName
@@ -71,39 +70,38 @@ class TorchRuntime(Runtime):
         if not self._has_cuda_graphs:
             return Networks()
         flow = networks.flow
+        if isinstance(flow, CosyVoice1Flow):
+            return Networks()
         if part == "vocoder":
             if not isinstance(networks.vocoder, HiFT):
                 return Networks()
             made = graphed_vocoder(networks.vocoder)
-            if isinstance(flow, Flow):
-                record_vocoder(made, networks.vocoder, self._first_hop_tokens, flow.chunk_tokens)
+            record_vocoder(made, self._first_hop_tokens, flow.chunk_tokens)
             return made
-        if isinstance(flow, CosyVoice1Flow):
-            return Networks()
         graphed = graphed_networks(flow, round(PAGES_SHARE * card_bytes()))
         assert isinstance(graphed.whole, GraphedFlow), "nothing to record"
         graphed.whole.record()
         return Networks(flow=graphed)
 
 
-def record_vocoder(made: Networks, hift: HiFT, first_tokens: int, hop_tokens: int) -> None:
+def record_vocoder(made: Networks, first_tokens: int, hop_tokens: int) -> None:
     """Record the pieces that come mostly, of first hops and of whole ones."""
-    if isinstance(made.vocoder, GraphedGenerator):
-        made.vocoder.record(piece_frames(first_tokens, hop_tokens), STREAMS, hift)
+    if isinstance(made.whole_vocoder, GraphedWindowedVocoder):
+        made.whole_vocoder.record(window_pieces(first_tokens, hop_tokens), STREAMS)
     if isinstance(made.whole_vocoder, GraphedCausalVocoder):
         whole = FRAMES_PER_TOKEN * hop_tokens
-        made.whole_vocoder.record([FRAMES_PER_TOKEN * first_tokens, whole], whole, STREAMS)
+        first_frames = sorted({FRAMES_PER_TOKEN * first_tokens, whole})
+        made.whole_vocoder.record(first_frames, whole, STREAMS)
 
 
-def piece_frames(first_tokens: int, hop_tokens: int) -> list[int]:
-    """Lengths of mel that the windowed vocoder is given mostly, its contexts included.
+def window_pieces(first_tokens: int, hop_tokens: int) -> list[tuple[int, int]]:
+    """Frames before a piece and of it, as the windowed vocoder is given mostly.
 
-    A first hop and a whole one with what follows, then a whole one with all its left context, and a stream
-    that begins with a whole one.
+    A first hop and a whole one behind it, a whole one with all its left context, and a stream that begins
+    with a whole one.
     """
     first, whole = FRAMES_PER_TOKEN * first_tokens, FRAMES_PER_TOKEN * hop_tokens
-    pieces = {(0, first), (min(first, LEFT_FRAMES), whole), (LEFT_FRAMES, whole), (0, whole)}
-    return sorted(left + new + RIGHT_FRAMES for left, new in pieces)
+    return sorted({(0, first), (min(first, LEFT_FRAMES), whole), (LEFT_FRAMES, whole), (0, whole)})
 
 
 _PROGRAMS: Final[Mapping[Part, tuple[PartName, ...]]] = {

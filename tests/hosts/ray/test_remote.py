@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -56,6 +57,12 @@ async def heard(stream: SynthesisStream) -> list[StreamEvent]:
 
 def samples_of(events: list[StreamEvent]) -> np.ndarray:
     return np.concatenate([event.samples for event in events if isinstance(event, Audio)])
+
+
+def num_files() -> int:
+    """Those that this process has open, where the system tells."""
+    folder = Path("/proc/self/fd")
+    return len(list(folder.iterdir())) if folder.exists() else 0
 
 
 def test_a_request_passes_whole_to_another_process() -> None:
@@ -138,6 +145,30 @@ async def test_an_engine_that_dies_ends_its_streams_and_the_next_text_is_spoken_
         assert link.num_open == 0
 
 
+async def test_two_hundred_deaths_leave_no_stream_task_or_connection() -> None:
+    own = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=1)
+    async with remote(own) as (engine, link):
+
+        async def killed_one() -> None:
+            async with engine.open(asked("Some text.")) as stream:
+                events = stream.__aiter__()
+                await anext(events)
+                link.dead[0].set()
+                with pytest.raises(Restarting):
+                    await anext(events)
+            link.dead[0].clear()
+
+        await killed_one()
+        await asyncio.sleep(0.01)
+        before = len(asyncio.all_tasks()), num_files()
+        for _ in range(200):
+            await killed_one()
+        await asyncio.sleep(0.01)
+        assert (link.num_open, own.open_streams, engine._streams) == (0, [], set())
+        assert link.sides[0].num_streams == 0
+        assert (len(asyncio.all_tasks()), num_files()) == before
+
+
 async def test_a_stream_goes_to_the_next_engine_while_its_own_has_no_room() -> None:
     class FullEngine(FakeEngine):
         async def wait_for_free_slot(self) -> None:
@@ -186,11 +217,11 @@ async def test_a_request_that_no_engine_answers_ends_in_time(monkeypatch: pytest
 
 async def test_an_engine_far_ahead_of_its_listener_waits() -> None:
     own = FakeEngine(samples_per_character=12_000)  # half a second
-    async with remote(own) as (engine, _), engine.open(asked("x" * 40)) as stream:
+    async with remote(own) as (engine, _), engine.open(asked("x" * 12)) as stream:
         for _ in range(100):
             await asyncio.sleep(0)
         assert own.streams[0].num_chunks <= 6
-        assert len(await heard(stream)) == 40
+        assert len(await heard(stream)) == 12
 
 
 async def test_errors_status_and_draining_are_those_of_the_engines() -> None:

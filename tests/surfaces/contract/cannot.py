@@ -3,26 +3,41 @@
 from typing import Final
 
 _FLOATS = "the protocol has tensors of float32, whose rate and speed are the model's"
+_RAW = "the published clients read raw samples at the model's rate"
 _NO_WORDS = "the protocol has one tensor of samples and no place for words"
 _LATER = "an item waits for a slot, as long as it takes, and is not refused"
 _NOBODY = "nobody listens: the item is spoken to its end"
 
 CANNOT: Final[dict[str, dict[str, str]]] = {
-    "test_a_format_is_what_was_asked_for": {"inference-http": _FLOATS, "inference-grpc": _FLOATS},
-    "test_every_rate_lasts_as_long": {"inference-http": _FLOATS, "inference-grpc": _FLOATS},
-    "test_a_value_out_of_bounds_is_refused": {"inference-http": _FLOATS, "inference-grpc": _FLOATS},
+    "test_a_format_is_what_was_asked_for": {
+        "inference-http": _FLOATS,
+        "inference-grpc": _FLOATS,
+        "cosyvoice": _RAW,
+    },
+    "test_every_rate_lasts_as_long": {
+        "inference-http": _FLOATS,
+        "inference-grpc": _FLOATS,
+        "cosyvoice": _RAW,
+    },
+    "test_a_value_out_of_bounds_is_refused": {
+        "inference-http": _FLOATS,
+        "inference-grpc": _FLOATS,
+        "cosyvoice": _RAW,
+    },
     "test_changed_speed_leaves_the_mark": {"inference-http": _FLOATS, "inference-grpc": _FLOATS},
     "test_words_come_with_their_audio": {
         "inference-http": _NO_WORDS,
         "inference-grpc": _NO_WORDS,
         "batches": "an item becomes a file, and nothing keeps its words",
         "line": "a connection carries audio alone",
+        "cosyvoice": _RAW,
     },
     "test_a_fault_among_words_never_looks_complete": {
         "inference-http": _NO_WORDS,
         "inference-grpc": _NO_WORDS,
         "batches": "an item becomes a file, and nothing keeps its words",
         "line": "a connection carries audio alone",
+        "cosyvoice": _RAW,
     },
     "test_an_empty_text_is_refused": {
         "websocket": "a text comes in pieces, and an empty one adds nothing",

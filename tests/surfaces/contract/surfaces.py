@@ -140,6 +140,25 @@ class OpenAI(Tts):
         return told([json.loads(line[6:]) for line in answer.text.split("\n\n") if line])
 
 
+class CosyVoice(SpeakingSurface):
+    """Forms as the published client sends them, by GET."""
+
+    name = "cosyvoice"
+    wire = "http"
+    names: ClassVar = {"speaker": "spk_id", "instruct": "instruct_text"}
+
+    async def speak(self, text: str, *, key: str = "", **options: Any) -> Answer:
+        path = "/inference_instruct" if "instruct" in options else "/inference_sft"
+        form = {"tts_text": text, "spk_id": "hum"}
+        form |= {self.names.get(name, name): str(value) for name, value in options.items()}
+        async with httpx.AsyncClient(base_url=self.url, timeout=20) as client:
+            try:
+                answer = await client.request("GET", path, data=form, headers=shown(key))
+            except httpx.RemoteProtocolError as cut:
+                return Refused(None, str(cut))
+        return Spoken(answer.content) if answer.status_code == 200 else refusal_of(answer)
+
+
 class InferenceHttp(Tts):
     name = "inference-http"
     wire = "kserve"
@@ -282,5 +301,5 @@ def refused(content: dict[str, Any]) -> Refused:
 
 
 ALL: tuple[type[SpeakingSurface], ...] = (
-    *(Tts, TtsWhole, OpenAI, WebSocket, Grpc, InferenceHttp, InferenceGrpc, Batches, Line),
+    *(Tts, TtsWhole, OpenAI, CosyVoice, WebSocket, Grpc, InferenceHttp, InferenceGrpc, Batches, Line),
 )

@@ -11,10 +11,3 @@ def bucket(sizes: Sequence[int], size: int) -> int | None:
     """Return the smallest of the sorted `sizes` that holds `size`; None: it is larger than all."""
     index = bisect_left(sizes, size)
     return sizes[index] if index < len(sizes) else None
-
-
-def doubled(first: int, size: int) -> int:
-    """Return the first of first, 2 first, 4 first, … that holds `size`."""
-    while first < size:
-        first *= 2
-    return first

@@ -9,14 +9,14 @@ from firstword.models.lm.transformer_lm import TransformerLM
 from firstword.models.networks import Networks
 from firstword.models.runtimes.torch.cuda_graphs.causal_vocoder import GraphedCausalVocoder
 from firstword.models.runtimes.torch.cuda_graphs.flow import GraphedFlow
-from firstword.models.runtimes.torch.cuda_graphs.lm import GraphedLM
-from firstword.models.runtimes.torch.cuda_graphs.vocoder import GraphedGenerator
+from firstword.models.runtimes.torch.cuda_graphs.token_decoder import GraphedLM
+from firstword.models.runtimes.torch.cuda_graphs.windowed_vocoder import GraphedWindowedVocoder
 
 PLANNED_STREAMS = 40  # that share the pages; a stream's window is shortened to fit
 STREAMS_SHARE = 0.75  # of the pages; the rest is for prompts
 
 
-def graphed_lm(lm: Qwen2LM | TransformerLM, max_rows: int = 0) -> SpeechLM:
+def graphed_lm(lm: Qwen2LM | TransformerLM, max_rows: int) -> SpeechLM:
     """Return `lm` itself for CosyVoice 1, whose attention has relative positions. max_rows: see GraphedLM."""
     return GraphedLM(lm, max_rows) if isinstance(lm, Qwen2LM) else lm
 
@@ -29,7 +29,6 @@ def graphed_networks(flow: Flow, max_bytes: int = 0) -> FlowNetworks:
 
 
 def graphed_vocoder(hift: HiFT) -> Networks:
-    """Of CosyVoice 3 the whole vocoder, which carries its state from piece to piece; else the generator."""
-    if hift.config.is_causal:
-        return Networks(whole_vocoder=GraphedCausalVocoder(hift))
-    return Networks(vocoder=GraphedGenerator(hift.generator))
+    """The whole vocoder of CosyVoice 2 and 3, which carries its state from piece to piece."""
+    is_causal = hift.config.is_causal
+    return Networks(whole_vocoder=GraphedCausalVocoder(hift) if is_causal else GraphedWindowedVocoder(hift))

@@ -30,9 +30,8 @@ def captured(run: Run, device: torch.device, warm_ups: int | None = None, memory
     """Return what replays `run`: of a GPU's its output always lies in the same memory.
 
     `run` is called a few times here, so it has to leave nothing behind that a later run would not overwrite.
-    Other threads may use the GPU meanwhile; those that record wait. warm_ups: None is
-    WARM_UPS. memory: shared with other graphs, whose outputs nobody reads any more when this one runs; None:
-    of its own.
+    Other threads may use the GPU meanwhile; those that record wait. memory: shared with other graphs, whose
+    outputs nobody reads any more when this one runs; None: of its own.
     """
     if device.type != "cuda":
         return run
