@@ -54,6 +54,6 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
         settings_seen.append(settings)
         announce("http://127.0.0.1:1 speaks [softly]")
 
-    main = SimpleNamespace(begin_loading=lambda: None, serve=serve)
+    main = SimpleNamespace(begin_loading=lambda: None, serve=serve, serve_over_ray=serve)
     monkeypatch.setitem(sys.modules, "firstword.app.main", main)
     return settings_seen
