@@ -18,7 +18,7 @@ _MIN_S, _MAX_S = 1.5, 15.0  # that any voice needs for one of the texts
 
 def speech_findings(settings: Settings, heard: Path) -> list[Finding]:
     """Speak one sentence and write it to `heard`. Loads the networks as `serve` does."""
-    from firstword.app.audio.encode import write_file
+    from firstword.app.audio.files import write_file
     from firstword.app.errors import TtsError
     from firstword.app.synthesizer import Synthesizer
     from firstword.models.checkpoint.open import open_checkpoint
