@@ -10,14 +10,14 @@ WORKDIR /source
 COPY pyproject.toml requirements.lock README.md LICENSE NOTICE ./
 COPY deploy/lock.py deploy/lock.py
 # By their hashes, all but torch and what it brings.
-RUN python deploy/lock.py otel postgresql > packages.txt \
+RUN python deploy/lock.py otel postgresql grpc > packages.txt \
     && pip --python /opt/firstword/bin/python install --require-hashes --no-deps -r packages.txt
 
 # torch for the CPU alone is a tenth of the size: --build-arg TORCH_INDEX=<the address of its CPU wheels>.
 FROM dependencies AS packages-cpu
 ARG TORCH_INDEX=
 RUN pip --python /opt/firstword/bin/python install \
-    ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} '.[otel,postgresql]'
+    ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} '.[otel,postgresql,grpc]'
 COPY firstword firstword
 COPY app app
 COPY bench bench
@@ -28,7 +28,7 @@ RUN pip --python /opt/firstword/bin/python install --no-deps --force-reinstall .
 
 # The ordinary torch brings CUDA's libraries with it, vLLM its kernels; the host brings the driver.
 FROM dependencies AS packages-cuda
-RUN pip --python /opt/firstword/bin/python install '.[otel,postgresql,vllm]'
+RUN pip --python /opt/firstword/bin/python install '.[otel,postgresql,grpc,vllm]'
 COPY firstword firstword
 COPY app app
 COPY bench bench

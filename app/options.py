@@ -169,8 +169,8 @@ class NetworkOptions:
     cuda_graphs: Annotated[
         bool,
         Field(
-            description="Run the language model's steps, the flow's solver and CosyVoice 2's vocoder as CUDA "
-            "graphs, padded to few shapes; needs a GPU"
+            description="Run the language model with its draws, the flow and the vocoder of CosyVoice 2 and "
+            "3 as CUDA graphs, padded to few shapes; needs a GPU"
         ),
     ] = False
     exports: Annotated[

@@ -1,6 +1,7 @@
 """Build the FastAPI application and the uvicorn server that drains before it stops."""
 
 import asyncio
+import re
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,6 +31,7 @@ from firstword.app.http.surface import HttpSurface, Surface
 DESCRIPTION = (
     "Low-latency text to speech. Text that is still being written goes over a [WebSocket](/asyncapi)."
 )
+MAX_NAME_CHARS = 100  # of an operation, in its description
 EXPOSED_HEADERS = (
     *("X-Request-Id", "X-Sample-Rate", "X-Channels", "Server-Timing", "Retry-After", "X-Firstword-Warnings"),
     *(SYNTHETIC, MARKS),
@@ -54,6 +56,7 @@ def build_app(
     install_error_handlers(app)
     for route in app.routes:  # its own description of itself
         Guard("any key")(cast(Route, route).endpoint)
+    app.openapi = partial(_named_by_docstrings, app.openapi)  # type: ignore[method-assign]
     own = HttpSurface("openapi", list(app.routes))
     routes = [(surface, surface.routes(service)) for surface in (own, *surfaces)]
     table = RouteTable(routes, service.limits)
@@ -169,3 +172,15 @@ class DrainingServer(uvicorn.Server):
             self._loop.call_soon_threadsafe(begin_to_drain)
         else:
             self.should_exit = self.force_exit = True
+
+
+def _named_by_docstrings(describe: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Call each operation by the first sentence of what it does, not by its function's name."""
+    spec = describe()
+    for operations in spec["paths"].values():
+        for operation in operations.values():
+            operation["summary"] = operation["summary"].capitalize()
+            sentence = re.split(r"[.;:]\s|\.$", operation.get("description", ""), maxsplit=1)[0]
+            if 0 < len(sentence) <= MAX_NAME_CHARS:
+                operation["summary"] = " ".join(sentence.split())
+    return spec

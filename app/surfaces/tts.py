@@ -58,7 +58,7 @@ async def speak_to_player(
     request: Request,
     service: ServiceHere,
 ) -> BodyResponse:
-    """The same for a player that can only be given a URL, such as an `<audio>` element."""
+    """Speak a text to a player. It can only be given a URL, as an `<audio>` element can."""
     unknown = [name for name in query.model_extra or () if not _is_ignored(name)]
     if unknown:
         raise InvalidRequest(unknown_field(unknown[0], list(SpeechQuery.model_fields)), param=unknown[0])

@@ -1,5 +1,6 @@
 """The GPU kit: what it measures in small on a CPU, and that no part of it can harm the others."""
 
+import argparse
 import asyncio
 import json
 import os
@@ -190,6 +191,38 @@ def test_result_stands_beside_the_published_table(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "gpu.json").read_text())["published"]["closed"]["16"]["p50_ms"] == 447
     assert "| 4 at a time |" in (tmp_path / "gpu.md").read_text()
     assert (tmp_path / "gpu.png").stat().st_size > 1000
+
+
+def test_whichever_part_fails_or_hangs_the_others_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of parts that write a row at once, each in turn ends badly; the run is over within its limit."""
+
+    def part(task: Task, given: argparse.Namespace) -> int:
+        append_row(given.out / kit.ROWS_FILE, str(task), NETWORK_ROW)
+        kit._break(dict(given.breaks).get(str(task)))
+        return 0
+
+    monkeypatch.setattr(kit, "run_part", part)
+    monkeypatch.setattr("firstword.bench.gpu.report.plot_first_bytes", lambda *given: None)
+    monkeypatch.setattr(kit, "_device", lambda asked: (asked, "a CPU"))
+    parts = ("networks", "service", "vllm")
+    monkeypatch.setattr(kit, "SHARES", dict.fromkeys(parts, 1))
+    for name in parts:
+        for how in ("fail", "hang"):
+            began_s = time.monotonic()
+            words = f"--device cpu --families cosyvoice2 --parts {','.join(parts)} --limit 5"
+            words += f" --break {name}-cosyvoice2={how} --out {tmp_path}"
+            assert kit.main(words.split()) == 1
+            assert time.monotonic() - began_s < 30
+            given = json.loads((tmp_path / "gpu.json").read_text())
+            found = {
+                one["name"].partition("-")[0]: (len(one["rows"]), one["reason"]) for one in given["parts"]
+            }
+            assert [rows for rows, _ in found.values()] == [1, 1, 1]
+            broken = found.pop(name)[1]
+            assert "this part was asked to fail" in broken if how == "fail" else "stopped after" in broken
+            assert [reason for _, reason in found.values()] == ["", ""]
 
 
 @pytest.mark.slow

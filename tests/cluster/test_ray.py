@@ -178,7 +178,10 @@ async def test_audio_over_ray_is_that_of_the_single_process(store: str, engines:
     request = asked("The quick brown fox, and 12 dogs.", seed=7)
     postgres = await asyncio.to_thread(Postgres, store)
     try:
-        async with own_engine(settings, None, Metrics(), postgres) as own, own.engine.open(request) as stream:
+        async with (
+            own_engine(settings, None, Metrics(), postgres, None) as own,
+            own.engine.open(request) as stream,
+        ):
             expected = samples_of(await heard(stream))
         with cluster(settings) as handle:
             opening = opening_of(handle, settings)

@@ -23,6 +23,7 @@ FIRST_FRAGMENT: Final = b"\x01\x80\x00\x00\x00\x00"
 NUM_WATCHES: Final = 1100
 NUM_UPLOADS: Final = 60
 UPLOAD_BYTES: Final = 10 << 20  # of each, the most that a recording may have
+NUM_STREAMS: Final = 12  # that one client may have open
 NUM_HALF_REQUESTS: Final = 300
 HALF_REQUEST: Final = b"GET /metrics HTTP/1.1\r\nHost: "
 SCRAPE: Final = HALF_REQUEST + b"localhost\r\n\r\n"
@@ -117,8 +118,8 @@ def held_uploads(target: Target, until_s: float) -> None:
 
 
 def held_messages(target: Target, until_s: float) -> None:
-    """The same within conversations, which may be silent for minutes."""
-    hold(target.grpc, "/firstword.v1.Speech/Converse", NUM_UPLOADS, UPLOAD_BYTES, until_s)
+    """The same within streams of requests, which may be silent for minutes."""
+    hold(target.grpc, "/inference.GRPCInferenceService/ModelStreamInfer", NUM_STREAMS, UPLOAD_BYTES, until_s)
 
 
 def held_health_checks(target: Target, until_s: float) -> None:

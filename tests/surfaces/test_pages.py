@@ -56,6 +56,16 @@ async def test_whatever_pages_and_modules_name_is_there_and_open() -> None:
             assert (await client.get(address)).status_code == 401, address
 
 
+async def test_operations_are_named_as_people_say_and_there_is_an_icon() -> None:
+    async with in_process(make_services()) as client:
+        paths = (await client.get("/openapi.json")).json()["paths"]
+        icon = await client.get("/favicon.ico")
+    names = [operation["summary"] for operations in paths.values() for operation in operations.values()]
+    assert {"Speak a text", "Speak a text to a player", "List models"} <= set(names)
+    assert not [name for name in names if re.search(r" [A-Z][a-z]+ [A-Z][a-z]", name)]
+    assert (icon.status_code, icon.headers["content-type"]) == (200, "image/svg+xml")
+
+
 async def test_an_unchanged_file_is_not_sent_again() -> None:
     async with in_process(make_services()) as client:
         first = await client.get("/assets/console/main.js")

@@ -90,7 +90,8 @@ def record_vocoder(made: Networks, first_tokens: int, hop_tokens: int) -> None:
         made.whole_vocoder.record(window_pieces(first_tokens, hop_tokens), STREAMS)
     if isinstance(made.whole_vocoder, GraphedCausalVocoder):
         whole = FRAMES_PER_TOKEN * hop_tokens
-        made.whole_vocoder.record([FRAMES_PER_TOKEN * first_tokens, whole], whole, STREAMS)
+        first_frames = sorted({FRAMES_PER_TOKEN * first_tokens, whole})
+        made.whole_vocoder.record(first_frames, whole, STREAMS)
 
 
 def window_pieces(first_tokens: int, hop_tokens: int) -> list[tuple[int, int]]:
