@@ -26,6 +26,7 @@ class FakeBuiltin:
     duration_s: float = 2.0
     created_at: str = "2026-01-01T00:00:00+00:00"
     quality: None = None
+    description: None = None
 
 
 def builtin(*names: str) -> dict[str, FakeBuiltin]:
